@@ -1,0 +1,64 @@
+#include "refusal.h"
+
+#include "backend.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+static _Thread_local char sentence[256];
+
+cudaError_t refuse(cudaError_t error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+const char *refusal(void)
+{
+    return sentence;
+}
+
+void refusal_clear(void)
+{
+    sentence[0] = '\0';
+}
+
+cudaError_t require_architecture(int architecture)
+{
+    int device = backend_architecture();
+    if (device < architecture)
+        return refuse(cudaErrorNotSupported, "needs sm_%d (this device is sm_%d)", architecture, device);
+    return cudaSuccess;
+}
+
+cudaError_t require_size(const char *name, int size)
+{
+    if (size < 0 || size > MAX_EXTENT)
+        return refuse(cudaErrorInvalidValue, "%s is %d; it must be in 0 .. %d", name, size, MAX_EXTENT);
+    return cudaSuccess;
+}
+
+cudaError_t require_pointer(const char *name, const void *pointer, size_t bytes, size_t alignment)
+{
+    if (bytes == 0)
+        return cudaSuccess;
+    if (pointer == NULL)
+        return refuse(cudaErrorInvalidValue, "%s is null; it must point to %zu bytes of device memory", name, bytes);
+    if ((uintptr_t)pointer % alignment != 0)
+        return refuse(cudaErrorInvalidValue, "%s is %p; it must be aligned to %zu bytes", name, pointer, alignment);
+    return cudaSuccess;
+}
+
+cudaError_t require_disjoint(const char *name_a, const void *a, size_t bytes_a, const char *name_b, const void *b,
+                             size_t bytes_b)
+{
+    uintptr_t begin_a = (uintptr_t)a, begin_b = (uintptr_t)b;
+    if (bytes_a > 0 && bytes_b > 0 && begin_a < begin_b + bytes_b && begin_b < begin_a + bytes_a)
+        return refuse(cudaErrorInvalidValue, "%s and %s overlap; an output may not share memory with an input", name_a,
+                      name_b);
+    return cudaSuccess;
+}

@@ -1,0 +1,120 @@
+#include "softmax.h"
+
+#include "refusal.h"
+
+#include <float.h>
+#include <math.h>
+
+cudaError_t softmax_check_arguments(const float *input, const float *output, int rows, int cols)
+{
+    cudaError_t status;
+    if ((status = require_size("rows", rows)) != cudaSuccess || (status = require_size("cols", cols)) != cudaSuccess)
+        return status;
+
+    const size_t bytes = (size_t)rows * cols * sizeof *input;
+    if ((status = require_pointer("input", input, bytes, sizeof *input)) != cudaSuccess ||
+        (status = require_pointer("output", output, bytes, sizeof *output)) != cudaSuccess)
+        return status;
+    return require_disjoint("output", output, bytes, "input", input, bytes);
+}
+
+static const struct size_option size_options[] = {
+    [SOFTMAX_ROWS] = {"rows", "rows, each normalised on its own", 0, MAX_EXTENT, 8, 16384, false},
+    [SOFTMAX_COLS] = {"cols", "columns, the length of each sum", 0, MAX_EXTENT, 256, 4096, false},
+    {NULL, NULL, 0, 0, 0, 0, false},
+};
+
+static struct kernel_row kernel(const void *table, size_t index)
+{
+    const struct softmax_kernel *row = (const struct softmax_kernel *)table + index;
+    return (struct kernel_row){row->name, row->idea};
+}
+
+static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
+{
+    const size_t rows = (size_t)sizes[SOFTMAX_ROWS], cols = (size_t)sizes[SOFTMAX_COLS];
+    list[0] = (struct tensor){"input", TENSOR_INPUT, TENSOR_F32, rows, cols};
+    list[1] = (struct tensor){"output", TENSOR_OUTPUT, TENSOR_F32, rows, cols};
+    *count = 2;
+    return cudaSuccess;
+}
+
+static size_t workspace(const void *table, size_t index, const long long sizes[MAX_SIZES])
+{
+    (void)table, (void)index, (void)sizes;
+    return 0;
+}
+
+static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed, void *const *host)
+{
+    input_matrix(host[0], (size_t)sizes[SOFTMAX_ROWS], (size_t)sizes[SOFTMAX_COLS], kind, seed, 0);
+}
+
+/*
+ * A rounding of x - m, half an ulp of a number of that size, is a relative error of the exponential: hence the factor
+ * 1 + |x - m|. FLT_MIN stands for the fixed spacing of the results that are below the normal range.
+ */
+static void reference(const long long sizes[MAX_SIZES], const void *const *host, size_t row, double *const *value,
+                      double *const *scale)
+{
+    const size_t cols = (size_t)sizes[SOFTMAX_COLS];
+    const float *input = (const float *)host[0] + row * cols;
+
+    double m = -INFINITY;
+    for (size_t col = 0; col < cols; col++)
+        m = fmax(m, input[col]);
+    double l = 0.0;
+    for (size_t col = 0; col < cols; col++)
+        l += exp(input[col] - m);
+    for (size_t col = 0; col < cols; col++) {
+        const double distance = m - input[col];
+        const double output = exp(-distance) / l;
+        value[0][col] = output;
+        scale[0][col] = (output > 0.0 ? output * (1.0 + distance) : 0.0) + FLT_MIN;
+    }
+}
+
+static double reference_cost(const long long sizes[MAX_SIZES])
+{
+    const double exponentials = 2.0, multiply_adds_each = 10.0;
+    return exponentials * multiply_adds_each * (double)sizes[SOFTMAX_COLS];
+}
+
+static double bound(const long long sizes[MAX_SIZES])
+{
+    return UNIT_ROUNDOFF_F32 * (roundings((double)sizes[SOFTMAX_COLS]) + 8.0);
+}
+
+/* Per element: a comparison, a subtraction, an exponential, an addition to the sum, and the final scaling. */
+static double flops(const long long sizes[MAX_SIZES])
+{
+    return 5.0 * (double)sizes[SOFTMAX_ROWS] * (double)sizes[SOFTMAX_COLS];
+}
+
+static double compulsory_bytes(const long long sizes[MAX_SIZES])
+{
+    return 2.0 * sizeof(float) * (double)sizes[SOFTMAX_ROWS] * (double)sizes[SOFTMAX_COLS];
+}
+
+static cudaError_t run(const void *table, size_t index, const long long sizes[MAX_SIZES], void *const *device,
+                       void *workspace_memory, cudaStream_t stream)
+{
+    (void)workspace_memory;
+    const struct softmax_kernel *row = (const struct softmax_kernel *)table + index;
+    return row->run(device[0], device[1], (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS], stream);
+}
+
+const struct problem softmax_problem = {
+    .name = "softmax",
+    .sizes = size_options,
+    .kernel = kernel,
+    .tensors = tensors,
+    .workspace = workspace,
+    .inputs = inputs,
+    .reference = reference,
+    .reference_cost = reference_cost,
+    .bound = bound,
+    .flops = flops,
+    .compulsory_bytes = compulsory_bytes,
+    .run = run,
+};
