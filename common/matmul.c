@@ -64,8 +64,8 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
 }
 
 /* The rounding errors of a sum of products are measured in the sum of their magnitudes. */
-static void reference(const long long sizes[MAX_SIZES], const void *const *host, size_t row, double *const *value,
-                      double *const *scale)
+static void reference(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
+                      double *const *value, double *const *scale)
 {
     const size_t N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
     const float *A = (const float *)host[0] + row * K;

@@ -47,18 +47,20 @@ cudaError_t require_pointer(const char *name, const void *pointer, size_t bytes,
     if (bytes == 0)
         return cudaSuccess;
     if (pointer == NULL)
-        return refuse(cudaErrorInvalidValue, "%s is null; it must point to %zu bytes of device memory", name, bytes);
+        return refuse(cudaErrorInvalidValue, "%s is null; it must point to %zu bytes of device memory", name,
+                      bytes);
     if ((uintptr_t)pointer % alignment != 0)
-        return refuse(cudaErrorInvalidValue, "%s is %p; it must be aligned to %zu bytes", name, pointer, alignment);
+        return refuse(cudaErrorInvalidValue, "%s is %p; it must be aligned to %zu bytes", name, pointer,
+                      alignment);
     return cudaSuccess;
 }
 
-cudaError_t require_disjoint(const char *name_a, const void *a, size_t bytes_a, const char *name_b, const void *b,
-                             size_t bytes_b)
+cudaError_t require_disjoint(const char *name_a, const void *a, size_t bytes_a, const char *name_b,
+                             const void *b, size_t bytes_b)
 {
     uintptr_t begin_a = (uintptr_t)a, begin_b = (uintptr_t)b;
     if (bytes_a > 0 && bytes_b > 0 && begin_a < begin_b + bytes_b && begin_b < begin_a + bytes_a)
-        return refuse(cudaErrorInvalidValue, "%s and %s overlap; an output may not share memory with an input", name_a,
-                      name_b);
+        return refuse(cudaErrorInvalidValue,
+                      "%s and %s overlap; an output may not share memory with an input", name_a, name_b);
     return cudaSuccess;
 }

@@ -1,8 +1,8 @@
 /*
  * One clear sentence beside an error code.
  *
- * CUDA's error codes say what kind of thing went wrong, not which argument, which value and what would be allowed.
- * Argument checks say it with refuse(); the caller reads it with refusal().
+ * CUDA's error codes say what kind of thing went wrong, not which argument, which value and what would be
+ * allowed. Argument checks say it with refuse(); the caller reads it with refusal().
  */
 #ifndef COMMON_REFUSAL_H
 #define COMMON_REFUSAL_H
@@ -29,7 +29,8 @@ void refusal_clear(void);
  */
 cudaError_t require_architecture(int architecture);
 
-/* The largest size of any problem: a tile that begins inside a matrix must end at a coordinate that still fits an int. */
+/* The largest size of any problem: a tile that begins inside a matrix must end at a coordinate that still
+ * fits an int. */
 enum { MAX_EXTENT = INT_MAX - 1023 };
 
 /* cudaSuccess for 0 .. MAX_EXTENT; otherwise cudaErrorInvalidValue and a sentence that names the argument. */
@@ -41,9 +42,10 @@ cudaError_t require_size(const char *name, int size);
  */
 cudaError_t require_pointer(const char *name, const void *pointer, size_t bytes, size_t alignment);
 
-/* cudaSuccess when the two ranges share no byte; otherwise cudaErrorInvalidValue and a sentence that names both. */
-cudaError_t require_disjoint(const char *name_a, const void *a, size_t bytes_a, const char *name_b, const void *b,
-                             size_t bytes_b);
+/* cudaSuccess when the two ranges share no byte; otherwise cudaErrorInvalidValue and a sentence that names
+ * both. */
+cudaError_t require_disjoint(const char *name_a, const void *a, size_t bytes_a, const char *name_b,
+                             const void *b, size_t bytes_b);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,8 @@
 cudaError_t softmax_check_arguments(const float *input, const float *output, int rows, int cols)
 {
     cudaError_t status;
-    if ((status = require_size("rows", rows)) != cudaSuccess || (status = require_size("cols", cols)) != cudaSuccess)
+    if ((status = require_size("rows", rows)) != cudaSuccess ||
+        (status = require_size("cols", cols)) != cudaSuccess)
         return status;
 
     const size_t bytes = (size_t)rows * cols * sizeof *input;
@@ -51,11 +52,12 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
 }
 
 /*
- * A rounding of x - m, half an ulp of a number of that size, is a relative error of the exponential: hence the factor
- * 1 + |x - m|. FLT_MIN stands for the fixed spacing of the results that are below the normal range.
+ * A rounding of x - m, half an ulp of a number of that size, is a relative error of the exponential: hence
+ * the factor 1 + |x - m|. FLT_MIN stands for the fixed spacing of the results that are below the normal
+ * range.
  */
-static void reference(const long long sizes[MAX_SIZES], const void *const *host, size_t row, double *const *value,
-                      double *const *scale)
+static void reference(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
+                      double *const *value, double *const *scale)
 {
     const size_t cols = (size_t)sizes[SOFTMAX_COLS];
     const float *input = (const float *)host[0] + row * cols;

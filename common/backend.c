@@ -1,0 +1,41 @@
+/* backend.h on a GPU: no counters, no fences, no story beyond CUDA's error code. */
+#include "backend.h"
+
+const char *backend_name(void)
+{
+    return "gpu";
+}
+
+int backend_architecture(void)
+{
+    int major = 0, minor = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) != cudaSuccess ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) != cudaSuccess)
+        return 0;
+    return 10 * major + minor;
+}
+
+bool backend_has_timing(void)
+{
+    return true;
+}
+
+bool backend_counters(struct counters *total)
+{
+    *total = (struct counters){0};
+    return false;
+}
+
+void backend_counters_reset(void)
+{
+}
+
+void backend_fence(const void *device, size_t bytes)
+{
+    (void)device, (void)bytes;
+}
+
+const char *backend_report(void)
+{
+    return "";
+}

@@ -1,0 +1,60 @@
+/*
+ * The verdict on one output: compare with the reference, look for elements that were never written.
+ */
+#ifndef COMMON_CHECK_H
+#define COMMON_CHECK_H
+
+#include "problem.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What found a fault, in the order in which they are asked. */
+enum detector {
+    DETECTOR_NONE,
+    DETECTOR_LAUNCH,     /* the kernel could not be launched or did not end well */
+    DETECTOR_GUARD,      /* a guard zone beside a buffer was overwritten */
+    DETECTOR_INPUTS,     /* an input was changed */
+    DETECTOR_POISON,     /* an element of the output was never written */
+    DETECTOR_COMPARISON, /* an element is further from the reference than rounding explains */
+};
+
+/* "launch", "guard", "inputs", "poison", "comparison"; "none". */
+const char *detector_name(enum detector detector);
+
+enum verdict_status {
+    VERDICT_PASS,
+    VERDICT_FAIL,
+    VERDICT_REFUSED, /* the kernel's argument check does not allow these arguments */
+    VERDICT_SKIPPED, /* the device is too old for the kernel */
+};
+
+struct verdict {
+    enum verdict_status status;
+    enum detector detector;
+    double error;       /* max |out - ref| / scale over the checked elements */
+    double bound;       /* what rounding alone can make of it; pass is error <= bound */
+    double relative_l2; /* ||out - ref|| / ||ref|| over the finite checked elements of the first output */
+    char reason[320];   /* one line; empty for a pass */
+};
+
+/* The element as double. Half is IEEE binary16. */
+double tensor_element(const void *data, enum tensor_type type, size_t index);
+size_t tensor_element_bytes(enum tensor_type type);
+
+/*
+ * Index of the first element that still holds the poison of device_buffer_poison() (all bits one); count when
+ * there is none.
+ */
+size_t check_unwritten(const void *data, enum tensor_type type, size_t count);
+
+/*
+ * Folds a piece of an output, `count` elements from element `first`, into the verdict. value and scale are
+ * the reference's. A reference that is NaN or infinite must be met exactly; otherwise the element's error is
+ * |out - value| / scale, and what is not <= bound (a NaN never is) fails the verdict with a reason that names
+ * the tensor, the row and the column.
+ */
+void check_compare(struct verdict *verdict, const struct tensor *tensor, const void *data, size_t first,
+                   size_t count, const double *value, const double *scale);
+
+#endif

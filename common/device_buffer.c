@@ -1,0 +1,88 @@
+#include "device_buffer.h"
+
+#include "backend.h"
+
+#include <string.h>
+
+/* Wide enough that a ragged tile that is not cut off lands in it. */
+enum { GUARD_BYTES = 16384, GUARD_PATTERN = 0x7e, POISON_PATTERN = 0xff, ALIGNMENT = 256 };
+
+static size_t front_bytes(const struct device_buffer *buffer)
+{
+    return (size_t)((const char *)buffer->data - (const char *)buffer->base);
+}
+
+static char *back_guard(const struct device_buffer *buffer)
+{
+    return (char *)buffer->data + buffer->bytes;
+}
+
+cudaError_t device_buffer_create(struct device_buffer *buffer, size_t bytes, size_t offset)
+{
+    *buffer = (struct device_buffer){0};
+    const size_t front = GUARD_BYTES + offset % ALIGNMENT;
+    void *base = NULL;
+    cudaError_t status = cudaMalloc(&base, front + bytes + GUARD_BYTES);
+    if (status != cudaSuccess)
+        return status;
+    *buffer = (struct device_buffer){(char *)base + front, bytes, base};
+    if ((status = cudaMemset(base, GUARD_PATTERN, front)) != cudaSuccess ||
+        (status = cudaMemset(back_guard(buffer), GUARD_PATTERN, GUARD_BYTES)) != cudaSuccess ||
+        (status = device_buffer_poison(buffer)) != cudaSuccess) {
+        device_buffer_destroy(buffer);
+        return status;
+    }
+    backend_fence(base, front);
+    backend_fence(back_guard(buffer), GUARD_BYTES);
+    return cudaSuccess;
+}
+
+void device_buffer_destroy(struct device_buffer *buffer)
+{
+    cudaFree(buffer->base);
+    *buffer = (struct device_buffer){0};
+}
+
+cudaError_t device_buffer_poison(const struct device_buffer *buffer)
+{
+    return buffer->bytes > 0 ? cudaMemset(buffer->data, POISON_PATTERN, buffer->bytes) : cudaSuccess;
+}
+
+cudaError_t device_buffer_upload(const struct device_buffer *buffer, const void *host)
+{
+    return buffer->bytes > 0 ? cudaMemcpy(buffer->data, host, buffer->bytes, cudaMemcpyHostToDevice)
+                             : cudaSuccess;
+}
+
+cudaError_t device_buffer_download(const struct device_buffer *buffer, void *host)
+{
+    return buffer->bytes > 0 ? cudaMemcpy(host, buffer->data, buffer->bytes, cudaMemcpyDeviceToHost)
+                             : cudaSuccess;
+}
+
+bool device_buffer_guards_intact(const struct device_buffer *buffer, long long *distance, cudaError_t *status)
+{
+    unsigned char guard[GUARD_BYTES + ALIGNMENT];
+    const size_t front = front_bytes(buffer);
+
+    *distance = 0;
+    *status = cudaMemcpy(guard, buffer->base, front, cudaMemcpyDeviceToHost);
+    if (*status != cudaSuccess)
+        return false;
+    for (size_t byte = front; byte-- > 0;) {
+        if (guard[byte] != GUARD_PATTERN) {
+            *distance = (long long)byte - (long long)front;
+            return false;
+        }
+    }
+    *status = cudaMemcpy(guard, back_guard(buffer), GUARD_BYTES, cudaMemcpyDeviceToHost);
+    if (*status != cudaSuccess)
+        return false;
+    for (size_t byte = 0; byte < GUARD_BYTES; byte++) {
+        if (guard[byte] != GUARD_PATTERN) {
+            *distance = (long long)byte;
+            return false;
+        }
+    }
+    return true;
+}
