@@ -37,9 +37,51 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared)
  * copy, and then only this thread sees it: a barrier makes it visible to the others. The 16-byte copy skips
  * the L1 cache.
  *
- * With _zero_fill only the first `source_bytes` are read (0 reads nothing, `global` is then not looked at),
- * and the rest of the destination becomes zero: what a tile's rows past the end of the array want.
+ * With _zero_fill only the first `source_bytes` (a multiple of 4) are read (0 reads nothing, `global` is then
+ * not looked at), and the rest of the destination becomes zero: what a tile's rows past the end of the array
+ * want.
+ *
+ * sm_75 has no such instruction. There the copy is a load and a store, done when the function returns, and
+ * commit and wait have nothing to do.
  */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+
+__device__ __forceinline__ void cp_async_4_zero_fill(uint32_t shared, const void *global, int source_bytes)
+{
+    *(uint32_t *)__cvta_shared_to_generic(shared) = source_bytes == 4 ? *(const uint32_t *)global : 0;
+}
+
+__device__ __forceinline__ void cp_async_4(uint32_t shared, const void *global)
+{
+    cp_async_4_zero_fill(shared, global, 4);
+}
+
+__device__ __forceinline__ void cp_async_16(uint32_t shared, const void *global)
+{
+    *(uint4 *)__cvta_shared_to_generic(shared) = *(const uint4 *)global;
+}
+
+__device__ __forceinline__ void cp_async_16_zero_fill(uint32_t shared, const void *global, int source_bytes)
+{
+    if (source_bytes == 16) {
+        cp_async_16(shared, global);
+    } else {
+        for (int byte = 0; byte < 16; byte += 4)
+            cp_async_4_zero_fill(shared + byte, (const char *)global + byte, byte < source_bytes ? 4 : 0);
+    }
+}
+
+__device__ __forceinline__ void cp_async_commit(void)
+{
+}
+
+template <int PENDING>
+__device__ __forceinline__ void cp_async_wait(void)
+{
+}
+
+#else
+
 __device__ __forceinline__ void cp_async_4(uint32_t shared, const void *global)
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared), "l"(global) : "memory");
@@ -74,6 +116,8 @@ __device__ __forceinline__ void cp_async_wait(void)
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
+
+#endif
 
 /* ---------------------------------------------------------------- matrices between shared memory and
  * registers ---- */
