@@ -5,6 +5,17 @@
 #ifndef SIMT_CHECKER_H
 #define SIMT_CHECKER_H
 
+/*
+ * How the checked build sees a kernel: check.flags (g++'s @file) makes the compiler call a function before every access
+ * to memory; check_instrumentation.cpp is those functions. For that to be exact, the device headers
+ * - declare threadIdx and its like const (extern const __thread): the compiler then does not instrument them;
+ * - give __shared__ variables __attribute__((used)), or g++ folds reads of an array that nobody writes to zero;
+ * - keep the runtime's own data (Thread, Warp, Worker, heap) out of code that is compiled with the kernel: what a
+ *   kernel touches must be its arguments, its stack, shared, device or constant memory, or read-only data;
+ * - make atomic operations through atomic_access() here, out of the compiler's sight, not with __atomic built-ins;
+ *   an atomic with release or acq_rel order is a thread_fence() and then the atomic.
+ */
+
 #include "internal.h"
 
 struct counters;
@@ -30,10 +41,21 @@ void thread_end(Thread &thread);
 
 /* All threads of the block passed __syncthreads (or its count, and, or forms). */
 void barrier_completed(Block &block);
-/* The threads marked true in arrived[0 .. block.threads) passed named barrier `id`. */
-void named_barrier_completed(Block &block, unsigned id, const bool *arrived);
-/* Lanes `lanes` met in `what`; orders_memory for __syncwarp and the like, not for shuffles and votes. */
-void warp_met(Warp &warp, uint32_t lanes, const char *what, bool orders_memory);
+/* A named barrier was completed. Who is ordered with whom is told by released() and acquired(). */
+void named_barrier_completed(Block &block, unsigned id);
+/*
+ * The running thread publishes what it and those it synchronised with did so far (released), or sees what others
+ * published on the same object (acquired). For named barriers (arrive or sync releases, coming out of sync acquires),
+ * mbarriers (arrive releases, a successful wait acquires) and whatever else orders memory. `object` is any address
+ * that stands for the barrier, in shared or in the runtime's own memory.
+ */
+void released(const void *object);
+void acquired(const void *object);
+/*
+ * The lanes `lanes` met in `what`, which named `mask`; orders_memory for __syncwarp and the like, not for shuffles and
+ * votes.
+ */
+void warp_met(Warp &warp, uint32_t mask, uint32_t lanes, const char *what, bool orders_memory);
 /* Called once per block when it leaves grid.sync(). */
 void grid_synchronised(Block &block);
 
@@ -41,7 +63,10 @@ void grid_synchronised(Block &block);
 void atomic_access(const void *address, size_t bytes, bool writes, const void *where);
 /* __threadfence_block, __threadfence, __threadfence_system. */
 void thread_fence(const void *where);
-/* Memory that a runtime function (an asynchronous copy, a matrix load) touches in a thread's name. */
+/*
+ * Memory that a runtime function (an asynchronous copy, a matrix load) touches in the running thread's name, or, while
+ * no thread runs (simt_on_idle), in the name of an engine that is ordered with everybody.
+ */
 void access(const void *address, size_t bytes, bool writes, const void *where);
 
 void allocated(Allocation &allocation);

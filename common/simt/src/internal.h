@@ -126,7 +126,7 @@ struct Worker {
 };
 
 /* This OS thread's worker; null on threads that are not running kernels. */
-extern thread_local Worker *worker;
+extern __thread Worker *worker; /* __thread: no initialisation check at each use */
 
 inline Thread *current_thread()
 {
