@@ -1,0 +1,35 @@
+/* Step 05's kernels in reading order. Adding a kernel is adding a file and a row. */
+#ifndef STEP_05_H
+#define STEP_05_H
+
+#include "attention.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+attention_fn attention_flash_v2;           /* 1_flash_v2.cu */
+attention_fn attention_flash_v2_registers; /* 2_flash_v2_registers.cu */
+attention_fn attention_split_kv;           /* 3_split_kv.cu */
+
+attention_workspace_fn attention_split_kv_workspace;
+
+/* The tile of flash_v2: Br queries by Bc keys. Its traffic formula in the lesson and in the tests is in
+ * these. */
+enum { FLASH_V2_BR = 16, FLASH_V2_BC = 32 };
+
+static const struct attention_kernel flash_v2_kernels[] = {
+    {"flash_v2", "a block owns a tile of queries and walks the keys; O is divided by l once, at the end",
+     attention_flash_v2, NULL},
+    {"flash_v2_registers", "a warp owns its rows, a thread a square of S and of O in registers",
+     attention_flash_v2_registers, NULL},
+    {"split_kv", "the keys split over blocks; partial (O, LSE) merged by a second kernel", attention_split_kv,
+     attention_split_kv_workspace},
+    {NULL, NULL, NULL, NULL},
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
