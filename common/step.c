@@ -18,7 +18,8 @@ enum report_format { REPORT_TABLE, REPORT_JSON, REPORT_CSV };
 
 /* Keys of the options that every step has; the problem's sizes follow from FIRST_SIZE_KEY on. */
 enum option_key {
-    KERNEL_KEY = 256,
+    HELP_KEY = 256,
+    KERNEL_KEY,
     LIST_KEY,
     INPUTS_KEY,
     SEED_KEY,
@@ -36,7 +37,7 @@ struct request {
     long long sizes[MAX_SIZES];
     bool selected[MAX_KERNELS];
     bool any_selected;
-    bool list;
+    bool list, help;
     enum input_kind inputs;
     uint64_t seed;
     long long repeat;
@@ -143,6 +144,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     long long value = 0;
     error_t error;
     switch (key) {
+    case HELP_KEY:
+        request->help = true;
+        return 0;
     case KERNEL_KEY:
         return select_kernel(request, text);
     case LIST_KEY:
@@ -181,11 +185,29 @@ static void set_defaults(struct request *request)
     request->repeat = device ? 20 : 3;
 }
 
-/* Fills in *request. Returns false, with a complaint, for a command line that is not understood; exits for
- * --help. */
+/* What the last argument that argp looked at should have been. */
+static void complain_of_option(struct request *request, const struct argp_option *options,
+                               const char *argument)
+{
+    char names[MAX_ARGUMENT_NAMES] = "";
+    const char *name = strncmp(argument, "--", 2) == 0 ? argument + 2 : argument;
+    for (const struct argp_option *option = options; option->name; option++) {
+        char dashed[64];
+        snprintf(dashed, sizeof dashed, "--%s", option->name);
+        append_name(names, dashed);
+        if (option->arg && strcmp(option->name, name) == 0) {
+            complain(request, "--%s needs a value: --%s %s (%s)", name, name, option->arg, option->doc);
+            return;
+        }
+    }
+    complain(request, "'%s' is not understood; allowed are %s", argument, names);
+}
+
+/* Fills in *request. Returns false, with a complaint, for a command line that is not understood. */
 static bool parse_command_line(struct request *request, int argc, char **argv)
 {
     static const struct argp_option general[] = {
+        {"help", HELP_KEY, NULL, 0, "Show this and exit", 1},
         {"list", LIST_KEY, NULL, 0, "List the kernels in reading order and exit", 1},
         {"kernel", KERNEL_KEY, "NAME", 0, "Run this kernel only; may be repeated (default: all)", 1},
         {"inputs", INPUTS_KEY, "KIND", 0,
@@ -220,10 +242,11 @@ static bool parse_command_line(struct request *request, int argc, char **argv)
     const struct argp argp = {options, parse_option, NULL, description, NULL, NULL, NULL};
 
     int next = 1;
-    const error_t error = argp_parse(&argp, argc, argv, ARGP_NO_ERRS, &next, request);
+    const error_t error = argp_parse(&argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, &next, request);
     if (error && request->complaint[0] == '\0')
-        complain(request, "option '%s' is unknown or lacks its value; --help lists what is allowed",
-                 argv[next > 1 && next <= argc ? next - 1 : argc - 1]);
+        complain_of_option(request, options, argv[next > 1 && next <= argc ? next - 1 : argc - 1]);
+    if (!error && request->help)
+        argp_help(&argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, argv[0]);
     return !error;
 }
 
@@ -526,6 +549,8 @@ int step_main(int argc, char **argv, const char *step, const struct problem *pro
         fprintf(stderr, "%s: %s\n", step, request.complaint);
         return STEP_BAD_USAGE;
     }
+    if (request.help)
+        return STEP_PASSED;
     if (request.list) {
         list_kernels(&request);
         return STEP_PASSED;
