@@ -1,0 +1,120 @@
+#include "ladder.h"
+
+#include "harness.h"
+#include "refusal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double WATCHED_ONE_ORDER = 4e6, WATCHED_NONE = 1e8;
+
+const char *const thread_orders[] = {"inorder", "reversed", "random:7", NULL};
+
+static bool watched(void)
+{
+    return !backend_has_timing();
+}
+
+/* "m=3 n=5 k=7" */
+static void describe(const struct problem *problem, const long long *sizes, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int s = 0; problem->sizes[s].name && used < bytes; s++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s=%lld", s > 0 ? " " : "",
+                                 problem->sizes[s].name, sizes[s]);
+}
+
+static struct trial create(const struct problem *problem, const long long *sizes, enum input_kind kind,
+                           uint64_t seed, size_t offset)
+{
+    struct trial trial;
+    char text[200];
+    describe(problem, sizes, text, sizeof text);
+    refusal_clear();
+    const cudaError_t status = trial_create(&trial, problem, sizes, kind, seed, offset);
+    cr_assert(status == cudaSuccess, "%s: no trial: %s %s", text, cudaGetErrorString(status), refusal());
+    return trial;
+}
+
+static void check_kernel(struct trial *trial, const void *table, size_t index, const char *text,
+                         enum input_kind kind, size_t offset)
+{
+    const char *name = trial->problem->kernel(table, index).name;
+    const bool one_order = watched() && trial->problem->flops(trial->sizes) > WATCHED_ONE_ORDER;
+    for (int order = 0; thread_orders[order] && !(one_order && order > 0); order++) {
+        setenv(ORDER_VARIABLE, thread_orders[order], 1);
+        const struct verdict verdict = trial_run(trial, table, index);
+        unsetenv(ORDER_VARIABLE);
+        if (verdict.status == VERDICT_SKIPPED) {
+            fprintf(stderr, "skipped: %s %s\n", name, verdict.reason);
+            return;
+        }
+        cr_expect(verdict.status == VERDICT_PASS,
+                  "%s %s inputs=%s offset=%zu order=%s: %s: %s (error %.3g, bound %.3g)", name, text,
+                  input_kind_name(kind), offset, thread_orders[order], detector_name(verdict.detector),
+                  verdict.reason, verdict.error, verdict.bound);
+    }
+}
+
+void ladder_check(const struct problem *problem, const void *table, const long long *sizes,
+                  enum input_kind kind, uint64_t seed, size_t offset)
+{
+    char text[200];
+    describe(problem, sizes, text, sizeof text);
+    if (watched() && problem->flops(sizes) > WATCHED_NONE) {
+        fprintf(stderr, "too large to watch every access: %s %s\n", problem->name, text);
+        return;
+    }
+    struct trial trial = create(problem, sizes, kind, seed, offset);
+    for (size_t index = 0; problem->kernel(table, index).name; index++)
+        check_kernel(&trial, table, index, text, kind, offset);
+    trial_destroy(&trial);
+}
+
+size_t ladder_find(const struct problem *problem, const void *table, const char *name)
+{
+    for (size_t index = 0; problem->kernel(table, index).name; index++)
+        if (strcmp(problem->kernel(table, index).name, name) == 0)
+            return index;
+    cr_fatal("no kernel is named %s", name);
+    return 0;
+}
+
+bool ladder_count(const struct problem *problem, const void *table, const char *name, const long long *sizes,
+                  struct counters *counters)
+{
+    const size_t index = ladder_find(problem, table, name);
+    struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+    backend_counters_reset();
+    const struct verdict verdict = trial_run(&trial, table, index);
+    const bool counted = backend_counters(counters);
+    trial_destroy(&trial);
+    cr_assert(verdict.status == VERDICT_PASS, "%s: %s", name, verdict.reason);
+    return counted;
+}
+
+void ladder_refuses(const struct problem *problem, const void *table, const char *name,
+                    const long long *sizes, const char *words)
+{
+    char text[200];
+    describe(problem, sizes, text, sizeof text);
+    const size_t index = ladder_find(problem, table, name);
+    struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+    const struct verdict verdict = trial_run(&trial, table, index);
+    cr_expect(verdict.status == VERDICT_REFUSED, "%s %s was not refused: status %d, %s", name, text,
+              (int)verdict.status, verdict.reason);
+    cr_expect(strstr(verdict.reason, words) != NULL, "%s %s: '%s' does not say '%s'", name, text,
+              verdict.reason, words);
+    for (int t = trial.input_count; t < trial.tensor_count; t++) {
+        const struct tensor *tensor = &trial.tensors[t];
+        const size_t count = tensor->rows * tensor->cols;
+        cr_assert(device_buffer_download(&trial.device[t], trial.host[t]) == cudaSuccess);
+        for (size_t i = 0; i < count; i++)
+            cr_assert(check_unwritten((const char *)trial.host[t] + i * tensor_element_bytes(tensor->type),
+                                      tensor->type, 1) == 0,
+                      "%s %s wrote %s although it refused", name, text, tensor->name);
+    }
+    trial_destroy(&trial);
+}
