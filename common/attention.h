@@ -68,12 +68,16 @@ struct attention_limits {
     bool causal;           /* whether the kernel has a causal mask */
 };
 
+/* batch * heads * seq_q; 0 for a shape that is null or has a negative size, so that a workspace function may
+ * ask. */
+size_t attention_query_rows(const struct attention_shape *shape);
+
 /*
  * Refuses (cudaErrorInvalidValue and a sentence, see refusal.h): a null shape; negative batch, heads, seq_q
  * or seq_kv; head_dim outside the limits; kv_heads < 1 or heads not a multiple of kv_heads (unless heads is
- * 0); causal where the limits have none; a scale that is not finite; a null or misaligned pointer to
- * something that is not empty (element_bytes is 4 or 2; LSE may be null; workspace is checked for
- * workspace_bytes); outputs that overlap inputs.
+ * 0); more than INT_MAX rows of Q or of K over all heads; causal where the limits have none; a scale that is
+ * not finite; a null or misaligned pointer to something that is not empty (element_bytes is 4 or 2; LSE may
+ * be null; workspace is checked for workspace_bytes); outputs or a workspace that overlap anything else.
  */
 cudaError_t attention_check_arguments(const void *Q, const void *K, const void *V, const void *O,
                                       const float *LSE, const void *workspace, size_t workspace_bytes,

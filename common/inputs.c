@@ -53,40 +53,36 @@ double input_normal(uint64_t seed, uint64_t stream, uint64_t index)
     return sqrt(-2.0 * log(radius)) * cos(two_pi * angle);
 }
 
+double input_element(size_t row, size_t col, size_t cols, enum input_kind kind, uint64_t seed,
+                     uint64_t stream)
+{
+    const size_t index = row * cols + col;
+    const double along = cols > 1 ? (double)col / (double)(cols - 1) : 0.0;
+    switch (kind) {
+    case INPUTS_UNIFORM:
+        return input_uniform(seed, stream, index);
+    case INPUTS_LARGE:
+        return 200.0 * input_uniform(seed, stream, index);
+    case INPUTS_ASCENDING:
+        return 20.0 * along + 0.1 * input_normal(seed, stream, index);
+    case INPUTS_DESCENDING:
+        return 20.0 * (1.0 - along) + 0.1 * input_normal(seed, stream, index);
+    case INPUTS_OUTLIERS: {
+        const bool planted = input_bits(seed, ~stream, index) % 101 == 0;
+        return planted ? 30.0 : input_normal(seed, stream, index);
+    }
+    case INPUTS_CONSTANT:
+        return input_normal(seed, stream, row);
+    case INPUTS_NORMAL:
+    case INPUT_KINDS:
+        break;
+    }
+    return input_normal(seed, stream, index);
+}
+
 void input_matrix(float *x, size_t rows, size_t cols, enum input_kind kind, uint64_t seed, uint64_t stream)
 {
-    for (size_t row = 0; row < rows; row++) {
-        for (size_t col = 0; col < cols; col++) {
-            size_t index = row * cols + col;
-            double along = cols > 1 ? (double)col / (double)(cols - 1) : 0.0;
-            double value = 0.0;
-            switch (kind) {
-            case INPUTS_UNIFORM:
-                value = input_uniform(seed, stream, index);
-                break;
-            case INPUTS_LARGE:
-                value = 200.0 * input_uniform(seed, stream, index);
-                break;
-            case INPUTS_ASCENDING:
-                value = 20.0 * along + 0.1 * input_normal(seed, stream, index);
-                break;
-            case INPUTS_DESCENDING:
-                value = 20.0 * (1.0 - along) + 0.1 * input_normal(seed, stream, index);
-                break;
-            case INPUTS_OUTLIERS: {
-                bool planted = input_bits(seed, ~stream, index) % 101 == 0;
-                value = planted ? 30.0 : input_normal(seed, stream, index);
-                break;
-            }
-            case INPUTS_CONSTANT:
-                value = input_normal(seed, stream, row);
-                break;
-            case INPUTS_NORMAL:
-            case INPUT_KINDS:
-                value = input_normal(seed, stream, index);
-                break;
-            }
-            x[index] = (float)value;
-        }
-    }
+    for (size_t row = 0; row < rows; row++)
+        for (size_t col = 0; col < cols; col++)
+            x[row * cols + col] = (float)input_element(row, col, cols, kind, seed, stream);
 }

@@ -40,10 +40,14 @@ double input_uniform(uint64_t seed, uint64_t stream, uint64_t index);
 double input_normal(uint64_t seed, uint64_t stream, uint64_t index);
 
 /*
- * Fills x, [rows, cols] row-major, with values of the kind taken row by row: LARGE is 200·uniform, ASCENDING
- * rises and DESCENDING falls from 0 to 20 along the row with normal noise of a tenth, CONSTANT is one normal
- * value per row.
+ * Element [row][col] of a matrix of the kind, taken row by row: LARGE is 200·uniform, ASCENDING rises and
+ * DESCENDING falls from 0 to 20 along the row with normal noise of a tenth, CONSTANT is one normal value per
+ * row.
  */
+double input_element(size_t row, size_t col, size_t cols, enum input_kind kind, uint64_t seed,
+                     uint64_t stream);
+
+/* Fills x, [rows, cols] row-major, with those elements. */
 void input_matrix(float *x, size_t rows, size_t cols, enum input_kind kind, uint64_t seed, uint64_t stream);
 
 #ifdef __cplusplus

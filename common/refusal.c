@@ -61,6 +61,6 @@ cudaError_t require_disjoint(const char *name_a, const void *a, size_t bytes_a, 
     uintptr_t begin_a = (uintptr_t)a, begin_b = (uintptr_t)b;
     if (bytes_a > 0 && bytes_b > 0 && begin_a < begin_b + bytes_b && begin_b < begin_a + bytes_a)
         return refuse(cudaErrorInvalidValue,
-                      "%s and %s overlap; an output may not share memory with an input", name_a, name_b);
+                      "%s and %s overlap; an output may not share memory with another array", name_a, name_b);
     return cudaSuccess;
 }
