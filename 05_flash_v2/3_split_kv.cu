@@ -1,0 +1,344 @@
+/*
+ * Idea: where there are few queries and many keys, parallelism must come from the keys. Each block takes some
+ * queries and one run of the keys and leaves a partial result, (O, LSE); a second kernel merges the runs.
+ *
+ *     run s of the keys:   O_s, LSE_s = attention(Q, K_s, V_s)
+ *     merged:              LSE = ln sum over s of exp(LSE_s)        O = sum over s of exp(LSE_s - LSE) · O_s
+ *
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
+ * row-major. Query heads that share a key/value head are neighbours in memory, so their queries are one list
+ * of heads / kv_heads · seq_q rows that see the same keys, and a block takes R rows of that list.
+ *
+ * G lanes (8, 16 or 32: head_dim / 4, rounded up) make a group. A group takes a key at a time, a lane 4
+ * features of it: neighbouring lanes read neighbouring float4 of K and V, straight into registers, used once
+ * per row and not kept. Each group has a running (m, l, O) of its own for each row. In the end groups merge
+ * inside the warp, warps inside the block, runs in the second kernel, all by the same rule, which is
+ * associative and commutative:
+ *
+ *     (m_a, l_a, o_a) ⊕ (m_b, l_b, o_b) = (m, l_a·2^(m_a - m) + l_b·2^(m_b - m), o_a·2^(m_a - m) + o_b·2^(m_b
+ * - m)) m = max(m_a, m_b)            nothing = (-inf, 0, 0)            a finished run = (LSE · log2 e, 1, O)
+ *
+ * Cost: global traffic in elements, per key/value head, for n rows in T = ceil(n / R) tiles and s runs:
+ *     T · 2·seq_kv·head_dim + s·n·head_dim read, then (s > 1) 2·s·n·(head_dim + 1) of partial results written
+ * and read, and n·(head_dim + 1) written. For few rows that is K and V once. Workspace: s·n·(head_dim + 1)
+ * floats.
+ *
+ * Source: the operator is Milakov & Gimelshein's (arXiv:1805.02867) with O added; splitting the keys between
+ * blocks is known as Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023).
+ */
+#include "05_step.h"
+#include "launch.cuh"
+#include "ptx.cuh"
+#include "tiles.cuh"
+
+#include <math_constants.h>
+
+static const int WARPS = 8;
+static const int THREADS = 32 * WARPS;
+static const int MAX_HEAD_DIM = 128;
+static const int MAX_R = 4; /* rows of a block where there is more than one */
+static const int KEYS =
+    4; /* keys that a group loads at once: 8 float4 a lane on their way hide the latency */
+static const int RUN = 256;   /* keys of a run at least: fewer are not worth the merge */
+static const int GRID = 1024; /* blocks that fill the largest GPU several times over */
+
+/* A running softmax-weighted sum: maximum (of scores times log2 e), sum, and a lane's 4 features of O, not
+ * divided. */
+struct running {
+    float m, l;
+    float o[4];
+};
+
+/* 2^(m - top), where top is the new maximum; nothing seen on either side gives 0 and not the NaN of -inf -
+ * -inf. */
+static __device__ __forceinline__ float weight(float m, float top)
+{
+    return m == -CUDART_INF_F ? 0.0f : exp2_approximate(m - top);
+}
+
+static __device__ __forceinline__ void merge(struct running *a, const struct running *b)
+{
+    const float m = fmaxf(a->m, b->m);
+    const float weight_a = weight(a->m, m);
+    const float weight_b = weight(b->m, m);
+    a->m = m;
+    a->l = a->l * weight_a + b->l * weight_b;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        a->o[i] = a->o[i] * weight_a + b->o[i] * weight_b;
+}
+
+/* A lane's 4 features of a row of `d` floats; zeros past the end. */
+static __device__ __forceinline__ void load_features(float to[4], const float *row, int feature, int d,
+                                                     bool wide)
+{
+    if (wide && feature < d) {
+        const float4 four = *(const float4 *)&row[feature];
+        to[0] = four.x;
+        to[1] = four.y;
+        to[2] = four.z;
+        to[3] = four.w;
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            to[i] = feature + i < d ? row[feature + i] : 0.0f;
+    }
+}
+
+/*
+ * Merges the block's groups. Afterwards state[0] of the first G lanes of warp r is the whole block's for row
+ * r.
+ */
+template <int G, int R>
+static __device__ void merge_block(struct running state[R])
+{
+    static_assert(R <= WARPS, "a warp for each row");
+    __shared__ struct running of_warp[R][WARPS][G];
+    const int warp = threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+#pragma unroll
+        for (int distance = G; distance < 32; distance *= 2) {
+            struct running other;
+            other.m = __shfl_xor_sync(0xffffffff, state[r].m, distance);
+            other.l = __shfl_xor_sync(0xffffffff, state[r].l, distance);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                other.o[i] = __shfl_xor_sync(0xffffffff, state[r].o[i], distance);
+            merge(&state[r], &other);
+        }
+        if (lane < G)
+            of_warp[r][warp][lane] = state[r];
+    }
+    __syncthreads(); /* every warp has left its state before one warp collects a row's */
+
+    if (warp < R && lane < G) {
+        state[0] = of_warp[warp][0][lane];
+        for (int w = 1; w < WARPS; w++)
+            merge(&state[0], &of_warp[warp][w][lane]);
+    }
+}
+
+/* Writes a lane's part of the finished row: O / l and, from the first lane, LSE. No keys at all: O = 0, LSE =
+ * -inf. */
+static __device__ __forceinline__ void write_row(float *O, float *LSE, size_t row, int feature, int d,
+                                                 const struct running *state)
+{
+    const float scale = state->l > 0.0f ? 1.0f / state->l : 0.0f;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (feature + i < d)
+            O[row * d + feature + i] = state->o[i] * scale;
+    if (LSE != NULL && feature == 0)
+        LSE[row] = (state->m + log2f(state->l)) * CUDART_LN2_F;
+}
+
+/*
+ * One run of the keys for R rows. With one run O and LSE are the results themselves, with more the workspace,
+ * where run s has its results `all_rows` rows behind those of run s - 1.
+ */
+template <int G, int R>
+__global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
+    attend_run(const float *Q, const float *K, const float *V, float *O, float *LSE,
+               const struct attention_shape shape, size_t all_rows, int tiles, int runs, int run_keys,
+               bool wide)
+{
+    const int GROUPS = THREADS / G;
+    const int group = threadIdx.x / G;
+    const int feature = threadIdx.x % G * 4;
+
+    /* Tiles of rows that read the same run of keys are neighbours: all but the first find it in the L2 cache.
+     */
+    const int d = shape.head_dim;
+    const int kv_head = blockIdx.x / tiles / runs;
+    const int run = blockIdx.x / tiles % runs;
+    const size_t head_rows = (size_t)(shape.heads / shape.kv_heads) * shape.seq_q;
+    const size_t row0 = (size_t)(blockIdx.x % tiles) * R; /* counted inside the head */
+    const int first_key = run * run_keys;
+    const int end_key = first_key + min(run_keys, shape.seq_kv - first_key);
+    const size_t kv_row0 = (size_t)kv_head * shape.seq_kv;
+
+    float q[R][4];
+    struct running state[R];
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+        /* A row past the last one repeats the last: it costs nothing and is not written. */
+        const size_t row = kv_head * head_rows + min(row0 + r, head_rows - 1);
+        load_features(q[r], &Q[row * d], feature, d, wide);
+        state[r].m = -CUDART_INF_F;
+        state[r].l = 0.0f;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            q[r][i] *= shape.scale * CUDART_L2E_F;
+            state[r].o[i] = 0.0f;
+        }
+    }
+
+    for (int k0 = first_key; k0 < end_key; k0 += KEYS * GROUPS) {
+        float key[KEYS][4], value[KEYS][4];
+#pragma unroll
+        for (int n = 0; n < KEYS; n++) {
+            const int j = k0 + n * GROUPS + group;
+            const size_t kv_row = kv_row0 + j;
+            const int present = j < end_key ? d : 0;
+            load_features(key[n], &K[kv_row * d], feature, present, wide);
+            load_features(value[n], &V[kv_row * d], feature, present, wide);
+        }
+
+#pragma unroll
+        for (int r = 0; r < R; r++) {
+            float s[KEYS], top = state[r].m;
+#pragma unroll
+            for (int n = 0; n < KEYS; n++) {
+                s[n] = 0.0f;
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    s[n] += q[r][i] * key[n][i];
+#pragma unroll
+                for (int distance = G / 2; distance > 0; distance /= 2)
+                    s[n] += __shfl_xor_sync(0xffffffff, s[n], distance);
+                if (k0 + n * GROUPS + group >= end_key)
+                    s[n] = -CUDART_INF_F; /* a key past the end gets no weight */
+                top = fmaxf(top, s[n]);
+            }
+
+            const float rescale = weight(state[r].m, top);
+            state[r].m = top;
+            state[r].l *= rescale;
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                state[r].o[i] *= rescale;
+#pragma unroll
+            for (int n = 0; n < KEYS; n++) {
+                const float p = weight(s[n], top);
+                state[r].l += p;
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    state[r].o[i] += p * value[n][i];
+            }
+        }
+    }
+
+    merge_block<G, R>(state);
+
+    const int warp = threadIdx.x / 32;
+    if (warp < R && threadIdx.x % 32 < G && row0 + warp < head_rows) {
+        const size_t row = run * all_rows + kv_head * head_rows + row0 + warp;
+        write_row(O, LSE, row, feature, d, &state[0]);
+    }
+}
+
+/* A block merges the runs' results of one row. Groups take every GROUPS-th run. */
+template <int G>
+__global__ void __launch_bounds__(THREADS) merge_runs(const float *O_runs, const float *LSE_runs, float *O,
+                                                      float *LSE, int d, size_t all_rows, int runs, bool wide)
+{
+    const size_t row = blockIdx.x;
+    const int feature = threadIdx.x % G * 4;
+
+    struct running state = {-CUDART_INF_F, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
+    for (int run = threadIdx.x / G; run < runs; run += THREADS / G) {
+        struct running finished;
+        finished.m = LSE_runs[run * all_rows + row] * CUDART_L2E_F;
+        finished.l = 1.0f;
+        load_features(finished.o, &O_runs[(run * all_rows + row) * d], feature, d, wide);
+        merge(&state, &finished);
+    }
+
+    merge_block<G, 1>(&state);
+
+    if (threadIdx.x < G)
+        write_row(O, LSE, row, feature, d, &state);
+}
+
+/* How a shape is cut up. */
+struct plan {
+    size_t all_rows; /* queries of the whole batch */
+    int R, tiles;    /* rows of a block; blocks of R rows per key/value head */
+    int runs, run_keys;
+    int blocks;
+};
+
+static cudaError_t make_plan(const struct attention_shape *shape, struct plan *plan)
+{
+    const size_t kv_heads = (size_t)shape->batch * shape->kv_heads;
+    const size_t head_rows = (size_t)(shape->heads / shape->kv_heads) * shape->seq_q;
+    plan->all_rows = kv_heads * head_rows;
+    plan->R = head_rows == 1 ? 1 : MAX_R;
+    cudaError_t status = blocks_for_rows(1, head_rows, plan->R, &plan->tiles);
+    if (status == cudaSuccess)
+        status = blocks_for_rows(kv_heads, head_rows, plan->R, &plan->blocks);
+    if (status != cudaSuccess)
+        return status;
+
+    int runs = 1;
+    if (plan->blocks > 0 && shape->seq_kv > 0)
+        runs = min(ceil_div(GRID, plan->blocks), ceil_div(shape->seq_kv, RUN));
+    plan->run_keys = ceil_div(shape->seq_kv, runs);
+    plan->runs = shape->seq_kv > 0 ? ceil_div(shape->seq_kv, plan->run_keys) : 1;
+    plan->blocks *= plan->runs; /* less than 2·GRID when there is more than one run */
+    return cudaSuccess;
+}
+
+extern "C" size_t attention_split_kv_workspace(const struct attention_shape *shape)
+{
+    struct plan plan = {};
+    if (make_plan(shape, &plan) != cudaSuccess || plan.runs == 1)
+        return 0;
+    return plan.runs * plan.all_rows * (shape->head_dim + 1) * sizeof(float);
+}
+
+template <int G, int R>
+static cudaError_t launch(const float *Q, const float *K, const float *V, float *O, float *LSE,
+                          void *workspace, const struct attention_shape *shape, const struct plan *plan,
+                          cudaStream_t stream)
+{
+    const int d = shape->head_dim;
+    const bool wide = rows_are_wide(Q, d) && rows_are_wide(K, d) && rows_are_wide(V, d);
+    float *O_runs = plan->runs > 1 ? (float *)workspace : O;
+    float *LSE_runs = plan->runs > 1 ? O_runs + plan->runs * plan->all_rows * d : LSE;
+
+    attend_run<G, R><<<plan->blocks, THREADS, 0, stream>>>(Q, K, V, O_runs, LSE_runs, *shape, plan->all_rows,
+                                                           plan->tiles, plan->runs, plan->run_keys, wide);
+    cudaError_t status = cudaGetLastError();
+    if (status != cudaSuccess || plan->runs == 1)
+        return status;
+
+    merge_runs<G><<<(int)plan->all_rows, THREADS, 0, stream>>>(O_runs, LSE_runs, O, LSE, d, plan->all_rows,
+                                                               plan->runs, wide);
+    return cudaGetLastError();
+}
+
+template <int G>
+static cudaError_t launch_rows(const float *Q, const float *K, const float *V, float *O, float *LSE,
+                               void *workspace, const struct attention_shape *shape, const struct plan *plan,
+                               cudaStream_t stream)
+{
+    if (plan->R == 1)
+        return launch<G, 1>(Q, K, V, O, LSE, workspace, shape, plan, stream);
+    return launch<G, MAX_R>(Q, K, V, O, LSE, workspace, shape, plan, stream);
+}
+
+extern "C" cudaError_t attention_split_kv(const float *Q, const float *K, const float *V, float *O,
+                                          float *LSE, void *workspace, const struct attention_shape *shape,
+                                          cudaStream_t stream)
+{
+    const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
+    struct plan plan = {};
+    cudaError_t status =
+        attention_check_arguments(Q, K, V, O, LSE, workspace, 0, shape, sizeof(float), &limits);
+    if (status == cudaSuccess)
+        status = make_plan(shape, &plan);
+    if (status == cudaSuccess)
+        status = require_pointer("workspace", workspace, attention_split_kv_workspace(shape), 256);
+    if (status != cudaSuccess || plan.blocks == 0)
+        return status;
+
+    if (shape->head_dim <= 32)
+        return launch_rows<8>(Q, K, V, O, LSE, workspace, shape, &plan, stream);
+    if (shape->head_dim <= 64)
+        return launch_rows<16>(Q, K, V, O, LSE, workspace, shape, &plan, stream);
+    return launch_rows<32>(Q, K, V, O, LSE, workspace, shape, &plan, stream);
+}
