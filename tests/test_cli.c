@@ -1,0 +1,208 @@
+/*
+ * The step programs' command line, from outside: what they print, what they refuse, how they exit.
+ */
+#include "backend.h"
+#include "harness.h"
+#include "matmul.h"
+#include "step.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static const char *const steps[] = {"01_naive_matmul", "02_tiled_matmul", "03_online_softmax",
+                                    "04_flash_v1",     "05_flash_v2",     "06_causal_half"};
+enum { STEPS = sizeof steps / sizeof steps[0] };
+
+struct outcome {
+    int status;
+    char out[65536], error[4096];
+};
+
+static void read_all(FILE *stream, char *text, size_t bytes)
+{
+    const size_t length = fread(text, 1, bytes - 1, stream);
+    text[length] = '\0';
+}
+
+static const char *build(void)
+{
+    return strcmp(backend_name(), "gpu") == 0 ? "gpu" : "check";
+}
+
+/* Runs "ENVIRONMENT build/check/STEP ARGUMENTS". */
+static struct outcome *run(const char *environment, const char *step, const char *arguments)
+{
+    static struct outcome outcome;
+    char command[512], error_file[] = "/tmp/test_cli_XXXXXX";
+    const int descriptor = mkstemp(error_file);
+    cr_assert(descriptor >= 0);
+    snprintf(command, sizeof command, "%s build/%s/%s %s 2>%s", environment, build(), step, arguments,
+             error_file);
+    FILE *pipe = popen(command, "r");
+    cr_assert(pipe != NULL);
+    read_all(pipe, outcome.out, sizeof outcome.out);
+    outcome.status = WEXITSTATUS(pclose(pipe));
+    FILE *error = fdopen(descriptor, "r");
+    read_all(error, outcome.error, sizeof outcome.error);
+    fclose(error);
+    remove(error_file);
+    return &outcome;
+}
+
+static bool exists(const char *step)
+{
+    char path[128];
+    snprintf(path, sizeof path, "build/%s/%s", build(), step);
+    FILE *file = fopen(path, "r");
+    if (file)
+        fclose(file);
+    return file != NULL;
+}
+
+/* Exit status 2 and one line on stderr that holds every one of `words`; nothing on stdout. */
+static void bad_usage(const char *step, const char *arguments, const char *first, const char *second)
+{
+    const struct outcome *outcome = run("", step, arguments);
+    const char *newline = strchr(outcome->error, '\n');
+    cr_expect(outcome->status == STEP_BAD_USAGE, "%s %s: exit status %d", step, arguments, outcome->status);
+    cr_expect(newline != NULL && newline[1] == '\0', "%s %s: not one line: %s", step, arguments,
+              outcome->error);
+    cr_expect(strstr(outcome->error, first) && strstr(outcome->error, second),
+              "%s %s: '%s' says not '%s' and '%s'", step, arguments, outcome->error, first, second);
+    cr_expect(outcome->out[0] == '\0', "%s %s: printed %s", step, arguments, outcome->out);
+}
+
+TEST(cli, every_step_is_built)
+{
+    for (int step = 0; step < STEPS; step++)
+        cr_expect(exists(steps[step]), "build/%s/%s is missing", build(), steps[step]);
+}
+
+TEST(cli, help_lists_every_option)
+{
+    static const char *const options[] = {"--help", "--list",   "--kernel", "--inputs",
+                                          "--seed", "--repeat", "--json",   "--csv"};
+    for (int step = 0; step < STEPS; step++) {
+        const struct outcome *outcome = run("", steps[step], "--help");
+        cr_expect(outcome->status == STEP_PASSED && outcome->error[0] == '\0');
+        for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+            cr_expect(strstr(outcome->out, options[i]) != NULL, "%s --help lacks %s", steps[step],
+                      options[i]);
+    }
+    cr_expect(strstr(run("", "01_naive_matmul", "--help")->out, "--m=N") != NULL);
+    cr_expect(strstr(run("", "03_online_softmax", "--help")->out, "--cols=N") != NULL);
+    cr_expect(strstr(run("", "05_flash_v2", "--help")->out, "--head-dim=N") != NULL);
+}
+
+TEST(cli, list_is_in_reading_order)
+{
+    const struct outcome *outcome = run("", "01_naive_matmul", "--list");
+    const char *first = strstr(outcome->out, "uncoalesced "), *second = strstr(outcome->out, "\ncoalesced ");
+    cr_expect(outcome->status == STEP_PASSED && first && second && first < second, "%s", outcome->out);
+}
+
+TEST(cli, defaults_pass)
+{
+    for (int step = 0; step < STEPS; step++) {
+        const struct outcome *outcome = run("", steps[step], "");
+        cr_expect(outcome->status == STEP_PASSED && strstr(outcome->out, " pass "), "%s: %d %s", steps[step],
+                  outcome->status, outcome->error);
+        cr_expect(strstr(outcome->out, "backend") != NULL);
+    }
+}
+
+TEST(cli, kernel_selects)
+{
+    const struct outcome *outcome = run("", "01_naive_matmul", "--kernel coalesced --m 5 --n 6 --k 7 --csv");
+    cr_expect(outcome->status == STEP_PASSED);
+    cr_expect(strstr(outcome->out, ",coalesced,pass,") && !strstr(outcome->out, ",uncoalesced,"), "%s",
+              outcome->out);
+}
+
+TEST(cli, same_seed_same_result)
+{
+    static char first[65536];
+    const char *arguments = "--kernel coalesced --m 33 --n 34 --k 35 --seed 5 --inputs outliers --json";
+    snprintf(first, sizeof first, "%s", run("", "01_naive_matmul", arguments)->out);
+    const char *other =
+        run("", "01_naive_matmul", "--kernel coalesced --m 33 --n 34 --k 35 --seed 6 --json")->out;
+    const char *error = strstr(first, "\"error\""), *other_error = strstr(other, "\"error\"");
+    cr_assert(error && other_error);
+    cr_expect(strncmp(error, other_error, 24) != 0, "another seed gives the same error");
+    const char *again = strstr(run("", "01_naive_matmul", arguments)->out, "\"error\"");
+    cr_expect(strncmp(error, again, 24) == 0, "the same seed gives another error");
+}
+
+TEST(cli, json_counts_where_every_access_is_watched)
+{
+    const struct outcome *outcome = run("", "01_naive_matmul", "--m 64 --n 64 --k 64 --json");
+    cr_expect(outcome->status == STEP_PASSED);
+    cr_expect(strstr(outcome->out, "\"backend\": \"") != NULL &&
+                  strstr(outcome->out, "\"flops\": 524288,") != NULL,
+              "%s", outcome->out);
+    if (strcmp(build(), "check") == 0) {
+        const char *first = strstr(outcome->out, "\"global_loads\": 524288,");
+        cr_assert(first != NULL, "%s", outcome->out);
+        cr_expect(strstr(first + 1, "\"global_loads\": 524288,") != NULL, "%s", outcome->out);
+    }
+}
+
+TEST(cli, an_empty_output_passes)
+{
+    cr_expect(run("", "01_naive_matmul", "--m 0")->status == STEP_PASSED);
+    cr_expect(run("", "01_naive_matmul", "--k 0")->status == STEP_PASSED);
+}
+
+TEST(cli, bad_values)
+{
+    bad_usage("01_naive_matmul", "--m -1", "--m is '-1'", "0 .. 2147482624");
+    bad_usage("01_naive_matmul", "--m 99999999999", "--m is '99999999999'", "0 .. 2147482624");
+    bad_usage("01_naive_matmul", "--m 99999999999999999999999", "--m is", "0 .. 2147482624");
+    bad_usage("01_naive_matmul", "--m 12x", "--m is '12x'", "whole number");
+    bad_usage("01_naive_matmul", "--m ''", "--m is ''", "whole number");
+    bad_usage("01_naive_matmul", "--kernel nosuch", "--kernel is 'nosuch'", "uncoalesced, coalesced");
+    bad_usage("01_naive_matmul", "--inputs nosuch", "--inputs is 'nosuch'", "normal, uniform");
+    bad_usage("01_naive_matmul", "--seed -1", "--seed is '-1'", "0 ..");
+    bad_usage("01_naive_matmul", "--repeat 0", "--repeat is '0'", "1 .. 100000");
+    bad_usage("04_flash_v1", "--head-dim 0", "head-dim", "1 ..");
+    bad_usage("04_flash_v1", "--head-dim 4096", "head-dim", "1 ..");
+    bad_usage("05_flash_v2", "--heads 3 --kv-heads 2", "heads", "multiple");
+}
+
+TEST(cli, bad_options)
+{
+    bad_usage("01_naive_matmul", "--nosuch", "'--nosuch' is not understood", "--kernel");
+    bad_usage("01_naive_matmul", "-x", "is not understood", "--kernel");
+    bad_usage("01_naive_matmul", "stray", "unexpected argument 'stray'", "options");
+    bad_usage("01_naive_matmul", "--m", "--m needs a value", "rows");
+    bad_usage("01_naive_matmul", "--json --csv", "--json", "exclude");
+    bad_usage("03_online_softmax", "--m 5", "'--m' is not understood", "--rows");
+}
+
+TEST(cli, what_does_not_fit_memory)
+{
+    bad_usage("01_naive_matmul", "--m 2000000000 --n 2000000000", "device memory", "are free");
+}
+
+TEST(cli, no_device)
+{
+    const struct outcome *outcome = run("CUDA_VISIBLE_DEVICES=", "01_naive_matmul", "");
+    cr_expect(outcome->status == STEP_NO_DEVICE, "exit status %d", outcome->status);
+    cr_expect(strstr(outcome->error, "no usable device") && strstr(outcome->error, "make doctor"), "%s",
+              outcome->error);
+}
+
+/* A kernel that does nothing: the program must not succeed. */
+static cudaError_t idle(const float *A, const float *B, float *C, int M, int N, int K, cudaStream_t stream)
+{
+    (void)A, (void)B, (void)C, (void)M, (void)N, (void)K, (void)stream;
+    return cudaSuccess;
+}
+
+TEST(cli, a_failed_check_exits_with_1)
+{
+    static const struct matmul_kernel kernels[] = {{"idle", "does nothing", idle}, {NULL, NULL, NULL}};
+    char *arguments[] = {"idle", "--m", "4", "--n", "4", "--k", "4", NULL};
+    cr_expect(step_main(7, arguments, "idle", &matmul_problem, kernels) == STEP_FAILED);
+}
