@@ -24,7 +24,6 @@
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), algorithm 1.
  */
 #include "05_step.h"
-#include "launch.cuh"
 #include "tiles.cuh"
 
 #include <math_constants.h>
@@ -123,14 +122,12 @@ extern "C" cudaError_t attention_flash_v2(const float *Q, const float *K, const 
                                           cudaStream_t stream)
 {
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    int blocks = 0;
     cudaError_t status =
         attention_check_arguments(Q, K, V, O, LSE, workspace, 0, shape, sizeof(float), &limits);
-    if (status == cudaSuccess)
-        status = blocks_for_rows((size_t)shape->batch * shape->heads, shape->seq_q, FLASH_V2_BR, &blocks);
-    if (status != cudaSuccess || blocks == 0)
+    if (status != cudaSuccess || attention_query_rows(shape) == 0)
         return status;
 
+    const int blocks = shape->batch * shape->heads * ceil_div(shape->seq_q, FLASH_V2_BR);
     flash_v2<FLASH_V2_BR, FLASH_V2_BC>
         <<<blocks, FLASH_V2_BR * FLASH_V2_BC, 0, stream>>>(Q, K, V, O, LSE, *shape);
     return cudaGetLastError();

@@ -31,9 +31,9 @@
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3, work partitioning between warps.
  */
 #include "05_step.h"
-#include "launch.cuh"
 #include "ptx.cuh"
 #include "tiles.cuh"
+#include "wide_rows.cuh"
 
 #include <math_constants.h>
 
@@ -273,14 +273,12 @@ static cudaError_t launch(const float *Q, const float *K, const float *V, float 
     const int shared_bytes = shared_floats(R, C, D) * sizeof(float);
     const bool wide = rows_are_wide(K, shape->head_dim) && rows_are_wide(V, shape->head_dim) &&
                       rows_are_wide(O, shape->head_dim);
-    int blocks = 0;
-    cudaError_t status = blocks_for_rows((size_t)shape->batch * shape->heads, shape->seq_q, 16 * R, &blocks);
-    if (status == cudaSuccess && blocks > 0)
-        status = cudaFuncSetAttribute(flash_v2_registers<R, C, D>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-    if (status != cudaSuccess || blocks == 0)
+    const cudaError_t status = cudaFuncSetAttribute(
+        flash_v2_registers<R, C, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    if (status != cudaSuccess)
         return status;
 
+    const int blocks = shape->batch * shape->heads * ceil_div(shape->seq_q, 16 * R);
     flash_v2_registers<R, C, D><<<blocks, THREADS, shared_bytes, stream>>>(Q, K, V, O, LSE, *shape, wide);
     return cudaGetLastError();
 }
@@ -311,7 +309,7 @@ extern "C" cudaError_t attention_flash_v2_registers(const float *Q, const float 
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
     cudaError_t status =
         attention_check_arguments(Q, K, V, O, LSE, workspace, 0, shape, sizeof(float), &limits);
-    if (status != cudaSuccess)
+    if (status != cudaSuccess || attention_query_rows(shape) == 0)
         return status;
 
     if (shape->head_dim <= 32)

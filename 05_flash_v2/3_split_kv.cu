@@ -27,9 +27,9 @@
  * blocks is known as Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023).
  */
 #include "05_step.h"
-#include "launch.cuh"
 #include "ptx.cuh"
 #include "tiles.cuh"
+#include "wide_rows.cuh"
 
 #include <math_constants.h>
 
@@ -142,8 +142,7 @@ static __device__ __forceinline__ void write_row(float *O, float *LSE, size_t ro
 template <int G, int R>
 __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
     attend_run(const float *Q, const float *K, const float *V, float *O, float *LSE,
-               const struct attention_shape shape, size_t all_rows, int tiles, int runs, int run_keys,
-               bool wide)
+               const struct attention_shape shape, int all_rows, int tiles, int runs, int run_keys, bool wide)
 {
     const int GROUPS = THREADS / G;
     const int group = threadIdx.x / G;
@@ -233,7 +232,7 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
 /* A block merges the runs' results of one row. Groups take every GROUPS-th run. */
 template <int G>
 __global__ void __launch_bounds__(THREADS) merge_runs(const float *O_runs, const float *LSE_runs, float *O,
-                                                      float *LSE, int d, size_t all_rows, int runs, bool wide)
+                                                      float *LSE, int d, int all_rows, int runs, bool wide)
 {
     const size_t row = blockIdx.x;
     const int feature = threadIdx.x % G * 4;
@@ -253,41 +252,35 @@ __global__ void __launch_bounds__(THREADS) merge_runs(const float *O_runs, const
         write_row(O, LSE, row, feature, d, &state);
 }
 
-/* How a shape is cut up. */
+/* How the work of a shape that has some is cut up. */
 struct plan {
-    size_t all_rows; /* queries of the whole batch */
-    int R, tiles;    /* rows of a block; blocks of R rows per key/value head */
-    int runs, run_keys;
+    int R, tiles;       /* rows of a block; tiles of R rows per key/value head */
+    int runs, run_keys; /* runs of the keys, and keys of a run */
     int blocks;
 };
 
-static cudaError_t make_plan(const struct attention_shape *shape, struct plan *plan)
+static struct plan plan_for(const struct attention_shape *shape)
 {
-    const size_t kv_heads = (size_t)shape->batch * shape->kv_heads;
-    const size_t head_rows = (size_t)(shape->heads / shape->kv_heads) * shape->seq_q;
-    plan->all_rows = kv_heads * head_rows;
-    plan->R = head_rows == 1 ? 1 : MAX_R;
-    cudaError_t status = blocks_for_rows(1, head_rows, plan->R, &plan->tiles);
-    if (status == cudaSuccess)
-        status = blocks_for_rows(kv_heads, head_rows, plan->R, &plan->blocks);
-    if (status != cudaSuccess)
-        return status;
+    struct plan plan;
+    const int head_rows = shape->heads / shape->kv_heads * shape->seq_q;
+    plan.R = head_rows == 1 ? 1 : MAX_R;
+    plan.tiles = ceil_div(head_rows, plan.R);
 
-    int runs = 1;
-    if (plan->blocks > 0 && shape->seq_kv > 0)
-        runs = min(ceil_div(GRID, plan->blocks), ceil_div(shape->seq_kv, RUN));
-    plan->run_keys = ceil_div(shape->seq_kv, runs);
-    plan->runs = shape->seq_kv > 0 ? ceil_div(shape->seq_kv, plan->run_keys) : 1;
-    plan->blocks *= plan->runs; /* less than 2·GRID when there is more than one run */
-    return cudaSuccess;
+    const int all_tiles = shape->batch * shape->kv_heads * plan.tiles;
+    const int most_runs = shape->seq_kv > RUN ? ceil_div(shape->seq_kv, RUN) : 1;
+    plan.runs = min(ceil_div(GRID, all_tiles), most_runs);
+    plan.run_keys = ceil_div(shape->seq_kv, plan.runs);
+    if (plan.runs > 1)
+        plan.runs = ceil_div(shape->seq_kv, plan.run_keys); /* none is empty */
+    plan.blocks = all_tiles * plan.runs;
+    return plan;
 }
 
 extern "C" size_t attention_split_kv_workspace(const struct attention_shape *shape)
 {
-    struct plan plan = {};
-    if (make_plan(shape, &plan) != cudaSuccess || plan.runs == 1)
-        return 0;
-    return plan.runs * plan.all_rows * (shape->head_dim + 1) * sizeof(float);
+    const size_t all_rows = attention_query_rows(shape);
+    const int runs = all_rows > 0 ? plan_for(shape).runs : 1;
+    return runs > 1 ? runs * all_rows * (shape->head_dim + 1) * sizeof(float) : 0;
 }
 
 template <int G, int R>
@@ -297,17 +290,17 @@ static cudaError_t launch(const float *Q, const float *K, const float *V, float 
 {
     const int d = shape->head_dim;
     const bool wide = rows_are_wide(Q, d) && rows_are_wide(K, d) && rows_are_wide(V, d);
+    const int all_rows = (int)attention_query_rows(shape);
     float *O_runs = plan->runs > 1 ? (float *)workspace : O;
-    float *LSE_runs = plan->runs > 1 ? O_runs + plan->runs * plan->all_rows * d : LSE;
+    float *LSE_runs = plan->runs > 1 ? O_runs + (size_t)plan->runs * all_rows * d : LSE;
 
-    attend_run<G, R><<<plan->blocks, THREADS, 0, stream>>>(Q, K, V, O_runs, LSE_runs, *shape, plan->all_rows,
+    attend_run<G, R><<<plan->blocks, THREADS, 0, stream>>>(Q, K, V, O_runs, LSE_runs, *shape, all_rows,
                                                            plan->tiles, plan->runs, plan->run_keys, wide);
     cudaError_t status = cudaGetLastError();
     if (status != cudaSuccess || plan->runs == 1)
         return status;
 
-    merge_runs<G><<<(int)plan->all_rows, THREADS, 0, stream>>>(O_runs, LSE_runs, O, LSE, d, plan->all_rows,
-                                                               plan->runs, wide);
+    merge_runs<G><<<all_rows, THREADS, 0, stream>>>(O_runs, LSE_runs, O, LSE, d, all_rows, plan->runs, wide);
     return cudaGetLastError();
 }
 
@@ -326,16 +319,16 @@ extern "C" cudaError_t attention_split_kv(const float *Q, const float *K, const 
                                           cudaStream_t stream)
 {
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    struct plan plan = {};
     cudaError_t status =
         attention_check_arguments(Q, K, V, O, LSE, workspace, 0, shape, sizeof(float), &limits);
-    if (status == cudaSuccess)
-        status = make_plan(shape, &plan);
-    if (status == cudaSuccess)
-        status = require_pointer("workspace", workspace, attention_split_kv_workspace(shape), 256);
-    if (status != cudaSuccess || plan.blocks == 0)
+    if (status != cudaSuccess || attention_query_rows(shape) == 0)
+        return status;
+    status = attention_check_arguments(Q, K, V, O, LSE, workspace, attention_split_kv_workspace(shape), shape,
+                                       sizeof(float), &limits);
+    if (status != cudaSuccess)
         return status;
 
+    const struct plan plan = plan_for(shape);
     if (shape->head_dim <= 32)
         return launch_rows<8>(Q, K, V, O, LSE, workspace, shape, &plan, stream);
     if (shape->head_dim <= 64)
