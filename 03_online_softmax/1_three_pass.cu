@@ -18,6 +18,8 @@
 #include <math.h>
 
 static const int THREADS = 128;
+/* A long sum that has grown large rounds small terms away one by one: 256 at a time are added up first. */
+static const int PIECE = 256;
 
 __global__ void three_pass(const float *input, float *output, int rows, int cols)
 {
@@ -32,8 +34,12 @@ __global__ void three_pass(const float *input, float *output, int rows, int cols
         m = fmaxf(m, input[col]);
 
     float l = 0.0f;
-    for (int col = 0; col < cols; col++)
-        l += expf(input[col] - m);
+    for (int piece = 0; piece < cols; piece += PIECE) {
+        float l_piece = 0.0f;
+        for (int col = piece; col < min(piece + PIECE, cols); col++)
+            l_piece += expf(input[col] - m);
+        l += l_piece;
+    }
 
     const float scale = 1.0f / l;
     for (int col = 0; col < cols; col++)

@@ -17,6 +17,8 @@
 #include "tiles.cuh"
 
 static const int THREADS = 128;
+/* A long sum that has grown large rounds small terms away one by one: 256 at a time are added up first. */
+static const int PIECE = 256;
 
 __global__ void online(const float *input, float *output, int rows, int cols)
 {
@@ -27,8 +29,12 @@ __global__ void online(const float *input, float *output, int rows, int cols)
     output += (size_t)row * cols;
 
     struct running_softmax state = running_softmax_empty();
-    for (int col = 0; col < cols; col++)
-        state = running_softmax_merge(state, running_softmax_of(input[col]));
+    for (int piece = 0; piece < cols; piece += PIECE) {
+        struct running_softmax state_piece = running_softmax_empty();
+        for (int col = piece; col < min(piece + PIECE, cols); col++)
+            state_piece = running_softmax_merge(state_piece, running_softmax_of(input[col]));
+        state = running_softmax_merge(state, state_piece);
+    }
 
     const float scale = 1.0f / state.l;
     for (int col = 0; col < cols; col++)

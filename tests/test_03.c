@@ -1,0 +1,495 @@
+/* Step 03: softmax over the rows of a matrix. */
+#include "03_online_softmax/03_step.h"
+#include "03_online_softmax/running_softmax.cuh"
+#include "harness.h"
+#include "ladder.h"
+#include "refusal.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void check(long long rows, long long cols, enum input_kind kind, uint64_t seed, size_t offset)
+{
+    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
+    ladder_check(&softmax_problem, online_softmax_kernels, sizes, kind, seed, offset);
+}
+
+static bool count(const char *name, long long rows, long long cols, struct counters *counters)
+{
+    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
+    return ladder_count(&softmax_problem, online_softmax_kernels, name, sizes, counters);
+}
+
+/* ------------------------------------------------------------------------------------------------------ */
+/* Every kernel, every shape */
+
+TEST(shapes, short_rows)
+{
+    static const int cols[] = {1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 63, 65, 80, 100, 127, 128, 129};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
+        for (int kind = 0; kind < INPUT_KINDS; kind++)
+            check(5, cols[i], (enum input_kind)kind, 11 + i, 0);
+}
+
+/* On both sides of each shape of thread block that online_block chooses between. */
+TEST(shapes, long_rows)
+{
+    static const int cols[] = {131,  132,  255,  256,  260,  511,  515,  516,  1000, 1023,
+                               1025, 1028, 2047, 2051, 2052, 4096, 4097, 4100, 8191, 8196};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
+        for (int kind = 0; kind < INPUT_KINDS; kind++)
+            check(3, cols[i], (enum input_kind)kind, 23 + i, 0);
+}
+
+TEST(shapes, very_long_rows)
+{
+    static const int cols[] = {16387, 16388, 32769, 32771, 32772, 45057};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
+        check(2, cols[i], INPUTS_NORMAL, 37 + i, 0);
+        check(1, cols[i], INPUTS_ASCENDING, 41 + i, 0);
+    }
+    for (int kind = 0; kind < INPUT_KINDS; kind++)
+        check(1, 131072, (enum input_kind)kind, 43, 0);
+    check(2, 131071, INPUTS_LARGE, 47, 0);
+}
+
+TEST(shapes, many_rows)
+{
+    static const int rows[] = {1, 2, 7, 8, 9, 16, 17, 31, 33, 63, 65, 127, 128, 129, 1000};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        check(rows[i], 20, INPUTS_NORMAL, 53 + i, 0);
+        check(rows[i], 135, INPUTS_OUTLIERS, 59 + i, 0);
+    }
+    check(70000, 3, INPUTS_NORMAL, 61, 0); /* more rows than gridDim.y allows blocks */
+}
+
+/* Pointers aligned to 4 bytes only, in each of the positions within 16 bytes. */
+TEST(shapes, misaligned)
+{
+    static const int cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 127, 128, 515, 1024, 4099, 32774};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
+        for (size_t offset = 4; offset < 16; offset += 4)
+            check(3, cols[i], INPUTS_NORMAL, 67 + i, offset);
+}
+
+/* ------------------------------------------------------------------------------------------------------ */
+/* Matrices that no generator makes */
+
+/* Runs every kernel on `host` in every order, with the two pointers each off its alignment, and judges the
+ * output. */
+static void check_matrix(const char *what, const float *host, int rows, int cols, size_t input_offset,
+                         size_t output_offset)
+{
+    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
+    const struct tensor tensor = {"output", TENSOR_OUTPUT, TENSOR_F32, (size_t)rows, (size_t)cols};
+    const size_t elements = (size_t)rows * (size_t)cols;
+    const void *inputs[] = {host};
+    struct device_buffer input, output;
+    cr_assert(device_buffer_create(&input, elements * sizeof(float), input_offset) == cudaSuccess);
+    cr_assert(device_buffer_create(&output, elements * sizeof(float), output_offset) == cudaSuccess);
+    cr_assert(device_buffer_upload(&input, host) == cudaSuccess);
+    float *result = malloc(elements * sizeof *result);
+    double *value = malloc((size_t)cols * sizeof *value), *scale = malloc((size_t)cols * sizeof *scale);
+
+    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->name; kernel++) {
+        for (int order = 0; thread_orders[order]; order++) {
+            struct verdict verdict = {.status = VERDICT_PASS, .bound = softmax_problem.bound(sizes)};
+            long long distance;
+            cudaError_t status;
+            cr_assert(device_buffer_poison(&output) == cudaSuccess);
+            setenv(ORDER_VARIABLE, thread_orders[order], 1);
+            cr_assert(kernel->run(input.data, output.data, rows, cols, NULL) == cudaSuccess, "%s: %s",
+                      kernel->name, refusal());
+            cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->name, backend_report());
+            unsetenv(ORDER_VARIABLE);
+            cr_assert(device_buffer_download(&output, result) == cudaSuccess);
+            for (int row = 0; row < rows; row++) {
+                softmax_problem.reference(sizes, inputs, (size_t)row, &value, &scale);
+                check_compare(&verdict, &tensor, result, (size_t)row * (size_t)cols, (size_t)cols, value,
+                              scale);
+            }
+            cr_expect(verdict.status == VERDICT_PASS, "%s %s cols=%d order=%s: %s", kernel->name, what, cols,
+                      thread_orders[order], verdict.reason);
+            cr_expect(device_buffer_guards_intact(&output, &distance, &status),
+                      "%s %s cols=%d: wrote %lld bytes off", kernel->name, what, cols, distance);
+        }
+    }
+    free(result);
+    free(value);
+    free(scale);
+    device_buffer_destroy(&input);
+    device_buffer_destroy(&output);
+}
+
+/* online_block stores float4 only where both pointers lie alike. */
+TEST(matrices, output_aligned_unlike_input)
+{
+    static const int cols[] = {1, 6, 128, 1023, 33000};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
+        const int rows = 3;
+        float *host = malloc((size_t)rows * (size_t)cols[i] * sizeof *host);
+        input_matrix(host, (size_t)rows, (size_t)cols[i], INPUTS_NORMAL, 71, i);
+        for (size_t offset = 4; offset < 16; offset += 4) {
+            check_matrix("input off", host, rows, cols[i], offset, 0);
+            check_matrix("output off", host, rows, cols[i], 0, offset);
+        }
+        free(host);
+    }
+}
+
+enum special_row {
+    ONE_MINUS_INFINITY, /* 0 there, the rest as if it were not */
+    ALL_MINUS_INFINITY, /* NaN */
+    ONE_FINITE,         /* 1 there, 0 elsewhere */
+    HALF_MINUS_INFINITY,
+    ONE_PLUS_INFINITY, /* NaN */
+    TWO_PLUS_INFINITIES,
+    BOTH_INFINITIES,
+    ONE_NAN, /* NaN */
+    NAN_AND_MINUS_INFINITY,
+    LARGEST_AND_SMALLEST, /* FLT_MAX - (-FLT_MAX) overflows: 1 and 0 */
+    ALL_LARGEST,
+    SUBNORMAL_RESULTS,
+    SPECIAL_ROWS
+};
+
+static void fill_special(float *x, int cols, enum special_row kind, int at)
+{
+    const int other = (at + cols / 2) % cols;
+    input_matrix(x, 1, (size_t)cols, INPUTS_NORMAL, 73, (uint64_t)kind);
+    for (int col = 0; col < cols; col++) {
+        switch (kind) {
+        case ALL_MINUS_INFINITY:
+        case ONE_FINITE:
+        case NAN_AND_MINUS_INFINITY:
+            x[col] = -INFINITY;
+            break;
+        case HALF_MINUS_INFINITY:
+            if ((col < cols / 2) == (at < cols / 2) && col != at)
+                x[col] = -INFINITY;
+            break;
+        case LARGEST_AND_SMALLEST:
+            x[col] = col % 2 ? FLT_MAX : -FLT_MAX;
+            break;
+        case ALL_LARGEST:
+            x[col] = FLT_MAX;
+            break;
+        case SUBNORMAL_RESULTS:
+            x[col] = col == at ? 0.0f : -85.0f - (float)(col % 32);
+            break;
+        default:
+            break;
+        }
+    }
+    if (kind == ONE_MINUS_INFINITY)
+        x[at] = -INFINITY;
+    else if (kind == ONE_FINITE)
+        x[at] = -3.0f;
+    else if (kind == ONE_PLUS_INFINITY)
+        x[at] = INFINITY;
+    else if (kind == TWO_PLUS_INFINITIES || kind == BOTH_INFINITIES) {
+        x[other] = kind == BOTH_INFINITIES ? -INFINITY : INFINITY;
+        x[at] = INFINITY;
+    } else if (kind == ONE_NAN || kind == NAN_AND_MINUS_INFINITY)
+        x[at] = NAN;
+}
+
+/* The special element first, in the middle and last: each lies with another thread and another piece of the
+ * row. */
+TEST(matrices, special_values)
+{
+    static const int cols[] = {1, 2, 5, 33, 128, 515, 1023, 4097, 32777};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
+        const int positions[] = {0, cols[i] / 2, cols[i] - 1};
+        float *host = malloc(3 * SPECIAL_ROWS * (size_t)cols[i] * sizeof *host);
+        float *x = host;
+        for (int position = 0; position < 3; position++)
+            for (int kind = 0; kind < SPECIAL_ROWS; kind++, x += cols[i])
+                fill_special(x, cols[i], (enum special_row)kind, positions[position]);
+        check_matrix("special values", host, 3 * SPECIAL_ROWS, cols[i], 0, 0);
+        free(host);
+    }
+}
+
+/* What the reference itself makes of them, since everything above is measured by it. */
+TEST(matrices, special_values_of_the_reference)
+{
+    static const float row[][3] = {{-INFINITY, 0.0f, 0.0f},
+                                   {-INFINITY, -INFINITY, -INFINITY},
+                                   {INFINITY, 0.0f, 0.0f},
+                                   {NAN, 0.0f, -INFINITY}};
+    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 4, [SOFTMAX_COLS] = 3};
+    const void *inputs[] = {row};
+    double result[3], error_scale[3];
+    double *value = result, *scale = error_scale;
+    softmax_problem.reference(sizes, inputs, 0, &value, &scale);
+    cr_expect(result[0] == 0.0 && result[1] == 0.5 && result[2] == 0.5);
+    cr_expect(error_scale[0] == (double)FLT_MIN && error_scale[1] == 0.5 + (double)FLT_MIN);
+    for (size_t r = 1; r < 4; r++) {
+        softmax_problem.reference(sizes, inputs, r, &value, &scale);
+        for (int col = 0; col < 3; col++)
+            cr_expect(isnan(result[col]), "row %zu, column %d is %g", r, col, result[col]);
+    }
+}
+
+/* Offsets past 2^31 elements. Needs 18 GiB of device memory, of which the host sees one row. */
+TEST(matrices, past_2_to_the_31_elements)
+{
+    enum { ROWS = 70000, COLS = 32768 };
+    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 1, [SOFTMAX_COLS] = COLS};
+    const struct tensor tensor = {"last row of output", TENSOR_OUTPUT, TENSOR_F32, 1, COLS};
+    const size_t elements = (size_t)ROWS * COLS, last = elements - COLS, bytes = elements * sizeof(float);
+    size_t available = 0, total = 0;
+    float *input = NULL, *output = NULL;
+    if (!backend_has_timing() || cudaMemGetInfo(&available, &total) != cudaSuccess ||
+        available < 2 * bytes + ((size_t)1 << 30)) {
+        cr_skip("needs a GPU with %zu GiB free", 2 * bytes >> 30);
+    }
+    cr_assert(cudaMalloc((void **)&input, bytes) == cudaSuccess);
+    cr_assert(cudaMalloc((void **)&output, bytes) == cudaSuccess);
+    cr_assert(cudaMemset(input, 0x3f, bytes) == cudaSuccess); /* 0.747 everywhere but in the last row */
+
+    static float host[COLS], result[COLS];
+    static double row_value[COLS], row_scale[COLS];
+    double *value = row_value, *scale = row_scale;
+    const void *inputs[] = {host};
+    input_matrix(host, 1, COLS, INPUTS_NORMAL, 79, 0);
+    softmax_problem.reference(sizes, inputs, 0, &value, &scale);
+    cr_assert(cudaMemcpy(input + last, host, sizeof host, cudaMemcpyHostToDevice) == cudaSuccess);
+    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->name; kernel++) {
+        struct verdict verdict = {.status = VERDICT_PASS, .bound = softmax_problem.bound(sizes)};
+        cr_assert(cudaMemset(output, 0xff, bytes) == cudaSuccess);
+        cr_assert(kernel->run(input, output, ROWS, COLS, NULL) == cudaSuccess);
+        cr_assert(cudaMemcpy(result, output + last, sizeof result, cudaMemcpyDeviceToHost) == cudaSuccess);
+        check_compare(&verdict, &tensor, result, 0, COLS, value, scale);
+        cr_expect(verdict.status == VERDICT_PASS, "%s: %s", kernel->name, verdict.reason);
+    }
+    cudaFree(input);
+    cudaFree(output);
+}
+
+/* ------------------------------------------------------------------------------------------------------ */
+/* The merge of running states */
+
+static bool nearly(struct running_softmax a, struct running_softmax b, double roundings_allowed)
+{
+    return a.m == b.m && fabs((double)a.l - b.l) <= roundings_allowed * UNIT_ROUNDOFF_F32 * fabs(b.l);
+}
+
+/* A state as it might arise: some maximum, and a sum of at least the maximum's own e^0. Now and then the
+ * empty one. */
+static struct running_softmax some_state(uint64_t index)
+{
+    const struct running_softmax state = {(float)(10.0 * input_normal(83, 0, index)),
+                                          (float)(1.0 + 100.0 * input_uniform(83, 1, index))};
+    return input_bits(83, 2, index) % 16 == 0 ? running_softmax_empty() : state;
+}
+
+TEST(merge, empty_state_is_the_identity)
+{
+    for (uint64_t i = 0; i < 1000; i++) {
+        const struct running_softmax a = some_state(i);
+        cr_expect(nearly(running_softmax_merge(a, running_softmax_empty()), a, 0.0));
+        cr_expect(nearly(running_softmax_merge(running_softmax_empty(), a), a, 0.0));
+    }
+}
+
+TEST(merge, commutes)
+{
+    for (uint64_t i = 0; i < 1000; i++) {
+        const struct running_softmax a = some_state(2 * i), b = some_state(2 * i + 1);
+        cr_expect(nearly(running_softmax_merge(a, b), running_softmax_merge(b, a), 2.0));
+    }
+}
+
+/*
+ * Each side makes two merges: four exponentials of 2 roundings, with half a rounding more of the argument
+ * where it weighs most (t·e^-t <= 0.37), two multiplications and two additions. Both sides together stay
+ * below 2 · 10.
+ */
+TEST(merge, associates)
+{
+    for (uint64_t i = 0; i < 1000; i++) {
+        const struct running_softmax a = some_state(3 * i), b = some_state(3 * i + 1),
+                                     c = some_state(3 * i + 2);
+        const struct running_softmax left = running_softmax_merge(running_softmax_merge(a, b), c);
+        const struct running_softmax right = running_softmax_merge(a, running_softmax_merge(b, c));
+        cr_expect(nearly(left, right, 20.0), "(%g, %g) and (%g, %g)", (double)left.m, (double)left.l,
+                  (double)right.m, (double)right.l);
+    }
+}
+
+/* Pairs drawn at random are merged until one state is left: a tree of any shape gives the row's maximum and
+ * sum. */
+TEST(merge, any_tree_gives_the_row)
+{
+    enum { COLS = 777 };
+    for (uint64_t tree = 0; tree < 20; tree++) {
+        struct running_softmax state[COLS];
+        double m = -INFINITY, l = 0.0;
+        for (uint64_t col = 0; col < COLS; col++) {
+            const float x = (float)(5.0 * input_normal(89, tree, col));
+            m = fmax(m, x);
+            state[col] = running_softmax_of(x);
+        }
+        for (int col = 0; col < COLS; col++)
+            l += exp(state[col].m - m);
+        for (uint64_t left = COLS; left > 1; left--) {
+            const uint64_t a = input_bits(97, tree, left) % left;
+            const struct running_softmax taken = state[a];
+            state[a] = state[left - 1];
+            const uint64_t b = input_bits(101, tree, left) % (left - 1);
+            state[b] = running_softmax_merge(taken, state[b]);
+        }
+        cr_expect(nearly(state[0], (struct running_softmax){(float)m, (float)l}, roundings(COLS) + 8.0),
+                  "(%.9g, %.9g), should be (%.9g, %.9g)", (double)state[0].m, (double)state[0].l, m, l);
+    }
+}
+
+TEST(merge, special_values)
+{
+    const struct running_softmax nothing = running_softmax_empty(), two = {2.0f, 3.0f};
+    const struct running_softmax masked = running_softmax_of(-INFINITY);
+    cr_expect(nearly(running_softmax_merge(two, masked), two, 0.0), "-inf adds nothing");
+    cr_expect(running_softmax_merge(nothing, masked).l == 0.0f, "nor to nothing");
+    cr_expect(running_softmax_merge(masked, masked).l == 0.0f, "nor to itself");
+    cr_expect(isnan(running_softmax_merge(two, running_softmax_of(INFINITY)).l), "+inf spoils the sum");
+    cr_expect(isnan(running_softmax_merge(two, running_softmax_of(NAN)).l), "so does a NaN");
+    const struct running_softmax spoilt = running_softmax_merge(nothing, running_softmax_of(NAN));
+    cr_expect(isnan(running_softmax_merge(spoilt, nothing).l), "for good");
+    cr_expect(isnan(running_softmax_merge(nothing, spoilt).l), "from either side");
+}
+
+/* ------------------------------------------------------------------------------------------------------ */
+/* What is refused */
+
+TEST(refusals, sizes_and_pointers)
+{
+    float *memory = NULL;
+    const int cols = 64;
+    cr_assert(cudaMalloc((void **)&memory, 4 * (size_t)cols * sizeof *memory) == cudaSuccess);
+    const float *input = memory;
+    float *output = memory + 2 * cols;
+    const float *off_by_one_byte = (const float *)((const char *)input + 1);
+    const struct {
+        const float *input;
+        float *output;
+        int rows, cols;
+        const char *sentence;
+    } cases[] = {
+        {input, output, -1, cols, "rows is -1; it must be in 0 .. 2147482624"},
+        {input, output, 2, -3, "cols is -3; it must be in 0 .. 2147482624"},
+        {input, output, 2147483647, cols, "rows is 2147483647; it must be in 0 .. 2147482624"},
+        {NULL, output, 2, cols, "input is null; it must point to 512 bytes of device memory"},
+        {input, NULL, 2, cols, "output is null; it must point to 512 bytes of device memory"},
+        {off_by_one_byte, output, 1, cols, "it must be aligned to 4 bytes"},
+        {input, memory, 2, cols, "output and input overlap; an output may not share memory with an input"},
+        {input, memory + cols, 2, cols, "output and input overlap"},
+    };
+    cr_assert(cudaMemset(memory, 0, 4 * (size_t)cols * sizeof *memory) == cudaSuccess);
+    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->name; kernel++) {
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            refusal_clear();
+            const cudaError_t status =
+                kernel->run(cases[i].input, cases[i].output, cases[i].rows, cases[i].cols, NULL);
+            cr_expect(status == cudaErrorInvalidValue, "%s case %zu: %s", kernel->name, i,
+                      cudaGetErrorName(status));
+            cr_expect(strstr(refusal(), cases[i].sentence) != NULL, "%s: '%s' does not say '%s'",
+                      kernel->name, refusal(), cases[i].sentence);
+        }
+        cr_expect(cudaDeviceSynchronize() == cudaSuccess);
+    }
+    float after[256];
+    cr_assert(cudaMemcpy(after, memory, sizeof after, cudaMemcpyDeviceToHost) == cudaSuccess);
+    for (int i = 0; i < 256; i++)
+        cr_expect(after[i] == 0.0f, "a refused call wrote element %d", i);
+    cudaFree(memory);
+}
+
+TEST(refusals, empty_is_success)
+{
+    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->name; kernel++) {
+        cr_expect(kernel->run(NULL, NULL, 0, 17, NULL) == cudaSuccess, "%s, no rows", kernel->name);
+        cr_expect(kernel->run(NULL, NULL, 17, 0, NULL) == cudaSuccess, "%s, no columns", kernel->name);
+        cr_expect(cudaDeviceSynchronize() == cudaSuccess);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------ */
+/* What the lesson says that the kernels do (asserted where accesses are counted) */
+
+static void expect_count(const char *name, const char *what, unsigned long long counted,
+                         unsigned long long formula)
+{
+    cr_expect(counted == formula, "%s: %llu %s, the formula says %llu", name, counted, what, formula);
+}
+
+/* The matrix is read three times, twice, twice, once; and written once. */
+TEST(counters, sweeps)
+{
+    static const struct {
+        const char *name;
+        unsigned long long reads, floats_per_load;
+    } kernels[] = {{"three_pass", 3, 1}, {"online", 2, 1}, {"online_warp", 2, 1}, {"online_block", 1, 4}};
+    const unsigned long long rows = 64, cols = 256, elements = rows * cols;
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        const char *name = kernels[i].name;
+        struct counters did;
+        if (!count(name, (long long)rows, (long long)cols, &did))
+            cr_skip("this backend does not count");
+        expect_count(name, "launches", did.launches, 1);
+        expect_count(name, "bytes loaded", did.global_load_bytes,
+                     kernels[i].reads * elements * sizeof(float));
+        expect_count(name, "loads", did.global_loads,
+                     kernels[i].reads * elements / kernels[i].floats_per_load);
+        expect_count(name, "bytes stored", did.global_store_bytes, elements * sizeof(float));
+        expect_count(name, "stores", did.global_stores, elements / kernels[i].floats_per_load);
+        expect_count(name, "atomics", did.atomics, 0);
+        expect_count(name, "barriers", did.barriers, 0);
+        expect_count(name, "shared loads", did.shared_loads, 0);
+    }
+}
+
+/* A thread per row: every lane in a sector of its own. A warp or block per row: every sector used whole. */
+TEST(counters, sectors)
+{
+    const long long rows = 64, cols = 256;
+    struct counters did;
+    for (int i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "three_pass" : "online";
+        if (!count(name, rows, cols, &did))
+            cr_skip("this backend does not count");
+        expect_count(name, "sectors loaded", did.global_load_sectors, 32 * did.global_load_requests);
+        expect_count(name, "sectors stored", did.global_store_sectors, 32 * did.global_store_requests);
+    }
+    for (int i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "online_warp" : "online_block";
+        count(name, rows, cols, &did);
+        expect_count(name, "sectors loaded", did.global_load_sectors, did.global_load_bytes / 32);
+        expect_count(name, "sectors stored", did.global_store_sectors, did.global_store_bytes / 32);
+    }
+}
+
+/* Rows that begin anywhere are still read once, down to the byte; rows beyond the registers twice. */
+TEST(counters, online_block)
+{
+    static const struct {
+        unsigned long long rows, cols, reads, barriers_per_row;
+    } shapes[] = {{9, 1, 1, 0},    {5, 127, 1, 0},   {3, 1023, 1, 0},  {2, 1027, 1, 0},  {2, 1028, 1, 1},
+                  {2, 4095, 1, 1}, {2, 16383, 1, 1}, {1, 32771, 1, 1}, {1, 32772, 2, 1}, {1, 131071, 2, 1}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const unsigned long long rows = shapes[i].rows, cols = shapes[i].cols;
+        char name[64];
+        struct counters did;
+        if (!count("online_block", (long long)rows, (long long)cols, &did))
+            cr_skip("this backend does not count");
+        snprintf(name, sizeof name, "online_block rows=%llu cols=%llu", rows, cols);
+        expect_count(name, "bytes loaded", did.global_load_bytes,
+                     shapes[i].reads * rows * cols * sizeof(float));
+        expect_count(name, "bytes stored", did.global_store_bytes, rows * cols * sizeof(float));
+        expect_count(name, "barriers", did.barriers, shapes[i].barriers_per_row * rows);
+    }
+}
