@@ -42,6 +42,13 @@ cudaError_t require_size(const char *name, int size)
     return cudaSuccess;
 }
 
+cudaError_t require_blocks(size_t blocks)
+{
+    if (blocks > INT_MAX)
+        return refuse(cudaErrorInvalidValue, "these sizes need %zu blocks; a grid holds at most %d", blocks, INT_MAX);
+    return cudaSuccess;
+}
+
 cudaError_t require_pointer(const char *name, const void *pointer, size_t bytes, size_t alignment)
 {
     if (bytes == 0)

@@ -36,6 +36,9 @@ enum { MAX_EXTENT = INT_MAX - 1023 };
 /* cudaSuccess for 0 .. MAX_EXTENT; otherwise cudaErrorInvalidValue and a sentence that names the argument. */
 cudaError_t require_size(const char *name, int size);
 
+/* cudaSuccess when one grid can have that many blocks along x; otherwise cudaErrorInvalidValue and a sentence. */
+cudaError_t require_blocks(size_t blocks);
+
 /*
  * cudaSuccess when `pointer` is aligned to `alignment` bytes and, unless bytes is 0, not null; otherwise
  * cudaErrorInvalidValue and a sentence that names the argument.
