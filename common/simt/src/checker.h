@@ -56,7 +56,8 @@ void acquired(const void *object);
  * votes.
  */
 void warp_met(Warp &warp, uint32_t mask, uint32_t lanes, const char *what, bool orders_memory);
-/* Called once per block when it leaves grid.sync(). */
+/* Once per block: all its threads came to grid.sync(), and, when all blocks had, it leaves. */
+void grid_arrived(Block &block);
 void grid_synchronised(Block &block);
 
 /* One atomic operation of the running thread. `where` is an address in the kernel's code. */
