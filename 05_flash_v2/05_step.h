@@ -14,9 +14,18 @@ attention_fn attention_split_kv;           /* 3_split_kv.cu */
 
 attention_workspace_fn attention_split_kv_workspace;
 
-/* The tile of flash_v2: Br queries by Bc keys. Its traffic formula in the lesson and in the tests is in
- * these. */
-enum { FLASH_V2_BR = 16, FLASH_V2_BC = 32 };
+/*
+ * The tiles that the lesson's formulas, and the tests that assert them, are in. flash_v2: Br queries by Bc
+ * keys. flash_v2_registers: the same for a head_dim of 33 .. 64 where a block may have 104 KB of shared
+ * memory. split_kv: the rows of a block where there is more than one to take.
+ */
+enum {
+    FLASH_V2_BR = 16,
+    FLASH_V2_BC = 32,
+    FLASH_V2_REGISTERS_BR = 128,
+    FLASH_V2_REGISTERS_BC = 64,
+    SPLIT_KV_R = 4,
+};
 
 static const struct attention_kernel flash_v2_kernels[] = {
     {"flash_v2", "a block owns a tile of queries and walks the keys; O is divided by l once, at the end",

@@ -33,7 +33,7 @@
 #include "05_step.h"
 #include "ptx.cuh"
 #include "tiles.cuh"
-#include "wide_rows.cuh"
+#include "vectors.cuh"
 
 #include <math_constants.h>
 
@@ -66,10 +66,10 @@ static __device__ __forceinline__ void copy_4(float to[4], const float *from)
  */
 template <int ROWS, int D>
 static __device__ __forceinline__ void start_copy(float *tile, const float *matrix, int row0, int rows,
-                                                  int head_dim, bool wide)
+                                                  int head_dim, bool aligned)
 {
     static_assert(ROWS * D / 4 % THREADS == 0, "every thread copies the same number of float4");
-    if (wide) {
+    if (aligned) {
 #pragma unroll
         for (int n = 0; n < ROWS * D / 4 / THREADS; n++) {
             const int i = n * THREADS + threadIdx.x;
@@ -94,7 +94,7 @@ static __device__ __forceinline__ void start_copy(float *tile, const float *matr
 template <int R, int C, int D>
 __global__ void __launch_bounds__(THREADS, 2)
     flash_v2_registers(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                       const struct attention_shape shape, bool wide)
+                       const struct attention_shape shape, bool aligned)
 {
     const int Br = 16 * R;
     const int Bc = 8 * C;
@@ -123,10 +123,11 @@ __global__ void __launch_bounds__(THREADS, 2)
     const int q_rows = min(Br, shape.seq_q - q0);
     const size_t q_row0 = (size_t)head * shape.seq_q + q0;
     const size_t kv_row0 = (size_t)(head / (shape.heads / shape.kv_heads)) * shape.seq_kv;
+    float *O_block = O + q_row0 * d;
     const float *K_head = K + kv_row0 * d;
     const float *V_head = V + kv_row0 * d;
 
-    start_copy<Bc, D>(K_tile, K_head, 0, shape.seq_kv, d, wide);
+    start_copy<Bc, D>(K_tile, K_head, 0, shape.seq_kv, d, aligned);
 
     const float scale = shape.scale * CUDART_L2E_F;
     for (int i = threadIdx.x; i < Br * D; i += THREADS) {
@@ -145,7 +146,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     }
 
     for (int k0 = 0; k0 < shape.seq_kv; k0 += Bc) {
-        start_copy<Bc, D>(V_tile, V_head, k0, shape.seq_kv, d, wide);
+        start_copy<Bc, D>(V_tile, V_head, k0, shape.seq_kv, d, aligned);
         cp_async_wait<1>(); /* this thread's part of K is there; V may still be on its way */
         __syncthreads();    /* everyone's part of K (and, the first time, of Q) is there */
 
@@ -159,6 +160,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
             for (int c = 0; c < C; c++)
                 copy_4(key[c], &K_tile[(x + 8 * c) * (D + PAD) + k]);
+
                 /* Odd rows run backwards: from one product to the next at least one operand stays where it
                  * is. */
 #pragma unroll
@@ -172,7 +174,7 @@ __global__ void __launch_bounds__(THREADS, 2)
                     }
         }
         __syncthreads(); /* everyone is done with K before the next tile overwrites it */
-        start_copy<Bc, D>(K_tile, K_head, k0 + Bc, shape.seq_kv, d, wide);
+        start_copy<Bc, D>(K_tile, K_head, k0 + Bc, shape.seq_kv, d, aligned);
 
         if (k0 + Bc > shape.seq_kv) { /* keys past the end get no weight */
 #pragma unroll
@@ -189,13 +191,13 @@ __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
             for (int c = 0; c < C; c++)
                 m_new = fmaxf(m_new, S[r][c]);
-            m_new =
-                fmaxf(m_new, __shfl_xor_sync(0xffffffff, m_new, 1)); /* over x: bits 0, 2 and 3 of the lane */
+            /* Over x, which is bits 0, 2 and 3 of the lane. */
+            m_new = fmaxf(m_new, __shfl_xor_sync(0xffffffff, m_new, 1));
             m_new = fmaxf(m_new, __shfl_xor_sync(0xffffffff, m_new, 4));
             m_new = fmaxf(m_new, __shfl_xor_sync(0xffffffff, m_new, 8));
 
-            const float rescale =
-                exp2_approximate(m[r] - m_new); /* 0 at the first tile, where m is still -inf */
+            /* 0 at the first tile, where m is still -inf. */
+            const float rescale = exp2_approximate(m[r] - m_new);
             m[r] = m_new;
             l[r] *= rescale;
 #pragma unroll
@@ -236,8 +238,8 @@ __global__ void __launch_bounds__(THREADS, 2)
         __syncthreads(); /* everyone is done with V before the next tile overwrites it */
     }
 
-    cp_async_wait<0>(); /* the copy of the tile after the last wrote only zeros, but no thread leaves before
-                           its copies */
+    /* The copy of the tile after the last wrote only zeros, but no thread leaves before its copies. */
+    cp_async_wait<0>();
 
 #pragma unroll
     for (int r = 0; r < R; r++) {
@@ -248,17 +250,11 @@ __global__ void __launch_bounds__(THREADS, 2)
         const int row = row0 + 4 * r;
         if (row < q_rows) {
             const float weight = l[r] > 0.0f ? 1.0f / l[r] : 0.0f; /* no keys at all: O = 0 */
-            float *O_row = &O[(q_row0 + row) * d];
 #pragma unroll
             for (int e = 0; e < E; e += 4) {
-                const int feature = 4 * x + 8 * e;
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    O_square[r][e + i] *= weight;
-                if (wide && feature < d)
-                    copy_4(&O_row[feature], &O_square[r][e]);
-                for (int i = 0; !wide && i < 4 && feature + i < d; i++)
-                    O_row[feature + i] = O_square[r][e + i];
+                const float4 four = make_float4(O_square[r][e] * weight, O_square[r][e + 1] * weight,
+                                                O_square[r][e + 2] * weight, O_square[r][e + 3] * weight);
+                store_4(O_block, row, 4 * x + 8 * e, q_rows, d, aligned, four);
             }
             if (LSE != NULL && x == 0)
                 LSE[q_row0 + row] = (m[r] + log2f(l[r])) * CUDART_LN2_F;
@@ -271,15 +267,15 @@ static cudaError_t launch(const float *Q, const float *K, const float *V, float 
                           const struct attention_shape *shape, cudaStream_t stream)
 {
     const int shared_bytes = shared_floats(R, C, D) * sizeof(float);
-    const bool wide = rows_are_wide(K, shape->head_dim) && rows_are_wide(V, shape->head_dim) &&
-                      rows_are_wide(O, shape->head_dim);
+    const bool aligned = rows_aligned(K, shape->head_dim) && rows_aligned(V, shape->head_dim) &&
+                         rows_aligned(O, shape->head_dim);
     const cudaError_t status = cudaFuncSetAttribute(
         flash_v2_registers<R, C, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     if (status != cudaSuccess)
         return status;
 
     const int blocks = shape->batch * shape->heads * ceil_div(shape->seq_q, 16 * R);
-    flash_v2_registers<R, C, D><<<blocks, THREADS, shared_bytes, stream>>>(Q, K, V, O, LSE, *shape, wide);
+    flash_v2_registers<R, C, D><<<blocks, THREADS, shared_bytes, stream>>>(Q, K, V, O, LSE, *shape, aligned);
     return cudaGetLastError();
 }
 
@@ -315,7 +311,8 @@ extern "C" cudaError_t attention_flash_v2_registers(const float *Q, const float 
     if (shape->head_dim <= 32)
         return launch_what_fits<8, 8, 4, 4, 32>(Q, K, V, O, LSE, shape, stream);
     if (shape->head_dim <= 64)
-        return launch_what_fits<8, 8, 4, 4, 64>(Q, K, V, O, LSE, shape, stream);
+        return launch_what_fits<FLASH_V2_REGISTERS_BR / 16, FLASH_V2_REGISTERS_BC / 8, 4, 4, 64>(
+            Q, K, V, O, LSE, shape, stream);
     if (shape->head_dim <= 96)
         return launch_what_fits<4, 8, 4, 4, 96>(Q, K, V, O, LSE, shape, stream);
     return launch_what_fits<4, 4, 2, 4, 128>(Q, K, V, O, LSE, shape, stream);

@@ -29,14 +29,13 @@
 #include "05_step.h"
 #include "ptx.cuh"
 #include "tiles.cuh"
-#include "wide_rows.cuh"
+#include "vectors.cuh"
 
 #include <math_constants.h>
 
 static const int WARPS = 8;
 static const int THREADS = 32 * WARPS;
 static const int MAX_HEAD_DIM = 128;
-static const int MAX_R = 4; /* rows of a block where there is more than one */
 static const int KEYS =
     4; /* keys that a group loads at once: 8 float4 a lane on their way hide the latency */
 static const int RUN = 256;   /* keys of a run at least: fewer are not worth the merge */
@@ -46,8 +45,29 @@ static const int GRID = 1024; /* blocks that fill the largest GPU several times 
  * divided. */
 struct running {
     float m, l;
-    float o[4];
+    float4 o;
 };
+
+static __device__ __forceinline__ struct running nothing(void)
+{
+    const struct running state = {-CUDART_INF_F, 0.0f, make_float4(0.0f, 0.0f, 0.0f, 0.0f)};
+    return state;
+}
+
+static __device__ __forceinline__ float dot(float4 a, float4 b)
+{
+    return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+}
+
+static __device__ __forceinline__ float4 times(float4 a, float factor)
+{
+    return make_float4(a.x * factor, a.y * factor, a.z * factor, a.w * factor);
+}
+
+static __device__ __forceinline__ float4 plus_times(float4 a, float4 b, float factor)
+{
+    return make_float4(a.x + b.x * factor, a.y + b.y * factor, a.z + b.z * factor, a.w + b.w * factor);
+}
 
 /* 2^(m - top), where top is the new maximum; nothing seen on either side gives 0 and not the NaN of -inf -
  * -inf. */
@@ -63,26 +83,7 @@ static __device__ __forceinline__ void merge(struct running *a, const struct run
     const float weight_b = weight(b->m, m);
     a->m = m;
     a->l = a->l * weight_a + b->l * weight_b;
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        a->o[i] = a->o[i] * weight_a + b->o[i] * weight_b;
-}
-
-/* A lane's 4 features of a row of `d` floats; zeros past the end. */
-static __device__ __forceinline__ void load_features(float to[4], const float *row, int feature, int d,
-                                                     bool wide)
-{
-    if (wide && feature < d) {
-        const float4 four = *(const float4 *)&row[feature];
-        to[0] = four.x;
-        to[1] = four.y;
-        to[2] = four.z;
-        to[3] = four.w;
-    } else {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            to[i] = feature + i < d ? row[feature + i] : 0.0f;
-    }
+    a->o = plus_times(times(a->o, weight_a), b->o, weight_b);
 }
 
 /*
@@ -104,9 +105,10 @@ static __device__ void merge_block(struct running state[R])
             struct running other;
             other.m = __shfl_xor_sync(0xffffffff, state[r].m, distance);
             other.l = __shfl_xor_sync(0xffffffff, state[r].l, distance);
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                other.o[i] = __shfl_xor_sync(0xffffffff, state[r].o[i], distance);
+            other.o.x = __shfl_xor_sync(0xffffffff, state[r].o.x, distance);
+            other.o.y = __shfl_xor_sync(0xffffffff, state[r].o.y, distance);
+            other.o.z = __shfl_xor_sync(0xffffffff, state[r].o.z, distance);
+            other.o.w = __shfl_xor_sync(0xffffffff, state[r].o.w, distance);
             merge(&state[r], &other);
         }
         if (lane < G)
@@ -121,28 +123,26 @@ static __device__ void merge_block(struct running state[R])
     }
 }
 
-/* Writes a lane's part of the finished row: O / l and, from the first lane, LSE. No keys at all: O = 0, LSE =
+/* Writes a lane's part of a finished row: O / l and, from the first lane, LSE. No keys at all: O = 0, LSE =
  * -inf. */
-static __device__ __forceinline__ void write_row(float *O, float *LSE, size_t row, int feature, int d,
-                                                 const struct running *state)
+static __device__ __forceinline__ void write_row(float *O, float *LSE, int row, int rows, int feature, int d,
+                                                 bool aligned, const struct running *state)
 {
-    const float scale = state->l > 0.0f ? 1.0f / state->l : 0.0f;
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        if (feature + i < d)
-            O[row * d + feature + i] = state->o[i] * scale;
+    const float4 o = times(state->o, state->l > 0.0f ? 1.0f / state->l : 0.0f);
+    store_4(O, row, feature, rows, d, aligned, o);
     if (LSE != NULL && feature == 0)
         LSE[row] = (state->m + log2f(state->l)) * CUDART_LN2_F;
 }
 
 /*
  * One run of the keys for R rows. With one run O and LSE are the results themselves, with more the workspace,
- * where run s has its results `all_rows` rows behind those of run s - 1.
+ * where run s has its results all_rows rows behind those of run s - 1.
  */
 template <int G, int R>
 __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
     attend_run(const float *Q, const float *K, const float *V, float *O, float *LSE,
-               const struct attention_shape shape, int all_rows, int tiles, int runs, int run_keys, bool wide)
+               const struct attention_shape shape, int all_rows, int tiles, int runs, int run_keys,
+               bool aligned)
 {
     const int GROUPS = THREADS / G;
     const int group = threadIdx.x / G;
@@ -153,37 +153,30 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
     const int d = shape.head_dim;
     const int kv_head = blockIdx.x / tiles / runs;
     const int run = blockIdx.x / tiles % runs;
-    const size_t head_rows = (size_t)(shape.heads / shape.kv_heads) * shape.seq_q;
-    const size_t row0 = (size_t)(blockIdx.x % tiles) * R; /* counted inside the head */
+    const int head_rows = shape.heads / shape.kv_heads * shape.seq_q;
+    const int head_row0 = kv_head * head_rows;
+    const int row0 = blockIdx.x % tiles * R; /* counted inside the head */
+    const int rows = min(R, head_rows - row0);
     const int first_key = run * run_keys;
     const int end_key = first_key + min(run_keys, shape.seq_kv - first_key);
-    const size_t kv_row0 = (size_t)kv_head * shape.seq_kv;
+    const float *K_head = K + (size_t)kv_head * shape.seq_kv * d;
+    const float *V_head = V + (size_t)kv_head * shape.seq_kv * d;
 
-    float q[R][4];
+    float4 q[R];
     struct running state[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
-        /* A row past the last one repeats the last: it costs nothing and is not written. */
-        const size_t row = kv_head * head_rows + min(row0 + r, head_rows - 1);
-        load_features(q[r], &Q[row * d], feature, d, wide);
-        state[r].m = -CUDART_INF_F;
-        state[r].l = 0.0f;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            q[r][i] *= shape.scale * CUDART_L2E_F;
-            state[r].o[i] = 0.0f;
-        }
+        const float4 unscaled = load_4(Q + (size_t)(head_row0 + row0) * d, r, feature, rows, d, aligned);
+        q[r] = times(unscaled, shape.scale * CUDART_L2E_F);
+        state[r] = nothing();
     }
 
     for (int k0 = first_key; k0 < end_key; k0 += KEYS * GROUPS) {
-        float key[KEYS][4], value[KEYS][4];
+        float4 key[KEYS], value[KEYS];
 #pragma unroll
         for (int n = 0; n < KEYS; n++) {
-            const int j = k0 + n * GROUPS + group;
-            const size_t kv_row = kv_row0 + j;
-            const int present = j < end_key ? d : 0;
-            load_features(key[n], &K[kv_row * d], feature, present, wide);
-            load_features(value[n], &V[kv_row * d], feature, present, wide);
+            key[n] = load_4(K_head, k0 + n * GROUPS + group, feature, end_key, d, aligned);
+            value[n] = load_4(V_head, k0 + n * GROUPS + group, feature, end_key, d, aligned);
         }
 
 #pragma unroll
@@ -191,10 +184,7 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
             float s[KEYS], top = state[r].m;
 #pragma unroll
             for (int n = 0; n < KEYS; n++) {
-                s[n] = 0.0f;
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    s[n] += q[r][i] * key[n][i];
+                s[n] = dot(q[r], key[n]);
 #pragma unroll
                 for (int distance = G / 2; distance > 0; distance /= 2)
                     s[n] += __shfl_xor_sync(0xffffffff, s[n], distance);
@@ -206,16 +196,12 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
             const float rescale = weight(state[r].m, top);
             state[r].m = top;
             state[r].l *= rescale;
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                state[r].o[i] *= rescale;
+            state[r].o = times(state[r].o, rescale);
 #pragma unroll
             for (int n = 0; n < KEYS; n++) {
                 const float p = weight(s[n], top);
                 state[r].l += p;
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    state[r].o[i] += p * value[n][i];
+                state[r].o = plus_times(state[r].o, value[n], p);
             }
         }
     }
@@ -223,33 +209,35 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
     merge_block<G, R>(state);
 
     const int warp = threadIdx.x / 32;
-    if (warp < R && threadIdx.x % 32 < G && row0 + warp < head_rows) {
-        const size_t row = run * all_rows + kv_head * head_rows + row0 + warp;
-        write_row(O, LSE, row, feature, d, &state[0]);
+    if (warp < rows && threadIdx.x % 32 < G) {
+        const int row = run * all_rows + head_row0 + row0 + warp;
+        write_row(O, LSE, row, runs * all_rows, feature, d, aligned, &state[0]);
     }
 }
 
 /* A block merges the runs' results of one row. Groups take every GROUPS-th run. */
 template <int G>
 __global__ void __launch_bounds__(THREADS) merge_runs(const float *O_runs, const float *LSE_runs, float *O,
-                                                      float *LSE, int d, int all_rows, int runs, bool wide)
+                                                      float *LSE, int d, int all_rows, int runs, bool aligned)
 {
-    const size_t row = blockIdx.x;
+    const int GROUPS = THREADS / G;
+    const int row = blockIdx.x;
     const int feature = threadIdx.x % G * 4;
 
-    struct running state = {-CUDART_INF_F, 0.0f, {0.0f, 0.0f, 0.0f, 0.0f}};
-    for (int run = threadIdx.x / G; run < runs; run += THREADS / G) {
+    struct running state = nothing();
+    for (int run = threadIdx.x / G; run < runs; run += GROUPS) {
+        const int run_row = run * all_rows + row;
         struct running finished;
-        finished.m = LSE_runs[run * all_rows + row] * CUDART_L2E_F;
+        finished.m = LSE_runs[run_row] * CUDART_L2E_F;
         finished.l = 1.0f;
-        load_features(finished.o, &O_runs[(run * all_rows + row) * d], feature, d, wide);
+        finished.o = load_4(O_runs, run_row, feature, runs * all_rows, d, aligned);
         merge(&state, &finished);
     }
 
     merge_block<G, 1>(&state);
 
     if (threadIdx.x < G)
-        write_row(O, LSE, row, feature, d, &state);
+        write_row(O, LSE, row, all_rows, feature, d, aligned, &state);
 }
 
 /* How the work of a shape that has some is cut up. */
@@ -263,7 +251,7 @@ static struct plan plan_for(const struct attention_shape *shape)
 {
     struct plan plan;
     const int head_rows = shape->heads / shape->kv_heads * shape->seq_q;
-    plan.R = head_rows == 1 ? 1 : MAX_R;
+    plan.R = head_rows == 1 ? 1 : SPLIT_KV_R;
     plan.tiles = ceil_div(head_rows, plan.R);
 
     const int all_tiles = shape->batch * shape->kv_heads * plan.tiles;
@@ -289,18 +277,19 @@ static cudaError_t launch(const float *Q, const float *K, const float *V, float 
                           cudaStream_t stream)
 {
     const int d = shape->head_dim;
-    const bool wide = rows_are_wide(Q, d) && rows_are_wide(K, d) && rows_are_wide(V, d);
+    const bool aligned = rows_aligned(Q, d) && rows_aligned(K, d) && rows_aligned(V, d) && rows_aligned(O, d);
     const int all_rows = (int)attention_query_rows(shape);
     float *O_runs = plan->runs > 1 ? (float *)workspace : O;
     float *LSE_runs = plan->runs > 1 ? O_runs + (size_t)plan->runs * all_rows * d : LSE;
 
     attend_run<G, R><<<plan->blocks, THREADS, 0, stream>>>(Q, K, V, O_runs, LSE_runs, *shape, all_rows,
-                                                           plan->tiles, plan->runs, plan->run_keys, wide);
+                                                           plan->tiles, plan->runs, plan->run_keys, aligned);
     cudaError_t status = cudaGetLastError();
     if (status != cudaSuccess || plan->runs == 1)
         return status;
 
-    merge_runs<G><<<all_rows, THREADS, 0, stream>>>(O_runs, LSE_runs, O, LSE, d, all_rows, plan->runs, wide);
+    merge_runs<G>
+        <<<all_rows, THREADS, 0, stream>>>(O_runs, LSE_runs, O, LSE, d, all_rows, plan->runs, aligned);
     return cudaGetLastError();
 }
 
@@ -311,7 +300,7 @@ static cudaError_t launch_rows(const float *Q, const float *K, const float *V, f
 {
     if (plan->R == 1)
         return launch<G, 1>(Q, K, V, O, LSE, workspace, shape, plan, stream);
-    return launch<G, MAX_R>(Q, K, V, O, LSE, workspace, shape, plan, stream);
+    return launch<G, SPLIT_KV_R>(Q, K, V, O, LSE, workspace, shape, plan, stream);
 }
 
 extern "C" cudaError_t attention_split_kv(const float *Q, const float *K, const float *V, float *O,

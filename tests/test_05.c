@@ -1,0 +1,464 @@
+/* Step 05: FlashAttention-2. */
+#include "05_flash_v2/05_step.h"
+#include "harness.h"
+#include "ladder.h"
+#include "refusal.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct size {
+    long long batch, heads, kv_heads, seq_q, seq_kv, head_dim;
+};
+
+/* fills in a MAX_SIZES array */
+#define SIZES(size)                                                                                          \
+    {                                                                                                        \
+        [ATTENTION_BATCH] = (size).batch, [ATTENTION_HEADS] = (size).heads,                                  \
+        [ATTENTION_KV_HEADS] = (size).kv_heads, [ATTENTION_SEQ_Q] = (size).seq_q,                            \
+        [ATTENTION_SEQ_KV] = (size).seq_kv, [ATTENTION_HEAD_DIM] = (size).head_dim                           \
+    }
+
+static void check(struct size size, enum input_kind kind, uint64_t seed, size_t offset)
+{
+    const long long sizes[MAX_SIZES] = SIZES(size);
+    ladder_check(&attention_problem, flash_v2_kernels, sizes, kind, seed, offset);
+}
+
+static bool count(const char *name, struct size size, struct counters *counters)
+{
+    const long long sizes[MAX_SIZES] = SIZES(size);
+    return ladder_count(&attention_problem, flash_v2_kernels, name, sizes, counters);
+}
+
+static struct attention_shape shape_of(struct size size)
+{
+    return (struct attention_shape){
+        .batch = (int)size.batch,
+        .heads = (int)size.heads,
+        .kv_heads = (int)size.kv_heads,
+        .seq_q = (int)size.seq_q,
+        .seq_kv = (int)size.seq_kv,
+        .head_dim = (int)size.head_dim,
+        .scale = 1.0f / sqrtf((float)size.head_dim),
+    };
+}
+
+static long long tiles(long long n, long long tile)
+{
+    return (n + tile - 1) / tile;
+}
+
+/* ------------------------------------------------------------------------------------------------------ */
+/* Every kernel, every shape */
+
+TEST(shapes, sequences)
+{
+    static const int seq[] = {1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 80, 100, 127, 128, 129, 131};
+    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
+        check((struct size){1, 1, 1, seq[i], seq[i], 20}, INPUTS_NORMAL, 3 + i, 0);
+}
+
+/* On both sides of every width that a kernel pads head_dim to, and odd ones that no float4 fits. */
+TEST(shapes, head_dims)
+{
+    static const int head_dim[] = {1,  2,  3,  4,  5,  16, 31, 32,  33,  36, 63,
+                                   64, 65, 68, 80, 95, 96, 97, 100, 127, 128};
+    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++)
+        check((struct size){1, 1, 1, 21, 70, head_dim[i]}, INPUTS_NORMAL, 31 + i, 0);
+}
+
+/* At least two full tiles and a tail of each kernel, both ways. */
+TEST(shapes, tiles_and_tails)
+{
+    check((struct size){1, 1, 1, 261, 67, 64}, INPUTS_NORMAL, 61, 0);
+    check((struct size){1, 1, 1, 257, 130, 32}, INPUTS_NORMAL, 62, 0);
+    check((struct size){1, 1, 1, 133, 131, 96}, INPUTS_NORMAL, 63, 0);
+    check((struct size){1, 1, 1, 130, 69, 128}, INPUTS_NORMAL, 64, 0);
+    check((struct size){1, 1, 1, 19, 257, 64}, INPUTS_NORMAL, 65, 0);
+}
+
+TEST(shapes, queries_are_not_keys)
+{
+    static const int seq[][2] = {{1, 300},  {300, 1}, {2, 257}, {129, 3},
+                                 {5, 1000}, {31, 97}, {97, 31}, {1, 2048}};
+    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++) {
+        check((struct size){1, 1, 1, seq[i][0], seq[i][1], 16}, INPUTS_NORMAL, 71 + i, 0);
+        check((struct size){1, 2, 2, seq[i][0], seq[i][1], 33}, INPUTS_DESCENDING, 81 + i, 0);
+    }
+    check((struct size){1, 1, 1, 1, 2900, 64}, INPUTS_ASCENDING, 91, 0);
+    check((struct size){1, 1, 1, 3, 1500, 128}, INPUTS_ASCENDING, 92, 0);
+}
+
+TEST(shapes, batches_and_heads)
+{
+    static const int heads[][3] = {{2, 3, 3}, {3, 2, 1}, {2, 6, 2}, {1, 6, 3}, {5, 4, 1}};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        check((struct size){heads[i][0], heads[i][1], heads[i][2], 18, 37, 20}, INPUTS_NORMAL, 101 + i, 0);
+        check((struct size){heads[i][0], heads[i][1], heads[i][2], 1, 530, 8}, INPUTS_NORMAL, 111 + i, 0);
+    }
+    check((struct size){70000, 1, 1, 1, 2, 1}, INPUTS_NORMAL, 121, 0); /* more than gridDim.y allows blocks */
+}
+
+TEST(shapes, inputs)
+{
+    for (int kind = 0; kind < INPUT_KINDS; kind++) {
+        check((struct size){1, 2, 1, 35, 131, 64}, (enum input_kind)kind, 131, 0);
+        check((struct size){2, 1, 1, 17, 66, 19}, (enum input_kind)kind, 132, 0);
+        check((struct size){1, 2, 2, 1, 700, 40}, (enum input_kind)kind, 133, 0);
+    }
+}
+
+/* Pointers aligned to 4 bytes only, in each of the positions within 16 bytes. */
+TEST(shapes, misaligned)
+{
+    static const int head_dim[] = {4, 30, 64, 72, 128};
+    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++)
+        for (size_t offset = 4; offset < 16; offset += 4) {
+            check((struct size){1, 1, 1, 18, 34, head_dim[i]}, INPUTS_NORMAL, 141 + i, offset);
+            check((struct size){1, 1, 1, 1, 520, head_dim[i]}, INPUTS_NORMAL, 151 + i, offset);
+        }
+}
+
+TEST(shapes, nothing_to_see_and_nothing_to_do)
+{
+    check((struct size){1, 0, 0, 5, 5, 16}, INPUTS_NORMAL, 161, 0);
+    check((struct size){0, 2, 1, 5, 5, 16}, INPUTS_NORMAL, 162, 0);
+    check((struct size){1, 1, 1, 0, 0, 16}, INPUTS_NORMAL, 163, 0);
+}
+
+/* The tiles that fit 64 KB of shared memory, as sm_75 has it; where the device is what it is, the same again.
+ */
+TEST(shapes, small_shared_memory)
+{
+    static const int head_dim[] = {20, 64, 90, 128};
+    setenv("SIMT_ARCH", "75", 1);
+    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
+        check((struct size){1, 2, 1, 70, 67, head_dim[i]}, INPUTS_NORMAL, 171 + i, 0);
+        check((struct size){1, 1, 1, 33, 100, head_dim[i]}, INPUTS_ASCENDING, 181 + i, 4);
+    }
+    unsetenv("SIMT_ARCH");
+}
+
+/* ------------------------------------------------------------------------------------------------------ */
+/* Through the C functions: what the command line cannot ask for */
+
+/* Runs a kernel on a trial's tensors with a shape and pointers of the caller's. */
+static cudaError_t run_once(const struct attention_kernel *kernel, const struct trial *trial, float *LSE,
+                            const struct attention_shape *shape)
+{
+    const size_t bytes = kernel->workspace ? kernel->workspace(shape) : 0;
+    struct device_buffer workspace = {0};
+    cr_assert(device_buffer_create(&workspace, bytes, 0) == cudaSuccess);
+    cudaError_t status = kernel->run(trial->device[0].data, trial->device[1].data, trial->device[2].data,
+                                     trial->device[3].data, LSE, bytes ? workspace.data : NULL, shape, NULL);
+    if (status == cudaSuccess)
+        status = cudaDeviceSynchronize();
+    device_buffer_destroy(&workspace);
+    return status;
+}
+
+static struct trial trial_of(struct size size)
+{
+    struct trial trial;
+    const long long sizes[MAX_SIZES] = SIZES(size);
+    cr_assert(trial_create(&trial, &attention_problem, sizes, INPUTS_NORMAL, 5, 0) == cudaSuccess);
+    return trial;
+}
+
+/* LSE may be null; O is the same, bit for bit, as with it. */
+TEST(contract, LSE_is_optional)
+{
+    static const struct size size[] = {{1, 2, 1, 37, 70, 20}, {2, 1, 1, 1, 700, 64}, {1, 1, 1, 5, 40, 128}};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+        struct trial trial = trial_of(size[i]);
+        const struct attention_shape shape = shape_of(size[i]);
+        const size_t bytes = trial.device[3].bytes;
+        float *with = malloc(bytes), *without = malloc(bytes);
+        for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->name; kernel++) {
+            cr_assert(run_once(kernel, &trial, trial.device[4].data, &shape) == cudaSuccess);
+            cr_assert(device_buffer_download(&trial.device[3], with) == cudaSuccess);
+            cr_assert(device_buffer_poison(&trial.device[3]) == cudaSuccess);
+            cr_assert(run_once(kernel, &trial, NULL, &shape) == cudaSuccess);
+            cr_assert(device_buffer_download(&trial.device[3], without) == cudaSuccess);
+            cr_expect(memcmp(with, without, bytes) == 0, "%s: O changes when LSE is null, case %zu",
+                      kernel->name, i);
+        }
+        free(with);
+        free(without);
+        trial_destroy(&trial);
+    }
+}
+
+/* Queries with no key to see: O = 0 and LSE = -inf. */
+TEST(contract, no_keys)
+{
+    const struct size size = {1, 2, 1, 19, 1, 20};
+    struct trial trial = trial_of(size);
+    struct attention_shape shape = shape_of(size);
+    shape.seq_kv = 0;
+    float *O = malloc(trial.device[3].bytes), *LSE = malloc(trial.device[4].bytes);
+    for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->name; kernel++) {
+        cr_assert(run_once(kernel, &trial, trial.device[4].data, &shape) == cudaSuccess);
+        cr_assert(device_buffer_download(&trial.device[3], O) == cudaSuccess);
+        cr_assert(device_buffer_download(&trial.device[4], LSE) == cudaSuccess);
+        for (size_t e = 0; e < 2 * 19 * 20; e++)
+            cr_assert(O[e] == 0.0f, "%s: O[%zu] is %g", kernel->name, e, (double)O[e]);
+        for (size_t row = 0; row < 2 * 19; row++)
+            cr_assert(LSE[row] == -INFINITY, "%s: LSE[%zu] is %g", kernel->name, row, (double)LSE[row]);
+    }
+    free(O);
+    free(LSE);
+    trial_destroy(&trial);
+}
+
+/* The scale is the caller's: 0 makes every key weigh the same, a negative one prefers the least similar. */
+TEST(contract, any_scale)
+{
+    static const float scale[] = {0.0f, -0.5f, 3.0f};
+    const struct size size = {1, 1, 1, 9, 300, 12};
+    struct trial trial = trial_of(size);
+    const float *Q = trial.host[0], *K = trial.host[1], *V = trial.host[2];
+    float *O = malloc(trial.device[3].bytes);
+    for (size_t i = 0; i < sizeof scale / sizeof *scale; i++) {
+        struct attention_shape shape = shape_of(size);
+        shape.scale = scale[i];
+        for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->name; kernel++) {
+            cr_assert(run_once(kernel, &trial, NULL, &shape) == cudaSuccess);
+            cr_assert(device_buffer_download(&trial.device[3], O) == cudaSuccess);
+            for (int row = 0; row < 9; row++) {
+                double l = 0.0, sum[12] = {0.0};
+                for (int j = 0; j < 300; j++) {
+                    double s = 0.0;
+                    for (int k = 0; k < 12; k++)
+                        s += (double)Q[row * 12 + k] * K[j * 12 + k];
+                    const double p = exp(s * scale[i]);
+                    l += p;
+                    for (int c = 0; c < 12; c++)
+                        sum[c] += p * V[j * 12 + c];
+                }
+                for (int c = 0; c < 12; c++)
+                    cr_assert(fabs(O[row * 12 + c] - sum[c] / l) < 1e-4,
+                              "%s: scale %g, O[%d][%d] is %g, not %g", kernel->name, (double)scale[i], row, c,
+                              (double)O[row * 12 + c], sum[c] / l);
+            }
+        }
+    }
+    free(O);
+    trial_destroy(&trial);
+}
+
+static void refused(const struct trial *trial, struct attention_shape shape, const char *words)
+{
+    for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->name; kernel++) {
+        refusal_clear();
+        const cudaError_t status =
+            kernel->run(trial->device[0].data, trial->device[1].data, trial->device[2].data,
+                        trial->device[3].data, trial->device[4].data, trial->device[4].data, &shape, NULL);
+        cr_expect(status == cudaErrorInvalidValue, "%s: %s: %s", kernel->name, words,
+                  cudaGetErrorString(status));
+        cr_expect(strstr(refusal(), words) != NULL, "%s: '%s' does not say '%s'", kernel->name, refusal(),
+                  words);
+    }
+    cr_assert(cudaDeviceSynchronize() == cudaSuccess);
+}
+
+TEST(contract, refused_shapes)
+{
+    const struct size size = {1, 2, 1, 5, 7, 16};
+    struct trial trial = trial_of(size);
+    const struct attention_shape good = shape_of(size);
+    struct attention_shape shape;
+
+    shape = good, shape.head_dim = 0;
+    refused(&trial, shape, "head_dim is 0; this kernel takes 1 .. 128");
+    shape = good, shape.head_dim = 129;
+    refused(&trial, shape, "head_dim is 129; this kernel takes 1 .. 128");
+    shape = good, shape.head_dim = 4096;
+    refused(&trial, shape, "head_dim is 4096");
+    shape = good, shape.causal = true;
+    refused(&trial, shape, "causal");
+    shape = good, shape.heads = 3, shape.kv_heads = 2;
+    refused(&trial, shape, "kv_heads is 2");
+    shape = good, shape.kv_heads = 0;
+    refused(&trial, shape, "kv_heads is 0");
+    shape = good, shape.seq_q = -1;
+    refused(&trial, shape, "seq_q is -1");
+    shape = good, shape.seq_kv = INT_MAX;
+    refused(&trial, shape, "seq_kv is 2147483647");
+    shape = good, shape.scale = NAN;
+    refused(&trial, shape, "scale");
+    trial_destroy(&trial);
+}
+
+TEST(contract, refused_pointers)
+{
+    const struct size size = {1, 1, 1, 1, 600, 16}; /* so few queries that split_kv wants a workspace */
+    struct trial trial = trial_of(size);
+    const struct attention_shape shape = shape_of(size);
+    void *workspace = NULL;
+    cr_assert(cudaMalloc(&workspace, attention_split_kv_workspace(&shape)) == cudaSuccess);
+    cr_assert(attention_split_kv_workspace(&shape) > 0);
+
+    for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->name; kernel++) {
+        float *Q = trial.device[0].data, *K = trial.device[1].data, *V = trial.device[2].data;
+        float *O = trial.device[3].data, *LSE = trial.device[4].data;
+        const cudaError_t bad = cudaErrorInvalidValue;
+        cr_expect(kernel->run(NULL, K, V, O, LSE, workspace, &shape, NULL) == bad, "%s: Q null",
+                  kernel->name);
+        cr_expect(kernel->run(Q, NULL, V, O, LSE, workspace, &shape, NULL) == bad, "%s: K null",
+                  kernel->name);
+        cr_expect(kernel->run(Q, K, NULL, O, LSE, workspace, &shape, NULL) == bad, "%s: V null",
+                  kernel->name);
+        cr_expect(kernel->run(Q, K, V, NULL, LSE, workspace, &shape, NULL) == bad, "%s: O null",
+                  kernel->name);
+        cr_expect(kernel->run(Q, K, V, O, LSE, workspace, NULL, NULL) == bad, "%s: shape null", kernel->name);
+        cr_expect(kernel->run(Q, K, V, Q, LSE, workspace, &shape, NULL) == bad, "%s: O on Q", kernel->name);
+        const float *askew = (const float *)((const char *)K + 2);
+        cr_expect(kernel->run(Q, askew, V, O, LSE, workspace, &shape, NULL) == bad, "%s: K askew",
+                  kernel->name);
+        if (kernel->workspace)
+            cr_expect(kernel->run(Q, K, V, O, LSE, NULL, &shape, NULL) == bad, "%s: workspace null",
+                      kernel->name);
+    }
+    cr_assert(cudaDeviceSynchronize() == cudaSuccess);
+    cr_assert(cudaFree(workspace) == cudaSuccess);
+    trial_destroy(&trial);
+}
+
+/* Not one of them has room for the N × N scores: at most so many floats for each row, however long it is. */
+TEST(contract, workspace_is_linear)
+{
+    const int rows_in_flight = 4096; /* split_kv: 1024 blocks of 4 rows, or fewer blocks than one run makes */
+    for (int seq = 1; seq <= 1 << 24; seq *= 2) {
+        for (int seq_q = 1; seq_q <= seq; seq_q = seq_q < seq && seq_q * 64 > seq ? seq : seq_q * 64) {
+            const struct attention_shape shape = {1, 1, 1, seq_q, seq, 64, false, 0.125f};
+            for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->name; kernel++) {
+                const size_t bytes = kernel->workspace ? kernel->workspace(&shape) : 0;
+                const size_t most = ((size_t)rows_in_flight + seq_q) * (64 + 1) * sizeof(float);
+                cr_expect(bytes <= most, "%s: %d queries, %d keys: %zu bytes", kernel->name, seq_q, seq,
+                          bytes);
+            }
+        }
+    }
+    const struct attention_shape shape = {1, 1, 1, 16384, 16384, 64, false, 0.125f};
+    cr_expect(attention_split_kv_workspace(&shape) == 0, "the queries alone fill the grid");
+}
+
+/* ------------------------------------------------------------------------------------------------------ */
+/* What the lesson says about traffic */
+
+static const struct size counted[] = {
+    {1, 2, 1, 128, 64, 64},
+    {1, 1, 1, 100, 70, 64},
+    {2, 2, 1, 17, 33, 20},
+    {1, 1, 1, 1, 700, 64},
+};
+enum { COUNTED = sizeof counted / sizeof *counted };
+
+/* Elements that pass between the chip and global memory when a block owns Br queries: Q, O, LSE once, K and V
+ * per block. */
+static void flash_v2_traffic(struct size size, long long Br, unsigned long long *read,
+                             unsigned long long *written)
+{
+    const long long heads = size.batch * size.heads, d = size.head_dim;
+    *read = (unsigned long long)(heads * (size.seq_q * d + tiles(size.seq_q, Br) * 2 * size.seq_kv * d));
+    *written = (unsigned long long)(heads * size.seq_q * (d + 1));
+}
+
+static void expect_flash_v2_traffic(const char *name, long long Br)
+{
+    for (int i = 0; i < COUNTED; i++) {
+        struct counters counters;
+        unsigned long long read, written;
+        if (!count(name, counted[i], &counters))
+            return;
+        flash_v2_traffic(counted[i], Br, &read, &written);
+        cr_expect(counters.global_load_bytes == 4 * read, "%s case %d: %llu bytes read, %llu expected", name,
+                  i, counters.global_load_bytes, 4 * read);
+        cr_expect(counters.global_store_bytes == 4 * written, "%s case %d: %llu bytes written, %llu expected",
+                  name, i, counters.global_store_bytes, 4 * written);
+    }
+}
+
+TEST(counters, flash_v2_traffic)
+{
+    expect_flash_v2_traffic("flash_v2", FLASH_V2_BR);
+}
+
+TEST(counters, flash_v2_registers_traffic)
+{
+    expect_flash_v2_traffic("flash_v2_registers", FLASH_V2_REGISTERS_BR);
+}
+
+TEST(counters, split_kv_traffic)
+{
+    for (int i = 0; i < COUNTED; i++) {
+        const struct size size = counted[i];
+        const struct attention_shape shape = shape_of(size);
+        const long long kv_heads = size.batch * size.kv_heads, d = size.head_dim;
+        const long long n = size.heads / size.kv_heads * size.seq_q; /* rows that share a key/value head */
+        const long long R = n == 1 ? 1 : SPLIT_KV_R, T = tiles(n, R);
+        const long long G = d <= 32 ? 8 : d <= 64 ? 16 : 32;
+        const long long workspace = (long long)attention_split_kv_workspace(&shape) / 4;
+        const long long s = workspace ? workspace / (kv_heads * n * (d + 1)) : 1;
+        long long read = kv_heads * T * (2 * size.seq_kv * d + s * R * d);
+        long long written = kv_heads * n * (d + 1) * s;
+        if (s > 1) {
+            read += kv_heads * n * s * (d + G);
+            written += kv_heads * n * (d + 1);
+        }
+        struct counters counters;
+        if (!count("split_kv", size, &counters))
+            return;
+        cr_expect(counters.global_load_bytes == 4 * (unsigned long long)read,
+                  "case %d: %llu bytes read, %lld expected", i, counters.global_load_bytes, 4 * read);
+        cr_expect(counters.global_store_bytes == 4 * (unsigned long long)written,
+                  "case %d: %llu bytes written, %lld expected", i, counters.global_store_bytes, 4 * written);
+    }
+}
+
+/* Loads of 16 bytes a lane are a quarter of the instructions. */
+TEST(counters, wide_loads)
+{
+    struct counters counters;
+    const struct size size = {1, 1, 1, 1, 1024, 64};
+    if (!count("split_kv", size, &counters))
+        return;
+    cr_expect(counters.global_load_sectors == counters.global_load_bytes / 32 ||
+                  counters.global_load_sectors < counters.global_load_bytes / 32 + 1024,
+              "%llu sectors for %llu bytes", counters.global_load_sectors, counters.global_load_bytes);
+    cr_expect(counters.global_loads < counters.global_load_bytes / 15, "%llu loads for %llu bytes",
+              counters.global_loads, counters.global_load_bytes);
+}
+
+TEST(counters, barriers)
+{
+    const struct size size = {1, 2, 1, 130, 150, 64};
+    struct counters counters;
+    if (!count("flash_v2", size, &counters))
+        return;
+    cr_expect(counters.barriers ==
+                  (unsigned long long)(2 * tiles(130, FLASH_V2_BR) * 2 * tiles(150, FLASH_V2_BC)),
+              "flash_v2: %llu barriers", counters.barriers);
+    count("flash_v2_registers", size, &counters);
+    cr_expect(counters.barriers == (unsigned long long)(2 * tiles(130, FLASH_V2_REGISTERS_BR) * 4 *
+                                                        tiles(150, FLASH_V2_REGISTERS_BC)),
+              "flash_v2_registers: %llu barriers", counters.barriers);
+}
+
+/* Nobody waits for a bank: the transposed K of flash_v2 is padded, the rows of flash_v2_registers are. */
+TEST(counters, no_bank_conflicts)
+{
+    const struct size size = {1, 1, 1, 130, 70, 64};
+    for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->workspace == NULL; kernel++) {
+        struct counters counters;
+        if (!count(kernel->name, size, &counters))
+            return;
+        cr_expect(counters.shared_wavefronts == counters.shared_wavefronts_ideal,
+                  "%s: %llu wavefronts, ideally %llu", kernel->name, counters.shared_wavefronts,
+                  counters.shared_wavefronts_ideal);
+    }
+}
