@@ -11,11 +11,12 @@
  * LANES threads own a row, VECTORS float4 of it each: a whole block for a long row, 8, 16 or 32 lanes of one
  * warp for a short one, and then a block holds several rows and needs no barrier. A row of an odd number of
  * columns begins anywhere, so float4 are read from its 16-byte-aligned middle, and the up to 3 + 3 columns at
- * its two ends one each by the first six threads. Rows too long for the registers of a block are read twice,
- * as by the kernel before.
+ * its two ends one each by the first six threads. Of a row too long for the registers of a block, the excess
+ * is read twice, as by the kernel before.
  *
  * Cost: rows·cols·4 bytes of global loads and as many of stores, 16 bytes at a time; rows·cols exponentials;
- * 4·VECTORS registers a thread for the row; one barrier a row where LANES > 32.
+ * 4·VECTORS registers a thread for the row; one barrier a row where LANES > 32. Beyond 32768 columns 4 bytes
+ * and an exponential more for each.
  */
 #include "03_step.h"
 #include "running_softmax.cuh"
@@ -120,9 +121,10 @@ static __device__ struct running_softmax merge_row(struct running_softmax state)
     }
 }
 
-template <int LANES, int VECTORS>
-__global__ void __launch_bounds__(block_threads(LANES))
-    online_block(const float *input, float *output, int rows, int cols)
+/* EXCESS: whether the row may be longer than LANES · VECTORS float4. */
+template <int LANES, int VECTORS, bool EXCESS>
+__global__ void __launch_bounds__(block_threads(LANES), 1)
+    online_block(const float *__restrict__ input, float *__restrict__ output, int rows, int cols)
 {
     static_assert(LANES >= 6, "a row's two ends need six threads");
     const int ROWS = block_threads(LANES) / LANES;
@@ -134,58 +136,13 @@ __global__ void __launch_bounds__(block_threads(LANES))
     output += (size_t)row * cols;
 
     const struct row_layout layout = layout_of(input, cols);
-    const int end_col = end_column(layout, lane, cols);
-    float4 e[VECTORS];
-    for (int i = 0; i < VECTORS; i++) {
-        const int vector = lane + i * LANES;
-        e[i] = vector < layout.vectors ? ((const float4 *)(input + layout.head))[vector]
-                                       : make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
-    }
-    float e_end = end_col >= 0 ? input[end_col] : -INFINITY;
-
-    struct running_softmax state = {e_end, 0.0f};
-    for (int i = 0; i < VECTORS; i++)
-        state.m = fmaxf(state.m, max4(e[i]));
-
-    const float shift = running_softmax_shift(state.m);
-    e_end = __expf(e_end - shift);
-    state.l = e_end;
-    for (int i = 0; i < VECTORS; i++) {
-        e[i] = exp4(e[i], shift);
-        state.l += sum4(e[i]);
-    }
-
-    const struct running_softmax whole = merge_row<LANES>(state);
-    const float factor = __expf(state.m - whole.m) / whole.l;
-
-    const bool aligned = ((uintptr_t)input - (uintptr_t)output) % sizeof(float4) == 0;
-    for (int i = 0; i < VECTORS; i++) {
-        const int vector = lane + i * LANES;
-        if (vector < layout.vectors)
-            store4(output + layout.head + 4 * vector, e[i], factor, aligned);
-    }
-    if (end_col >= 0)
-        output[end_col] = e_end * factor;
-}
-
-/* For rows that the registers of a block do not hold: one block a row, which is read a second time. */
-template <int LANES>
-__global__ void __launch_bounds__(LANES, 1)
-    online_block_two_reads(const float *__restrict__ input, float *__restrict__ output, int cols)
-{
-    const int lane = threadIdx.x;
-    input += (size_t)blockIdx.x * cols;
-    output += (size_t)blockIdx.x * cols;
-
-    const struct row_layout layout = layout_of(input, cols);
-    const int end_col = end_column(layout, lane, cols);
     const float4 *middle = (const float4 *)(input + layout.head);
+    const int excess = EXCESS ? max(layout.vectors - LANES * VECTORS, 0) : 0;
 
+    /* What the registers will not hold is seen, and forgotten again. */
     struct running_softmax state = running_softmax_empty();
-    if (end_col >= 0)
-        state = running_softmax_merge(state, running_softmax_of(input[end_col]));
 #pragma unroll 4
-    for (int vector = lane; vector < layout.vectors; vector += LANES) {
+    for (int vector = lane; vector < excess; vector += LANES) {
         const float4 x = middle[vector];
         const float m = fmaxf(state.m, max4(x));
         const float shift = running_softmax_shift(m);
@@ -193,24 +150,54 @@ __global__ void __launch_bounds__(LANES, 1)
         state.m = m;
     }
 
+    /* The rest is kept: first the numbers, then their exponentials against the maximum of this thread. */
+    float4 e[VECTORS];
+    for (int i = 0; i < VECTORS; i++) {
+        const int vector = excess + lane + i * LANES;
+        e[i] = vector < layout.vectors ? middle[vector]
+                                       : make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
+    }
+    const int end_col = end_column(layout, lane, cols);
+    float e_end = end_col >= 0 ? input[end_col] : -INFINITY;
+
+    float m = fmaxf(state.m, e_end);
+    for (int i = 0; i < VECTORS; i++)
+        m = fmaxf(m, max4(e[i]));
+
+    const float shift = running_softmax_shift(m);
+    e_end = __expf(e_end - shift);
+    float l = state.l * __expf(state.m - shift) + e_end;
+    for (int i = 0; i < VECTORS; i++) {
+        e[i] = exp4(e[i], shift);
+        l += sum4(e[i]);
+    }
+    state.m = m;
+    state.l = l;
+
     const struct running_softmax whole = merge_row<LANES>(state);
-    const float factor = 1.0f / whole.l;
+    const float factor = __expf(m - whole.m) / whole.l;
 
     const bool aligned = ((uintptr_t)input - (uintptr_t)output) % sizeof(float4) == 0;
-    /* Backwards: what was read last is the likeliest to be in the caches still. */
-#pragma unroll 4
-    for (int vector = layout.vectors - 1 - lane; vector >= 0; vector -= LANES)
-        store4(output + layout.head + 4 * vector, exp4(middle[vector], whole.m), factor, aligned);
+    for (int i = 0; i < VECTORS; i++) {
+        const int vector = excess + lane + i * LANES;
+        if (vector < layout.vectors)
+            store4(output + layout.head + 4 * vector, e[i], factor, aligned);
+    }
     if (end_col >= 0)
-        output[end_col] = __expf(input[end_col] - whole.m) * factor;
+        output[end_col] = e_end * factor;
+
+        /* Backwards: what was read last is the likeliest to be in the caches still. */
+#pragma unroll 4
+    for (int vector = excess - 1 - lane; vector >= 0; vector -= LANES)
+        store4(output + layout.head + 4 * vector, exp4(middle[vector], whole.m), 1.0f / whole.l, aligned);
 }
 
-template <int LANES, int VECTORS>
+template <int LANES, int VECTORS, bool EXCESS>
 static cudaError_t launch(const float *input, float *output, int rows, int cols, cudaStream_t stream)
 {
     const int threads = block_threads(LANES);
-    online_block<LANES, VECTORS>
-        <<<ceil_div(rows, threads / LANES), threads, 0, stream>>>(input, output, rows, cols);
+    const int blocks = ceil_div(rows, threads / LANES);
+    online_block<LANES, VECTORS, EXCESS><<<blocks, threads, 0, stream>>>(input, output, rows, cols);
     return cudaGetLastError();
 }
 
@@ -224,25 +211,22 @@ extern "C" cudaError_t softmax_online_block(const float *input, float *output, i
     /* The smallest shape that holds the row: idle threads load nothing, but their registers are taken. */
     const int vectors = cols / 4;
     if (vectors <= 8 * 4)
-        return launch<8, 4>(input, output, rows, cols, stream);
+        return launch<8, 4, false>(input, output, rows, cols, stream);
     if (vectors <= 16 * 4)
-        return launch<16, 4>(input, output, rows, cols, stream);
+        return launch<16, 4, false>(input, output, rows, cols, stream);
     if (vectors <= 32 * 4)
-        return launch<32, 4>(input, output, rows, cols, stream);
+        return launch<32, 4, false>(input, output, rows, cols, stream);
     if (vectors <= 32 * 8)
-        return launch<32, 8>(input, output, rows, cols, stream);
+        return launch<32, 8, false>(input, output, rows, cols, stream);
     if (vectors <= 128 * 4)
-        return launch<128, 4>(input, output, rows, cols, stream);
+        return launch<128, 4, false>(input, output, rows, cols, stream);
     if (vectors <= 256 * 4)
-        return launch<256, 4>(input, output, rows, cols, stream);
+        return launch<256, 4, false>(input, output, rows, cols, stream);
     if (vectors <= 512 * 4)
-        return launch<512, 4>(input, output, rows, cols, stream);
+        return launch<512, 4, false>(input, output, rows, cols, stream);
     if (vectors <= 512 * 8)
-        return launch<512, 8>(input, output, rows, cols, stream);
+        return launch<512, 8, false>(input, output, rows, cols, stream);
     if (vectors <= 1024 * 8)
-        return launch<1024, 8>(input, output, rows, cols, stream);
-
-    const int THREADS = 1024;
-    online_block_two_reads<THREADS><<<rows, THREADS, 0, stream>>>(input, output, cols);
-    return cudaGetLastError();
+        return launch<1024, 8, false>(input, output, rows, cols, stream);
+    return launch<1024, 8, true>(input, output, rows, cols, stream);
 }
