@@ -14,14 +14,18 @@ attention_fn attention_split_kv;           /* 3_split_kv.cu */
 
 attention_workspace_fn attention_split_kv_workspace;
 
+/* flash_v2 again at tiles that are not square: same source, other template arguments. */
+attention_fn attention_flash_v2_16x32; /* Br = 16, Bc = 32 */
+attention_fn attention_flash_v2_32x8;  /* Br = 32, Bc = 8 */
+
 /*
- * The tiles that the lesson's formulas, and the tests that assert them, are in. flash_v2: Br queries by Bc
- * keys. flash_v2_registers: the same for a head_dim of 33 .. 64 where a block may have 104 KB of shared
- * memory. split_kv: the rows of a block where there is more than one to take.
+ * What the lesson's formulas, and the tests that assert them, are in. flash_v2: Br queries by Bc keys, the
+ * tile of flash_v1. flash_v2_registers: the same for a head_dim of 33 .. 64 where a block may have 104 KB of
+ * shared memory. split_kv: the rows of a block where there is more than one to take.
  */
 enum {
     FLASH_V2_BR = 16,
-    FLASH_V2_BC = 32,
+    FLASH_V2_BC = 16,
     FLASH_V2_REGISTERS_BR = 128,
     FLASH_V2_REGISTERS_BC = 64,
     SPLIT_KV_R = 4,
@@ -34,6 +38,12 @@ static const struct attention_kernel flash_v2_kernels[] = {
      attention_flash_v2_registers, NULL},
     {"split_kv", "the keys split over blocks; partial (O, LSE) merged by a second kernel", attention_split_kv,
      attention_split_kv_workspace},
+    {NULL, NULL, NULL, NULL},
+};
+
+static const struct attention_kernel flash_v2_tiles[] = {
+    {"flash_v2_16x32", "Br = 16, Bc = 32", attention_flash_v2_16x32, NULL},
+    {"flash_v2_32x8", "Br = 32, Bc = 8", attention_flash_v2_32x8, NULL},
     {NULL, NULL, NULL, NULL},
 };
 
