@@ -13,9 +13,10 @@
  *
  * A block owns Br rows of O of one head and has Br × Bc threads. Thread (row, col) computes the score of key
  * col, and the features col, col + Bc, ... of O. The Bc threads of a row sit in one warp: the row's maximum
- * and sum pass between them by shuffles, and m and l live in a register of each. K is stored transposed with
- * a padded row: neighbouring threads hold neighbouring keys, so they read neighbouring floats, and writing
- * the transpose meets no bank twice (for a head_dim that is a multiple of 32).
+ * and sum pass between them by shuffles, and m and l live in a register of each. K is stored transposed:
+ * neighbouring threads hold neighbouring keys, so they read neighbouring floats. Rows of K and Q are padded
+ * by one float: a warp that writes down a column of K, or reads one of several rows of Q, meets no bank twice
+ * (for a head_dim that is a multiple of 32).
  *
  * Cost: global traffic in elements, per head: Q once, O and LSE once, K and V once per block:
  *     2·seq_q·head_dim + seq_q + ceil(seq_q / Br) · 2·seq_kv·head_dim
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(Br *Bc) flash_v2(const float *Q, const float *
 {
     static_assert(32 % Bc == 0 && Br * Bc % 32 == 0, "a row exchanges m, l and P inside one full warp");
 
-    __shared__ float Q_tile[Br][MAX_HEAD_DIM];
+    __shared__ float Q_tile[Br][MAX_HEAD_DIM + 1];
     __shared__ float K_transposed[MAX_HEAD_DIM][Bc + 1];
     __shared__ float V_tile[Bc][MAX_HEAD_DIM];
     __shared__ float P_tile[Br][Bc];
@@ -45,8 +46,7 @@ __global__ void __launch_bounds__(Br *Bc) flash_v2(const float *Q, const float *
     const int row = threadIdx.x / Bc;
     const int col = threadIdx.x % Bc;
 
-    /* Heads are counted through the whole batch; heads / kv_heads neighbours of them share a key/value head.
-     */
+    /* Heads are counted through the whole batch; heads / kv_heads neighbours share a key/value head. */
     const int q_tiles = ceil_div(shape.seq_q, Br);
     const int head = blockIdx.x / q_tiles;
     const int q0 = blockIdx.x % q_tiles * Br;
@@ -54,8 +54,7 @@ __global__ void __launch_bounds__(Br *Bc) flash_v2(const float *Q, const float *
     const size_t q_row0 = (size_t)head * shape.seq_q + q0;
     const size_t kv_row0 = (size_t)(head / (shape.heads / shape.kv_heads)) * shape.seq_kv;
 
-    /* Whole rows lie one after another, so a tile is one run of memory. Rows past the last query become
-     * zeros. */
+    /* Whole rows lie one after another: a tile is one run of memory. Past the last query come zeros. */
     for (int i = threadIdx.x; i < Br * d; i += Br * Bc)
         Q_tile[i / d][i % d] = i < q_rows * d ? Q[q_row0 * d + i] : 0.0f;
 
