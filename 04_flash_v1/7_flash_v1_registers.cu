@@ -1,0 +1,312 @@
+/*
+ * Idea: the loops of flash_v1 with both products from registers. A warp owns a slice of queries at a time, a
+ * thread a rectangle of its S and of its O, and the warps of a block never wait for one another inside a tile
+ * of keys.
+ *
+ *     for each tile j of Bc keys, for each slice i of 4·TM queries:
+ *         S = Q_i·K_jᵀ             m' = max(m, rowmax S)     P = 2^(S - m')     l' = l·2^(m - m') + rowsum P
+ *         O = O · l·2^(m - m') / l' + P·V_j / l'             m = m', l = l'
+ *
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
+ * all row-major. Workspace: l and m (a base-2 logarithm here), one each per query.
+ *
+ * Both products have one form, C[row][col] += A[k][row] · B[k][col]: S from Qᵀ and Kᵀ, O from Pᵀ and V. So Q
+ * and K are transposed on their way into shared memory and P on its way back there, and a step of k reads a
+ * run of four neighbours at a time: (TM + Bc/8) / 4 reads for TM·Bc/8 multiply-adds. Once a slice's scores
+ * are in registers its Q is no longer needed, so P overwrites it. The scale and log2 e go into Q while it is
+ * loaded; the hardware's exponential has base 2.
+ *
+ * A block owns one head; K [head_dim][Bc] and V [Bc][D] are shared by its warps, and each warp has one slab
+ * for Q and P. D is head_dim rounded up to 32, 64, 96 or 128. Tiles and warps are chosen by the shared memory
+ * that the device lets a block have: at head_dim 64 on sm_90 Bc = 128, TM = 8, 8 warps, 209 KiB.
+ *
+ * Cost: global traffic as flash_v1 with this Bc. batch·heads blocks, one per multiprocessor.
+ *
+ * Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 1.
+ */
+#include "04_step.h"
+#include "tiles.cuh"
+#include "vectors.cuh"
+
+#include <math_constants.h>
+
+static const unsigned ALL_LANES = 0xffffffffu;
+static const int MAX_HEAD_DIM = 128;
+static const int MAX_WARPS = 8;
+
+/*
+ * Lanes stand in 4 rows (y) of 8 (x). A read of 16 bytes a lane is served twice as fast where lane i shares
+ * its address with lane i ^ 1 or i ^ 2; with bits 0, 2, 3 of the lane in x and bits 1, 4 in y, one of the two
+ * shares y (an address in A) and the other x (an address in B).
+ */
+static const int Y_BITS = 2 | 16;
+
+/* Over the 8 lanes of equal y. */
+static __device__ __forceinline__ float max_over_x(float value)
+{
+    value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, 1));
+    value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, 4));
+    return fmaxf(value, __shfl_xor_sync(ALL_LANES, value, 8));
+}
+
+static __device__ __forceinline__ float sum_over_x(float value)
+{
+    value += __shfl_xor_sync(ALL_LANES, value, 1);
+    value += __shfl_xor_sync(ALL_LANES, value, 4);
+    return value + __shfl_xor_sync(ALL_LANES, value, 8);
+}
+
+/* Rows of transposed tiles are padded so that 8 lanes along k and 4 across store to 32 different banks. */
+static const int PAD = 4;
+
+static __host__ __device__ constexpr int slab_floats(int D, int Bc, int TM)
+{
+    return (D > Bc ? D : Bc) * (4 * TM + PAD);
+}
+
+static __host__ __device__ constexpr int tile_floats(int D, int Bc)
+{
+    return D * (Bc + PAD) + Bc * D;
+}
+
+/* Element t of a thread's run along a side: four neighbours, then the next four `threads` runs further. */
+static __device__ __forceinline__ int spread(int t, int thread, int threads)
+{
+    return t / 4 * (4 * threads) + 4 * thread + t % 4;
+}
+
+/* C[TM][TN] += A[k][rows of this thread] · B[k][columns of this thread], k = 0 .. depth - 1. */
+template <int TM, int TN>
+static __device__ __forceinline__ void multiply_add(float C[TM][TN], const float *A, int A_stride,
+                                                    const float *B, int B_stride, int depth, int x, int y)
+{
+#pragma unroll 4
+    for (int k = 0; k < depth; k++) {
+        __align__(16) float a[TM], b[TN];
+#pragma unroll
+        for (int r = 0; r < TM; r += 4)
+            *(float4 *)&a[r] = *(const float4 *)&A[k * A_stride + spread(r, y, 4)];
+#pragma unroll
+        for (int c = 0; c < TN; c += 4)
+            *(float4 *)&b[c] = *(const float4 *)&B[k * B_stride + spread(c, x, 8)];
+            /* Odd rows run backwards: from one product to the next, one operand stays where it is. */
+#pragma unroll
+        for (int r = 0; r < TM; r++)
+#pragma unroll
+            for (int c = 0; c < TN; c++) {
+                const int turn = r % 2 == 0 ? c : TN - 1 - c;
+                C[r][turn] += a[r] * b[turn];
+            }
+    }
+}
+
+/*
+ * Copies rows 0 .. rows - 1 of a [rows, d] matrix, times `factor`, to the columns of a [d][tile_rows + PAD]
+ * tile; columns past the end become zero. Eight lanes run along k and four across, warp `warp` of `warps`
+ * takes every warps-th four rows.
+ */
+template <int D>
+static __device__ __forceinline__ void load_transposed(float *tile, int tile_rows, const float *matrix,
+                                                       int rows, int d, float factor, int warp, int warps)
+{
+    const int lane = threadIdx.x % 32;
+    for (int row = 4 * warp + lane / 8; row < tile_rows; row += 4 * warps) {
+        float element[D / 8]; /* loaded before any is stored: D / 8 loads on their way at once */
+#pragma unroll
+        for (int e = 0; e < D / 8; e++) {
+            const int k = 8 * e + lane % 8;
+            element[e] = row < rows && k < d ? matrix[(size_t)row * d + k] : 0.0f;
+        }
+#pragma unroll
+        for (int e = 0; e < D / 8; e++) {
+            const int k = 8 * e + lane % 8;
+            if (k < d)
+                tile[k * (tile_rows + PAD) + row] = factor * element[e];
+        }
+    }
+}
+
+template <int D, int Bc, int TM>
+__global__ void __launch_bounds__(32 * MAX_WARPS, 1)
+    flash_v1_registers(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l,
+                       float *m, const struct attention_shape shape, bool aligned_V, bool aligned_O)
+{
+    const int ROWS = 4 * TM; /* of a slice */
+    const int TN = Bc / 8;   /* scores of a row that a thread owns */
+    const int TC = D / 8;    /* elements of a row of O that it owns */
+    const int d = shape.head_dim;
+    const int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % 32;
+    const int x = (lane & 1) | (lane >> 1 & 6), y = (lane >> 1 & 1) | (lane >> 3 & 2);
+
+    extern __shared__ __align__(16) float shared[];
+    float *K_tile = shared;                                                    /* [D][Bc + PAD] */
+    float *V_tile = K_tile + D * (Bc + PAD);                                   /* [Bc][D] */
+    float *slab = shared + tile_floats(D, Bc) + warp * slab_floats(D, Bc, TM); /* Q [D], P [Bc][ROWS + PAD] */
+
+    const int head = blockIdx.x;
+    const size_t first_query = (size_t)head * shape.seq_q;
+    const size_t first_key = (size_t)(head / (shape.heads / shape.kv_heads)) * shape.seq_kv;
+
+    for (int j0 = 0; j0 < shape.seq_kv; j0 += Bc) {
+        const int keys = min(Bc, shape.seq_kv - j0);
+        const bool last = j0 + keys == shape.seq_kv;
+        __syncthreads(); /* every warp is done with the previous K and V tile before it is overwritten */
+        load_transposed<D>(K_tile, Bc, K + (first_key + j0) * d, keys, d, 1.0f, warp, warps);
+        for (int e = 4 * threadIdx.x; e < Bc * D; e += 4 * blockDim.x)
+            *(float4 *)&V_tile[e] = load_4(V + (first_key + j0) * d, e / D, e % D, keys, d, aligned_V);
+        __syncthreads(); /* the tile is complete before any warp reads it */
+
+        for (int i0 = warp * ROWS; i0 < shape.seq_q; i0 += warps * ROWS) {
+            const int queries = min(ROWS, shape.seq_q - i0);
+            __syncwarp(); /* every lane is done with the previous slice's P before Q overwrites it */
+            load_transposed<D>(slab, ROWS, Q + (first_query + i0) * d, queries, d, shape.scale * CUDART_L2E_F,
+                               0, 1);
+            __syncwarp(); /* the slice is complete before any lane reads it */
+
+            float S[TM][TN] = {};
+            multiply_add<TM, TN>(S, slab, ROWS + PAD, K_tile, Bc + PAD, d, x, y);
+            __syncwarp(); /* every lane is done with Q before P overwrites it */
+
+            /* The lane with x = 0 loads and stores a row's m and l, for the 8 that share the row. */
+            float m_old[TM], l_old[TM];
+#pragma unroll
+            for (int r = 0; r < TM; r++) {
+                const bool keeper = x == 0 && spread(r, y, 4) < queries;
+                const size_t query = first_query + i0 + spread(r, y, 4);
+                m_old[r] = keeper ? m[query] : -CUDART_INF_F;
+                l_old[r] = keeper ? l[query] : 0.0f;
+            }
+
+            float factor_old[TM], factor_new[TM];
+#pragma unroll
+            for (int r = 0; r < TM; r++) {
+                m_old[r] = __shfl_sync(ALL_LANES, m_old[r], lane & Y_BITS);
+                l_old[r] = __shfl_sync(ALL_LANES, l_old[r], lane & Y_BITS);
+
+                float m_new = m_old[r];
+#pragma unroll
+                for (int c = 0; c < TN; c++) {
+                    if (spread(c, x, 8) >= keys) /* no key: its score is a product with zeros */
+                        S[r][c] = -CUDART_INF_F;
+                    m_new = fmaxf(m_new, S[r][c]);
+                }
+                m_new = max_over_x(m_new);
+
+                float l_tile = 0.0f;
+#pragma unroll
+                for (int c = 0; c < TN; c++) {
+                    S[r][c] = exp2f(S[r][c] - m_new); /* P from here on */
+                    l_tile += S[r][c];
+                }
+                l_tile = sum_over_x(l_tile);
+
+                const float l_kept = l_old[r] * exp2f(m_old[r] - m_new); /* 0 at the first tile: l is 0 */
+                const float l_new = l_kept + l_tile;
+                factor_old[r] = l_kept / l_new;
+                factor_new[r] = 1.0f / l_new;
+                if (x == 0 && spread(r, y, 4) < queries) {
+                    const size_t query = first_query + i0 + spread(r, y, 4);
+                    m[query] = m_new;
+                    l[query] = l_new;
+                    if (last && LSE != NULL)
+                        LSE[query] = (m_new + log2f(l_new)) * CUDART_LN2_F;
+                }
+            }
+
+#pragma unroll
+            for (int c = 0; c < TN; c++)
+#pragma unroll
+                for (int r = 0; r < TM; r += 4)
+                    *(float4 *)&slab[spread(c, x, 8) * (ROWS + PAD) + spread(r, y, 4)] =
+                        make_float4(S[r][c], S[r + 1][c], S[r + 2][c], S[r + 3][c]);
+            __syncwarp(); /* P is complete before any lane reads it */
+
+            /* O is on its way while the product runs; loads and stores in turn would wait for each other. */
+            float *O_slice = O + (first_query + i0) * d;
+            float4 old[TM][TC / 4];
+#pragma unroll
+            for (int r = 0; r < TM; r++)
+#pragma unroll
+                for (int c = 0; c < TC; c += 4)
+                    old[r][c / 4] = load_4(O_slice, spread(r, y, 4), spread(c, x, 8), queries, d, aligned_O);
+
+            float PV[TM][TC] = {};
+            multiply_add<TM, TC>(PV, slab, ROWS + PAD, V_tile, D, keys, x, y);
+
+#pragma unroll
+            for (int r = 0; r < TM; r++)
+#pragma unroll
+                for (int c = 0; c < TC; c += 4) {
+                    float4 o = old[r][c / 4];
+                    o.x = factor_old[r] * o.x + factor_new[r] * PV[r][c];
+                    o.y = factor_old[r] * o.y + factor_new[r] * PV[r][c + 1];
+                    o.z = factor_old[r] * o.z + factor_new[r] * PV[r][c + 2];
+                    o.w = factor_old[r] * o.w + factor_new[r] * PV[r][c + 3];
+                    store_4(O_slice, spread(r, y, 4), spread(c, x, 8), queries, d, aligned_O, o);
+                }
+        }
+    }
+}
+
+template <int D, int Bc, int TM>
+static cudaError_t launch(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l,
+                          float *m, const struct attention_shape *shape, size_t shared_limit,
+                          cudaStream_t stream)
+{
+    const size_t tile_bytes = tile_floats(D, Bc) * sizeof(float);
+    const size_t slab_bytes = slab_floats(D, Bc, TM) * sizeof(float);
+    const int warps = min((int)((shared_limit - tile_bytes) / slab_bytes), MAX_WARPS);
+    const size_t shared_bytes = tile_bytes + warps * slab_bytes;
+    const cudaError_t status = cudaFuncSetAttribute(
+        flash_v1_registers<D, Bc, TM>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    if (status != cudaSuccess)
+        return status;
+
+    flash_v1_registers<D, Bc, TM><<<shape->batch * shape->heads, 32 * warps, shared_bytes, stream>>>(
+        Q, K, V, O, LSE, l, m, *shape, rows_aligned(V, shape->head_dim), rows_aligned(O, shape->head_dim));
+    return cudaGetLastError();
+}
+
+/* The tile Bc, TM where 8 warps with it fit, else the small one, which fits the 64 KiB of sm_75 with at
+ * least 3. */
+template <int D, int Bc, int TM, int SMALL_Bc, int SMALL_TM>
+static cudaError_t launch_what_fits(const float *Q, const float *K, const float *V, float *O, float *LSE,
+                                    float *l, float *m, const struct attention_shape *shape,
+                                    size_t shared_limit, cudaStream_t stream)
+{
+    static_assert(sizeof(float) * (tile_floats(D, SMALL_Bc) + 3 * slab_floats(D, SMALL_Bc, SMALL_TM)) <=
+                      64 * 1024,
+                  "three warps fit on every architecture");
+    if (sizeof(float) * (tile_floats(D, Bc) + MAX_WARPS * slab_floats(D, Bc, TM)) <= shared_limit)
+        return launch<D, Bc, TM>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+    return launch<D, SMALL_Bc, SMALL_TM>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+}
+
+extern "C" cudaError_t attention_flash_v1_registers(const float *Q, const float *K, const float *V, float *O,
+                                                    float *LSE, void *workspace,
+                                                    const struct attention_shape *shape, cudaStream_t stream)
+{
+    const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
+    const size_t rows = attention_query_rows(shape);
+    cudaError_t status = attention_check_arguments(
+        Q, K, V, O, LSE, workspace, attention_flash_v1_workspace(shape), shape, sizeof(float), &limits);
+    if (status != cudaSuccess || rows == 0)
+        return status;
+
+    int device = 0, shared_limit = 0;
+    float *l = (float *)workspace;
+    float *m = l + rows;
+    if ((status = cudaGetDevice(&device)) != cudaSuccess ||
+        (status = cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)) !=
+            cudaSuccess ||
+        (status = attention_initial_state(O, LSE, l, m, rows, shape->head_dim, stream)) != cudaSuccess)
+        return status;
+
+    if (shape->head_dim <= 32)
+        return launch_what_fits<32, 128, 8, 64, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+    if (shape->head_dim <= 64)
+        return launch_what_fits<64, 128, 8, 64, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+    if (shape->head_dim <= 96)
+        return launch_what_fits<96, 128, 4, 32, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+    return launch_what_fits<128, 128, 4, 32, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+}
