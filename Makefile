@@ -66,6 +66,14 @@ NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Werror all-warnings -Xcompiler -Wall,-We
 SIMTCC := common/simt/simtcc
 SIMT_INCLUDE := common/simt/include
 
+# `make V=1` prints the commands themselves.
+ifeq ($(V),1)
+  say = @:
+else
+  say = @printf '  %-8s %s\n'
+  quiet := @
+endif
+
 PACKAGES := g++ make libcriterion-dev libboost-context-dev
 INSTALL := sudo apt-get install -y $(PACKAGES)
 
@@ -120,39 +128,46 @@ build/$(1)/flags: FORCE | packages-$(1)
 
 build/$(1)/obj/%.c.o: %.c build/$(1)/flags
 	@mkdir -p $$(@D)
-	$$(C_COMPILE) $$(include_$(1)) -c $$< -o $$@
+	$$(say) C $$@
+	$$(quiet)$$(C_COMPILE) $$(include_$(1)) -c $$< -o $$@
 
 build/$(1)/libcommon.a: $$(call objects,$(1),$$(common_$(1)))
-	rm -f $$@ && ar rcs $$@ $$^
+	@rm -f $$@ && ar rcs $$@ $$^
 
 build/$(1)/doctor: $$(call objects,$(1),common/doctor.cu) build/$(1)/libcommon.a $$(runtime_$(1))
-	$$(link_$(1)) $$^ -o $$@ $$(libraries_$(1))
+	$$(say) LINK $$@
+	$$(quiet)$$(link_$(1)) $$^ -o $$@ $$(libraries_$(1))
 endef
 
 # $(2) is a step.
 define step_rules
 build/$(1)/$(2): $$(call objects,$(1),$$(wildcard $(2)/*.c $(2)/*.cu)) build/$(1)/libcommon.a $$(runtime_$(1))
-	$$(link_$(1)) $$^ -o $$@ $$(libraries_$(1))
+	$$(say) LINK $$@
+	$$(quiet)$$(link_$(1)) $$^ -o $$@ $$(libraries_$(1))
 endef
 
 # $(2) is a test's name without .c, $(3) the kernels it calls.
 define test_rules
 build/$(1)/tests/$(2): $$(call objects,$(1),tests/$(2).c tests/ladder.c $(3)) build/$(1)/libcommon.a $$(runtime_$(1))
 	@mkdir -p $$(@D)
-	$$(link_$(1)) $$^ -o $$@ -lcriterion $$(libraries_$(1))
+	$$(say) LINK $$@
+	$$(quiet)$$(link_$(1)) $$^ -o $$@ -lcriterion $$(libraries_$(1))
 endef
 
 build/gpu/obj/%.cu.o: %.cu build/gpu/flags
 	@mkdir -p $(@D)
-	$(NVCC) $(NVCC_FLAGS) $(call gencode,$(call arches_for,$<)) -Icommon -I. -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(say) NVCC $@
+	$(quiet)$(NVCC) $(NVCC_FLAGS) $(call gencode,$(call arches_for,$<)) -Icommon -I. -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
 build/cpu/obj/%.cu.o: %.cu build/cpu/flags $(SIMTCC)
 	@mkdir -p $(@D)
-	$(SIMTCC) -O2 -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
+	$(say) SIMT $@
+	$(quiet)$(SIMTCC) -O2 -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
 
 build/check/obj/%.cu.o: %.cu build/check/flags $(SIMTCC)
 	@mkdir -p $(@D)
-	$(SIMTCC) --check -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
+	$(say) SIMT $@
+	$(quiet)$(SIMTCC) --check -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
 
 include $(wildcard common/simt/runtime.mk)
 
