@@ -1,6 +1,6 @@
 /*
- * Idea: both products from registers. A warp owns whole rows of S and O, a thread a square of each, and every
- * float that comes from shared memory is used eight times instead of once.
+ * Idea: both products from registers. A warp owns whole rows of S and O, a thread a square of each: where
+ * flash_v2 reads two floats from shared memory for every multiply-add, 16 floats serve 64 of them here.
  *
  *     for each tile j of Bc keys:  S = Q·K_jᵀ                m_new = max(m, rowmax S)
  *                                  P = 2^(S - m_new)         l     = l · 2^(m - m_new) + rowsum P
@@ -25,8 +25,8 @@
  * memory that the device allows a block: at head_dim 64 on sm_80 and sm_90, Br = 128, Bc = 64, R = C = 8, 104
  * KB.
  *
- * Cost: global traffic as flash_v2's with this Br. Shared: at R = C = D / 8 = 8 one float is read per 8
- * multiply-adds.
+ * Cost: global traffic as flash_v2's with this Br. Shared: at R = C = D / 8 = 8, per thread, 4 reads of 16 bytes
+ * for 64 multiply-adds. Registers: 64 for S, 64 for O, 64 for the operands, 16 for m and l.
  *
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3, work partitioning between warps.
  */
