@@ -77,6 +77,8 @@ void fenced(const void *begin, size_t bytes);
 void host_wrote(const void *begin, size_t bytes);
 void host_read(const void *begin, size_t bytes);
 void device_reset();
+/* Somebody called report(). */
+void reported(const char *text);
 
 bool counters(struct ::counters *total);
 void counters_reset();

@@ -1,0 +1,341 @@
+/* The sentences. Each says what happened, where, to which memory, and, where it is plain, what to do. */
+#include "check.h"
+
+#include <cstdarg>
+#include <cstring>
+
+namespace simt
+{
+namespace checker
+{
+
+static std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
+
+static std::string format(const char *pattern, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, pattern);
+    vsnprintf(text, sizeof text, pattern, arguments);
+    va_end(arguments);
+    return text;
+}
+
+/* ------------------------------------------------------------------------------------------------ who and
+ * where */
+
+static std::string at(const void *where)
+{
+    std::string line = source_line(where);
+    return line.empty() ? format("code address %p", where) : line;
+}
+
+static std::string triple(uint64_t linear, dim3 shape)
+{
+    return format("(%llu,%llu,%llu)", static_cast<unsigned long long>(linear % shape.x),
+                  static_cast<unsigned long long>(linear / shape.x % shape.y),
+                  static_cast<unsigned long long>(linear / shape.x / shape.y));
+}
+
+static std::string block_name(const LaunchState *launch, uint32_t block)
+{
+    return "block " + triple(block - launch->first_block, launch->launch->grid);
+}
+
+static std::string thread_name(const LaunchState *launch, unsigned thread)
+{
+    return "thread " + triple(thread, launch->launch->block);
+}
+
+/* "kernel tiled<16>(float const*, float*), block (1,0,0), thread (3,0,0)" */
+static std::string culprit(const ThreadState *thread)
+{
+    const LaunchState *launch = thread->block->launch;
+    std::string who =
+        format("kernel %s, ", kernel_name(*launch->launch)) + block_name(launch, thread->block->number);
+    return thread->thread ? who + ", " + thread_name(launch, thread->number) : who;
+}
+
+static const char *verb(unsigned kind)
+{
+    static const char *const verbs[] = {
+        "reads", "writes", "reads (volatile)", "writes (volatile)", "reads atomically", "writes atomically"};
+    return verbs[kind];
+}
+
+static std::string plural(unsigned long long count, const char *noun)
+{
+    return format("%llu %s%s", count, noun, count == 1 ? "" : "s");
+}
+
+[[noreturn]] static void fail(const ThreadState *thread, cudaError_t error, const std::string &text)
+{
+    report(thread->block->launch->launch, error, "%s", text.c_str());
+    abandon_block();
+}
+
+/* ------------------------------------------------------------------------------------------------- which
+ * memory */
+
+static uintptr_t number_of(const void *pointer)
+{
+    return reinterpret_cast<uintptr_t>(pointer);
+}
+
+/* The kernel's parameter types, from its demangled name. */
+static std::vector<std::string> parameters(const std::string &kernel)
+{
+    std::vector<std::string> found;
+    size_t open = kernel.find('('), depth = 0;
+    std::string one;
+    for (size_t i = open; i != std::string::npos && i < kernel.size(); i++) {
+        char c = kernel[i];
+        if (c == '(' || c == '<')
+            depth++;
+        if (c == ')' || c == '>')
+            depth--;
+        if (depth == 0 || (depth == 1 && c == ',')) {
+            found.push_back(one);
+            one.clear();
+            if (depth == 0)
+                break;
+        } else if (i != open) {
+            one += c;
+        }
+    }
+    return found;
+}
+
+/*
+ * " (argument 2)" when one of the launch's pointers leads into the allocation. The arguments lie in a tuple,
+ * which the library fills from the last to the first; the n-th pointer from the end is the kernel's n-th
+ * pointer parameter.
+ */
+static std::string argument_name(const LaunchState *launch, const Allocation &allocation)
+{
+    std::vector<uintptr_t> pointers;
+    const char *arguments = static_cast<const char *>(launch->launch->arguments);
+    for (size_t offset = 0; offset + sizeof(uintptr_t) <= launch->launch->argument_bytes;
+         offset += sizeof(uintptr_t)) {
+        uintptr_t value;
+        memcpy(&value, arguments + offset, sizeof value);
+        if (in_device_arena(reinterpret_cast<const void *>(value)))
+            pointers.insert(pointers.begin(), value);
+    }
+    std::vector<unsigned> positions;
+    std::vector<std::string> types = parameters(kernel_name(*launch->launch));
+    for (unsigned i = 0; i < types.size(); i++)
+        if (types[i].find('*') != std::string::npos)
+            positions.push_back(i + 1);
+    if (positions.size() != pointers.size())
+        return "";
+    for (size_t i = 0; i < pointers.size(); i++)
+        if (pointers[i] >= number_of(allocation.begin) &&
+            pointers[i] <= number_of(allocation.begin) + allocation.bytes)
+            return format(", the kernel's argument %u", positions[i]);
+    return "";
+}
+
+static std::string allocation_name(const LaunchState *launch, const Allocation &allocation)
+{
+    return format("allocation %llu (%s%s)", allocation.number, plural(allocation.bytes, "byte").c_str(),
+                  argument_name(launch, allocation).c_str());
+}
+
+/* Where in global memory an address lies that a kernel may touch. */
+static std::string global_name(const LaunchState *launch, uintptr_t address)
+{
+    const Region *region = find_region(address);
+    if (!region || !region->allocation)
+        return "a __device__ variable";
+    return format("byte %zu of ", static_cast<size_t>(address - region->begin)) +
+           allocation_name(launch, *region->allocation);
+}
+
+static bool is_dynamic(uintptr_t address)
+{
+    return address >= number_of(worker->dynamic_begin) && address < number_of(worker->dynamic_end);
+}
+
+static std::string shared_name(uintptr_t address)
+{
+    if (is_dynamic(address))
+        return format("byte %zu of the dynamic shared memory",
+                      static_cast<size_t>(address - number_of(worker->dynamic_begin)));
+    std::string variable = shared_variable(address);
+    return variable.empty() ? "an unnamed variable" : variable;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+ * races */
+
+/* The number after the last colon of "file.cu:12"; 0 when there is none. */
+static int line_number(const std::string &line)
+{
+    size_t colon = line.rfind(':');
+    return colon == std::string::npos ? 0 : atoi(line.c_str() + colon + 1);
+}
+
+static std::string missing_barrier(const char *barrier, const std::string &first, const std::string &second)
+{
+    int from = line_number(first), to = line_number(second);
+    if (from == 0 || to == 0 || from == to)
+        return format("a %s is missing between them", barrier);
+    if (from < to)
+        return format("a %s is missing between line %d and line %d", barrier, from, to);
+    return format("a %s is missing after line %d, before line %d comes round again", barrier, from, to);
+}
+
+static std::string advice(const Stamp &first, const Stamp &second, bool shared, const std::string &first_line,
+                          const std::string &second_line)
+{
+    if (first.block != second.block)
+        return "nothing orders the blocks of one launch: use an atomic operation or a second launch, or "
+               "publish the "
+               "data with __threadfence() and an atomic flag";
+    bool both_write = writes(stamp_kind(first)) && writes(stamp_kind(second));
+    if (both_write && stamp_place(first) == stamp_place(second))
+        return "two threads of one statement store different values in the same place";
+    bool one_warp = stamp_thread(first) / warp_size == stamp_thread(second) / warp_size;
+    return missing_barrier(one_warp && shared ? "__syncwarp() or __syncthreads()" : "__syncthreads()",
+                           first_line, second_line);
+}
+
+void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, const Stamp &second)
+{
+    const LaunchState *launch = thread->block->launch;
+    bool shared = !find_region(address);
+    std::string first_line = at(place_address(stamp_place(first)));
+    std::string second_line = at(place_address(stamp_place(second)));
+    bool two_blocks = first.block != second.block;
+
+    std::string text = shared ? "race on shared memory (" + shared_name(address) + "): "
+                              : "race on global memory (" + global_name(launch, address) + "): ";
+    for (const Stamp *side : {&first, &second}) {
+        if (two_blocks)
+            text += block_name(launch, side->block) + " ";
+        text += thread_name(launch, stamp_thread(*side)) + " " + verb(stamp_kind(*side)) + " at " +
+                (side == &first ? first_line + ", " : second_line);
+    }
+    text += ", and nothing orders the two: " + advice(first, second, shared, first_line, second_line);
+    text += format(" (kernel %s", kernel_name(*launch->launch));
+    text += two_blocks ? ")" : ", " + block_name(launch, first.block) + ")";
+    fail(thread, cudaErrorLaunchFailure, text);
+}
+
+void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes, const void *where)
+{
+    fail(thread, cudaErrorLaunchFailure,
+         "uninitialised shared memory (" + shared_name(address) + "): reads " + plural(bytes, "byte") +
+             " at " + at(where) + " that no thread of this block has written (" + culprit(thread) + ")");
+}
+
+/* ------------------------------------------------------------------------------------------------ out of
+ * bounds */
+
+/* "12 bytes past the end of", "4 bytes before the start of". */
+static std::string distance(uintptr_t address, uintptr_t begin, uintptr_t end)
+{
+    if (address < begin)
+        return plural(begin - address, "byte") + " before the start of ";
+    if (address >= end)
+        return address == end ? "just past the end of " : plural(address - end, "byte") + " past the end of ";
+    return "across the end of ";
+}
+
+static std::string access(unsigned bytes, bool write, const void *where)
+{
+    return (write ? "writes " : "reads ") + plural(bytes, "byte") + " at " + at(where);
+}
+
+void report_out_of_region(ThreadState *thread, const Region *region, uintptr_t address, unsigned bytes,
+                          bool write, const void *where)
+{
+    const LaunchState *launch = thread->block->launch;
+    std::string what = access(bytes, write, where) + ", ";
+    const Allocation *allocation =
+        region ? region->allocation : find_allocation(reinterpret_cast<void *>(address));
+    std::string text;
+    if (!allocation)
+        text = "out of bounds: " + what + "where no memory was ever allocated";
+    else if (allocation->freed)
+        text = "use after free: " + what +
+               format("byte %zu of ", static_cast<size_t>(address - number_of(allocation->begin))) +
+               allocation_name(launch, *allocation) + ", which was freed";
+    else if (address < number_of(allocation->begin) ||
+             address + bytes > number_of(allocation->begin) + allocation->bytes)
+        text = "out of bounds: " + what +
+               distance(address, number_of(allocation->begin),
+                        number_of(allocation->begin) + allocation->bytes) +
+               allocation_name(launch, *allocation);
+    else {
+        /* Inside, but fenced off: the buffer that the program sees is the part between the fences. */
+        text = "out of bounds: " + what + "in the guard zone ";
+        if (address + bytes > region->open_end)
+            text += distance(address, region->open_begin, region->open_end);
+        else
+            text += distance(address, region->open_begin, region->open_end);
+        text +=
+            format("a buffer of %zu bytes in ", static_cast<size_t>(region->open_end - region->open_begin)) +
+            allocation_name(launch, *allocation);
+    }
+    fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
+}
+
+void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
+                           const void *where)
+{
+    uintptr_t begin = number_of(worker->dynamic_begin), end = number_of(worker->dynamic_end);
+    std::string text = "out of bounds: " + access(bytes, write, where) + ", " + distance(address, begin, end);
+    if (begin == end)
+        text += "the dynamic shared memory, of which the launch asked for none: give its size as the third "
+                "launch "
+                "parameter";
+    else
+        text += format("the %zu bytes of dynamic shared memory that the launch asked for",
+                       static_cast<size_t>(end - begin));
+    fail(thread, cudaErrorLaunchFailure, text + " (" + culprit(thread) + ")");
+}
+
+void report_index(ThreadState *thread, const char *type, long long index, const char *file, unsigned line)
+{
+    fail(thread, cudaErrorLaunchFailure,
+         format("out of bounds: index %lld of an array of type %s at %s:%u", index, type, file, line) + " (" +
+             culprit(thread) + ")");
+}
+
+void report_misaligned(ThreadState *thread, const char *type, uintptr_t address, unsigned alignment,
+                       bool write, const void *where)
+{
+    fail(thread, cudaErrorMisalignedAddress,
+         format("misaligned address: %s a %s at ", write ? "writes" : "reads", type) + at(where) +
+             format(", %u bytes past a multiple of %u", static_cast<unsigned>(address % alignment),
+                    alignment) +
+             " (" + culprit(thread) + ")");
+}
+
+void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
+                           const void *where)
+{
+    std::string text = access(bytes, write, where);
+    if (address < 65536)
+        text = "null pointer: " + text + format(", address %#zx", static_cast<size_t>(address));
+    else
+        text = "host pointer in a kernel: " + text +
+               format(", address %#zx, which is not device memory; allocate it with cudaMalloc and copy the "
+                      "data there",
+                      static_cast<size_t>(address));
+    fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
+}
+
+void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
+                        const void *where)
+{
+    std::string text = "device pointer on the host: host code " + access(bytes, write, where);
+    text += format(", byte %zu of allocation %llu", static_cast<size_t>(address - region->begin),
+                   region->allocation->number);
+    report(nullptr, cudaErrorIllegalAddress, "%s; copy the data with cudaMemcpy first", text.c_str());
+}
+
+} /* namespace checker */
+} /* namespace simt */

@@ -1,0 +1,299 @@
+/*
+ * Shadow memory: who touched each word last. From it come races (two accesses, at least one a write, with
+ * nothing that orders them) and reads of shared memory that the block never wrote.
+ */
+#include "check.h"
+
+#include <cstring>
+#include <sched.h>
+#include <sys/mman.h>
+
+namespace simt
+{
+namespace checker
+{
+
+constexpr unsigned cell_bytes[3] = {4, 2, 1};
+
+/* ------------------------------------------------------------------------------------------------------
+ * storage */
+
+static Cell *reserve_cells(size_t count)
+{
+    void *cells = mmap(nullptr, count * sizeof(Cell), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (cells == MAP_FAILED) {
+        perror("checker: no address space for shadow memory");
+        abort();
+    }
+    return static_cast<Cell *>(cells);
+}
+
+void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
+{
+    shadow.base = reinterpret_cast<uintptr_t>(begin) & ~uintptr_t{3};
+    shadow.bytes = (reinterpret_cast<uintptr_t>(begin) + bytes - shadow.base + 3) & ~size_t{3};
+    for (unsigned level = 0; level < 3; level++)
+        shadow.plane[level] = reserve_cells(shadow.bytes / cell_bytes[level] + 1);
+}
+
+void shadow_release(Shadow &shadow)
+{
+    for (unsigned level = 0; level < 3; level++)
+        if (shadow.plane[level])
+            munmap(shadow.plane[level], (shadow.bytes / cell_bytes[level] + 1) * sizeof(Cell));
+    shadow = Shadow();
+}
+
+/* Workers run blocks side by side, so a cell of global memory is locked while it is looked at. */
+static void lock(Cell &cell)
+{
+    for (unsigned tries = 1; __atomic_fetch_or(&cell.head, 1u, __ATOMIC_ACQUIRE) & 1; tries++)
+        if (tries % 64 == 0)
+            sched_yield();
+}
+
+static void unlock(Cell &cell)
+{
+    __atomic_store_n(&cell.head, cell.head & ~1u, __ATOMIC_RELEASE);
+}
+
+/* ---------------------------------------------------------------------------------------------------- one
+ * access */
+
+/* An access while it walks over its cells. */
+struct Access {
+    ThreadState *thread;
+    Stamp stamp;
+    bool global;
+    uint32_t split_mark; /* what Cell::head holds when the cell was split in this launch, or this block */
+};
+
+static bool live(const Stamp &stamp, const Access &access)
+{
+    return access.global ? stamp.block >= access.thread->block->launch->first_block
+                         : stamp.block == access.thread->block->number;
+}
+
+static bool same_thread(const Stamp &a, const Stamp &b)
+{
+    return a.block == b.block && stamp_thread(a) == stamp_thread(b);
+}
+
+static bool same_warp(const Stamp &a, const Stamp &b)
+{
+    return a.block == b.block && stamp_thread(a) / warp_size == stamp_thread(b) / warp_size;
+}
+
+static bool conflicts(const Stamp &a, const Access &access)
+{
+    unsigned one = stamp_kind(a), two = stamp_kind(access.stamp);
+    if (!writes(one) && !writes(two))
+        return false;
+    if (one >= atomic_read && two >= atomic_read)
+        return false;
+    if (one >= volatile_read && two >= volatile_read) {
+        /*
+         * Volatile accesses are how flags are polled. But within a warp they are how code of the years before
+         * Volta relied on lanes that run in lock step, and that is a race now.
+         */
+        bool both_volatile = one < atomic_read && two < atomic_read;
+        return both_volatile && !access.global && same_warp(a, access.stamp);
+    }
+    return true;
+}
+
+/* Keeps the new access as one of the two that stand for all since the last write. */
+static void keep(Cell &cell, const Access &access)
+{
+    const Stamp &stamp = access.stamp;
+    bool write = writes(stamp_kind(stamp));
+    for (Stamp &other : cell.other) {
+        bool stands_for = write || !writes(stamp_kind(other)); /* a read does not stand for a write */
+        if (!live(other, access) ||
+            (stands_for && (same_thread(other, stamp) || ordered_before(other, access.thread)))) {
+            other = stamp;
+            return;
+        }
+    }
+    Stamp &a = cell.other[0], &b = cell.other[1];
+    if (a.block == b.block && (stamp.block != a.block || (same_warp(a, b) && !same_warp(a, stamp))))
+        b = stamp;
+}
+
+/* Looks for a conflict, then makes the access part of the cell's history. */
+static bool touch(Cell &cell, const Access &access, Stamp *enemy)
+{
+    const Stamp &stamp = access.stamp;
+    unsigned kind = stamp_kind(stamp);
+    bool conflict = false;
+    for (const Stamp *earlier : {&cell.write, &cell.other[0], &cell.other[1]})
+        if (live(*earlier, access) && !same_thread(*earlier, stamp) && conflicts(*earlier, access) &&
+            !ordered_before(*earlier, access.thread)) {
+            /* A write over a write may yet be harmless; a read on one side is not. */
+            if (!conflict || stamp_kind(*enemy) == plain_write)
+                *enemy = *earlier;
+            conflict = true;
+        }
+
+    if (kind == plain_write) {
+        cell.write = stamp;
+        cell.other[0].block = cell.other[1].block = 0;
+    } else if (writes(kind) && (!live(cell.write, access) || same_thread(cell.write, stamp) ||
+                                ordered_before(cell.write, access.thread))) {
+        cell.write = stamp;
+    } else {
+        keep(cell, access);
+    }
+    return conflict;
+}
+
+/* ------------------------------------------------------------------------------------------- splitting of
+ * cells */
+
+static bool is_split(const Cell &cell, const Access &access)
+{
+    return (cell.head & ~1u) == access.split_mark;
+}
+
+static void conflict_found(const Access &access, uintptr_t address, unsigned bytes, const Stamp &enemy)
+{
+    if (stamp_kind(enemy) != plain_write || stamp_kind(access.stamp) != plain_write)
+        report_race(access.thread, address, enemy, access.stamp);
+    /* Both write. If the second stores the value that is there, nobody can tell them apart: wait and see. */
+    Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
+    memcpy(&overwrite.before, reinterpret_cast<const void *>(address), bytes);
+    access.thread->block->overwrites.push_back(overwrite);
+}
+
+void settle_overwrites(BlockState *block)
+{
+    std::vector<Overwrite> overwrites;
+    overwrites.swap(block->overwrites);
+    for (const Overwrite &overwrite : overwrites)
+        if (memcmp(&overwrite.before, reinterpret_cast<const void *>(overwrite.address), overwrite.bytes) !=
+            0)
+            report_race(&block->engine, overwrite.address, overwrite.first, overwrite.second);
+}
+
+/*
+ * The part of [begin, end) that lies in one cell of `level`. Offsets count from the shadow's base. Returns
+ * what went wrong instead of reporting it, because the word is locked.
+ */
+struct Outcome {
+    bool uninitialised = false, conflict = false;
+    uintptr_t offset = 0;
+    unsigned bytes = 0;
+    Stamp enemy = {0, 0, 0};
+};
+
+static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t begin, uintptr_t end,
+                  const Access &access, Outcome *outcome)
+{
+    Cell &cell = shadow.plane[level][index];
+    unsigned size = cell_bytes[level];
+    uintptr_t offset = index * size;
+    bool whole = begin <= offset && offset + size <= end;
+    bool split = level < 2 && is_split(cell, access);
+
+    if (whole && !split) {
+        if (!access.global && !writes(stamp_kind(access.stamp)) && !live(cell.write, access)) {
+            outcome->uninitialised = true;
+            outcome->offset = offset;
+            return;
+        }
+        Stamp enemy = {0, 0, 0};
+        if (touch(cell, access, &enemy) && !outcome->conflict) {
+            outcome->conflict = true;
+            outcome->offset = offset;
+            outcome->bytes = size;
+            outcome->enemy = enemy;
+        }
+        return;
+    }
+
+    Cell *part = &shadow.plane[level + 1][2 * index];
+    if (!split) {
+        for (unsigned i = 0; i < 2; i++) {
+            part[i] = cell;
+            part[i].head = 0;
+        }
+        cell.head = access.split_mark | (cell.head & 1);
+    }
+    for (uintptr_t i = 0; i < 2; i++) {
+        uintptr_t from = offset + i * size / 2;
+        if (begin < from + size / 2 && from < end)
+            visit(shadow, level + 1, 2 * index + i, begin, end, access, outcome);
+    }
+    if (whole && stamp_kind(access.stamp) == plain_write) {
+        /* The parts have one history again. */
+        cell.head &= 1;
+        cell.write = access.stamp;
+        cell.other[0].block = cell.other[1].block = 0;
+    }
+}
+
+static void speak(const Access &access, const Shadow &shadow, const Outcome &outcome, unsigned bytes,
+                  const void *where)
+{
+    if (outcome.uninitialised)
+        report_uninitialised(access.thread, shadow.base + outcome.offset, bytes, where);
+    if (outcome.conflict)
+        conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
+}
+
+/* ------------------------------------------------------------------------------------------------ entry
+ * points */
+
+/*
+ * Most loads of global memory read words that nobody writes in this launch and that two other blocks, or this
+ * thread, are known to have read already: nothing to add. Looked at without the lock: a write that comes at
+ * this very moment conflicts with one of the two, whatever we do.
+ */
+static bool nothing_new(const Cell &cell, const Access &access)
+{
+    uint32_t first = access.thread->block->launch->first_block;
+    uint32_t a = __atomic_load_n(&cell.other[0].block, __ATOMIC_RELAXED);
+    uint32_t b = __atomic_load_n(&cell.other[1].block, __ATOMIC_RELAXED);
+    if (stamp_kind(access.stamp) != plain_read ||
+        __atomic_load_n(&cell.write.block, __ATOMIC_RELAXED) >= first ||
+        (__atomic_load_n(&cell.head, __ATOMIC_RELAXED) & ~1u) == access.split_mark)
+        return false;
+    if (a == access.stamp.block && cell.other[0].time == access.stamp.time &&
+        same_thread(cell.other[0], access.stamp))
+        return true;
+    const LaunchState *launch = access.thread->block->launch;
+    return a >= first && b >= first && a != b && launch->grid_time.empty() && !launch->published;
+}
+
+void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
+                   const void *where)
+{
+    Access access = {thread, stamp, true, thread->block->launch->number << 1};
+    uintptr_t begin = address - shadow.base, end = begin + bytes;
+    for (uintptr_t index = begin / 4; index * 4 < end; index++) {
+        Cell &cell = shadow.plane[0][index];
+        if (begin <= index * 4 && index * 4 + 4 <= end && nothing_new(cell, access))
+            continue;
+        Outcome outcome;
+        lock(cell);
+        visit(shadow, 0, index, begin, end, access, &outcome);
+        unlock(cell);
+        speak(access, shadow, outcome, bytes, where);
+    }
+}
+
+void shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
+                   const void *where)
+{
+    Access access = {thread, stamp, false, thread->block->number << 1};
+    uintptr_t begin = address - shadow.base, end = begin + bytes;
+    for (uintptr_t index = begin / 4; index * 4 < end; index++) {
+        Outcome outcome;
+        visit(shadow, 0, index, begin, end, access, &outcome);
+        speak(access, shadow, outcome, bytes, where);
+    }
+}
+
+} /* namespace checker */
+} /* namespace simt */
