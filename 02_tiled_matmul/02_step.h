@@ -22,7 +22,8 @@ static const struct matmul_kernel tiled_matmul_kernels[] = {
     {"vectorized", "16 bytes per load, from global and from shared memory", matmul_vectorized},
     {"pipelined", "the next tile travels through registers during the arithmetic", matmul_pipelined},
     {"async", "tiles travel past the registers, three ahead", matmul_async},
-    {"warp_tile", "square warp tiles, operands one step ahead: the inner loop is all multiply-add", matmul_warp_tile},
+    {"warp_tile", "square warp tiles, operands one step ahead: the inner loop is all multiply-add",
+     matmul_warp_tile},
     {"sgemm", "256 x 128 tiles, or smaller ones where those would leave processors idle", matmul_sgemm},
     {NULL, NULL, NULL},
 };

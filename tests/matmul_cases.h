@@ -1,0 +1,149 @@
+/* What test_01 and test_02 share: two tables of one problem, so the same shapes, inputs and refusals. */
+#ifndef TESTS_MATMUL_CASES_H
+#define TESTS_MATMUL_CASES_H
+
+#include "harness.h"
+#include "ladder.h"
+#include "matmul.h"
+#include "refusal.h"
+
+#include <limits.h>
+#include <string.h>
+
+static void check(const struct matmul_kernel *table, long long M, long long N, long long K,
+                  enum input_kind kind, uint64_t seed, size_t offset)
+{
+    const long long sizes[MAX_SIZES] = {[MATMUL_M] = M, [MATMUL_N] = N, [MATMUL_K] = K};
+    ladder_check(&matmul_problem, table, sizes, kind, seed, offset);
+}
+
+static bool count(const struct matmul_kernel *table, const char *name, long long M, long long N, long long K,
+                  struct counters *counters)
+{
+    const long long sizes[MAX_SIZES] = {[MATMUL_M] = M, [MATMUL_N] = N, [MATMUL_K] = K};
+    return ladder_count(&matmul_problem, table, name, sizes, counters);
+}
+
+struct matmul_case {
+    int M, N, K;
+};
+
+static void check_cases(const struct matmul_kernel *table, const struct matmul_case *cases,
+                        size_t count_of_cases, uint64_t seed)
+{
+    for (size_t i = 0; i < count_of_cases; i++)
+        check(table, cases[i].M, cases[i].N, cases[i].K, INPUTS_NORMAL, seed + i, 0);
+}
+
+/* Every side is on either side of every tile that the two steps have. */
+static void check_cubes(const struct matmul_kernel *table)
+{
+    static const int sides[] = {1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 80, 100, 127, 128, 129};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+        check(table, sides[i], sides[i], sides[i], INPUTS_NORMAL, 100 + i, 0);
+}
+
+/* Sides that have nothing in common: a swapped pair of sizes cannot pass. */
+static void check_rectangles(const struct matmul_kernel *table)
+{
+    static const struct matmul_case cases[] = {
+        {37, 53, 71},  {71, 37, 53},   {53, 71, 37},    {131, 67, 19},   {19, 131, 67}, {67, 19, 131},
+        {257, 263, 9}, {300, 20, 17},  {20, 300, 17},   {1, 515, 33},    {515, 1, 33},  {1, 1, 1031},
+        {3, 5, 1000},  {1000, 3, 5},   {3, 1000, 5},    {1, 1000, 1},    {1000, 1, 1},  {64, 128, 24},
+        {128, 64, 24}, {129, 127, 25}, {127, 129, 255}, {128, 128, 256},
+    };
+    check_cases(table, cases, sizeof cases / sizeof *cases, 200);
+}
+
+/* Full tiles with a last one of every length, along K alone. */
+static void check_depths(const struct matmul_kernel *table)
+{
+    for (int K = 1; K <= 50; K++)
+        check(table, 20, 24, K, INPUTS_NORMAL, 300 + (uint64_t)K, 0);
+}
+
+/* On a GPU, more tiles along one side than gridDim.y can number; a CPU takes its time over those. */
+static void check_long_sides(const struct matmul_kernel *table)
+{
+    const long long side = strcmp(backend_name(), "gpu") == 0 ? 2200000 : 5000;
+    check(table, side, 2, 3, INPUTS_NORMAL, 350, 0);
+    check(table, 2, side, 3, INPUTS_NORMAL, 351, 0);
+}
+
+static void check_empty(const struct matmul_kernel *table)
+{
+    static const struct matmul_case cases[] = {{20, 30, 0}, {1, 1, 0}, {200, 150, 0}, {0, 7, 9},
+                                               {7, 0, 9},   {0, 0, 9}, {0, 0, 0},     {0, 7, 0}};
+    check_cases(table, cases, sizeof cases / sizeof *cases, 400);
+}
+
+static void check_kinds(const struct matmul_kernel *table)
+{
+    for (int kind = 0; kind < INPUT_KINDS; kind++) {
+        check(table, 33, 65, 70, (enum input_kind)kind, 500, 0);
+        check(table, 64, 64, 64, (enum input_kind)kind, 501, 0);
+        check(table, 130, 20, 300, (enum input_kind)kind, 502, 0);
+    }
+}
+
+/* Pointers aligned to 4 bytes only, with rows whose length a vector access would like and with others. */
+static void check_misaligned(const struct matmul_kernel *table)
+{
+    for (size_t offset = 4; offset < 16; offset += 4) {
+        check(table, 64, 64, 64, INPUTS_NORMAL, 600, offset);
+        check(table, 130, 132, 20, INPUTS_NORMAL, 601, offset);
+        check(table, 33, 35, 37, INPUTS_NORMAL, 602, offset);
+    }
+}
+
+/* Each kernel refuses these arguments with a sentence that holds `words`, and writes nothing to C. */
+static void check_refused(const struct matmul_kernel *table, const struct device_buffer *C, const float *A,
+                          const float *B, float *C_argument, struct matmul_case sizes, const char *words)
+{
+    const size_t elements = C->bytes / sizeof(float);
+    float *host = malloc(C->bytes);
+    for (const struct matmul_kernel *kernel = table; kernel->name; kernel++) {
+        cr_assert(device_buffer_poison(C) == cudaSuccess);
+        refusal_clear();
+        const cudaError_t status = kernel->run(A, B, C_argument, sizes.M, sizes.N, sizes.K, NULL);
+        cr_expect(status == cudaErrorInvalidValue, "%s took %s: status %d", kernel->name, words, (int)status);
+        cr_expect(strstr(refusal(), words) != NULL, "%s: '%s' does not say '%s'", kernel->name, refusal(),
+                  words);
+        cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->name, backend_report());
+        cr_assert(device_buffer_download(C, host) == cudaSuccess);
+        for (size_t i = 0; i < elements; i++)
+            cr_assert(check_unwritten(host + i, TENSOR_F32, 1) == 0, "%s wrote C although it refused",
+                      kernel->name);
+    }
+    free(host);
+}
+
+static void check_refusals(const struct matmul_kernel *table)
+{
+    enum { SIDE = 16, BYTES = SIDE * SIDE * sizeof(float) };
+    struct device_buffer A, B, C;
+    cr_assert(device_buffer_create(&A, BYTES, 0) == cudaSuccess);
+    cr_assert(device_buffer_create(&B, BYTES, 0) == cudaSuccess);
+    cr_assert(device_buffer_create(&C, BYTES, 0) == cudaSuccess);
+    const struct matmul_case good = {SIDE, SIDE, SIDE};
+    float *const a = A.data, *const b = B.data, *const c = C.data;
+
+    check_refused(table, &C, a, b, c, (struct matmul_case){-1, SIDE, SIDE}, "M is -1");
+    check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, -7, SIDE}, "N is -7");
+    check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, SIDE, INT_MIN}, "K is -2147483648");
+    check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, INT_MAX, SIDE}, "N is 2147483647");
+    check_refused(table, &C, NULL, b, c, good, "A is null");
+    check_refused(table, &C, a, NULL, c, good, "B is null");
+    check_refused(table, &C, a, b, NULL, good, "C is null");
+    check_refused(table, &C, (float *)((char *)a + 2), b, c, good, "must be aligned to 4 bytes");
+    check_refused(table, &C, a, (float *)((char *)b + 1), c, good, "must be aligned to 4 bytes");
+    check_refused(table, &C, a, b, (float *)((char *)c + 3), good, "must be aligned to 4 bytes");
+    check_refused(table, &C, c, b, c, good, "C and A overlap");
+    check_refused(table, &C, a, c + SIDE, c, good, "C and B overlap");
+
+    device_buffer_destroy(&A);
+    device_buffer_destroy(&B);
+    device_buffer_destroy(&C);
+}
+
+#endif

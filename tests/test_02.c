@@ -1,0 +1,225 @@
+/* Step 02: the tiled matmul, from a tile in shared memory to a kernel that stands beside the vendor's. */
+#include "02_tiled_matmul/02_step.h"
+#include "matmul_cases.h"
+
+TEST(shapes, cubes)
+{
+    check_cubes(tiled_matmul_kernels);
+}
+
+TEST(shapes, rectangles)
+{
+    check_rectangles(tiled_matmul_kernels);
+}
+
+TEST(shapes, depths)
+{
+    check_depths(tiled_matmul_kernels);
+}
+
+TEST(shapes, empty)
+{
+    check_empty(tiled_matmul_kernels);
+}
+
+TEST(shapes, long_sides)
+{
+    check_long_sides(tiled_matmul_kernels);
+}
+
+TEST(inputs, kinds)
+{
+    check_kinds(tiled_matmul_kernels);
+}
+
+TEST(inputs, misaligned)
+{
+    check_misaligned(tiled_matmul_kernels);
+}
+
+TEST(arguments, refused)
+{
+    check_refusals(tiled_matmul_kernels);
+}
+
+/* The last row of the table, as a table of its own. */
+static const struct matmul_kernel *sgemm_alone(void)
+{
+    return tiled_matmul_kernels + ladder_find(&matmul_problem, tiled_matmul_kernels, "sgemm");
+}
+
+/* 256 x 128 tiles on the CPU backend's 8 multiprocessors (the second list: on a GPU's many), each edge ragged
+ * or not. */
+TEST(sgemm, large_tiles)
+{
+    static const struct matmul_case few[] = {{512, 512, 32}, {511, 509, 35},  {500, 1000, 17},
+                                             {200, 1020, 1}, {2040, 100, 20}, {2048, 1, 40}};
+    static const struct matmul_case many[] = {
+        {4096, 2048, 64}, {4095, 2047, 129}, {100, 33000, 70}, {33000, 100, 70}};
+    check_cases(sgemm_alone(), few, sizeof few / sizeof *few, 700);
+    if (strcmp(backend_name(), "gpu") == 0)
+        check_cases(sgemm_alone(), many, sizeof many / sizeof *many, 750);
+}
+
+/* Few tiles and a long K: two blocks share each tile, with an even or odd number of steps, and a ragged first
+ * one. */
+TEST(sgemm, split_k)
+{
+    static const struct matmul_case cases[] = {{64, 64, 256},  {1, 1, 256},     {100, 100, 300},
+                                               {63, 129, 257}, {130, 33, 511},  {3, 300, 272},
+                                               {300, 3, 4099}, {128, 128, 1000}};
+    check_cases(sgemm_alone(), cases, sizeof cases / sizeof *cases, 800);
+    for (size_t offset = 4; offset < 16; offset += 4)
+        check(sgemm_alone(), 66, 68, 260, INPUTS_NORMAL, 850, offset);
+}
+
+/* Two terms can be added in two orders, which give the same sum: every run gives the same bits. */
+TEST(sgemm, split_k_repeats)
+{
+    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 70, [MATMUL_N] = 90, [MATMUL_K] = 500};
+    struct trial trial;
+    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 900, 0) == cudaSuccess);
+    const struct tensor *C = &trial.tensors[trial.input_count];
+    const size_t bytes = C->rows * C->cols * sizeof(float);
+    float *first = malloc(bytes);
+    for (int order = 0; thread_orders[order]; order++) {
+        setenv(ORDER_VARIABLE, thread_orders[order], 1);
+        const struct verdict verdict = trial_run(&trial, sgemm_alone(), 0);
+        unsetenv(ORDER_VARIABLE);
+        cr_assert(verdict.status == VERDICT_PASS, "%s", verdict.reason);
+        if (order == 0)
+            memcpy(first, trial.host[trial.input_count], bytes);
+        cr_expect(memcmp(first, trial.host[trial.input_count], bytes) == 0, "order %s gives other bits",
+                  thread_orders[order]);
+    }
+    free(first);
+    trial_destroy(&trial);
+}
+
+/* ------------------------------------------------------------------------------------------------------ */
+/* What each kernel does, counted, against closed formulas */
+
+/* What a kernel does to C [M, N] = A [M, K] · B [K, N] with tiles BM x BN, in steps of BK along K. */
+struct expected {
+    const char *name;
+    int BM, BN, BK, threads;
+    int vector;             /* elements per global access where rows are aligned to 16 bytes */
+    int shared_loads;       /* of one thread at one k */
+    int barriers_per_block; /* apart from those per tile */
+    int barriers_per_tile;
+    bool reads_on; /* reads the first operands of a tile that is not there */
+};
+
+static const struct expected ladder[] = {
+    {"shared_tile", 16, 16, 16, 256, 1, 2, 0, 2, false},
+    {"register_tile", 128, 128, 8, 256, 1, 16, 0, 2, false},
+    {"vectorized", 128, 128, 8, 256, 4, 4, 0, 2, false},
+    {"pipelined", 128, 128, 8, 256, 4, 4, 0, 1, false},
+    {"async", 128, 128, 8, 256, 1, 4, 0, 1, false},
+    {"warp_tile", 128, 128, 8, 256, 1, 4, 1, 1, true},
+};
+
+static unsigned long long tiles(int n, int tile)
+{
+    return (unsigned long long)((n + tile - 1) / tile);
+}
+
+/* counters.x == value, or a message that names the kernel and the case. */
+#define EXPECT_COUNT(x, value)                                                                               \
+    cr_expect(counters.x == (value), "%s %dx%dx%d: " #x " is %llu, not %llu", name, c.M, c.N, c.K,           \
+              counters.x, (unsigned long long)(value))
+
+static void check_counters(const struct expected *e, struct matmul_case c)
+{
+    const char *name = e->name;
+    const unsigned long long M = c.M, N = c.N, K = c.K;
+    const unsigned long long blocks = tiles(c.M, e->BM) * tiles(c.N, e->BN), steps = tiles(c.K, e->BK);
+    const unsigned long long vector_A = c.K % 4 == 0 ? e->vector : 1,
+                             vector_BC = c.N % 4 == 0 ? e->vector : 1;
+    /* Every element of A once per tile across, of B once per tile down. */
+    const unsigned long long from_A = tiles(c.N, e->BN) * M * K, from_B = tiles(c.M, e->BM) * N * K;
+    struct counters counters;
+    if (!count(tiled_matmul_kernels, name, c.M, c.N, c.K, &counters))
+        return;
+
+    EXPECT_COUNT(global_loads, from_A / vector_A + from_B / vector_BC);
+    EXPECT_COUNT(global_load_bytes, sizeof(float) * (from_A + from_B));
+    EXPECT_COUNT(global_store_bytes, sizeof(float) * M * N);
+    EXPECT_COUNT(shared_loads,
+                 blocks * (steps * e->BK + (e->reads_on ? 1 : 0)) * (unsigned)(e->threads * e->shared_loads));
+    EXPECT_COUNT(barriers,
+                 blocks * ((unsigned)e->barriers_per_block + steps * (unsigned)e->barriers_per_tile));
+    EXPECT_COUNT(shared_wavefronts, counters.shared_wavefronts_ideal); /* no bank conflicts */
+    EXPECT_COUNT(atomics, 0ull);
+}
+
+TEST(counters, formulas)
+{
+    static const struct matmul_case cases[] = {{64, 64, 64}, {128, 256, 16}, {130, 70, 36}, {33, 50, 19}};
+    for (size_t k = 0; k < sizeof ladder / sizeof *ladder; k++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            check_counters(&ladder[k], cases[i]);
+}
+
+/* The formula of the lesson, where the tile divides the sizes: 2·M·N·K / T. */
+TEST(counters, shared_tile_divides_loads_by_its_side)
+{
+    struct counters counters;
+    if (count(tiled_matmul_kernels, "shared_tile", 64, 64, 64, &counters))
+        cr_expect(counters.global_loads == 2 * 64 * 64 * 64 / 16, "%llu loads", counters.global_loads);
+}
+
+/* Stores are as wide as loads, and the last rung stores four at a time wherever it can. */
+TEST(counters, stores)
+{
+    static const struct {
+        const char *name;
+        unsigned long long aligned, ragged;
+    } expected[] = {
+        {"shared_tile", 64 * 48, 63 * 47},    {"register_tile", 64 * 48, 63 * 47},
+        {"vectorized", 64 * 48 / 4, 63 * 47}, {"pipelined", 64 * 48 / 4, 63 * 47},
+        {"async", 64 * 48 / 4, 63 * 47},      {"warp_tile", 64 * 48 / 4, 63 * 47},
+        {"sgemm", 64 * 48 / 4, 63 * 47},
+    };
+    for (size_t k = 0; k < sizeof expected / sizeof *expected; k++) {
+        struct counters aligned, ragged;
+        if (!count(tiled_matmul_kernels, expected[k].name, 64, 48, 8, &aligned) ||
+            !count(tiled_matmul_kernels, expected[k].name, 63, 47, 8, &ragged))
+            return;
+        cr_expect(aligned.global_stores == expected[k].aligned, "%s: %llu stores of 64x48", expected[k].name,
+                  aligned.global_stores);
+        cr_expect(ragged.global_stores == expected[k].ragged, "%s: %llu stores of 63x47", expected[k].name,
+                  ragged.global_stores);
+    }
+}
+
+/* sgemm on the CPU backend's 8 multiprocessors: the shape it chooses, and whether two blocks share a tile. */
+TEST(counters, sgemm)
+{
+    static const struct {
+        struct matmul_case c;
+        int BM, BN, threads, splits;
+    } cases[] = {{{64, 64, 64}, 128, 64, 128, 1},   {{60, 100, 50}, 64, 128, 128, 1},
+                 {{100, 60, 50}, 128, 64, 128, 1},  {{70, 60, 256}, 128, 64, 128, 2},
+                 {{60, 100, 300}, 64, 128, 128, 2}, {{512, 512, 16}, 256, 128, 256, 1},
+                 {{500, 1000, 9}, 256, 128, 256, 1}};
+    const char *name = "sgemm";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct matmul_case c = cases[i].c;
+        const unsigned long long M = c.M, N = c.N, K = c.K, BM = cases[i].BM, BN = cases[i].BN;
+        const unsigned long long blocks = tiles(c.M, cases[i].BM) * tiles(c.N, cases[i].BN);
+        const unsigned long long splits = cases[i].splits, steps = tiles(c.K, 16),
+                                 loads_per_k = BM == 256 ? 6 : 4;
+        struct counters counters;
+        if (!count(tiled_matmul_kernels, name, c.M, c.N, c.K, &counters))
+            return;
+        EXPECT_COUNT(launches, 1ull);
+        EXPECT_COUNT(global_loads,
+                     blocks * (BM + BN) * K); /* what lies past an edge is loaded from before it */
+        EXPECT_COUNT(global_store_bytes, splits == 1 ? sizeof(float) * M * N : 0ull);
+        EXPECT_COUNT(atomics, splits == 1 ? 0ull : splits * M * N);
+        EXPECT_COUNT(barriers, blocks * (splits + steps));
+        EXPECT_COUNT(shared_loads, blocks * (splits + 16 * steps) * (unsigned)cases[i].threads * loads_per_k);
+        EXPECT_COUNT(shared_wavefronts, counters.shared_wavefronts_ideal);
+    }
+}
