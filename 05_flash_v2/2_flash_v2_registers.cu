@@ -25,8 +25,8 @@
  * memory that the device allows a block: at head_dim 64 on sm_80 and sm_90, Br = 128, Bc = 64, R = C = 8, 104
  * KB.
  *
- * Cost: global traffic as flash_v2's with this Br. Shared: at R = C = D / 8 = 8, per thread, 4 reads of 16 bytes
- * for 64 multiply-adds. Registers: 64 for S, 64 for O, 64 for the operands, 16 for m and l.
+ * Cost: global traffic as flash_v2's with this Br. Shared: at R = C = D / 8 = 8, per thread, 4 reads of 16
+ * bytes for 64 multiply-adds. Registers: 64 for S, 64 for O, 64 for the operands, 16 for m and l.
  *
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3, work partitioning between warps.
  */
@@ -62,30 +62,32 @@ static __device__ __forceinline__ void copy_4(float to[4], const float *from)
 
 /*
  * Starts the copy of rows row0 .. row0 + ROWS - 1 of a [rows, head_dim] matrix into a tile [ROWS][D + PAD];
- * what lies past either end becomes zero. One group of copies.
+ * what lies past either end is not read and becomes zero. One group of copies.
  */
 template <int ROWS, int D>
 static __device__ __forceinline__ void start_copy(float *tile, const float *matrix, int row0, int rows,
                                                   int head_dim, bool aligned)
 {
     static_assert(ROWS * D / 4 % THREADS == 0, "every thread copies the same number of float4");
+    const float *first = matrix + (size_t)row0 * head_dim;
+    const int rows_left = rows - row0;
     if (aligned) {
 #pragma unroll
         for (int n = 0; n < ROWS * D / 4 / THREADS; n++) {
             const int i = n * THREADS + threadIdx.x;
             const int row = i / (D / 4);
             const int feature = i % (D / 4) * 4;
-            const bool inside = row0 + row < rows && feature < head_dim;
-            const float *source = inside ? &matrix[(size_t)(row0 + row) * head_dim + feature] : matrix;
-            cp_async_16_zero_fill(shared_address(&tile[row * (D + PAD) + feature]), source, inside ? 16 : 0);
+            const bool inside = row < rows_left && feature < head_dim;
+            cp_async_16_zero_fill(shared_address(&tile[row * (D + PAD) + feature]),
+                                  &first[row * head_dim + feature], inside ? 16 : 0);
         }
     } else {
         for (int i = threadIdx.x; i < ROWS * D; i += THREADS) {
             const int row = i / D;
             const int feature = i % D;
-            const bool inside = row0 + row < rows && feature < head_dim;
-            const float *source = inside ? &matrix[(size_t)(row0 + row) * head_dim + feature] : matrix;
-            cp_async_4_zero_fill(shared_address(&tile[row * (D + PAD) + feature]), source, inside ? 4 : 0);
+            const bool inside = row < rows_left && feature < head_dim;
+            cp_async_4_zero_fill(shared_address(&tile[row * (D + PAD) + feature]),
+                                 &first[row * head_dim + feature], inside ? 4 : 0);
         }
     }
     cp_async_commit();
