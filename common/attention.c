@@ -371,8 +371,8 @@ static double score(const struct query *query, const void *K, size_t j, double *
 
 /*
  * scale[0][c] begins as the sum of P·|v| and ends as that times 1 + A, A the largest reach of a visible key:
- * a rounding error of a score is a relative error of its exponential. FLT_MIN stands for the fixed spacing of
- * results below the normal range; in half precision probabilities below 2^-25 of the largest vanish as well.
+ * a rounding error of a score is a relative error of its exponential. Below the type's smallest normal number
+ * the spacing of results, and of the probabilities that V is multiplied with, is fixed: the last term.
  */
 static void reference_of(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
                          double *const *value, double *const *scale, enum tensor_type type)
@@ -388,9 +388,9 @@ static void reference_of(const long long sizes[MAX_SIZES], const void *const *ho
     }
 
     double *O = value[0], *weight = scale[0];
-    double lost[MAX_HEAD_DIM]; /* sum of |v|: what vanishing probabilities are multiplied with */
+    double magnitude[MAX_HEAD_DIM]; /* sum of |v|: what small probabilities are multiplied with */
     for (size_t c = 0; c < query.head_dim; c++)
-        O[c] = weight[c] = lost[c] = 0.0;
+        O[c] = weight[c] = magnitude[c] = 0.0;
 
     double l = 0.0;
     for (size_t j = 0; j < query.visible; j++) {
@@ -400,15 +400,15 @@ static void reference_of(const long long sizes[MAX_SIZES], const void *const *ho
             const double v = tensor_element(host[2], type, (query.first_key + j) * query.head_dim + c);
             O[c] += p * v;
             weight[c] += p * fabs(v);
-            lost[c] += fabs(v);
+            magnitude[c] += fabs(v);
         }
     }
 
     const double normalise = query.visible > 0 ? 1.0 / l : 0.0;
-    const double flushed = type == TENSOR_F16 ? 0x1p-25 * normalise : 0.0;
+    const double smallest_normal = type == TENSOR_F16 ? 0x1p-14 : FLT_MIN;
     for (size_t c = 0; c < query.head_dim; c++) {
         O[c] *= normalise;
-        weight[c] = weight[c] * normalise * (1.0 + A) + flushed * lost[c] + FLT_MIN;
+        weight[c] = weight[c] * normalise * (1.0 + A) + smallest_normal * (1.0 + magnitude[c] * normalise);
     }
     value[1][0] = query.visible > 0 ? m + log(l) : -INFINITY;
     scale[1][0] = query.visible > 0 ? 1.0 + A + fabs(value[1][0]) : 1.0;
@@ -418,12 +418,6 @@ static void reference(const long long sizes[MAX_SIZES], const void *const *host,
                       double *const *value, double *const *scale)
 {
     reference_of(sizes, host, row, value, scale, TENSOR_F32);
-}
-
-static void reference_half(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
-                           double *const *value, double *const *scale)
-{
-    reference_of(sizes, host, row, value, scale, TENSOR_F16);
 }
 
 static double reference_cost(const long long sizes[MAX_SIZES])
@@ -443,6 +437,15 @@ static double bound(const long long sizes[MAX_SIZES])
 static double bound_half(const long long sizes[MAX_SIZES])
 {
     return bound(sizes) + 3.0 * UNIT_ROUNDOFF_F16;
+}
+
+/* LSE never touches half precision: its scale is what the wider bound must be multiplied with to stay as
+ * strict. */
+static void reference_half(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
+                           double *const *value, double *const *scale)
+{
+    reference_of(sizes, host, row, value, scale, TENSOR_F16);
+    scale[1][0] *= bound(sizes) / bound_half(sizes);
 }
 
 static double flops(const long long sizes[MAX_SIZES])
