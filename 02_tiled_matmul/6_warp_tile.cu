@@ -86,9 +86,9 @@ __global__ void __launch_bounds__(THREADS)
 
     float sum[TM][TN] = {};
     __align__(16) float a[2][TM], b[2][TN];
-    cp_async_wait<STAGES -
-                  2>(); /* all but the newest STAGES - 2 groups of this thread have arrived: the first has */
-    __syncthreads();    /* every thread's copies of the first tile have arrived before any thread reads it */
+    /* All but the newest STAGES - 2 groups of this thread have arrived: the first has. */
+    cp_async_wait<STAGES - 2>();
+    __syncthreads(); /* every thread's copies of the first tile have arrived before any thread reads it */
     read_operands(a[0], b[0], As[0][0], Bs[0][0], y, x);
 
     for (int k0 = 0, stage = 0; k0 < K; k0 += BK) {

@@ -55,6 +55,11 @@ static constexpr __host__ __device__ int stage_of(int BM, int BN)
     return BK * (BM + PAD + BN);
 }
 
+static constexpr int shared_bytes_of(int BM, int BN)
+{
+    return STAGES * stage_of(BM, BN) * (int)sizeof(float);
+}
+
 /* Reads a thread's operands of one step: runs of four from As_k and Bs_k on. */
 template <int TM>
 static __device__ __forceinline__ void read_operands(float a[TM], float b[TN], const float *As_k,
@@ -149,9 +154,9 @@ __global__ void __launch_bounds__(threads_of(BM, BN, TM), BLOCKS_PER_MULTIPROCES
 
     float sum[TM][TN] = {};
     __align__(16) float a[2][TM], b[2][TN];
-    cp_async_wait<STAGES -
-                  2>(); /* all but the newest STAGES - 2 groups of this thread have arrived: the first has */
-    __syncthreads();    /* every thread's copies of the first tile have arrived before any thread reads it */
+    /* All but the newest STAGES - 2 groups of this thread have arrived: the first has. */
+    cp_async_wait<STAGES - 2>();
+    __syncthreads(); /* every thread's copies of the first tile have arrived before any thread reads it */
     read_operands<TM>(a[0], b[0], &stages[y], &stages[BK * PITCH_A + x]);
 
     int reading = 0, writing = (STAGES - 1) * STAGE;
@@ -174,17 +179,18 @@ __global__ void __launch_bounds__(threads_of(BM, BN, TM), BLOCKS_PER_MULTIPROCES
             read_operands<TM>(a[(k + 1) % 2], b[(k + 1) % 2], &stages[reading + next_k * PITCH_A + y],
                               &stages[reading + BK * PITCH_A + next_k * BN + x]);
 
-            for (int i = k * COPIES_PER_STEP; i < (k + 1) * COPIES_PER_STEP && i < 2 * ROWS; i++) {
-                const int k_half = i % 2 * LANES_ALONG_K;
-                cp_async_4_zero_fill(to_A + sizeof(float) * (writing + k_half * PITCH_A + i / 2 * ROW_STEP),
-                                     from_A[i / 2] + k0 + k_half, bytes);
-            }
-            for (int i = k * COPIES_PER_STEP - 2 * ROWS; i < (k + 1) * COPIES_PER_STEP - 2 * ROWS && i < KS;
-                 i++)
-                if (i >= 0) {
-                    cp_async_4_zero_fill(to_B + sizeof(float) * (writing + i * K_STEP * BN), from_B, bytes);
+            /* This step's share of the next copies: A's come first, then B's. */
+            for (int i = k * COPIES_PER_STEP; i < (k + 1) * COPIES_PER_STEP; i++) {
+                const int k_half = i % 2 * LANES_ALONG_K, i_B = i - 2 * ROWS;
+                if (i < 2 * ROWS) {
+                    cp_async_4_zero_fill(to_A +
+                                             sizeof(float) * (writing + k_half * PITCH_A + i / 2 * ROW_STEP),
+                                         from_A[i / 2] + k0 + k_half, bytes);
+                } else if (i_B < KS) {
+                    cp_async_4_zero_fill(to_B + sizeof(float) * (writing + i_B * K_STEP * BN), from_B, bytes);
                     from_B += (size_t)K_STEP * N;
                 }
+            }
 
             multiply<TM>(sum, a[k % 2], b[k % 2]);
         }
@@ -213,11 +219,11 @@ struct tile_shape {
 };
 
 static const struct tile_shape LARGE = {sgemm<256, 128, 16, 1>, 256, 128, threads_of(256, 128, 16),
-                                        STAGES *stage_of(256, 128) * (int)sizeof(float)};
+                                        shared_bytes_of(256, 128)};
 static const struct tile_shape TALL = {sgemm<128, 64, 8, 3>, 128, 64, threads_of(128, 64, 8),
-                                       STAGES *stage_of(128, 64) * (int)sizeof(float)};
+                                       shared_bytes_of(128, 64)};
 static const struct tile_shape WIDE = {sgemm<64, 128, 8, 3>, 64, 128, threads_of(64, 128, 8),
-                                       STAGES *stage_of(64, 128) * (int)sizeof(float)};
+                                       shared_bytes_of(64, 128)};
 
 static int tiles_of_C(const struct tile_shape *shape, int M, int N)
 {
