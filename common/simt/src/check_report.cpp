@@ -1,5 +1,6 @@
 /* The sentences. Each says what happened, where, to which memory, and, where it is plain, what to do. */
 #include "check.h"
+#include "symbols.h"
 
 #include <cstdarg>
 #include <cstring>
@@ -21,8 +22,8 @@ static std::string format(const char *pattern, ...)
     return text;
 }
 
-/* ------------------------------------------------------------------------------------------------ who and
- * where */
+/* -------------------------------------------------------------------------------------------- who and where
+ */
 
 static std::string at(const void *where)
 {
@@ -74,22 +75,22 @@ static std::string plural(unsigned long long count, const char *noun)
     abandon_block();
 }
 
-/* ------------------------------------------------------------------------------------------------- which
- * memory */
+/* --------------------------------------------------------------------------------------------- which memory
+ */
 
 static uintptr_t number_of(const void *pointer)
 {
     return reinterpret_cast<uintptr_t>(pointer);
 }
 
-/* The kernel's parameter types, from its demangled name. */
-static std::vector<std::string> parameters(const std::string &kernel)
+/* The parameter types in a demangled signature. */
+static std::vector<std::string> parameters(const std::string &signature)
 {
     std::vector<std::string> found;
-    size_t open = kernel.find('('), depth = 0;
+    size_t open = signature.find('('), depth = 0;
     std::string one;
-    for (size_t i = open; i != std::string::npos && i < kernel.size(); i++) {
-        char c = kernel[i];
+    for (size_t i = open; i != std::string::npos && i < signature.size(); i++) {
+        char c = signature[i];
         if (c == '(' || c == '<')
             depth++;
         if (c == ')' || c == '>')
@@ -123,7 +124,7 @@ static std::string argument_name(const LaunchState *launch, const Allocation &al
             pointers.insert(pointers.begin(), value);
     }
     std::vector<unsigned> positions;
-    std::vector<std::string> types = parameters(kernel_name(*launch->launch));
+    std::vector<std::string> types = parameters(function_signature(launch->launch->entry));
     for (unsigned i = 0; i < types.size(); i++)
         if (types[i].find('*') != std::string::npos)
             positions.push_back(i + 1);
@@ -162,12 +163,15 @@ static std::string shared_name(uintptr_t address)
     if (is_dynamic(address))
         return format("byte %zu of the dynamic shared memory",
                       static_cast<size_t>(address - number_of(worker->dynamic_begin)));
-    std::string variable = shared_variable(address);
-    return variable.empty() ? "an unnamed variable" : variable;
+    size_t offset = address - number_of(worker->shared_begin), begin = 0, bytes = 0;
+    std::string variable = shared_variable_at(offset, &begin, &bytes);
+    if (variable.empty())
+        return "an unnamed variable";
+    return format("%s, byte %zu of %zu", variable.c_str(), offset - begin, bytes);
 }
 
-/* --------------------------------------------------------------------------------------------------------
- * races */
+/* ---------------------------------------------------------------------------------------------------- races
+ */
 
 /* The number after the last colon of "file.cu:12"; 0 when there is none. */
 static int line_number(const std::string &line)
@@ -230,8 +234,8 @@ void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes
              " at " + at(where) + " that no thread of this block has written (" + culprit(thread) + ")");
 }
 
-/* ------------------------------------------------------------------------------------------------ out of
- * bounds */
+/* -------------------------------------------------------------------------------------------- out of bounds
+ */
 
 /* "12 bytes past the end of", "4 bytes before the start of". */
 static std::string distance(uintptr_t address, uintptr_t begin, uintptr_t end)

@@ -1,18 +1,12 @@
 /*
- * From addresses to what a reader knows: source lines, names of shared variables. All of it is looked up only
- * when a report is written, in the program's own symbol table and by addr2line, which comes with the
- * compiler.
+ * From addresses in the code to source lines, which are looked up only when a report is written, by
+ * addr2line: it comes with the compiler.
  */
 #include "check.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <cxxabi.h>
-#include <elf.h>
-#include <fcntl.h>
 #include <link.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace simt
@@ -20,8 +14,8 @@ namespace simt
 namespace checker
 {
 
-/* ------------------------------------------------------------------------------------------- places in the
- * code */
+/* --------------------------------------------------------------------------------------- places in the code
+ */
 
 /* Numbers for the places that stamps name. Shared by all workers; asked only when a worker first sees a
  * place. */
@@ -44,8 +38,8 @@ const void *place_address(uint32_t number)
     return reinterpret_cast<const void *>(addresses[number]);
 }
 
-/* ----------------------------------------------------------------------------------------------------
- * addr2line */
+/* ------------------------------------------------------------------------------------------------ addr2line
+ */
 
 static std::string program_path()
 {
@@ -127,77 +121,8 @@ std::string source_line(const void *where)
     return added.first->second;
 }
 
-/* --------------------------------------------------------------------------------------------- shared
- * variables */
-
-struct Variable {
-    size_t offset, bytes; /* in the thread-local storage of the program */
-    std::string name;
-};
-
-/* The last part of "tiled(float const*, float*, int)::tile". */
-static std::string variable_name(const char *symbol)
-{
-    int status = 0;
-    char *demangled = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
-    std::string name = demangled ? demangled : symbol;
-    free(demangled);
-    size_t scope = name.rfind("::");
-    return scope == std::string::npos ? name : name.substr(scope + 2);
-}
-
-/* The thread-local variables in the symbol table of the ELF file at `file`. */
-static std::vector<Variable> read_variables(const char *file, size_t bytes)
-{
-    std::vector<Variable> variables;
-    const ElfW(Ehdr) *header = reinterpret_cast<const ElfW(Ehdr) *>(file);
-    const ElfW(Shdr) *sections = reinterpret_cast<const ElfW(Shdr) *>(file + header->e_shoff);
-    if (header->e_shoff == 0 || header->e_shoff + header->e_shnum * sizeof *sections > bytes)
-        return variables;
-    for (unsigned i = 0; i < header->e_shnum; i++) {
-        if (sections[i].sh_type != SHT_SYMTAB)
-            continue;
-        const ElfW(Sym) *symbols = reinterpret_cast<const ElfW(Sym) *>(file + sections[i].sh_offset);
-        const char *names = file + sections[sections[i].sh_link].sh_offset;
-        for (size_t s = 0; s < sections[i].sh_size / sizeof *symbols; s++)
-            if (ELF64_ST_TYPE(symbols[s].st_info) == STT_TLS && symbols[s].st_size > 0)
-                variables.push_back(
-                    {symbols[s].st_value, symbols[s].st_size, variable_name(names + symbols[s].st_name)});
-    }
-    return variables;
-}
-
-static std::vector<Variable> program_variables()
-{
-    std::vector<Variable> variables;
-    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    struct stat status;
-    if (file >= 0 && fstat(file, &status) == 0) {
-        size_t bytes = static_cast<size_t>(status.st_size);
-        void *mapped = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-        if (mapped != MAP_FAILED) {
-            variables = read_variables(static_cast<const char *>(mapped), bytes);
-            munmap(mapped, bytes);
-        }
-    }
-    if (file >= 0)
-        close(file);
-    return variables;
-}
-
-std::string shared_variable(uintptr_t address)
-{
-    static const std::vector<Variable> variables = program_variables();
-    size_t offset = address - reinterpret_cast<uintptr_t>(worker->shared_begin);
-    for (const Variable &variable : variables)
-        if (variable.offset <= offset && offset < variable.offset + variable.bytes)
-            return variable.name + ", byte " + std::to_string(offset - variable.offset) + " of " +
-                   std::to_string(variable.bytes);
-    return "";
-}
-
-/* ----------------------------------------------------------------------------------------------- read-only
- * data */
+/* ------------------------------------------------------------------------------------------- read-only data
+ */
 
 struct Span {
     uintptr_t begin, end;
