@@ -25,6 +25,7 @@
  * Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 1.
  */
 #include "04_step.h"
+#include "ptx.cuh"
 #include "tiles.cuh"
 #include "vectors.cuh"
 
@@ -39,7 +40,6 @@ static const int MAX_WARPS = 8;
  * its address with lane i ^ 1 or i ^ 2; with bits 0, 2, 3 of the lane in x and bits 1, 4 in y, one of the two
  * shares y (an address in A) and the other x (an address in B).
  */
-static const int Y_BITS = 2 | 16;
 
 /* Over the 8 lanes of equal y. */
 static __device__ __forceinline__ float max_over_x(float value)
@@ -126,10 +126,10 @@ static __device__ __forceinline__ void load_transposed(float *tile, int tile_row
     }
 }
 
-template <int D, int Bc, int TM>
+template <int D, int Bc, int TM, bool ALIGNED>
 __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
     flash_v1_registers(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l,
-                       float *m, const struct attention_shape shape, bool aligned_V, bool aligned_O)
+                       float *m, const struct attention_shape shape)
 {
     const int ROWS = 4 * TM; /* of a slice */
     const int TN = Bc / 8;   /* scores of a row that a thread owns */
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
         __syncthreads(); /* every warp is done with the previous K and V tile before it is overwritten */
         load_transposed<D>(K_tile, Bc, K + (first_key + j0) * d, keys, d, 1.0f, warp, warps);
         for (int e = 4 * threadIdx.x; e < Bc * D; e += 4 * blockDim.x)
-            *(float4 *)&V_tile[e] = load_4(V + (first_key + j0) * d, e / D, e % D, keys, d, aligned_V);
+            *(float4 *)&V_tile[e] = load_4(V + (first_key + j0) * d, e / D, e % D, keys, d, ALIGNED);
         __syncthreads(); /* the tile is complete before any warp reads it */
 
         for (int i0 = warp * ROWS; i0 < shape.seq_q; i0 += warps * ROWS) {
@@ -163,27 +163,23 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
                                0, 1);
             __syncwarp(); /* the slice is complete before any lane reads it */
 
+            /* Lane by lane the state of the slice's queries; on its way while the product runs. */
+            const size_t query = first_query + i0 + lane;
+            const float m_lane = lane < queries ? m[query] : -CUDART_INF_F;
+            const float l_lane = lane < queries ? l[query] : 0.0f;
+
             float S[TM][TN] = {};
             multiply_add<TM, TN>(S, slab, ROWS + PAD, K_tile, Bc + PAD, d, x, y);
             __syncwarp(); /* every lane is done with Q before P overwrites it */
 
-            /* The lane with x = 0 loads and stores a row's m and l, for the 8 that share the row. */
-            float m_old[TM], l_old[TM];
-#pragma unroll
-            for (int r = 0; r < TM; r++) {
-                const bool keeper = x == 0 && spread(r, y, 4) < queries;
-                const size_t query = first_query + i0 + spread(r, y, 4);
-                m_old[r] = keeper ? m[query] : -CUDART_INF_F;
-                l_old[r] = keeper ? l[query] : 0.0f;
-            }
-
             float factor_old[TM], factor_new[TM];
 #pragma unroll
             for (int r = 0; r < TM; r++) {
-                m_old[r] = __shfl_sync(ALL_LANES, m_old[r], lane & Y_BITS);
-                l_old[r] = __shfl_sync(ALL_LANES, l_old[r], lane & Y_BITS);
+                const int row = spread(r, y, 4);
+                const float m_old = __shfl_sync(ALL_LANES, m_lane, row);
+                const float l_old = __shfl_sync(ALL_LANES, l_lane, row);
 
-                float m_new = m_old[r];
+                float m_new = m_old;
 #pragma unroll
                 for (int c = 0; c < TN; c++) {
                     if (spread(c, x, 8) >= keys) /* no key: its score is a product with zeros */
@@ -195,21 +191,21 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
                 float l_tile = 0.0f;
 #pragma unroll
                 for (int c = 0; c < TN; c++) {
-                    S[r][c] = exp2f(S[r][c] - m_new); /* P from here on */
+                    S[r][c] = exp2_approximate(S[r][c] - m_new); /* P from here on */
                     l_tile += S[r][c];
                 }
                 l_tile = sum_over_x(l_tile);
 
-                const float l_kept = l_old[r] * exp2f(m_old[r] - m_new); /* 0 at the first tile: l is 0 */
+                const float l_kept =
+                    l_old * exp2_approximate(m_old - m_new); /* 0 at the first tile: l is 0 */
                 const float l_new = l_kept + l_tile;
-                factor_old[r] = l_kept / l_new;
-                factor_new[r] = 1.0f / l_new;
-                if (x == 0 && spread(r, y, 4) < queries) {
-                    const size_t query = first_query + i0 + spread(r, y, 4);
-                    m[query] = m_new;
-                    l[query] = l_new;
+                factor_new[r] = __fdividef(1.0f, l_new);
+                factor_old[r] = l_kept * factor_new[r];
+                if (x == 0 && row < queries) {
+                    m[first_query + i0 + row] = m_new;
+                    l[first_query + i0 + row] = l_new;
                     if (last && LSE != NULL)
-                        LSE[query] = (m_new + log2f(l_new)) * CUDART_LN2_F;
+                        LSE[first_query + i0 + row] = (m_new + log2f(l_new)) * CUDART_LN2_F;
                 }
             }
 
@@ -228,7 +224,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
             for (int r = 0; r < TM; r++)
 #pragma unroll
                 for (int c = 0; c < TC; c += 4)
-                    old[r][c / 4] = load_4(O_slice, spread(r, y, 4), spread(c, x, 8), queries, d, aligned_O);
+                    old[r][c / 4] = load_4(O_slice, spread(r, y, 4), spread(c, x, 8), queries, d, ALIGNED);
 
             float PV[TM][TC] = {};
             multiply_add<TM, TC>(PV, slab, ROWS + PAD, V_tile, D, keys, x, y);
@@ -242,13 +238,13 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
                     o.y = factor_old[r] * o.y + factor_new[r] * PV[r][c + 1];
                     o.z = factor_old[r] * o.z + factor_new[r] * PV[r][c + 2];
                     o.w = factor_old[r] * o.w + factor_new[r] * PV[r][c + 3];
-                    store_4(O_slice, spread(r, y, 4), spread(c, x, 8), queries, d, aligned_O, o);
+                    store_4(O_slice, spread(r, y, 4), spread(c, x, 8), queries, d, ALIGNED, o);
                 }
         }
     }
 }
 
-template <int D, int Bc, int TM>
+template <int D, int Bc, int TM, bool ALIGNED>
 static cudaError_t launch(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l,
                           float *m, const struct attention_shape *shape, size_t shared_limit,
                           cudaStream_t stream)
@@ -257,18 +253,21 @@ static cudaError_t launch(const float *Q, const float *K, const float *V, float 
     const size_t slab_bytes = slab_floats(D, Bc, TM) * sizeof(float);
     const int warps = min((int)((shared_limit - tile_bytes) / slab_bytes), MAX_WARPS);
     const size_t shared_bytes = tile_bytes + warps * slab_bytes;
-    const cudaError_t status = cudaFuncSetAttribute(
-        flash_v1_registers<D, Bc, TM>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    const cudaError_t status =
+        cudaFuncSetAttribute(flash_v1_registers<D, Bc, TM, ALIGNED>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     if (status != cudaSuccess)
         return status;
 
-    flash_v1_registers<D, Bc, TM><<<shape->batch * shape->heads, 32 * warps, shared_bytes, stream>>>(
-        Q, K, V, O, LSE, l, m, *shape, rows_aligned(V, shape->head_dim), rows_aligned(O, shape->head_dim));
+    flash_v1_registers<D, Bc, TM, ALIGNED>
+        <<<shape->batch * shape->heads, 32 * warps, shared_bytes, stream>>>(Q, K, V, O, LSE, l, m, *shape);
     return cudaGetLastError();
 }
 
-/* The tile Bc, TM where 8 warps with it fit, else the small one, which fits the 64 KiB of sm_75 with at
- * least 3. */
+/*
+ * The tile Bc, TM where 8 warps with it fit and V and O can be read 16 bytes at a time; else the small one,
+ * which fits the 64 KiB of sm_75 with at least 3 warps.
+ */
 template <int D, int Bc, int TM, int SMALL_Bc, int SMALL_TM>
 static cudaError_t launch_what_fits(const float *Q, const float *K, const float *V, float *O, float *LSE,
                                     float *l, float *m, const struct attention_shape *shape,
@@ -277,9 +276,10 @@ static cudaError_t launch_what_fits(const float *Q, const float *K, const float 
     static_assert(sizeof(float) * (tile_floats(D, SMALL_Bc) + 3 * slab_floats(D, SMALL_Bc, SMALL_TM)) <=
                       64 * 1024,
                   "three warps fit on every architecture");
-    if (sizeof(float) * (tile_floats(D, Bc) + MAX_WARPS * slab_floats(D, Bc, TM)) <= shared_limit)
-        return launch<D, Bc, TM>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
-    return launch<D, SMALL_Bc, SMALL_TM>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+    const size_t wanted = sizeof(float) * (tile_floats(D, Bc) + MAX_WARPS * slab_floats(D, Bc, TM));
+    if (wanted <= shared_limit && rows_aligned(V, shape->head_dim) && rows_aligned(O, shape->head_dim))
+        return launch<D, Bc, TM, true>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+    return launch<D, SMALL_Bc, SMALL_TM, false>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
 }
 
 extern "C" cudaError_t attention_flash_v1_registers(const float *Q, const float *K, const float *V, float *O,
