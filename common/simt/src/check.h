@@ -37,8 +37,7 @@ inline bool writes(unsigned kind)
     return kind & 1;
 }
 
-/* -------------------------------------------------------------------------------------------- shadow memory
- */
+/* --------------------------------------------------------------------------------------- shadow memory */
 
 /*
  * Who made an access, and when. `block` numbers the blocks of all launches since the program began, so a
@@ -98,8 +97,7 @@ struct Shadow {
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes);
 void shadow_release(Shadow &shadow);
 
-/* -------------------------------------------------------------------------------------------------- regions
- */
+/* --------------------------------------------------------------------------------------------- regions */
 
 /* Memory that kernels may touch: one allocation, or the program's own variables. */
 struct Region {
@@ -117,8 +115,7 @@ void forget_shadows(); /* block numbers start again from 1 */
 void add_fence(const void *begin, size_t bytes);
 void add_program_variables(); /* __device__ and __constant__ ones are variables of the program */
 
-/* ------------------------------------------------------------------------------------------------- counting
- */
+/* -------------------------------------------------------------------------------------------- counting */
 
 /* One execution of one instruction by a warp: who took part, and which sector or which word each lane
  * touched. */
@@ -147,8 +144,7 @@ struct Place {
     uint32_t local;  /* dense in this launch on this worker: for counting */
 };
 
-/* ----------------------------------------------------------------------------------------------- one worker
- */
+/* ------------------------------------------------------------------------------------------ one worker */
 
 struct BlockState;
 struct SyncObject;
@@ -272,16 +268,14 @@ inline ThreadState *current_thread_state(BlockState *block)
     return worker->thread ? static_cast<ThreadState *>(worker->thread->checker) : &block->engine;
 }
 
-/* ----------------------------------------------------------------------------------------- check_access.cpp
- */
+/* ------------------------------------------------------------------------------------ check_access.cpp */
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
 /* Any number of bytes, as as many accesses as the hardware would need. */
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
 
-/* ------------------------------------------------------------------------------------------ check_count.cpp
- */
+/* ------------------------------------------------------------------------------------- check_count.cpp */
 
 const Place &find_place(BlockState *block, const void *where);
 void count_global(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes, bool write);
@@ -289,8 +283,7 @@ void count_shared(ThreadState *thread, const Place &place, uintptr_t address, un
 void close_round(BlockState *block, WarpState *warp); /* the whole warp came together */
 void add_counters(struct counters *sum, const struct counters &part);
 
-/* ----------------------------------------------------------------------------------------- check_shadow.cpp
- */
+/* ------------------------------------------------------------------------------------ check_shadow.cpp */
 
 void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
                    const void *where);
@@ -299,8 +292,7 @@ void shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
 /* Called before the running thread does anything else. */
 void settle_overwrites(BlockState *block);
 
-/* ------------------------------------------------------------------------------------------ check_order.cpp
- */
+/* ------------------------------------------------------------------------------------- check_order.cpp */
 
 void order_block_begin(BlockState *block);
 bool ordered_before(const Stamp &earlier, const ThreadState *thread);
@@ -319,8 +311,7 @@ void order_look(ThreadState *thread);
 void order_release(ThreadState *thread, const void *object);
 void order_acquire(ThreadState *thread, const void *object);
 
-/* ----------------------------------------------------------------------------------------- check_source.cpp
- */
+/* ------------------------------------------------------------------------------------ check_source.cpp */
 
 uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
@@ -329,8 +320,7 @@ std::string
 shared_variable(uintptr_t address); /* "tile, byte 12 of 1024", of the calling worker's variables */
 bool in_read_only_data(uintptr_t address);
 
-/* ----------------------------------------------------------------------------------------- check_report.cpp
- */
+/* ------------------------------------------------------------------------------------ check_report.cpp */
 
 [[noreturn]] void report_race(ThreadState *thread, uintptr_t address, const Stamp &first,
                               const Stamp &second);
@@ -350,8 +340,7 @@ bool in_read_only_data(uintptr_t address);
 void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
                         const void *where);
 
-/* ------------------------------------------------------------------------------------------ check_hooks.cpp
- */
+/* ------------------------------------------------------------------------------------- check_hooks.cpp */
 
 /* Null, except in programs with check_exit.cpp. */
 extern void (*launch_listener)(const Launch &launch, const struct counters &counted);

@@ -18,8 +18,7 @@ namespace checker
  * be used. */
 constexpr size_t dynamic_shared_limit = 227 << 10;
 
-/* ---------------------------------------------------------------------------------------- pages and regions
- */
+/* ----------------------------------------------------------------------------------- pages and regions */
 
 /* A table of tables: address bits 47..30, then 29..12. Each lower table holds the regions of 1 GB of
  * addresses. */
@@ -111,8 +110,7 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------- accesses
- */
+/* -------------------------------------------------------------------------------------------- accesses */
 
 static bool within(uintptr_t address, const void *begin, const void *end)
 {
@@ -224,8 +222,7 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
         on_access(static_cast<const char *>(pointer) + done, piece, kind, where);
 }
 
-/* ---------------------------------------------------------------------------------- the program's variables
- */
+/* ----------------------------------------------------------------------------- the program's variables */
 
 static int add_writable_parts(struct dl_phdr_info *info, size_t, void *)
 {

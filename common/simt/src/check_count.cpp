@@ -166,8 +166,7 @@ void count_shared(ThreadState *thread, const Place &place, uintptr_t address, un
     take_part(thread, place, shared_space, write, static_cast<uint32_t>(address / 4), bytes);
 }
 
-/* --------------------------------------------------------------------------------------- places in the code
- */
+/* ---------------------------------------------------------------------------------- places in the code */
 
 constexpr size_t recent_places = 1024; /* a power of two */
 
@@ -191,8 +190,7 @@ const Place &find_place(BlockState *block, const void *where)
     return recent;
 }
 
-/* ----------------------------------------------------------------------------------------------------- sums
- */
+/* ------------------------------------------------------------------------------------------------ sums */
 
 void add_counters(struct counters *sum, const struct counters &part)
 {

@@ -21,8 +21,7 @@ static BlockState *state_of(const Block &block)
     return static_cast<BlockState *>(block.checker);
 }
 
-/* ------------------------------------------------------------------------------------------------- launches
- */
+/* -------------------------------------------------------------------------------------------- launches */
 
 void launch_begin(Launch &launch)
 {
@@ -56,8 +55,7 @@ void launch_end(Launch &launch)
     delete state;
 }
 
-/* --------------------------------------------------------------------------------------------------- blocks
- */
+/* ---------------------------------------------------------------------------------------------- blocks */
 
 static BlockState *new_state()
 {
@@ -107,8 +105,7 @@ void thread_end(Thread &thread)
     settle_overwrites(static_cast<ThreadState *>(thread.checker)->block);
 }
 
-/* ----------------------------------------------------------------------------------------- synchronisations
- */
+/* ------------------------------------------------------------------------------------ synchronisations */
 
 static void block_came_together(BlockState *state)
 {
@@ -173,8 +170,7 @@ void thread_fence(const void *)
     order_fence(current_thread_state(state));
 }
 
-/* ------------------------------------------------------------------------------------------------- accesses
- */
+/* -------------------------------------------------------------------------------------------- accesses */
 
 void atomic_access(const void *address, size_t bytes, bool writes, const void *where)
 {
@@ -187,8 +183,7 @@ void access(const void *address, size_t bytes, bool writes, const void *where)
     on_range(address, bytes, writes ? plain_write : plain_read, where);
 }
 
-/* --------------------------------------------------------------------------------------------------- memory
- */
+/* ---------------------------------------------------------------------------------------------- memory */
 
 void allocated(Allocation &allocation)
 {
@@ -228,8 +223,7 @@ void reported(const char *text)
         report_listener(text);
 }
 
-/* ------------------------------------------------------------------------------------------------- counters
- */
+/* -------------------------------------------------------------------------------------------- counters */
 
 bool counters(struct ::counters *total)
 {

@@ -14,8 +14,7 @@ using namespace simt::checker;
 
 #define WHERE __builtin_return_address(0)
 
-/* ------------------------------------------------------------------------------------------- plain accesses
- */
+/* -------------------------------------------------------------------------------------- plain accesses */
 
 #define ACCESS(name, bytes, kind)                                                                            \
     extern "C" void name(void *address)                                                                      \
@@ -63,8 +62,7 @@ extern "C" void __tsan_init(void)
 {
 }
 
-/* ------------------------------------------------------------------ memcpy and its relatives in kernel code
- */
+/* ------------------------------------------------------------- memcpy and its relatives in kernel code */
 
 /* Host code may copy gigabytes: its ends are enough to see a device pointer. */
 static void on_block_of_memory(const void *address, size_t bytes, unsigned kind, const void *where)
@@ -99,8 +97,7 @@ extern "C" void *simt_memset(void *to, int value, size_t bytes)
     return memset(to, value, bytes);
 }
 
-/* ----------------------------------------------------------------------------------------- atomic built-ins
- */
+/* ------------------------------------------------------------------------------------ atomic built-ins */
 
 /* CUDA's own atomic functions are calls into the runtime; this is for code that uses __atomic_... or
  * std::atomic. */
@@ -172,8 +169,7 @@ extern "C" void __tsan_atomic_signal_fence(int)
 {
 }
 
-/* ----------------------------------------------------------------- fixed-size arrays, and alignment by type
- */
+/* ------------------------------------------------------------ fixed-size arrays, and alignment by type */
 
 /* As GCC lays them out for its sanitizer's library. */
 struct SourceLocation {

@@ -93,8 +93,7 @@ void order_block_begin(BlockState *block)
     block->engine.time = 0;
 }
 
-/* --------------------------------------------------------------------------------------------- small pieces
- */
+/* ---------------------------------------------------------------------------------------- small pieces */
 
 static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
 {
@@ -166,8 +165,7 @@ static bool all_fenced(const BlockState *block, unsigned first, uint32_t lanes)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------- barriers
- */
+/* -------------------------------------------------------------------------------------------- barriers */
 
 void order_barrier(BlockState *block)
 {
@@ -253,8 +251,7 @@ void order_grid_left(BlockState *block)
     block->grid_known = block->launch->grid_time;
 }
 
-/* ---------------------------------------------------------------------------------- fences and publications
- */
+/* ----------------------------------------------------------------------------- fences and publications */
 
 void order_fence(ThreadState *thread)
 {

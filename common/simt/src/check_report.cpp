@@ -22,8 +22,7 @@ static std::string format(const char *pattern, ...)
     return text;
 }
 
-/* -------------------------------------------------------------------------------------------- who and where
- */
+/* --------------------------------------------------------------------------------------- who and where */
 
 static std::string at(const void *where)
 {
@@ -75,8 +74,7 @@ static std::string plural(unsigned long long count, const char *noun)
     abandon_block();
 }
 
-/* --------------------------------------------------------------------------------------------- which memory
- */
+/* ---------------------------------------------------------------------------------------- which memory */
 
 static uintptr_t number_of(const void *pointer)
 {
@@ -170,8 +168,7 @@ static std::string shared_name(uintptr_t address)
     return format("%s, byte %zu of %zu", variable.c_str(), offset - begin, bytes);
 }
 
-/* ---------------------------------------------------------------------------------------------------- races
- */
+/* ----------------------------------------------------------------------------------------------- races */
 
 /* The number after the last colon of "file.cu:12"; 0 when there is none. */
 static int line_number(const std::string &line)
@@ -234,8 +231,7 @@ void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes
              " at " + at(where) + " that no thread of this block has written (" + culprit(thread) + ")");
 }
 
-/* -------------------------------------------------------------------------------------------- out of bounds
- */
+/* --------------------------------------------------------------------------------------- out of bounds */
 
 /* "12 bytes past the end of", "4 bytes before the start of". */
 static std::string distance(uintptr_t address, uintptr_t begin, uintptr_t end)

@@ -15,8 +15,7 @@ namespace checker
 
 constexpr unsigned cell_bytes[3] = {4, 2, 1};
 
-/* -------------------------------------------------------------------------------------------------- storage
- */
+/* --------------------------------------------------------------------------------------------- storage */
 
 static Cell *reserve_cells(size_t count)
 {
@@ -58,8 +57,7 @@ static void unlock(Cell &cell)
     __atomic_store_n(&cell.head, cell.head & ~1u, __ATOMIC_RELEASE);
 }
 
-/* ----------------------------------------------------------------------------------------------- one access
- */
+/* ------------------------------------------------------------------------------------------ one access */
 
 /* An access while it walks over its cells. */
 struct Access {
@@ -148,8 +146,7 @@ static bool touch(Cell &cell, const Access &access, Stamp *enemy)
     return conflict;
 }
 
-/* --------------------------------------------------------------------------------------- splitting of cells
- */
+/* ---------------------------------------------------------------------------------- splitting of cells */
 
 static bool is_split(const Cell &cell, const Access &access)
 {
@@ -242,8 +239,7 @@ static void speak(const Access &access, const Shadow &shadow, const Outcome &out
         conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
 }
 
-/* --------------------------------------------------------------------------------------------- entry points
- */
+/* ---------------------------------------------------------------------------------------- entry points */
 
 /*
  * Most loads of global memory read words that nobody writes in this launch and that two other blocks, or this

@@ -14,8 +14,7 @@ namespace simt
 namespace checker
 {
 
-/* --------------------------------------------------------------------------------------- places in the code
- */
+/* ---------------------------------------------------------------------------------- places in the code */
 
 /* Numbers for the places that stamps name. Shared by all workers; asked only when a worker first sees a
  * place. */
@@ -38,8 +37,7 @@ const void *place_address(uint32_t number)
     return reinterpret_cast<const void *>(addresses[number]);
 }
 
-/* ------------------------------------------------------------------------------------------------ addr2line
- */
+/* ------------------------------------------------------------------------------------------- addr2line */
 
 static std::string program_path()
 {
@@ -121,8 +119,7 @@ std::string source_line(const void *where)
     return added.first->second;
 }
 
-/* ------------------------------------------------------------------------------------------- read-only data
- */
+/* -------------------------------------------------------------------------------------- read-only data */
 
 struct Span {
     uintptr_t begin, end;

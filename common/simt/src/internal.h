@@ -1,8 +1,8 @@
 /*
  * The CPU backend's own data: what a launch, a block, a warp and a thread are while they run.
  *
- * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber of that worker, so
- * nothing in Block, Warp or Thread needs a lock: only Launch is shared between workers.
+ * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber of that
+ * worker, so nothing in Block, Warp or Thread needs a lock: only Launch is shared between workers.
  */
 #ifndef SIMT_INTERNAL_H
 #define SIMT_INTERNAL_H
@@ -39,34 +39,39 @@ struct Thread {
     unsigned linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
     unsigned lane;
     Warp *warp;
-    Fiber *fiber;  /* null before the thread first runs and after it returned */
+    Fiber *fiber;  /* null before the thread first runs and after it returned (alive tells which) */
     void *context; /* where to resume it */
     Wait wait;
-    bool finished;
-    unsigned barrier;                /* while wait is barrier: which one */
-    const char *what;                /* while it waits: the operation's name ... */
-    Site site;                       /* ... and where it was called */
-    simt_condition *condition;       /* while wait is condition */
+    unsigned barrier;          /* while wait is barrier: which one */
+    const char *what;          /* while it waits: the operation's name ... */
+    Site site;                 /* ... and where it was called */
+    bool orders_memory;        /* while wait is warp: as given to simt_meet */
+    simt_condition *condition; /* while wait is condition */
     void *condition_argument;
-    unsigned long long barriers;     /* block-wide barriers passed so far */
-    const void *last_atomic;         /* spin detection: the address of the last atomic ... */
-    unsigned atomic_repeats;         /* ... and how often in a row */
-    void *checker;                   /* belongs to the checked build */
+    unsigned long long barriers;      /* block-wide barriers passed so far */
+    unsigned long long grid_barriers; /* grid.sync() calls so far */
+    const void *last_atomic;          /* spin detection: the address of the last atomic ... */
+    unsigned atomic_repeats;          /* ... and how often in a row */
+    void *checker;                    /* belongs to the checked build */
 };
 
 /* Lanes of one warp that came to the same operation with the same mask and wait for the rest. */
 struct Meeting {
     uint32_t mask, arrived;
     simt_meeting *run;
+    const char *what;
 };
 
 struct Warp {
     Block *block;
-    unsigned number;  /* within the block */
-    uint32_t present; /* lanes that exist: the last warp of a block may be short */
-    uint32_t alive;   /* lanes that have not returned */
-    uint32_t ready;   /* who can run, by scheduling position, not by lane */
-    uint32_t polling; /* who waits for a condition, by lane */
+    unsigned number;              /* within the block */
+    uint32_t present;             /* lanes that exist: the last warp of a block may be short */
+    uint32_t alive;               /* lanes that have not returned */
+    uint32_t ready;               /* who can run, by scheduling position, not by lane */
+    uint32_t at_barrier;          /* who waits at barrier 0, by lane */
+    uint32_t polling;             /* who waits for a condition, by lane */
+    uint32_t gathering;           /* who is in __activemask, by lane ... */
+    uint32_t gathered[warp_size]; /* ... and what it will return */
     unsigned meetings;
     Meeting meeting[warp_size];
     void *slot[warp_size]; /* what each waiting lane deposited */
@@ -74,26 +79,29 @@ struct Warp {
 };
 
 struct Barrier {
-    unsigned arrived;  /* threads that wait or, for a named barrier, came by */
-    unsigned expected; /* named barriers: the count that their callers gave */
-    bool mixed;        /* arrivals came from different places in the source */
-    Site site;         /* of the first arrival */
-    int count_or_and[3]; /* __syncthreads_count, _and, _or: result being gathered */
+    unsigned arrived;    /* threads that wait or, for a named barrier, came by */
+    unsigned expected;   /* named barriers: the count that their callers gave */
+    bool mixed;          /* arrivals came from different places in the source */
+    Site site;           /* of the first arrival */
+    unsigned truths;     /* __syncthreads_count, _and, _or: arrivals with a predicate that holds */
+    int count, all, any; /* the same, as the last completed barrier left them */
 };
 
 struct Launch;
 
 struct Block {
     Launch *launch;
-    uint3 index;            /* blockIdx */
+    uint3 index; /* blockIdx */
     unsigned long long linear;
     unsigned threads, warps;
-    unsigned alive;         /* threads that have not returned */
-    uint32_t ready_warps;   /* by scheduling position */
-    unsigned char warp_at[max_warps], warp_position[max_warps];   /* scheduling order <-> warp number */
-    unsigned char lane_at[warp_size], lane_position[warp_size];   /* scheduling order <-> lane */
+    unsigned alive;                    /* threads that have not returned */
+    uint32_t ready_warps;              /* warps with a ready lane, by scheduling position */
+    unsigned warp_cursor, lane_cursor; /* the scheduling position that runs or ran last */
+    unsigned char warp_at[max_warps], warp_position[max_warps]; /* scheduling order <-> warp number */
+    unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
     Barrier barrier[max_barriers];
-    unsigned long long barriers; /* completed __syncthreads (any flavour) */
+    unsigned long long grid_barriers; /* grid.sync() calls that the block has begun */
+    unsigned long long barriers;      /* completed __syncthreads (any flavour) */
     Thread thread[max_block_threads];
     Warp warp[max_warps];
     void *checker;
@@ -112,16 +120,19 @@ struct Launch {
     unsigned long long number; /* launches since the program started, from 1 */
     Site site;
     std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
-    std::atomic<bool> failed{false}; /* a report was made: blocks stop at their next wait, no new ones start */
+    std::atomic<bool> failed{
+        false}; /* a report was made: blocks stop at their next wait, no new ones start */
     void *checker = nullptr;
 };
 
 /* One per OS thread that runs blocks. */
 struct Worker {
-    Block *block;   /* the running one, or null */
+    Block *block;   /* the running one, or null between blocks */
     Thread *thread; /* the running one, or null */
-    char *shared_begin, *shared_end;   /* this OS thread's static __shared__ variables (and other TLS of the program) */
-    char *dynamic_begin, *dynamic_end; /* this block's dynamic shared memory, exactly as large as the launch asked */
+    char *shared_begin,
+        *shared_end; /* this OS thread's static __shared__ variables (and other TLS of the program) */
+    char *dynamic_begin,
+        *dynamic_end; /* this block's dynamic shared memory, exactly as large as the launch asked */
     void *checker;
 };
 
@@ -143,8 +154,8 @@ void builtin_range(const char **begin, const char **end);
 const char *kernel_name(const Launch &launch);
 
 /*
- * Device memory. All of it lies in one reserved range of addresses; each allocation ends at an inaccessible page, and
- * freed addresses stay inaccessible for as long as the range lasts.
+ * Device memory. All of it lies in one reserved range of addresses; each allocation ends at an inaccessible
+ * page, and freed addresses stay inaccessible for as long as the range lasts.
  */
 struct Allocation {
     char *begin;
@@ -156,12 +167,13 @@ struct Allocation {
 };
 
 bool in_device_arena(const void *address);
-/* The allocation (alive or freed) that holds `address`, or else the last one that begins below it; null if none. */
+/* The allocation (alive or freed) that holds `address`, or else the last one that begins below it; null if
+ * none. */
 const Allocation *find_allocation(const void *address);
 
 /*
- * The first report wins: it becomes backend_report() and the launch's error. `launch` may be null (host-side errors).
- * Returns true if this call was the first.
+ * The first report wins: it becomes backend_report() and the launch's error. `launch` may be null (host-side
+ * errors). Returns true if this call was the first.
  */
 bool report(Launch *launch, cudaError_t error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -1,0 +1,32 @@
+/*
+ * <cuda_runtime.h> of the CPU backend: what nvcc's header of that name declares, for programs that run
+ * without a GPU. C programs get the host functions; C++ programs also get the typed forms, kernel launches
+ * and the device side.
+ */
+#ifndef SIMT_CUDA_RUNTIME_H
+#define SIMT_CUDA_RUNTIME_H
+
+#include <cuda_runtime_api.h>
+#include <vector_functions.h>
+
+#ifdef __cplusplus
+
+/* What nvcc's header brings in by itself and programs have come to rely on. */
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <math.h>
+
+#include <simt/keywords.h>
+#include <simt/api.h>
+#include <simt/launch.h>
+#include <simt/builtins.h>
+#include <simt/collectives.h>
+#include <simt/atomics.h>
+#include <simt/math.h>
+#include <simt/unsupported.h>
+
+#endif
+
+#endif

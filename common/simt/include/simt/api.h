@@ -1,0 +1,183 @@
+/* The typed C++ forms of the runtime's functions that nvcc offers beside the C ones. */
+#ifndef SIMT_API_H
+#define SIMT_API_H
+
+#include <cuda_runtime_api.h>
+#include <type_traits>
+
+template <class T>
+cudaError_t cudaMalloc(T **pointer, size_t bytes)
+{
+    return cudaMalloc(reinterpret_cast<void **>(pointer), bytes);
+}
+
+template <class T>
+cudaError_t cudaMallocAsync(T **pointer, size_t bytes, cudaStream_t stream)
+{
+    return cudaMallocAsync(reinterpret_cast<void **>(pointer), bytes, stream);
+}
+
+template <class T>
+cudaError_t cudaMallocManaged(T **pointer, size_t bytes, unsigned int flags = cudaMemAttachGlobal)
+{
+    return cudaMallocManaged(reinterpret_cast<void **>(pointer), bytes, flags);
+}
+
+template <class T>
+cudaError_t cudaMallocHost(T **pointer, size_t bytes, unsigned int flags = cudaHostAllocDefault)
+{
+    return cudaHostAlloc(reinterpret_cast<void **>(pointer), bytes, flags);
+}
+
+template <class T>
+cudaError_t cudaHostAlloc(T **pointer, size_t bytes, unsigned int flags)
+{
+    return cudaHostAlloc(reinterpret_cast<void **>(pointer), bytes, flags);
+}
+
+template <class T>
+cudaError_t cudaMallocPitch(T **pointer, size_t *pitch, size_t width, size_t height)
+{
+    return cudaMallocPitch(reinterpret_cast<void **>(pointer), pitch, width, height);
+}
+
+template <class T>
+cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned int flags)
+{
+    return cudaHostGetDevicePointer(reinterpret_cast<void **>(device), host, flags);
+}
+
+/* C++ callers may leave out what C callers must give. */
+inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+{
+    return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+}
+
+inline cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes)
+{
+    return cudaMemsetAsync(pointer, value, bytes, nullptr);
+}
+
+inline cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, int device)
+{
+    return cudaMemPrefetchAsync(pointer, bytes, device, nullptr);
+}
+
+inline cudaError_t cudaEventRecord(cudaEvent_t event)
+{
+    return cudaEventRecord(event, nullptr);
+}
+
+inline cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags)
+{
+    return cudaEventCreateWithFlags(event, flags);
+}
+
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event)
+{
+    return cudaStreamWaitEvent(stream, event, 0);
+}
+
+/* A symbol is a __device__, __constant__ or __managed__ variable, named without &. */
+template <class T>
+cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
+                               cudaMemcpyKind kind = cudaMemcpyHostToDevice)
+{
+    if (offset > sizeof symbol || bytes > sizeof symbol - offset)
+        return cudaMemcpyToSymbol(static_cast<const void *>(nullptr), from, bytes, offset, kind);
+    return cudaMemcpyToSymbol(static_cast<const void *>(&symbol), from, bytes, offset, kind);
+}
+
+template <class T>
+cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
+                                    cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t = nullptr)
+{
+    return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind);
+}
+
+template <class T>
+cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t offset = 0,
+                                 cudaMemcpyKind kind = cudaMemcpyDeviceToHost)
+{
+    if (offset > sizeof symbol || bytes > sizeof symbol - offset)
+        return cudaMemcpyFromSymbol(to, static_cast<const void *>(nullptr), bytes, offset, kind);
+    return cudaMemcpyFromSymbol(to, static_cast<const void *>(&symbol), bytes, offset, kind);
+}
+
+template <class T>
+cudaError_t cudaMemcpyFromSymbolAsync(void *to, const T &symbol, size_t bytes, size_t offset = 0,
+                                      cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t = nullptr)
+{
+    return cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind);
+}
+
+template <class T>
+cudaError_t cudaGetSymbolAddress(void **pointer, const T &symbol)
+{
+    return cudaGetSymbolAddress(pointer, static_cast<const void *>(&symbol));
+}
+
+template <class T>
+cudaError_t cudaGetSymbolAddress(T **pointer, const T &symbol)
+{
+    return cudaGetSymbolAddress(reinterpret_cast<void **>(pointer), static_cast<const void *>(&symbol));
+}
+
+template <class T>
+cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol)
+{
+    *bytes = sizeof symbol;
+    return cudaSuccess;
+}
+
+/* Kernels by name; a template kernel needs its arguments spelled out, as in cudaFuncSetAttribute(tile<16>,
+ * ...). */
+template <class... P>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribute, int value)
+{
+    return cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), attribute, value);
+}
+
+template <class... P>
+cudaError_t cudaFuncSetCacheConfig(void (*kernel)(P...), cudaFuncCache config)
+{
+    return cudaFuncSetCacheConfig(reinterpret_cast<const void *>(kernel), config);
+}
+
+template <class... P>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*kernel)(P...))
+{
+    return cudaFuncGetAttributes(attributes, reinterpret_cast<const void *>(kernel));
+}
+
+template <class... P>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*kernel)(P...), int block_size,
+                                                          size_t dynamic_shared)
+{
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, reinterpret_cast<const void *>(kernel),
+                                                         block_size, dynamic_shared);
+}
+
+/* The block size with the most resident threads and the smallest grid that fills the device with it. */
+template <class... P>
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, void (*kernel)(P...),
+                                               size_t dynamic_shared = 0, int block_limit = 0)
+{
+    const void *entry = reinterpret_cast<const void *>(kernel);
+    int multiprocessors = 0, most = 0;
+    cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+    int largest = block_limit > 0 && block_limit < 1024 ? block_limit : 1024;
+    *grid_size = *block_size = 0;
+    for (int size = largest / 32 * 32; size >= 32 && error == cudaSuccess; size -= 32) {
+        int blocks = 0;
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry, size, dynamic_shared);
+        if (blocks * size > most) {
+            most = blocks * size;
+            *block_size = size;
+            *grid_size = blocks * multiprocessors;
+        }
+    }
+    return error;
+}
+
+#endif

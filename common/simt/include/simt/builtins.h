@@ -1,0 +1,190 @@
+/* threadIdx and its relatives, barriers, fences, clocks, and loads with a cache hint. */
+#ifndef SIMT_BUILTINS_H
+#define SIMT_BUILTINS_H
+
+#include <simt/keywords.h>
+#include <simt/warp.h>
+#include <type_traits>
+
+extern const __thread uint3 threadIdx;
+extern const __thread uint3 blockIdx;
+extern const __thread dim3 blockDim;
+extern const __thread dim3 gridDim;
+static constexpr int warpSize = 32;
+
+/* The calling OS thread's dynamic shared memory. */
+extern __thread char simt_dynamic_shared[];
+
+namespace simt
+{
+
+/* extern __shared__ T name[]; becomes T *const name = simt::dynamic_shared<T>(); */
+template <class T>
+inline T *dynamic_shared()
+{
+    return reinterpret_cast<T *>(simt_dynamic_shared);
+}
+
+} /* namespace simt */
+
+extern "C" {
+void simt_syncthreads(int line, const char *file);
+int simt_syncthreads_reduce(int which, int value, int line, const char *file); /* 0 count, 1 and, 2 or */
+void simt_threadfence(void);
+void simt_trap(void) __attribute__((noreturn));
+void simt_nanosleep(unsigned ns);
+long long simt_clock(void);
+unsigned long long simt_globaltimer(void);
+}
+
+inline void __syncthreads(int line = __builtin_LINE(), const char *file = __builtin_FILE())
+{
+    simt_syncthreads(line, file);
+}
+
+inline int __syncthreads_count(int predicate, int line = __builtin_LINE(),
+                               const char *file = __builtin_FILE())
+{
+    return simt_syncthreads_reduce(0, predicate, line, file);
+}
+
+inline int __syncthreads_and(int predicate, int line = __builtin_LINE(), const char *file = __builtin_FILE())
+{
+    return simt_syncthreads_reduce(1, predicate, line, file);
+}
+
+inline int __syncthreads_or(int predicate, int line = __builtin_LINE(), const char *file = __builtin_FILE())
+{
+    return simt_syncthreads_reduce(2, predicate, line, file);
+}
+
+__forceinline__ void __threadfence_block()
+{
+    simt_threadfence();
+}
+
+__forceinline__ void __threadfence()
+{
+    simt_threadfence();
+}
+
+__forceinline__ void __threadfence_system()
+{
+    simt_threadfence();
+}
+
+inline void __nanosleep(unsigned ns)
+{
+    simt_nanosleep(ns);
+}
+
+[[noreturn]] inline void __trap()
+{
+    simt_trap();
+}
+
+inline void __brkpt()
+{
+    simt_trap();
+}
+
+inline void __prof_trigger(int)
+{
+}
+
+inline long long clock64()
+{
+    return simt_clock();
+}
+
+/* glibc's clock() from <time.h> has the same signature and serves device code too. */
+
+template <class T>
+__forceinline__ T __ldg(const T *pointer)
+{
+    return *pointer;
+}
+
+template <class T>
+__forceinline__ T __ldca(const T *pointer)
+{
+    return *pointer;
+}
+
+template <class T>
+__forceinline__ T __ldcg(const T *pointer)
+{
+    return *pointer;
+}
+
+template <class T>
+__forceinline__ T __ldcs(const T *pointer)
+{
+    return *pointer;
+}
+
+template <class T>
+__forceinline__ T __ldlu(const T *pointer)
+{
+    return *pointer;
+}
+
+template <class T>
+__forceinline__ T __ldcv(const T *pointer)
+{
+    return *pointer;
+}
+
+template <class T>
+__forceinline__ void __stwb(T *pointer, std::common_type_t<T> value)
+{
+    *pointer = value;
+}
+
+template <class T>
+__forceinline__ void __stcg(T *pointer, std::common_type_t<T> value)
+{
+    *pointer = value;
+}
+
+template <class T>
+__forceinline__ void __stcs(T *pointer, std::common_type_t<T> value)
+{
+    *pointer = value;
+}
+
+template <class T>
+__forceinline__ void __stwt(T *pointer, std::common_type_t<T> value)
+{
+    *pointer = value;
+}
+
+__forceinline__ size_t __cvta_generic_to_shared(const void *pointer)
+{
+    return simt_shared_address(pointer);
+}
+
+__forceinline__ void *__cvta_shared_to_generic(size_t address)
+{
+    return simt_shared_pointer(static_cast<unsigned>(address));
+}
+
+extern "C" unsigned simt_is_shared(const void *pointer);
+extern "C" unsigned simt_is_local(const void *pointer);
+
+inline unsigned __isShared(const void *pointer)
+{
+    return simt_is_shared(pointer);
+}
+
+inline unsigned __isLocal(const void *pointer)
+{
+    return simt_is_local(pointer);
+}
+
+inline unsigned __isGlobal(const void *pointer)
+{
+    return !simt_is_shared(pointer) && !simt_is_local(pointer);
+}
+
+#endif

@@ -1,0 +1,194 @@
+/*
+ * Kernel launches. simtcc rewrites
+ *
+ *     kernel<16><<<grid, block, shared, stream>>>(a, b)
+ *  to simt::kernel("kernel<16>", kernel<16>).configure(grid, block, shared, stream)(a, b)
+ *
+ * and, where the template arguments are left to be deduced from the call, hands over a lambda that makes the
+ * call.
+ */
+#ifndef SIMT_LAUNCH_H
+#define SIMT_LAUNCH_H
+
+#include <cuda_runtime_api.h>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+/* What the compiled program hands to the runtime. */
+struct simt_launch {
+    const char *kernel;
+    const void *entry; /* null where the kernel's address is not known: deduced template arguments */
+    void (*invoke)(void *arguments);
+    void *arguments;
+    size_t argument_bytes;
+    dim3 grid, block;
+    size_t dynamic_shared;
+    cudaStream_t stream;
+    int cooperative;
+    const char *file;
+    int line;
+};
+
+extern "C" cudaError_t simt_run(const struct simt_launch *launch);
+
+/* How to call the kernel at `entry` with arguments given by address, for cudaLaunchKernel with an untyped
+ * kernel. */
+typedef void simt_untyped_call(const void *entry, void **arguments);
+extern "C" void simt_know_kernel(const void *entry, const char *name, simt_untyped_call *call);
+
+namespace simt
+{
+
+/* Runs in every CUDA thread: calls the function with copies of the launch's arguments. */
+template <class F, class... P>
+struct Call {
+    F function;
+    std::tuple<P...> arguments;
+
+    __attribute__((no_sanitize("thread"))) static void invoke(void *self)
+    {
+        Call *call = static_cast<Call *>(self);
+        std::apply(call->function, call->arguments);
+    }
+};
+
+struct Configuration {
+    const char *name;
+    const char *file;
+    int line;
+    dim3 grid, block;
+    size_t dynamic_shared;
+    cudaStream_t stream;
+
+    template <class F, class... P>
+    cudaError_t run(const void *entry, F function, int cooperative, P... arguments) const
+    {
+        Call<F, P...> call = {function, std::tuple<P...>(arguments...)};
+        struct simt_launch launch = {name, entry, Call<F, P...>::invoke, &call,  sizeof call,
+                                     grid, block, dynamic_shared,        stream, cooperative,
+                                     file, line};
+        return simt_run(&launch);
+    }
+};
+
+/* The arguments convert to the kernel's parameter types as in any call. */
+template <class... P>
+struct ConfiguredKernel : Configuration {
+    void (*function)(P...);
+
+    void operator()(P... arguments) const
+    {
+        this->run(reinterpret_cast<const void *>(function), function, 0, arguments...);
+    }
+};
+
+template <class F>
+struct ConfiguredLambda : Configuration {
+    F function;
+
+    template <class... A>
+    void operator()(A... arguments) const
+    {
+        this->run(nullptr, function, 0, arguments...);
+    }
+};
+
+template <class... P>
+struct Kernel {
+    const char *name;
+    void (*function)(P...);
+    const char *file;
+    int line;
+
+    ConfiguredKernel<P...> configure(dim3 grid, dim3 block, size_t shared = 0,
+                                     cudaStream_t stream = nullptr) const
+    {
+        return {{name, file, line, grid, block, shared, stream}, function};
+    }
+};
+
+template <class F>
+struct Lambda {
+    const char *name;
+    F function;
+    const char *file;
+    int line;
+
+    ConfiguredLambda<F> configure(dim3 grid, dim3 block, size_t shared = 0,
+                                  cudaStream_t stream = nullptr) const
+    {
+        return {{name, file, line, grid, block, shared, stream}, function};
+    }
+};
+
+template <class... P>
+Kernel<P...> kernel(const char *name, void (*function)(P...), const char *file = __builtin_FILE(),
+                    int line = __builtin_LINE())
+{
+    return {name, function, file, line};
+}
+
+template <class F>
+Lambda<F> deduced_kernel(const char *name, F function, const char *file = __builtin_FILE(),
+                         int line = __builtin_LINE())
+{
+    return {name, function, file, line};
+}
+
+/* What simtcc makes of a launch inside a kernel or a __device__ function. */
+template <class... T>
+__attribute__((
+    unavailable("launching a kernel from device code (dynamic parallelism) is not supported by the CPU "
+                "backend (simt)"))) Kernel<>
+kernel_in_device_code(T...);
+
+/* arguments[i] points to the i-th argument, as cudaLaunchKernel wants it. */
+template <class... P, size_t... I>
+cudaError_t run_by_address(const char *name, void (*function)(P...), dim3 grid, dim3 block, void **arguments,
+                           size_t shared, cudaStream_t stream, int cooperative, std::index_sequence<I...>)
+{
+    (void)arguments;
+    Configuration configuration = {name, "", 0, grid, block, shared, stream};
+    return configuration.run(reinterpret_cast<const void *>(function), function, cooperative,
+                             *static_cast<std::remove_reference_t<P> *>(arguments[I])...);
+}
+
+} /* namespace simt */
+
+template <class... P>
+cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments, size_t shared = 0,
+                             cudaStream_t stream = nullptr)
+{
+    return simt::run_by_address("", kernel, grid, block, arguments, shared, stream, 0,
+                                std::index_sequence_for<P...>());
+}
+
+template <class... P>
+cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments,
+                                        size_t shared = 0, cudaStream_t stream = nullptr)
+{
+    return simt::run_by_address("", kernel, grid, block, arguments, shared, stream, 1,
+                                std::index_sequence_for<P...>());
+}
+
+template <class... P, class... A>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A &&...arguments)
+{
+    int cooperative = 0;
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        const cudaLaunchAttribute &attribute = config->attrs[i];
+        if (attribute.id == cudaLaunchAttributeCooperative)
+            cooperative = attribute.val.cooperative;
+        else if (attribute.id == cudaLaunchAttributeClusterDimension &&
+                 (attribute.val.clusterDim.x > 1 || attribute.val.clusterDim.y > 1 ||
+                  attribute.val.clusterDim.z > 1))
+            return cudaErrorNotSupported;
+    }
+    simt::Configuration configuration = {
+        "", "", 0, config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream};
+    return configuration.run<void (*)(P...), P...>(reinterpret_cast<const void *>(kernel), kernel,
+                                                   cooperative, static_cast<P>(arguments)...);
+}
+
+#endif

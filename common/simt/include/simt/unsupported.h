@@ -1,0 +1,33 @@
+/* CUDA that the CPU backend does not have: each name says so when it is used. */
+#ifndef SIMT_UNSUPPORTED_H
+#define SIMT_UNSUPPORTED_H
+
+#include <driver_types.h>
+
+#define SIMT_UNSUPPORTED_CALL(name, what)                                                                    \
+    template <class... T>                                                                                    \
+    SIMT_UNSUPPORTED(what)                                                                                   \
+    cudaError_t name(T...)
+
+SIMT_UNSUPPORTED_CALL(cudaGraphCreate, "CUDA graphs");
+SIMT_UNSUPPORTED_CALL(cudaGraphInstantiate, "CUDA graphs");
+SIMT_UNSUPPORTED_CALL(cudaGraphLaunch, "CUDA graphs");
+SIMT_UNSUPPORTED_CALL(cudaStreamBeginCapture, "CUDA graphs");
+SIMT_UNSUPPORTED_CALL(cudaStreamEndCapture, "CUDA graphs");
+SIMT_UNSUPPORTED_CALL(cudaCreateTextureObject, "textures");
+SIMT_UNSUPPORTED_CALL(cudaCreateSurfaceObject, "surfaces");
+SIMT_UNSUPPORTED_CALL(cudaMallocArray, "CUDA arrays (textures and surfaces)");
+SIMT_UNSUPPORTED_CALL(cudaMalloc3DArray, "CUDA arrays (textures and surfaces)");
+SIMT_UNSUPPORTED_CALL(cudaMalloc3D, "3D pitched allocations");
+SIMT_UNSUPPORTED_CALL(cudaMemcpy3D, "3D copies");
+SIMT_UNSUPPORTED_CALL(cudaMemcpyPeer, "several devices");
+SIMT_UNSUPPORTED_CALL(cudaDeviceEnablePeerAccess, "several devices");
+SIMT_UNSUPPORTED_CALL(cudaIpcGetMemHandle, "handles shared between processes");
+#undef SIMT_UNSUPPORTED_CALL
+
+template <class T, int dimensions = 1, int mode = 0>
+class SIMT_UNSUPPORTED("textures") texture;
+template <class T, int dimensions = 1>
+class SIMT_UNSUPPORTED("surfaces") surface;
+
+#endif

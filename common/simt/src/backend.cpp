@@ -1,0 +1,46 @@
+/* common/backend.h on the CPU. */
+#include "checker.h"
+#include "errors.h"
+#include "order.h"
+#include <backend.h>
+
+using namespace simt;
+
+const char *backend_name(void)
+{
+    return checker::build_name;
+}
+
+int backend_architecture(void)
+{
+    int value;
+    char complaint[300];
+    return read_architecture(&value, complaint, sizeof complaint) ? value : 0;
+}
+
+bool backend_has_timing(void)
+{
+    return false;
+}
+
+bool backend_counters(struct counters *total)
+{
+    cudaDeviceSynchronize();
+    *total = {};
+    return checker::counters(total);
+}
+
+void backend_counters_reset(void)
+{
+    checker::counters_reset();
+}
+
+void backend_fence(const void *device, size_t bytes)
+{
+    checker::fenced(device, bytes);
+}
+
+const char *backend_report(void)
+{
+    return last_report();
+}

@@ -1,0 +1,110 @@
+/* The fast build has no checker. */
+#include "checker.h"
+
+namespace simt
+{
+namespace checker
+{
+
+const char *const build_name = "cpu";
+const bool returned_threads_must_arrive = false;
+
+void launch_begin(Launch &)
+{
+}
+
+void launch_end(Launch &)
+{
+}
+
+void block_begin(Block &)
+{
+}
+
+void block_end(Block &)
+{
+}
+
+void thread_end(Thread &)
+{
+}
+
+void barrier_completed(Block &)
+{
+}
+
+void named_barrier_completed(Block &, unsigned)
+{
+}
+
+void released(const void *)
+{
+}
+
+void acquired(const void *)
+{
+}
+
+void warp_met(Warp &, uint32_t, uint32_t, const char *, bool)
+{
+}
+
+void grid_arrived(Block &)
+{
+}
+
+void grid_synchronised(Block &)
+{
+}
+
+void atomic_access(const void *, size_t, bool, const void *)
+{
+}
+
+void thread_fence(const void *)
+{
+}
+
+void access(const void *, size_t, bool, const void *)
+{
+}
+
+void allocated(Allocation &)
+{
+}
+
+void freed(Allocation &)
+{
+}
+
+void fenced(const void *, size_t)
+{
+}
+
+void host_wrote(const void *, size_t)
+{
+}
+
+void host_read(const void *, size_t)
+{
+}
+
+void device_reset()
+{
+}
+
+void reported(const char *)
+{
+}
+
+bool counters(struct ::counters *)
+{
+    return false;
+}
+
+void counters_reset()
+{
+}
+
+} /* namespace checker */
+} /* namespace simt */

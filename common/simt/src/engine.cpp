@@ -1,0 +1,379 @@
+/*
+ * The engine: runs the threads of a block, one after another, on fibers.
+ *
+ * A fiber runs thread after thread until one of them has to wait. Only then does another fiber take over, so
+ * a kernel without barriers never switches. Who runs next is decided by two levels of bit masks (ready warps,
+ * ready lanes), in scheduling positions: which warp and lane a position stands for depends on SIMT_ORDER.
+ */
+#include "engine.h"
+#include "checker.h"
+#include "builtins.h"
+#include "fault.h"
+#include "order.h"
+#include "wait.h"
+#include <algorithm>
+#include <boost/context/detail/fcontext.hpp>
+#include <iterator>
+#include <link.h>
+#include <new>
+#include <numeric>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using boost::context::detail::fcontext_t;
+using boost::context::detail::jump_fcontext;
+using boost::context::detail::make_fcontext;
+using boost::context::detail::transfer_t;
+
+namespace simt
+{
+
+__thread Worker *worker;
+
+constexpr size_t stack_bytes = 256 << 10; /* address space; only pages that a thread touches take memory */
+constexpr size_t stacks_per_mapping = 64;
+
+struct Fiber {
+    char *stack; /* its lowest page is inaccessible */
+};
+
+/* What a worker keeps beside Worker, which the checker knows too. */
+struct Engine : Worker {
+    Fiber fiber[max_block_threads];
+    unsigned fibers; /* that have a stack */
+    Fiber *free_fiber[max_block_threads];
+    unsigned free_fibers;
+    fcontext_t main; /* run_block, while the block runs */
+    bool abandoned;
+    dim3 shape; /* the block shape that `storage` is laid out for */
+    Block storage;
+};
+
+static Engine &engine()
+{
+    return *static_cast<Engine *>(worker);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ */
+/* Fibers */
+
+static void add_stacks(Engine &e)
+{
+    size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    size_t bytes = stacks_per_mapping * stack_bytes;
+    void *memory =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        report(e.block->launch, cudaErrorMemoryAllocation, "no memory for the stacks of %u threads",
+               e.block->threads);
+        abandon_block();
+    }
+    for (size_t i = 0; i < stacks_per_mapping && e.fibers < max_block_threads; i++) {
+        Fiber &fiber = e.fiber[e.fibers++];
+        fiber.stack = static_cast<char *>(memory) + i * stack_bytes;
+        mprotect(fiber.stack, page, PROT_NONE); /* if this fails there is only less protection */
+        e.free_fiber[e.free_fibers++] = &fiber;
+    }
+}
+
+static Fiber *take_fiber(Engine &e)
+{
+    if (e.free_fibers == 0)
+        add_stacks(e);
+    return e.free_fiber[--e.free_fibers];
+}
+
+bool on_fiber_stack(const void *address)
+{
+    const Engine &e = engine();
+    const char *p = static_cast<const char *>(address);
+    /* Nearly always the running thread's own. */
+    if (e.thread && e.thread->fiber && p >= e.thread->fiber->stack &&
+        p < e.thread->fiber->stack + stack_bytes)
+        return true;
+    for (unsigned i = 0; i < e.fibers; i++)
+        if (p >= e.fiber[i].stack && p < e.fiber[i].stack + stack_bytes)
+            return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ */
+/* Scheduling */
+
+void make_ready(Thread &thread)
+{
+    Warp &warp = *thread.warp;
+    Block &block = *warp.block;
+    warp.ready |= 1u << block.lane_position[thread.lane];
+    block.ready_warps |= 1u << block.warp_position[warp.number];
+}
+
+/* The lowest set bit of `mask` after position `after`, going round. */
+static unsigned next_bit(uint32_t mask, unsigned after)
+{
+    uint32_t later = mask & (~1u << after);
+    return static_cast<unsigned>(__builtin_ctz(later ? later : mask));
+}
+
+/* Takes the next ready thread: of the same warp as long as it has any, then of the next. */
+static Thread *take_ready(Block &block)
+{
+    if (!block.ready_warps)
+        return nullptr;
+    if (!(block.ready_warps >> block.warp_cursor & 1)) {
+        block.warp_cursor = next_bit(block.ready_warps, block.warp_cursor);
+        block.lane_cursor = warp_size - 1;
+    }
+    Warp &warp = block.warp[block.warp_at[block.warp_cursor]];
+    block.lane_cursor = next_bit(warp.ready, block.lane_cursor);
+    warp.ready &= ~(1u << block.lane_cursor);
+    if (!warp.ready)
+        block.ready_warps &= ~(1u << block.warp_cursor);
+    return &block.thread[warp.number * warp_size + block.lane_at[block.lane_cursor]];
+}
+
+/* Threads whose condition has come true become ready. */
+static bool poll_conditions(Block &block)
+{
+    bool any = false;
+    for (unsigned w = 0; w < block.warps; w++) {
+        for (uint32_t lanes = block.warp[w].polling; lanes; lanes &= lanes - 1) {
+            unsigned lane = static_cast<unsigned>(__builtin_ctz(lanes));
+            Thread &thread = block.thread[w * warp_size + lane];
+            if (!thread.condition(thread.condition_argument))
+                continue;
+            block.warp[w].polling &= ~(1u << lane);
+            make_ready(thread);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* Some thread that can run. When none can, outstanding asynchronous work is carried out until one can. */
+static Thread &next_thread(Block &block)
+{
+    for (;;) {
+        if (Thread *thread = take_ready(block))
+            return *thread;
+        if (!poll_conditions(block) && !run_idle_work())
+            report_deadlock(block);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ */
+/* Running */
+
+static void activate(Engine &e, Thread &thread)
+{
+    e.thread = &thread;
+    set_thread_index(thread.index);
+}
+
+/* Where a suspended context is kept is what it hands to jump_fcontext; a fiber that ended hands over null. */
+static void keep_context(transfer_t from)
+{
+    if (from.data)
+        *static_cast<void **>(from.data) = from.fctx;
+}
+
+static void run_thread(Block &block, Thread &thread)
+{
+    thread.wait = Wait::nothing;
+    thread.barriers = thread.grid_barriers = 0;
+    thread.last_atomic = nullptr;
+    block.launch->invoke(block.launch->arguments);
+    checker::thread_end(thread);
+    thread.fiber = nullptr;
+    thread.warp->alive &= ~(1u << thread.lane);
+    block.alive--;
+    barriers_after_return(thread);
+    meetings_after_return(thread);
+}
+
+/* The body of every fiber: it begins with the thread that was just activated. */
+static void fiber_main(transfer_t from)
+{
+    keep_context(from);
+    Engine &e = engine();
+    Block &block = *e.block;
+    for (;;) {
+        Fiber *fiber = e.thread->fiber;
+        run_thread(block, *e.thread);
+        if (block.alive == 0) {
+            e.free_fiber[e.free_fibers++] = fiber;
+            jump_fcontext(e.main, nullptr);
+            __builtin_unreachable();
+        }
+        Thread &next = next_thread(block);
+        activate(e, next);
+        if (next.fiber) {
+            e.free_fiber[e.free_fibers++] = fiber;
+            jump_fcontext(next.context, nullptr);
+            __builtin_unreachable();
+        }
+        next.fiber = fiber;
+    }
+}
+
+void suspend(Thread &self)
+{
+    Engine &e = engine();
+    Block &block = *e.block;
+    if (block.launch->failed.load(std::memory_order_relaxed))
+        abandon_block();
+    Thread &next = next_thread(block);
+    if (&next == &self)
+        return;
+    activate(e, next);
+    if (!next.fiber) {
+        next.fiber = take_fiber(e);
+        /* Stacks that all begin at the same offset would share few cache sets. */
+        size_t stagger = static_cast<size_t>(next.fiber - e.fiber) % 64 * 64;
+        next.context =
+            make_fcontext(next.fiber->stack + stack_bytes - stagger, stack_bytes - stagger, fiber_main);
+    }
+    keep_context(jump_fcontext(next.context, &self.context));
+}
+
+void abandon_block()
+{
+    engine().abandoned = true;
+    jump_fcontext(engine().main, nullptr);
+    __builtin_unreachable();
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ */
+/* Blocks */
+
+/* What depends on the block's shape only, so that a launch of many blocks does it once per worker. */
+static void lay_out(Engine &e, dim3 shape)
+{
+    Block &block = e.storage;
+    if (e.shape.x == shape.x && e.shape.y == shape.y && e.shape.z == shape.z)
+        return;
+    e.shape = shape;
+    block.threads = shape.x * shape.y * shape.z;
+    block.warps = (block.threads + warp_size - 1) / warp_size;
+    for (unsigned t = 0; t < block.threads; t++) {
+        Thread &thread = block.thread[t];
+        thread.index = uint3{t % shape.x, t / shape.x % shape.y, t / shape.x / shape.y};
+        thread.linear = t;
+        thread.lane = t % warp_size;
+        thread.warp = &block.warp[t / warp_size];
+        thread.fiber = nullptr;
+    }
+    for (unsigned w = 0; w < block.warps; w++) {
+        unsigned lanes = std::min(warp_size, block.threads - w * warp_size);
+        block.warp[w].block = &block;
+        block.warp[w].number = w;
+        block.warp[w].present = ~0u >> (warp_size - lanes);
+    }
+}
+
+static void put_in_order(unsigned char *at, unsigned char *position, unsigned count, const Order &order,
+                         uint64_t salt)
+{
+    std::iota(at, at + count, static_cast<unsigned char>(0));
+    if (order.kind == Order::reversed)
+        std::reverse(at, at + count);
+    else if (order.kind == Order::random)
+        shuffle(at, count, order.seed + salt);
+    for (unsigned i = 0; i < count; i++)
+        position[at[i]] = static_cast<unsigned char>(i);
+}
+
+static void prepare(Engine &e, Launch &launch, unsigned long long linear, const Order &order)
+{
+    Block &block = e.storage;
+    lay_out(e, launch.block);
+    block.launch = &launch;
+    block.linear = linear;
+    block.index = uint3{static_cast<unsigned>(linear % launch.grid.x),
+                        static_cast<unsigned>(linear / launch.grid.x % launch.grid.y),
+                        static_cast<unsigned>(linear / launch.grid.x / launch.grid.y)};
+    block.alive = block.threads;
+    block.barriers = block.grid_barriers = 0;
+    std::fill(std::begin(block.barrier), std::end(block.barrier), Barrier());
+    put_in_order(block.warp_at, block.warp_position, block.warps, order, 2 * linear);
+    put_in_order(block.lane_at, block.lane_position, warp_size, order, 2 * linear + 1);
+    block.ready_warps = ~0u >> (max_warps - block.warps);
+    block.warp_cursor = max_warps - 1;
+    for (unsigned w = 0; w < block.warps; w++) {
+        Warp &warp = block.warp[w];
+        warp.alive = warp.present;
+        warp.ready = 0;
+        for (uint32_t lanes = warp.present; lanes; lanes &= lanes - 1)
+            warp.ready |= 1u << block.lane_position[__builtin_ctz(lanes)];
+        warp.at_barrier = warp.polling = warp.gathering = 0;
+        warp.meetings = 0;
+    }
+}
+
+/* An abandoned block leaves fibers in the middle of threads: they are all taken back. */
+static void take_back_fibers(Engine &e)
+{
+    e.abandoned = false;
+    for (unsigned t = 0; t < e.storage.threads; t++)
+        e.storage.thread[t].fiber = nullptr;
+    e.free_fibers = 0;
+    for (unsigned i = 0; i < e.fibers; i++)
+        e.free_fiber[e.free_fibers++] = &e.fiber[i];
+}
+
+void run_block(Launch &launch, unsigned long long linear, const Order &order)
+{
+    Engine &e = engine();
+    prepare(e, launch, linear, order);
+    Block &block = e.storage;
+    e.block = &block;
+    e.dynamic_end = e.dynamic_begin + launch.dynamic_shared;
+    set_block_index(block.index, launch.block, launch.grid);
+    checker::block_begin(block);
+
+    Thread &first = *take_ready(block);
+    first.fiber = take_fiber(e);
+    activate(e, first);
+    fcontext_t start = make_fcontext(first.fiber->stack + stack_bytes, stack_bytes, fiber_main);
+    jump_fcontext(start, &e.main); /* comes back when the last thread has returned, or from abandon_block */
+
+    e.thread = nullptr;
+    if (e.abandoned)
+        take_back_fibers(e);
+    clear_storage();
+    checker::block_end(block);
+    e.block = nullptr;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------
+ */
+/* Workers */
+
+/* The program's thread-local variables, among them all static __shared__ ones, as the calling OS thread has
+ * them. */
+static int find_shared_variables(struct dl_phdr_info *info, size_t, void *argument)
+{
+    Worker &w = *static_cast<Worker *>(argument);
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_TLS)
+            continue;
+        w.shared_begin = static_cast<char *>(info->dlpi_tls_data);
+        w.shared_end = w.shared_begin + info->dlpi_phdr[i].p_memsz;
+    }
+    return 1; /* the program itself comes first; its libraries do not matter */
+}
+
+void become_worker()
+{
+    Engine *e = new Engine();
+    worker = e;
+    dl_iterate_phdr(find_shared_variables, static_cast<Worker *>(e));
+    e->dynamic_begin = e->dynamic_end = simt_dynamic_shared;
+    catch_faults_on_this_thread();
+}
+
+} /* namespace simt */
