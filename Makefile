@@ -169,7 +169,7 @@ build/check/obj/%.cu.o: %.cu build/check/flags $(SIMTCC)
 	$(say) SIMT $@
 	$(quiet)$(SIMTCC) --check -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
 
-include $(wildcard common/simt/runtime.mk)
+include common/simt/runtime.mk
 
 BUILDS := gpu cpu check
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))

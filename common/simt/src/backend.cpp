@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "order.h"
 #include <backend.h>
+#include <cstring>
 
 using namespace simt;
 
@@ -18,9 +19,10 @@ int backend_architecture(void)
     return read_architecture(&value, complaint, sizeof complaint) ? value : 0;
 }
 
+/* A kernel whose every access is watched takes as long as the watching takes. */
 bool backend_has_timing(void)
 {
-    return false;
+    return std::strcmp(checker::build_name, "cpu") == 0;
 }
 
 bool backend_counters(struct counters *total)
