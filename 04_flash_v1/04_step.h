@@ -43,10 +43,13 @@ static const struct attention_kernel flash_v1_kernels[] = {
 attention_fn attention_flash_v1_16x32; /* Br = 16, Bc = 32 */
 attention_fn attention_flash_v1_32x8;  /* Br = 32, Bc = 8 */
 
+/* FlashAttention-1 at every tile that this step has. */
 static const struct attention_kernel flash_v1_tiles[] = {
     {"flash_v1", "Br = 16, Bc = 16", attention_flash_v1, attention_flash_v1_workspace},
     {"flash_v1_16x32", "Br = 16, Bc = 32", attention_flash_v1_16x32, attention_flash_v1_workspace},
     {"flash_v1_32x8", "Br = 32, Bc = 8", attention_flash_v1_32x8, attention_flash_v1_workspace},
+    {"flash_v1_registers", "Bc = 128 where it fits", attention_flash_v1_registers,
+     attention_flash_v1_workspace},
     {NULL, NULL, NULL, NULL},
 };
 
