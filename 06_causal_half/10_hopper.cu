@@ -1,0 +1,250 @@
+// needs: sm_90a
+/*
+ * Idea: blocks stay. One per multiprocessor draws tile after tile, and what kept it busy inside a tile, loads
+ * ahead and two products in flight, goes on across the edge between two tiles.
+ *
+ *     for each block of BN keys, last to first:
+ *         start S_next = Q * K_next^T          start O += P * V
+ *         softmax of S_next as soon as that is there, while O is under way
+ *         O = O * 2^(c * m - c * m_new)        P = P_next                              c = scale * log2 e
+ *     at the end:  O = O / l                   LSE   = (c * m + log2 l) * ln 2
+ *     where K_next may be the next tile's first: then O is stored and starts from 0
+ *
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE [batch, heads,
+ * seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64 or 128, the rest zeros.
+ *
+ * A block that computes one tile begins with empty places and ends with idle tensor cores, and a
+ * multiprocessor has room for only one such block. Here the producer draws the next tile from a counter as
+ * soon as it has ordered the last keys of this one, and loads that tile's Q, into the other of two places,
+ * and its first K. Consumers start its scores together with the last output of this tile. Drawing beats
+ * dealing out in advance: causal tiles differ in length, the longest go first (tile_order.cuh), and whoever
+ * is done takes the next.
+ *
+ * HEAD_DIM 64 has three consumers where rows are long and two in short causal problems, whose tiles are then
+ * not as tall.
+ *
+ * Cost: global traffic as half's with this BM, shared as tma_wgmma's, and one atomic operation per tile.
+ *
+ * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), section 3; stream-K and persistent kernels of
+ * CUTLASS.
+ */
+#include "06_step.h"
+#include "ping_pong.cuh"
+
+/* The registers that producer and consumers may have are those of the launch, 65536 over THREADS, moved
+ * between them. */
+template <int HEAD_DIM, int WARPGROUPS>
+struct config {
+    static const int BM = WARPGROUPS * WARPGROUP_ROWS;
+    static const int THREADS = 128 * (WARPGROUPS + 1);
+    static const int STAGES = HEAD_DIM == 64 ? 3 : 2;
+    static const int PRODUCER_REGISTERS = WARPGROUPS == 3 ? 32 : 24;
+    static const int CONSUMER_REGISTERS = WARPGROUPS == 3 ? 160 : 240;
+};
+
+template <int HEAD_DIM, int WARPGROUPS>
+struct shared_tiles {
+    __half Q[2][config<HEAD_DIM, WARPGROUPS>::BM * HEAD_DIM];
+    __half O[config<HEAD_DIM, WARPGROUPS>::BM * HEAD_DIM];
+    struct key_value_ring<HEAD_DIM, config<HEAD_DIM, WARPGROUPS>::STAGES> ring;
+    uint64_t Q_full[2], Q_empty[2];
+    int tile[2]; /* whose queries Q holds; past the last tile: there is no more */
+};
+
+/*
+ * How many tiles a launch has drawn beyond each block's first. A launch leaves its counter at zero, as it
+ * found it, and launches take the counters in turn, so that those which run at the same time have one each.
+ */
+static const int COUNTERS = 1024;
+static __device__ unsigned int drawn[COUNTERS];
+static unsigned int launches;
+
+/* Every block draws until it is refused, so draws number `tiles` in all; the last one clears the counter. */
+static __device__ __forceinline__ int draw_tile(unsigned int *counter, int tiles)
+{
+    const int draw = (int)atomicAdd(counter, 1u);
+    if (draw == tiles - 1)
+        *counter = 0;
+    return (int)gridDim.x + draw;
+}
+
+/* Orders everything that the consumers will read, in the order in which they will: values one block behind
+ * keys. */
+template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
+static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM, WARPGROUPS> *shared,
+                                               const struct hopper_problem &problem, unsigned int *counter)
+{
+    struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
+    int values = -1, values_head = 0; /* the block whose values are to be ordered next */
+
+    for (int number = blockIdx.x;; number = draw_tile(counter, problem.order.tiles)) {
+        mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
+        shared->tile[Q_at.stage] = number;
+        if (number >= problem.order.tiles)
+            break;
+        const struct hopper_tile tile =
+            hopper_tile_of<config<HEAD_DIM, WARPGROUPS>::BM, CAUSAL>(problem, number);
+        load_queries<HEAD_DIM, WARPGROUPS>(shared->Q[Q_at.stage], &problem.Q, tile.row0, tile.head,
+                                           &shared->Q_full[Q_at.stage]);
+        advance<2>(Q_at);
+        for (int block = tile.blocks - 1; block >= 0; block--) {
+            produce_keys(shared->ring, K_at, &problem.K, block, tile.kv_head);
+            if (values >= 0)
+                produce_values(shared->ring, V_at, &problem.V, values, values_head);
+            values = block;
+            values_head = tile.kv_head;
+        }
+    }
+    mbarrier_arrive(&shared->Q_full[Q_at.stage]); /* no queries, only the news that there are none */
+    produce_values(shared->ring, V_at, &problem.V, values, values_head);
+}
+
+/* How many keys this lane's two rows of a tile see. */
+template <bool CAUSAL>
+static __device__ __forceinline__ void find_visible(int (&visible)[2], const struct hopper_problem &problem,
+                                                    const struct hopper_tile &tile)
+{
+    const int row = tile.row0 + threadIdx.x / 32 * WARP_ROWS + threadIdx.x % 32 / 4;
+    for (int r = 0; r < 2; r++)
+        visible[r] = visible_keys<CAUSAL>(row + 8 * r, problem.shape.seq_q, problem.shape.seq_kv);
+}
+
+template <int HEAD_DIM>
+static __device__ __forceinline__ void
+store_tile(const struct hopper_problem &problem, const struct hopper_tile &tile, __half *staging,
+           float (&O)[HEAD_DIM / 2], const float (&m)[2], const float (&l)[2])
+{
+    const int warp_row = tile.row0 + threadIdx.x / 32 * WARP_ROWS;
+    float *LSE = problem.LSE == NULL ? NULL : problem.LSE + (size_t)tile.head * problem.shape.seq_q;
+    finish_rows(O, m, l, LSE, warp_row, problem.shape.seq_q, problem.scale_log2);
+    store_rows_by_tma<HEAD_DIM>(&problem.O, staging + threadIdx.x / 32 * WARP_ROWS * HEAD_DIM, O, warp_row,
+                                tile.head);
+}
+
+/* Computes one warpgroup's 64 rows of every tile that the producer announces. */
+template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
+static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WARPGROUPS> *shared,
+                                               const struct hopper_problem &problem, int warpgroup)
+{
+    constexpr int BM = config<HEAD_DIM, WARPGROUPS>::BM;
+    struct key_value_ring<HEAD_DIM, config<HEAD_DIM, WARPGROUPS>::STAGES> &ring = shared->ring;
+    struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
+    const int lane = threadIdx.x % 32;
+    const __half *Q = shared->Q[0] + warpgroup * WARPGROUP_ROWS * HEAD_DIM;
+    int visible[2];
+    struct rows<HEAD_DIM> rows;
+    clear_rows(rows);
+
+    /* The first tile is known: every block begins with the one of its own number. */
+    begin_turns<WARPGROUPS>(warpgroup);
+    struct hopper_tile tile = hopper_tile_of<BM, CAUSAL>(problem, blockIdx.x);
+    find_visible<CAUSAL>(visible, problem, tile);
+    int block = tile.blocks - 1;
+    mbarrier_wait(&shared->Q_full[0], 0);
+    first_step<WARPGROUPS>(ring, rows, Q, K_at, warpgroup, block * BN, visible, problem.scale_log2);
+
+    for (;;) {
+        for (block--; block >= tile.unmasked; block--)
+            step<WARPGROUPS, true>(ring, rows, Q, K_at, V_at, warpgroup, block * BN, visible,
+                                   problem.scale_log2);
+        for (; block >= 0; block--)
+            step<WARPGROUPS, false>(ring, rows, Q, K_at, V_at, warpgroup, block * BN, visible,
+                                    problem.scale_log2);
+
+        if (lane == 0)
+            mbarrier_arrive(&shared->Q_empty[Q_at.stage]);
+        advance<2>(Q_at);
+        mbarrier_wait(&shared->Q_full[Q_at.stage], Q_at.phase);
+        const int number = __shfl_sync(0xffffffff, shared->tile[Q_at.stage], 0); /* the same in all lanes */
+        if (number >= problem.order.tiles)
+            break;
+
+        /* Across the edge: the next tile's first scores and softmax with this tile's last output. */
+        const struct hopper_tile next = hopper_tile_of<BM, CAUSAL>(problem, number);
+        const float m[2] = {rows.m[0], rows.m[1]}, l[2] = {rows.l[0], rows.l[1]};
+        float alpha[2];
+        rows.m[0] = rows.m[1] = -CUDART_INF_F;
+        rows.l[0] = rows.l[1] = 0.0f;
+        Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * HEAD_DIM;
+        find_visible<CAUSAL>(visible, problem, next);
+        block = next.blocks - 1;
+        overlapped_products<WARPGROUPS, true>(ring, rows, Q, K_at, V_at, warpgroup, block * BN, visible,
+                                              problem.scale_log2, alpha);
+        store_tile<HEAD_DIM>(problem, tile, shared->O, rows.O, m, l);
+        for (int i = 0; i < HEAD_DIM / 2; i++)
+            rows.O[i] = 0.0f;
+        pack_rows(rows.P, rows.S);
+        tile = next;
+    }
+
+    last_step(ring, rows, V_at);
+    end_turns<WARPGROUPS>(warpgroup);
+    store_tile<HEAD_DIM>(problem, tile, shared->O, rows.O, rows.m, rows.l);
+    if (lane == 0)
+        tma_store_wait<0>(); /* shared memory stays this block's until it has been read */
+}
+
+template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
+__global__ void __launch_bounds__(128 * (WARPGROUPS + 1), 1)
+    flash_hopper(const __grid_constant__ struct hopper_problem problem)
+{
+    extern __shared__ __align__(1024) char shared_memory[];
+    struct shared_tiles<HEAD_DIM, WARPGROUPS> *shared =
+        (struct shared_tiles<HEAD_DIM, WARPGROUPS> *)shared_memory;
+    const int warpgroup =
+        __shfl_sync(0xffffffff, threadIdx.x / 128, 0); /* tells the compiler: the same in all lanes */
+
+    if (threadIdx.x == 0) {
+        for (int place = 0; place < 2; place++) {
+            mbarrier_init(&shared->Q_full[place], 1);
+            mbarrier_init(&shared->Q_empty[place], 4 * WARPGROUPS);
+        }
+        initialise_ring(shared->ring, 4 * WARPGROUPS);
+        mbarrier_init_fence();
+    }
+    __syncthreads(); /* the barriers exist before anyone waits on them */
+
+    if (warpgroup == WARPGROUPS) {
+        registers_decrease<config<HEAD_DIM, WARPGROUPS>::PRODUCER_REGISTERS>();
+        if (threadIdx.x == 128 * WARPGROUPS)
+            produce<HEAD_DIM, WARPGROUPS, CAUSAL>(shared, problem, &drawn[problem.counter]);
+    } else {
+        registers_increase<config<HEAD_DIM, WARPGROUPS>::CONSUMER_REGISTERS>();
+        consume<HEAD_DIM, WARPGROUPS, CAUSAL>(shared, problem, warpgroup);
+    }
+}
+
+template <int HEAD_DIM, int WARPGROUPS>
+static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O, float *LSE,
+                          const struct attention_shape *shape, cudaStream_t stream)
+{
+    int device, multiprocessors;
+    struct hopper_problem problem;
+    cudaError_t status =
+        describe_hopper_problem(&problem, Q, K, V, O, LSE, shape, config<HEAD_DIM, WARPGROUPS>::BM);
+    if (status != cudaSuccess || problem.order.tiles == 0)
+        return status;
+    if ((status = cudaGetDevice(&device)) != cudaSuccess ||
+        (status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) !=
+            cudaSuccess)
+        return status;
+
+    problem.counter = (int)(__atomic_fetch_add(&launches, 1, __ATOMIC_RELAXED) % COUNTERS);
+    const int blocks = problem.order.tiles < multiprocessors ? problem.order.tiles : multiprocessors;
+    return launch_hopper(shape->causal ? flash_hopper<HEAD_DIM, WARPGROUPS, true>
+                                       : flash_hopper<HEAD_DIM, WARPGROUPS, false>,
+                         &problem, blocks, config<HEAD_DIM, WARPGROUPS>::THREADS,
+                         sizeof(struct shared_tiles<HEAD_DIM, WARPGROUPS>), stream);
+}
+
+extern "C" cudaError_t attention_hopper(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
+                                        float *LSE, void *, const struct attention_shape *shape,
+                                        cudaStream_t stream)
+{
+    const int SHORT = 4096;
+    if (shape != NULL && shape->head_dim <= 64 && shape->causal && shape->seq_kv <= SHORT)
+        return launch<64, 2>(Q, K, V, O, LSE, shape, stream);
+    if (shape != NULL && shape->head_dim <= 64)
+        return launch<64, 3>(Q, K, V, O, LSE, shape, stream);
+    return launch<128, 2>(Q, K, V, O, LSE, shape, stream);
+}

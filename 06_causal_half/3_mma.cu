@@ -1,0 +1,155 @@
+// needs: sm_80
+/*
+ * Idea: the tensor core's own instruction, whose layout is known: S and P never leave the registers.
+ *
+ *     for each tile of BN keys that some query of the tile sees:
+ *         S = Q * K^T                          m_new = max(m, rowmax S)               c = scale * log2 e
+ *         P = 2^(c * S - c * m_new)            l     = l * 2^(c * m - c * m_new) + rowsum P
+ *                                              O     = O * 2^(c * m - c * m_new) + P * V
+ *     at the end:  O = O / l                   LSE   = (c * m + log2 l) * ln 2
+ *
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE [batch, heads,
+ * seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64 or 128, the rest zeros.
+ *
+ * A block owns BM queries of one head, a warp 16 of them. mma.sync leaves two S tiles of 16 x 8 side by side
+ * in exactly the registers that it wants a left factor of 16 x 16 in: P is packed to halves and multiplied
+ * on. Rows are known: a lane has elements of two rows, four lanes share a row, two shuffles complete its
+ * maximum. Q stays in registers too. ldmatrix brings K as it lies (the right factor wants K^T column by
+ * column, that is, K row by row) and V transposed.
+ *
+ * Cost: global traffic as half's. Shared: each warp reads K and V once per tile, 4 * BN * HEAD_DIM bytes for
+ * 32 * BN * HEAD_DIM multiply-adds.
+ *
+ * Source: PTX ISA, mma.m16n8k16; Dao, FlashAttention-2 (arXiv:2307.08691), section 3.
+ */
+#include "06_step.h"
+#include "score_rows.cuh"
+
+static const int BM = 64;
+static const int BN = 64;
+static const int WARPS = BM / 16;
+static const int THREADS = 32 * WARPS;
+static const int PAD =
+    8; /* halves, 16 bytes: the eight rows that ldmatrix reads at once start in different banks */
+
+/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile, 8 halves at a time; past `rows` or head_dim come zeros.
+ */
+template <int ROWS, int HEAD_DIM>
+static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PAD], const __half *matrix,
+                                                 int rows, int head_dim)
+{
+#pragma unroll 4
+    for (int i = threadIdx.x; i < ROWS * HEAD_DIM / 8; i += THREADS) {
+        const int row = i / (HEAD_DIM / 8);
+        const int col = i % (HEAD_DIM / 8) * 8;
+        const bool inside = row < rows && col < head_dim;
+        *(uint4 *)&tile[row][col] =
+            inside ? *(const uint4 *)&matrix[(size_t)row * head_dim + col] : make_uint4(0, 0, 0, 0);
+    }
+}
+
+template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
+__global__ void __launch_bounds__(THREADS) flash_mma(const __half *Q, const __half *K, const __half *V,
+                                                     __half *O, float *LSE, struct attention_shape shape)
+{
+    static_assert(BM == BN, "Q passes through the place of K");
+    __shared__ __align__(16) __half tile_K[BN][HEAD_DIM + PAD];
+    __shared__ __align__(16) __half tile_V[BN][HEAD_DIM + PAD];
+
+    const int seq_q = shape.seq_q, seq_kv = shape.seq_kv, head_dim = shape.head_dim;
+    const int row_tiles = ceil_div(seq_q, BM);
+    const int head = blockIdx.x / row_tiles; /* over batch and heads */
+    const int kv_head = head / (shape.heads / shape.kv_heads);
+    const int row0 = blockIdx.x % row_tiles * BM;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warp_row = row0 + warp * 16;
+
+    Q += ((size_t)head * seq_q + row0) * head_dim;
+    K += (size_t)kv_head * seq_kv * head_dim;
+    V += (size_t)kv_head * seq_kv * head_dim;
+    O += (size_t)head * seq_q * head_dim;
+    LSE = LSE == NULL ? NULL : LSE + (size_t)head * seq_q;
+
+    const float scale_log2 = shape.scale * LOG2_E;
+    const int seen_by_all = visible_keys<CAUSAL>(row0, seq_q, seq_kv);
+    const int seen_by_any = visible_keys<CAUSAL>(row0 + BM - 1, seq_q, seq_kv);
+    const int visible[2] = {visible_keys<CAUSAL>(warp_row + lane / 4, seq_q, seq_kv),
+                            visible_keys<CAUSAL>(warp_row + lane / 4 + 8, seq_q, seq_kv)};
+    float m[2] = {-CUDART_INF_F, -CUDART_INF_F}, l[2] = {0.0f, 0.0f};
+    float acc[HEAD_DIM / 2] = {};
+
+    uint32_t q[HEAD_DIM / 16][4];
+    load_tile<BM, HEAD_DIM>(tile_K, Q, seq_q - row0, head_dim);
+    __syncthreads(); /* Q is complete before it is read */
+#pragma unroll
+    for (int d = 0; d < HEAD_DIM; d += 16)
+        ldmatrix_x4(q[d / 16], shared_address(&tile_K[warp * 16 + lane % 16][d + lane / 16 * 8]));
+    __syncthreads(); /* and has been read before K overwrites it */
+
+    for (int k0 = 0; k0 < seen_by_any; k0 += BN) {
+        load_tile<BN, HEAD_DIM>(tile_K, K + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
+        load_tile<BN, HEAD_DIM>(tile_V, V + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
+        __syncthreads(); /* the tiles are complete before anyone reads them */
+
+        /* Matrices of one ldmatrix: keys n .. n + 7 in two steps of 8 features, then the next 8 keys. */
+        float S[BN / 2] = {};
+#pragma unroll
+        for (int d = 0; d < HEAD_DIM; d += 16)
+#pragma unroll
+            for (int n = 0; n < BN; n += 16) {
+                uint32_t k[4];
+                ldmatrix_x4(k, shared_address(&tile_K[n + lane / 16 * 8 + lane % 8][d + lane / 8 % 2 * 8]));
+                mma_m16n8k16(&S[n / 2], q[d / 16], &k[0]);
+                mma_m16n8k16(&S[n / 2 + 4], q[d / 16], &k[2]);
+            }
+
+        if (k0 + BN > seen_by_all)
+            mask_scores(S, k0, visible);
+        float alpha[2];
+        uint32_t P[BN / 4];
+        online_softmax(S, m, l, alpha, scale_log2);
+        scale_rows(acc, alpha);
+        pack_rows(P, S);
+
+        /* Matrices of one ldmatrix: features d .. d + 7 in two steps of 8 keys, then the next 8 features. */
+#pragma unroll
+        for (int n = 0; n < BN; n += 16)
+#pragma unroll
+            for (int d = 0; d < HEAD_DIM; d += 16) {
+                uint32_t v[4];
+                ldmatrix_x4_transposed(v, shared_address(&tile_V[n + lane % 16][d + lane / 16 * 8]));
+                mma_m16n8k16(&acc[d / 2], &P[n / 4], &v[0]);
+                mma_m16n8k16(&acc[d / 2 + 4], &P[n / 4], &v[2]);
+            }
+        __syncthreads(); /* everyone is done with K and V before the next tile overwrites them */
+    }
+
+    finish_rows(acc, m, l, LSE, warp_row, seq_q, scale_log2);
+    store_rows(O, acc, warp_row, seq_q, head_dim);
+}
+
+template <int HEAD_DIM, bool CAUSAL>
+static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O, float *LSE,
+                          const struct attention_shape *shape, cudaStream_t stream)
+{
+    const int blocks = shape->batch * shape->heads * ceil_div(shape->seq_q, BM);
+    flash_mma<HEAD_DIM, BM, BN, CAUSAL><<<blocks, THREADS, 0, stream>>>(
+        (const __half *)Q, (const __half *)K, (const __half *)V, (__half *)O, LSE, *shape);
+    return cudaGetLastError();
+}
+
+extern "C" cudaError_t attention_mma(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
+                                     float *LSE, void *, const struct attention_shape *shape,
+                                     cudaStream_t stream)
+{
+    cudaError_t status = require_architecture(80);
+    if (status == cudaSuccess)
+        status = check_half_arguments(Q, K, V, O, LSE, shape, false);
+    if (status != cudaSuccess || attention_query_rows(shape) == 0)
+        return status;
+    if (shape->head_dim <= 64)
+        return shape->causal ? launch<64, true>(Q, K, V, O, LSE, shape, stream)
+                             : launch<64, false>(Q, K, V, O, LSE, shape, stream);
+    return shape->causal ? launch<128, true>(Q, K, V, O, LSE, shape, stream)
+                         : launch<128, false>(Q, K, V, O, LSE, shape, stream);
+}

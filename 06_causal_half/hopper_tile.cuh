@@ -1,0 +1,289 @@
+/*
+ * What the rungs for Hopper (sm_90a) have in common: the tile, its two products, its loads, its launch. How
+ * these are ordered and who does them is each rung's own.
+ *
+ * A block owns the O tile of BM = 64 * WARPGROUPS queries of one head; a warpgroup (four warps) 64 of them, a
+ * warp 16, with S, P and O in registers as score_rows.cuh describes. BN = 128 keys are taken at a time, from
+ * the last that any query sees to the first: what must be masked comes first and the rest of the loop knows
+ * no mask.
+ *
+ * In shared memory everything lies in panels of 64 columns, as the copy engine delivers it: rows of 128
+ * bytes, swizzled. Q is [WARPGROUPS][PANELS][64][64], a stage of K or V [PANELS][BN][64], with PANELS =
+ * HEAD_DIM / 64.
+ */
+#ifndef HOPPER_TILE_CUH
+#define HOPPER_TILE_CUH
+
+#include "score_rows.cuh"
+#include "tensor_map.h"
+#include "tile_order.cuh"
+
+static const int BN = 128;
+static const int WARPGROUP_ROWS = 64;
+static const int WARP_ROWS = 16;
+static const int PANEL_COLS = TENSOR_MAP_BOX_COLS;
+static const int ROW_BYTES = PANEL_COLS * sizeof(__half);
+
+/* All that a kernel is told. It is a __grid_constant__ parameter: tensor maps are used where they are, never
+ * copied. */
+struct hopper_problem {
+    CUtensorMap Q; /* boxes of 64 rows */
+    CUtensorMap K; /* boxes of BN rows */
+    CUtensorMap V; /* boxes of BN rows */
+    CUtensorMap O; /* boxes of 16 rows, for the rungs that store by TMA */
+    __half *O_array;
+    float *LSE; /* may be null */
+    struct attention_shape shape;
+    struct tile_order order;
+    float scale_log2;
+    int counter; /* which of hopper's tile counters */
+};
+
+/* One tile of O and the key blocks that it needs. */
+struct hopper_tile {
+    int head, kv_head; /* over all batches */
+    int row0;
+    int blocks; /* key blocks that some query sees, at least one: a block of nothing but masked keys gives O =
+                   0 */
+    int unmasked; /* the first so many of them need no mask */
+};
+
+template <int BM, bool CAUSAL>
+static __device__ __forceinline__ struct hopper_tile hopper_tile_of(const struct hopper_problem &problem,
+                                                                    int tile)
+{
+    const struct tile_place place = tile_place_of(problem.order, tile, BM);
+    const int seq_q = problem.shape.seq_q, seq_kv = problem.shape.seq_kv;
+    struct hopper_tile result;
+    result.head = place.head;
+    result.kv_head = place.head / (problem.shape.heads / problem.shape.kv_heads);
+    result.row0 = place.row0;
+    result.blocks = max(1, ceil_div(visible_keys<CAUSAL>(place.row0 + BM - 1, seq_q, seq_kv), BN));
+    result.unmasked = visible_keys<CAUSAL>(place.row0, seq_q, seq_kv) / BN;
+    return result;
+}
+
+/* ---- loads, by one thread ---- */
+
+template <int HEAD_DIM, int ROWS>
+static __device__ __forceinline__ void load_panels(__half *tile, const CUtensorMap *map, int row0, int head,
+                                                   uint64_t *barrier)
+{
+#pragma unroll
+    for (int col = 0; col < HEAD_DIM; col += PANEL_COLS)
+        tma_load(shared_address(tile + col * ROWS), map, col, row0, head, barrier);
+}
+
+/* One block of keys, or of values. */
+template <int HEAD_DIM>
+static __device__ __forceinline__ void load_block(__half *stage, const CUtensorMap *map, int block,
+                                                  int kv_head, uint64_t *full)
+{
+    mbarrier_arrive_expect(full, BN * HEAD_DIM * sizeof(__half));
+    load_panels<HEAD_DIM, BN>(stage, map, block * BN, kv_head, full);
+}
+
+/* The queries of all warpgroups. */
+template <int HEAD_DIM, int WARPGROUPS>
+static __device__ __forceinline__ void load_queries(__half *queries, const CUtensorMap *map, int row0,
+                                                    int head, uint64_t *full)
+{
+    mbarrier_arrive_expect(full, WARPGROUPS * WARPGROUP_ROWS * HEAD_DIM * sizeof(__half));
+    for (int w = 0; w < WARPGROUPS; w++)
+        load_panels<HEAD_DIM, WARPGROUP_ROWS>(queries + w * WARPGROUP_ROWS * HEAD_DIM, map,
+                                              row0 + w * WARPGROUP_ROWS, head, full);
+}
+
+/* ---- a ring of places for K and V, between a producer and its consumers (producer_warp and after) ---- */
+
+/*
+ * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for it. `empty`
+ * completes when the last consumer warp is done reading: the producer waits for it before it fills the place
+ * again.
+ */
+template <int HEAD_DIM, int STAGES>
+struct key_value_ring {
+    __half K[STAGES][BN * HEAD_DIM];
+    __half V[STAGES][BN * HEAD_DIM];
+    uint64_t K_full[STAGES], K_empty[STAGES], V_full[STAGES], V_empty[STAGES];
+};
+
+/*
+ * The place in turn, and the parity of its phase: it flips when all places have been gone through once.
+ * Consumers wait for `full` with it; the producer waits for `empty` with the other one, that of the phase
+ * before, so that new places count as empty.
+ */
+struct ring_position {
+    int stage, phase;
+};
+
+template <int STAGES>
+static __device__ __forceinline__ void advance(struct ring_position &at)
+{
+    if (++at.stage == STAGES) {
+        at.stage = 0;
+        at.phase ^= 1;
+    }
+}
+
+template <int HEAD_DIM, int STAGES>
+static __device__ __forceinline__ void initialise_ring(struct key_value_ring<HEAD_DIM, STAGES> &ring,
+                                                       int consumer_warps)
+{
+    for (int stage = 0; stage < STAGES; stage++) {
+        mbarrier_init(&ring.K_full[stage], 1);
+        mbarrier_init(&ring.K_empty[stage], consumer_warps);
+        mbarrier_init(&ring.V_full[stage], 1);
+        mbarrier_init(&ring.V_empty[stage], consumer_warps);
+    }
+}
+
+/* The producer's part: the next block of keys, or of values, as soon as there is a place for it. */
+template <int HEAD_DIM, int STAGES>
+static __device__ __forceinline__ void produce_keys(struct key_value_ring<HEAD_DIM, STAGES> &ring,
+                                                    struct ring_position &at, const CUtensorMap *map,
+                                                    int block, int kv_head)
+{
+    mbarrier_wait(&ring.K_empty[at.stage], at.phase ^ 1);
+    load_block<HEAD_DIM>(ring.K[at.stage], map, block, kv_head, &ring.K_full[at.stage]);
+    advance<STAGES>(at);
+}
+
+template <int HEAD_DIM, int STAGES>
+static __device__ __forceinline__ void produce_values(struct key_value_ring<HEAD_DIM, STAGES> &ring,
+                                                      struct ring_position &at, const CUtensorMap *map,
+                                                      int block, int kv_head)
+{
+    mbarrier_wait(&ring.V_empty[at.stage], at.phase ^ 1);
+    load_block<HEAD_DIM>(ring.V[at.stage], map, block, kv_head, &ring.V_full[at.stage]);
+    advance<STAGES>(at);
+}
+
+/* ---- products, by one warpgroup; each starts one group, to be waited for ---- */
+
+/* S = Q * K^T. Both lie with the features along the rows: 16 on are 32 bytes on, 64 on a panel. */
+template <int HEAD_DIM>
+static __device__ __forceinline__ void start_scores(float (&S)[BN / 2], const __half *Q, const __half *K)
+{
+    const uint64_t q = wgmma_descriptor(shared_address(Q), 0, 8 * ROW_BYTES);
+    const uint64_t k = wgmma_descriptor(shared_address(K), 0, 8 * ROW_BYTES);
+    wgmma_fence();
+#pragma unroll
+    for (int d = 0; d < HEAD_DIM; d += 16) {
+        const int panel = d / PANEL_COLS, bytes = d % PANEL_COLS * sizeof(__half);
+        wgmma_shared<BN>(S, wgmma_descriptor_at(q, panel * WARPGROUP_ROWS * ROW_BYTES + bytes),
+                         wgmma_descriptor_at(k, panel * BN * ROW_BYTES + bytes), d > 0);
+    }
+    wgmma_commit();
+}
+
+/* O += P * V. V lies with the features along the rows, across which it is summed: 16 keys on are 16 rows on.
+ */
+template <int HEAD_DIM>
+static __device__ __forceinline__ void start_output(float (&O)[HEAD_DIM / 2], const uint32_t (&P)[BN / 4],
+                                                    const __half *V)
+{
+    const uint64_t v = wgmma_descriptor(shared_address(V), BN * ROW_BYTES, 8 * ROW_BYTES);
+    wgmma_fence();
+#pragma unroll
+    for (int n = 0; n < BN; n += 16)
+        wgmma_registers<HEAD_DIM>(O, &P[n / 4], wgmma_descriptor_at(v, n * ROW_BYTES), 1);
+    wgmma_commit();
+}
+
+/* ---- the way out, by one warp ---- */
+
+/*
+ * Stores the warp's 16 rows as halves through `staging`, [PANELS][16][64], which nobody else uses. The four 8
+ * x 8 matrices of one stmatrix are 16 rows of 8 columns, then the next 8 columns; in a panel the chunk of 8
+ * columns c of row r lies at c ^ (r % 8). Started, not waited for.
+ */
+template <int HEAD_DIM>
+static __device__ __forceinline__ void store_rows_by_tma(const CUtensorMap *map, __half *staging,
+                                                         const float (&x)[HEAD_DIM / 2], int first_row,
+                                                         int head)
+{
+    const int lane = threadIdx.x % 32;
+    if (lane == 0)
+        tma_store_wait_read<0>(); /* an earlier store may still be reading the staging place */
+    __syncwarp();
+
+    uint32_t packed[HEAD_DIM / 4];
+    pack_rows(packed, x);
+#pragma unroll
+    for (int col = 0; col < HEAD_DIM; col += 16) {
+        const int panel = col / PANEL_COLS, chunk = col % PANEL_COLS / 8 + lane / 16;
+        const uint32_t row = shared_address(staging + (panel * WARP_ROWS + lane % 16) * PANEL_COLS);
+        stmatrix_x4(row + (chunk ^ lane % 8) * 16, &packed[col / 4]);
+    }
+    async_proxy_fence(); /* each lane's part becomes visible to the copy engine ... */
+    __syncwarp();        /* ... before one lane tells it to read them all */
+    if (lane == 0) {
+#pragma unroll
+        for (int col = 0; col < HEAD_DIM; col += PANEL_COLS)
+            tma_store(map, col, first_row, head, shared_address(staging + col * WARP_ROWS));
+        tma_store_commit();
+    }
+}
+
+/* ---- launch ---- */
+
+/*
+ * Checks the arguments and describes the problem. A kernel is to be launched only when it returns cudaSuccess
+ * and problem->order.tiles is not 0.
+ */
+static inline cudaError_t describe_hopper_problem(struct hopper_problem *problem, const uint16_t *Q,
+                                                  const uint16_t *K, const uint16_t *V, uint16_t *O,
+                                                  float *LSE, const struct attention_shape *shape, int BM)
+{
+    problem->order.tiles = 0;
+    cudaError_t status = require_architecture(90);
+    if (status == cudaSuccess && backend_architecture() != 90)
+        status = refuse(cudaErrorNotSupported,
+                        "needs sm_90a, whose wgmma later architectures dropped (this device is "
+                        "sm_%d)",
+                        backend_architecture());
+    if (status == cudaSuccess)
+        status = check_half_arguments(Q, K, V, O, LSE, shape, false);
+    if (status != cudaSuccess || attention_query_rows(shape) == 0)
+        return status;
+
+    /* A map cannot be empty. Without any key, Q stands in for K and V: it will be read, and masked. */
+    const size_t heads = (size_t)shape->batch * shape->heads,
+                 kv_heads = (size_t)shape->batch * shape->kv_heads;
+    const bool keys = shape->seq_kv > 0;
+    const size_t rows_q = shape->seq_q, rows_kv = keys ? shape->seq_kv : shape->seq_q;
+    const size_t head_dim = shape->head_dim;
+    status = tensor_map_of_halves(&problem->Q, Q, heads, rows_q, head_dim, WARPGROUP_ROWS);
+    if (status == cudaSuccess)
+        status = tensor_map_of_halves(&problem->K, keys ? K : Q, kv_heads, rows_kv, head_dim, BN);
+    if (status == cudaSuccess)
+        status = tensor_map_of_halves(&problem->V, keys ? V : Q, kv_heads, rows_kv, head_dim, BN);
+    if (status == cudaSuccess)
+        status = tensor_map_of_halves(&problem->O, O, heads, rows_q, head_dim, WARP_ROWS);
+    if (status != cudaSuccess)
+        return status;
+
+    problem->O_array = (__half *)O;
+    problem->LSE = LSE;
+    problem->shape = *shape;
+    problem->order = tile_order_of(shape, BM);
+    problem->scale_log2 = shape->scale * LOG2_E;
+    problem->counter = 0;
+    return cudaSuccess;
+}
+
+typedef void hopper_kernel(const struct hopper_problem problem);
+
+static inline cudaError_t launch_hopper(hopper_kernel *kernel, const struct hopper_problem *problem,
+                                        int blocks, int threads, int shared_bytes, cudaStream_t stream)
+{
+    cudaError_t status =
+        cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    if (status != cudaSuccess)
+        return status;
+    kernel<<<blocks, threads, shared_bytes, stream>>>(*problem);
+    return cudaGetLastError();
+}
+
+#endif

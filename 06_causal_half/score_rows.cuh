@@ -1,0 +1,140 @@
+/*
+ * Softmax on scores that stay where the tensor cores left them: what one warp does with its 16 rows.
+ *
+ * An accumulator x of 16 rows and COLS columns is x[COLS / 2] per lane. With g = lane / 4 and t = lane % 4
+ * element i is
+ *
+ *     row g + 8 * r, column 8 * (i / 4) + 2 * t + i % 2          r = (i / 2) % 2
+ *
+ * as mma_m16n8k16 and wgmma make it (ptx.cuh). So a lane has elements of two rows, r = 0 and 1, and four
+ * lanes side by side have the whole of both. Scores are unscaled: scale_log2 = scale * log2 e is multiplied
+ * inside the exponent, where it costs nothing: 2^(s * scale_log2 - shift) is one multiply-add and one
+ * exponential.
+ */
+#ifndef SCORE_ROWS_CUH
+#define SCORE_ROWS_CUH
+
+#include "half_problem.cuh"
+#include "ptx.cuh"
+
+/* Masks the keys that the lane's rows do not see. first_key is that of column 0; row r sees keys below
+ * visible[r]. */
+template <int COUNT>
+static __device__ __forceinline__ void mask_scores(float (&S)[COUNT], int first_key, const int (&visible)[2])
+{
+    const int lane_key = first_key + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+        if (lane_key + 8 * (i / 4) + i % 2 >= visible[i / 2 % 2])
+            S[i] = -CUDART_INF_F;
+}
+
+/* The same value in all four lanes of a row: the largest of theirs, or their sum. */
+static __device__ __forceinline__ float row_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));
+}
+
+static __device__ __forceinline__ float row_sum(float x)
+{
+    x += __shfl_xor_sync(0xffffffff, x, 1);
+    return x + __shfl_xor_sync(0xffffffff, x, 2);
+}
+
+/*
+ * One step of the online softmax: S becomes P = 2^(S * scale_log2 - shift), m the maximum so far (of unscaled
+ * scores), l this lane's part of the row's sum so far, and alpha the factor for what was summed before. Two
+ * chains each for maximum and sum: one chain would wait for itself.
+ */
+template <int COUNT>
+static __device__ __forceinline__ void online_softmax(float (&S)[COUNT], float (&m)[2], float (&l)[2],
+                                                      float (&alpha)[2], float scale_log2)
+{
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float even = m[r], odd = S[2 * r + 1];
+#pragma unroll
+        for (int i = 2 * r; i < COUNT; i += 4) {
+            even = fmaxf(even, S[i]);
+            odd = fmaxf(odd, S[i + 1]);
+        }
+        const float m_new = row_max(fmaxf(even, odd));
+        const float shift = shift_of(m_new) * scale_log2;
+        alpha[r] = exp2_approximate(m[r] * scale_log2 - shift);
+        m[r] = m_new;
+
+        even = 0.0f;
+        odd = 0.0f;
+#pragma unroll
+        for (int i = 2 * r; i < COUNT; i += 4) {
+            S[i] = exp2_approximate(S[i] * scale_log2 - shift);
+            S[i + 1] = exp2_approximate(S[i + 1] * scale_log2 - shift);
+            even += S[i];
+            odd += S[i + 1];
+        }
+        l[r] = l[r] * alpha[r] + (even + odd);
+    }
+}
+
+template <int COUNT>
+static __device__ __forceinline__ void scale_rows(float (&x)[COUNT], const float (&factor)[2])
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+        x[i] *= factor[i / 2 % 2];
+}
+
+/* Two halves in a register, the first one below. */
+static __device__ __forceinline__ uint32_t pack_halves(float low, float high)
+{
+    const __half2 pair = __floats2half2_rn(low, high);
+    return *(const uint32_t *)&pair;
+}
+
+/* x as halves. Registers 4k .. 4k + 3 are the left factor of 16 columns, 16k .. 16k + 15: no lane needs
+ * another's. */
+template <int COUNT>
+static __device__ __forceinline__ void pack_rows(uint32_t (&packed)[COUNT / 2], const float (&x)[COUNT])
+{
+#pragma unroll
+    for (int i = 0; i < COUNT / 2; i++)
+        packed[i] = pack_halves(x[2 * i], x[2 * i + 1]);
+}
+
+/*
+ * Ends the rows: completes l, divides O by it and stores LSE (unless null) of those of the warp's rows that
+ * lie before seq_q. first_row is the warp's first, LSE that of the head.
+ */
+template <int COUNT>
+static __device__ __forceinline__ void finish_rows(float (&O)[COUNT], const float (&m)[2],
+                                                   const float (&l)[2], float *LSE, int first_row, int seq_q,
+                                                   float scale_log2)
+{
+    float inverse[2];
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const float sum = row_sum(l[r]);
+        const int row = first_row + threadIdx.x % 32 / 4 + 8 * r;
+        inverse[r] = sum == 0.0f ? 0.0f : 1.0f / sum; /* a query that sees no key: 0 */
+        if (LSE != NULL && threadIdx.x % 4 == 0 && row < seq_q)
+            LSE[row] = (m[r] * scale_log2 + log2f(sum)) * LN_2;
+    }
+    scale_rows(O, inverse);
+}
+
+/* Stores the warp's rows as halves, two at a time, from where they are. O is the head's [seq_q, head_dim]. */
+template <int COUNT>
+static __device__ __forceinline__ void store_rows(__half *O, const float (&x)[COUNT], int first_row,
+                                                  int seq_q, int head_dim)
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 2) {
+        const int row = first_row + threadIdx.x % 32 / 4 + 8 * (i / 2 % 2);
+        const int col = 8 * (i / 4) + threadIdx.x % 4 * 2;
+        if (row < seq_q && col < head_dim)
+            *(__half2 *)&O[(size_t)row * head_dim + col] = __floats2half2_rn(x[i], x[i + 1]);
+    }
+}
+
+#endif

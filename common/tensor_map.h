@@ -1,0 +1,36 @@
+/*
+ * Tensor maps: how the copy engine (TMA) is told what an array looks like and which box of it to copy.
+ *
+ * A map is 128 opaque bytes, made here on the host and passed to the kernel by value, as a `const
+ * __grid_constant__` parameter. ptx.cuh says what tma_load() and tma_store() do with it.
+ */
+#ifndef COMMON_TENSOR_MAP_H
+#define COMMON_TENSOR_MAP_H
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Columns of a box: 64 halves are 128 bytes, a row of a swizzled tile. */
+enum { TENSOR_MAP_BOX_COLS = 64 };
+
+/*
+ * Describes `array`, [matrices, rows, cols] of halves, row-major and contiguous, of which a box of box_rows
+ * rows and 64 columns of one matrix is copied at a time, swizzled in units of 128 bytes. `array` is aligned
+ * to 16 bytes, cols is a multiple of 8, all sizes are positive, box_rows is at most 256.
+ *
+ * Returns cudaErrorInvalidValue and a sentence (refusal.h) when the driver does not take that,
+ * cudaErrorNotSupported when it has no tensor maps.
+ */
+cudaError_t tensor_map_of_halves(CUtensorMap *map, const void *array, size_t matrices, size_t rows,
+                                 size_t cols, unsigned int box_rows);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
