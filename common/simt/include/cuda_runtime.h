@@ -8,6 +8,8 @@
 
 #include <cuda_runtime_api.h>
 #include <vector_functions.h>
+/* In C too, as nvcc's header has it: small functions are shared by host and device. */
+#include <simt/keywords.h>
 
 #ifdef __cplusplus
 
@@ -18,7 +20,6 @@
 #include <cstring>
 #include <math.h>
 
-#include <simt/keywords.h>
 #include <simt/api.h>
 #include <simt/launch.h>
 #include <simt/builtins.h>
