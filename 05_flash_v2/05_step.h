@@ -14,9 +14,10 @@ attention_fn attention_split_kv;           /* 3_split_kv.cu */
 
 attention_workspace_fn attention_split_kv_workspace;
 
-/* flash_v2 again at tiles that are not square: same source, other template arguments. */
+/* The same sources with other template arguments: tiles that are not square, and the tiles for an sm_75. */
 attention_fn attention_flash_v2_16x32; /* Br = 16, Bc = 32 */
 attention_fn attention_flash_v2_32x8;  /* Br = 32, Bc = 8 */
+attention_fn attention_flash_v2_registers_64_kb;
 
 /*
  * What the lesson's formulas, and the tests that assert them, are in. flash_v2: Br queries by Bc keys, the
@@ -44,6 +45,7 @@ static const struct attention_kernel flash_v2_kernels[] = {
 static const struct attention_kernel flash_v2_tiles[] = {
     {"flash_v2_16x32", "Br = 16, Bc = 32", attention_flash_v2_16x32, NULL},
     {"flash_v2_32x8", "Br = 32, Bc = 8", attention_flash_v2_32x8, NULL},
+    {"flash_v2_registers_64_kb", "in 64 KB of shared memory", attention_flash_v2_registers_64_kb, NULL},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -40,6 +40,8 @@
 static const int WARPS = 4;
 static const int THREADS = 32 * WARPS;
 static const int MAX_HEAD_DIM = 128;
+static const size_t SMALLEST_LIMIT =
+    64 * 1024; /* of shared memory a block: sm_75's, later ones allow 99 KB or more */
 
 /*
  * Rows of shared memory are padded so that lanes that read (Q, K, P) or write (P) different rows meet
@@ -281,28 +283,22 @@ static cudaError_t launch(const float *Q, const float *K, const float *V, float 
     return cudaGetLastError();
 }
 
-/* The tile R, C where the device lets a block have its shared memory, else the smaller one, which fits
- * sm_75's 64 KB. */
+/* The tile R, C where a block may have that much shared memory, else the small one, for sm_75's 64 KB. */
 template <int R, int C, int SMALL_R, int SMALL_C, int D>
 static cudaError_t launch_what_fits(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                                    const struct attention_shape *shape, cudaStream_t stream)
+                                    const struct attention_shape *shape, size_t shared_limit,
+                                    cudaStream_t stream)
 {
-    static_assert(shared_floats(SMALL_R, SMALL_C, D) * sizeof(float) <= 64 * 1024, "fits every architecture");
-
-    int device = 0, shared_limit = 0;
-    cudaError_t status = cudaGetDevice(&device);
-    if (status == cudaSuccess)
-        status = cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    if (status != cudaSuccess)
-        return status;
-    if ((size_t)shared_limit >= shared_floats(R, C, D) * sizeof(float))
+    static_assert(shared_floats(SMALL_R, SMALL_C, D) * sizeof(float) <= SMALLEST_LIMIT,
+                  "fits every architecture");
+    if (shared_floats(R, C, D) * sizeof(float) <= shared_limit)
         return launch<R, C, D>(Q, K, V, O, LSE, shape, stream);
     return launch<SMALL_R, SMALL_C, D>(Q, K, V, O, LSE, shape, stream);
 }
 
-extern "C" cudaError_t attention_flash_v2_registers(const float *Q, const float *K, const float *V, float *O,
-                                                    float *LSE, void *workspace,
-                                                    const struct attention_shape *shape, cudaStream_t stream)
+static cudaError_t attend(const float *Q, const float *K, const float *V, float *O, float *LSE,
+                          void *workspace, const struct attention_shape *shape, size_t shared_limit,
+                          cudaStream_t stream)
 {
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
     cudaError_t status =
@@ -311,11 +307,32 @@ extern "C" cudaError_t attention_flash_v2_registers(const float *Q, const float 
         return status;
 
     if (shape->head_dim <= 32)
-        return launch_what_fits<8, 8, 4, 4, 32>(Q, K, V, O, LSE, shape, stream);
+        return launch_what_fits<8, 8, 4, 4, 32>(Q, K, V, O, LSE, shape, shared_limit, stream);
     if (shape->head_dim <= 64)
         return launch_what_fits<FLASH_V2_REGISTERS_BR / 16, FLASH_V2_REGISTERS_BC / 8, 4, 4, 64>(
-            Q, K, V, O, LSE, shape, stream);
+            Q, K, V, O, LSE, shape, shared_limit, stream);
     if (shape->head_dim <= 96)
-        return launch_what_fits<4, 8, 4, 4, 96>(Q, K, V, O, LSE, shape, stream);
-    return launch_what_fits<4, 4, 2, 4, 128>(Q, K, V, O, LSE, shape, stream);
+        return launch_what_fits<4, 8, 4, 4, 96>(Q, K, V, O, LSE, shape, shared_limit, stream);
+    return launch_what_fits<4, 4, 2, 4, 128>(Q, K, V, O, LSE, shape, shared_limit, stream);
+}
+
+extern "C" cudaError_t attention_flash_v2_registers(const float *Q, const float *K, const float *V, float *O,
+                                                    float *LSE, void *workspace,
+                                                    const struct attention_shape *shape, cudaStream_t stream)
+{
+    int device = 0, shared_limit = 0;
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (status != cudaSuccess)
+        return status;
+    return attend(Q, K, V, O, LSE, workspace, shape, (size_t)shared_limit, stream);
+}
+
+extern "C" cudaError_t attention_flash_v2_registers_64_kb(const float *Q, const float *K, const float *V,
+                                                          float *O, float *LSE, void *workspace,
+                                                          const struct attention_shape *shape,
+                                                          cudaStream_t stream)
+{
+    return attend(Q, K, V, O, LSE, workspace, shape, SMALLEST_LIMIT, stream);
 }
