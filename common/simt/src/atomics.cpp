@@ -8,11 +8,17 @@
 namespace simt
 {
 
+/* An exchange hands back what was there, but as a rule nobody looks: it is how a flag is set for the first time. */
+static bool reads(int operation)
+{
+    return operation != simt_atomic_store && operation != simt_atomic_exchange;
+}
+
 /*
  * A thread that keeps to one address may be waiting for another thread to change it: now and then it lets the
  * others run, or they never would.
  */
-static void notice(const void *address, size_t bytes, bool writes, const void *where)
+static void notice(const void *address, size_t bytes, bool reads, bool writes, const void *where)
 {
     constexpr unsigned patience = 64;
     Thread &thread = self();
@@ -23,7 +29,7 @@ static void notice(const void *address, size_t bytes, bool writes, const void *w
         thread.atomic_repeats = 0;
         simt_yield();
     }
-    checker::atomic_access(address, bytes, writes, where);
+    checker::atomic_access(address, bytes, reads, writes, where);
 }
 
 template <class Word>
@@ -108,26 +114,26 @@ using namespace simt;
 
 extern "C" uint16_t simt_atomic_16(void *address, int operation, uint16_t value, uint16_t expected)
 {
-    notice(address, 2, operation != simt_atomic_load, __builtin_return_address(0));
+    notice(address, 2, reads(operation), operation != simt_atomic_load, __builtin_return_address(0));
     return perform<uint16_t>(address, operation, value, expected);
 }
 
 extern "C" uint32_t simt_atomic_32(void *address, int operation, uint32_t value, uint32_t expected)
 {
-    notice(address, 4, operation != simt_atomic_load, __builtin_return_address(0));
+    notice(address, 4, reads(operation), operation != simt_atomic_load, __builtin_return_address(0));
     return perform<uint32_t>(address, operation, value, expected);
 }
 
 extern "C" uint64_t simt_atomic_64(void *address, int operation, uint64_t value, uint64_t expected)
 {
-    notice(address, 8, operation != simt_atomic_load, __builtin_return_address(0));
+    notice(address, 8, reads(operation), operation != simt_atomic_load, __builtin_return_address(0));
     return perform<uint64_t>(address, operation, value, expected);
 }
 
 extern "C" void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update,
                                    const void *operand, void *before)
 {
-    notice(address, bytes, true, __builtin_return_address(0));
+    notice(address, bytes, true, true, __builtin_return_address(0));
     if (bytes == 2)
         update_word<uint16_t>(address, update, operand, before);
     else if (bytes == 4)

@@ -16,13 +16,16 @@ __thread uint3 block_index __asm__("blockIdx");
 __thread dim3 block_shape __asm__("blockDim");
 __thread dim3 grid_shape __asm__("gridDim");
 
-void builtin_range(const char **begin, const char **end)
+bool is_builtin(const void *address)
 {
-    const char *at[] = {
-        reinterpret_cast<const char *>(&thread_index), reinterpret_cast<const char *>(&block_index),
-        reinterpret_cast<const char *>(&block_shape), reinterpret_cast<const char *>(&grid_shape)};
-    *begin = *std::min_element(std::begin(at), std::end(at));
-    *end = *std::max_element(std::begin(at), std::end(at)) + sizeof(uint3);
+    const char *p = static_cast<const char *>(address);
+    for (const void *each : {static_cast<const void *>(&thread_index), static_cast<const void *>(&block_index),
+                             static_cast<const void *>(&block_shape), static_cast<const void *>(&grid_shape)}) {
+        const char *begin = static_cast<const char *>(each);
+        if (p >= begin && p < begin + sizeof(uint3))
+            return true;
+    }
+    return false;
 }
 
 } /* namespace simt */

@@ -30,11 +30,24 @@ namespace simt
 namespace checker
 {
 
-enum Kind : unsigned { plain_read, plain_write, volatile_read, volatile_write, atomic_read, atomic_write };
+enum Kind : unsigned {
+    plain_read,
+    plain_write,
+    volatile_read,
+    volatile_write,
+    atomic_read,
+    atomic_write,     /* a store or an exchange */
+    atomic_update = 7 /* reads and writes */
+};
 
 inline bool writes(unsigned kind)
 {
     return kind & 1;
+}
+
+inline bool reads(unsigned kind)
+{
+    return !writes(kind) || kind == atomic_update;
 }
 
 /* --------------------------------------------------------------------------------------- shadow memory */
@@ -180,6 +193,7 @@ struct WarpState {
     Warp *warp;
     uint32_t full_time;                          /* every lane knows what every lane did before */
     uint32_t round;                              /* grows whenever the whole warp comes together */
+    uint32_t first_round;                        /* of this block */
     std::vector<Instruction> instructions[2][2]; /* by space and by whether it writes */
     std::vector<uint32_t> touched[2][2];         /* those with requests in this round */
 };
@@ -214,6 +228,17 @@ struct Overwrite {
     Stamp first, second;
 };
 
+/*
+ * The first read of shared memory that nobody had written, until the next barrier: another thread may turn
+ * out to write it, and then it is a race.
+ */
+struct Uninitialised {
+    ThreadState *thread; /* null when there is none */
+    uintptr_t address;
+    unsigned bytes;
+    const void *where;
+};
+
 /* What a worker knows about the block it runs; kept and used again for the next. */
 struct BlockState {
     Block *block;
@@ -231,10 +256,8 @@ struct BlockState {
     ThreadState engine;
     WarpState warp[max_warps];
 
-    Shadow
-        shared; /* of static and dynamic shared memory, which both lie in the worker's thread-local storage */
-    const char *builtin_begin,
-        *builtin_end;                  /* threadIdx and its like lie among the static shared variables */
+    Shadow shared; /* static and dynamic shared memory both lie in the worker's thread-local storage */
+    Uninitialised uninitialised;
     std::vector<Overwrite> overwrites; /* by the running thread, not yet settled */
 
     std::vector<Place> recent; /* direct-mapped cache in front of `places` */
@@ -278,6 +301,10 @@ void on_range(const void *address, size_t bytes, unsigned kind, const void *wher
 /* ------------------------------------------------------------------------------------- check_count.cpp */
 
 const Place &find_place(BlockState *block, const void *where);
+/* When the thread executed the instruction that made an access: since its warp last came together, before, or
+ * never. */
+enum class When { never, in_earlier_round, in_this_round };
+When when_executed(const ThreadState *thread, uintptr_t address, const Stamp &access);
 void count_global(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes, bool write);
 void count_shared(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes, bool write);
 void close_round(BlockState *block, WarpState *warp); /* the whole warp came together */
@@ -285,12 +312,15 @@ void add_counters(struct counters *sum, const struct counters &part);
 
 /* ------------------------------------------------------------------------------------ check_shadow.cpp */
 
-void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
-                   const void *where);
-void shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
+void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes,
+                   const Stamp &stamp);
+/* False for threadIdx and its like, which are no shared memory. */
+bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
                    const void *where);
 /* Called before the running thread does anything else. */
 void settle_overwrites(BlockState *block);
+/* At a barrier and at the block's end. */
+void settle_uninitialised(BlockState *block);
 
 /* ------------------------------------------------------------------------------------- check_order.cpp */
 
@@ -326,8 +356,8 @@ bool in_read_only_data(uintptr_t address);
                               const Stamp &second);
 [[noreturn]] void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes,
                                        const void *where);
-[[noreturn]] void report_out_of_region(ThreadState *thread, const Region *region, uintptr_t address,
-                                       unsigned bytes, bool write, const void *where);
+[[noreturn]] void report_out_of_region(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
+                                       const void *where);
 [[noreturn]] void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
                                         const void *where);
 [[noreturn]] void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
@@ -336,7 +366,7 @@ bool in_read_only_data(uintptr_t address);
 [[noreturn]] void report_index(ThreadState *thread, const char *type, long long index, const char *file,
                                unsigned line);
 [[noreturn]] void report_misaligned(ThreadState *thread, const char *type, uintptr_t address,
-                                    unsigned alignment, bool write, const void *where);
+                                    unsigned alignment, const char *file, unsigned line);
 void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
                         const void *where);
 

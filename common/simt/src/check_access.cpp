@@ -135,12 +135,12 @@ static void global_access(ThreadState *thread, Region *region, uintptr_t address
 {
     if (address < region->open_begin || address + bytes > region->open_end) {
         if (!allowed(region, address, bytes))
-            report_out_of_region(thread, region, address, bytes, writes(kind), where);
+            report_out_of_region(thread, address, bytes, writes(kind), where);
     }
     const Place &place = find_place(thread->block, where);
     if (kind < atomic_read)
         count_global(thread, place, address, bytes, writes(kind));
-    shadow_global(thread, region->shadow, address, bytes, stamp_of(thread, kind, place), where);
+    shadow_global(thread, region->shadow, address, bytes, stamp_of(thread, kind, place));
     thread->touched = true;
     if (kind == plain_write)
         thread->unfenced_write = true;
@@ -150,9 +150,10 @@ static void shared_access(ThreadState *thread, Shadow &shadow, uintptr_t address
                           unsigned kind, const void *where)
 {
     const Place &place = find_place(thread->block, where);
+    if (!shadow_shared(thread, shadow, address, bytes, stamp_of(thread, kind, place), where))
+        return;
     if (kind < atomic_read)
         count_shared(thread, place, address, bytes, writes(kind));
-    shadow_shared(thread, shadow, address, bytes, stamp_of(thread, kind, place), where);
     thread->touched = true;
 }
 
@@ -168,7 +169,7 @@ static void other_access(ThreadState *thread, uintptr_t address, unsigned bytes,
     if (!writes(kind) && in_read_only_data(address))
         return;
     if (in_device_arena(pointer))
-        report_out_of_region(thread, nullptr, address, bytes, writes(kind), where);
+        report_out_of_region(thread, address, bytes, writes(kind), where);
     report_foreign_memory(thread, address, bytes, writes(kind), where);
 }
 
@@ -198,8 +199,6 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
         if (kind >= volatile_read)
             order_atomic(thread, pointer, false, writes(kind));
     } else if (within(address, w.shared_begin, w.shared_end)) {
-        if (within(address, block->builtin_begin, block->builtin_end))
-            return;
         shared_access(thread, block->shared, address, bytes, kind, where);
         if (kind >= volatile_read)
             order_atomic(thread, pointer, false, writes(kind));

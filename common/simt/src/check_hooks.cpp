@@ -62,7 +62,6 @@ static BlockState *new_state()
     BlockState *state = new BlockState();
     shadow_reserve(state->shared, worker->shared_begin,
                    static_cast<size_t>(worker->shared_end - worker->shared_begin));
-    builtin_range(&state->builtin_begin, &state->builtin_end);
     worker->checker = state;
     return state;
 }
@@ -75,9 +74,12 @@ void block_begin(Block &block)
     state->launch = static_cast<LaunchState *>(block.launch->checker);
     state->number = state->launch->first_block + static_cast<uint32_t>(block.linear);
     state->overwrites.clear();
+    state->uninitialised.thread = nullptr;
     state->counted = {};
-    for (unsigned i = 0; i < block.warps; i++)
+    for (unsigned i = 0; i < block.warps; i++) {
         state->warp[i].warp = &block.warp[i];
+        state->warp[i].first_round = ++state->warp[i].round;
+    }
     for (unsigned i = 0; i < block.threads; i++) {
         ThreadState &thread = state->thread[i];
         thread.block = state;
@@ -102,7 +104,10 @@ void block_end(Block &block)
 
 void thread_end(Thread &thread)
 {
-    settle_overwrites(static_cast<ThreadState *>(thread.checker)->block);
+    BlockState *state = static_cast<ThreadState *>(thread.checker)->block;
+    settle_overwrites(state);
+    if (state->block->alive == 1) /* the last one */
+        settle_uninitialised(state);
 }
 
 /* ------------------------------------------------------------------------------------ synchronisations */
@@ -110,6 +115,7 @@ void thread_end(Thread &thread)
 static void block_came_together(BlockState *state)
 {
     settle_overwrites(state);
+    settle_uninitialised(state);
     state->counted.barriers++;
     for (unsigned i = 0; i < state->block->warps; i++)
         close_round(state, &state->warp[i]);
@@ -172,10 +178,14 @@ void thread_fence(const void *)
 
 /* -------------------------------------------------------------------------------------------- accesses */
 
-void atomic_access(const void *address, size_t bytes, bool writes, const void *where)
+void atomic_access(const void *address, size_t bytes, bool reads, bool writes, const void *where)
 {
     current_block_state()->counted.atomics++;
-    on_access(address, static_cast<unsigned>(bytes), writes ? atomic_write : atomic_read, where);
+    on_access(address, static_cast<unsigned>(bytes),
+              !writes ? atomic_read
+              : reads ? atomic_update
+                      : atomic_write,
+              where);
 }
 
 void access(const void *address, size_t bytes, bool writes, const void *where)

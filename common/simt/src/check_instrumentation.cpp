@@ -101,20 +101,21 @@ extern "C" void *simt_memset(void *to, int value, size_t bytes)
 
 /* CUDA's own atomic functions are calls into the runtime; this is for code that uses __atomic_... or
  * std::atomic. */
-static void on_atomic(const volatile void *pointer, unsigned bytes, bool write, int order, const void *where)
+static void on_atomic(const volatile void *pointer, unsigned bytes, bool read, bool write, int order,
+                      const void *where)
 {
     const void *address = const_cast<const void *>(pointer);
     if (!current_block_state())
         return;
     if (write && order >= __ATOMIC_RELEASE)
         thread_fence(where);
-    atomic_access(address, bytes, write, where);
+    atomic_access(address, bytes, read, write, where);
 }
 
 #define ATOMIC_UPDATE(T, bits, name)                                                                         \
     extern "C" T __tsan_atomic##bits##_##name(volatile T *address, T value, int order)                       \
     {                                                                                                        \
-        on_atomic(address, sizeof *address, true, order, WHERE);                                             \
+        on_atomic(address, sizeof *address, true, true, order, WHERE);                                       \
         return __atomic_##name(address, value, __ATOMIC_SEQ_CST);                                            \
     }
 
@@ -122,7 +123,7 @@ static void on_atomic(const volatile void *pointer, unsigned bytes, bool write, 
     extern "C" int __tsan_atomic##bits##_compare_exchange_##strength(volatile T *address, T *expected,       \
                                                                      T value, int order, int)                \
     {                                                                                                        \
-        on_atomic(address, sizeof *address, true, order, WHERE);                                             \
+        on_atomic(address, sizeof *address, true, true, order, WHERE);                                       \
         return __atomic_compare_exchange_n(address, expected, value, weak, __ATOMIC_SEQ_CST,                 \
                                            __ATOMIC_SEQ_CST);                                                \
     }
@@ -130,17 +131,17 @@ static void on_atomic(const volatile void *pointer, unsigned bytes, bool write, 
 #define ATOMICS(T, bits)                                                                                     \
     extern "C" T __tsan_atomic##bits##_load(const volatile T *address, int order)                            \
     {                                                                                                        \
-        on_atomic(address, sizeof *address, false, order, WHERE);                                            \
+        on_atomic(address, sizeof *address, true, false, order, WHERE);                                      \
         return __atomic_load_n(address, __ATOMIC_SEQ_CST);                                                   \
     }                                                                                                        \
     extern "C" void __tsan_atomic##bits##_store(volatile T *address, T value, int order)                     \
     {                                                                                                        \
-        on_atomic(address, sizeof *address, true, order, WHERE);                                             \
+        on_atomic(address, sizeof *address, false, true, order, WHERE);                                      \
         __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                                                  \
     }                                                                                                        \
     extern "C" T __tsan_atomic##bits##_exchange(volatile T *address, T value, int order)                     \
     {                                                                                                        \
-        on_atomic(address, sizeof *address, true, order, WHERE);                                             \
+        on_atomic(address, sizeof *address, false, true, order, WHERE);                                      \
         return __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                                        \
     }                                                                                                        \
     ATOMIC_UPDATE(T, bits, fetch_add)                                                                        \
@@ -191,7 +192,7 @@ struct TypeMismatch {
     SourceLocation location;
     const TypeDescriptor *type;
     unsigned char alignment_bits;
-    unsigned char kind; /* 0 a load, 1 a store; the others only form an address */
+    unsigned char kind; /* a load, a store, a reference that is bound for one, ...: all the same to us */
 };
 
 static long long index_value(const TypeDescriptor *type, uintptr_t value)
@@ -212,7 +213,7 @@ extern "C" void __ubsan_handle_out_of_bounds(OutOfBounds *data, uintptr_t index)
 extern "C" void __ubsan_handle_type_mismatch_v1(TypeMismatch *data, uintptr_t pointer)
 {
     BlockState *block = current_block_state();
-    if (block && data->kind <= 1 && !on_fiber_stack(reinterpret_cast<const void *>(pointer)))
+    if (block && !on_fiber_stack(reinterpret_cast<const void *>(pointer)))
         report_misaligned(current_thread_state(block), data->type->name, pointer, 1u << data->alignment_bits,
-                          data->kind == 1, WHERE);
+                          data->location.file, data->location.line);
 }

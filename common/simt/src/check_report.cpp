@@ -58,8 +58,14 @@ static std::string culprit(const ThreadState *thread)
 
 static const char *verb(unsigned kind)
 {
-    static const char *const verbs[] = {
-        "reads", "writes", "reads (volatile)", "writes (volatile)", "reads atomically", "writes atomically"};
+    static const char *const verbs[] = {"reads",
+                                        "writes",
+                                        "reads (volatile)",
+                                        "writes (volatile)",
+                                        "reads atomically",
+                                        "writes atomically",
+                                        "",
+                                        "updates atomically"};
     return verbs[kind];
 }
 
@@ -70,6 +76,7 @@ static std::string plural(unsigned long long count, const char *noun)
 
 [[noreturn]] static void fail(const ThreadState *thread, cudaError_t error, const std::string &text)
 {
+    settle_uninitialised(thread->block); /* what came of it is the lesser news */
     report(thread->block->launch->launch, error, "%s", text.c_str());
     abandon_block();
 }
@@ -106,33 +113,65 @@ static std::vector<std::string> parameters(const std::string &signature)
 }
 
 /*
- * " (argument 2)" when one of the launch's pointers leads into the allocation. The arguments lie in a tuple,
- * which the library fills from the last to the first; the n-th pointer from the end is the kernel's n-th
- * pointer parameter.
+ * The device pointers among the launch's arguments, in the order of the kernel's parameters. The arguments
+ * lie in a tuple, which the library fills from the last to the first.
  */
-static std::string argument_name(const LaunchState *launch, const Allocation &allocation)
+static std::vector<uintptr_t> pointer_arguments(const LaunchState *launch)
 {
     std::vector<uintptr_t> pointers;
     const char *arguments = static_cast<const char *>(launch->launch->arguments);
-    for (size_t offset = 0; offset + sizeof(uintptr_t) <= launch->launch->argument_bytes;
-         offset += sizeof(uintptr_t)) {
+    size_t bytes = launch->launch->argument_bytes;
+    for (size_t offset = 0; offset + sizeof(uintptr_t) <= bytes; offset += sizeof(uintptr_t)) {
         uintptr_t value;
         memcpy(&value, arguments + offset, sizeof value);
         if (in_device_arena(reinterpret_cast<const void *>(value)))
             pointers.insert(pointers.begin(), value);
     }
-    std::vector<unsigned> positions;
+    return pointers;
+}
+
+static const Allocation *allocation_at(uintptr_t address)
+{
+    return find_allocation(reinterpret_cast<const void *>(address));
+}
+
+/* ", the kernel's argument 2" when one of the launch's pointers leads into the allocation. */
+static std::string argument_name(const LaunchState *launch, const Allocation &allocation)
+{
+    std::vector<uintptr_t> pointers = pointer_arguments(launch);
     std::vector<std::string> types = parameters(function_signature(launch->launch->entry));
+    std::vector<unsigned> positions;
     for (unsigned i = 0; i < types.size(); i++)
         if (types[i].find('*') != std::string::npos)
             positions.push_back(i + 1);
     if (positions.size() != pointers.size())
-        return "";
+        return ""; /* null pointers, or structs with pointers: we would be guessing */
     for (size_t i = 0; i < pointers.size(); i++)
-        if (pointers[i] >= number_of(allocation.begin) &&
-            pointers[i] <= number_of(allocation.begin) + allocation.bytes)
+        if (allocation_at(pointers[i]) == &allocation)
             return format(", the kernel's argument %u", positions[i]);
     return "";
+}
+
+static uintptr_t distance_to(const Allocation &allocation, uintptr_t address)
+{
+    uintptr_t begin = number_of(allocation.begin), end = begin + allocation.bytes;
+    return address < begin ? begin - address : address >= end ? address - end + 1 : 0;
+}
+
+/* Which allocation an address was meant for that lies in none: the nearest of those that the kernel was
+ * given. */
+static const Allocation *meant_allocation(const LaunchState *launch, uintptr_t address)
+{
+    const Allocation *meant = allocation_at(address);
+    if (meant && distance_to(*meant, address) == 0)
+        return meant;
+    const Allocation *nearest = nullptr;
+    for (uintptr_t pointer : pointer_arguments(launch)) {
+        const Allocation *given = allocation_at(pointer);
+        if (given && (!nearest || distance_to(*given, address) < distance_to(*nearest, address)))
+            nearest = given;
+    }
+    return nearest ? nearest : meant;
 }
 
 static std::string allocation_name(const LaunchState *launch, const Allocation &allocation)
@@ -177,29 +216,38 @@ static int line_number(const std::string &line)
     return colon == std::string::npos ? 0 : atoi(line.c_str() + colon + 1);
 }
 
-static std::string missing_barrier(const char *barrier, const std::string &first, const std::string &second)
+/*
+ * Between which lines a barrier is missing. The two lines may be those of different rounds of a loop, with
+ * the barrier that is there in between: then the second thread has been at the first thread's line in this
+ * round already although that line comes later, or was there in an earlier round although it comes before.
+ */
+static std::string missing_barrier(const char *barrier, const std::string &first, const std::string &second,
+                                   When at_first_line)
 {
     int from = line_number(first), to = line_number(second);
     if (from == 0 || to == 0 || from == to)
         return format("a %s is missing between them", barrier);
-    if (from < to)
-        return format("a %s is missing between line %d and line %d", barrier, from, to);
-    return format("a %s is missing after line %d, before line %d comes round again", barrier, from, to);
+    int before = std::min(from, to), after = std::max(from, to);
+    if (at_first_line == (from > to ? When::in_this_round : When::in_earlier_round))
+        return format("a %s is missing after line %d, before line %d comes round again", barrier, after,
+                      before);
+    return format("a %s is missing between line %d and line %d", barrier, before, after);
 }
 
-static std::string advice(const Stamp &first, const Stamp &second, bool shared, const std::string &first_line,
-                          const std::string &second_line)
+static std::string advice(const ThreadState *thread, uintptr_t address, const Stamp &first,
+                          const Stamp &second, const std::string &first_line, const std::string &second_line)
 {
     if (first.block != second.block)
-        return "nothing orders the blocks of one launch: use an atomic operation or a second launch, or "
-               "publish the "
-               "data with __threadfence() and an atomic flag";
+        return "; nothing orders the blocks of one launch: use an atomic operation or a second launch, or "
+               "publish "
+               "the data with __threadfence() and an atomic flag";
     bool both_write = writes(stamp_kind(first)) && writes(stamp_kind(second));
     if (both_write && stamp_place(first) == stamp_place(second))
-        return "two threads of one statement store different values in the same place";
+        return "; two threads store different values in one place";
     bool one_warp = stamp_thread(first) / warp_size == stamp_thread(second) / warp_size;
-    return missing_barrier(one_warp && shared ? "__syncwarp() or __syncthreads()" : "__syncthreads()",
-                           first_line, second_line);
+    const ThreadState *other = &thread->block->thread[stamp_thread(second)];
+    return "; " + missing_barrier(one_warp ? "__syncwarp() or __syncthreads()" : "__syncthreads()",
+                                  first_line, second_line, when_executed(other, address, first));
 }
 
 void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, const Stamp &second)
@@ -218,9 +266,10 @@ void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, con
         text += thread_name(launch, stamp_thread(*side)) + " " + verb(stamp_kind(*side)) + " at " +
                 (side == &first ? first_line + ", " : second_line);
     }
-    text += ", and nothing orders the two: " + advice(first, second, shared, first_line, second_line);
+    text += advice(thread, address, first, second, first_line, second_line);
     text += format(" (kernel %s", kernel_name(*launch->launch));
     text += two_blocks ? ")" : ", " + block_name(launch, first.block) + ")";
+    thread->block->uninitialised.thread = nullptr; /* it may be this very access */
     fail(thread, cudaErrorLaunchFailure, text);
 }
 
@@ -243,41 +292,39 @@ static std::string distance(uintptr_t address, uintptr_t begin, uintptr_t end)
     return "across the end of ";
 }
 
-static std::string access(unsigned bytes, bool write, const void *where)
+static std::string access_at(unsigned bytes, bool write, const void *where)
 {
     return (write ? "writes " : "reads ") + plural(bytes, "byte") + " at " + at(where);
 }
 
-void report_out_of_region(ThreadState *thread, const Region *region, uintptr_t address, unsigned bytes,
-                          bool write, const void *where)
+/* A buffer with guard zones is what lies between them. */
+static std::string buffer_name(const LaunchState *launch, const Allocation &allocation)
+{
+    const Region *region = static_cast<const Region *>(allocation.checker);
+    std::string name = allocation_name(launch, allocation);
+    if (region->fences.empty())
+        return name;
+    return format("the %s between the guard zones of ",
+                  plural(region->open_end - region->open_begin, "byte").c_str()) +
+           name;
+}
+
+void report_out_of_region(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
+                          const void *where)
 {
     const LaunchState *launch = thread->block->launch;
-    std::string what = access(bytes, write, where) + ", ";
-    const Allocation *allocation =
-        region ? region->allocation : find_allocation(reinterpret_cast<void *>(address));
-    std::string text;
-    if (!allocation)
+    const Allocation *allocation = meant_allocation(launch, address);
+    std::string what = access_at(bytes, write, where) + ", ", text;
+    if (!allocation) {
         text = "out of bounds: " + what + "where no memory was ever allocated";
-    else if (allocation->freed)
-        text = "use after free: " + what +
-               format("byte %zu of ", static_cast<size_t>(address - number_of(allocation->begin))) +
-               allocation_name(launch, *allocation) + ", which was freed";
-    else if (address < number_of(allocation->begin) ||
-             address + bytes > number_of(allocation->begin) + allocation->bytes)
-        text = "out of bounds: " + what +
-               distance(address, number_of(allocation->begin),
-                        number_of(allocation->begin) + allocation->bytes) +
-               allocation_name(launch, *allocation);
-    else {
-        /* Inside, but fenced off: the buffer that the program sees is the part between the fences. */
-        text = "out of bounds: " + what + "in the guard zone ";
-        if (address + bytes > region->open_end)
-            text += distance(address, region->open_begin, region->open_end);
-        else
-            text += distance(address, region->open_begin, region->open_end);
-        text +=
-            format("a buffer of %zu bytes in ", static_cast<size_t>(region->open_end - region->open_begin)) +
-            allocation_name(launch, *allocation);
+    } else if (allocation->freed && distance_to(*allocation, address) == 0) {
+        text = format("use after free: %sbyte %zu of %s, which was freed", what.c_str(),
+                      static_cast<size_t>(address - number_of(allocation->begin)),
+                      allocation_name(launch, *allocation).c_str());
+    } else {
+        const Region *region = static_cast<const Region *>(allocation->checker);
+        text = "out of bounds: " + what + distance(address, region->open_begin, region->open_end) +
+               buffer_name(launch, *allocation);
     }
     fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
 }
@@ -286,7 +333,8 @@ void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned byte
                            const void *where)
 {
     uintptr_t begin = number_of(worker->dynamic_begin), end = number_of(worker->dynamic_end);
-    std::string text = "out of bounds: " + access(bytes, write, where) + ", " + distance(address, begin, end);
+    std::string text =
+        "out of bounds: " + access_at(bytes, write, where) + ", " + distance(address, begin, end);
     if (begin == end)
         text += "the dynamic shared memory, of which the launch asked for none: give its size as the third "
                 "launch "
@@ -305,19 +353,18 @@ void report_index(ThreadState *thread, const char *type, long long index, const 
 }
 
 void report_misaligned(ThreadState *thread, const char *type, uintptr_t address, unsigned alignment,
-                       bool write, const void *where)
+                       const char *file, unsigned line)
 {
     fail(thread, cudaErrorMisalignedAddress,
-         format("misaligned address: %s a %s at ", write ? "writes" : "reads", type) + at(where) +
-             format(", %u bytes past a multiple of %u", static_cast<unsigned>(address % alignment),
-                    alignment) +
+         format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u", type, file, line,
+                static_cast<unsigned>(address % alignment), alignment) +
              " (" + culprit(thread) + ")");
 }
 
 void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
                            const void *where)
 {
-    std::string text = access(bytes, write, where);
+    std::string text = access_at(bytes, write, where);
     if (address < 65536)
         text = "null pointer: " + text + format(", address %#zx", static_cast<size_t>(address));
     else
@@ -331,7 +378,7 @@ void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned byte
 void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
                         const void *where)
 {
-    std::string text = "device pointer on the host: host code " + access(bytes, write, where);
+    std::string text = "device pointer on the host: host code " + access_at(bytes, write, where);
     text += format(", byte %zu of allocation %llu", static_cast<size_t>(address - region->begin),
                    region->allocation->number);
     report(nullptr, cudaErrorIllegalAddress, "%s; copy the data with cudaMemcpy first", text.c_str());

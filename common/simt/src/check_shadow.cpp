@@ -173,6 +173,24 @@ void settle_overwrites(BlockState *block)
             report_race(&block->engine, overwrite.address, overwrite.first, overwrite.second);
 }
 
+static void note_uninitialised(const Uninitialised &read)
+{
+    Uninitialised &noted = read.thread->block->uninitialised;
+    if (!noted.thread)
+        noted = read;
+    else if (noted.thread == read.thread && noted.address == read.address && noted.where == read.where)
+        settle_uninitialised(read.thread->block); /* a loop that may wait for something else to come of it */
+}
+
+void settle_uninitialised(BlockState *block)
+{
+    if (!block->uninitialised.thread)
+        return;
+    Uninitialised read = block->uninitialised;
+    block->uninitialised.thread = nullptr;
+    report_uninitialised(read.thread, read.address, read.bytes, read.where);
+}
+
 /*
  * The part of [begin, end) that lies in one cell of `level`. Offsets count from the shadow's base. Returns
  * what went wrong instead of reporting it, because the word is locked.
@@ -194,10 +212,9 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     bool split = level < 2 && is_split(cell, access);
 
     if (whole && !split) {
-        if (!access.global && !writes(stamp_kind(access.stamp)) && !live(cell.write, access)) {
+        if (!access.global && reads(stamp_kind(access.stamp)) && !live(cell.write, access)) {
             outcome->uninitialised = true;
             outcome->offset = offset;
-            return;
         }
         Stamp enemy = {0, 0, 0};
         if (touch(cell, access, &enemy) && !outcome->conflict) {
@@ -230,15 +247,6 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     }
 }
 
-static void speak(const Access &access, const Shadow &shadow, const Outcome &outcome, unsigned bytes,
-                  const void *where)
-{
-    if (outcome.uninitialised)
-        report_uninitialised(access.thread, shadow.base + outcome.offset, bytes, where);
-    if (outcome.conflict)
-        conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
-}
-
 /* ---------------------------------------------------------------------------------------- entry points */
 
 /*
@@ -262,8 +270,7 @@ static bool nothing_new(const Cell &cell, const Access &access)
     return a >= first && b >= first && a != b && launch->grid_time.empty() && !launch->published;
 }
 
-void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
-                   const void *where)
+void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp)
 {
     Access access = {thread, stamp, true, thread->block->launch->number << 1};
     uintptr_t begin = address - shadow.base, end = begin + bytes;
@@ -275,11 +282,12 @@ void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
         lock(cell);
         visit(shadow, 0, index, begin, end, access, &outcome);
         unlock(cell);
-        speak(access, shadow, outcome, bytes, where);
+        if (outcome.conflict)
+            conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
     }
 }
 
-void shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
+bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
                    const void *where)
 {
     Access access = {thread, stamp, false, thread->block->number << 1};
@@ -287,8 +295,15 @@ void shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
     for (uintptr_t index = begin / 4; index * 4 < end; index++) {
         Outcome outcome;
         visit(shadow, 0, index, begin, end, access, &outcome);
-        speak(access, shadow, outcome, bytes, where);
+        if (outcome.uninitialised) {
+            if (is_builtin(reinterpret_cast<const void *>(address)))
+                return false;
+            note_uninitialised(Uninitialised{thread, shadow.base + outcome.offset, bytes, where});
+        }
+        if (outcome.conflict)
+            conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
     }
+    return true;
 }
 
 } /* namespace checker */

@@ -61,7 +61,7 @@ void grid_arrived(Block &block);
 void grid_synchronised(Block &block);
 
 /* One atomic operation of the running thread. `where` is an address in the kernel's code. */
-void atomic_access(const void *address, size_t bytes, bool writes, const void *where);
+void atomic_access(const void *address, size_t bytes, bool reads, bool writes, const void *where);
 /* __threadfence_block, __threadfence, __threadfence_system. */
 void thread_fence(const void *where);
 /*

@@ -57,7 +57,7 @@ void grid_synchronised(Block &)
 {
 }
 
-void atomic_access(const void *, size_t, bool, const void *)
+void atomic_access(const void *, size_t, bool, bool, const void *)
 {
 }
 

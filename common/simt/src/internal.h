@@ -147,8 +147,8 @@ inline Thread *current_thread()
 /* True for addresses in the fibers' stacks of the calling worker (a thread's local variables). */
 bool on_fiber_stack(const void *address);
 
-/* threadIdx, blockIdx, blockDim, gridDim lie together in this range of the calling OS thread's TLS. */
-void builtin_range(const char **begin, const char **end);
+/* Part of threadIdx, blockIdx, blockDim or gridDim, which lie among the calling OS thread's shared variables. */
+bool is_builtin(const void *address);
 
 /* "kernel<16>(float*, int)": from the symbol table when it is there, else as spelled at the launch. */
 const char *kernel_name(const Launch &launch);

@@ -1,0 +1,398 @@
+/*
+ * Kernels with one bug each. test_simt_check.c says which error each is, and that its report names the lines
+ * that bear the marks in the comments.
+ */
+#include "check_kernels.h"
+
+static cudaError_t finished(void)
+{
+    cudaError_t error = cudaGetLastError();
+    return error != cudaSuccess ? error : cudaDeviceSynchronize();
+}
+
+/* --------------------------------------------------------------------------------------- out of bounds */
+
+__global__ void load_past_end(int *data)
+{
+    int last = data[CHECK_INTS - 1 + threadIdx.x]; /* MARK load_past_end */
+    if (last == 12345)
+        data[0] = 1;
+}
+
+static cudaError_t run_load_past_end(int *data)
+{
+    load_past_end<<<1, 2>>>(data);
+    return finished();
+}
+
+__global__ void store_before_start(int *data)
+{
+    data[-1 - (int)threadIdx.x] = 1; /* MARK store_before_start */
+}
+
+static cudaError_t run_store_before_start(int *data)
+{
+    store_before_start<<<1, 1>>>(data);
+    return finished();
+}
+
+__global__ void wild_address(int *data)
+{
+    data[1u << 30] = 1;
+}
+
+static cudaError_t run_wild_address(int *data)
+{
+    wild_address<<<1, 1>>>(data);
+    return finished();
+}
+
+__global__ void store_one(int *data)
+{
+    data[threadIdx.x] = 1; /* MARK store_one */
+}
+
+static cudaError_t run_use_after_free(int *data)
+{
+    (void)data;
+    int *gone;
+    cudaMalloc(&gone, 256);
+    cudaFree(gone);
+    store_one<<<1, 1>>>(gone);
+    return finished();
+}
+
+static cudaError_t run_null_pointer(int *data)
+{
+    (void)data;
+    store_one<<<1, 1>>>(nullptr);
+    return finished();
+}
+
+static cudaError_t run_host_pointer(int *data)
+{
+    (void)data;
+    int *host = (int *)malloc(256);
+    store_one<<<1, 1>>>(host);
+    cudaError_t error = finished();
+    free(host);
+    return error;
+}
+
+__global__ void store_dynamic(int *data, int x)
+{
+    extern __shared__ int s[];
+    s[x] = 1; /* MARK store_dynamic */
+    data[0] = s[x];
+}
+
+static cudaError_t run_dynamic_past_end(int *data)
+{
+    store_dynamic<<<1, 1, 64 * sizeof(int)>>>(data, 64);
+    return finished();
+}
+
+static cudaError_t run_dynamic_none(int *data)
+{
+    store_dynamic<<<1, 1>>>(data, 0);
+    return finished();
+}
+
+__global__ void store_static(int *data, int x)
+{
+    __shared__ int s[4][32];
+    s[1][x] = 1; /* MARK store_static */
+    data[0] = s[1][x];
+}
+
+static cudaError_t run_static_index(int *data)
+{
+    store_static<<<1, 1>>>(data, 32);
+    return finished();
+}
+
+__global__ void load_misaligned(const float *in, float *out)
+{
+    float4 four = *(const float4 *)(in + threadIdx.x + 1); /* MARK load_misaligned */
+    out[threadIdx.x] = four.x;
+}
+
+static cudaError_t run_misaligned(int *data)
+{
+    load_misaligned<<<1, 1>>>((const float *)data, (float *)data + 64);
+    return finished();
+}
+
+/* ----------------------------------------------------------------------------------------------- races */
+
+__global__ void no_barrier(int *data)
+{
+    __shared__ int s[64];
+    s[threadIdx.x] = threadIdx.x;            /* MARK no_barrier_write */
+    data[threadIdx.x] = s[63 - threadIdx.x]; /* MARK no_barrier_read */
+}
+
+static cudaError_t run_no_barrier(int *data)
+{
+    no_barrier<<<1, 64>>>(data);
+    return finished();
+}
+
+/* The tile is overwritten while slower threads still read it. */
+__global__ void no_second_barrier(int *data)
+{
+    __shared__ int s[64];
+    int sum = 0;
+    for (int k = 0; k < 2; k++) {
+        s[threadIdx.x] = k;         /* MARK no_second_barrier_write */
+        __syncthreads();            /* s is complete */
+        sum += s[63 - threadIdx.x]; /* MARK no_second_barrier_read */
+    }
+    data[threadIdx.x] = sum;
+}
+
+static cudaError_t run_no_second_barrier(int *data)
+{
+    no_second_barrier<<<1, 64>>>(data);
+    return finished();
+}
+
+__global__ void no_syncwarp(int *data)
+{
+    __shared__ int s[32];
+    s[threadIdx.x] = threadIdx.x;
+    __syncwarp(); /* s is complete */
+    for (int step = 16; step > 0; step /= 2) {
+        if ((int)threadIdx.x < step)
+            s[threadIdx.x] += s[threadIdx.x + step]; /* MARK no_syncwarp */
+    }
+    data[threadIdx.x] = s[0];
+}
+
+static cudaError_t run_no_syncwarp(int *data)
+{
+    no_syncwarp<<<1, 32>>>(data);
+    return finished();
+}
+
+/* As written before Volta: volatile instead of __syncwarp. */
+__global__ void volatile_warp(int *data)
+{
+    __shared__ int s[64];
+    volatile int *v = s;
+    v[threadIdx.x] = threadIdx.x;
+    v[threadIdx.x + 32] = threadIdx.x;
+    v[threadIdx.x] = v[threadIdx.x] + v[threadIdx.x + 16]; /* MARK volatile_warp */
+    data[threadIdx.x] = v[0];
+}
+
+static cudaError_t run_volatile_warp(int *data)
+{
+    volatile_warp<<<1, 32>>>(data);
+    return finished();
+}
+
+__global__ void shuffle_instead_of_barrier(int *data)
+{
+    __shared__ int s[32];
+    s[threadIdx.x] = threadIdx.x;
+    __shfl_sync(0xffffffff, 0, 0); /* brings the lanes together, but orders no memory */
+    data[threadIdx.x] = s[31 - threadIdx.x];
+}
+
+static cudaError_t run_shuffle_instead_of_barrier(int *data)
+{
+    shuffle_instead_of_barrier<<<1, 32>>>(data);
+    return finished();
+}
+
+__global__ void half_a_warp(int *data)
+{
+    __shared__ int s[32];
+    s[threadIdx.x] = threadIdx.x;
+    __syncwarp(threadIdx.x < 16 ? 0x0000ffff : 0xffff0000); /* each half for itself */
+    data[threadIdx.x] = s[31 - threadIdx.x];                /* but this crosses the halves */
+}
+
+static cudaError_t run_half_a_warp(int *data)
+{
+    half_a_warp<<<1, 32>>>(data);
+    return finished();
+}
+
+__global__ void same_place(int *data)
+{
+    __shared__ int winner;
+    winner = threadIdx.x; /* MARK same_place */
+    __syncthreads();      /* somebody has won */
+    data[threadIdx.x] = winner;
+}
+
+static cudaError_t run_same_place(int *data)
+{
+    same_place<<<1, 64>>>(data);
+    return finished();
+}
+
+__global__ void neighbouring_bytes(int *data)
+{
+    __shared__ unsigned char s[64];
+    s[threadIdx.x] = 1;
+    data[threadIdx.x] = s[threadIdx.x ^ 1];
+}
+
+static cudaError_t run_neighbouring_bytes(int *data)
+{
+    neighbouring_bytes<<<1, 64>>>(data);
+    return finished();
+}
+
+__global__ void global_in_block(int *data)
+{
+    data[threadIdx.x] = threadIdx.x;                 /* MARK global_in_block_write */
+    data[64 + threadIdx.x] = data[63 - threadIdx.x]; /* MARK global_in_block_read */
+}
+
+static cudaError_t run_global_in_block(int *data)
+{
+    global_in_block<<<1, 64>>>(data);
+    return finished();
+}
+
+__global__ void sum_without_atomic(int *data)
+{
+    if (threadIdx.x == 0)
+        data[0] += blockIdx.x + 1; /* MARK sum_without_atomic */
+}
+
+static cudaError_t run_sum_without_atomic(int *data)
+{
+    sum_without_atomic<<<4, 32>>>(data);
+    return finished();
+}
+
+__global__ void shift_left(int *data)
+{
+    int x = blockIdx.x * blockDim.x + threadIdx.x;
+    int right = data[x + 1]; /* MARK shift_left_read */
+    __syncthreads();         /* orders this block only */
+    data[x] = right;         /* MARK shift_left_write */
+}
+
+static cudaError_t run_shift_left(int *data)
+{
+    shift_left<<<4, 32>>>(data);
+    return finished();
+}
+
+__global__ void atomic_and_plain(int *data)
+{
+    if (blockIdx.x == 0)
+        atomicAdd(&data[0], 1); /* MARK atomic_side */
+    else
+        data[1] = data[0]; /* MARK plain_side */
+}
+
+static cudaError_t run_atomic_and_plain(int *data)
+{
+    atomic_and_plain<<<2, 1>>>(data);
+    return finished();
+}
+
+/* The last block to finish adds up what all wrote, but nobody made the writes visible before counting itself.
+ */
+__global__ void last_block_without_fence(int *data)
+{
+    __shared__ int last;
+    if (threadIdx.x == 0) {
+        data[1 + blockIdx.x] = blockIdx.x; /* MARK partial_write */
+        last = atomicAdd(&data[0], 1) == (int)gridDim.x - 1;
+    }
+    __syncthreads(); /* all know whether this is the last block */
+    if (last && threadIdx.x == 0) {
+        int sum = 0;
+        for (unsigned i = 0; i < gridDim.x; i++)
+            sum += data[1 + i]; /* MARK partial_read */
+        data[100] = sum;
+    }
+}
+
+static cudaError_t run_last_block_without_fence(int *data)
+{
+    last_block_without_fence<<<8, 32>>>(data);
+    return finished();
+}
+
+/* --------------------------------------------------------------------------------------- uninitialised */
+
+__global__ void uninitialised_static(int *data)
+{
+    __shared__ int s[32];
+    if (threadIdx.x > 0)
+        s[threadIdx.x] = 1;
+    __syncthreads();                    /* s is complete, but for s[0] */
+    data[threadIdx.x] = s[threadIdx.x]; /* MARK uninitialised_static */
+}
+
+static cudaError_t run_uninitialised_static(int *data)
+{
+    uninitialised_static<<<1, 32>>>(data);
+    return finished();
+}
+
+__global__ void uninitialised_dynamic(int *data)
+{
+    extern __shared__ int s[];
+    data[threadIdx.x] = s[threadIdx.x]; /* MARK uninitialised_dynamic */
+}
+
+static cudaError_t run_uninitialised_dynamic(int *data)
+{
+    uninitialised_dynamic<<<1, 32, 128>>>(data);
+    return finished();
+}
+
+/* The next block finds what the last one left behind: it is not its own. */
+__global__ void left_behind(int *data)
+{
+    __shared__ int s[32];
+    if (blockIdx.x == 0)
+        s[threadIdx.x] = 1;
+    data[blockIdx.x * 32 + threadIdx.x] = s[threadIdx.x];
+}
+
+static cudaError_t run_left_behind(int *data)
+{
+    left_behind<<<2, 32>>>(data);
+    return finished();
+}
+
+const struct check_case broken_programs[] = {
+    {"load_past_end", run_load_past_end},
+    {"store_before_start", run_store_before_start},
+    {"wild_address", run_wild_address},
+    {"use_after_free", run_use_after_free},
+    {"null_pointer", run_null_pointer},
+    {"host_pointer", run_host_pointer},
+    {"dynamic_past_end", run_dynamic_past_end},
+    {"dynamic_none", run_dynamic_none},
+    {"static_index", run_static_index},
+    {"misaligned", run_misaligned},
+    {"no_barrier", run_no_barrier},
+    {"no_second_barrier", run_no_second_barrier},
+    {"no_syncwarp", run_no_syncwarp},
+    {"volatile_warp", run_volatile_warp},
+    {"shuffle_instead_of_barrier", run_shuffle_instead_of_barrier},
+    {"half_a_warp", run_half_a_warp},
+    {"same_place", run_same_place},
+    {"neighbouring_bytes", run_neighbouring_bytes},
+    {"global_in_block", run_global_in_block},
+    {"sum_without_atomic", run_sum_without_atomic},
+    {"shift_left", run_shift_left},
+    {"atomic_and_plain", run_atomic_and_plain},
+    {"last_block_without_fence", run_last_block_without_fence},
+    {"uninitialised_static", run_uninitialised_static},
+    {"uninitialised_dynamic", run_uninitialised_dynamic},
+    {"left_behind", run_left_behind},
+    {nullptr, nullptr},
+};

@@ -1,0 +1,665 @@
+/*
+ * Correct programs that a careless checker would report. Each checks its own result as well, and returns
+ * cudaErrorUnknown when it is wrong.
+ */
+#include "check_kernels.h"
+
+#include <cooperative_groups.h>
+#include <cuda_fp16.h>
+#include <string.h>
+
+namespace cg = cooperative_groups;
+
+/* Waits for the kernel and compares data[0 .. count) with `expected`. */
+static cudaError_t compare(const int *data, const int *expected, int count)
+{
+    static int found[CHECK_INTS];
+    cudaError_t error = cudaGetLastError();
+    if (error == cudaSuccess)
+        error = cudaDeviceSynchronize();
+    if (error == cudaSuccess)
+        error = cudaMemcpy(found, data, count * sizeof *found, cudaMemcpyDeviceToHost);
+    if (error == cudaSuccess && memcmp(found, expected, count * sizeof *found) != 0)
+        error = cudaErrorUnknown;
+    return error;
+}
+
+static cudaError_t compare_one(const int *data, int expected)
+{
+    return compare(data, &expected, 1);
+}
+
+/* --------------------------------------------------------------------------------------- within a warp */
+
+__global__ void warp_sum(int *data)
+{
+    __shared__ int s[32];
+    s[threadIdx.x] = threadIdx.x;
+    __syncwarp(); /* s is complete */
+    for (int step = 16; step > 0; step /= 2) {
+        if ((int)threadIdx.x < step)
+            s[threadIdx.x] += s[threadIdx.x + step];
+        __syncwarp(); /* this round's sums are there */
+    }
+    if (threadIdx.x == 0)
+        data[0] = s[0];
+}
+
+static cudaError_t run_warp_sum(int *data)
+{
+    warp_sum<<<1, 32>>>(data);
+    return compare_one(data, 496);
+}
+
+/* Every warp of a block on its own part, and a barrier of its own. */
+__global__ void warps_apart(int *data)
+{
+    __shared__ int s[4][32];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (int round = 0; round <= warp; round++) {
+        s[warp][lane] = lane + round;
+        __syncwarp(); /* this warp's row is complete */
+        int right = s[warp][(lane + 1) % 32];
+        __syncwarp(); /* nobody reads the row any more */
+        if (lane == 31)
+            data[warp] = right;
+    }
+}
+
+static cudaError_t run_warps_apart(int *data)
+{
+    const int expected[4] = {0, 1, 2, 3};
+    warps_apart<<<1, 128>>>(data);
+    return compare(data, expected, 4);
+}
+
+__global__ void half_warps(int *data)
+{
+    __shared__ int s[32];
+    unsigned mask = threadIdx.x < 16 ? 0x0000ffff : 0xffff0000;
+    s[threadIdx.x] = threadIdx.x;
+    __syncwarp(mask); /* this half of s is complete */
+    data[threadIdx.x] = s[threadIdx.x ^ 15];
+}
+
+static cudaError_t run_half_warps(int *data)
+{
+    int expected[32];
+    for (int i = 0; i < 32; i++)
+        expected[i] = i ^ 15;
+    half_warps<<<1, 32>>>(data);
+    return compare(data, expected, 32);
+}
+
+__global__ void tiles_of_eight(int *data)
+{
+    __shared__ int s[64];
+    cg::thread_block_tile<8> tile = cg::tiled_partition<8>(cg::this_thread_block());
+    s[threadIdx.x] = threadIdx.x;
+    tile.sync(); /* this tile's eight are there */
+    int other = s[threadIdx.x ^ 7];
+    tile.sync(); /* and read */
+    s[threadIdx.x] = other + tile.shfl(other, 0);
+    data[threadIdx.x] = s[threadIdx.x];
+}
+
+static cudaError_t run_tiles_of_eight(int *data)
+{
+    int expected[64];
+    for (int i = 0; i < 64; i++)
+        expected[i] = (i ^ 7) + (i / 8 * 8 + 7);
+    tiles_of_eight<<<1, 64>>>(data);
+    return compare(data, expected, 64);
+}
+
+__global__ void shuffles_only(int *data)
+{
+    int sum = threadIdx.x;
+    for (int step = 16; step > 0; step /= 2)
+        sum += __shfl_down_sync(0xffffffff, sum, step);
+    if (threadIdx.x == 0)
+        data[0] = sum;
+}
+
+static cudaError_t run_shuffles_only(int *data)
+{
+    shuffles_only<<<1, 32>>>(data);
+    return compare_one(data, 496);
+}
+
+/* -------------------------------------------------------------------------------------- within a block */
+
+/* Two buffers need one barrier a step: whoever is ahead writes the one that nobody reads. */
+__global__ void double_buffer(int *data)
+{
+    __shared__ int s[2][64];
+    int sum = 0;
+    for (int k = 0; k < 5; k++) {
+        s[k % 2][threadIdx.x] = threadIdx.x + k;
+        __syncthreads(); /* buffer k % 2 is complete, and everybody has left the other one */
+        sum += s[k % 2][63 - threadIdx.x];
+    }
+    data[threadIdx.x] = sum;
+}
+
+static cudaError_t run_double_buffer(int *data)
+{
+    int expected[64];
+    for (int i = 0; i < 64; i++)
+        expected[i] = 5 * (63 - i) + 10;
+    double_buffer<<<1, 64>>>(data);
+    return compare(data, expected, 64);
+}
+
+__global__ void padded_transpose(int *data)
+{
+    __shared__ int s[32][33];
+    for (int y = threadIdx.y; y < 32; y += blockDim.y)
+        s[y][threadIdx.x] = 32 * y + threadIdx.x;
+    __syncthreads(); /* s is complete */
+    for (int y = threadIdx.y; y < 32; y += blockDim.y)
+        data[32 * y + threadIdx.x] = s[threadIdx.x][y];
+}
+
+static cudaError_t run_padded_transpose(int *data)
+{
+    int expected[1024];
+    for (int i = 0; i < 1024; i++)
+        expected[i] = 32 * (i % 32) + i / 32;
+    padded_transpose<<<1, dim3(32, 8)>>>(data);
+    return compare(data, expected, 1024);
+}
+
+__global__ void own_writes(int *data)
+{
+    __shared__ int s[64];
+    s[threadIdx.x] = threadIdx.x;
+    s[threadIdx.x] += 1;
+    data[threadIdx.x] = s[threadIdx.x];
+    data[threadIdx.x] += s[threadIdx.x];
+}
+
+static cudaError_t run_own_writes(int *data)
+{
+    int expected[64];
+    for (int i = 0; i < 64; i++)
+        expected[i] = 2 * (i + 1);
+    own_writes<<<1, 64>>>(data);
+    return compare(data, expected, 64);
+}
+
+/* All who find something write the same: who comes last does not matter. */
+__global__ void same_value(int *data)
+{
+    __shared__ int found;
+    if (threadIdx.x == 0)
+        found = 0;
+    __syncthreads(); /* found is cleared */
+    if (threadIdx.x % 3 == 0)
+        found = 1;
+    __syncthreads(); /* everybody has looked */
+    if (found)
+        data[0] = 7;
+}
+
+static cudaError_t run_same_value(int *data)
+{
+    same_value<<<4, 64>>>(data);
+    return compare_one(data, 7);
+}
+
+__global__ void bytes_and_halves(int *data)
+{
+    __shared__ unsigned char bytes[64];
+    __shared__ unsigned short halves[64];
+    bytes[threadIdx.x] = (unsigned char)threadIdx.x;
+    halves[63 - threadIdx.x] = (unsigned short)threadIdx.x;
+    bytes[threadIdx.x] += 1; /* the neighbour's byte is in the same word */
+    __syncthreads();         /* both are complete */
+    unsigned word = ((unsigned *)bytes)[threadIdx.x / 4];
+    data[threadIdx.x] = (int)(word >> threadIdx.x % 4 * 8 & 255) + halves[threadIdx.x];
+}
+
+static cudaError_t run_bytes_and_halves(int *data)
+{
+    int expected[64];
+    for (int i = 0; i < 64; i++)
+        expected[i] = i + 1 + 63 - i;
+    bytes_and_halves<<<1, 64>>>(data);
+    return compare(data, expected, 64);
+}
+
+__global__ void early_return(int *data, int n)
+{
+    __shared__ int s[64];
+    int x = threadIdx.x;
+    if (x >= n)
+        return;
+    s[x] = x;
+    __syncthreads(); /* the first n of s are there; who has returned is not waited for */
+    data[x] = s[n - 1 - x];
+}
+
+static cudaError_t run_early_return(int *data)
+{
+    int expected[40];
+    for (int i = 0; i < 40; i++)
+        expected[i] = 39 - i;
+    early_return<<<1, 64>>>(data, 40);
+    return compare(data, expected, 40);
+}
+
+/* Arrays of different types in one piece of dynamic shared memory, used to the last byte. */
+__global__ void carved(int *data)
+{
+    extern __shared__ double doubles[];
+    float *floats = (float *)(doubles + 16);
+    unsigned char *bytes = (unsigned char *)(floats + 16);
+    int x = threadIdx.x;
+    doubles[x] = x;
+    floats[x] = (float)x;
+    bytes[x] = (unsigned char)x;
+    __syncthreads(); /* all three are complete */
+    data[x] = (int)doubles[15 - x] + (int)floats[15 - x] + bytes[15 - x];
+}
+
+static cudaError_t run_carved(int *data)
+{
+    int expected[16];
+    for (int i = 0; i < 16; i++)
+        expected[i] = 3 * (15 - i);
+    carved<<<1, 16, 16 * (8 + 4 + 1)>>>(data);
+    return compare(data, expected, 16);
+}
+
+/* Two instances of one template have two arrays, and a second launch finds nothing of the first. */
+template <int SIZE>
+__global__ void instance(int *data)
+{
+    __shared__ int s[SIZE];
+    for (int i = threadIdx.x; i < SIZE; i += blockDim.x)
+        s[i] = i;
+    __syncthreads(); /* s is complete */
+    data[blockIdx.x * 32 + threadIdx.x] += s[SIZE - 1 - threadIdx.x];
+}
+
+static cudaError_t run_instances(int *data)
+{
+    int expected[64];
+    for (int i = 0; i < 64; i++)
+        expected[i] = (63 - i % 32) + 2 * (127 - i % 32);
+    instance<64><<<2, 32>>>(data);
+    instance<128><<<2, 32>>>(data);
+    instance<128><<<2, 32>>>(data);
+    return compare(data, expected, 64);
+}
+
+struct particle {
+    float x, y, z;
+    double mass;
+};
+
+__device__ __noinline__ void push(struct particle *particle, float by)
+{
+    particle->x += by;
+    particle->mass *= 2;
+}
+
+__global__ void structs(int *data)
+{
+    __shared__ struct particle all[32];
+    struct particle mine = {1, 2, 3, 4};
+    push(&mine, (float)threadIdx.x);
+    all[threadIdx.x] = mine;
+    __syncthreads(); /* all are there */
+    struct particle copy;
+    memcpy(&copy, &all[31 - threadIdx.x], sizeof copy);
+    data[threadIdx.x] = (int)copy.x + (int)copy.mass;
+}
+
+static cudaError_t run_structs(int *data)
+{
+    int expected[32];
+    for (int i = 0; i < 32; i++)
+        expected[i] = 1 + (31 - i) + 8;
+    structs<<<1, 32>>>(data);
+    return compare(data, expected, 32);
+}
+
+/* --------------------------------------------------------------------------------------------- atomics */
+
+__global__ void histogram(int *data)
+{
+    __shared__ int bins[16];
+    if (threadIdx.x < 16)
+        bins[threadIdx.x] = 0;
+    __syncthreads(); /* bins are empty */
+    atomicAdd(&bins[threadIdx.x * 7 % 16], 1);
+    __syncthreads(); /* this block's bins are complete */
+    if (threadIdx.x < 16)
+        atomicAdd(&data[threadIdx.x], bins[threadIdx.x]);
+}
+
+static cudaError_t run_histogram(int *data)
+{
+    int expected[16];
+    for (int i = 0; i < 16; i++)
+        expected[i] = 8 * 4;
+    histogram<<<8, 64>>>(data);
+    return compare(data, expected, 16);
+}
+
+/* The programming guide's example: partial result, fence, counter; the last to count adds up. */
+__global__ void last_block(int *data)
+{
+    __shared__ int last;
+    if (threadIdx.x == 0) {
+        data[1 + blockIdx.x] = blockIdx.x;
+        __threadfence(); /* the partial result is visible before the count says so */
+        last = atomicAdd(&data[0], 1) == (int)gridDim.x - 1;
+    }
+    __syncthreads(); /* all know whether this is the last block */
+    if (last && threadIdx.x == 0) {
+        int sum = 0;
+        for (unsigned i = 0; i < gridDim.x; i++)
+            sum += data[1 + i];
+        data[0] = sum;
+    }
+}
+
+static cudaError_t run_last_block(int *data)
+{
+    last_block<<<64, 32>>>(data);
+    return compare_one(data, 63 * 32);
+}
+
+/* The same where all threads write, each with its fence, and one counts for the block after a barrier. */
+__global__ void last_block_all_threads(int *data)
+{
+    __shared__ int last;
+    data[1 + blockIdx.x * blockDim.x + threadIdx.x] = 1;
+    __threadfence(); /* visible before this thread arrives at the barrier */
+    __syncthreads(); /* the whole block has written */
+    if (threadIdx.x == 0)
+        last = atomicAdd(&data[0], 1) == (int)gridDim.x - 1;
+    __syncthreads(); /* all know whether this is the last block */
+    if (!last)
+        return;
+    __shared__ int sum;
+    if (threadIdx.x == 0)
+        sum = 0;
+    __syncthreads(); /* sum is zero */
+    for (unsigned i = threadIdx.x; i < gridDim.x * blockDim.x; i += blockDim.x)
+        atomicAdd(&sum, data[1 + i]);
+    __syncthreads(); /* sum is complete */
+    if (threadIdx.x == 0)
+        data[0] = sum;
+}
+
+static cudaError_t run_last_block_all_threads(int *data)
+{
+    last_block_all_threads<<<16, 64>>>(data);
+    return compare_one(data, 16 * 64);
+}
+
+/* And where one fence by the counting thread, after the barrier, speaks for all. */
+__global__ void last_block_one_fence(int *data)
+{
+    __shared__ int last;
+    data[1 + blockIdx.x * blockDim.x + threadIdx.x] = 1;
+    __syncthreads(); /* the whole block has written */
+    if (threadIdx.x == 0) {
+        __threadfence(); /* what the barrier brought to this thread is visible before the count says so */
+        last = atomicAdd(&data[0], 1) == (int)gridDim.x - 1;
+    }
+    __syncthreads(); /* all know whether this is the last block */
+    if (last && threadIdx.x == 0) {
+        int sum = 0;
+        for (unsigned i = 0; i < gridDim.x * blockDim.x; i++)
+            sum += data[1 + i];
+        data[0] = sum;
+    }
+}
+
+static cudaError_t run_last_block_one_fence(int *data)
+{
+    last_block_one_fence<<<16, 64>>>(data);
+    return compare_one(data, 16 * 64);
+}
+
+/* Blocks add to one place in the order of their tickets: deterministic, without atomic additions. */
+__global__ void ordered_tickets(int *data)
+{
+    int *turn = &data[0], *ticket_counter = &data[1], *sum = &data[2];
+    if (threadIdx.x != 0)
+        return;
+    int ticket = atomicAdd(ticket_counter, 1);
+    while (atomicAdd(turn, 0) != ticket)
+        ;
+    __threadfence(); /* nothing below is read before the turn came */
+    *sum = 3 * *sum + ticket;
+    __threadfence(); /* the sum is visible before the next turn */
+    atomicExch(turn, ticket + 1);
+}
+
+static cudaError_t run_ordered_tickets(int *data)
+{
+    int expected[3] = {10, 10, 0};
+    for (int i = 0; i < 10; i++)
+        expected[2] = 3 * expected[2] + i;
+    ordered_tickets<<<10, 32>>>(data);
+    return compare(data, expected, 3);
+}
+
+__global__ void spin_lock(int *data)
+{
+    int *lock = &data[0], *sum = &data[1];
+    if (threadIdx.x != 0)
+        return;
+    while (atomicCAS(lock, 0, 1) != 0)
+        ;
+    __threadfence(); /* the sum is read with the lock held */
+    *sum += 1;
+    __threadfence(); /* and written before it is released */
+    atomicExch(lock, 0);
+}
+
+static cudaError_t run_spin_lock(int *data)
+{
+    const int expected[2] = {0, 12};
+    spin_lock<<<12, 32>>>(data);
+    return compare(data, expected, 2);
+}
+
+/* A volatile flag, set by the first block and polled by the others. */
+__global__ void volatile_flag(int *data)
+{
+    volatile int *flag = &data[0];
+    if (threadIdx.x == 0 && blockIdx.x == 0) {
+        data[100] = 5;
+        __threadfence(); /* the data is visible before the flag */
+        *flag = 1;
+    }
+    if (threadIdx.x == 0 && blockIdx.x > 0) {
+        while (*flag == 0)
+            __nanosleep(100);
+        __threadfence(); /* the data is read after the flag */
+        data[blockIdx.x] = data[100];
+    }
+}
+
+static cudaError_t run_volatile_flag(int *data)
+{
+    const int expected[4] = {1, 5, 5, 5};
+    volatile_flag<<<4, 32>>>(data);
+    return compare(data, expected, 4);
+}
+
+/* One warp hands over to another through shared memory, without a barrier. */
+__global__ void flag_between_warps(int *data)
+{
+    __shared__ int value, flag;
+    if (threadIdx.x == 0)
+        flag = 0;
+    __syncthreads(); /* flag is down */
+    if (threadIdx.x == 0) {
+        value = 9;
+        __threadfence_block(); /* the value is visible before the flag */
+        atomicExch(&flag, 1);
+    }
+    if (threadIdx.x == 32) {
+        while (atomicAdd(&flag, 0) == 0)
+            ;
+        __threadfence_block(); /* the value is read after the flag */
+        data[0] = value;
+    }
+}
+
+static cudaError_t run_flag_between_warps(int *data)
+{
+    flag_between_warps<<<1, 64>>>(data);
+    return compare_one(data, 9);
+}
+
+/* --------------------------------------------------------------------------------------- global memory */
+
+/* Three launches in which different threads and blocks touch the same places. */
+__global__ void reverse(const int *from, int *to, int n)
+{
+    int x = blockIdx.x * blockDim.x + threadIdx.x;
+    to[n - 1 - x] = from[x] + 1;
+}
+
+static cudaError_t run_launches_in_a_row(int *data)
+{
+    int expected[256];
+    for (int i = 0; i < 256; i++)
+        expected[i] = 4;
+    int *other = data + 1024;
+    reverse<<<4, 64>>>(data, other, 256);
+    reverse<<<2, 128>>>(other, data, 256);
+    reverse<<<8, 32>>>(data, other, 256);
+    reverse<<<1, 256>>>(other, data, 256);
+    return compare(data, expected, 256);
+}
+
+__global__ void grid_steps(int *data, int n)
+{
+    cg::grid_group grid = cg::this_grid();
+    int x = blockIdx.x * blockDim.x + threadIdx.x;
+    int *from = data, *to = data + n;
+    from[x] = x;
+    for (int step = 0; step < 4; step++) {
+        grid.sync(); /* `from` is complete, and nobody reads `to` any more */
+        to[x] = from[(x + 1) % n];
+        int *last = from;
+        from = to;
+        to = last;
+    }
+}
+
+static cudaError_t run_grid_steps(int *data)
+{
+    int n = 128, expected[128];
+    for (int i = 0; i < n; i++)
+        expected[i] = (i + 4) % n;
+    void *arguments[] = {&data, &n};
+    cudaLaunchCooperativeKernel((const void *)grid_steps, dim3(4), dim3(32), arguments, 0, 0);
+    return compare(data, expected, n);
+}
+
+/* Different blocks write the two halves of a word. */
+__global__ void halves_of_words(__half *data)
+{
+    data[2 * threadIdx.x + blockIdx.x] = __float2half((float)blockIdx.x);
+}
+
+static cudaError_t run_halves_of_words(int *data)
+{
+    int expected[32];
+    for (int i = 0; i < 32; i++)
+        expected[i] = 0x3c000000; /* 1 above 0 */
+    halves_of_words<<<2, 32>>>((__half *)data);
+    return compare(data, expected, 32);
+}
+
+__constant__ int constants[4];
+__device__ int counter;
+
+__global__ void program_variables(int *data)
+{
+    static const int powers[4] = {1, 10, 100, 1000};
+    atomicAdd(&counter, 1);
+    data[threadIdx.x] = constants[threadIdx.x % 4] * powers[threadIdx.x % 4];
+}
+
+static cudaError_t run_program_variables(int *data)
+{
+    const int values[4] = {1, 2, 3, 4}, zero = 0;
+    int expected[64];
+    for (int i = 0; i < 64; i++)
+        expected[i] = i % 4 == 0 ? 1 : i % 4 == 1 ? 20 : i % 4 == 2 ? 300 : 4000;
+    cudaMemcpyToSymbol(constants, values, sizeof values);
+    cudaMemcpyToSymbol(counter, &zero, sizeof zero);
+    program_variables<<<1, 64>>>(data);
+    int counted = 0;
+    cudaMemcpyFromSymbol(&counted, counter, sizeof counted);
+    return counted == 64 ? compare(data, expected, 64) : cudaErrorUnknown;
+}
+
+__global__ void increment(int *to, const int *from)
+{
+    to[threadIdx.x] = from[threadIdx.x] + 1;
+}
+
+/* Memory that host and kernels share: the host touches it between launches. */
+static cudaError_t run_shared_with_host(int *data)
+{
+    int expected[32], *managed, *pinned;
+    cudaMallocManaged((void **)&managed, sizeof expected);
+    cudaMallocHost((void **)&pinned, sizeof expected);
+    for (int i = 0; i < 32; i++)
+        managed[i] = expected[i] = i;
+    increment<<<1, 32>>>(pinned, managed);
+    cudaDeviceSynchronize();
+    for (int i = 0; i < 32; i++) {
+        expected[i] += 3;
+        pinned[i] += 1;
+    }
+    increment<<<1, 32>>>(data, pinned);
+    cudaError_t error = compare(data, expected, 32);
+    cudaFree(managed);
+    cudaFreeHost(pinned);
+    return error;
+}
+
+const struct check_case correct_programs[] = {
+    {"warp_sum", run_warp_sum},
+    {"warps_apart", run_warps_apart},
+    {"half_warps", run_half_warps},
+    {"tiles_of_eight", run_tiles_of_eight},
+    {"shuffles_only", run_shuffles_only},
+    {"double_buffer", run_double_buffer},
+    {"padded_transpose", run_padded_transpose},
+    {"own_writes", run_own_writes},
+    {"same_value", run_same_value},
+    {"bytes_and_halves", run_bytes_and_halves},
+    {"early_return", run_early_return},
+    {"carved", run_carved},
+    {"instances", run_instances},
+    {"structs", run_structs},
+    {"histogram", run_histogram},
+    {"last_block", run_last_block},
+    {"last_block_all_threads", run_last_block_all_threads},
+    {"last_block_one_fence", run_last_block_one_fence},
+    {"ordered_tickets", run_ordered_tickets},
+    {"spin_lock", run_spin_lock},
+    {"volatile_flag", run_volatile_flag},
+    {"flag_between_warps", run_flag_between_warps},
+    {"launches_in_a_row", run_launches_in_a_row},
+    {"grid_steps", run_grid_steps},
+    {"halves_of_words", run_halves_of_words},
+    {"program_variables", run_program_variables},
+    {"shared_with_host", run_shared_with_host},
+    {nullptr, nullptr},
+};

@@ -1,0 +1,214 @@
+/* Kernels whose counters have closed formulas; test_simt_check.c has the formulas. */
+#include "check_kernels.h"
+
+static cudaError_t finished(void)
+{
+    cudaError_t error = cudaGetLastError();
+    return error != cudaSuccess ? error : cudaDeviceSynchronize();
+}
+
+__global__ void naive_matmul(const float *A, const float *B, float *C, int N)
+{
+    int x = blockIdx.x * blockDim.x + threadIdx.x;
+    int y = blockIdx.y * blockDim.y + threadIdx.y;
+    float sum = 0;
+    for (int k = 0; k < N; k++)
+        sum += A[y * N + k] * B[k * N + x];
+    C[y * N + x] = sum;
+}
+
+cudaError_t count_naive_matmul(const float *A, const float *B, float *C, int N)
+{
+    naive_matmul<<<dim3(N / 32, N / 8), dim3(32, 8)>>>(A, B, C, N);
+    return finished();
+}
+
+template <int T>
+__global__ void tiled_matmul(const float *A, const float *B, float *C, int N)
+{
+    __shared__ float As[T][T], Bs[T][T];
+    int x = blockIdx.x * T + threadIdx.x, y = blockIdx.y * T + threadIdx.y;
+    float sum = 0;
+    for (int k0 = 0; k0 < N; k0 += T) {
+        As[threadIdx.y][threadIdx.x] = A[y * N + k0 + threadIdx.x];
+        Bs[threadIdx.y][threadIdx.x] = B[(k0 + threadIdx.y) * N + x];
+        __syncthreads(); /* the tiles are complete */
+        for (int k = 0; k < T; k++)
+            sum += As[threadIdx.y][k] * Bs[k][threadIdx.x];
+        __syncthreads(); /* nobody reads the tiles any more */
+    }
+    C[y * N + x] = sum;
+}
+
+cudaError_t count_tiled_matmul(const float *A, const float *B, float *C, int N)
+{
+    tiled_matmul<16><<<dim3(N / 16, N / 16), dim3(16, 16)>>>(A, B, C, N);
+    return finished();
+}
+
+__global__ void strided_loads(const float *in, float *out, int stride, int offset)
+{
+    out[threadIdx.x] = in[threadIdx.x * stride + offset];
+}
+
+cudaError_t count_strided_loads(const float *in, float *out, int threads, int stride, int offset)
+{
+    strided_loads<<<1, threads>>>(in, out, stride, offset);
+    return finished();
+}
+
+__global__ void strided_stores(float *out, int stride, int offset)
+{
+    out[threadIdx.x * stride + offset] = 1;
+}
+
+cudaError_t count_strided_stores(float *out, int threads, int stride, int offset)
+{
+    strided_stores<<<1, threads>>>(out, stride, offset);
+    return finished();
+}
+
+template <class T>
+__global__ void wide_loads(const T *in, float *out)
+{
+    T value = in[threadIdx.x];
+    out[threadIdx.x] = value.x + value.y;
+}
+
+cudaError_t count_wide_loads(const float *in, float *out, int width)
+{
+    if (width == 2)
+        wide_loads<float2><<<1, 32>>>((const float2 *)in, out);
+    else
+        wide_loads<float4><<<1, 32>>>((const float4 *)in, out);
+    return finished();
+}
+
+__global__ void half_loads(const unsigned short *in, unsigned short *out)
+{
+    out[threadIdx.x] = in[threadIdx.x];
+}
+
+cudaError_t count_half_loads(const unsigned short *in, unsigned short *out)
+{
+    half_loads<<<1, 32>>>(in, out);
+    return finished();
+}
+
+template <int PITCH>
+__global__ void pitch(float *out, int by_column)
+{
+    __shared__ float s[32][PITCH];
+    int x = threadIdx.x, y = threadIdx.y;
+    s[y][x] = 1;
+    __syncthreads(); /* s is complete */
+    out[y * 32 + x] = by_column ? s[x][y] : s[y][x];
+}
+
+cudaError_t count_pitch(float *out, int width, int by_column)
+{
+    if (width == 32)
+        pitch<32><<<1, dim3(32, 32)>>>(out, by_column);
+    else
+        pitch<33><<<1, dim3(32, 32)>>>(out, by_column);
+    return finished();
+}
+
+template <class T>
+__global__ void shared_width(T *out)
+{
+    __shared__ T s[32];
+    s[threadIdx.x] = T();
+    out[threadIdx.x] = s[threadIdx.x];
+}
+
+cudaError_t count_shared_width(float *out, int width)
+{
+    if (width == 1)
+        shared_width<float><<<1, 32>>>(out);
+    else if (width == 2)
+        shared_width<float2><<<1, 32>>>((float2 *)out);
+    else
+        shared_width<float4><<<1, 32>>>((float4 *)out);
+    return finished();
+}
+
+__global__ void shared_stride(float *out, int stride)
+{
+    extern __shared__ float s[];
+    s[threadIdx.x * stride] = 1;
+    out[threadIdx.x] = s[threadIdx.x * stride];
+}
+
+cudaError_t count_shared_stride(float *out, int stride)
+{
+    shared_stride<<<1, 32, (31 * stride + 1) * sizeof(float)>>>(out, stride);
+    return finished();
+}
+
+__global__ void broadcast(float *out)
+{
+    __shared__ float s;
+    if (threadIdx.x == 0)
+        s = 1;
+    __syncthreads(); /* s is there */
+    out[threadIdx.x] = s;
+}
+
+cudaError_t count_broadcast(float *out)
+{
+    broadcast<<<1, 32>>>(out);
+    return finished();
+}
+
+/* Lanes leave the first loop at different times. Only if the warp meets do they enter the second one
+ * together. */
+__global__ void uneven_loops(const float *in, float *out, int meet)
+{
+    int x = threadIdx.x;
+    float sum = 0;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i <= x % 4; i++)
+            sum += in[i * 32 + x];
+        if (meet)
+            __syncwarp();
+    }
+    out[x] = sum;
+}
+
+cudaError_t count_uneven_loops(const float *in, float *out, int meet)
+{
+    uneven_loops<<<1, 32>>>(in, out, meet);
+    return finished();
+}
+
+__global__ void barriers(int *out, int count)
+{
+    for (int i = 0; i < count; i++)
+        __syncthreads(); /* protects nothing: it is counted */
+    out[blockIdx.x * blockDim.x + threadIdx.x] = count;
+}
+
+cudaError_t count_barriers(int *out, int count, int blocks)
+{
+    barriers<<<blocks, 96>>>(out, count);
+    return finished();
+}
+
+__global__ void atomics(int *out)
+{
+    __shared__ int sum;
+    if (threadIdx.x == 0)
+        sum = 0;
+    __syncthreads(); /* sum is zero */
+    atomicAdd(&sum, 1);
+    __syncthreads(); /* sum is complete */
+    if (threadIdx.x == 0)
+        atomicAdd(out, sum);
+}
+
+cudaError_t count_atomics(int *out, int blocks)
+{
+    atomics<<<blocks, 64>>>(out);
+    return finished();
+}
