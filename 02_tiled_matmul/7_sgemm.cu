@@ -11,13 +11,13 @@
  *
  * What is new since 6_warp_tile:
  *   - Three shapes of tile, chosen by how evenly they load the multiprocessors: 256 x 128 with 16 x 8 sums a
- * thread, and for small or long thin products 128 x 64 and 64 x 128 with 8 x 8. Where even those are too few,
- * two blocks share a tile of C, take half of K each, and add to zeros (split-K): two terms have only one
- * order to be added in.
+ *     thread, and for small or long thin products 128 x 64 and 64 x 128 with 8 x 8. Where even those are too
+ *     few, two blocks share a tile of C, take half of K each, and add to zeros (split-K): two terms have only
+ *     one order to be added in.
  *   - The copies in the loop compare nothing. Tiles lie along K so that they end where K ends: the ragged one
- * comes FIRST, before the loop. A row or column past an edge is replaced by one of the BM rows or BN columns
- * before the edge, and what it yields is not stored. (Not always by the same: lanes that copy the same word
- * wait in line.)
+ *     comes FIRST, before the loop. A row or column past an edge is replaced by one of the BM rows or BN
+ *     columns before the edge, and what it yields is not stored. (Not always by the same: lanes that copy the
+ *     same word wait in line.)
  *   - The copies are spread over the steps of a tile, so that they do not stand in the way of the reads.
  *
  * Cost: M·N·K·(1/BM + 1/BN) global loads of 4 bytes, with M and N rounded up to whole tiles in the part that
