@@ -115,7 +115,6 @@ TEST(tiles, heads_and_inputs)
         check_tiles((struct size){3, 4, 1, 70, 23, 80}, (enum input_kind)kind, 302, 4);
         check_tiles((struct size){1, 1, 1, 50, 300, 128}, (enum input_kind)kind, 303, 0);
     }
-                0); /* more than gridDim.y allows blocks */
 }
 
 /* The tiles that fit 64 KB of shared memory, as sm_75 has it; where the device is what it is, the same again.
