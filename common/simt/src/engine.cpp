@@ -45,7 +45,7 @@ struct Engine : Worker {
     unsigned free_fibers;
     fcontext_t main; /* run_block, while the block runs */
     bool abandoned;
-    dim3 shape; /* the block shape that `storage` is laid out for */
+    dim3 shape = dim3(0, 0, 0); /* the block shape that `storage` is laid out for */
     Block storage;
 };
 

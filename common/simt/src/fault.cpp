@@ -42,6 +42,8 @@ static void describe_address(const void *address, char *text, size_t size)
         snprintf(text, size, "%p, where there is no device memory", address);
 }
 
+static __thread bool failing; /* a fault while a fault is being reported is the runtime's own */
+
 static void fail_kernel(int signal, const siginfo_t *info)
 {
     const Thread &thread = self();
@@ -63,6 +65,7 @@ static void fail_kernel(int signal, const siginfo_t *info)
         report(&launch, cudaErrorIllegalAddress, "illegal address %s, in kernel %s, %s", where,
                kernel_name(launch), who);
     }
+    failing = false;
     abandon_block();
 }
 
@@ -91,8 +94,10 @@ static void explain_host_fault(const void *address)
 
 static void handle(int signal, siginfo_t *info, void *)
 {
-    if (current_thread())
+    if (current_thread() && !failing) {
+        failing = true;
         fail_kernel(signal, info);
+    }
     explain_host_fault(info->si_addr);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (signals[i] == signal)

@@ -1,5 +1,645 @@
-/* placeholder */
+/*
+ * CUDA's mathematical functions that <math.h> does not have, and the integer and conversion intrinsics.
+ *
+ * The fast intrinsics (__expf, __sinf, __fdividef, ...) give the accurate result: programs that need the accuracy of the
+ * slow functions cannot be told apart here from those that do with less.
+ */
 #ifndef SIMT_MATH_H
 #define SIMT_MATH_H
+
+#include <cfenv>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <math.h>
+#include <type_traits>
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* min, max, abs for every pair of types that CUDA has */
+
+#define SIMT_MIN_MAX(A, B, R)                                                                                \
+    constexpr R min(A a, B b)                                                                                \
+    {                                                                                                        \
+        return static_cast<R>(b) < static_cast<R>(a) ? static_cast<R>(b) : static_cast<R>(a);                \
+    }                                                                                                        \
+    constexpr R max(A a, B b)                                                                                \
+    {                                                                                                        \
+        return static_cast<R>(a) < static_cast<R>(b) ? static_cast<R>(b) : static_cast<R>(a);                \
+    }
+#define SIMT_MIN_MAX_INTEGER(S, U)                                                                           \
+    SIMT_MIN_MAX(S, S, S) SIMT_MIN_MAX(U, U, U) SIMT_MIN_MAX(S, U, U) SIMT_MIN_MAX(U, S, U)
+/* Like fminf and fmaxf: a number wins over NaN. */
+#define SIMT_MIN_MAX_FLOAT(A, B, R)                                                                          \
+    inline R min(A a, B b)                                                                                   \
+    {                                                                                                        \
+        return std::fmin(static_cast<R>(a), static_cast<R>(b));                                              \
+    }                                                                                                        \
+    inline R max(A a, B b)                                                                                   \
+    {                                                                                                        \
+        return std::fmax(static_cast<R>(a), static_cast<R>(b));                                              \
+    }
+
+/* clang-format off */
+SIMT_MIN_MAX_INTEGER(int, unsigned int)
+SIMT_MIN_MAX_INTEGER(long, unsigned long)
+SIMT_MIN_MAX_INTEGER(long long, unsigned long long)
+SIMT_MIN_MAX_FLOAT(float, float, float)
+SIMT_MIN_MAX_FLOAT(double, double, double)
+SIMT_MIN_MAX_FLOAT(float, double, double)
+SIMT_MIN_MAX_FLOAT(double, float, double)
+/* clang-format on */
+#undef SIMT_MIN_MAX
+#undef SIMT_MIN_MAX_INTEGER
+#undef SIMT_MIN_MAX_FLOAT
+
+constexpr unsigned int umin(unsigned int a, unsigned int b)
+{
+    return b < a ? b : a;
+}
+
+constexpr unsigned int umax(unsigned int a, unsigned int b)
+{
+    return a < b ? b : a;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Functions of float and double that <math.h> lacks */
+
+#define SIMT_FUNCTION(name, expression)                                                                      \
+    inline double name(double x)                                                                             \
+    {                                                                                                        \
+        return expression;                                                                                   \
+    }                                                                                                        \
+    inline float name##f(float single)                                                                       \
+    {                                                                                                        \
+        return static_cast<float>(name(static_cast<double>(single)));                                        \
+    }
+
+namespace simt
+{
+
+constexpr double pi = 3.14159265358979323846;
+
+/* sin(pi x) with exact zeros and ones: x is brought to [-1, 1] first. */
+inline double sin_of_pi(double x)
+{
+    double reduced = std::remainder(x, 2.0);
+    if (std::fabs(reduced) == 1.0)
+        return std::copysign(0.0, x);
+    return std::sin(pi * reduced);
+}
+
+inline double cos_of_pi(double x)
+{
+    double reduced = std::fabs(std::remainder(x, 2.0));
+    return reduced == 0.5 || reduced == 1.5 ? 0.0 : std::cos(pi * reduced);
+}
+
+/* Newton's method on erf, from a rational first guess. */
+inline double inverse_erf(double y)
+{
+    if (!(y > -1.0 && y < 1.0))
+        return y == 1.0 || y == -1.0 ? y * HUGE_VAL : NAN;
+    double l = std::log1p(-y * y), a = 0.147, b = 2 / (pi * a) + l / 2;
+    double x = std::copysign(std::sqrt(std::sqrt(b * b - l / a) - b), y);
+    for (int step = 0; step < 4 && x != 0.0; step++)
+        x -= (std::erf(x) - y) * std::sqrt(pi) / 2 * std::exp(x * x);
+    return x;
+}
+
+} /* namespace simt */
+
+/* clang-format off */
+SIMT_FUNCTION(rcbrt, 1.0 / std::cbrt(x))
+SIMT_FUNCTION(sinpi, simt::sin_of_pi(x))
+SIMT_FUNCTION(cospi, simt::cos_of_pi(x))
+SIMT_FUNCTION(erfinv, simt::inverse_erf(x))
+SIMT_FUNCTION(erfcinv, simt::inverse_erf(1.0 - x))
+SIMT_FUNCTION(erfcx, std::exp(x * x) * std::erfc(x))
+SIMT_FUNCTION(normcdf, 0.5 * std::erfc(-x / std::sqrt(2.0)))
+SIMT_FUNCTION(normcdfinv, std::sqrt(2.0) * simt::inverse_erf(2.0 * x - 1.0))
+/* clang-format on */
+#undef SIMT_FUNCTION
+
+inline double rsqrt(double x)
+{
+    return 1.0 / std::sqrt(x);
+}
+
+inline float rsqrt(float x)
+{
+    return 1.0f / std::sqrt(x);
+}
+
+inline float rsqrtf(float x)
+{
+    return 1.0f / std::sqrt(x);
+}
+
+inline float fdividef(float x, float y)
+{
+    return x / y;
+}
+
+inline float norm3df(float a, float b, float c)
+{
+    return std::hypot(a, b, c);
+}
+
+inline double norm3d(double a, double b, double c)
+{
+    return std::hypot(a, b, c);
+}
+
+inline float rhypotf(float x, float y)
+{
+    return 1.0f / std::hypot(x, y);
+}
+
+inline void sincospif(float x, float *sine, float *cosine)
+{
+    *sine = sinpif(x);
+    *cosine = cospif(x);
+}
+
+inline void sincospi(double x, double *sine, double *cosine)
+{
+    *sine = sinpi(x);
+    *cosine = cospi(x);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Fast intrinsics. The C library declares the first ten under these names without defining them. */
+
+#define SIMT_FAST(name, accurate)                                                                            \
+    extern "C" inline float name(float x) noexcept                                                           \
+    {                                                                                                        \
+        return accurate(x);                                                                                  \
+    }
+
+/* clang-format off */
+SIMT_FAST(__expf, std::exp)
+SIMT_FAST(__exp10f, ::exp10f)
+SIMT_FAST(__logf, std::log)
+SIMT_FAST(__log2f, std::log2)
+SIMT_FAST(__log10f, std::log10)
+SIMT_FAST(__sinf, std::sin)
+SIMT_FAST(__cosf, std::cos)
+SIMT_FAST(__tanf, std::tan)
+SIMT_FAST(__tanhf, std::tanh)
+SIMT_FAST(__exp2f, std::exp2)
+/* clang-format on */
+#undef SIMT_FAST
+
+extern "C" inline float __powf(float x, float y) noexcept
+{
+    return std::pow(x, y);
+}
+
+extern "C" inline void __sincosf(float x, float *sine, float *cosine) noexcept
+{
+    *sine = std::sin(x);
+    *cosine = std::cos(x);
+}
+
+inline float __fdividef(float x, float y)
+{
+    return x / y;
+}
+
+inline float __frsqrt_rn(float x)
+{
+    return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x)));
+}
+
+inline float __saturatef(float x)
+{
+    return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; /* NaN becomes 0 */
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Arithmetic with a rounding direction */
+
+namespace simt
+{
+
+/* volatile, or the compiler would calculate before the direction is set. */
+template <int direction, class T, class F>
+inline T rounded(F operation, T x, T y = T(0), T z = T(0))
+{
+    volatile T a = x, b = y, c = z;
+    if (direction == FE_TONEAREST)
+        return operation(a, b, c);
+    int before = std::fegetround();
+    std::fesetround(direction);
+    volatile T result = operation(a, b, c);
+    std::fesetround(before);
+    return result;
+}
+
+} /* namespace simt */
+
+#define SIMT_ROUNDED(suffix, direction)                                                                      \
+    inline float __fadd_##suffix(float x, float y)                                                           \
+    {                                                                                                        \
+        return simt::rounded<direction, float>([](float a, float b, float) { return a + b; }, x, y);         \
+    }                                                                                                        \
+    inline float __fsub_##suffix(float x, float y)                                                           \
+    {                                                                                                        \
+        return simt::rounded<direction, float>([](float a, float b, float) { return a - b; }, x, y);         \
+    }                                                                                                        \
+    inline float __fmul_##suffix(float x, float y)                                                           \
+    {                                                                                                        \
+        return simt::rounded<direction, float>([](float a, float b, float) { return a * b; }, x, y);         \
+    }                                                                                                        \
+    inline float __fdiv_##suffix(float x, float y)                                                           \
+    {                                                                                                        \
+        return simt::rounded<direction, float>([](float a, float b, float) { return a / b; }, x, y);         \
+    }                                                                                                        \
+    inline float __frcp_##suffix(float x)                                                                    \
+    {                                                                                                        \
+        return simt::rounded<direction, float>([](float a, float, float) { return 1.0f / a; }, x);           \
+    }                                                                                                        \
+    inline float __fsqrt_##suffix(float x)                                                                   \
+    {                                                                                                        \
+        return simt::rounded<direction, float>([](float a, float, float) { return std::sqrt(a); }, x);       \
+    }                                                                                                        \
+    inline float __fmaf_##suffix(float x, float y, float z)                                                  \
+    {                                                                                                        \
+        return simt::rounded<direction, float>([](float a, float b, float c) { return std::fma(a, b, c); },  \
+                                               x, y, z);                                                     \
+    }                                                                                                        \
+    inline double __dadd_##suffix(double x, double y)                                                        \
+    {                                                                                                        \
+        return simt::rounded<direction, double>([](double a, double b, double) { return a + b; }, x, y);     \
+    }                                                                                                        \
+    inline double __dsub_##suffix(double x, double y)                                                        \
+    {                                                                                                        \
+        return simt::rounded<direction, double>([](double a, double b, double) { return a - b; }, x, y);     \
+    }                                                                                                        \
+    inline double __dmul_##suffix(double x, double y)                                                        \
+    {                                                                                                        \
+        return simt::rounded<direction, double>([](double a, double b, double) { return a * b; }, x, y);     \
+    }                                                                                                        \
+    inline double __ddiv_##suffix(double x, double y)                                                        \
+    {                                                                                                        \
+        return simt::rounded<direction, double>([](double a, double b, double) { return a / b; }, x, y);     \
+    }                                                                                                        \
+    inline double __fma_##suffix(double x, double y, double z)                                               \
+    {                                                                                                        \
+        return simt::rounded<direction, double>(                                                             \
+            [](double a, double b, double c) { return std::fma(a, b, c); }, x, y, z);                        \
+    }
+
+SIMT_ROUNDED(rn, FE_TONEAREST)
+SIMT_ROUNDED(rz, FE_TOWARDZERO)
+SIMT_ROUNDED(ru, FE_UPWARD)
+SIMT_ROUNDED(rd, FE_DOWNWARD)
+#undef SIMT_ROUNDED
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Conversions: out-of-range values saturate, NaN becomes 0 */
+
+namespace simt
+{
+
+template <class To>
+inline To saturated(double whole)
+{
+    if (whole != whole)
+        return 0;
+    /* 2^63 and the like are doubles; the largest To may not be. */
+    double limit = std::ldexp(1.0, static_cast<int>(sizeof(To) * CHAR_BIT) - std::is_signed_v<To>);
+    if (whole >= limit)
+        return static_cast<To>(~To(0) ^
+                               (std::is_signed_v<To> ? To(1) << (sizeof(To) * CHAR_BIT - 1) : To(0)));
+    if (whole < (std::is_signed_v<To> ? -limit : 0.0))
+        return std::is_signed_v<To> ? static_cast<To>(To(1) << (sizeof(To) * CHAR_BIT - 1)) : To(0);
+    return static_cast<To>(whole);
+}
+
+/* A whole number as float or double, rounded in the given direction. */
+template <int direction, class To, class From>
+inline To from_integer(From value)
+{
+    volatile From kept = value;
+    int before = std::fegetround();
+    std::fesetround(direction);
+    volatile To result = static_cast<To>(kept);
+    std::fesetround(before);
+    return result;
+}
+
+template <int direction>
+inline float narrowed(double value)
+{
+    volatile double kept = value;
+    int before = std::fegetround();
+    std::fesetround(direction);
+    volatile float result = static_cast<float>(kept);
+    std::fesetround(before);
+    return result;
+}
+
+} /* namespace simt */
+
+#define SIMT_TO_INTEGER(from, From, to, To)                                                                  \
+    inline To __##from##2##to##_rn(From x)                                                                   \
+    {                                                                                                        \
+        return simt::saturated<To>(std::nearbyint(x));                                                       \
+    }                                                                                                        \
+    inline To __##from##2##to##_rz(From x)                                                                   \
+    {                                                                                                        \
+        return simt::saturated<To>(std::trunc(x));                                                           \
+    }                                                                                                        \
+    inline To __##from##2##to##_ru(From x)                                                                   \
+    {                                                                                                        \
+        return simt::saturated<To>(std::ceil(x));                                                            \
+    }                                                                                                        \
+    inline To __##from##2##to##_rd(From x)                                                                   \
+    {                                                                                                        \
+        return simt::saturated<To>(std::floor(x));                                                           \
+    }
+
+#define SIMT_FROM_INTEGER(from, From, to, To)                                                                \
+    inline To __##from##2##to##_rn(From x)                                                                   \
+    {                                                                                                        \
+        return static_cast<To>(x);                                                                           \
+    }                                                                                                        \
+    inline To __##from##2##to##_rz(From x)                                                                   \
+    {                                                                                                        \
+        return simt::from_integer<FE_TOWARDZERO, To>(x);                                                     \
+    }                                                                                                        \
+    inline To __##from##2##to##_ru(From x)                                                                   \
+    {                                                                                                        \
+        return simt::from_integer<FE_UPWARD, To>(x);                                                         \
+    }                                                                                                        \
+    inline To __##from##2##to##_rd(From x)                                                                   \
+    {                                                                                                        \
+        return simt::from_integer<FE_DOWNWARD, To>(x);                                                       \
+    }
+
+/* clang-format off */
+SIMT_TO_INTEGER(float, float, int, int)
+SIMT_TO_INTEGER(float, float, uint, unsigned int)
+SIMT_TO_INTEGER(float, float, ll, long long)
+SIMT_TO_INTEGER(float, float, ull, unsigned long long)
+SIMT_TO_INTEGER(double, double, int, int)
+SIMT_TO_INTEGER(double, double, uint, unsigned int)
+SIMT_TO_INTEGER(double, double, ll, long long)
+SIMT_TO_INTEGER(double, double, ull, unsigned long long)
+SIMT_FROM_INTEGER(int, int, float, float)
+SIMT_FROM_INTEGER(uint, unsigned int, float, float)
+SIMT_FROM_INTEGER(ll, long long, float, float)
+SIMT_FROM_INTEGER(ull, unsigned long long, float, float)
+SIMT_FROM_INTEGER(ll, long long, double, double)
+SIMT_FROM_INTEGER(ull, unsigned long long, double, double)
+/* clang-format on */
+#undef SIMT_TO_INTEGER
+#undef SIMT_FROM_INTEGER
+
+inline double __int2double_rn(int x)
+{
+    return x;
+}
+
+inline double __uint2double_rn(unsigned int x)
+{
+    return x;
+}
+
+inline float __double2float_rn(double x)
+{
+    return static_cast<float>(x);
+}
+
+inline float __double2float_rz(double x)
+{
+    return simt::narrowed<FE_TOWARDZERO>(x);
+}
+
+inline float __double2float_ru(double x)
+{
+    return simt::narrowed<FE_UPWARD>(x);
+}
+
+inline float __double2float_rd(double x)
+{
+    return simt::narrowed<FE_DOWNWARD>(x);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* The same bits under another type */
+
+namespace simt
+{
+
+template <class To, class From>
+inline To same_bits(From from)
+{
+    static_assert(sizeof(To) == sizeof(From));
+    To to;
+    std::memcpy(&to, &from, sizeof to);
+    return to;
+}
+
+} /* namespace simt */
+
+inline int __float_as_int(float x)
+{
+    return simt::same_bits<int>(x);
+}
+
+inline unsigned int __float_as_uint(float x)
+{
+    return simt::same_bits<unsigned int>(x);
+}
+
+inline float __int_as_float(int x)
+{
+    return simt::same_bits<float>(x);
+}
+
+inline float __uint_as_float(unsigned int x)
+{
+    return simt::same_bits<float>(x);
+}
+
+inline long long __double_as_longlong(double x)
+{
+    return simt::same_bits<long long>(x);
+}
+
+inline double __longlong_as_double(long long x)
+{
+    return simt::same_bits<double>(x);
+}
+
+inline int __double2hiint(double x)
+{
+    return static_cast<int>(simt::same_bits<uint64_t>(x) >> 32);
+}
+
+inline int __double2loint(double x)
+{
+    return static_cast<int>(simt::same_bits<uint64_t>(x));
+}
+
+inline double __hiloint2double(int high, int low)
+{
+    return simt::same_bits<double>(static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32 |
+                                   static_cast<uint32_t>(low));
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Integers */
+
+inline int __popc(unsigned int x)
+{
+    return __builtin_popcount(x);
+}
+
+inline int __popcll(unsigned long long x)
+{
+    return __builtin_popcountll(x);
+}
+
+inline int __clz(int x)
+{
+    return x ? __builtin_clz(static_cast<unsigned int>(x)) : 32;
+}
+
+inline int __clzll(long long x)
+{
+    return x ? __builtin_clzll(static_cast<unsigned long long>(x)) : 64;
+}
+
+inline int __ffs(int x)
+{
+    return __builtin_ffs(x);
+}
+
+inline int __ffsll(long long x)
+{
+    return __builtin_ffsll(x);
+}
+
+inline unsigned int __brev(unsigned int x)
+{
+    x = (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
+    x = (x >> 2 & 0x33333333u) | (x & 0x33333333u) << 2;
+    x = (x >> 4 & 0x0f0f0f0fu) | (x & 0x0f0f0f0fu) << 4;
+    return __builtin_bswap32(x);
+}
+
+inline unsigned long long __brevll(unsigned long long x)
+{
+    return static_cast<unsigned long long>(__brev(static_cast<unsigned int>(x))) << 32 |
+           __brev(static_cast<unsigned int>(x >> 32));
+}
+
+/* Each nibble of `selector` picks one of the eight bytes of y:x, or, with its top bit, that byte's sign. */
+inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector)
+{
+    uint64_t bytes = static_cast<uint64_t>(y) << 32 | x;
+    unsigned int result = 0;
+    for (int i = 0; i < 4; i++) {
+        unsigned int pick = selector >> (4 * i);
+        unsigned int byte = bytes >> (pick & 7) * 8 & 0xff;
+        if (pick & 8)
+            byte = byte & 0x80 ? 0xff : 0;
+        result |= byte << (8 * i);
+    }
+    return result;
+}
+
+inline int __mulhi(int x, int y)
+{
+    return static_cast<int>(static_cast<long long>(x) * y >> 32);
+}
+
+inline unsigned int __umulhi(unsigned int x, unsigned int y)
+{
+    return static_cast<unsigned int>(static_cast<unsigned long long>(x) * y >> 32);
+}
+
+inline long long __mul64hi(long long x, long long y)
+{
+    __extension__ typedef __int128 wide;
+    return static_cast<long long>(static_cast<wide>(x) * y >> 64);
+}
+
+inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y)
+{
+    __extension__ typedef unsigned __int128 wide;
+    return static_cast<unsigned long long>(static_cast<wide>(x) * y >> 64);
+}
+
+/* The product of the low 24 bits. */
+inline int __mul24(int x, int y)
+{
+    unsigned int a = static_cast<unsigned int>(x) << 8, b = static_cast<unsigned int>(y) << 8;
+    return static_cast<int>(static_cast<unsigned int>(static_cast<int>(a) >> 8) *
+                            static_cast<unsigned int>(static_cast<int>(b) >> 8));
+}
+
+inline unsigned int __umul24(unsigned int x, unsigned int y)
+{
+    return (x & 0xffffffu) * (y & 0xffffffu);
+}
+
+inline unsigned int __sad(int x, int y, unsigned int sum)
+{
+    return sum + (x > y ? static_cast<unsigned int>(x) - static_cast<unsigned int>(y)
+                        : static_cast<unsigned int>(y) - static_cast<unsigned int>(x));
+}
+
+inline unsigned int __usad(unsigned int x, unsigned int y, unsigned int sum)
+{
+    return sum + (x > y ? x - y : y - x);
+}
+
+inline int __hadd(int x, int y)
+{
+    return static_cast<int>((static_cast<long long>(x) + y) >> 1);
+}
+
+inline int __rhadd(int x, int y)
+{
+    return static_cast<int>((static_cast<long long>(x) + y + 1) >> 1);
+}
+
+inline unsigned int __uhadd(unsigned int x, unsigned int y)
+{
+    return static_cast<unsigned int>((static_cast<unsigned long long>(x) + y) >> 1);
+}
+
+/* The upper word of high:low shifted left by shift mod 32, and the lower word shifted right. */
+inline unsigned int __funnelshift_l(unsigned int low, unsigned int high, unsigned int shift)
+{
+    return static_cast<unsigned int>((static_cast<uint64_t>(high) << 32 | low) << (shift & 31) >> 32);
+}
+
+inline unsigned int __funnelshift_r(unsigned int low, unsigned int high, unsigned int shift)
+{
+    return static_cast<unsigned int>((static_cast<uint64_t>(high) << 32 | low) >> (shift & 31));
+}
+
+/* Dot products of four bytes, added to an accumulator. */
+inline int __dp4a(int a, int b, int sum)
+{
+    for (int i = 0; i < 32; i += 8)
+        sum += static_cast<signed char>(a >> i) * static_cast<signed char>(b >> i);
+    return sum;
+}
+
+inline unsigned int __dp4a(unsigned int a, unsigned int b, unsigned int sum)
+{
+    for (int i = 0; i < 32; i += 8)
+        sum += (a >> i & 0xff) * (b >> i & 0xff);
+    return sum;
+}
+
 #endif
