@@ -20,7 +20,7 @@ cudaError_t softmax_check_arguments(const float *input, const float *output, int
 }
 
 static const struct size_option size_options[] = {
-    [SOFTMAX_ROWS] = {"rows", "rows, each normalised on its own", 0, MAX_EXTENT, 8, 16384, false},
+    [SOFTMAX_ROWS] = {"rows", "rows, each normalised on its own", 0, MAX_EXTENT, 32, 16384, false},
     [SOFTMAX_COLS] = {"cols", "columns, the length of each sum", 0, MAX_EXTENT, 256, 4096, false},
     {NULL, NULL, 0, 0, 0, 0, false},
 };
