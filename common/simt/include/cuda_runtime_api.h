@@ -3,6 +3,7 @@
 #define SIMT_CUDA_RUNTIME_API_H
 
 #include <driver_types.h>
+#include <simt/driver_entry.h>
 
 #define CUDART_VERSION 12000
 #define CUDART_CB

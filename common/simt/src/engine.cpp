@@ -344,6 +344,8 @@ void run_block(Launch &launch, unsigned long long linear, const Order &order)
     e.thread = nullptr;
     if (e.abandoned)
         take_back_fibers(e);
+    else
+        run_final_work();
     clear_storage();
     checker::block_end(block);
     e.block = nullptr;

@@ -17,8 +17,8 @@ struct Idle {
 
 /* One per OS thread, like the block it belongs to. */
 struct Outstanding {
-    Idle idle[max_idle];
-    unsigned idles;
+    Idle idle[max_idle], final[max_idle];
+    unsigned idles, finals;
     void *block[max_slots];
     char *threads[max_slots]; /* one piece per thread of the block */
 };
@@ -32,9 +32,15 @@ bool run_idle_work()
     return false;
 }
 
+void run_final_work()
+{
+    for (unsigned i = 0; i < outstanding.finals; i++)
+        outstanding.final[i].run(outstanding.final[i].argument);
+}
+
 void clear_storage()
 {
-    outstanding.idles = 0;
+    outstanding.idles = outstanding.finals = 0;
     for (unsigned slot = 0; slot < max_slots; slot++) {
         free(outstanding.block[slot]);
         free(outstanding.threads[slot]);
@@ -68,14 +74,24 @@ extern "C" void *simt_thread_storage(unsigned slot, size_t bytes)
     return outstanding.threads[slot] + self().linear * bytes;
 }
 
+static void add(Idle *list, unsigned *count, simt_idle *run, void *argument)
+{
+    for (unsigned i = 0; i < *count; i++)
+        if (list[i].run == run && list[i].argument == argument)
+            return;
+    if (*count == max_idle)
+        simt_fail("a block has more than %u kinds of asynchronous work", max_idle);
+    list[(*count)++] = Idle{run, argument};
+}
+
 extern "C" void simt_on_idle(simt_idle *idle, void *argument)
 {
-    for (unsigned i = 0; i < outstanding.idles; i++)
-        if (outstanding.idle[i].run == idle && outstanding.idle[i].argument == argument)
-            return;
-    if (outstanding.idles == max_idle)
-        simt_fail("a block has more than %u kinds of asynchronous work", max_idle);
-    outstanding.idle[outstanding.idles++] = Idle{idle, argument};
+    add(outstanding.idle, &outstanding.idles, idle, argument);
+}
+
+extern "C" void simt_at_end(simt_idle *finish, void *argument)
+{
+    add(outstanding.final, &outstanding.finals, finish, argument);
 }
 
 extern "C" void simt_wait(simt_condition *condition, void *argument, const char *what, int line,

@@ -8,6 +8,9 @@ namespace simt
 /* Carries out one piece of the block's outstanding asynchronous work; false when there is none. */
 bool run_idle_work();
 
+/* All threads have returned: what simt_at_end asked for. */
+void run_final_work();
+
 /* The block has ended: forgets its idle work and frees its storage. */
 void clear_storage();
 

@@ -48,6 +48,12 @@ typedef int simt_idle(void *argument);
  */
 void simt_on_idle(simt_idle *idle, void *argument);
 
+/*
+ * `finish` is called once when all threads of the block have returned, before its shared memory and storage are gone.
+ * Calling again with the same pair changes nothing. Blocks that failed end without.
+ */
+void simt_at_end(simt_idle *finish, void *argument);
+
 /* `slot` is 0 to 3; `bytes` must be the same in every call for one slot. */
 void *simt_thread_storage(unsigned slot, size_t bytes);
 void *simt_block_storage(unsigned slot, size_t bytes);
