@@ -19,9 +19,9 @@
  * - m)) m = max(m_a, m_b)            nothing = (-inf, 0, 0)            a finished run = (LSE · log2 e, 1, O)
  *
  * Cost: global traffic in elements, per key/value head, for n rows in T = ceil(n / R) tiles and s runs:
- *     T · 2·seq_kv·head_dim + s·n·head_dim read, then (s > 1) 2·s·n·(head_dim + 1) of partial results written
- * and read, and n·(head_dim + 1) written. For few rows that is K and V once. Workspace: s·n·(head_dim + 1)
- * floats.
+ *     T·2·seq_kv·head_dim + s·n·head_dim·256 / G loads (each group of a block reads the block's queries), and
+ *     n·(head_dim + 1) stores. With s > 1 the partial results cost s·n·(head_dim + 1) more stores and
+ *     s·n·(head_dim + G) loads. For few rows that is K and V once. Workspace: s·n·(head_dim + 1) floats.
  *
  * Source: the operator is Milakov & Gimelshein's (arXiv:1805.02867) with O added; splitting the keys between
  * blocks is known as Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023).
@@ -94,7 +94,8 @@ template <int G, int R>
 static __device__ void merge_block(struct running state[R])
 {
     static_assert(R <= WARPS, "a warp for each row");
-    __shared__ struct running of_warp[R][WARPS][G];
+    __shared__ float m_of_warp[R][WARPS], l_of_warp[R][WARPS];
+    __shared__ float4 o_of_warp[R][WARPS][G];
     const int warp = threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
 
@@ -112,14 +113,20 @@ static __device__ void merge_block(struct running state[R])
             merge(&state[r], &other);
         }
         if (lane < G)
-            of_warp[r][warp][lane] = state[r];
+            o_of_warp[r][warp][lane] = state[r].o;
+        if (lane == 0) {
+            m_of_warp[r][warp] = state[r].m;
+            l_of_warp[r][warp] = state[r].l;
+        }
     }
     __syncthreads(); /* every warp has left its state before one warp collects a row's */
 
     if (warp < R && lane < G) {
-        state[0] = of_warp[warp][0][lane];
-        for (int w = 1; w < WARPS; w++)
-            merge(&state[0], &of_warp[warp][w][lane]);
+        state[0] = nothing();
+        for (int w = 0; w < WARPS; w++) {
+            const struct running of_warp = {m_of_warp[warp][w], l_of_warp[warp][w], o_of_warp[warp][w][lane]};
+            merge(&state[0], &of_warp);
+        }
     }
 }
 

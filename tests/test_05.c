@@ -250,7 +250,7 @@ TEST(counters, split_kv_traffic)
         const long long G = d <= 32 ? 8 : d <= 64 ? 16 : 32;
         const long long workspace = (long long)attention_split_kv_workspace(&shape) / 4;
         const long long s = workspace ? workspace / (kv_heads * n * (d + 1)) : 1;
-        long long read = kv_heads * T * (2 * size.seq_kv * d + s * R * d);
+        long long read = kv_heads * (T * 2 * size.seq_kv * d + s * n * d * 256 / G);
         long long written = kv_heads * n * (d + 1) * s;
         if (s > 1) {
             read += kv_heads * n * s * (d + G);
