@@ -352,6 +352,20 @@ static cudaError_t run_uninitialised_dynamic(int *data)
     return finished();
 }
 
+__global__ void uninitialised_counter(int *data)
+{
+    __shared__ int count;
+    atomicAdd(&count, 1); /* MARK uninitialised_counter */
+    __syncthreads();      /* count is complete */
+    data[threadIdx.x] = count;
+}
+
+static cudaError_t run_uninitialised_counter(int *data)
+{
+    uninitialised_counter<<<1, 32>>>(data);
+    return finished();
+}
+
 /* The next block finds what the last one left behind: it is not its own. */
 __global__ void left_behind(int *data)
 {
@@ -393,6 +407,7 @@ const struct check_case broken_programs[] = {
     {"last_block_without_fence", run_last_block_without_fence},
     {"uninitialised_static", run_uninitialised_static},
     {"uninitialised_dynamic", run_uninitialised_dynamic},
+    {"uninitialised_counter", run_uninitialised_counter},
     {"left_behind", run_left_behind},
     {nullptr, nullptr},
 };

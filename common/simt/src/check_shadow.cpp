@@ -101,45 +101,60 @@ static bool conflicts(const Stamp &a, const Access &access)
     return true;
 }
 
-/* Keeps the new access as one of the two that stand for all since the last write. */
+static bool precedes(const Stamp &earlier, const Access &access)
+{
+    return same_thread(earlier, access.stamp) || ordered_before(earlier, access.thread);
+}
+
+/* Keeps a read as one of the two that stand for all since the last write. */
 static void keep(Cell &cell, const Access &access)
 {
     const Stamp &stamp = access.stamp;
-    bool write = writes(stamp_kind(stamp));
-    for (Stamp &other : cell.other) {
-        bool stands_for = write || !writes(stamp_kind(other)); /* a read does not stand for a write */
-        if (!live(other, access) ||
-            (stands_for && (same_thread(other, stamp) || ordered_before(other, access.thread)))) {
+    for (Stamp &other : cell.other)
+        if (!live(other, access) || precedes(other, access)) {
             other = stamp;
             return;
         }
-    }
     Stamp &a = cell.other[0], &b = cell.other[1];
     if (a.block == b.block && (stamp.block != a.block || (same_warp(a, b) && !same_warp(a, stamp))))
         b = stamp;
 }
 
+/*
+ * Atomic and volatile accesses to one place come in some order, each after those that it saw. So the last such write
+ * stands for all before it, and who has read the place since, without a race, is ordered after that write: the last block to
+ * count itself may set the counter back with a plain store.
+ */
+static bool has_seen_last_write(const Cell &cell, const Access &access)
+{
+    for (const Stamp &other : cell.other)
+        if (live(other, access) && precedes(other, access))
+            return true;
+    return false;
+}
+
+static bool races(const Cell &cell, const Stamp &earlier, const Access &access)
+{
+    if (!live(earlier, access) || !conflicts(earlier, access) || precedes(earlier, access))
+        return false;
+    return &earlier != &cell.write || stamp_kind(earlier) < volatile_read ||
+           !has_seen_last_write(cell, access);
+}
+
 /* Looks for a conflict, then makes the access part of the cell's history. */
 static bool touch(Cell &cell, const Access &access, Stamp *enemy)
 {
-    const Stamp &stamp = access.stamp;
-    unsigned kind = stamp_kind(stamp);
     bool conflict = false;
     for (const Stamp *earlier : {&cell.write, &cell.other[0], &cell.other[1]})
-        if (live(*earlier, access) && !same_thread(*earlier, stamp) && conflicts(*earlier, access) &&
-            !ordered_before(*earlier, access.thread)) {
+        if (races(cell, *earlier, access)) {
             /* A write over a write may yet be harmless; a read on one side is not. */
             if (!conflict || stamp_kind(*enemy) == plain_write)
                 *enemy = *earlier;
             conflict = true;
         }
-
-    if (kind == plain_write) {
-        cell.write = stamp;
+    if (writes(stamp_kind(access.stamp))) {
+        cell.write = access.stamp;
         cell.other[0].block = cell.other[1].block = 0;
-    } else if (writes(kind) && (!live(cell.write, access) || same_thread(cell.write, stamp) ||
-                                ordered_before(cell.write, access.thread))) {
-        cell.write = stamp;
     } else {
         keep(cell, access);
     }
@@ -239,7 +254,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
         if (begin < from + size / 2 && from < end)
             visit(shadow, level + 1, 2 * index + i, begin, end, access, outcome);
     }
-    if (whole && stamp_kind(access.stamp) == plain_write) {
+    if (whole && writes(stamp_kind(access.stamp))) {
         /* The parts have one history again. */
         cell.head &= 1;
         cell.write = access.stamp;

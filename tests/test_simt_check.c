@@ -1,0 +1,434 @@
+/*
+ * The checked build: its counters against closed formulas, each error that it must report, and correct
+ * programs that it must leave alone. In the other builds there is nothing to test, and the tests say so.
+ */
+#include "harness.h"
+#include "backend.h"
+#include "simt/check_kernels.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool checked(void)
+{
+    if (strcmp(backend_name(), "check") == 0)
+        return true;
+    fprintf(stderr, "skipped: this is the %s build, and only the checked build counts and reports\n",
+            backend_name());
+    return false;
+}
+
+/* CHECK_INTS zeros on the device. */
+static int *zeros(void)
+{
+    int *data = NULL;
+    cr_assert_eq(cudaMalloc((void **)&data, CHECK_INTS * sizeof *data), cudaSuccess);
+    cr_assert_eq(cudaMemset(data, 0, CHECK_INTS * sizeof *data), cudaSuccess);
+    return data;
+}
+
+/* ----------------------------------------------------------------------------------------------------
+ * counters */
+
+static struct counters counted(cudaError_t error)
+{
+    struct counters counters;
+    cr_assert_eq(error, cudaSuccess, "%s: %s", cudaGetErrorName(error), backend_report());
+    cr_assert(backend_counters(&counters));
+    backend_counters_reset();
+    return counters;
+}
+
+#define EXPECT(counters, member, value)                                                                      \
+    cr_expect_eq((counters).member, (unsigned long long)(value), #member " is %llu, expected %llu",          \
+                 (counters).member, (unsigned long long)(value))
+
+TEST(counters, naive_matmul)
+{
+    if (!checked())
+        return;
+    enum { N = 64 };
+    float *data = (float *)zeros();
+    struct counters c = counted(count_naive_matmul(data, data + N * N, data + 2 * N * N, N));
+    EXPECT(c, launches, 1);
+    EXPECT(c, global_loads, 2 * N * N * N);
+    EXPECT(c, global_load_bytes, 4 * 2 * N * N * N);
+    EXPECT(c, global_load_requests, 2 * N * N * N / 32);
+    /* A warp's 32 columns: one element of A for all, four sectors of B. */
+    EXPECT(c, global_load_sectors, (1 + 4) * N * N * N / 32);
+    EXPECT(c, global_stores, N * N);
+    EXPECT(c, global_store_bytes, 4 * N * N);
+    EXPECT(c, global_store_requests, N * N / 32);
+    EXPECT(c, global_store_sectors, 4 * N * N / 32);
+    EXPECT(c, shared_loads, 0);
+    EXPECT(c, shared_stores, 0);
+    EXPECT(c, barriers, 0);
+    EXPECT(c, atomics, 0);
+}
+
+TEST(counters, tiled_matmul)
+{
+    if (!checked())
+        return;
+    enum { N = 64, T = 16 };
+    float *data = (float *)zeros();
+    struct counters c = counted(count_tiled_matmul(data, data + N * N, data + 2 * N * N, N));
+    EXPECT(c, global_loads, 2 * N * N * N / T);
+    EXPECT(c, global_stores, N * N);
+    EXPECT(c, shared_loads, 2 * N * N * N);
+    EXPECT(c, shared_stores, 2 * N * N * N / T);
+    EXPECT(c, barriers, 2 * (N / T) * (N / T) * (N / T));
+    /* Two rows of 16 columns to a warp: nobody is in anybody's way, and no request needs more than one pass.
+     */
+    EXPECT(c, shared_wavefronts, (2 * N * N * N + 2 * N * N * N / T) / 32);
+    EXPECT(c, shared_wavefronts_ideal, c.shared_wavefronts);
+    EXPECT(c, global_load_sectors, 4 * 2 * N * N * N / T / 32);
+}
+
+/* The counts are those of the program, whichever way its threads and blocks take turns. */
+TEST(counters, do_not_depend_on_order)
+{
+    if (!checked())
+        return;
+    enum { N = 64 };
+    static const char *const orders[] = {"inorder", "reversed", "random:1", "random:2"};
+    static const char *const workers[] = {"1", "2", "5", "3"};
+    float *data = (float *)zeros();
+    struct counters first = {0};
+    for (int i = 0; i < 4; i++) {
+        setenv("SIMT_ORDER", orders[i], 1);
+        setenv("SIMT_WORKERS", workers[i], 1);
+        struct counters c = counted(count_tiled_matmul(data, data + N * N, data + 2 * N * N, N));
+        if (i == 0)
+            first = c;
+        cr_expect_eq(memcmp(&c, &first, sizeof c), 0, "SIMT_ORDER=%s SIMT_WORKERS=%s counts differently",
+                     orders[i], workers[i]);
+    }
+}
+
+TEST(counters, sectors_of_loads)
+{
+    if (!checked())
+        return;
+    static const struct {
+        int threads, stride, offset, requests, sectors;
+    } cases[] = {
+        {32, 1, 0, 1, 4},    {32, 1, 1, 1, 5},  {32, 1, 8, 1, 4},   {32, 2, 0, 1, 8},      {32, 8, 0, 1, 32},
+        {32, 100, 0, 1, 32}, {32, 0, 0, 1, 1},  {1, 1, 0, 1, 1},    {8, 1, 0, 1, 1},       {9, 1, 0, 1, 2},
+        {33, 1, 0, 2, 5},    {64, 8, 0, 2, 64}, {100, 1, 0, 4, 13}, {1024, 1, 0, 32, 128},
+    };
+    float *data = (float *)zeros();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct counters c = counted(
+            count_strided_loads(data, data + 60000, cases[i].threads, cases[i].stride, cases[i].offset));
+        cr_expect(c.global_load_requests == (unsigned)cases[i].requests &&
+                      c.global_load_sectors == (unsigned)cases[i].sectors,
+                  "%d threads, stride %d, offset %d: %llu requests and %llu sectors, expected %d and %d",
+                  cases[i].threads, cases[i].stride, cases[i].offset, c.global_load_requests,
+                  c.global_load_sectors, cases[i].requests, cases[i].sectors);
+        EXPECT(c, global_loads, cases[i].threads);
+        EXPECT(c, global_stores, cases[i].threads);
+    }
+}
+
+TEST(counters, sectors_of_stores)
+{
+    if (!checked())
+        return;
+    float *data = (float *)zeros();
+    struct counters c = counted(count_strided_stores(data, 32, 1, 0));
+    EXPECT(c, global_store_sectors, 4);
+    c = counted(count_strided_stores(data, 32, 8, 0));
+    EXPECT(c, global_store_sectors, 32);
+    EXPECT(c, global_store_requests, 1);
+    EXPECT(c, global_stores, 32);
+    EXPECT(c, global_loads, 0);
+}
+
+TEST(counters, one_load_whatever_its_width)
+{
+    if (!checked())
+        return;
+    float *data = (float *)zeros();
+    for (int width = 2; width <= 4; width += 2) {
+        struct counters c = counted(count_wide_loads(data, data + 1024, width));
+        EXPECT(c, global_loads, 32);
+        EXPECT(c, global_load_bytes, 32 * 4 * width);
+        EXPECT(c, global_load_requests, 1);
+        EXPECT(c, global_load_sectors, 4 * width);
+    }
+    struct counters c = counted(count_half_loads((unsigned short *)data, (unsigned short *)data + 1024));
+    EXPECT(c, global_loads, 32);
+    EXPECT(c, global_load_bytes, 64);
+    EXPECT(c, global_load_sectors, 2);
+    EXPECT(c, global_store_sectors, 2);
+}
+
+TEST(counters, bank_conflicts)
+{
+    if (!checked())
+        return;
+    float *data = (float *)zeros();
+    struct counters by_row = counted(count_pitch(data, 32, 0));
+    struct counters by_column = counted(count_pitch(data, 32, 1));
+    struct counters padded = counted(count_pitch(data, 33, 1));
+    EXPECT(by_row, shared_wavefronts, 64);
+    EXPECT(by_row, shared_wavefronts_ideal, 64);
+    EXPECT(by_column, shared_wavefronts, 32 + 32 * 32);
+    EXPECT(by_column, shared_wavefronts_ideal, 64);
+    EXPECT(padded, shared_wavefronts, 64);
+    EXPECT(padded, shared_loads, 1024);
+    EXPECT(padded, shared_stores, 1024);
+}
+
+TEST(counters, wavefronts_by_stride)
+{
+    if (!checked())
+        return;
+    static const int strides[][2] = {{0, 1}, {1, 1},   {2, 2},   {3, 1}, {4, 4},
+                                     {8, 8}, {16, 16}, {32, 32}, {33, 1}};
+    float *data = (float *)zeros();
+    for (size_t i = 1; i < sizeof strides / sizeof *strides; i++) {
+        struct counters c = counted(count_shared_stride(data, strides[i][0]));
+        cr_expect_eq(c.shared_wavefronts, 2ull * (unsigned)strides[i][1],
+                     "stride %d: %llu wavefronts, expected %d twice", strides[i][0], c.shared_wavefronts,
+                     strides[i][1]);
+        EXPECT(c, shared_wavefronts_ideal, 2);
+    }
+}
+
+TEST(counters, wide_shared_accesses)
+{
+    if (!checked())
+        return;
+    float *data = (float *)zeros();
+    for (int width = 1; width <= 4; width *= 2) {
+        struct counters c = counted(count_shared_width(data, width));
+        EXPECT(c, shared_loads, 32);
+        EXPECT(c, shared_stores, 32);
+        /* Half a warp at a time for 8 bytes, a quarter for 16. */
+        EXPECT(c, shared_wavefronts, 2 * width);
+        EXPECT(c, shared_wavefronts_ideal, 2 * width);
+    }
+}
+
+TEST(counters, broadcast_is_free)
+{
+    if (!checked())
+        return;
+    struct counters c = counted(count_broadcast((float *)zeros()));
+    EXPECT(c, shared_stores, 1);
+    EXPECT(c, shared_loads, 32);
+    EXPECT(c, shared_wavefronts, 2);
+    EXPECT(c, shared_wavefronts_ideal, 2);
+}
+
+/* The k-th execution by each lane is one request, counted from where the warp last came together. */
+TEST(counters, lanes_that_part)
+{
+    if (!checked())
+        return;
+    float *data = (float *)zeros();
+    struct counters apart = counted(count_uneven_loops(data, data + 1024, 0));
+    struct counters together = counted(count_uneven_loops(data, data + 1024, 1));
+    EXPECT(apart, global_loads, 2 * (8 * 1 + 8 * 2 + 8 * 3 + 8 * 4));
+    EXPECT(together, global_loads, apart.global_loads);
+    EXPECT(apart, global_load_requests, 8);
+    EXPECT(together, global_load_requests, 8);
+    /* Together: each round loads rows 0 to 3, 4 sectors each (every lane of 4 neighbours is in the first,
+     * ...). */
+    EXPECT(together, global_load_sectors, 2 * 4 * 4);
+}
+
+TEST(counters, barriers_and_atomics)
+{
+    if (!checked())
+        return;
+    struct counters c = counted(count_barriers(zeros(), 7, 5));
+    EXPECT(c, barriers, 7 * 5);
+    c = counted(count_atomics(zeros(), 6));
+    EXPECT(c, atomics, 6 * 64 + 6);
+    EXPECT(c, barriers, 6 * 2);
+    EXPECT(c, global_stores, 0);
+    EXPECT(c, shared_stores, 6);
+}
+
+TEST(counters, sum_until_reset)
+{
+    if (!checked())
+        return;
+    struct counters c;
+    int *data = zeros();
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(count_barriers(data, 2, 1), cudaSuccess);
+    c = counted(cudaSuccess);
+    EXPECT(c, launches, 3);
+    EXPECT(c, barriers, 6);
+    cr_assert(backend_counters(&c));
+    EXPECT(c, launches, 0);
+    EXPECT(c, barriers, 0);
+}
+
+/* ------------------------------------------------------------------------------------------------------
+ * reports */
+
+static const struct check_case *find(const struct check_case *cases, const char *name)
+{
+    while (cases->name && strcmp(cases->name, name) != 0)
+        cases++;
+    cr_assert_not_null(cases->name, "there is no kernel %s", name);
+    return cases;
+}
+
+/* The line of tests/simt/check_broken.cu that has this mark. */
+static int marked_line(const char *mark)
+{
+    char line[400];
+    FILE *file = fopen("tests/simt/check_broken.cu", "r");
+    cr_assert_not_null(file, "tests run in the project's root");
+    int number = 0, found = 0;
+    while (!found && fgets(line, sizeof line, file)) {
+        number++;
+        char *at = strstr(line, "MARK ");
+        size_t length = strlen(mark);
+        if (at && strncmp(at + 5, mark, length) == 0 && at[5 + length] == ' ')
+            found = number;
+    }
+    fclose(file);
+    cr_assert(found, "no line is marked %s", mark);
+    return found;
+}
+
+/* Each of `says` must be in the report; "@mark" stands for the marked line. */
+static void expect_report(const char *name, cudaError_t expected, const char *const *says)
+{
+    int *data = zeros();
+    cudaError_t error = find(broken_programs, name)->run(data);
+    char report[2000];
+    snprintf(report, sizeof report, "%s", backend_report());
+    cr_expect_eq(error, expected, "%s: %s (%s), expected %s", name, cudaGetErrorName(error), report,
+                 cudaGetErrorName(expected));
+    cr_expect_null(strchr(report, '\n'), "%s: the report has more than one line", name);
+    for (; *says; says++) {
+        char place[200];
+        snprintf(place, sizeof place, "check_broken.cu:%d", (*says)[0] == '@' ? marked_line(*says + 1) : 0);
+        const char *wanted = (*says)[0] == '@' ? place : *says;
+        cr_expect_not_null(strstr(report, wanted), "%s: '%s' is not in the report: %s", name, wanted, report);
+    }
+    /* Sticky, until the device is reset; then everything works again. */
+    cr_expect_eq(cudaMalloc((void **)&data, 4), expected, "%s: the error does not stick", name);
+    cr_expect_eq(cudaDeviceReset(), cudaSuccess);
+    cudaGetLastError();
+    cr_expect_eq(count_barriers(zeros(), 1, 1), cudaSuccess, "%s: nothing works after it", name);
+}
+
+#define REPORT(name, error, ...)                                                                             \
+    TEST(reports, name)                                                                                      \
+    {                                                                                                        \
+        static const char *const says[] = {__VA_ARGS__, NULL};                                               \
+        if (checked())                                                                                       \
+            expect_report(#name, error, says);                                                               \
+    }
+
+REPORT(load_past_end, cudaErrorIllegalAddress, "reads 4 bytes", "@load_past_end", "just past the end",
+       "262144 bytes", "argument 1", "kernel load_past_end, block (0,0,0), thread (1,0,0)")
+REPORT(store_before_start, cudaErrorIllegalAddress, "writes 4 bytes", "@store_before_start",
+       "4 bytes before the start")
+REPORT(wild_address, cudaErrorIllegalAddress, "out of bounds", "bytes past the end")
+REPORT(use_after_free, cudaErrorIllegalAddress, "use after free", "@store_one", "256 bytes")
+REPORT(null_pointer, cudaErrorIllegalAddress, "null pointer", "@store_one")
+REPORT(host_pointer, cudaErrorIllegalAddress, "host pointer in a kernel", "@store_one", "cudaMalloc")
+REPORT(dynamic_past_end, cudaErrorLaunchFailure,
+       "just past the end of the 256 bytes of dynamic shared memory", "@store_dynamic")
+REPORT(dynamic_none, cudaErrorLaunchFailure, "the launch asked for none", "@store_dynamic")
+REPORT(static_index, cudaErrorLaunchFailure, "index 32 of an array of type 'int [32]'", "@store_static")
+REPORT(misaligned, cudaErrorMisalignedAddress, "float4", "4 bytes past a multiple of 16", "@load_misaligned")
+REPORT(no_barrier, cudaErrorLaunchFailure, "race on shared memory (s, byte", "@no_barrier_write",
+       "@no_barrier_read", "__syncthreads() is missing between")
+REPORT(no_second_barrier, cudaErrorLaunchFailure, "race on shared memory", "@no_second_barrier_write",
+       "@no_second_barrier_read", "__syncthreads() is missing after", "comes round again")
+REPORT(no_syncwarp, cudaErrorLaunchFailure, "race on shared memory", "@no_syncwarp",
+       "__syncwarp() or __syncthreads()")
+REPORT(volatile_warp, cudaErrorLaunchFailure, "race on shared memory", "@volatile_warp", "volatile")
+REPORT(shuffle_instead_of_barrier, cudaErrorLaunchFailure, "race on shared memory", "__syncwarp()")
+REPORT(half_a_warp, cudaErrorLaunchFailure, "race on shared memory", "__syncwarp()")
+REPORT(same_place, cudaErrorLaunchFailure, "race on shared memory (winner", "@same_place", "different values")
+REPORT(neighbouring_bytes, cudaErrorLaunchFailure, "race on shared memory (s, byte 1 of 64)")
+REPORT(global_in_block, cudaErrorLaunchFailure, "race on global memory", "@global_in_block_write",
+       "@global_in_block_read", "__syncthreads() is missing")
+REPORT(sum_without_atomic, cudaErrorLaunchFailure, "race on global memory (byte 0 of", "@sum_without_atomic",
+       "atomic operation")
+REPORT(shift_left, cudaErrorLaunchFailure, "race on global memory", "@shift_left_read", "@shift_left_write",
+       "nothing orders the blocks")
+REPORT(atomic_and_plain, cudaErrorLaunchFailure, "race on global memory", "@atomic_side", "@plain_side")
+REPORT(last_block_without_fence, cudaErrorLaunchFailure, "race on global memory", "@partial_write",
+       "@partial_read", "__threadfence()")
+REPORT(uninitialised_static, cudaErrorLaunchFailure, "uninitialised shared memory (s, byte 0 of 128)",
+       "@uninitialised_static")
+REPORT(uninitialised_dynamic, cudaErrorLaunchFailure, "uninitialised shared memory (byte 0 of the dynamic",
+       "@uninitialised_dynamic")
+REPORT(uninitialised_counter, cudaErrorLaunchFailure, "uninitialised shared memory (count",
+       "@uninitialised_counter")
+REPORT(left_behind, cudaErrorLaunchFailure, "uninitialised shared memory", "block (1,0,0)")
+
+/* What is found does not depend on who comes first, only whom it is found on. */
+TEST(reports, in_every_order)
+{
+    if (!checked())
+        return;
+    static const char *const orders[] = {"reversed", "random:1", "random:2", "random:3"};
+    for (const struct check_case *each = broken_programs; each->name; each++)
+        for (int i = 0; i < 4; i++) {
+            setenv("SIMT_ORDER", orders[i], 1);
+            cudaError_t error = each->run(zeros());
+            cr_expect_neq(error, cudaSuccess, "%s is not caught with SIMT_ORDER=%s", each->name, orders[i]);
+            cudaDeviceReset();
+            cudaGetLastError();
+        }
+}
+
+/* ----------------------------------------------------------------------------------------------- fenced
+ * buffers */
+
+TEST(fences, are_off_limits)
+{
+    if (!checked())
+        return;
+    int *data = zeros();
+    backend_fence(data, 1024 * sizeof *data);
+    backend_fence(data + 2048, (CHECK_INTS - 2048) * sizeof *data);
+    float *inside = (float *)data + 1024;
+    cr_expect_eq(count_strided_stores(inside, 1024, 1, 0), cudaSuccess, "%s", backend_report());
+    cr_expect_eq(count_strided_stores(inside, 1024, 1, 1), cudaErrorIllegalAddress);
+    cr_expect_not_null(
+        strstr(backend_report(), "just past the end of the 4096 bytes between the guard zones"), "%s",
+        backend_report());
+}
+
+/* --------------------------------------------------------------------------------------------- correct
+ * programs */
+
+/* In whatever order, on however many workers. */
+TEST(correct_programs, are_not_reported)
+{
+    if (!checked())
+        return;
+    static const char *const orders[] = {"inorder", "reversed", "random:1", "random:2"};
+    static const char *const workers[] = {"2", "1", "4", "2"};
+    for (const struct check_case *each = correct_programs; each->name; each++)
+        for (int i = 0; i < 4; i++) {
+            setenv("SIMT_ORDER", orders[i], 1);
+            setenv("SIMT_WORKERS", workers[i], 1);
+            int *data = zeros();
+            cudaError_t error = each->run(data);
+            cr_expect_eq(error, cudaSuccess, "%s with SIMT_ORDER=%s: %s %s", each->name, orders[i],
+                         cudaGetErrorName(error), backend_report());
+            if (error != cudaSuccess) {
+                cudaDeviceReset();
+                cudaGetLastError();
+            } else {
+                cudaFree(data);
+            }
+        }
+}
