@@ -85,7 +85,7 @@ static bool same_warp(const Stamp &a, const Stamp &b)
 
 static bool conflicts(const Stamp &a, const Access &access)
 {
-    unsigned one = stamp_kind(a), two = stamp_kind(access.stamp);
+    unsigned one = conflict_kind(stamp_kind(a)), two = conflict_kind(stamp_kind(access.stamp));
     if (!writes(one) && !writes(two))
         return false;
     if (one >= atomic_read && two >= atomic_read)
@@ -137,7 +137,7 @@ static bool races(const Cell &cell, const Stamp &earlier, const Access &access)
 {
     if (!live(earlier, access) || !conflicts(earlier, access) || precedes(earlier, access))
         return false;
-    return &earlier != &cell.write || stamp_kind(earlier) < volatile_read ||
+    return &earlier != &cell.write || conflict_kind(stamp_kind(earlier)) < volatile_read ||
            !has_seen_last_write(cell, access);
 }
 
@@ -152,6 +152,10 @@ static bool touch(Cell &cell, const Access &access, Stamp *enemy)
                 *enemy = *earlier;
             conflict = true;
         }
+    if (live(cell.write, access) && is_pending(stamp_kind(cell.write)) && !ends_pending(stamp_kind(access.stamp))) {
+        *enemy = cell.write; /* whatever orders the two: the copy may come at any time */
+        conflict = true;
+    }
     if (writes(stamp_kind(access.stamp))) {
         cell.write = access.stamp;
         cell.other[0].block = cell.other[1].block = 0;
@@ -269,7 +273,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
  * thread, are known to have read already: nothing to add. Looked at without the lock: a write that comes at
  * this very moment conflicts with one of the two, whatever we do.
  */
-static bool nothing_new(const Cell &cell, const Access &access)
+static bool nothing_new_global(const Cell &cell, const Access &access)
 {
     uint32_t first = access.thread->block->launch->first_block;
     uint32_t a = __atomic_load_n(&cell.other[0].block, __ATOMIC_RELAXED);
@@ -285,13 +289,27 @@ static bool nothing_new(const Cell &cell, const Access &access)
     return a >= first && b >= first && a != b && launch->grid_time.empty() && !launch->published;
 }
 
+/* The same for shared memory: written before the last barrier, and read by two warps since. */
+static bool nothing_new_shared(const Cell &cell, const Access &access)
+{
+    const BlockState *block = access.thread->block;
+    const Stamp &a = cell.other[0], &b = cell.other[1];
+    if (stamp_kind(access.stamp) != plain_read || cell.write.block != block->number ||
+        cell.write.time >= block->full_time || is_split(cell, access) || a.block != block->number)
+        return false;
+    if (a.time == access.stamp.time && same_thread(a, access.stamp))
+        return true;
+    return b.block == block->number && a.time >= block->full_time && b.time >= block->full_time &&
+           !same_warp(a, b);
+}
+
 void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp)
 {
     Access access = {thread, stamp, true, thread->block->launch->number << 1};
     uintptr_t begin = address - shadow.base, end = begin + bytes;
     for (uintptr_t index = begin / 4; index * 4 < end; index++) {
         Cell &cell = shadow.plane[0][index];
-        if (begin <= index * 4 && index * 4 + 4 <= end && nothing_new(cell, access))
+        if (begin <= index * 4 && index * 4 + 4 <= end && nothing_new_global(cell, access))
             continue;
         Outcome outcome;
         lock(cell);
@@ -308,6 +326,9 @@ bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
     Access access = {thread, stamp, false, thread->block->number << 1};
     uintptr_t begin = address - shadow.base, end = begin + bytes;
     for (uintptr_t index = begin / 4; index * 4 < end; index++) {
+        const Cell &cell = shadow.plane[0][index];
+        if (begin <= index * 4 && index * 4 + 4 <= end && nothing_new_shared(cell, access))
+            continue;
         Outcome outcome;
         visit(shadow, 0, index, begin, end, access, &outcome);
         if (outcome.uninitialised) {
