@@ -75,11 +75,11 @@ typedef enum CUtensorMapFloatOOBfill_enum {
  * CUDA_ERROR_INVALID_VALUE; what only this backend cannot do (interleaving, element strides) with
  * CUDA_ERROR_NOT_SUPPORTED.
  */
-CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-                                        const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
-                                        const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
-                                        CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                                        CUtensorMapFloatOOBfill fill);
+CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                        void *address, const cuuint64_t *sizes, const cuuint64_t *strides,
+                                        const cuuint32_t *box, const cuuint32_t *element_strides,
+                                        CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                        CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
 
 #ifdef __cplusplus
 }

@@ -26,36 +26,46 @@ struct col_major;
 
 enum layout_t { mem_row_major, mem_col_major };
 
-template <class T> struct simt_elements {
+template <class T>
+struct simt_elements {
     enum { num_elements = 8 };
     T x[num_elements];
 };
 
-template <class Use, int M, int N, int K, class T, class Layout = void> struct fragment {
-    static_assert(M < 0, "the CPU backend has wmma fragments of 16 x 16 x 16 only, of __half as matrix_a and matrix_b "
-                         "and of float as accumulator");
+template <class Use, int M, int N, int K, class T, class Layout = void>
+struct fragment {
+    static_assert(
+        M < 0, "the CPU backend has wmma fragments of 16 x 16 x 16 only, of __half as matrix_a and matrix_b "
+               "and of float as accumulator");
 };
 
-template <class Layout> struct fragment<matrix_a, 16, 16, 16, __half, Layout> : simt_elements<__half> {
+template <class Layout>
+struct fragment<matrix_a, 16, 16, 16, __half, Layout> : simt_elements<__half> {
 };
 
-template <class Layout> struct fragment<matrix_b, 16, 16, 16, __half, Layout> : simt_elements<__half> {
+template <class Layout>
+struct fragment<matrix_b, 16, 16, 16, __half, Layout> : simt_elements<__half> {
 };
 
-template <> struct fragment<accumulator, 16, 16, 16, float, void> : simt_elements<float> {
+template <>
+struct fragment<accumulator, 16, 16, 16, float, void> : simt_elements<float> {
 };
 
-template <class Layout> struct simt_by_rows;
+template <class Layout>
+struct simt_by_rows;
 
-template <> struct simt_by_rows<row_major> {
+template <>
+struct simt_by_rows<row_major> {
     enum { value = 1 };
 };
 
-template <> struct simt_by_rows<col_major> {
+template <>
+struct simt_by_rows<col_major> {
     enum { value = 0 };
 };
 
-template <class Fragment, class T> __forceinline__ void fill_fragment(Fragment &fragment, T value)
+template <class Fragment, class T>
+__forceinline__ void fill_fragment(Fragment &fragment, T value)
 {
     for (int i = 0; i < fragment.num_elements; i++)
         fragment.x[i] = value;
@@ -68,8 +78,8 @@ __forceinline__ void load_matrix_sync(fragment<Use, 16, 16, 16, __half, Layout> 
     simt_wmma_load(to.x, matrix, pitch, simt_wmma_halves, simt_by_rows<Layout>::value, line, file);
 }
 
-__forceinline__ void load_matrix_sync(fragment<accumulator, 16, 16, 16, float> &to, const float *matrix, unsigned pitch,
-                                      layout_t layout, SIMT_CALL_SITE)
+__forceinline__ void load_matrix_sync(fragment<accumulator, 16, 16, 16, float> &to, const float *matrix,
+                                      unsigned pitch, layout_t layout, SIMT_CALL_SITE)
 {
     simt_wmma_load(to.x, matrix, pitch, simt_wmma_floats, layout == mem_row_major, line, file);
 }
@@ -87,8 +97,8 @@ __forceinline__ void mma_sync(fragment<accumulator, 16, 16, 16, float> &d,
                               const fragment<accumulator, 16, 16, 16, float> &c, SIMT_CALL_SITE)
 {
     static_assert(sizeof(__half) == 2, "a half is 16 bits");
-    simt_wmma_multiply(d.x, reinterpret_cast<const uint16_t *>(a.x), reinterpret_cast<const uint16_t *>(b.x), c.x, line,
-                       file);
+    simt_wmma_multiply(d.x, reinterpret_cast<const uint16_t *>(a.x), reinterpret_cast<const uint16_t *>(b.x),
+                       c.x, line, file);
 }
 
 } /* namespace wmma */

@@ -1,0 +1,415 @@
+/*
+ * Cooperative groups: blocks, grids, tiles of a warp, and the lanes that happen to be together. Groups larger than a
+ * warp and smaller than a block, and clusters, are not there.
+ */
+#ifndef SIMT_COOPERATIVE_GROUPS_H
+#define SIMT_COOPERATIVE_GROUPS_H
+
+#include <cuda_runtime.h>
+
+#define SIMT_CALL_SITE int line = __builtin_LINE(), const char *file = __builtin_FILE()
+
+namespace cooperative_groups
+{
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Some lanes of a warp, by mask: what tiles and coalesced groups have in common */
+
+namespace details
+{
+
+class lanes
+{
+  public:
+    explicit lanes(unsigned mask) : mask_(mask)
+    {
+    }
+
+    unsigned thread_rank() const
+    {
+        return static_cast<unsigned>(__popc(mask_ & ((1u << simt_lane()) - 1)));
+    }
+
+    unsigned size() const
+    {
+        return static_cast<unsigned>(__popc(mask_));
+    }
+
+    unsigned num_threads() const
+    {
+        return size();
+    }
+
+    void sync(SIMT_CALL_SITE) const
+    {
+        simt_syncwarp(mask_, line, file);
+    }
+
+    int any(int predicate, SIMT_CALL_SITE) const
+    {
+        return __any_sync(mask_, predicate, line, file);
+    }
+
+    int all(int predicate, SIMT_CALL_SITE) const
+    {
+        return __all_sync(mask_, predicate, line, file);
+    }
+
+    /* Bit i stands for the thread of rank i. */
+    unsigned ballot(int predicate, SIMT_CALL_SITE) const
+    {
+        return packed(__ballot_sync(mask_, predicate, line, file));
+    }
+
+    template <class T>
+    unsigned match_any(T value, SIMT_CALL_SITE) const
+    {
+        return packed(__match_any_sync(mask_, value, line, file));
+    }
+
+    template <class T>
+    unsigned match_all(T value, int &all_agree, SIMT_CALL_SITE) const
+    {
+        return packed(__match_all_sync(mask_, value, &all_agree, line, file));
+    }
+
+    template <class T>
+    T shfl(T value, unsigned rank, SIMT_CALL_SITE) const
+    {
+        return __shfl_sync(mask_, value, lane_of(rank % size()), 32, line, file);
+    }
+
+    template <class T>
+    T shfl_up(T value, unsigned delta, SIMT_CALL_SITE) const
+    {
+        unsigned rank = thread_rank();
+        return __shfl_sync(mask_, value, lane_of(delta <= rank ? rank - delta : rank), 32, line, file);
+    }
+
+    template <class T>
+    T shfl_down(T value, unsigned delta, SIMT_CALL_SITE) const
+    {
+        unsigned rank = thread_rank();
+        return __shfl_sync(mask_, value, lane_of(delta < size() - rank ? rank + delta : rank), 32, line,
+                           file);
+    }
+
+    template <class T>
+    T shfl_xor(T value, unsigned ranks, SIMT_CALL_SITE) const
+    {
+        unsigned rank = thread_rank() ^ ranks;
+        return __shfl_sync(mask_, value, lane_of(rank < size() ? rank : thread_rank()), 32, line, file);
+    }
+
+    unsigned mask() const
+    {
+        return mask_;
+    }
+
+  private:
+    /* The lane whose rank in the group is `rank`. */
+    int lane_of(unsigned rank) const
+    {
+        unsigned rest = mask_;
+        while (rank-- > 0)
+            rest &= rest - 1;
+        return __ffs(static_cast<int>(rest)) - 1;
+    }
+
+    unsigned packed(unsigned by_lane) const
+    {
+        unsigned by_rank = 0, rank = 0;
+        for (unsigned rest = mask_; rest; rest &= rest - 1, rank++)
+            by_rank |= (by_lane >> (__ffs(static_cast<int>(rest)) - 1) & 1) << rank;
+        return by_rank;
+    }
+
+    unsigned mask_;
+};
+
+/* The mask of the calling thread's aligned piece of `size` lanes. */
+inline unsigned tile_mask(unsigned size)
+{
+    return (size == 32 ? ~0u : (1u << size) - 1) << (simt_lane() & ~(size - 1));
+}
+
+} /* namespace details */
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* The block */
+
+class thread_block
+{
+  public:
+    void sync(SIMT_CALL_SITE) const
+    {
+        simt_syncthreads(line, file);
+    }
+
+    static unsigned thread_rank()
+    {
+        return simt_thread_number();
+    }
+
+    static unsigned size()
+    {
+        return blockDim.x * blockDim.y * blockDim.z;
+    }
+
+    static unsigned num_threads()
+    {
+        return size();
+    }
+
+    static dim3 group_index()
+    {
+        return dim3(blockIdx.x, blockIdx.y, blockIdx.z);
+    }
+
+    static dim3 thread_index()
+    {
+        return dim3(threadIdx.x, threadIdx.y, threadIdx.z);
+    }
+
+    static dim3 group_dim()
+    {
+        return blockDim;
+    }
+
+    static dim3 dim_threads()
+    {
+        return blockDim;
+    }
+};
+
+inline thread_block this_thread_block()
+{
+    return thread_block();
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* The grid */
+
+class grid_group
+{
+  public:
+    bool is_valid() const
+    {
+        return simt_is_cooperative();
+    }
+
+    void sync(SIMT_CALL_SITE) const
+    {
+        simt_grid_sync(line, file);
+    }
+
+    static unsigned long long block_rank()
+    {
+        return blockIdx.x +
+               static_cast<unsigned long long>(gridDim.x) * (blockIdx.y + gridDim.y * blockIdx.z);
+    }
+
+    static unsigned long long num_blocks()
+    {
+        return static_cast<unsigned long long>(gridDim.x) * gridDim.y * gridDim.z;
+    }
+
+    static unsigned long long thread_rank()
+    {
+        return block_rank() * thread_block::size() + thread_block::thread_rank();
+    }
+
+    static unsigned long long size()
+    {
+        return num_blocks() * thread_block::size();
+    }
+
+    static unsigned long long num_threads()
+    {
+        return size();
+    }
+
+    static dim3 block_index()
+    {
+        return dim3(blockIdx.x, blockIdx.y, blockIdx.z);
+    }
+
+    static dim3 dim_blocks()
+    {
+        return gridDim;
+    }
+
+    static dim3 group_dim()
+    {
+        return gridDim;
+    }
+};
+
+inline grid_group this_grid()
+{
+    return grid_group();
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Tiles: aligned pieces of 1, 2, 4, 8, 16 or 32 lanes */
+
+template <unsigned Size, class Parent = void>
+class thread_block_tile : public details::lanes
+{
+    static_assert(Size >= 1 && Size <= 32 && (Size & (Size - 1)) == 0,
+                  "the CPU backend (simt) has tiles of 1, 2, 4, 8, 16 and 32 threads");
+
+  public:
+    explicit thread_block_tile(unsigned parent_size)
+        : lanes(details::tile_mask(Size)), parent_size(parent_size)
+    {
+    }
+
+    static unsigned thread_rank()
+    {
+        return simt_lane() % Size;
+    }
+
+    static constexpr unsigned size()
+    {
+        return Size;
+    }
+
+    static constexpr unsigned num_threads()
+    {
+        return Size;
+    }
+
+    /* Which of the parent's tiles this is, and how many there are. */
+    unsigned meta_group_rank() const
+    {
+        return simt_thread_number() % ((parent_size + Size - 1) / Size * Size) / Size;
+    }
+
+    unsigned meta_group_size() const
+    {
+        return (parent_size + Size - 1) / Size;
+    }
+
+  private:
+    unsigned parent_size;
+};
+
+template <unsigned Size>
+thread_block_tile<Size, thread_block> tiled_partition(const thread_block &)
+{
+    return thread_block_tile<Size, thread_block>(thread_block::size());
+}
+
+template <unsigned Size, unsigned ParentSize, class Parent>
+thread_block_tile<Size, thread_block_tile<ParentSize, Parent>>
+tiled_partition(const thread_block_tile<ParentSize, Parent> &)
+{
+    static_assert(Size <= ParentSize, "a tile cannot be larger than what it is a tile of");
+    return thread_block_tile<Size, thread_block_tile<ParentSize, Parent>>(ParentSize);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* The lanes that came here together */
+
+class coalesced_group : public details::lanes
+{
+  public:
+    explicit coalesced_group(unsigned mask) : lanes(mask)
+    {
+    }
+};
+
+inline coalesced_group coalesced_threads(SIMT_CALL_SITE)
+{
+    return coalesced_group(simt_activemask(line, file));
+}
+
+/* The members with the same label. */
+template <class T>
+coalesced_group labeled_partition(const details::lanes &group, T label, SIMT_CALL_SITE)
+{
+    return coalesced_group(__match_any_sync(group.mask(), label, line, file));
+}
+
+inline coalesced_group binary_partition(const details::lanes &group, bool predicate, SIMT_CALL_SITE)
+{
+    unsigned yes = __ballot_sync(group.mask(), predicate, line, file);
+    return coalesced_group(predicate ? yes : group.mask() & ~yes);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Any of these, when the kind is not known before the program runs */
+
+class thread_group
+{
+  public:
+    thread_group(const thread_block &) : whole_block(true), group(0)
+    {
+    }
+    thread_group(const details::lanes &lanes) : whole_block(false), group(lanes)
+    {
+    }
+
+    void sync(SIMT_CALL_SITE) const
+    {
+        if (whole_block)
+            simt_syncthreads(line, file);
+        else
+            group.sync(line, file);
+    }
+
+    unsigned size() const
+    {
+        return whole_block ? thread_block::size() : group.size();
+    }
+
+    unsigned num_threads() const
+    {
+        return size();
+    }
+
+    unsigned thread_rank() const
+    {
+        return whole_block ? thread_block::thread_rank() : group.thread_rank();
+    }
+
+  private:
+    bool whole_block;
+    details::lanes group;
+};
+
+inline thread_group tiled_partition(const thread_group &, unsigned size)
+{
+    return thread_group(details::lanes(details::tile_mask(size)));
+}
+
+template <class Group>
+void sync(const Group &group, SIMT_CALL_SITE)
+{
+    group.sync(line, file);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* Copies by a whole group. They are done at once; wait() is the barrier that programs need anyway. */
+
+template <class Group, class T>
+void memcpy_async(const Group &group, T *to, const T *from, size_t bytes)
+{
+    char *target = reinterpret_cast<char *>(to);
+    const char *source = reinterpret_cast<const char *>(from);
+    for (size_t i = group.thread_rank(); i < bytes; i += group.size())
+        target[i] = source[i];
+}
+
+template <class Group>
+void wait(const Group &group, SIMT_CALL_SITE)
+{
+    group.sync(line, file);
+}
+
+} /* namespace cooperative_groups */
+
+#undef SIMT_CALL_SITE
+
+#endif

@@ -1,0 +1,44 @@
+/* Prefix sums, and the like, over tiles and coalesced groups. */
+#ifndef SIMT_COOPERATIVE_GROUPS_SCAN_H
+#define SIMT_COOPERATIVE_GROUPS_SCAN_H
+
+#include <cooperative_groups/reduce.h>
+
+namespace cooperative_groups
+{
+
+template <class Group, class T, class Operator>
+T inclusive_scan(const Group &group, T value, Operator combine)
+{
+    const unsigned rank = group.thread_rank();
+    for (unsigned delta = 1; delta < group.size(); delta *= 2) {
+        T before = group.shfl_up(value, delta);
+        if (rank >= delta)
+            value = combine(before, value);
+    }
+    return value;
+}
+
+template <class Group, class T>
+T inclusive_scan(const Group &group, T value)
+{
+    return inclusive_scan(group, value, plus<T>());
+}
+
+/* The first member gets T(). */
+template <class Group, class T, class Operator>
+T exclusive_scan(const Group &group, T value, Operator combine)
+{
+    T before = group.shfl_up(inclusive_scan(group, value, combine), 1);
+    return group.thread_rank() == 0 ? T() : before;
+}
+
+template <class Group, class T>
+T exclusive_scan(const Group &group, T value)
+{
+    return exclusive_scan(group, value, plus<T>());
+}
+
+} /* namespace cooperative_groups */
+
+#endif

@@ -1,0 +1,92 @@
+/* Bits of the two 16-bit floating-point formats, to and from float and double. Rounds to nearest, ties to even. */
+#ifndef SIMT_HALF_BITS_H
+#define SIMT_HALF_BITS_H
+
+#include <cmath>
+#include <simt/math.h>
+
+namespace simt
+{
+
+/* binary16: 1 sign, 5 exponent, 10 fraction bits. */
+struct Binary16 {
+    static float to_float(uint16_t bits)
+    {
+        /* Exponent and fraction move to float's places; the product repairs the bias, for subnormals too. */
+        float magnitude = same_bits<float>(static_cast<uint32_t>(bits & 0x7fff) << 13) * 0x1p112f;
+        uint32_t result = same_bits<uint32_t>(magnitude);
+        if ((bits & 0x7c00) == 0x7c00)
+            result |= 0x7f800000u; /* infinity, NaN */
+        return same_bits<float>(result | static_cast<uint32_t>(bits & 0x8000) << 16);
+    }
+
+    static uint16_t from_float(float value)
+    {
+        uint32_t x = same_bits<uint32_t>(value);
+        uint32_t sign = x >> 16 & 0x8000, magnitude = x & 0x7fffffff;
+        if (magnitude > 0x7f800000u)
+            return 0x7fff;
+        if (magnitude >= 0x477ff000u) /* 65520 and more round to infinity */
+            return static_cast<uint16_t>(sign | 0x7c00);
+        if (magnitude >= 0x38800000u) { /* 2^-14 and more: normal */
+            magnitude += 0xfff + (magnitude >> 13 & 1);
+            return static_cast<uint16_t>(sign | (magnitude - 0x38000000u) >> 13);
+        }
+        /* Subnormal: next to 0.5 a float has the same spacing, 2^-24, so the addition rounds. */
+        float shifted = same_bits<float>(magnitude) + 0.5f;
+        return static_cast<uint16_t>(sign | (same_bits<uint32_t>(shifted) - 0x3f000000u));
+    }
+};
+
+/* bfloat16: the upper half of a float. */
+struct Brain16 {
+    static float to_float(uint16_t bits)
+    {
+        return same_bits<float>(static_cast<uint32_t>(bits) << 16);
+    }
+
+    static uint16_t from_float(float value)
+    {
+        uint32_t x = same_bits<uint32_t>(value);
+        if ((x & 0x7fffffff) > 0x7f800000u)
+            return 0x7fff;
+        return static_cast<uint16_t>((x + 0x7fff + (x >> 16 & 1)) >> 16);
+    }
+};
+
+/*
+ * double to float so that a second rounding, to 16 bits, gives what one rounding would: where the float is inexact its
+ * last bit is made odd, which keeps it off every tie.
+ */
+inline float rounded_to_odd(double value)
+{
+    float nearest = static_cast<float>(value);
+    if (static_cast<double>(nearest) == value || nearest != nearest)
+        return nearest;
+    float inner =
+        std::fabs(static_cast<double>(nearest)) > std::fabs(value) ? std::nextafter(nearest, 0.0f) : nearest;
+    return same_bits<float>(same_bits<uint32_t>(inner) | 1u);
+}
+
+/* The neighbour of the nearest value in the given direction: -1 down, +1 up, 0 towards zero. */
+template <class Format>
+inline uint16_t directed(float value, int direction)
+{
+    uint16_t bits = Format::from_float(value);
+    float nearest = Format::to_float(bits);
+    if (nearest != nearest || nearest == value)
+        return bits;
+    if (direction == 0)
+        direction = value > 0 ? -1 : 1;
+    if (direction < 0 ? nearest < value : nearest > value)
+        return bits;
+    /* One step: away from zero counts the bits up, towards zero down. */
+    bool negative = bits & 0x8000;
+    if ((bits & 0x7fff) == 0)
+        return direction < 0 ? 0x8001 : 0x0001;
+    return static_cast<uint16_t>(negative == (direction < 0) ? bits + 1 : bits - 1);
+}
+
+} /* namespace simt */
+
+#endif

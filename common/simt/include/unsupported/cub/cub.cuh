@@ -1,0 +1,1 @@
+#error "CUB is not supported by the CPU backend (simt)"

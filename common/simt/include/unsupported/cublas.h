@@ -1,0 +1,1 @@
+#error "<cublas.h> is not supported by the CPU backend (simt)"

@@ -1,0 +1,1 @@
+#error "<cublasLt.h> is not supported by the CPU backend (simt)"

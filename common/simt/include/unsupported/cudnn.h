@@ -1,0 +1,1 @@
+#error "<cudnn.h> is not supported by the CPU backend (simt)"

@@ -1,0 +1,1 @@
+#error "<cufft.h> is not supported by the CPU backend (simt)"

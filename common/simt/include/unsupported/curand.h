@@ -1,0 +1,1 @@
+#error "<curand.h> is not supported by the CPU backend (simt)"

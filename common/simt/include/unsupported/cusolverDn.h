@@ -1,0 +1,1 @@
+#error "<cusolverDn.h> is not supported by the CPU backend (simt)"

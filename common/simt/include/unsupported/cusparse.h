@@ -1,0 +1,1 @@
+#error "<cusparse.h> is not supported by the CPU backend (simt)"

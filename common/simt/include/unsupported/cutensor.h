@@ -1,0 +1,1 @@
+#error "<cutensor.h> is not supported by the CPU backend (simt)"

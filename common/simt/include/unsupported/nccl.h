@@ -1,0 +1,1 @@
+#error "<nccl.h> is not supported by the CPU backend (simt)"

@@ -1,0 +1,1 @@
+#error "<nvrtc.h> is not supported by the CPU backend (simt)"

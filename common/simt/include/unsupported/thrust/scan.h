@@ -1,0 +1,1 @@
+#error "Thrust is not supported by the CPU backend (simt)"
