@@ -12,7 +12,8 @@ matmul_fn matmul_uncoalesced; /* 1_uncoalesced.cu */
 matmul_fn matmul_coalesced;   /* 2_coalesced.cu */
 
 static const struct matmul_kernel naive_matmul_kernels[] = {
-    {"uncoalesced", "one thread per element of C; neighbouring threads walk down a column", matmul_uncoalesced},
+    {"uncoalesced", "one thread per element of C; neighbouring threads walk down a column",
+     matmul_uncoalesced},
     {"coalesced", "the same arithmetic; neighbouring threads walk along a row", matmul_coalesced},
     {NULL, NULL, NULL},
 };
