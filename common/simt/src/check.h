@@ -36,13 +36,35 @@ enum Kind : unsigned {
     volatile_read,
     volatile_write,
     atomic_read,
-    atomic_write,     /* a store or an exchange */
-    atomic_update = 7 /* reads and writes */
+    atomic_write,      /* a store or an exchange */
+    atomic_update = 7, /* reads and writes */
+    proxy_read_access, /* from here on: asynchronous work, which is not counted access by access */
+    proxy_write_access,
+    proxy_write_pending = 11, /* a write that may happen at any time from now on */
+    copy_access = 13,         /* a write of cp.async, by the same way as the threads' own */
+    copy_pending = 15
 };
 
 inline bool writes(unsigned kind)
 {
     return kind & 1;
+}
+
+inline bool is_pending(unsigned kind)
+{
+    return kind == proxy_write_pending || kind == copy_pending;
+}
+
+/* What a pending write becomes when it has happened: the only access that may come upon one. */
+inline bool ends_pending(unsigned kind)
+{
+    return kind == proxy_write_access || kind == copy_access;
+}
+
+/* The kind that conflicts with the same accesses. */
+inline unsigned conflict_kind(unsigned kind)
+{
+    return kind <= atomic_update ? kind : kind & 1;
 }
 
 inline bool reads(unsigned kind)
@@ -63,7 +85,7 @@ struct Stamp {
     uint32_t time;
 };
 
-constexpr unsigned thread_bits = 10, kind_bits = 3, place_bits = 32 - thread_bits - kind_bits;
+constexpr unsigned thread_bits = 10, kind_bits = 4, place_bits = 32 - thread_bits - kind_bits;
 
 inline uint32_t pack_who(unsigned thread, unsigned kind, uint32_t place)
 {
@@ -251,6 +273,7 @@ struct BlockState {
     std::vector<Seen> seen;
     std::vector<uint32_t> grid_known; /* LaunchState::grid_time when this block last left grid.sync() */
     std::map<const void *, std::unique_ptr<SyncObject>> objects; /* in shared memory, or of the runtime */
+    std::vector<uint32_t> proxy_fenced; /* per thread: accesses before this passed a fence.proxy.async */
 
     ThreadState thread[max_block_threads];
     ThreadState engine;
@@ -339,6 +362,8 @@ void order_fence(ThreadState *thread);
 void order_atomic(ThreadState *thread, const void *object, bool global, bool writes);
 void order_look(ThreadState *thread);
 void order_release(ThreadState *thread, const void *object);
+void order_proxy_fence(ThreadState *thread);
+bool passed_proxy_fence(const BlockState *block, const Stamp &write);
 void order_acquire(ThreadState *thread, const void *object);
 
 /* ------------------------------------------------------------------------------------ check_source.cpp */
@@ -354,6 +379,8 @@ bool in_read_only_data(uintptr_t address);
 
 [[noreturn]] void report_race(ThreadState *thread, uintptr_t address, const Stamp &first,
                               const Stamp &second);
+[[noreturn]] void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
+                                  const Stamp &read);
 [[noreturn]] void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes,
                                        const void *where);
 [[noreturn]] void report_out_of_region(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,

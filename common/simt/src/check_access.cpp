@@ -196,15 +196,15 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
         if (pointer >= w.dynamic_end || static_cast<const char *>(pointer) + bytes > w.dynamic_end)
             report_dynamic_shared(thread, address, bytes, writes(kind), where);
         shared_access(thread, block->shared, address, bytes, kind, where);
-        if (kind >= volatile_read)
+        if (kind >= volatile_read && kind <= atomic_update)
             order_atomic(thread, pointer, false, writes(kind));
     } else if (within(address, w.shared_begin, w.shared_end)) {
         shared_access(thread, block->shared, address, bytes, kind, where);
-        if (kind >= volatile_read)
+        if (kind >= volatile_read && kind <= atomic_update)
             order_atomic(thread, pointer, false, writes(kind));
     } else if (Region *region = find_region(address)) {
         global_access(thread, region, address, bytes, kind, where);
-        if (kind >= volatile_read)
+        if (kind >= volatile_read && kind <= atomic_update)
             order_atomic(thread, pointer, true, writes(kind));
     } else {
         other_access(thread, address, bytes, kind, where);

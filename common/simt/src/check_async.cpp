@@ -7,8 +7,11 @@ namespace simt
 namespace checker
 {
 
-void asynchronous(const void *, size_t, Asynchronous, const void *)
+void asynchronous(const void *address, size_t bytes, Asynchronous how, const void *where)
 {
+    static const Kind kinds[] = {proxy_read_access, proxy_write_pending, proxy_write_access, copy_pending,
+                                 copy_access,       copy_access,         atomic_update};
+    on_range(address, bytes, kinds[how], where);
 }
 
 void counted(const void *pointer, size_t bytes, bool writes, const void *where)
@@ -45,6 +48,9 @@ void counted_bulk(bool shared, bool writes, size_t bytes, size_t pieces)
 
 void proxy_fence()
 {
+    BlockState *block = current_block_state();
+    settle_overwrites(block);
+    order_proxy_fence(current_thread_state(block));
 }
 
 } /* namespace checker */

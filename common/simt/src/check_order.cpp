@@ -78,6 +78,7 @@ void order_block_begin(BlockState *block)
     block->seen.clear();
     block->grid_known.clear();
     block->objects.clear();
+    block->proxy_fenced.clear();
     for (unsigned i = 0; i < block->block->warps; i++)
         block->warp[i].full_time = 1;
     for (unsigned i = 0; i < block->block->threads; i++) {
@@ -381,6 +382,19 @@ void order_release(ThreadState *thread, const void *object)
     add_seen(shared->seen, thread->seen);
     if (thread->warp)
         step(thread);
+}
+
+/* Whoever's fence it was: which of them lies on the way from a write to a read is not followed. */
+void order_proxy_fence(ThreadState *thread)
+{
+    join(thread->block->proxy_fenced, all_known(thread));
+    step(thread);
+}
+
+bool passed_proxy_fence(const BlockState *block, const Stamp &write)
+{
+    unsigned thread = stamp_thread(write);
+    return thread < block->proxy_fenced.size() && write.time < block->proxy_fenced[thread];
 }
 
 void order_acquire(ThreadState *thread, const void *object)

@@ -65,7 +65,15 @@ static const char *verb(unsigned kind)
                                         "reads atomically",
                                         "writes atomically",
                                         "",
-                                        "updates atomically"};
+                                        "updates atomically",
+                                        "has asynchronous work read",
+                                        "has asynchronous work write",
+                                        "",
+                                        "starts an asynchronous copy into it",
+                                        "",
+                                        "copies asynchronously into it",
+                                        "",
+                                        "starts an asynchronous copy into it"};
     return verbs[kind];
 }
 
@@ -241,6 +249,8 @@ static std::string advice(const ThreadState *thread, uintptr_t address, const St
         return "; nothing orders the blocks of one launch: use an atomic operation or a second launch, or "
                "publish "
                "the data with __threadfence() and an atomic flag";
+    if (is_pending(stamp_kind(first)))
+        return "; nobody has waited for the copy in between";
     bool both_write = writes(stamp_kind(first)) && writes(stamp_kind(second));
     if (both_write && stamp_place(first) == stamp_place(second))
         return "; two threads store different values in one place";
@@ -271,6 +281,16 @@ void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, con
     text += two_blocks ? ")" : ", " + block_name(launch, first.block) + ")";
     thread->block->uninitialised.thread = nullptr; /* it may be this very access */
     fail(thread, cudaErrorLaunchFailure, text);
+}
+
+void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write, const Stamp &read)
+{
+    const LaunchState *launch = thread->block->launch;
+    fail(thread, cudaErrorLaunchFailure,
+         "shared memory without a proxy fence (" + shared_name(address) + "): " +
+             thread_name(launch, stamp_thread(write)) + " writes at " + at(place_address(stamp_place(write))) +
+             ", and the asynchronous work started at " + at(place_address(stamp_place(read))) +
+             " would not see it; async_proxy_fence() is missing after the write (" + culprit(thread) + ")");
 }
 
 void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes, const void *where)

@@ -215,11 +215,20 @@ void settle_uninitialised(BlockState *block)
  * what went wrong instead of reporting it, because the word is locked.
  */
 struct Outcome {
-    bool uninitialised = false, conflict = false;
+    bool uninitialised = false, conflict = false, unfenced = false;
     uintptr_t offset = 0;
     unsigned bytes = 0;
     Stamp enemy = {0, 0, 0};
 };
+
+/* The asynchronous proxy reads what a thread wrote by the ordinary way, with no fence since. */
+static bool needs_proxy_fence(const Cell &cell, const Access &access)
+{
+    unsigned kind = stamp_kind(cell.write);
+    return stamp_kind(access.stamp) == proxy_read_access && live(cell.write, access) &&
+           kind != proxy_write_access && kind != proxy_write_pending &&
+           !passed_proxy_fence(access.thread->block, cell.write);
+}
 
 static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t begin, uintptr_t end,
                   const Access &access, Outcome *outcome)
@@ -234,6 +243,11 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
         if (!access.global && reads(stamp_kind(access.stamp)) && !live(cell.write, access)) {
             outcome->uninitialised = true;
             outcome->offset = offset;
+        }
+        if (!access.global && needs_proxy_fence(cell, access)) {
+            outcome->unfenced = true;
+            outcome->offset = offset;
+            outcome->enemy = cell.write;
         }
         Stamp enemy = {0, 0, 0};
         if (touch(cell, access, &enemy) && !outcome->conflict) {
@@ -338,6 +352,8 @@ bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
         }
         if (outcome.conflict)
             conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
+        else if (outcome.unfenced)
+            report_unfenced(thread, shadow.base + outcome.offset, outcome.enemy, stamp);
     }
     return true;
 }
