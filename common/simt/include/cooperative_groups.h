@@ -265,6 +265,13 @@ class thread_block_tile : public details::lanes
     {
     }
 
+    /* thread_block_tile<8> stands for a tile of any parent. */
+    template <class Other>
+    thread_block_tile(const thread_block_tile<Size, Other> &tile)
+        : lanes(tile), parent_size(tile.parent_size)
+    {
+    }
+
     static unsigned thread_rank()
     {
         return simt_lane() % Size;
@@ -292,6 +299,8 @@ class thread_block_tile : public details::lanes
     }
 
   private:
+    template <unsigned OtherSize, class Other>
+    friend class thread_block_tile;
     unsigned parent_size;
 };
 
