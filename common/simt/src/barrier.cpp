@@ -1,7 +1,7 @@
 /* __syncthreads and its relatives, and PTX's named barriers. */
 #include "barrier.h"
 #include "checker.h"
-#include "engine.h"
+#include "scheduling.h"
 #include <cstring>
 
 namespace simt
@@ -13,12 +13,11 @@ bool same_site(const Site &a, const Site &b)
 }
 
 /* What a report would say about the thread until it goes on. */
-static void note(Thread &thread, unsigned id, const char *what, Site site)
+static void note(Thread &thread, unsigned id, const Call &call)
 {
     thread.wait = Wait::barrier;
-    thread.barrier = id;
-    thread.what = what;
-    thread.site = site;
+    thread.barrier = static_cast<unsigned char>(id);
+    thread.call = &call;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -57,13 +56,15 @@ static void complete(Block &block)
     }
 }
 
-static const Barrier &synchronise(Site site, bool truth, const char *what)
+__attribute__((always_inline)) static inline const Barrier &synchronise(Site site, bool truth,
+                                                                        const char *what)
 {
+    const Call call = {what, site, true};
     Thread &thread = self();
     Block &block = *thread.warp->block;
     Barrier &barrier = block.barrier[0];
     count_arrival(barrier, site, truth);
-    note(thread, 0, what, site);
+    note(thread, 0, call);
     if (barrier.arrived == block.alive) {
         complete(block);
     } else {
@@ -71,7 +72,6 @@ static const Barrier &synchronise(Site site, bool truth, const char *what)
         suspend(thread);
     }
     thread.wait = Wait::nothing;
-    thread.barriers++;
     return barrier;
 }
 
@@ -143,7 +143,8 @@ extern "C" void simt_barrier_sync(unsigned id, unsigned threads, int line, const
     if (arrive(thread, id, threads, Site{file, line})) {
         complete_named(block, id);
     } else {
-        note(thread, id, "a named barrier", Site{file, line});
+        const Call call = {"a named barrier", Site{file, line}, true};
+        note(thread, id, call);
         suspend(thread);
         thread.wait = Wait::nothing;
     }

@@ -42,8 +42,8 @@ constexpr unsigned max_groups = 4;
 
 static bool belongs(const Thread &thread, const Group &group)
 {
-    return thread.wait == group.first->wait && !strcmp(thread.what, group.first->what) &&
-           same_site(thread.site, group.first->site);
+    return thread.wait == group.first->wait && !strcmp(thread.call->what, group.first->call->what) &&
+           same_site(thread.call->site, group.first->call->site);
 }
 
 /* The first few groups of the block's waiting threads; the rest is counted in *others. */
@@ -73,8 +73,8 @@ static void add_group(Text &text, const Group &group)
 {
     const Thread &thread = *group.first;
     text.add("; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
-             group.count == 1 ? "waits" : "wait", thread.what, thread.site.file, thread.site.line,
-             thread.index.x, thread.index.y, thread.index.z);
+             group.count == 1 ? "waits" : "wait", thread.call->what, thread.call->site.file,
+             thread.call->site.line, thread.index.x, thread.index.y, thread.index.z);
     if (thread.wait != Wait::warp)
         return;
     const Warp &warp = *thread.warp;

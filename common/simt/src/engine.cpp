@@ -10,6 +10,7 @@
 #include "builtins.h"
 #include "fault.h"
 #include "order.h"
+#include "scheduling.h"
 #include "wait.h"
 #include <algorithm>
 #include <boost/context/detail/fcontext.hpp>
@@ -102,38 +103,6 @@ bool on_fiber_stack(const void *address)
  */
 /* Scheduling */
 
-void make_ready(Thread &thread)
-{
-    Warp &warp = *thread.warp;
-    Block &block = *warp.block;
-    warp.ready |= 1u << block.lane_position[thread.lane];
-    block.ready_warps |= 1u << block.warp_position[warp.number];
-}
-
-/* The lowest set bit of `mask` after position `after`, going round. */
-static unsigned next_bit(uint32_t mask, unsigned after)
-{
-    uint32_t later = mask & (~1u << after);
-    return static_cast<unsigned>(__builtin_ctz(later ? later : mask));
-}
-
-/* Takes the next ready thread: of the same warp as long as it has any, then of the next. */
-static Thread *take_ready(Block &block)
-{
-    if (!block.ready_warps)
-        return nullptr;
-    if (!(block.ready_warps >> block.warp_cursor & 1)) {
-        block.warp_cursor = next_bit(block.ready_warps, block.warp_cursor);
-        block.lane_cursor = warp_size - 1;
-    }
-    Warp &warp = block.warp[block.warp_at[block.warp_cursor]];
-    block.lane_cursor = next_bit(warp.ready, block.lane_cursor);
-    warp.ready &= ~(1u << block.lane_cursor);
-    if (!warp.ready)
-        block.ready_warps &= ~(1u << block.warp_cursor);
-    return &block.thread[warp.number * warp_size + block.lane_at[block.lane_cursor]];
-}
-
 /* Threads whose condition has come true become ready. */
 static bool poll_conditions(Block &block)
 {
@@ -152,14 +121,13 @@ static bool poll_conditions(Block &block)
     return any;
 }
 
-/* Some thread that can run. When none can, outstanding asynchronous work is carried out until one can. */
-static Thread &next_thread(Block &block)
+Thread &wait_for_ready(Block &block)
 {
     for (;;) {
-        if (Thread *thread = take_ready(block))
-            return *thread;
         if (!poll_conditions(block) && !run_idle_work())
             report_deadlock(block);
+        if (Thread *thread = take_ready(block))
+            return *thread;
     }
 }
 
@@ -167,23 +135,10 @@ static Thread &next_thread(Block &block)
  */
 /* Running */
 
-static void activate(Engine &e, Thread &thread)
-{
-    e.thread = &thread;
-    set_thread_index(thread.index);
-}
-
-/* Where a suspended context is kept is what it hands to jump_fcontext; a fiber that ended hands over null. */
-static void keep_context(transfer_t from)
-{
-    if (from.data)
-        *static_cast<void **>(from.data) = from.fctx;
-}
-
 static void run_thread(Block &block, Thread &thread)
 {
     thread.wait = Wait::nothing;
-    thread.barriers = thread.grid_barriers = 0;
+    thread.grid_barriers = 0;
     thread.last_atomic = nullptr;
     block.launch->invoke(block.launch->arguments);
     checker::thread_end(thread);
@@ -209,7 +164,7 @@ static void fiber_main(transfer_t from)
             __builtin_unreachable();
         }
         Thread &next = next_thread(block);
-        activate(e, next);
+        activate(next);
         if (next.fiber) {
             e.free_fiber[e.free_fibers++] = fiber;
             jump_fcontext(next.context, nullptr);
@@ -219,24 +174,14 @@ static void fiber_main(transfer_t from)
     }
 }
 
-void suspend(Thread &self)
+void give_fiber(Thread &thread)
 {
     Engine &e = engine();
-    Block &block = *e.block;
-    if (block.launch->failed.load(std::memory_order_relaxed))
-        abandon_block();
-    Thread &next = next_thread(block);
-    if (&next == &self)
-        return;
-    activate(e, next);
-    if (!next.fiber) {
-        next.fiber = take_fiber(e);
-        /* Stacks that all begin at the same offset would share few cache sets. */
-        size_t stagger = static_cast<size_t>(next.fiber - e.fiber) % 64 * 64;
-        next.context =
-            make_fcontext(next.fiber->stack + stack_bytes - stagger, stack_bytes - stagger, fiber_main);
-    }
-    keep_context(jump_fcontext(next.context, &self.context));
+    thread.fiber = take_fiber(e);
+    /* Stacks that all begin at the same offset would share few cache sets. */
+    size_t stagger = static_cast<size_t>(thread.fiber - e.fiber) % 64 * 64;
+    thread.context =
+        make_fcontext(thread.fiber->stack + stack_bytes - stagger, stack_bytes - stagger, fiber_main);
 }
 
 void abandon_block()
@@ -263,7 +208,7 @@ static void lay_out(Engine &e, dim3 shape)
         Thread &thread = block.thread[t];
         thread.index = uint3{t % shape.x, t / shape.x % shape.y, t / shape.x / shape.y};
         thread.linear = t;
-        thread.lane = t % warp_size;
+        thread.lane = static_cast<unsigned char>(t % warp_size);
         thread.warp = &block.warp[t / warp_size];
         thread.fiber = nullptr;
     }
@@ -337,7 +282,7 @@ void run_block(Launch &launch, unsigned long long linear, const Order &order)
 
     Thread &first = *take_ready(block);
     first.fiber = take_fiber(e);
-    activate(e, first);
+    activate(first);
     fcontext_t start = make_fcontext(first.fiber->stack + stack_bytes, stack_bytes, fiber_main);
     jump_fcontext(start, &e.main); /* comes back when the last thread has returned, or from abandon_block */
 

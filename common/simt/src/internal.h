@@ -34,21 +34,27 @@ struct Fiber;
 /* What a thread that cannot go on is waiting for. */
 enum class Wait : unsigned char { nothing, barrier, warp, condition };
 
-struct Thread {
+/* What a thread waits for, and where: on its own stack, as long as it waits. */
+struct Call {
+    const char *what;
+    Site site;
+    bool orders_memory; /* of a warp operation: as given to simt_meet */
+};
+
+/* The first line of the cache holds all that a barrier needs. */
+struct alignas(64) Thread {
     uint3 index;     /* threadIdx */
     unsigned linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
-    unsigned lane;
     Warp *warp;
-    Fiber *fiber;  /* null before the thread first runs and after it returned (alive tells which) */
-    void *context; /* where to resume it */
+    Fiber *fiber;     /* null before the thread first runs and after it returned (alive tells which) */
+    void *context;    /* where to resume it */
+    const Call *call; /* while it waits */
+    unsigned char lane;
     Wait wait;
-    unsigned barrier;          /* while wait is barrier: which one */
-    const char *what;          /* while it waits: the operation's name ... */
-    Site site;                 /* ... and where it was called */
-    bool orders_memory;        /* while wait is warp: as given to simt_meet */
+    unsigned char barrier; /* while wait is barrier: which one */
+
     simt_condition *condition; /* while wait is condition */
     void *condition_argument;
-    unsigned long long barriers;      /* block-wide barriers passed so far */
     unsigned long long grid_barriers; /* grid.sync() calls so far */
     const void *last_atomic;          /* spin detection: the address of the last atomic ... */
     unsigned atomic_repeats;          /* ... and how often in a row */

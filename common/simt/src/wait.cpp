@@ -1,6 +1,6 @@
 /* simt_wait, simt_on_idle, simt_yield, and the storage of blocks and threads: see simt/warp.h. */
 #include "wait.h"
-#include "engine.h"
+#include "scheduling.h"
 #include <cstdlib>
 #include <sched.h>
 
@@ -103,8 +103,8 @@ extern "C" void simt_wait(simt_condition *condition, void *argument, const char 
     thread.wait = Wait::condition;
     thread.condition = condition;
     thread.condition_argument = argument;
-    thread.what = what;
-    thread.site = Site{file, line};
+    const Call call = {what, Site{file, line}, true};
+    thread.call = &call;
     thread.warp->polling |= 1u << thread.lane;
     suspend(thread);
     thread.wait = Wait::nothing;

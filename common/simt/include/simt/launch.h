@@ -42,14 +42,14 @@ namespace simt
 
 /* Runs in every CUDA thread: calls the function with copies of the launch's arguments. */
 template <class F, class... P>
-struct Call {
+struct Invocation {
     F function;
     std::tuple<P...> arguments;
 
     __attribute__((no_sanitize("thread"))) static void invoke(void *self)
     {
-        Call *call = static_cast<Call *>(self);
-        std::apply(call->function, call->arguments);
+        Invocation *invocation = static_cast<Invocation *>(self);
+        std::apply(invocation->function, invocation->arguments);
     }
 };
 
@@ -64,10 +64,11 @@ struct Configuration {
     template <class F, class... P>
     cudaError_t run(const void *entry, F function, int cooperative, P... arguments) const
     {
-        Call<F, P...> call = {function, std::tuple<P...>(arguments...)};
-        struct simt_launch launch = {name, entry, Call<F, P...>::invoke, &call,  sizeof call,
-                                     grid, block, dynamic_shared,        stream, cooperative,
-                                     file, line};
+        Invocation<F, P...> call = {function, std::tuple<P...>(arguments...)};
+        struct simt_launch launch = {name,        entry,          Invocation<F, P...>::invoke,
+                                     &call,       sizeof call,    grid,
+                                     block,       dynamic_shared, stream,
+                                     cooperative, file,           line};
         return simt_run(&launch);
     }
 };
