@@ -27,7 +27,7 @@
 #include <cooperative_groups.h>
 
 static const int WARPS = 4;
-static const int CHUNK = 64; /* keys */
+static const int CHUNK = 32; /* keys */
 
 /*
  * The maximum of floats by the integer atomics that the hardware has. A float whose sign bit is clear
@@ -44,14 +44,14 @@ static __device__ void atomic_max(float *address, float x)
 }
 
 __global__ void key_parallel_atomic(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                                    float *l, float *m, const struct attention_shape shape, int rows)
+                                    float *l, float *m, const struct attention_shape shape, size_t rows)
 {
     const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
     const int d = shape.head_dim;
     const int lane = threadIdx.x % LANES;
     const int warp = blockIdx.x * WARPS + threadIdx.x / LANES;
     const int warps = gridDim.x * WARPS;
-    const size_t pieces = (size_t)rows * ceil_div(shape.seq_kv, CHUNK);
+    const size_t pieces = rows * ceil_div(shape.seq_kv, CHUNK);
     const float zeros[ELEMENTS] = {};
 
     for (size_t row = warp; row < rows; row += warps) {
@@ -137,7 +137,7 @@ extern "C" cudaError_t attention_key_parallel_atomic(const float *Q, const float
                                                      const struct attention_shape *shape, cudaStream_t stream)
 {
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    int rows = (int)attention_query_rows(shape);
+    size_t rows = attention_query_rows(shape);
     cudaError_t status =
         attention_check_arguments(Q, K, V, O, LSE, workspace, attention_key_parallel_atomic_workspace(shape),
                                   shape, sizeof(float), &limits);
@@ -147,7 +147,8 @@ extern "C" cudaError_t attention_key_parallel_atomic(const float *Q, const float
     int resident = 0;
     if ((status = resident_blocks(&resident)) != cudaSuccess)
         return status;
-    const size_t useful = (size_t)rows * max(ceil_div(shape->seq_kv, CHUNK), 1) / WARPS + 1;
+    const size_t pieces = rows * max(ceil_div(shape->seq_kv, CHUNK), 1);
+    const size_t useful = pieces / WARPS + (pieces % WARPS != 0);
     const unsigned blocks = useful < (size_t)resident ? (unsigned)useful : (unsigned)resident;
 
     float *l = (float *)workspace;

@@ -48,7 +48,7 @@ TEST(shapes, head_dims)
         check((struct size){1, 1, 1, 19, 37, head_dim[i]}, INPUTS_NORMAL, 31 + i, 0);
 }
 
-/* Chunks of 64 keys, and 8 warps that share the keys of a query: around the multiples of both. */
+/* Chunks of 32 keys, and 8 warps that share the keys of a query: around the multiples of both. */
 TEST(shapes, queries_are_not_keys)
 {
     static const int seq[][2] = {{1, 300},  {300, 1}, {2, 257}, {129, 3},
@@ -208,7 +208,7 @@ static const struct size counted[] = {
     {2, 2, 1, 17, 130, 20},
     {1, 1, 1, 3, 1, 1},
 };
-enum { COUNTED = sizeof counted / sizeof *counted, CHUNK = 64 };
+enum { COUNTED = sizeof counted / sizeof *counted, CHUNK = 32 };
 
 struct traffic {
     unsigned long long read, written;
