@@ -135,14 +135,14 @@ TEST(tiles, small_shared_memory)
 
 TEST(contract, LSE_is_optional)
 {
-    check_LSE_is_optional(flash_v1_kernels);
-    check_LSE_is_optional(flash_v1_tiles);
+    check_LSE_is_optional(&attention_problem, flash_v1_kernels);
+    check_LSE_is_optional(&attention_problem, flash_v1_tiles);
 }
 
 TEST(contract, no_keys)
 {
-    check_no_keys(flash_v1_kernels);
-    check_no_keys(flash_v1_tiles);
+    check_no_keys(&attention_problem, flash_v1_kernels);
+    check_no_keys(&attention_problem, flash_v1_tiles);
 }
 
 TEST(contract, any_scale)
@@ -152,12 +152,13 @@ TEST(contract, any_scale)
 
 TEST(contract, refused_shapes)
 {
+    check_refused_sizes(&attention_problem, flash_v1_kernels);
     check_refused_shapes(flash_v1_kernels);
 }
 
 TEST(contract, refused_pointers)
 {
-    check_refused_pointers(flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16});
+    check_refused_pointers(&attention_problem, flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16});
 }
 
 /* The rows of all heads must be countable with an int, and a grid must hold the blocks that a kernel wants.

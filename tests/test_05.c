@@ -111,12 +111,12 @@ TEST(shapes, nothing_to_see_and_nothing_to_do)
 
 TEST(contract, LSE_is_optional)
 {
-    check_LSE_is_optional(flash_v2_kernels);
+    check_LSE_is_optional(&attention_problem, flash_v2_kernels);
 }
 
 TEST(contract, no_keys)
 {
-    check_no_keys(flash_v2_kernels);
+    check_no_keys(&attention_problem, flash_v2_kernels);
 }
 
 TEST(contract, any_scale)
@@ -126,6 +126,7 @@ TEST(contract, any_scale)
 
 TEST(contract, refused_shapes)
 {
+    check_refused_sizes(&attention_problem, flash_v2_kernels);
     check_refused_shapes(flash_v2_kernels);
 }
 
@@ -135,7 +136,7 @@ TEST(contract, refused_pointers)
     const struct size size = {1, 1, 1, 1, 600, 16};
     const struct attention_shape shape = shape_of(size);
     cr_assert(attention_split_kv_workspace(&shape) > 0);
-    check_refused_pointers(flash_v2_kernels, size);
+    check_refused_pointers(&attention_problem, flash_v2_kernels, size);
 }
 
 /* Not one of them has room for the N × N scores: at most so many floats for each row, however long it is. */
