@@ -24,7 +24,7 @@
 #include "tiles.cuh"
 
 static const int WARPS = 4;
-static const int CHUNK = 64; /* keys */
+static const int CHUNK = 32; /* keys */
 
 /* At least one, so that a query without keys gets its O = 0 and LSE = -inf from somebody. */
 static int chunks_of(int seq_kv)
