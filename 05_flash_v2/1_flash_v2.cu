@@ -32,8 +32,8 @@
 static const int MAX_HEAD_DIM = 128;
 
 template <int Br, int Bc>
-__global__ void __launch_bounds__(Br *Bc) flash_v2(const float *Q, const float *K, const float *V, float *O,
-                                                   float *LSE, const struct attention_shape shape)
+__global__ void flash_v2(const float *Q, const float *K, const float *V, float *O, float *LSE,
+                         const struct attention_shape shape)
 {
     static_assert(32 % Bc == 0 && Br * Bc % 32 == 0, "a row exchanges m, l and P inside one full warp");
 
