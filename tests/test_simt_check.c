@@ -343,6 +343,9 @@ REPORT(dynamic_past_end, cudaErrorLaunchFailure,
        "just past the end of the 256 bytes of dynamic shared memory", "@store_dynamic")
 REPORT(dynamic_none, cudaErrorLaunchFailure, "the launch asked for none", "@store_dynamic")
 REPORT(static_index, cudaErrorLaunchFailure, "index 32 of an array of type 'int [32]'", "@store_static")
+REPORT(past_static, cudaErrorLaunchFailure, "just past the end of the shared variable s (148 bytes)",
+       "@past_static")
+REPORT(copy_too_much, cudaErrorIllegalAddress, "just past the end of", "@copy_too_much")
 REPORT(misaligned, cudaErrorMisalignedAddress, "float4", "4 bytes past a multiple of 16", "@load_misaligned")
 REPORT(no_barrier, cudaErrorLaunchFailure, "race on shared memory (s, byte", "@no_barrier_write",
        "@no_barrier_read", "__syncthreads() is missing between")

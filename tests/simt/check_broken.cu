@@ -4,6 +4,8 @@
  */
 #include "check_kernels.h"
 
+#include <string.h>
+
 static cudaError_t finished(void)
 {
     cudaError_t error = cudaGetLastError();
@@ -108,6 +110,39 @@ __global__ void store_static(int *data, int x)
 static cudaError_t run_static_index(int *data)
 {
     store_static<<<1, 1>>>(data, 32);
+    return finished();
+}
+
+__device__ int last_of(const int *s, int n)
+{
+    return s[n]; /* MARK past_static */
+}
+
+__global__ void past_static(int *data)
+{
+    __shared__ int s[37];
+    s[threadIdx.x] = threadIdx.x;
+    __syncthreads(); /* s is complete */
+    if (threadIdx.x == 0)
+        data[0] = last_of(s, 37);
+}
+
+static cudaError_t run_past_static(int *data)
+{
+    past_static<<<1, 37>>>(data);
+    return finished();
+}
+
+__global__ void copy_too_much(int *data)
+{
+    int local[8];
+    memcpy(local, data + CHECK_INTS - 4, sizeof local); /* MARK copy_too_much */
+    data[0] = local[threadIdx.x];
+}
+
+static cudaError_t run_copy_too_much(int *data)
+{
+    copy_too_much<<<1, 1>>>(data);
     return finished();
 }
 
@@ -391,6 +426,8 @@ const struct check_case broken_programs[] = {
     {"dynamic_past_end", run_dynamic_past_end},
     {"dynamic_none", run_dynamic_none},
     {"static_index", run_static_index},
+    {"past_static", run_past_static},
+    {"copy_too_much", run_copy_too_much},
     {"misaligned", run_misaligned},
     {"no_barrier", run_no_barrier},
     {"no_second_barrier", run_no_second_barrier},

@@ -482,7 +482,7 @@ __global__ void volatile_flag(int *data)
     }
     if (threadIdx.x == 0 && blockIdx.x > 0) {
         while (*flag == 0)
-            __nanosleep(100);
+            ;
         __threadfence(); /* the data is read after the flag */
         data[blockIdx.x] = data[100];
     }
@@ -518,6 +518,32 @@ __global__ void flag_between_warps(int *data)
 static cudaError_t run_flag_between_warps(int *data)
 {
     flag_between_warps<<<1, 64>>>(data);
+    return compare_one(data, 9);
+}
+
+/* The same with volatile variables, polled by a thread that may well run first. */
+__global__ void volatile_between_warps(int *data)
+{
+    __shared__ volatile int value, flag;
+    if (threadIdx.x == 0)
+        flag = 0;
+    __syncthreads(); /* flag is down */
+    if (threadIdx.x == 0) {
+        value = 9;
+        __threadfence_block(); /* the value is visible before the flag */
+        flag = 1;
+    }
+    if (threadIdx.x == 32) {
+        while (flag == 0)
+            ;
+        __threadfence_block(); /* the value is read after the flag */
+        data[0] = value;
+    }
+}
+
+static cudaError_t run_volatile_between_warps(int *data)
+{
+    volatile_between_warps<<<1, 64>>>(data);
     return compare_one(data, 9);
 }
 
@@ -656,6 +682,7 @@ const struct check_case correct_programs[] = {
     {"spin_lock", run_spin_lock},
     {"volatile_flag", run_volatile_flag},
     {"flag_between_warps", run_flag_between_warps},
+    {"volatile_between_warps", run_volatile_between_warps},
     {"launches_in_a_row", run_launches_in_a_row},
     {"grid_steps", run_grid_steps},
     {"halves_of_words", run_halves_of_words},

@@ -6,6 +6,7 @@
 #ifndef SIMT_CUDA_RUNTIME_H
 #define SIMT_CUDA_RUNTIME_H
 
+#include <simt/checked_memory.h>
 #include <cuda_runtime_api.h>
 #include <vector_functions.h>
 /* In C too, as nvcc's header has it: small functions are shared by host and device. */

@@ -229,6 +229,8 @@ struct ThreadState {
 
     const void *look_at; /* an atomic or volatile read of this address, whose value is used from now on */
     bool look_at_global;
+    const void *polled; /* the last volatile read was of this address ... */
+    unsigned polls;     /* ... and so were that many before it */
 
     bool touched;                                /* made an access since its last fence */
     bool unfenced_write;                         /* wrote global memory since its last fence */
@@ -373,6 +375,8 @@ const void *place_address(uint32_t number);
 std::string source_line(const void *where); /* "tiled.cu:33", or "" where there is no debug information */
 std::string
 shared_variable(uintptr_t address); /* "tile, byte 12 of 1024", of the calling worker's variables */
+/* Whether some static __shared__ variable holds the word at an offset in the program's thread-local storage. */
+bool in_shared_variable(size_t offset);
 bool in_read_only_data(uintptr_t address);
 
 /* ------------------------------------------------------------------------------------ check_report.cpp */
@@ -389,6 +393,8 @@ bool in_read_only_data(uintptr_t address);
                                         const void *where);
 [[noreturn]] void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
                                         const void *where);
+[[noreturn]] void report_static_shared(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
+                                       const void *where);
 /* `type` as the compiler writes it, in quotes: 'float [32]'. */
 [[noreturn]] void report_index(ThreadState *thread, const char *type, long long index, const char *file,
                                unsigned line);

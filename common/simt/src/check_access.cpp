@@ -173,6 +173,22 @@ static void other_access(ThreadState *thread, uintptr_t address, unsigned bytes,
     report_foreign_memory(thread, address, bytes, writes(kind), where);
 }
 
+/*
+ * A thread that does nothing but read one volatile address waits for another thread, which must get a chance to run.
+ * Only this build can tell: the others do not see the reads.
+ */
+static void notice_polling(ThreadState *thread, const void *pointer)
+{
+    constexpr unsigned patience = 64;
+    if (thread->polled != pointer) {
+        thread->polled = pointer;
+        thread->polls = 0;
+    } else if (++thread->polls == patience) {
+        thread->polls = 0;
+        simt_yield();
+    }
+}
+
 void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)
 {
     uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
@@ -209,6 +225,8 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
     } else {
         other_access(thread, address, bytes, kind, where);
     }
+    if (kind == volatile_read && thread->thread)
+        notice_polling(thread, pointer);
 }
 
 void on_range(const void *pointer, size_t bytes, unsigned kind, const void *where)

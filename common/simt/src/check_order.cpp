@@ -84,7 +84,7 @@ void order_block_begin(BlockState *block)
     for (unsigned i = 0; i < block->block->threads; i++) {
         ThreadState &thread = block->thread[i];
         thread.time = 1;
-        thread.look_at = nullptr;
+        thread.look_at = thread.polled = nullptr;
         thread.touched = thread.unfenced_write = false;
         thread.fence_time = thread.fence_full = thread.fence_warp = 0;
         thread.published_on = nullptr;
@@ -349,9 +349,9 @@ static void publish(ThreadState *thread, const void *address, bool global)
 
 void order_atomic(ThreadState *thread, const void *object, bool global, bool writes)
 {
-    if (!thread->warp || !thread->block->launch->fenced)
+    if (!thread->warp)
         return;
-    if (writes && has_something(thread))
+    if (writes && thread->block->launch->fenced && has_something(thread))
         publish(thread, object, global);
     thread->look_at = object;
     thread->look_at_global = global;

@@ -209,7 +209,7 @@ static std::string shared_name(uintptr_t address)
         return format("byte %zu of the dynamic shared memory",
                       static_cast<size_t>(address - number_of(worker->dynamic_begin)));
     size_t offset = address - number_of(worker->shared_begin), begin = 0, bytes = 0;
-    std::string variable = shared_variable_at(offset, &begin, &bytes);
+    std::string variable = shared_variable_before(offset, &begin, &bytes);
     if (variable.empty())
         return "an unnamed variable";
     return format("%s, byte %zu of %zu", variable.c_str(), offset - begin, bytes);
@@ -287,9 +287,10 @@ void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
 {
     const LaunchState *launch = thread->block->launch;
     fail(thread, cudaErrorLaunchFailure,
-         "shared memory without a proxy fence (" + shared_name(address) + "): " +
-             thread_name(launch, stamp_thread(write)) + " writes at " + at(place_address(stamp_place(write))) +
-             ", and the asynchronous work started at " + at(place_address(stamp_place(read))) +
+         "shared memory without a proxy fence (" + shared_name(address) +
+             "): " + thread_name(launch, stamp_thread(write)) + " writes at " +
+             at(place_address(stamp_place(write))) + ", and the asynchronous work started at " +
+             at(place_address(stamp_place(read))) +
              " would not see it; async_proxy_fence() is missing after the write (" + culprit(thread) + ")");
 }
 
@@ -362,6 +363,21 @@ void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned byte
     else
         text += format("the %zu bytes of dynamic shared memory that the launch asked for",
                        static_cast<size_t>(end - begin));
+    fail(thread, cudaErrorLaunchFailure, text + " (" + culprit(thread) + ")");
+}
+
+void report_static_shared(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
+                          const void *where)
+{
+    size_t begin = 0, size = 0;
+    uintptr_t shared = number_of(worker->shared_begin);
+    std::string variable = shared_variable_before(address - shared, &begin, &size);
+    std::string text = "out of bounds: " + access_at(bytes, write, where) + ", ";
+    if (variable.empty())
+        text += "before the first shared variable";
+    else
+        text += distance(address, shared + begin, shared + begin + size) +
+                format("the shared variable %s (%s)", variable.c_str(), plural(size, "byte").c_str());
     fail(thread, cudaErrorLaunchFailure, text + " (" + culprit(thread) + ")");
 }
 

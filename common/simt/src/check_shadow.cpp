@@ -152,7 +152,8 @@ static bool touch(Cell &cell, const Access &access, Stamp *enemy)
                 *enemy = *earlier;
             conflict = true;
         }
-    if (live(cell.write, access) && is_pending(stamp_kind(cell.write)) && !ends_pending(stamp_kind(access.stamp))) {
+    if (live(cell.write, access) && is_pending(stamp_kind(cell.write)) &&
+        !ends_pending(stamp_kind(access.stamp))) {
         *enemy = cell.write; /* whatever orders the two: the copy may come at any time */
         conflict = true;
     }
@@ -334,6 +335,14 @@ void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
     }
 }
 
+/* Past the end of a static array, in what the linker left free between variables. */
+static bool outside_variables(uintptr_t address)
+{
+    const char *pointer = reinterpret_cast<const char *>(address);
+    return (pointer < worker->dynamic_begin || pointer >= worker->dynamic_end) &&
+           !in_shared_variable(static_cast<size_t>(pointer - worker->shared_begin));
+}
+
 bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
                    const void *where)
 {
@@ -343,13 +352,17 @@ bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
         const Cell &cell = shadow.plane[0][index];
         if (begin <= index * 4 && index * 4 + 4 <= end && nothing_new_shared(cell, access))
             continue;
-        Outcome outcome;
-        visit(shadow, 0, index, begin, end, access, &outcome);
-        if (outcome.uninitialised) {
+        if (!live(cell.write, access) &&
+            !live(cell.other[0], access)) { /* the block's first access to this word */
             if (is_builtin(reinterpret_cast<const void *>(address)))
                 return false;
-            note_uninitialised(Uninitialised{thread, shadow.base + outcome.offset, bytes, where});
+            if (outside_variables(shadow.base + index * 4))
+                report_static_shared(thread, address, bytes, writes(stamp_kind(stamp)), where);
         }
+        Outcome outcome;
+        visit(shadow, 0, index, begin, end, access, &outcome);
+        if (outcome.uninitialised)
+            note_uninitialised(Uninitialised{thread, shadow.base + outcome.offset, bytes, where});
         if (outcome.conflict)
             conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
         else if (outcome.unfenced)

@@ -3,6 +3,7 @@
  * addr2line: it comes with the compiler.
  */
 #include "check.h"
+#include "symbols.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -117,6 +118,31 @@ std::string source_line(const void *where)
     if (added.second)
         added.first->second = look_up(where);
     return added.first->second;
+}
+
+/* -------------------------------------------------------------------------------- static shared variables */
+
+/* One truth per word. Empty in a program without symbols. */
+static std::vector<bool> words_of_variables()
+{
+    std::vector<bool> words;
+    size_t begin = 0, bytes = 0;
+    for (size_t offset = static_cast<size_t>(worker->shared_end - worker->shared_begin); offset-- > 0;
+         offset = begin) {
+        if (shared_variable_before(offset, &begin, &bytes).empty())
+            break;
+        if (words.empty())
+            words.resize(static_cast<size_t>(worker->shared_end - worker->shared_begin) / 4 + 1);
+        std::fill(words.begin() + static_cast<ptrdiff_t>(begin / 4),
+                  words.begin() + static_cast<ptrdiff_t>((begin + bytes + 3) / 4), true);
+    }
+    return words;
+}
+
+bool in_shared_variable(size_t offset)
+{
+    static const std::vector<bool> words = words_of_variables();
+    return words.empty() || words[offset / 4];
 }
 
 /* -------------------------------------------------------------------------------------- read-only data */

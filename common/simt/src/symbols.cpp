@@ -26,13 +26,15 @@ struct Function {
     std::string name;
 };
 
-struct ThreadLocal {
-    size_t offset, bytes; /* in the program's thread-local storage */
+struct SharedVariable {
+    std::string symbol;
+    size_t bytes;
 };
 
 struct Symbols {
     std::map<const void *, Function> functions;
-    std::map<std::string, ThreadLocal> thread_locals;
+    std::map<std::string, size_t> thread_locals; /* name and size */
+    std::map<size_t, SharedVariable> by_offset;  /* in the program's thread-local storage */
 };
 
 /* "void tile<16>(float*)" -> "tile<16>": without parameters and result. */
@@ -80,8 +82,10 @@ static void read_table(Symbols &symbols, const char *file, const ElfW(Shdr) & ta
         const char *name = names + symbol[i].st_name;
         if (type == STT_FUNC && symbol[i].st_value)
             symbols.functions[reinterpret_cast<const void *>(base + symbol[i].st_value)].symbol = name;
-        else if (type == STT_TLS && !strncmp(name, "_ZZ", 3))
-            symbols.thread_locals[name] = ThreadLocal{symbol[i].st_value, symbol[i].st_size};
+        else if (type == STT_TLS && !strncmp(name, "_ZZ", 3)) {
+            symbols.thread_locals[name] = symbol[i].st_size;
+            symbols.by_offset[symbol[i].st_value] = SharedVariable{name, symbol[i].st_size};
+        }
     }
 }
 
@@ -135,19 +139,17 @@ std::string function_signature(const void *entry)
     return found == symbols().functions.end() ? "" : demangle(found->second.symbol);
 }
 
-std::string shared_variable_at(size_t offset, size_t *begin, size_t *bytes)
+std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes)
 {
-    for (const auto &each : symbols().thread_locals) {
-        const ThreadLocal &variable = each.second;
-        if (offset < variable.offset || offset >= variable.offset + variable.bytes)
-            continue;
-        *begin = variable.offset;
-        *bytes = variable.bytes;
-        std::string name = demangle(each.first);
-        size_t scope = name.rfind("::");
-        return scope == std::string::npos ? name : name.substr(scope + 2);
-    }
-    return "";
+    auto after = symbols().by_offset.upper_bound(offset);
+    if (after == symbols().by_offset.begin())
+        return "";
+    const SharedVariable &variable = std::prev(after)->second;
+    *begin = std::prev(after)->first;
+    *bytes = variable.bytes;
+    std::string name = demangle(variable.symbol);
+    size_t scope = name.rfind("::");
+    return scope == std::string::npos ? name : name.substr(scope + 2);
 }
 
 size_t shared_variables_of(const void *entry)
@@ -168,7 +170,7 @@ size_t shared_variables_of(const void *entry)
         for (auto each = symbols().thread_locals.lower_bound(prefix);
              each != symbols().thread_locals.end() && each->first.compare(0, prefix.size(), prefix) == 0;
              ++each)
-            bytes += each->second.bytes;
+            bytes += each->second;
     }
     known[entry] = bytes;
     return bytes;

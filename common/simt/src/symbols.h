@@ -16,10 +16,10 @@ const char *function_name(const void *entry);
 std::string function_signature(const void *entry);
 
 /*
- * The static __shared__ variable at an offset in the program's thread-local storage: its name, where it
- * begins, how large it is. An empty name when there is none.
+ * The last static __shared__ variable that begins at or before an offset in the program's thread-local storage: its
+ * name, where it begins, how large it is. An empty name when there is none.
  */
-std::string shared_variable_at(size_t offset, size_t *begin, size_t *bytes);
+std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes);
 
 /* Bytes of static __shared__ variables that the function at `entry` declares itself; 0 when nothing is known.
  */

@@ -54,22 +54,22 @@ inline T atomic(const volatile T *address, int operation, T value, T expected = 
     T before;
     if constexpr (sizeof(T) == 2) {
         uint16_t bits[3];
-        std::memcpy(&bits[0], static_cast<const void *>(&value), 2);
-        std::memcpy(&bits[1], static_cast<const void *>(&expected), 2);
+        __builtin_memcpy(&bits[0], static_cast<const void *>(&value), 2);
+        __builtin_memcpy(&bits[1], static_cast<const void *>(&expected), 2);
         bits[2] = simt_atomic_16(cell, operation, bits[0], bits[1]);
-        std::memcpy(static_cast<void *>(&before), &bits[2], 2);
+        __builtin_memcpy(static_cast<void *>(&before), &bits[2], 2);
     } else if constexpr (sizeof(T) == 4) {
         uint32_t bits[3];
-        std::memcpy(&bits[0], static_cast<const void *>(&value), 4);
-        std::memcpy(&bits[1], static_cast<const void *>(&expected), 4);
+        __builtin_memcpy(&bits[0], static_cast<const void *>(&value), 4);
+        __builtin_memcpy(&bits[1], static_cast<const void *>(&expected), 4);
         bits[2] = simt_atomic_32(cell, operation, bits[0], bits[1]);
-        std::memcpy(static_cast<void *>(&before), &bits[2], 4);
+        __builtin_memcpy(static_cast<void *>(&before), &bits[2], 4);
     } else {
         uint64_t bits[3];
-        std::memcpy(&bits[0], static_cast<const void *>(&value), 8);
-        std::memcpy(&bits[1], static_cast<const void *>(&expected), 8);
+        __builtin_memcpy(&bits[0], static_cast<const void *>(&value), 8);
+        __builtin_memcpy(&bits[1], static_cast<const void *>(&expected), 8);
         bits[2] = simt_atomic_64(cell, operation, bits[0], bits[1]);
-        std::memcpy(static_cast<void *>(&before), &bits[2], 8);
+        __builtin_memcpy(static_cast<void *>(&before), &bits[2], 8);
     }
     return before;
 }

@@ -44,9 +44,9 @@ inline T shuffle(unsigned mask, T value, int how, int operand, int width, int li
 {
     static_assert(sizeof(T) <= 8, "a shuffle moves values of at most 8 bytes");
     uint64_t bits = 0;
-    std::memcpy(static_cast<void *>(&bits), static_cast<const void *>(&value), sizeof value);
+    __builtin_memcpy(static_cast<void *>(&bits), static_cast<const void *>(&value), sizeof value);
     bits = simt_shuffle(mask, bits, how, operand, width, line, file);
-    std::memcpy(static_cast<void *>(&value), static_cast<const void *>(&bits), sizeof value);
+    __builtin_memcpy(static_cast<void *>(&value), static_cast<const void *>(&bits), sizeof value);
     return value;
 }
 
@@ -100,7 +100,7 @@ template <class T>
 inline unsigned __match_any_sync(unsigned mask, T value, SIMT_CALL_SITE)
 {
     uint64_t bits = 0;
-    std::memcpy(&bits, &value, sizeof value);
+    __builtin_memcpy(&bits, &value, sizeof value);
     return simt_match(mask, bits, nullptr, line, file);
 }
 
@@ -108,7 +108,7 @@ template <class T>
 inline unsigned __match_all_sync(unsigned mask, T value, int *all_agree, SIMT_CALL_SITE)
 {
     uint64_t bits = 0;
-    std::memcpy(&bits, &value, sizeof value);
+    __builtin_memcpy(&bits, &value, sizeof value);
     return simt_match(mask, bits, all_agree, line, file);
 }
 

@@ -441,7 +441,7 @@ inline To same_bits(From from)
 {
     static_assert(sizeof(To) == sizeof(From));
     To to;
-    std::memcpy(&to, &from, sizeof to);
+    __builtin_memcpy(&to, &from, sizeof to);
     return to;
 }
 
