@@ -129,7 +129,21 @@ static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
     return cudaSuccess;
 }
 
-/* New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a GPU. */
+/*
+ * New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a GPU. In very large
+ * allocations only the two ends do, so that memory nobody uses is never taken from the system.
+ */
+static void poison(char *begin, size_t bytes)
+{
+    constexpr size_t most = size_t(64) << 20;
+    if (bytes <= 2 * most) {
+        memset(begin, 0xff, bytes);
+    } else {
+        memset(begin, 0xff, most);
+        memset(begin + bytes - most, 0xff, most);
+    }
+}
+
 static cudaError_t allocate_filled(void **pointer, size_t bytes, bool managed)
 {
     if (!pointer)
@@ -140,7 +154,7 @@ static cudaError_t allocate_filled(void **pointer, size_t bytes, bool managed)
     }
     cudaError_t error = allocate(pointer, bytes, managed);
     if (error == cudaSuccess)
-        memset(*pointer, 0xff, bytes);
+        poison(static_cast<char *>(*pointer), bytes);
     return error;
 }
 

@@ -2,7 +2,7 @@
  * simt-translate: rewrites what g++ cannot parse in CUDA source, token by token and line by line, so that
  * every error message and every debugger still names the line that its author wrote.
  *
- *     k<16><<<g, b>>>(x)           simt::kernel("k<16>", k<16>).configure(g, b)(x)
+ *     k<16><<<g, b>>>(x)           simt::simt_kernel("k<16>", k<16>).simt_configure(g, b)(x)
  *     k<<<g, b>>>(x)               the same, with a lambda where k's template arguments are to be deduced
  *     extern __shared__ T s[];     T *const s = simt::dynamic_shared<T>();
  *     __shared__ alignas(16) T s   __shared__ __align__(16) T s
@@ -509,14 +509,14 @@ class Translator
         bool deduced = known != template_kernels.end() && given_arguments(begin, open) < known->second;
         string call;
         if (device_depth >= 0)
-            call = "simt::kernel_in_device_code(0)";
+            call = "simt::simt_kernel_in_device_code(0)";
         else if (deduced)
-            call = "simt::deduced_kernel(" + quoted(kernel) + ", [](auto... simt_arguments) { " + kernel +
+            call = "simt::simt_deduced_kernel(" + quoted(kernel) + ", [](auto... simt_arguments) { " + kernel +
                    "(simt_arguments...); })";
         else
-            call = "simt::kernel(" + quoted(kernel) + ", " + kernel + ")";
+            call = "simt::simt_kernel(" + quoted(kernel) + ", " + kernel + ")";
         erase(begin, open);
-        replace(open, call + ".configure(");
+        replace(open, call + ".simt_configure(");
         replace(close, ")");
     }
 

@@ -2,10 +2,10 @@
  * Kernel launches. simtcc rewrites
  *
  *     kernel<16><<<grid, block, shared, stream>>>(a, b)
- *  to simt::kernel("kernel<16>", kernel<16>).configure(grid, block, shared, stream)(a, b)
+ * to  simt::simt_kernel("kernel<16>", kernel<16>).simt_configure(grid, block, shared, stream)(a, b)
  *
  * and, where the template arguments are left to be deduced from the call, hands over a lambda that makes the
- * call.
+ * call. The names begin with simt_ because a macro around the launch may have a parameter of any other name.
  */
 #ifndef SIMT_LAUNCH_H
 #define SIMT_LAUNCH_H
@@ -31,11 +31,6 @@ struct simt_launch {
 };
 
 extern "C" cudaError_t simt_run(const struct simt_launch *launch);
-
-/* How to call the kernel at `entry` with arguments given by address, for cudaLaunchKernel with an untyped
- * kernel. */
-typedef void simt_untyped_call(const void *entry, void **arguments);
-extern "C" void simt_know_kernel(const void *entry, const char *name, simt_untyped_call *call);
 
 namespace simt
 {
@@ -102,7 +97,7 @@ struct Kernel {
     const char *file;
     int line;
 
-    ConfiguredKernel<P...> configure(dim3 grid, dim3 block, size_t shared = 0,
+    ConfiguredKernel<P...> simt_configure(dim3 grid, dim3 block, size_t shared = 0,
                                      cudaStream_t stream = nullptr) const
     {
         return {{name, file, line, grid, block, shared, stream}, function};
@@ -116,7 +111,7 @@ struct Lambda {
     const char *file;
     int line;
 
-    ConfiguredLambda<F> configure(dim3 grid, dim3 block, size_t shared = 0,
+    ConfiguredLambda<F> simt_configure(dim3 grid, dim3 block, size_t shared = 0,
                                   cudaStream_t stream = nullptr) const
     {
         return {{name, file, line, grid, block, shared, stream}, function};
@@ -124,14 +119,14 @@ struct Lambda {
 };
 
 template <class... P>
-Kernel<P...> kernel(const char *name, void (*function)(P...), const char *file = __builtin_FILE(),
+Kernel<P...> simt_kernel(const char *name, void (*function)(P...), const char *file = __builtin_FILE(),
                     int line = __builtin_LINE())
 {
     return {name, function, file, line};
 }
 
 template <class F>
-Lambda<F> deduced_kernel(const char *name, F function, const char *file = __builtin_FILE(),
+Lambda<F> simt_deduced_kernel(const char *name, F function, const char *file = __builtin_FILE(),
                          int line = __builtin_LINE())
 {
     return {name, function, file, line};
@@ -142,7 +137,7 @@ template <class... T>
 __attribute__((
     unavailable("launching a kernel from device code (dynamic parallelism) is not supported by the CPU "
                 "backend (simt)"))) Kernel<>
-kernel_in_device_code(T...);
+simt_kernel_in_device_code(T...);
 
 /* arguments[i] points to the i-th argument, as cudaLaunchKernel wants it. */
 template <class... P, size_t... I>

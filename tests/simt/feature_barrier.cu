@@ -1,0 +1,181 @@
+/* Shared memory and the barriers of a block. */
+#include "features.h"
+
+enum { THREADS = 128 };
+
+__global__ void reverse_static(int *data)
+{
+    __shared__ int tile[THREADS];
+    int i = threadIdx.x;
+    tile[i] = data[blockIdx.x * THREADS + i];
+    __syncthreads();
+    data[blockIdx.x * THREADS + i] = tile[THREADS - 1 - i];
+}
+
+int feature_static_shared(void)
+{
+    int *data = shared_array<int>(4 * THREADS);
+    for (int i = 0; i < 4 * THREADS; i++)
+        data[i] = i;
+    reverse_static<<<4, THREADS>>>(data);
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < 4 * THREADS; i++)
+        wrong += data[i] != i / THREADS * THREADS + THREADS - 1 - i % THREADS;
+    return wrong;
+}
+
+__global__ void reverse_dynamic(float *data, int n)
+{
+    extern __shared__ float tile[];
+    float *second = tile + n; /* one allocation, cut in two */
+    tile[threadIdx.x] = data[threadIdx.x];
+    second[n - 1 - threadIdx.x] = 2 * data[threadIdx.x];
+    __syncthreads();
+    data[threadIdx.x] = tile[n - 1 - threadIdx.x] + second[threadIdx.x];
+}
+
+int feature_dynamic_shared(void)
+{
+    int wrong = 0;
+    for (int n = 32; n <= 1024 && wrong == 0; n *= 2) {
+        float *data = shared_array<float>(n);
+        for (int i = 0; i < n; i++)
+            data[i] = (float)i;
+        reverse_dynamic<<<1, n, 2 * n * sizeof(float)>>>(data, n);
+        wrong = wait_for_kernel();
+        for (int i = 0; wrong >= 0 && i < n; i++)
+            wrong += data[i] != 3.0f * (float)(n - 1 - i);
+    }
+    return wrong;
+}
+
+extern __shared__ __align__(16) unsigned char file_scope[];
+
+__device__ int *file_scope_ints()
+{
+    return reinterpret_cast<int *>(file_scope);
+}
+
+__global__ void rotate(int *data)
+{
+    int *ints = file_scope_ints();
+    ints[threadIdx.x] = data[threadIdx.x];
+    __syncthreads();
+    data[threadIdx.x] = reinterpret_cast<int *>(file_scope)[(threadIdx.x + 1) % blockDim.x];
+}
+
+int feature_file_scope_shared(void)
+{
+    int *data = shared_array<int>(64);
+    for (int i = 0; i < 64; i++)
+        data[i] = i;
+    rotate<<<1, 64, 64 * sizeof(int)>>>(data);
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < 64; i++)
+        wrong += data[i] != (i + 1) % 64;
+    return wrong;
+}
+
+struct pair {
+    float value;
+    int where;
+};
+
+__global__ void argmax(const float *data, int n, int *out)
+{
+    __shared__ alignas(16) pair best[THREADS];
+    static __shared__ float4 wide[2];
+    pair mine = {-1.0f, -1};
+    for (int i = threadIdx.x; i < n; i += THREADS)
+        if (data[i] > mine.value)
+            mine = pair{data[i], i};
+    best[threadIdx.x] = mine;
+    if (threadIdx.x < 2)
+        wide[threadIdx.x] = make_float4(1, 2, 3, 4);
+    __syncthreads();
+    for (unsigned half = THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half && best[threadIdx.x + half].value > best[threadIdx.x].value)
+            best[threadIdx.x] = best[threadIdx.x + half];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0)
+        *out = best[0].where + static_cast<int>(wide[1].w);
+}
+
+int feature_shared_struct(void)
+{
+    enum { N = 1000 };
+    float *data = shared_array<float>(N);
+    int *out = shared_array<int>(1);
+    for (int i = 0; i < N; i++)
+        data[i] = (float)(i * 37 % 101) + (i == 777 ? 500.0f : 0.0f);
+    argmax<<<1, THREADS>>>(data, N, out);
+    int wrong = wait_for_kernel();
+    return wrong < 0 ? wrong : *out != 777 + 4;
+}
+
+__global__ void count_and_or(int *out)
+{
+    int i = threadIdx.x;
+    int count = __syncthreads_count(i % 3 == 0);
+    int none = __syncthreads_or(i < 0);
+    int some = __syncthreads_or(i == 5);
+    int all = __syncthreads_and(i >= 0);
+    int most = __syncthreads_and(i != 7);
+    out[i] = count * 10000 + (none != 0) * 1000 + (some != 0) * 100 + (all != 0) * 10 + (most != 0);
+}
+
+int feature_barrier_reductions(void)
+{
+    int *out = shared_array<int>(100);
+    count_and_or<<<1, 100>>>(out);
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < 100; i++)
+        wrong += out[i] != 340110;
+    return wrong;
+}
+
+/* Whole warps that have nothing to do, and say so before anybody waits. */
+__global__ void leave_early(int *out)
+{
+    if (threadIdx.x >= 64)
+        return;
+    __shared__ int tile[64];
+    tile[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = tile[63 - threadIdx.x];
+}
+
+int feature_returned_threads(void)
+{
+    int *out = shared_array<int>(64);
+    leave_early<<<1, 256>>>(out);
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < 64; i++)
+        wrong += out[i] != 63 - i;
+    return wrong;
+}
+
+/* Every thread moves its mark by one place a step; a barrier too few and some mark is lost. */
+__global__ void walk(int *out, int steps)
+{
+    __shared__ int ring[2][THREADS];
+    ring[0][threadIdx.x] = threadIdx.x;
+    for (int step = 0; step < steps; step++) {
+        __syncthreads();
+        ring[(step + 1) % 2][(threadIdx.x + 1) % THREADS] = ring[step % 2][threadIdx.x];
+    }
+    __syncthreads();
+    out[blockIdx.x * THREADS + threadIdx.x] = ring[steps % 2][threadIdx.x];
+}
+
+int feature_many_barriers(void)
+{
+    enum { BLOCKS = 20, STEPS = 301 };
+    int *out = shared_array<int>(BLOCKS * THREADS);
+    walk<<<BLOCKS, THREADS>>>(out, STEPS);
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < BLOCKS * THREADS; i++)
+        wrong += out[i] != ((i % THREADS - STEPS) % THREADS + THREADS) % THREADS;
+    return wrong;
+}

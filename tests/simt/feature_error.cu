@@ -1,0 +1,179 @@
+/* Kernels that go wrong: each function returns what the next synchronisation says. */
+#include "features.h"
+#include <assert.h>
+#include <cooperative_groups.h>
+
+static cudaError_t outcome(void)
+{
+    return (cudaError_t)-wait_for_kernel();
+}
+
+static int *device_ints(size_t count)
+{
+    int *data = NULL;
+    cudaMalloc(&data, count * sizeof *data);
+    cudaMemset(data, 0, count * sizeof *data);
+    return data;
+}
+
+__global__ void write_to(int *data, size_t where)
+{
+    if (blockIdx.x == 1 && threadIdx.x == 3)
+        data[where] = 1;
+}
+
+cudaError_t fail_null_pointer(void)
+{
+    write_to<<<2, 32>>>(NULL, 0);
+    return outcome();
+}
+
+/* Far enough that no GPU has anything there either. */
+cudaError_t fail_past_the_end(void)
+{
+    int *data = device_ints(1024);
+    write_to<<<2, 32>>>(data, (size_t)1 << 36);
+    return outcome();
+}
+
+cudaError_t fail_after_free(void)
+{
+    int *data = device_ints((size_t)1 << 24);
+    cudaFree(data);
+    write_to<<<2, 32>>>(data, 5);
+    return outcome();
+}
+
+__global__ void assert_small(int limit)
+{
+    assert((int)threadIdx.x < limit);
+}
+
+cudaError_t fail_assertion(void)
+{
+    assert_small<<<1, 32>>>(32);
+    cudaError_t error = outcome();
+    if (error != cudaSuccess)
+        return error;
+    assert_small<<<1, 32>>>(20);
+    return outcome();
+}
+
+__global__ void trap()
+{
+    if (threadIdx.x == 1)
+        __trap();
+}
+
+cudaError_t fail_trap(void)
+{
+    trap<<<1, 2>>>();
+    return outcome();
+}
+
+__device__ int dig(volatile int *data, int depth)
+{
+    volatile int local[64];
+    local[depth % 64] = data[0] + depth;
+    return depth == 0 ? 0 : dig(data, depth - 1) + local[depth % 64];
+}
+
+__global__ void recurse(int *data, int depth)
+{
+    data[1] = dig(data, depth);
+}
+
+cudaError_t fail_stack_overflow(void)
+{
+    recurse<<<1, 1>>>(device_ints(2), 1 << 20);
+    return outcome();
+}
+
+__global__ void barrier_some_skip(int *data)
+{
+    if (threadIdx.x < 16) {
+        __syncthreads();
+        data[threadIdx.x] = 1;
+    } else {
+        __syncwarp(0xffff0000u);
+        __shfl_sync(0xffffffffu, 1, 0); /* waits for the lanes at the barrier, and they for these */
+    }
+}
+
+cudaError_t fail_barrier_some_skip(void)
+{
+    barrier_some_skip<<<1, 32>>>(device_ints(32));
+    return outcome();
+}
+
+__global__ void two_barriers(int *data)
+{
+    if (threadIdx.x % 2) {
+        data[threadIdx.x] = 1;
+        __syncthreads();
+    } else {
+        __syncthreads();
+        data[threadIdx.x] = 2;
+    }
+}
+
+cudaError_t fail_two_barriers(void)
+{
+    two_barriers<<<1, 64>>>(device_ints(64));
+    return outcome();
+}
+
+__global__ void warp_operation(int *data)
+{
+    if (threadIdx.x < 7)
+        data[threadIdx.x] = __shfl_sync(0xffffffffu, 1, 0);
+    __syncthreads();
+}
+
+cudaError_t fail_warp_operation(void)
+{
+    warp_operation<<<1, 32>>>(device_ints(32));
+    return outcome();
+}
+
+__global__ void foreign_mask(int *data)
+{
+    data[threadIdx.x] = __shfl_sync(0x0000ffffu, 1, 0);
+}
+
+cudaError_t fail_foreign_mask(void)
+{
+    foreign_mask<<<1, 32>>>(device_ints(32));
+    return outcome();
+}
+
+__global__ void grid_sync_but_one()
+{
+    if (blockIdx.x != 2)
+        cooperative_groups::this_grid().sync();
+}
+
+cudaError_t fail_grid_sync(void)
+{
+    cudaError_t error = cudaLaunchCooperativeKernel((void *)grid_sync_but_one, 4, 32, nullptr, 0, nullptr);
+    return error == cudaSuccess ? outcome() : error;
+}
+
+__global__ void set_to(int *data, int value)
+{
+    *data = value;
+}
+
+cudaError_t run_harmless(int *result)
+{
+    int *data = NULL;
+    cudaError_t error = cudaMalloc(&data, sizeof *data);
+    if (error != cudaSuccess)
+        return error;
+    set_to<<<1, 1>>>(data, 42);
+    error = cudaGetLastError();
+    if (error == cudaSuccess)
+        error = cudaMemcpy(result, data, sizeof *result, cudaMemcpyDeviceToHost);
+    cudaFree(data);
+    return error;
+}

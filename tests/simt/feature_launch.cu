@@ -1,0 +1,209 @@
+/* Launches: every way to write one, what kernels see of it, and what is refused. */
+#include "features.h"
+
+__global__ void write_indices(int *out)
+{
+    int x = blockIdx.x * blockDim.x + threadIdx.x;
+    int y = blockIdx.y * blockDim.y + threadIdx.y;
+    int z = blockIdx.z * blockDim.z + threadIdx.z;
+    int width = gridDim.x * blockDim.x, height = gridDim.y * blockDim.y;
+    out[(z * height + y) * width + x] += 1 + x + 100 * y + 10000 * z;
+}
+
+int feature_indices(void)
+{
+    const dim3 grid(3, 2, 2), block(5, 4, 3);
+    const int X = 15, Y = 8, Z = 6;
+    int *out = shared_array<int>(X * Y * Z);
+    write_indices<<<grid, block>>>(out);
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < X * Y * Z; i++)
+        wrong += out[i] != 1 + i % X + 100 * (i / X % Y) + 10000 * (i / X / Y);
+    return wrong;
+}
+
+template <int Add, int Times>
+__global__ void arithmetic(int *out)
+{
+    out[threadIdx.x] = (static_cast<int>(threadIdx.x) + Add) * Times;
+}
+
+template <int Times>
+static int run_nested(int *out)
+{
+    arithmetic<Times + 1, (Times > 2) ? 7 : 5><<<1, 32>>>(out);
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < 32; i++)
+        wrong += out[i] != (i + Times + 1) * (Times > 2 ? 7 : 5);
+    return wrong;
+}
+
+int feature_templates(void)
+{
+    int *out = shared_array<int>(32);
+    arithmetic<3, 4><<<dim3(1), /* a launch over several lines, */
+                       32       // with comments
+                       >>>(out);
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < 32; i++)
+        wrong += out[i] != (i + 3) * 4;
+    return wrong < 0 ? wrong : wrong + run_nested<2>(out) + run_nested<3>(out);
+}
+
+template <typename T>
+__global__ void scale(T *data, T factor, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        data[i] *= factor;
+}
+
+template <int Threads, typename T>
+__global__ void fill(T *data, T value)
+{
+    data[blockIdx.x * Threads + threadIdx.x] = value;
+}
+
+int feature_deduced_template(void)
+{
+    float *f = shared_array<float>(64);
+    double *d = shared_array<double>(64);
+    fill<32><<<2, 32>>>(f, 1.5f); /* the first argument given, the second deduced */
+    fill<32><<<2, 32>>>(d, 2.5);
+    scale<<<2, 32>>>(f, 2.0f, 64);
+    scale<double><<<2, 32>>>(d, 4, 64); /* 4 converts: all arguments are given */
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < 64; i++)
+        wrong += (f[i] != 3.0f) + (d[i] != 10.0);
+    return wrong;
+}
+
+namespace deep
+{
+namespace down
+{
+__global__ void add(int *out, int value)
+{
+    atomicAdd(out, value);
+}
+} // namespace down
+} // namespace deep
+
+__global__ void add_one(int *out, int)
+{
+    atomicAdd(out, 1);
+}
+
+typedef void kernel_type(int *, int);
+struct row {
+    const char *name;
+    kernel_type *run;
+};
+
+#define LAUNCH(kernel, ...) kernel<<<1, 1>>>(__VA_ARGS__)
+
+int feature_launch_forms(void)
+{
+    int *out = shared_array<int>(1);
+    const row table[] = {{"add_one", add_one}, {"add", deep::down::add}};
+    kernel_type *pointer = add_one;
+    const row *second = &table[1];
+    deep::down::add<<<1, 1>>>(out, 10);
+    ::deep::down::add<<<1, 1>>>(out, 100);
+    pointer<<<1, 1>>>(out, 0);
+    (*pointer)<<<1, 1>>>(out, 0);
+    table[0].run<<<1, 1>>>(out, 0);
+    second->run<<<1, 1, 0>>>(out, 1000);
+    LAUNCH(add_one, out, 0);
+    if (out)
+        add_one<<<1, 1, 0, nullptr>>>(out, 0);
+    int wrong = wait_for_kernel();
+    return wrong < 0 ? wrong : *out != 1115;
+}
+
+int feature_launch_by_pointer(void)
+{
+    int *out = shared_array<int>(1), value = 7;
+    void *arguments[] = {&out, &value};
+    cudaLaunchKernel((const void *)deep::down::add, dim3(2), dim3(3), arguments, 0, nullptr);
+    int wrong = wait_for_kernel();
+    return wrong < 0 ? wrong : *out != 42;
+}
+
+struct parameters {
+    float matrix[3][3];
+    short tag;
+};
+
+__global__ void read_parameters(const __grid_constant__ parameters p, char c, double d,
+                                const float *__restrict__ none, size_t big, float *out)
+{
+    out[0] = p.matrix[1][2] + p.tag;
+    out[1] = static_cast<float>(c + d);
+    out[2] = none == nullptr ? 1.0f : 0.0f;
+    out[3] = big >> 32 == 5 ? 1.0f : 0.0f;
+}
+
+int feature_parameters(void)
+{
+    float *out = shared_array<float>(4);
+    parameters p = {{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}, 20};
+    read_parameters<<<1, 1>>>(p, 3, 0.5, NULL, (size_t)5 << 32,
+                              out); /* NULL and an int convert, as in any call */
+    int wrong = wait_for_kernel();
+    return wrong < 0 ? wrong : (out[0] != 25.0f) + (out[1] != 3.5f) + (out[2] != 1.0f) + (out[3] != 1.0f);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+/* What is refused */
+
+__global__ void __launch_bounds__(1024) idle()
+{
+}
+
+cudaError_t launch_shape(dim3 grid, dim3 block, size_t dynamic_shared)
+{
+    idle<<<grid, block, dynamic_shared>>>();
+    return cudaGetLastError();
+}
+
+cudaError_t allow_dynamic_shared(int bytes)
+{
+    return cudaFuncSetAttribute(idle, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
+
+/* 40 KB of static shared memory beside 16 KB of dynamic. */
+__global__ void hold_shared(int *out)
+{
+    __shared__ int space[10240];
+    space[threadIdx.x] = out[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = space[31 - threadIdx.x];
+}
+
+cudaError_t launch_too_much_static_shared(void)
+{
+    int *out = shared_array<int>(32);
+    hold_shared<<<1, 32, 16384>>>(out);
+    return cudaGetLastError();
+}
+
+cudaError_t launch_cooperative(int blocks)
+{
+    return cudaLaunchCooperativeKernel((void *)idle, dim3(blocks), dim3(1024), nullptr, 0, nullptr);
+}
+
+int feature_occupancy(void)
+{
+    int blocks = 0, smaller = 0, grid = 0, block = 0, processors = 0;
+    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, idle, 1024, 0);
+    if (error == cudaSuccess)
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&smaller, idle, 128, 0);
+    if (error == cudaSuccess)
+        error = cudaOccupancyMaxPotentialBlockSize(&grid, &block, idle);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0);
+    if (error != cudaSuccess)
+        return -(int)error;
+    return (blocks < 1) + (smaller < blocks) + (block < 32 || block > 1024) + (grid < processors);
+}

@@ -1,0 +1,226 @@
+/* Memory that is not shared: constants, variables, copies, streams. */
+#include "features.h"
+#include <stdlib.h>
+#include <string.h>
+
+__constant__ float coefficients[4];
+__constant__ struct {
+    int a, b;
+} settings = {3, 4};
+
+__global__ void polynomial(const float *x, float *y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = ((coefficients[3] * x[i] + coefficients[2]) * x[i] + coefficients[1]) * x[i] +
+               coefficients[0] + settings.a * 10 + settings.b;
+}
+
+int feature_constants(void)
+{
+    enum { N = 100 };
+    const float host[4] = {1, 2, 3, 4}, last = 5;
+    float *x = shared_array<float>(N), *y = shared_array<float>(N), back[4];
+    if (cudaMemcpyToSymbol(coefficients, host, sizeof host) != cudaSuccess ||
+        cudaMemcpyToSymbol(coefficients, &last, sizeof last, 3 * sizeof last) != cudaSuccess ||
+        cudaMemcpyFromSymbol(back, coefficients, sizeof back) != cudaSuccess)
+        return -(int)cudaGetLastError();
+    for (int i = 0; i < N; i++)
+        x[i] = (float)i;
+    polynomial<<<1, 128>>>(x, y, N);
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < N; i++)
+        wrong += y[i] != ((5.0f * i + 3) * i + 2) * i + 1 + 34;
+    if (wrong >= 0)
+        wrong += (back[0] != 1) + (back[3] != 5) +
+                 (cudaMemcpyToSymbol(coefficients, host, sizeof host, sizeof last) != cudaErrorInvalidValue);
+    cudaGetLastError();
+    return wrong;
+}
+
+__device__ int counter = 5;
+__device__ float table[8];
+__managed__ int both_sides = 1;
+
+__global__ void touch_variables()
+{
+    atomicAdd(&counter, 1);
+    table[threadIdx.x] += threadIdx.x;
+    if (threadIdx.x == 0)
+        both_sides *= 2;
+}
+
+int feature_device_variables(void)
+{
+    static int runs;
+    float *address = NULL, values[8];
+    int count = 0;
+    size_t bytes = 0;
+    if (cudaGetSymbolAddress((void **)&address, table) != cudaSuccess ||
+        cudaMemset(address, 0, sizeof table) != cudaSuccess ||
+        cudaGetSymbolSize(&bytes, table) != cudaSuccess)
+        return -(int)cudaGetLastError();
+    touch_variables<<<1, 8>>>();
+    touch_variables<<<1, 8>>>();
+    int wrong = wait_for_kernel();
+    if (wrong < 0)
+        return wrong;
+    if (cudaMemcpyFromSymbol(&count, counter, sizeof count) != cudaSuccess ||
+        cudaMemcpy(values, address, sizeof values, cudaMemcpyDeviceToHost) != cudaSuccess)
+        return -(int)cudaGetLastError();
+    for (int i = 0; i < 8; i++)
+        wrong += values[i] != 2.0f * i;
+    runs++; /* the variables keep their values from run to run */
+    return wrong + (count != 5 + 16 * runs) + (both_sides != 1 << 2 * runs) + (bytes != sizeof table);
+}
+
+int feature_copies(void)
+{
+    enum { N = 1000 };
+    unsigned char *a = NULL, *b = NULL, host[N], back[N];
+    cudaStream_t stream;
+    cudaError_t error = cudaMalloc(&a, N);
+    for (int i = 0; i < N; i++)
+        host[i] = (unsigned char)(i * 7);
+    if (error == cudaSuccess)
+        error = cudaMalloc(&b, N);
+    if (error == cudaSuccess)
+        error = cudaStreamCreate(&stream);
+    if (error == cudaSuccess)
+        error = cudaMemcpy(a, host, N, cudaMemcpyHostToDevice);
+    if (error == cudaSuccess)
+        error = cudaMemcpyAsync(b, a, N, cudaMemcpyDeviceToDevice, stream);
+    if (error == cudaSuccess)
+        error = cudaMemsetAsync(b + 10, 0xab, 20, stream);
+    if (error == cudaSuccess)
+        error = cudaMemcpyAsync(back, b, N, cudaMemcpyDefault, stream);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(stream);
+    if (error != cudaSuccess)
+        return -(int)error;
+    int wrong = 0;
+    for (int i = 0; i < N; i++)
+        wrong += back[i] != (i >= 10 && i < 30 ? 0xab : host[i]);
+    cudaStreamDestroy(stream);
+    cudaFree(a);
+    cudaFree(b);
+    return wrong;
+}
+
+int feature_pitched_copies(void)
+{
+    enum { W = 37, H = 11 };
+    float host[H][W], back[H][W], *device = NULL;
+    size_t pitch = 0;
+    for (int y = 0; y < H; y++)
+        for (int x = 0; x < W; x++)
+            host[y][x] = (float)(100 * y + x);
+    cudaError_t error = cudaMallocPitch(&device, &pitch, W * sizeof(float), H);
+    if (error == cudaSuccess)
+        error = cudaMemcpy2D(device, pitch, host, W * sizeof(float), W * sizeof(float), H,
+                             cudaMemcpyHostToDevice);
+    if (error == cudaSuccess)
+        error = cudaMemset2D(device, pitch, 0, 2 * sizeof(float), H);
+    if (error == cudaSuccess)
+        error = cudaMemcpy2D(back, W * sizeof(float), device, pitch, W * sizeof(float), H,
+                             cudaMemcpyDeviceToHost);
+    if (error != cudaSuccess)
+        return -(int)error;
+    int wrong = pitch < W * sizeof(float);
+    for (int y = 0; y < H; y++)
+        for (int x = 0; x < W; x++)
+            wrong += back[y][x] != (x < 2 ? 0.0f : host[y][x]);
+    cudaFree(device);
+    return wrong;
+}
+
+__global__ void add(float *data, float value)
+{
+    data[blockIdx.x * blockDim.x + threadIdx.x] += value;
+}
+
+static void CUDART_CB note(void *argument)
+{
+    ++*(int *)argument;
+}
+
+int feature_events_and_streams(void)
+{
+    float *data = shared_array<float>(256), milliseconds = -1;
+    int calls = 0;
+    cudaStream_t first, second;
+    cudaEvent_t start, stop, unused;
+    if (cudaStreamCreate(&first) || cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking) ||
+        cudaEventCreate(&start) || cudaEventCreate(&stop) ||
+        cudaEventCreateWithFlags(&unused, cudaEventDisableTiming))
+        return -(int)cudaGetLastError();
+    cudaEventRecord(start, first);
+    add<<<2, 128, 0, first>>>(data, 1.0f);
+    cudaEventRecord(stop, first);
+    cudaStreamWaitEvent(second, stop, 0);
+    add<<<2, 128, 0, second>>>(data, 2.0f);
+    cudaLaunchHostFunc(second, note, &calls);
+    cudaError_t error = cudaStreamSynchronize(second);
+    if (error == cudaSuccess)
+        error = cudaEventSynchronize(stop);
+    if (error == cudaSuccess)
+        error = cudaEventElapsedTime(&milliseconds, start, stop);
+    if (error != cudaSuccess)
+        return -(int)error;
+    int wrong = (milliseconds < 0.0f) + (calls != 1) + (cudaStreamQuery(second) != cudaSuccess);
+    for (int i = 0; i < 256; i++)
+        wrong += data[i] != 3.0f;
+    wrong += cudaEventElapsedTime(&milliseconds, start, unused) != cudaErrorInvalidResourceHandle;
+    cudaGetLastError();
+    cudaEventDestroy(start);
+    cudaEventDestroy(stop);
+    cudaEventDestroy(unused);
+    cudaStreamDestroy(first);
+    cudaStreamDestroy(second);
+    return wrong;
+}
+
+int feature_host_memory(void)
+{
+    float *pinned = NULL, *mapped = NULL, *device_view = NULL;
+    if (cudaMallocHost(&pinned, 256 * sizeof(float)) ||
+        cudaHostAlloc(&mapped, 256 * sizeof(float), cudaHostAllocMapped) ||
+        cudaHostGetDevicePointer(&device_view, mapped, 0))
+        return -(int)cudaGetLastError();
+    for (int i = 0; i < 256; i++)
+        pinned[i] = mapped[i] = (float)i;
+    add<<<2, 128>>>(device_view, 5.0f);
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < 256; i++)
+        wrong += (mapped[i] != i + 5.0f) + (pinned[i] != i);
+    cudaFreeHost(pinned);
+    cudaFreeHost(mapped);
+    return wrong;
+}
+
+__global__ void touch_far(unsigned char *data, size_t far)
+{
+    data[far + threadIdx.x] = static_cast<unsigned char>(threadIdx.x + 1);
+}
+
+/* An offset that does not fit 32 bits. */
+int feature_large_offsets(void)
+{
+    const size_t bytes = ((size_t)1 << 32) + 64;
+    unsigned char *data = NULL, back[32];
+    size_t available = 0, total = 0;
+    cudaMemGetInfo(&available, &total);
+    if (available < 2 * bytes)
+        return 0;
+    if (cudaMalloc(&data, bytes) != cudaSuccess)
+        return -(int)cudaGetLastError();
+    touch_far<<<1, 32>>>(data, (size_t)1 << 32);
+    int wrong = wait_for_kernel();
+    if (wrong < 0)
+        return wrong;
+    cudaMemcpy(back, data + ((size_t)1 << 32), sizeof back, cudaMemcpyDeviceToHost);
+    for (int i = 0; i < 32; i++)
+        wrong += back[i] != i + 1;
+    cudaFree(data);
+    return wrong;
+}

@@ -1,0 +1,601 @@
+/*
+ * CUDA as this project and small programs use it. On the CPU these are tests of the backend; on a GPU they pass too, and so
+ * say that the backend is measured against the right thing. What only the CPU can do is skipped there, and says so.
+ */
+#include "harness.h"
+#include "backend.h"
+#include "simt/features.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool on_cpu(void)
+{
+    if (strcmp(backend_name(), "gpu") != 0)
+        return true;
+    fprintf(stderr, "skipped: this is about the CPU backend\n");
+    return false;
+}
+
+/* Every feature is tried in three orders of blocks and threads: none of them may depend on one. */
+static void in_three_orders(const char *name, int (*feature)(void))
+{
+    static const char *const orders[] = {"inorder", "reversed", "random:7"};
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        setenv("SIMT_ORDER", orders[i], 1);
+        int wrong = feature();
+        cr_assert(wrong >= 0, "%s, %s: %s; %s", name, orders[i], cudaGetErrorName((cudaError_t)-wrong),
+                  backend_report());
+        cr_assert_eq(wrong, 0, "%s, %s: %d results are wrong", name, orders[i], wrong);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------- */
+/* Launches */
+
+TEST(launch, indices)
+{
+    in_three_orders("indices", feature_indices);
+}
+
+TEST(launch, templates)
+{
+    in_three_orders("templates", feature_templates);
+}
+
+TEST(launch, deduced_template)
+{
+    in_three_orders("deduced_template", feature_deduced_template);
+}
+
+TEST(launch, launch_forms)
+{
+    in_three_orders("launch_forms", feature_launch_forms);
+}
+
+TEST(launch, launch_by_pointer)
+{
+    in_three_orders("launch_by_pointer", feature_launch_by_pointer);
+}
+
+TEST(launch, parameters)
+{
+    in_three_orders("parameters", feature_parameters);
+}
+
+TEST(launch, occupancy)
+{
+    in_three_orders("occupancy", feature_occupancy);
+}
+
+/* ------------------------------------------------------------------------------------------------------- */
+/* Shared memory and barriers */
+
+TEST(barrier, static_shared)
+{
+    in_three_orders("static_shared", feature_static_shared);
+}
+
+TEST(barrier, dynamic_shared)
+{
+    in_three_orders("dynamic_shared", feature_dynamic_shared);
+}
+
+TEST(barrier, file_scope_shared)
+{
+    in_three_orders("file_scope_shared", feature_file_scope_shared);
+}
+
+TEST(barrier, shared_struct)
+{
+    in_three_orders("shared_struct", feature_shared_struct);
+}
+
+TEST(barrier, barrier_reductions)
+{
+    in_three_orders("barrier_reductions", feature_barrier_reductions);
+}
+
+TEST(barrier, returned_threads)
+{
+    in_three_orders("returned_threads", feature_returned_threads);
+}
+
+TEST(barrier, many_barriers)
+{
+    in_three_orders("many_barriers", feature_many_barriers);
+}
+
+/* ------------------------------------------------------------------------------------------------------- */
+/* Warps */
+
+TEST(warp, shuffles)
+{
+    in_three_orders("shuffles", feature_shuffles);
+}
+
+TEST(warp, shuffle_widths)
+{
+    in_three_orders("shuffle_widths", feature_shuffle_widths);
+}
+
+TEST(warp, shuffle_types)
+{
+    in_three_orders("shuffle_types", feature_shuffle_types);
+}
+
+TEST(warp, votes)
+{
+    in_three_orders("votes", feature_votes);
+}
+
+TEST(warp, matches)
+{
+    in_three_orders("matches", feature_matches);
+}
+
+TEST(warp, partial_masks)
+{
+    in_three_orders("partial_masks", feature_partial_masks);
+}
+
+TEST(warp, short_warp)
+{
+    in_three_orders("short_warp", feature_short_warp);
+}
+
+TEST(warp, activemask)
+{
+    in_three_orders("activemask", feature_activemask);
+}
+
+TEST(warp, warp_reductions)
+{
+    in_three_orders("warp_reductions", feature_warp_reductions);
+}
+
+/* ------------------------------------------------------------------------------------------------------- */
+/* Atomics */
+
+TEST(atomic, integer_atomics)
+{
+    in_three_orders("integer_atomics", feature_integer_atomics);
+}
+
+TEST(atomic, float_atomics)
+{
+    in_three_orders("float_atomics", feature_float_atomics);
+}
+
+TEST(atomic, compare_and_swap)
+{
+    in_three_orders("compare_and_swap", feature_compare_and_swap);
+}
+
+TEST(atomic, shared_atomics)
+{
+    in_three_orders("shared_atomics", feature_shared_atomics);
+}
+
+TEST(atomic, atomic_ref)
+{
+    in_three_orders("atomic_ref", feature_atomic_ref);
+}
+
+TEST(atomic, lock_within_block)
+{
+    in_three_orders("lock_within_block", feature_lock_within_block);
+}
+
+TEST(atomic, ordered_blocks)
+{
+    in_three_orders("ordered_blocks", feature_ordered_blocks);
+}
+
+TEST(atomic, volatile_flag)
+{
+    in_three_orders("volatile_flag", feature_volatile_flag);
+}
+
+TEST(atomic, last_block)
+{
+    in_three_orders("last_block", feature_last_block);
+}
+
+/* ------------------------------------------------------------------------------------------------------- */
+/* Memory, streams, events */
+
+TEST(memory, constants)
+{
+    in_three_orders("constants", feature_constants);
+}
+
+TEST(memory, device_variables)
+{
+    in_three_orders("device_variables", feature_device_variables);
+}
+
+TEST(memory, copies)
+{
+    in_three_orders("copies", feature_copies);
+}
+
+TEST(memory, pitched_copies)
+{
+    in_three_orders("pitched_copies", feature_pitched_copies);
+}
+
+TEST(memory, events_and_streams)
+{
+    in_three_orders("events_and_streams", feature_events_and_streams);
+}
+
+TEST(memory, host_memory)
+{
+    in_three_orders("host_memory", feature_host_memory);
+}
+
+TEST(memory, large_offsets)
+{
+    in_three_orders("large_offsets", feature_large_offsets);
+}
+
+/* ------------------------------------------------------------------------------------------------------- */
+/* Numbers */
+
+TEST(math, intrinsics)
+{
+    in_three_orders("intrinsics", feature_intrinsics);
+}
+
+TEST(math, conversions)
+{
+    in_three_orders("conversions", feature_conversions);
+}
+
+TEST(math, vectors)
+{
+    in_three_orders("vectors", feature_vectors);
+}
+
+TEST(math, half)
+{
+    in_three_orders("half", feature_half);
+}
+
+TEST(math, bfloat16)
+{
+    in_three_orders("bfloat16", feature_bfloat16);
+}
+
+/* ------------------------------------------------------------------------------------------------------- */
+/* Cooperative groups */
+
+TEST(group, block_and_tiles)
+{
+    in_three_orders("block_and_tiles", feature_block_and_tiles);
+}
+
+TEST(group, coalesced_group)
+{
+    in_three_orders("coalesced_group", feature_coalesced_group);
+}
+
+TEST(group, group_collectives)
+{
+    in_three_orders("group_collectives", feature_group_collectives);
+}
+
+TEST(group, grid_sync)
+{
+    in_three_orders("grid_sync", feature_grid_sync);
+}
+
+/* ------------------------------------------------------------------------------------------------------- */
+/* Launches that are refused: an error code, nothing run, and the next launch works */
+
+static void expect_refusal(cudaError_t expected, dim3 grid, dim3 block, size_t shared, const char *word)
+{
+    cudaError_t error = launch_shape(grid, block, shared);
+    cr_expect_eq(error, expected, "grid %u,%u,%u block %u,%u,%u shared %zu: %s", grid.x, grid.y, grid.z,
+                 block.x, block.y, block.z, shared, cudaGetErrorName(error));
+    if (strcmp(backend_name(), "gpu") != 0)
+        cr_expect(strstr(backend_report(), word), "the report does not say '%s': %s", word, backend_report());
+    int result = 0;
+    cr_expect_eq(run_harmless(&result), cudaSuccess);
+    cr_expect_eq(result, 42);
+}
+
+static dim3 shape(unsigned x, unsigned y, unsigned z)
+{
+    dim3 size = {x, y, z};
+    return size;
+}
+
+TEST(refusal, shapes)
+{
+    const dim3 one = shape(1, 1, 1);
+    expect_refusal(cudaErrorInvalidConfiguration, shape(0, 1, 1), one, 0, "grid of 0 x 1 x 1");
+    expect_refusal(cudaErrorInvalidConfiguration, shape(1, 65536, 1), one, 0, "65535");
+    expect_refusal(cudaErrorInvalidConfiguration, shape(1, 1, 65536), one, 0, "65535");
+    expect_refusal(cudaErrorInvalidConfiguration, one, shape(0, 1, 1), 0, "block of 0 x 1 x 1");
+    expect_refusal(cudaErrorInvalidConfiguration, one, shape(1025, 1, 1), 0, "1024");
+    expect_refusal(cudaErrorInvalidConfiguration, one, shape(33, 32, 1), 0, "33 x 32 x 1 = 1056 threads");
+    expect_refusal(cudaErrorInvalidConfiguration, one, shape(1, 1, 65), 0, "64");
+    cr_expect_eq(launch_shape(one, shape(32, 32, 1), 0), cudaSuccess);
+    cr_expect_eq(launch_shape(shape(70000, 1, 1), shape(1, 1, 1), 0), cudaSuccess);
+    cr_expect_eq(cudaDeviceSynchronize(), cudaSuccess);
+}
+
+TEST(refusal, dynamic_shared_memory)
+{
+    const dim3 one = shape(1, 1, 1);
+    int most = 0;
+    cr_assert_eq(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), cudaSuccess);
+    cr_expect_eq(launch_shape(one, one, 48 << 10), cudaSuccess);
+    expect_refusal(cudaErrorInvalidValue, one, one, (48 << 10) + 1, "cudaFuncSetAttribute");
+    cr_expect_eq(allow_dynamic_shared(most + 1), cudaErrorInvalidValue);
+    cudaGetLastError();
+    cr_expect_eq(allow_dynamic_shared(most), cudaSuccess);
+    cr_expect_eq(launch_shape(one, one, (size_t)most), cudaSuccess);
+    expect_refusal(cudaErrorInvalidValue, one, one, (size_t)most + 1, "dynamic shared memory");
+    if (strcmp(backend_name(), "gpu") != 0)
+        cr_expect_eq(most, 227 << 10);
+}
+
+TEST(refusal, static_and_dynamic_shared_memory)
+{
+    cr_expect_eq(launch_too_much_static_shared(), cudaErrorInvalidValue);
+    if (strcmp(backend_name(), "gpu") != 0)
+        cr_expect(strstr(backend_report(), "beside 40960 of static"), "%s", backend_report());
+}
+
+TEST(refusal, cooperative_launch_too_large)
+{
+    cr_expect_eq(launch_cooperative(4), cudaSuccess);
+    cr_expect_eq(cudaDeviceSynchronize(), cudaSuccess);
+    cr_expect_eq(launch_cooperative(100000), cudaErrorCooperativeLaunchTooLarge);
+}
+
+TEST(refusal, calls)
+{
+    int *data = NULL, host = 0;
+    float ms;
+    struct cudaDeviceProp properties;
+    cr_expect_eq(cudaMalloc((void **)&data, sizeof *data), cudaSuccess);
+    cr_expect_eq(cudaSetDevice(99), cudaErrorInvalidDevice);
+    cr_expect_eq(cudaGetDeviceProperties(&properties, 99), cudaErrorInvalidDevice);
+    cr_expect_eq(cudaMalloc((void **)&data, (size_t)1 << 50), cudaErrorMemoryAllocation);
+    cr_expect_eq(cudaEventElapsedTime(&ms, NULL, NULL), cudaErrorInvalidResourceHandle);
+    cr_expect_eq(cudaMalloc(NULL, 4), cudaErrorInvalidValue);
+    cr_expect_eq(cudaGetLastError(), cudaErrorInvalidValue);
+    cr_expect_eq(cudaGetLastError(), cudaSuccess, "an error that is not sticky shows once");
+    cr_expect_eq(cudaMemcpy(&host, data, sizeof host, cudaMemcpyDeviceToHost), cudaSuccess);
+    cr_expect_eq(cudaFree(NULL), cudaSuccess);
+    cr_expect_eq(cudaFree(data), cudaSuccess);
+    cr_expect_eq(cudaFree(data), cudaErrorInvalidValue);
+    cr_expect_str_eq(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress");
+    cr_expect_str_eq(cudaGetErrorString(cudaErrorIllegalAddress), "an illegal memory access was encountered");
+    cr_expect_str_eq(cudaGetErrorName((cudaError_t)12345), "unrecognized error code");
+}
+
+/* A GPU takes some of these, or crashes on them. */
+TEST(refusal, copies)
+{
+    if (!on_cpu())
+        return;
+    char *data = NULL, host[100] = {0};
+    cr_assert_eq(cudaMalloc((void **)&data, 100), cudaSuccess);
+    cr_expect_eq(cudaMemcpy(data, host, 101, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+    cr_expect(strstr(backend_report(), "101 bytes from byte 0 of an allocation of 100"), "%s",
+              backend_report());
+    cr_expect_eq(cudaMemcpy(data, host, 50, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+    cr_expect(strstr(backend_report(), "host memory, but the copy's kind says device") ||
+                  strstr(backend_report(), "device memory, but the copy's kind says host"),
+              "%s", backend_report());
+    cr_expect_eq(cudaMemset(host, 0, 10), cudaErrorInvalidValue);
+    cr_expect_eq(cudaMemset(data + 60, 0, 41), cudaErrorInvalidValue);
+    cr_expect_eq(cudaMemcpy(NULL, host, 10, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+    cr_expect_eq(cudaMemcpy(data, host, 10, (enum cudaMemcpyKind)9), cudaErrorInvalidMemcpyDirection);
+    cr_expect_eq(cudaMemcpy(data, host, 0, cudaMemcpyHostToDevice), cudaSuccess);
+    cudaFree(data);
+    cr_expect_eq(cudaMemcpy(data, host, 10, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+}
+
+TEST(memory, new_memory_is_not_zero)
+{
+    if (!on_cpu())
+        return;
+    unsigned *data = NULL, host[64];
+    cr_assert_eq(cudaMalloc((void **)&data, sizeof host), cudaSuccess);
+    cr_assert_eq(cudaMemcpy(host, data, sizeof host, cudaMemcpyDeviceToHost), cudaSuccess);
+    for (int i = 0; i < 64; i++)
+        cr_assert_eq(host[i], 0xffffffffu);
+}
+
+/* ------------------------------------------------------------------------------------------------------- */
+/* Kernels that fail: the process lives, the error stays until cudaDeviceReset */
+
+static void expect_failure(cudaError_t (*fail)(void), cudaError_t expected, const char *words[])
+{
+    int result = 0;
+    cudaError_t error = fail();
+    cr_expect_eq(error, expected, "%s: %s", cudaGetErrorName(error), backend_report());
+    if (strcmp(backend_name(), "gpu") != 0)
+        for (; *words; words++)
+            cr_expect(strstr(backend_report(), *words), "the report does not say '%s': %s", *words,
+                      backend_report());
+    cr_expect_eq(cudaDeviceSynchronize(), expected, "the error is sticky");
+    cr_expect_eq(run_harmless(&result), expected, "every call returns it");
+    cr_expect_eq(cudaDeviceReset(), cudaSuccess);
+    cr_expect_eq(run_harmless(&result), cudaSuccess, "the device works again");
+    cr_expect_eq(result, 42);
+}
+
+TEST(failure, null_pointer)
+{
+    expect_failure(fail_null_pointer, cudaErrorIllegalAddress,
+                   (const char *[]){"write_to", "block (1,0,0), thread (3,0,0)", NULL});
+}
+
+TEST(failure, past_the_end)
+{
+    expect_failure(fail_past_the_end, cudaErrorIllegalAddress,
+                   (const char *[]){"write_to", "block (1,0,0), thread (3,0,0)", NULL});
+}
+
+TEST(failure, after_free)
+{
+    expect_failure(fail_after_free, cudaErrorIllegalAddress, (const char *[]){"write_to", "freed", NULL});
+}
+
+TEST(failure, assertion)
+{
+    expect_failure(fail_assertion, cudaErrorAssert,
+                   (const char *[]){"assert_small", "(int)threadIdx.x < limit", NULL});
+}
+
+TEST(failure, trap)
+{
+    expect_failure(fail_trap, cudaErrorLaunchFailure, (const char *[]){"__trap", "thread (1,0,0)", NULL});
+}
+
+TEST(failure, stack_overflow)
+{
+    if (on_cpu())
+        expect_failure(fail_stack_overflow, cudaErrorLaunchFailure,
+                       (const char *[]){"stack overflow", "recurse", NULL});
+}
+
+TEST(failure, barrier_that_some_threads_skip)
+{
+    if (on_cpu())
+        expect_failure(fail_barrier_some_skip, cudaErrorLaunchFailure,
+                       (const char *[]){"barrier_some_skip", "16 wait at __syncthreads()",
+                                        "16 wait at __shfl_sync()", "feature_error.cu", NULL});
+}
+
+TEST(failure, two_barriers)
+{
+    if (on_cpu())
+        expect_failure(
+            fail_two_barriers, cudaErrorLaunchFailure,
+            (const char *[]){"two_barriers", "divergent barrier", "32 wait at __syncthreads()", NULL});
+}
+
+TEST(failure, warp_operation_that_some_lanes_skip)
+{
+    if (on_cpu())
+        expect_failure(fail_warp_operation, cudaErrorLaunchFailure,
+                       (const char *[]){"7 wait at __shfl_sync()", "lanes 0xffffff80 are missing", NULL});
+}
+
+TEST(failure, mask_without_the_caller)
+{
+    if (on_cpu())
+        expect_failure(fail_foreign_mask, cudaErrorLaunchFailure,
+                       (const char *[]){"__shfl_sync()", "mask 0x0000ffff", "lane 16", NULL});
+}
+
+TEST(failure, grid_sync_that_one_block_skips)
+{
+    if (on_cpu())
+        expect_failure(fail_grid_sync, cudaErrorLaunchFailure,
+                       (const char *[]){"grid.sync()", "3 of 4 blocks wait", NULL});
+}
+
+/* ------------------------------------------------------------------------------------------------------- */
+/* The environment */
+
+enum { COUNT = 100 };
+
+static void draw(cudaError_t (*draw_order)(int *, int), const char *order, int *drawn)
+{
+    setenv("SIMT_WORKERS", "1", 1);
+    setenv("SIMT_ORDER", order, 1);
+    cudaError_t error = draw_order(drawn, COUNT);
+    cr_assert_eq(error, cudaSuccess, "%s: %s", cudaGetErrorName(error), backend_report());
+}
+
+static void expect_orders(cudaError_t (*draw_order)(int *, int))
+{
+    int drawn[COUNT], again[COUNT], seen[COUNT] = {0}, moved = 0;
+    draw(draw_order, "inorder", drawn);
+    for (int i = 0; i < COUNT; i++)
+        cr_assert_eq(drawn[i], i);
+    draw(draw_order, "reversed", drawn);
+    for (int i = 0; i < COUNT; i++)
+        cr_assert_eq(drawn[i], COUNT - 1 - i);
+    draw(draw_order, "random:5", drawn);
+    draw(draw_order, "random:6", again);
+    for (int i = 0; i < COUNT; i++) {
+        seen[drawn[i]]++;
+        moved += drawn[i] != again[i];
+    }
+    for (int i = 0; i < COUNT; i++)
+        cr_assert_eq(seen[i], 1);
+    cr_assert(moved > COUNT / 4, "two seeds gave nearly the same order");
+}
+
+TEST(environment, order_of_blocks)
+{
+    if (on_cpu())
+        expect_orders(order_of_blocks);
+}
+
+TEST(environment, order_of_threads)
+{
+    if (on_cpu())
+        expect_orders(order_of_threads);
+}
+
+static void expect_complaint(const char *variable, const char *value, const char *words)
+{
+    const dim3 one = shape(1, 1, 1);
+    setenv(variable, value, 1);
+    cr_expect_eq(launch_shape(one, one, 0), cudaErrorInvalidValue, "%s=%s", variable, value);
+    cr_expect(strstr(backend_report(), words), "%s=%s: %s", variable, value, backend_report());
+    unsetenv(variable);
+    cr_expect_eq(launch_shape(one, one, 0), cudaSuccess);
+}
+
+TEST(environment, bad_values)
+{
+    if (!on_cpu())
+        return;
+    expect_complaint("SIMT_ORDER", "sideways", "must be inorder, reversed, random or random:SEED");
+    expect_complaint("SIMT_ORDER", "random:x", "random:SEED");
+    expect_complaint("SIMT_WORKERS", "0", "from 1 to 1024");
+    expect_complaint("SIMT_WORKERS", "many", "from 1 to 1024");
+    expect_complaint("SIMT_ARCH", "sm_80", "without the dot");
+}
+
+TEST(environment, architecture)
+{
+    if (!on_cpu())
+        return;
+    struct cudaDeviceProp properties;
+    cr_expect_eq(backend_architecture(), 90);
+    setenv("SIMT_ARCH", "75", 1);
+    cr_expect_eq(backend_architecture(), 75);
+    cr_expect_eq(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
+    cr_expect(properties.major == 7 && properties.minor == 5);
+}
+
+/* A child process has its parent's memory but none of its workers. */
+TEST(environment, fork)
+{
+    if (!on_cpu())
+        return;
+    int result = 0;
+    cr_assert_eq(run_harmless(&result), cudaSuccess);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(run_harmless(&result) == cudaSuccess && result == 42 ? 7 : 1);
+    int status = 0;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    cr_expect_eq(run_harmless(&result), cudaSuccess);
+}
