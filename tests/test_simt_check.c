@@ -254,6 +254,21 @@ TEST(counters, barriers_and_atomics)
     EXPECT(c, shared_stores, 6);
 }
 
+/* However often a thread has to look: the wait is one load. */
+TEST(counters, waiting_is_one_load)
+{
+    if (!checked())
+        return;
+    static const char *const orders[] = {"inorder", "reversed", "random:1"};
+    for (int i = 0; i < 3; i++) {
+        setenv("SIMT_ORDER", orders[i], 1);
+        struct counters c = counted(count_waiting(zeros(), 6));
+        EXPECT(c, global_loads, 6);
+        EXPECT(c, global_load_requests, 6);
+        EXPECT(c, global_stores, 7);
+    }
+}
+
 TEST(counters, sum_until_reset)
 {
     if (!checked())

@@ -212,3 +212,19 @@ cudaError_t count_atomics(int *out, int blocks)
     atomics<<<blocks, 64>>>(out);
     return finished();
 }
+
+__global__ void waiting(int *data)
+{
+    volatile int *flag = &data[0];
+    if (blockIdx.x == 0)
+        *flag = 1;
+    while (*flag == 0)
+        ;
+    data[1 + blockIdx.x] = 1;
+}
+
+cudaError_t count_waiting(int *data, int blocks)
+{
+    waiting<<<blocks, 1>>>(data);
+    return finished();
+}

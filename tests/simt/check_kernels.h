@@ -38,6 +38,7 @@ cudaError_t count_uneven_loops(const float *in, float *out,
                                int meet); /* lane x loads x % 4 + 1 times, twice */
 cudaError_t count_barriers(int *out, int barriers, int blocks);
 cudaError_t count_atomics(int *out, int blocks);
+cudaError_t count_waiting(int *data, int blocks); /* all blocks wait for a flag that the first one sets */
 
 /* check_broken.cu: tables that end with a null name */
 extern const struct check_case broken_programs[];

@@ -229,8 +229,8 @@ struct ThreadState {
 
     const void *look_at; /* an atomic or volatile read of this address, whose value is used from now on */
     bool look_at_global;
-    const void *polled; /* the last volatile read was of this address ... */
-    unsigned polls;     /* ... and so were that many before it */
+    const void *polled; /* the address of its last access, if that was an atomic or volatile read ... */
+    unsigned polls;     /* ... and how many more of the same went before */
 
     bool touched;                                /* made an access since its last fence */
     bool unfenced_write;                         /* wrote global memory since its last fence */
@@ -320,6 +320,8 @@ inline ThreadState *current_thread_state(BlockState *block)
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
+/* Whether the thread's last access read the same address: it waits for somebody to write it. */
+bool polls(const ThreadState *thread, const void *pointer);
 /* Any number of bytes, as as many accesses as the hardware would need. */
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
 

@@ -125,9 +125,38 @@ static void host_access(uintptr_t address, unsigned bytes, unsigned kind, const 
         report_host_access(region, address, bytes, writes(kind), where);
 }
 
+/*
+ * A thread that reads one address again and again waits for another thread to change it. How often it looks depends on
+ * luck, so the wait counts as one read; and the other thread must get a chance to run. For atomic reads the runtime sees
+ * to that, volatile ones are seen only here.
+ */
+static void notice_polling(ThreadState *thread, unsigned kind, const void *pointer)
+{
+    constexpr unsigned patience = 64;
+    if (kind != volatile_read && kind != atomic_read) {
+        thread->polled = nullptr;
+    } else if (thread->polled != pointer) {
+        thread->polled = pointer;
+        thread->polls = 0;
+    } else if (++thread->polls % patience == 0 && kind == volatile_read && thread->thread) {
+        simt_yield();
+    }
+}
+
+bool polls(const ThreadState *thread, const void *pointer)
+{
+    return thread->polled == pointer;
+}
+
 static Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
 {
     return Stamp{thread->block->number, pack_who(thread->number, kind, place.number), thread->time};
+}
+
+static bool is_counted(const ThreadState *thread, unsigned kind, uintptr_t address)
+{
+    return kind < volatile_read || kind == volatile_write ||
+           (kind == volatile_read && !polls(thread, reinterpret_cast<const void *>(address)));
 }
 
 static void global_access(ThreadState *thread, Region *region, uintptr_t address, unsigned bytes,
@@ -138,7 +167,7 @@ static void global_access(ThreadState *thread, Region *region, uintptr_t address
             report_out_of_region(thread, address, bytes, writes(kind), where);
     }
     const Place &place = find_place(thread->block, where);
-    if (kind < atomic_read)
+    if (is_counted(thread, kind, address))
         count_global(thread, place, address, bytes, writes(kind));
     shadow_global(thread, region->shadow, address, bytes, stamp_of(thread, kind, place));
     thread->touched = true;
@@ -152,7 +181,7 @@ static void shared_access(ThreadState *thread, Shadow &shadow, uintptr_t address
     const Place &place = find_place(thread->block, where);
     if (!shadow_shared(thread, shadow, address, bytes, stamp_of(thread, kind, place), where))
         return;
-    if (kind < atomic_read)
+    if (is_counted(thread, kind, address))
         count_shared(thread, place, address, bytes, writes(kind));
     thread->touched = true;
 }
@@ -171,22 +200,6 @@ static void other_access(ThreadState *thread, uintptr_t address, unsigned bytes,
     if (in_device_arena(pointer))
         report_out_of_region(thread, address, bytes, writes(kind), where);
     report_foreign_memory(thread, address, bytes, writes(kind), where);
-}
-
-/*
- * A thread that does nothing but read one volatile address waits for another thread, which must get a chance to run.
- * Only this build can tell: the others do not see the reads.
- */
-static void notice_polling(ThreadState *thread, const void *pointer)
-{
-    constexpr unsigned patience = 64;
-    if (thread->polled != pointer) {
-        thread->polled = pointer;
-        thread->polls = 0;
-    } else if (++thread->polls == patience) {
-        thread->polls = 0;
-        simt_yield();
-    }
 }
 
 void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)
@@ -225,8 +238,7 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
     } else {
         other_access(thread, address, bytes, kind, where);
     }
-    if (kind == volatile_read && thread->thread)
-        notice_polling(thread, pointer);
+    notice_polling(thread, kind, pointer);
 }
 
 void on_range(const void *pointer, size_t bytes, unsigned kind, const void *where)

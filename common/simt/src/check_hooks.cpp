@@ -180,7 +180,9 @@ void thread_fence(const void *)
 
 void atomic_access(const void *address, size_t bytes, bool reads, bool writes, const void *where)
 {
-    current_block_state()->counted.atomics++;
+    BlockState *state = current_block_state();
+    if (writes || !polls(current_thread_state(state), address))
+        state->counted.atomics++;
     on_access(address, static_cast<unsigned>(bytes),
               !writes ? atomic_read
               : reads ? atomic_update
