@@ -29,7 +29,8 @@ __forceinline__ void cp_async_4(uint32_t shared, const void *global, SIMT_CALL_S
     simt_cp_async(shared, global, 4, 4, line, file);
 }
 
-__forceinline__ void cp_async_4_zero_fill(uint32_t shared, const void *global, int source_bytes, SIMT_CALL_SITE)
+__forceinline__ void cp_async_4_zero_fill(uint32_t shared, const void *global, int source_bytes,
+                                          SIMT_CALL_SITE)
 {
     simt_cp_async(shared, global, 4, source_bytes, line, file);
 }
@@ -39,7 +40,8 @@ __forceinline__ void cp_async_16(uint32_t shared, const void *global, SIMT_CALL_
     simt_cp_async(shared, global, 16, 16, line, file);
 }
 
-__forceinline__ void cp_async_16_zero_fill(uint32_t shared, const void *global, int source_bytes, SIMT_CALL_SITE)
+__forceinline__ void cp_async_16_zero_fill(uint32_t shared, const void *global, int source_bytes,
+                                           SIMT_CALL_SITE)
 {
     simt_cp_async(shared, global, 16, source_bytes, line, file);
 }
@@ -49,7 +51,8 @@ __forceinline__ void cp_async_commit(void)
     simt_cp_async_commit();
 }
 
-template <int PENDING> __forceinline__ void cp_async_wait(void)
+template <int PENDING>
+__forceinline__ void cp_async_wait(void)
 {
     simt_cp_async_wait(PENDING);
 }
@@ -150,12 +153,14 @@ __forceinline__ void tma_store_commit(void)
     simt_tensor_store_commit();
 }
 
-template <int PENDING> __forceinline__ void tma_store_wait_read(void)
+template <int PENDING>
+__forceinline__ void tma_store_wait_read(void)
 {
     simt_tensor_store_wait(PENDING, 1);
 }
 
-template <int PENDING> __forceinline__ void tma_store_wait(void)
+template <int PENDING>
+__forceinline__ void tma_store_wait(void)
 {
     simt_tensor_store_wait(PENDING, 0);
 }
@@ -182,13 +187,15 @@ __forceinline__ void wgmma_commit(void)
     simt_wgmma_commit();
 }
 
-template <int PENDING> __forceinline__ void wgmma_wait(SIMT_CALL_SITE)
+template <int PENDING>
+__forceinline__ void wgmma_wait(SIMT_CALL_SITE)
 {
     simt_wgmma_wait(PENDING, line, file);
 }
 
 /* The runtime writes d through a pointer: the compiler cannot keep its elements anywhere else. */
-template <int COUNT> __forceinline__ void wgmma_hold(float (&)[COUNT])
+template <int COUNT>
+__forceinline__ void wgmma_hold(float (&)[COUNT])
 {
 }
 
@@ -224,13 +231,15 @@ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uin
 
 /* ---- registers moved between warpgroups ---- */
 
-template <int REGISTERS> __forceinline__ void registers_decrease(SIMT_CALL_SITE)
+template <int REGISTERS>
+__forceinline__ void registers_decrease(SIMT_CALL_SITE)
 {
     static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "24 to 256, a multiple of 8");
     simt_registers(REGISTERS, 0, line, file);
 }
 
-template <int REGISTERS> __forceinline__ void registers_increase(SIMT_CALL_SITE)
+template <int REGISTERS>
+__forceinline__ void registers_increase(SIMT_CALL_SITE)
 {
     static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "24 to 256, a multiple of 8");
     simt_registers(REGISTERS, 1, line, file);

@@ -251,6 +251,8 @@ static std::string advice(const ThreadState *thread, uintptr_t address, const St
                "the data with __threadfence() and an atomic flag";
     if (is_pending(stamp_kind(first)))
         return "; nobody has waited for the copy in between";
+    if (is_pending(stamp_kind(second)))
+        return "; the copy may start only when the other is done, or the other must wait for the copy";
     bool both_write = writes(stamp_kind(first)) && writes(stamp_kind(second));
     if (both_write && stamp_place(first) == stamp_place(second))
         return "; two threads store different values in one place";

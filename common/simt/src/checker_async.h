@@ -18,7 +18,7 @@ enum Asynchronous {
     proxy_write_ends,   /* ... to here */
     copy_begins,        /* cp.async, which is not of the asynchronous proxy */
     copy_ends,
-    barrier_begins, /* an mbarrier is initialised ... */
+    barrier_begins,   /* an mbarrier is initialised ... */
     barrier_operation /* ... and used */
 };
 

@@ -205,16 +205,16 @@ static void touch(const FragmentMove &move, bool writes, const void *where)
         checker::access(in_memory(move, lane, i), step * 4, writes, where);
 }
 
-static FragmentMove move_between(const void *fragment, const void *matrix, unsigned pitch, int kind, int by_rows,
-                                 const char *what, Site site)
+static FragmentMove move_between(const void *fragment, const void *matrix, unsigned pitch, int kind,
+                                 int by_rows, const char *what, Site site)
 {
     unsigned bytes = kind == simt_wmma_halves ? 2 : 4;
     if (reinterpret_cast<uintptr_t>(matrix) % 32)
-        simt_fail("%s at %s:%d: the matrix begins at %p, not at a multiple of 32 bytes", what, site.file, site.line,
-                  matrix);
+        simt_fail("%s at %s:%d: the matrix begins at %p, not at a multiple of 32 bytes", what, site.file,
+                  site.line, matrix);
     if (pitch * bytes % 16 || pitch < 16)
-        simt_fail("%s at %s:%d: rows are %u elements apart; it must be a multiple of %u, 16 or more", what, site.file,
-                  site.line, pitch, 16 / bytes);
+        simt_fail("%s at %s:%d: rows are %u elements apart; it must be a multiple of %u, 16 or more", what,
+                  site.file, site.line, pitch, 16 / bytes);
     return FragmentMove{static_cast<char *>(const_cast<void *>(fragment)),
                         static_cast<char *>(const_cast<void *>(matrix)), pitch, bytes, by_rows != 0};
 }
@@ -232,7 +232,8 @@ extern "C" void simt_ldmatrix(uint32_t *r, uint32_t row_address, int transposed,
 
 extern "C" void simt_stmatrix(const uint32_t *r, uint32_t row_address, int line, const char *file)
 {
-    MatrixMove move = {shared_place(row_address, 16, 16, "stmatrix", Site{file, line}), const_cast<uint32_t *>(r)};
+    MatrixMove move = {shared_place(row_address, 16, 16, "stmatrix", Site{file, line}),
+                       const_cast<uint32_t *>(r)};
     checker::access(move.row, 16, true, __builtin_return_address(0));
     simt_meet(whole_warp, &move, store, "stmatrix", 0, line, file);
 }
@@ -243,8 +244,8 @@ extern "C" void simt_mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b
     simt_meet(whole_warp, &mma, run_mma, "mma_m16n8k16", 0, line, file);
 }
 
-extern "C" void simt_wmma_load(void *fragment, const void *matrix, unsigned pitch, int kind, int by_rows, int line,
-                               const char *file)
+extern "C" void simt_wmma_load(void *fragment, const void *matrix, unsigned pitch, int kind, int by_rows,
+                               int line, const char *file)
 {
     const char *what = "wmma::load_matrix_sync()";
     FragmentMove move = move_between(fragment, matrix, pitch, kind, by_rows, what, Site{file, line});
@@ -252,8 +253,8 @@ extern "C" void simt_wmma_load(void *fragment, const void *matrix, unsigned pitc
     simt_meet(whole_warp, &move, load_fragment, what, 0, line, file);
 }
 
-extern "C" void simt_wmma_store(const void *fragment, void *matrix, unsigned pitch, int kind, int by_rows, int line,
-                                const char *file)
+extern "C" void simt_wmma_store(const void *fragment, void *matrix, unsigned pitch, int kind, int by_rows,
+                                int line, const char *file)
 {
     const char *what = "wmma::store_matrix_sync()";
     FragmentMove move = move_between(fragment, matrix, pitch, kind, by_rows, what, Site{file, line});

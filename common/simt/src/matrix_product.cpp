@@ -8,7 +8,8 @@ namespace simt
 typedef float Eight __attribute__((vector_size(32), aligned(4)));
 
 /* 16 rows of `wide` * 8 columns: enough independent sums to keep an adder busy. */
-template <unsigned wide> static void multiply_add_part(float *D, const float *A, const float *B, unsigned cols)
+template <unsigned wide>
+static void multiply_add_part(float *D, const float *A, const float *B, unsigned cols)
 {
     for (unsigned row = 0; row < 16; row++) {
         Eight sum[wide];

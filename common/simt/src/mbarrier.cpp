@@ -31,8 +31,9 @@ Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site)
     BlockWork &work = block_work();
     auto found = work.mbarriers.find(place);
     if (found == work.mbarriers.end())
-        simt_fail("%s at %s:%d: the mbarrier was not initialised; mbarrier_init() and a __syncthreads() come first", what,
-                  site.file, site.line);
+        simt_fail(
+            "%s at %s:%d: the mbarrier was not initialised; mbarrier_init() and a __syncthreads() come first",
+            what, site.file, site.line);
     if (*place != mark)
         simt_fail("%s at %s:%d: something else was stored over the mbarrier", what, site.file, site.line);
     return found->second;
@@ -108,13 +109,13 @@ void describe_waits(BlockWork &work)
         Mbarrier &barrier = entry.second;
         if (barrier.waiting == 0)
             continue;
-        int length = snprintf(barrier.state, sizeof barrier.state, "an mbarrier (phase %llu, parity %llu, ", barrier.phase,
-                              barrier.phase % 2);
+        int length = snprintf(barrier.state, sizeof barrier.state, "an mbarrier (phase %llu, parity %llu, ",
+                              barrier.phase, barrier.phase % 2);
         char *rest = barrier.state + length;
         size_t space = sizeof barrier.state - static_cast<size_t>(length);
         if (barrier.bytes > 0)
-            snprintf(rest, space, "lacks %u of %u arrivals; %lld announced bytes are not being copied)", barrier.missing,
-                     barrier.expected, barrier.bytes);
+            snprintf(rest, space, "lacks %u of %u arrivals; %lld announced bytes are not being copied)",
+                     barrier.missing, barrier.expected, barrier.bytes);
         else if (barrier.bytes < 0)
             snprintf(rest, space, "lacks %u of %u arrivals; %lld bytes more were copied than announced)",
                      barrier.missing, barrier.expected, -barrier.bytes);
@@ -133,7 +134,8 @@ extern "C" void simt_mbarrier_init(uint64_t *place, int arrivals, int line, cons
     check_place(place, "mbarrier_init()", site);
     BlockWork &work = block_work();
     if (arrivals < 1 || arrivals > largest_count)
-        simt_fail("mbarrier_init() at %s:%d: %d arrivals; it must be 1 to %d", file, line, arrivals, largest_count);
+        simt_fail("mbarrier_init() at %s:%d: %d arrivals; it must be 1 to %d", file, line, arrivals,
+                  largest_count);
     auto found = work.mbarriers.find(place);
     if (found != work.mbarriers.end() && *place == mark)
         simt_fail("mbarrier_init() at %s:%d: the mbarrier is already initialised", file, line);
@@ -161,8 +163,9 @@ extern "C" void simt_mbarrier_arrive(uint64_t *place, int bytes, int line, const
     if (bytes < 0 || bytes > largest_count)
         simt_fail("%s at %s:%d: %d bytes; it must be 0 to %d", what, file, line, bytes, largest_count);
     if (barrier.missing == 0)
-        simt_fail("%s at %s:%d: all %u arrivals of this phase were there already, which only waits for %lld bytes", what,
-                  file, line, barrier.expected, barrier.bytes);
+        simt_fail(
+            "%s at %s:%d: all %u arrivals of this phase were there already, which only waits for %lld bytes",
+            what, file, line, barrier.expected, barrier.bytes);
     checker::asynchronous(place, sizeof *place, checker::barrier_operation, __builtin_return_address(0));
     checker::released(place);
     count_on_mbarrier(barrier, 1, bytes);

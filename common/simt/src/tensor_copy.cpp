@@ -29,7 +29,8 @@ static BoxRow box_row(const TensorMap &map, const int *coordinates, size_t numbe
             return row;
         row.global += static_cast<uint64_t>(at) * map.stride[i - 1];
     }
-    long long begin = coordinates[0], end = begin + map.box[0], size = static_cast<long long>(map.last[0]) + 1;
+    long long begin = coordinates[0], end = begin + map.box[0],
+              size = static_cast<long long>(map.last[0]) + 1;
     long long inside_begin = begin < 0 ? 0 : begin, inside_end = end > size ? size : end;
     if (inside_begin >= inside_end)
         return row;
@@ -81,11 +82,11 @@ static TensorMap map_of(const CUtensorMap *encoded, unsigned rank, const char *w
     TensorMap map;
     memcpy(&map, encoded, sizeof map);
     if (map.mark != tensor_map_mark)
-        simt_fail("%s at %s:%d: what it was given is no tensor map; cuTensorMapEncodeTiled makes one", what, site.file,
-                  site.line);
+        simt_fail("%s at %s:%d: what it was given is no tensor map; cuTensorMapEncodeTiled makes one", what,
+                  site.file, site.line);
     if (rank && map.rank != rank)
-        simt_fail("%s at %s:%d: the tensor map has rank %u, the copy %u coordinates", what, site.file, site.line, map.rank,
-                  rank);
+        simt_fail("%s at %s:%d: the tensor map has rank %u, the copy %u coordinates", what, site.file,
+                  site.line, map.rank, rank);
     return map;
 }
 
@@ -102,13 +103,13 @@ static void check_row_exists(const BoxRow &row, const char *what, Site site)
         return;
     const Allocation *allocation = find_allocation(row.global);
     if (!allocation || allocation->freed || row.global + row.bytes > allocation->begin + allocation->bytes)
-        simt_fail("%s at %s:%d: the tensor map leads to %p, outside of any allocation", what, site.file, site.line,
-                  static_cast<void *>(row.global));
+        simt_fail("%s at %s:%d: the tensor map leads to %p, outside of any allocation", what, site.file,
+                  site.line, static_cast<void *>(row.global));
 }
 
 /* Global memory's side of a copy: bounds, order, counters. */
-static void touch_global(const TensorMap &map, const int *coordinates, bool writes, const char *what, Site site,
-                         const void *where)
+static void touch_global(const TensorMap &map, const int *coordinates, bool writes, const char *what,
+                         Site site, const void *where)
 {
     size_t bytes = 0, sectors = 0;
     for (size_t r = 0; r < box_rows(map); r++) {
@@ -116,7 +117,8 @@ static void touch_global(const TensorMap &map, const int *coordinates, bool writ
         if (row.bytes == 0)
             continue;
         check_row_exists(row, what, site);
-        checker::asynchronous(row.global, row.bytes, writes ? checker::proxy_write_ends : checker::proxy_read, where);
+        checker::asynchronous(row.global, row.bytes, writes ? checker::proxy_write_ends : checker::proxy_read,
+                              where);
         uintptr_t begin = reinterpret_cast<uintptr_t>(row.global);
         bytes += row.bytes;
         sectors += (begin + row.bytes - 1) / sector - begin / sector + 1;
@@ -213,8 +215,8 @@ void finish_tensor_copies(BlockWork &work)
 
 using namespace simt;
 
-extern "C" void simt_tensor_load(uint32_t shared, const CUtensorMap *encoded, const int *coordinates, unsigned rank,
-                                 uint64_t *barrier, int line, const char *file)
+extern "C" void simt_tensor_load(uint32_t shared, const CUtensorMap *encoded, const int *coordinates,
+                                 unsigned rank, uint64_t *barrier, int line, const char *file)
 {
     static const char what[] = "tma_load()";
     const void *where = __builtin_return_address(0);
@@ -228,16 +230,18 @@ extern "C" void simt_tensor_load(uint32_t shared, const CUtensorMap *encoded, co
     load.where = where;
     load.site = site;
     if (!load.barrier->fenced)
-        simt_fail("%s at %s:%d: the copy engine does not know the mbarrier yet; mbarrier_init_fence() is missing after "
-                  "mbarrier_init()", what, file, line);
+        simt_fail("%s at %s:%d: the copy engine does not know the mbarrier yet; mbarrier_init_fence() is "
+                  "missing after "
+                  "mbarrier_init()",
+                  what, file, line);
     touch_global(load.map, coordinates, false, what, site, where);
     count_shared(load.map, true);
     checker::asynchronous(load.to, box_bytes(load.map), checker::proxy_write_begins, where);
     block_work().loads.push_back(load);
 }
 
-extern "C" void simt_tensor_store(const CUtensorMap *encoded, const int *coordinates, unsigned rank, uint32_t shared,
-                                  int line, const char *file)
+extern "C" void simt_tensor_store(const CUtensorMap *encoded, const int *coordinates, unsigned rank,
+                                  uint32_t shared, int line, const char *file)
 {
     static const char what[] = "tma_store()";
     const void *where = __builtin_return_address(0);

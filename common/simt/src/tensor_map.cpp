@@ -38,7 +38,8 @@ static bool is_floating(CUtensorMapDataType type)
 }
 
 /* Says no, with a sentence for backend_report(). */
-template <class... T> static CUresult no(const char *format, T... arguments)
+template <class... T>
+static CUresult no(const char *format, T... arguments)
 {
     refuse(cudaSuccess, format, arguments...);
     return CUDA_ERROR_INVALID_VALUE;
@@ -50,7 +51,8 @@ static CUresult encode_dimensions(TensorMap &map, const cuuint64_t *sizes, const
 {
     for (unsigned i = 0; i < map.rank; i++) {
         if (sizes[i] == 0 || sizes[i] > uint64_t(1) << 32)
-            return no("tensor map: size %u is %llu; it must be 1 to 2^32", i, static_cast<unsigned long long>(sizes[i]));
+            return no("tensor map: size %u is %llu; it must be 1 to 2^32", i,
+                      static_cast<unsigned long long>(sizes[i]));
         if (box[i] == 0 || box[i] > 256)
             return no("tensor map: size %u of the box is %u; it must be 1 to 256", i, box[i]);
         map.last[i] = static_cast<uint32_t>(sizes[i] - 1);
@@ -59,8 +61,8 @@ static CUresult encode_dimensions(TensorMap &map, const cuuint64_t *sizes, const
     uint64_t extent = sizes[0] * map.element_bytes;
     for (unsigned i = 0; i + 1 < map.rank; i++) {
         if (strides[i] % 16 || strides[i] >= uint64_t(1) << 40)
-            return no("tensor map: stride %u is %llu bytes; it must be a multiple of 16 and less than 2^40", i,
-                      static_cast<unsigned long long>(strides[i]));
+            return no("tensor map: stride %u is %llu bytes; it must be a multiple of 16 and less than 2^40",
+                      i, static_cast<unsigned long long>(strides[i]));
         if (strides[i] < extent)
             return no("tensor map: stride %u is %llu bytes, less than the %llu that lie within it", i,
                       static_cast<unsigned long long>(strides[i]), static_cast<unsigned long long>(extent));
@@ -76,7 +78,8 @@ static CUresult check_box_row(const TensorMap &map)
     if (row % 16)
         return no("tensor map: a row of the box is %zu bytes; it must be a multiple of 16", row);
     if (span && row > span)
-        return no("tensor map: a row of the box is %zu bytes; it must fit in the swizzle's span of %zu", row, span);
+        return no("tensor map: a row of the box is %zu bytes; it must fit in the swizzle's span of %zu", row,
+                  span);
     return CUDA_SUCCESS;
 }
 
@@ -84,15 +87,16 @@ static CUresult check_box_row(const TensorMap &map)
 
 using namespace simt;
 
-extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-                                           const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
-                                           const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
-                                           CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                                           CUtensorMapFloatOOBfill fill)
+extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                           void *address, const cuuint64_t *sizes, const cuuint64_t *strides,
+                                           const cuuint32_t *box, const cuuint32_t *element_strides,
+                                           CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                           CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
     static const unsigned char spans[] = {0, 32, 64, 128};
     if (!map || reinterpret_cast<uintptr_t>(map) % 64)
-        return no("tensor map: the map lies at %p; its address must be a multiple of 64", static_cast<void *>(map));
+        return no("tensor map: the map lies at %p; its address must be a multiple of 64",
+                  static_cast<void *>(map));
     if (rank < 1 || rank > max_tensor_rank)
         return no("tensor map: the rank is %u; it must be 1 to %u", rank, max_tensor_rank);
     if (!address || reinterpret_cast<uintptr_t>(address) % 16)
@@ -101,8 +105,8 @@ extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType
         return no("tensor map: sizes, strides, box and element strides must be given");
     if (bytes_of(type) == 0 || static_cast<unsigned>(swizzle) >= sizeof spans ||
         static_cast<unsigned>(promotion) > CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
-        return no("tensor map: data type %d, swizzle %d or L2 promotion %d is not one that there is", type, swizzle,
-                  promotion);
+        return no("tensor map: data type %d, swizzle %d or L2 promotion %d is not one that there is", type,
+                  swizzle, promotion);
     if (fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && !is_floating(type))
         return no("tensor map: only floating-point elements can be filled with NaN");
 
@@ -125,8 +129,9 @@ extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType
         unit_strides &= element_strides[i] == 1;
     bool whole_rows = encoded.swizzle_span == 0 || box_row_bytes(encoded) == encoded.swizzle_span;
     if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || !unit_strides || !whole_rows) {
-        refuse(cudaSuccess, "tensor map: the CPU backend has no interleaving, no element strides other than 1, and no "
-                            "rows shorter than the swizzle's span");
+        refuse(cudaSuccess,
+               "tensor map: the CPU backend has no interleaving, no element strides other than 1, and no "
+               "rows shorter than the swizzle's span");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     *map = CUtensorMap();

@@ -2,8 +2,8 @@
  * wgmma: products of a warpgroup, 64 x n x 16. A thread only notes what it is asked for. When a warp waits, and all four
  * have asked, its 16 rows are computed: shared memory is read and d is written there and then.
  *
- * While a product is under way its d holds NaN. Whoever reads d too early computes with NaN; whoever writes it is found
- * out at the wait.
+ * While a product is under way its d holds signalling NaNs. Whoever reads d too early computes with NaN; whoever writes
+ * it, if only by arithmetic in place, which makes a signalling NaN a quiet one, is found out at the wait.
  */
 #include "asynchronous.h"
 #include "checker_async.h"
@@ -16,6 +16,7 @@ namespace simt
 {
 
 constexpr unsigned warpgroup_threads = 128, rows_per_warp = 16, max_n = 256;
+static const uint32_t under_way = 0x7fa5a5a5;
 constexpr size_t core_row = 16; /* bytes: eight halves, the unit in which operands lie in shared memory */
 
 /* ---- descriptors ---- */
@@ -32,7 +33,8 @@ static Descriptor decode(uint64_t bits)
     static const unsigned char spans[] = {0, 128, 64, 32};
     Descriptor d;
     /* Bits 14 and 15 take a carry of wgmma_descriptor_at, bits 52 on what wgmma_descriptor put there. */
-    d.address = static_cast<uint32_t>((bits & 0xffff) << 4) + static_cast<uint32_t>((bits >> 52 & 0xff) << 18);
+    d.address =
+        static_cast<uint32_t>((bits & 0xffff) << 4) + static_cast<uint32_t>((bits >> 52 & 0xff) << 18);
     d.leading = static_cast<uint32_t>((bits >> 16 & 0x3fff) << 4);
     d.stride = static_cast<uint32_t>((bits >> 32 & 0x3fff) << 4);
     d.base_offset = bits >> 49 & 7;
@@ -70,16 +72,19 @@ static const char *core_row_at(const Descriptor &d, unsigned along, unsigned k, 
     return static_cast<const char *>(simt_shared_pointer(static_cast<uint32_t>(swizzled(address, d.span))));
 }
 
-static void check_descriptor(const Descriptor &d, char operand, unsigned along, bool n_along_memory, Site site)
+static void check_descriptor(const Descriptor &d, char operand, unsigned along, bool n_along_memory,
+                             Site site)
 {
     const char *what = "wgmma";
     if (d.base_offset)
-        simt_fail("%s at %s:%d: the descriptor of %c has base offset %u; the CPU backend has only 0", what, site.file,
-                  site.line, operand, d.base_offset);
+        simt_fail("%s at %s:%d: the descriptor of %c has base offset %u; the CPU backend has only 0", what,
+                  site.file, site.line, operand, d.base_offset);
     if (d.span && d.address % swizzle_period(d.span) >= d.span)
-        simt_fail("%s at %s:%d: the descriptor of %c begins at 0x%x, in row %zu of a %u-byte swizzle, which repeats every "
-                  "%zu bytes: its tile must be aligned to that", what, site.file, site.line, operand, d.address,
-                  d.address % swizzle_period(d.span) / d.span, d.span, swizzle_period(d.span));
+        simt_fail("%s at %s:%d: the descriptor of %c begins at 0x%x, in row %zu of a %u-byte swizzle, which "
+                  "repeats every "
+                  "%zu bytes: its tile must be aligned to that",
+                  what, site.file, site.line, operand, d.address, d.address % swizzle_period(d.span) / d.span,
+                  d.span, swizzle_period(d.span));
     /* The four corners lie in shared memory, and so does what is between. */
     for (unsigned a : {0u, along - 8})
         for (unsigned k : {0u, 8u}) {
@@ -92,7 +97,8 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
 /* ---- operands ---- */
 
 /* The calling lane's share of the warp's share of the operands, so that together the warpgroup touches each row once. */
-template <class Touch> static void for_own_core_rows(const Product &product, Touch touch)
+template <class Touch>
+static void for_own_core_rows(const Product &product, Touch touch)
 {
     unsigned thread = worker->thread->linear % warpgroup_threads;
     if (!product.registers) {
@@ -143,7 +149,8 @@ static void read_a(Product *const *lanes, unsigned warp, float *A)
     for (unsigned lane = 0; lane < warp_size; lane++)
         for (unsigned i = 0; i < 8; i++) {
             unsigned row = lane / 4 + 8 * (i / 2 % 2), k = 2 * (lane % 4) + i % 2 + 8 * (i / 4);
-            A[row * product_depth + k] = half_value(static_cast<uint16_t>(lanes[lane]->a[i / 2] >> 16 * (i % 2)));
+            A[row * product_depth + k] =
+                half_value(static_cast<uint16_t>(lanes[lane]->a[i / 2] >> 16 * (i % 2)));
         }
 }
 
@@ -160,7 +167,7 @@ static bool is_untouched(const Product &product)
     for (unsigned i = 0; i < product.n / 2; i++) {
         uint32_t bits;
         memcpy(&bits, &product.d[i], sizeof bits);
-        if (bits != ~0u)
+        if (bits != under_way)
             return false;
     }
     return true;
@@ -169,7 +176,8 @@ static bool is_untouched(const Product &product)
 /* The number-th of the products that each lane has under way. */
 static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
 {
-    static __thread float A[rows_per_warp * product_depth], B[product_depth * max_n], D[rows_per_warp * max_n];
+    static __thread float A[rows_per_warp * product_depth], B[product_depth * max_n],
+        D[rows_per_warp * max_n];
     Product *lanes[warp_size];
     for (unsigned lane = 0; lane < warp_size; lane++)
         lanes[lane] = &threads[lane]->products[number];
@@ -180,8 +188,10 @@ static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
         const Product &product = *lanes[lane];
         bool begins = !product.before.empty();
         if (begins && !is_untouched(product))
-            simt_fail("wgmma at %s:%d: lane %u wrote to the accumulator while the product was under way; wgmma_wait() "
-                      "comes first", product.site.file, product.site.line, lane);
+            simt_fail("wgmma at %s:%d: lane %u wrote to the accumulator while the product was under way; "
+                      "wgmma_wait() "
+                      "comes first",
+                      product.site.file, product.site.line, lane);
         const float *d = begins ? product.before.data() : product.d;
         for (unsigned i = 0; i < n / 2; i++)
             D[place_of(lane, i, n)] = first.accumulate ? d[i] : 0.0f;
@@ -266,8 +276,13 @@ static void complete(void *const *slot, unsigned lanes)
 /* All threads of a warpgroup must ask for the same products in the same order. */
 static void join_warpgroup(Warpgroup &warpgroup, const Product &product)
 {
-    SharedProduct asked = {product.n,          product.registers,    product.b_along_n, product.accumulate,
-                           product.a_descriptor, product.b_descriptor, 1};
+    SharedProduct asked = {product.n,
+                           product.registers,
+                           product.b_along_n,
+                           product.accumulate,
+                           product.a_descriptor,
+                           product.b_descriptor,
+                           1};
     if (product.number == warpgroup.products.size()) {
         warpgroup.products.push_back(asked);
         return;
@@ -276,9 +291,10 @@ static void join_warpgroup(Warpgroup &warpgroup, const Product &product)
     if (known.n != asked.n || known.registers != asked.registers || known.b_along_n != asked.b_along_n ||
         known.accumulate != asked.accumulate || known.a_descriptor != asked.a_descriptor ||
         known.b_descriptor != asked.b_descriptor)
-        simt_fail("wgmma at %s:%d: this thread asks for another product than others of its warpgroup, as number %llu of "
-                  "theirs: shape, descriptors or accumulate differ", product.site.file, product.site.line,
-                  product.number + 1);
+        simt_fail("wgmma at %s:%d: this thread asks for another product than others of its warpgroup, as "
+                  "number %llu of "
+                  "theirs: shape, descriptors or accumulate differ",
+                  product.site.file, product.site.line, product.number + 1);
     known.threads++;
 }
 
@@ -299,8 +315,8 @@ void finish_products(BlockWork &work)
     for (const ThreadWork &thread : work.thread)
         for (const Product &product : thread.products)
             report(block.launch, cudaErrorLaunchFailure,
-                   "block (%u,%u,%u) ended while wgmma at %s:%d was under way: %s is missing (kernel %s)", block.index.x,
-                   block.index.y, block.index.z, product.site.file, product.site.line,
+                   "block (%u,%u,%u) ended while wgmma at %s:%d was under way: %s is missing (kernel %s)",
+                   block.index.x, block.index.y, block.index.z, product.site.file, product.site.line,
                    product.group < thread.product_groups ? "wgmma_wait<0>()" : "wgmma_commit()",
                    kernel_name(*block.launch));
 }
@@ -309,8 +325,8 @@ void finish_products(BlockWork &work)
 
 using namespace simt;
 
-extern "C" void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor, uint64_t b_descriptor,
-                           int b_along_n, int accumulate, int line, const char *file)
+extern "C" void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
+                           uint64_t b_descriptor, int b_along_n, int accumulate, int line, const char *file)
 {
     Site site = {file, line};
     unsigned thread = worker->thread->linear;
@@ -340,14 +356,16 @@ extern "C" void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_d
     check_descriptor(decode(b_descriptor), 'B', n, product.b_along_n, site);
     bool chained = is_under_way(work, d);
     if (!work.products_fenced && !chained && (a || !is_as_left(work, d, n)))
-        simt_fail("wgmma at %s:%d: wgmma_fence() is missing: registers were touched since the last wgmma_wait()", file,
-                  line);
+        simt_fail(
+            "wgmma at %s:%d: wgmma_fence() is missing: registers were touched since the last wgmma_wait()",
+            file, line);
     for_own_core_rows(product, [&](const char *row) {
         checker::asynchronous(row, core_row, checker::proxy_read, product.where);
     });
     if (!chained) {
         product.before.assign(d, d + n / 2);
-        memset(d, 0xff, n / 2 * sizeof *d);
+        for (unsigned i = 0; i < n / 2; i++)
+            memcpy(&d[i], &under_way, sizeof under_way);
     }
     work.products.push_back(std::move(product));
 }

@@ -27,7 +27,8 @@ void simt_wmma_load(void *fragment, const void *matrix, unsigned pitch, int kind
                     const char *file);
 void simt_wmma_store(const void *fragment, void *matrix, unsigned pitch, int kind, int by_rows, int line,
                      const char *file);
-void simt_wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, int line, const char *file);
+void simt_wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, int line,
+                        const char *file);
 
 /* Asynchronous copies by every thread: src/copy_async.cpp */
 void simt_cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes, int line,
@@ -43,18 +44,18 @@ int simt_mbarrier_try_wait(uint64_t *barrier, int parity, int line, const char *
 void simt_mbarrier_wait(uint64_t *barrier, int parity, int line, const char *file);
 
 /* Bulk tensor copies: src/tensor_copy.cpp. coordinates[0] is the column. */
-void simt_tensor_load(uint32_t shared, const CUtensorMap *map, const int *coordinates, unsigned rank, uint64_t *barrier,
-                      int line, const char *file);
-void simt_tensor_store(const CUtensorMap *map, const int *coordinates, unsigned rank, uint32_t shared, int line,
-                       const char *file);
+void simt_tensor_load(uint32_t shared, const CUtensorMap *map, const int *coordinates, unsigned rank,
+                      uint64_t *barrier, int line, const char *file);
+void simt_tensor_store(const CUtensorMap *map, const int *coordinates, unsigned rank, uint32_t shared,
+                       int line, const char *file);
 void simt_tensor_store_commit(void);
 void simt_tensor_store_wait(unsigned pending, int only_read);
 void simt_tensor_prefetch_map(const CUtensorMap *map, int line, const char *file);
 void simt_async_proxy_fence(void);
 
 /* Matrix products of a warpgroup: src/wgmma.cpp. `a` in registers, or null and `a_descriptor`. */
-void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor, uint64_t b_descriptor, int b_along_n,
-                int accumulate, int line, const char *file);
+void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor, uint64_t b_descriptor,
+                int b_along_n, int accumulate, int line, const char *file);
 void simt_wgmma_fence(void);
 void simt_wgmma_commit(void);
 void simt_wgmma_wait(unsigned pending, int line, const char *file);

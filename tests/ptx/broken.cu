@@ -1,0 +1,185 @@
+// needs: sm_90a
+/*
+ * Correct kernels, and what is left of them when something is forgotten. On a GPU most of these mistakes hang, or go
+ * unnoticed for years; they are for the CPU backend, which must find each.
+ */
+#include "ptx_kernels.h"
+#include "ptx.cuh"
+
+static const int ROW_WORDS = 32;
+static const int BOX_BYTES = BROKEN_WORDS * 4;
+
+/* ---- cp.async: thread i copies rows' quarters, another thread reads them ---- */
+
+__global__ void copy_async(enum mistake mistake, const uint32_t *in, uint32_t *out)
+{
+    __shared__ __align__(16) uint32_t tile[BROKEN_WORDS];
+    for (int i = threadIdx.x; i < BROKEN_WORDS; i += blockDim.x)
+        tile[i] = 0;
+    __syncthreads(); /* the zeros are there before the copies */
+    for (int i = threadIdx.x * 4; i < BROKEN_WORDS; i += blockDim.x * 4)
+        cp_async_16(shared_address(&tile[i]) + (mistake == COPY_ASYNC_MISALIGNED ? 4 : 0), in + i);
+    if (mistake != COPY_ASYNC_NO_COMMIT)
+        cp_async_commit();
+    if (mistake != COPY_ASYNC_NO_WAIT)
+        cp_async_wait<0>();
+    __syncthreads(); /* every thread has waited for its own copies */
+    for (int i = threadIdx.x; i < BROKEN_WORDS; i += blockDim.x)
+        out[i] = tile[i];
+}
+
+/* ---- ldmatrix: a warp turns 32 rows of 4 words around and back ---- */
+
+__global__ void load_matrices(enum mistake mistake, const uint32_t *in, uint32_t *out)
+{
+    extern __shared__ __align__(16) uint32_t rows[];
+    const int lane = threadIdx.x;
+    for (int i = 0; i < 4; i++)
+        rows[4 * lane + i] = in[4 * lane + i];
+    __syncthreads(); /* all rows are there */
+    uint32_t r[4], address = shared_address(&rows[4 * lane]);
+    if (mistake == LDMATRIX_MISALIGNED)
+        address += 8;
+    if (mistake == LDMATRIX_OUTSIDE)
+        address += 16;
+    if (mistake != LDMATRIX_HALF_WARP || lane < 16)
+        ldmatrix_x4(r, address);
+    for (int i = 0; i < 4; i++)
+        out[(i * 8 + lane / 4) * 4 + lane % 4] = r[i];
+}
+
+/* ---- mbarriers and TMA loads: one thread orders the box, all wait for it ---- */
+
+__global__ void load_box(enum mistake mistake, const __grid_constant__ CUtensorMap map, uint32_t *out)
+{
+    extern __shared__ __align__(1024) uint32_t box[];
+    __shared__ uint64_t arrived;
+    if (threadIdx.x == 0 && mistake != MBARRIER_NOT_INITIALISED) {
+        mbarrier_init(&arrived, 1);
+        if (mistake != MBARRIER_NO_FENCE)
+            mbarrier_init_fence();
+    }
+    if (mistake != MBARRIER_NO_BARRIER_AFTER_INIT)
+        __syncthreads(); /* the mbarrier exists before anyone waits for it */
+    if (threadIdx.x == 0) {
+        if (mistake == MBARRIER_NO_EXPECT)
+            mbarrier_arrive(&arrived);
+        else if (mistake == MBARRIER_TOO_MANY_BYTES)
+            mbarrier_arrive_expect(&arrived, BOX_BYTES + 128);
+        else if (mistake == MBARRIER_TOO_FEW_BYTES)
+            mbarrier_arrive_expect(&arrived, BOX_BYTES - 128);
+        else
+            mbarrier_arrive_expect(&arrived, BOX_BYTES);
+        if (mistake == MBARRIER_TOO_MANY_ARRIVALS)
+            mbarrier_arrive(&arrived);
+        tma_load(shared_address(box) + (mistake == TMA_MISALIGNED ? 128 : 0), &map, 0, 0, 0, &arrived);
+    }
+    if (mistake == MBARRIER_TRY_FOREVER) {
+        while (!mbarrier_try_wait(&arrived, 0) || !mbarrier_try_wait(&arrived, 1)) {
+        }
+    }
+    if (mistake == MBARRIER_WRONG_PARITY)
+        mbarrier_wait(&arrived, 1);
+    else if (mistake != TMA_NO_WAIT && (mistake != TMA_READ_TOO_EARLY || threadIdx.x < 32))
+        mbarrier_wait(&arrived, 0);
+
+    for (int i = threadIdx.x; i < BROKEN_WORDS; i += blockDim.x) {
+        const int row = i / ROW_WORDS, chunk = i % ROW_WORDS / 4 ^ row % 8; /* the swizzle */
+        out[i] = box[row * ROW_WORDS + chunk * 4 + i % 4];
+    }
+
+    /* The same once more, to the same place. */
+    if (mistake != TMA_REFILLED_TOO_EARLY)
+        __syncthreads(); /* everybody has read the box before it is filled again */
+    if (mistake == NO_MISTAKE || mistake == TMA_REFILLED_TOO_EARLY) {
+        if (threadIdx.x == 0) {
+            mbarrier_arrive_expect(&arrived, BOX_BYTES);
+            tma_load(shared_address(box), &map, 0, 0, 0, &arrived);
+        }
+        mbarrier_wait(&arrived, 1);
+    }
+}
+
+/* ---- TMA stores: all threads write the box, one stores it ---- */
+
+__global__ void store_box(enum mistake mistake, const __grid_constant__ CUtensorMap map, const uint32_t *in)
+{
+    extern __shared__ __align__(1024) uint32_t box[];
+    for (int i = threadIdx.x; i < BROKEN_WORDS; i += blockDim.x) {
+        const int row = i / ROW_WORDS, chunk = i % ROW_WORDS / 4 ^ row % 8;
+        box[row * ROW_WORDS + chunk * 4 + i % 4] = in[i];
+    }
+    if (mistake != TMA_STORE_NO_PROXY_FENCE)
+        async_proxy_fence();
+    __syncthreads(); /* the box is complete, and visible to the copy engine */
+    if (threadIdx.x == 0) {
+        tma_store(&map, 0, 0, 0, shared_address(box));
+        if (mistake != TMA_STORE_NO_COMMIT)
+            tma_store_commit();
+        if (mistake == TMA_STORE_SOURCE_OVERWRITTEN)
+            box[0] = 0;
+        if (mistake != TMA_STORE_NO_WAIT)
+            tma_store_wait_read<0>();
+    }
+    __syncthreads(); /* the box has been read before it is overwritten */
+    box[threadIdx.x] = 0;
+}
+
+/* ---- wgmma: `in` as a 64 x 64 matrix A, and as the rows of a 128 x 64 matrix of which B is the transpose ---- */
+
+__global__ void __launch_bounds__(256, 1) multiply(enum mistake mistake, const uint32_t *in, uint32_t *out)
+{
+    extern __shared__ __align__(1024) uint32_t image[];
+    for (int i = threadIdx.x; i < 3 * BROKEN_WORDS; i += blockDim.x)
+        image[i] = in[i % BROKEN_WORDS];
+    if (mistake != WGMMA_NO_PROXY_FENCE)
+        async_proxy_fence();
+    __syncthreads(); /* A and B are complete, and visible to the tensor cores */
+
+    float d[64] = {};
+    if (threadIdx.x < 128 && (mistake != WGMMA_ONE_WARP_MISSING || threadIdx.x < 96)) {
+        uint32_t a = shared_address(image), b = shared_address(image + BROKEN_WORDS);
+        if (mistake == WGMMA_MISALIGNED)
+            a += 128;
+        if (mistake == WGMMA_DIFFERENT_DESCRIPTORS && threadIdx.x >= 32)
+            b += 32;
+        if (mistake != WGMMA_NO_FENCE)
+            wgmma_fence();
+        wgmma_shared<128>(d, wgmma_descriptor(a, 0, 1024), wgmma_descriptor(b, 0, 1024), 1);
+        if (mistake == WGMMA_ACCUMULATOR_WRITTEN)
+            d[5] *= 2.0f;
+        if (mistake == WGMMA_OPERAND_OVERWRITTEN)
+            image[threadIdx.x] = 0;
+        if (mistake != WGMMA_NO_COMMIT)
+            wgmma_commit();
+        if (mistake == WGMMA_ACCUMULATOR_READ)
+            out[threadIdx.x * 16] = __float_as_uint(d[0]);
+        if (mistake != WGMMA_NO_WAIT)
+            wgmma_wait<0>();
+        wgmma_hold(d);
+        for (int i = mistake == WGMMA_ACCUMULATOR_READ; i < 16; i++)
+            out[threadIdx.x * 16 + i] = __float_as_uint(d[i]);
+    }
+    if (mistake == NAMED_BARRIER_TOO_MANY && threadIdx.x < 64)
+        named_barrier_sync(3, 96);
+    if (mistake == REGISTERS_TOO_MANY && threadIdx.x >= 128)
+        registers_increase<256>(); /* nobody has given any back */
+}
+
+cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *load, const CUtensorMap *store,
+                       const uint32_t *in, uint32_t *out)
+{
+    const enum mistake made = correct ? NO_MISTAKE : mistake;
+    if (mistake <= COPY_ASYNC_MISALIGNED)
+        copy_async<<<1, 64>>>(made, in, out);
+    else if (mistake <= LDMATRIX_OUTSIDE)
+        load_matrices<<<1, 32, 512>>>(made, in, out);
+    else if (mistake <= TMA_REFILLED_TOO_EARLY)
+        load_box<<<1, 64, BOX_BYTES + 1024>>>(made, *load, out);
+    else if (mistake <= TMA_STORE_SOURCE_OVERWRITTEN)
+        store_box<<<1, 64, BOX_BYTES>>>(made, *store, in);
+    else
+        multiply<<<1, 256, 3 * BOX_BYTES>>>(made, in, out);
+    cudaError_t status = cudaGetLastError();
+    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+}

@@ -1,0 +1,35 @@
+/* cp.async: both sizes, every number of source bytes, three groups of which one after the other is waited for. */
+#include "ptx_kernels.h"
+#include "ptx.cuh"
+
+__global__ void copy_async(const uint32_t *in, uint32_t *out)
+{
+    __shared__ __align__(16) uint32_t wide[32][4], narrow[32], reversed[32][4], plain[32];
+    const int lane = threadIdx.x;
+
+    cp_async_16_zero_fill(shared_address(wide[lane]), in + 4 * lane, 4 * (lane % 5));
+    cp_async_commit();
+    cp_async_4_zero_fill(shared_address(&narrow[lane]), in + 128 + lane, lane % 2 * 4);
+    cp_async_commit();
+    cp_async_16(shared_address(reversed[31 - lane]), in + 160 + 4 * lane);
+    cp_async_4(shared_address(&plain[lane]), in + 288 + lane);
+    cp_async_commit();
+
+    cp_async_wait<2>();
+    for (int i = 0; i < 4; i++) /* this thread's own copies need no barrier */
+        out[4 * lane + i] = wide[lane][i];
+    cp_async_wait<1>();
+    out[128 + lane] = narrow[lane];
+    cp_async_wait<0>();
+    out[288 + lane] = plain[lane];
+    __syncthreads(); /* others' copies do */
+    for (int i = 0; i < 4; i++)
+        out[160 + 4 * lane + i] = reversed[lane][i];
+}
+
+cudaError_t ptx_copy_async(const uint32_t *in, uint32_t *out)
+{
+    copy_async<<<1, 32>>>(in, out);
+    cudaError_t status = cudaGetLastError();
+    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+}

@@ -1,0 +1,28 @@
+// needs: sm_75
+/* ldmatrix, plain and transposed, from rows in any order. */
+#include "ptx_kernels.h"
+#include "ptx.cuh"
+
+__global__ void load_matrices(const uint32_t *in, uint32_t *out)
+{
+    __shared__ __align__(16) uint32_t rows[32][4];
+    const int lane = threadIdx.x;
+    for (int i = 0; i < 4; i++)
+        rows[MATRIX_PLACE(lane)][i] = in[4 * lane + i];
+    __syncthreads(); /* all rows are there */
+
+    uint32_t r[4];
+    ldmatrix_x4(r, shared_address(rows[MATRIX_PLACE(lane)]));
+    for (int i = 0; i < 4; i++)
+        out[4 * lane + i] = r[i];
+    ldmatrix_x4_transposed(r, shared_address(rows[MATRIX_PLACE(lane)]));
+    for (int i = 0; i < 4; i++)
+        out[128 + 4 * lane + i] = r[i];
+}
+
+cudaError_t ptx_ldmatrix(const uint32_t *in, uint32_t *out)
+{
+    load_matrices<<<1, 32>>>(in, out);
+    cudaError_t status = cudaGetLastError();
+    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+}

@@ -1,0 +1,43 @@
+// needs: sm_90
+/* mbarriers without copies: a producer warp and a consumer warp, through many phases. */
+#include "ptx_kernels.h"
+#include "ptx.cuh"
+
+__global__ void handshakes(const uint32_t *in, uint32_t *out)
+{
+    __shared__ uint64_t full[2], empty[2];
+    __shared__ uint32_t place[2][32];
+    const int lane = threadIdx.x % 32;
+
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2; i++) {
+            mbarrier_init(&full[i], 32);
+            mbarrier_init(&empty[i], 1);
+        }
+        mbarrier_init_fence();
+    }
+    __syncthreads(); /* the barriers exist before anyone uses them */
+
+    for (int round = 0; round < HANDSHAKES; round++) {
+        const int at = round % 2, parity = round / 2 % 2;
+        if (threadIdx.x < 32) {
+            mbarrier_wait(&empty[at], parity ^ 1); /* a new place counts as empty */
+            place[at][lane] = in[32 * round + lane] + round;
+            mbarrier_arrive(&full[at]);
+        } else {
+            while (!mbarrier_try_wait(&full[at], parity)) {
+            }
+            out[32 * round + lane] = place[at][31 - lane];
+            __syncwarp(); /* every lane has read before one of them says so */
+            if (lane == 0)
+                mbarrier_arrive(&empty[at]);
+        }
+    }
+}
+
+cudaError_t ptx_mbarrier(const uint32_t *in, uint32_t *out)
+{
+    handshakes<<<1, 64>>>(in, out);
+    cudaError_t status = cudaGetLastError();
+    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+}

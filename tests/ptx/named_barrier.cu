@@ -1,0 +1,27 @@
+/* bar.sync and bar.arrive: three warps in a row, each waits for the one before. */
+#include "ptx_kernels.h"
+#include "ptx.cuh"
+
+__global__ void relay(const uint32_t *in, uint32_t *out)
+{
+    __shared__ uint32_t first[32], second[32];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (warp == 0) {
+        first[lane] = in[lane] + 1;
+        named_barrier_arrive(1, 64); /* `first` is complete */
+    } else if (warp == 1) {
+        named_barrier_sync(1, 64);
+        second[lane] = first[31 - lane] + 1;
+        named_barrier_arrive(2, 64); /* `second` is complete */
+    } else {
+        named_barrier_sync(2, 64);
+        out[lane] = second[31 - lane] + 1;
+    }
+}
+
+cudaError_t ptx_named_barrier(const uint32_t *in, uint32_t *out)
+{
+    relay<<<1, 96>>>(in, out);
+    cudaError_t status = cudaGetLastError();
+    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+}

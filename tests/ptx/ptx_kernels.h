@@ -1,0 +1,125 @@
+/*
+ * One kernel for each instruction of common/ptx.cuh, and for wmma. A kernel reads words, executes the instruction and
+ * writes the words that came of it; test_ptx.c knows what they must be. Pointers are to device memory. Every function
+ * waits for the device and returns its error.
+ */
+#ifndef TESTS_PTX_KERNELS_H
+#define TESTS_PTX_KERNELS_H
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef cudaError_t ptx_kernel(const uint32_t *in, uint32_t *out);
+
+/* copy_async.cu: [128] 16-byte copies with 4 * (i % 5) source bytes, [32] 4-byte copies of every other word, [128]
+ * 16-byte copies in reverse, [32] 4-byte copies */
+enum { COPY_ASYNC_WORDS = 320 };
+ptx_kernel ptx_copy_async;
+
+/* ldmatrix.cu: 32 rows of 4 words, row i at place MATRIX_PLACE(i) of shared memory -> r[4] of each lane, plain, then
+ * transposed. stmatrix.cu: r[4] of each lane -> what lies at place 0, 1, ... */
+#define MATRIX_PLACE(row) (((row)*5 + 3) % 32)
+ptx_kernel ptx_ldmatrix;
+ptx_kernel ptx_stmatrix;
+
+/* mma.cu: a[4], b[2], d[4] of each lane -> d[4] of each lane */
+ptx_kernel ptx_mma;
+
+/* wmma.cu: halves A [16][16] and B [16][16] (as they lie in memory), floats C and F [16][16] -> (A * B + C) element by
+ * element times F; A and B taken row- or column-major as the number's bits 0 and 1 say, C and F row-major, the result
+ * stored column-major where bit 2 is set */
+enum { WMMA_VARIANTS = 8, WMMA_IN = 128 + 128 + 256 + 256, WMMA_OUT = 256 * WMMA_VARIANTS };
+ptx_kernel ptx_wmma;
+
+/* exp2.cu: 2^x of EXP2_COUNT floats */
+enum { EXP2_COUNT = 1024 };
+ptx_kernel ptx_exp2;
+
+/* mbarrier.cu: HANDSHAKES times 32 words go from one warp to another through two places -> the words, each plus its
+ * round. named_barrier.cu: 32 words go through three warps, each adds 1. */
+enum { HANDSHAKES = 9 };
+ptx_kernel ptx_mbarrier;
+ptx_kernel ptx_named_barrier;
+
+/* registers.cu: three warpgroups move registers between them; thread i of the first two sums words i, i + 1, ... of 64
+ * -> 256 sums */
+ptx_kernel ptx_registers;
+
+/* tma.cu: the box at (x, y, z), of `bytes` bytes, as it lies in shared memory; and back */
+cudaError_t ptx_tma_load(const CUtensorMap *map, int x, int y, int z, int bytes, uint32_t *out);
+cudaError_t ptx_tma_store(const CUtensorMap *map, int x, int y, int z, int bytes, const uint32_t *in);
+
+/*
+ * wgmma.cu: `in` is WGMMA_IMAGE bytes of shared memory, then what each of 128 threads has in registers: A's [steps][4]
+ * words, if A is in registers, and D's [n / 2] floats. -> D after `steps` products, of which the first starts from D when
+ * accumulate is not 0 and from zero otherwise; from one to the next the descriptors move by a_step and b_step bytes.
+ */
+enum { WGMMA_IMAGE = 40960, WGMMA_STEPS = 2 };
+struct wgmma_layout {
+    int swizzle; /* bits 62 and 63 of both descriptors */
+    int a_begin, a_leading, a_stride, a_step;
+    int b_begin, b_leading, b_stride, b_step;
+    int accumulate;
+};
+cudaError_t ptx_wgmma_shared_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout);
+cudaError_t ptx_wgmma_registers_64(const uint32_t *in, uint32_t *out, struct wgmma_layout layout);
+cudaError_t ptx_wgmma_registers_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout);
+
+/*
+ * broken.cu: kernels that move 64 rows of 32 words, each with one mistake, or without it when `correct`. `load` and `store`
+ * describe the words at `in` and `out` as [1, 64, 64] halves, in one box, swizzled in 128 bytes.
+ */
+enum { BROKEN_WORDS = 64 * 32 };
+enum mistake {
+    NO_MISTAKE,
+    COPY_ASYNC_NO_WAIT,
+    COPY_ASYNC_NO_COMMIT,
+    COPY_ASYNC_MISALIGNED,
+    LDMATRIX_MISALIGNED,
+    LDMATRIX_HALF_WARP,
+    LDMATRIX_OUTSIDE,
+    MBARRIER_NOT_INITIALISED,
+    MBARRIER_NO_BARRIER_AFTER_INIT,
+    MBARRIER_NO_FENCE,
+    MBARRIER_NO_EXPECT,
+    MBARRIER_TOO_MANY_BYTES,
+    MBARRIER_TOO_FEW_BYTES,
+    MBARRIER_TOO_MANY_ARRIVALS,
+    MBARRIER_WRONG_PARITY,
+    MBARRIER_TRY_FOREVER,
+    TMA_MISALIGNED,
+    TMA_NO_WAIT,
+    TMA_READ_TOO_EARLY,
+    TMA_REFILLED_TOO_EARLY,
+    TMA_STORE_NO_PROXY_FENCE,
+    TMA_STORE_NO_COMMIT,
+    TMA_STORE_NO_WAIT,
+    TMA_STORE_SOURCE_OVERWRITTEN,
+    WGMMA_NO_FENCE,
+    WGMMA_NO_PROXY_FENCE,
+    WGMMA_NO_COMMIT,
+    WGMMA_NO_WAIT,
+    WGMMA_ACCUMULATOR_READ,
+    WGMMA_ACCUMULATOR_WRITTEN,
+    WGMMA_OPERAND_OVERWRITTEN,
+    WGMMA_MISALIGNED,
+    WGMMA_ONE_WARP_MISSING,
+    WGMMA_DIFFERENT_DESCRIPTORS,
+    NAMED_BARRIER_TOO_MANY,
+    REGISTERS_TOO_MANY,
+    MISTAKES
+};
+cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *load, const CUtensorMap *store,
+                       const uint32_t *in, uint32_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

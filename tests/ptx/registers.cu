@@ -1,0 +1,24 @@
+// needs: sm_90a
+/* setmaxnreg: the last warpgroup gives registers back, the others take them. */
+#include "ptx_kernels.h"
+#include "ptx.cuh"
+
+__global__ void __launch_bounds__(384, 1) redistribute(const uint32_t *in, uint32_t *out)
+{
+    if (threadIdx.x / 128 == 2) {
+        registers_decrease<24>();
+    } else {
+        registers_increase<240>();
+        uint32_t sum = 0;
+        for (int i = 0; i < 64; i++)
+            sum += in[(threadIdx.x + i) % 64];
+        out[threadIdx.x] = sum;
+    }
+}
+
+cudaError_t ptx_registers(const uint32_t *in, uint32_t *out)
+{
+    redistribute<<<1, 384>>>(in, out);
+    cudaError_t status = cudaGetLastError();
+    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+}

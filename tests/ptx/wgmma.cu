@@ -1,0 +1,75 @@
+// needs: sm_90a
+/* wgmma: operands wherever the layout says, two products in one group. */
+#include "ptx_kernels.h"
+#include "ptx.cuh"
+
+/* The swizzle is not one of wgmma_descriptor's arguments: it says 1, 128 bytes. */
+static __device__ uint64_t descriptor_of(const char *image, int begin, int leading, int stride, int swizzle)
+{
+    const uint64_t descriptor = wgmma_descriptor(shared_address(image) + begin, leading, stride);
+    return (descriptor & ~((uint64_t)3 << 62)) | (uint64_t)swizzle << 62;
+}
+
+template <int N, bool A_IN_REGISTERS>
+__global__ void __launch_bounds__(128, 1)
+    multiply(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
+{
+    extern __shared__ __align__(1024) char image[];
+    constexpr int IMAGE_WORDS = WGMMA_IMAGE / 4, A_WORDS = A_IN_REGISTERS ? 4 * WGMMA_STEPS : 0;
+    for (int i = threadIdx.x; i < IMAGE_WORDS; i += 128)
+        ((uint32_t *)image)[i] = in[i];
+
+    const uint32_t *own = in + IMAGE_WORDS + threadIdx.x * (A_WORDS + N / 2);
+    uint32_t a[WGMMA_STEPS][4] = {};
+    float d[N / 2];
+#pragma unroll
+    for (int i = 0; i < A_WORDS; i++)
+        a[i / 4][i % 4] = own[i];
+#pragma unroll
+    for (int i = 0; i < N / 2; i++)
+        d[i] = __uint_as_float(own[A_WORDS + i]);
+    async_proxy_fence();
+    __syncthreads(); /* the image is complete, and visible to the tensor cores */
+
+    const uint64_t A =
+        descriptor_of(image, layout.a_begin, layout.a_leading, layout.a_stride, layout.swizzle);
+    const uint64_t B =
+        descriptor_of(image, layout.b_begin, layout.b_leading, layout.b_stride, layout.swizzle);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < WGMMA_STEPS; step++) {
+        const int accumulate = step > 0 || layout.accumulate;
+        if constexpr (A_IN_REGISTERS)
+            wgmma_registers<N>(d, a[step], wgmma_descriptor_at(B, step * layout.b_step), accumulate);
+        else
+            wgmma_shared<N>(d, wgmma_descriptor_at(A, step * layout.a_step),
+                            wgmma_descriptor_at(B, step * layout.b_step), accumulate);
+    }
+    wgmma_commit();
+    wgmma_wait<0>();
+    wgmma_hold(d);
+#pragma unroll
+    for (int i = 0; i < N / 2; i++)
+        out[threadIdx.x * (N / 2) + i] = __float_as_uint(d[i]);
+}
+
+cudaError_t ptx_wgmma_shared_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
+{
+    multiply<128, false><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
+    cudaError_t status = cudaGetLastError();
+    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+}
+
+cudaError_t ptx_wgmma_registers_64(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
+{
+    multiply<64, true><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
+    cudaError_t status = cudaGetLastError();
+    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+}
+
+cudaError_t ptx_wgmma_registers_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
+{
+    multiply<128, true><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
+    cudaError_t status = cudaGetLastError();
+    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+}
