@@ -48,7 +48,7 @@ struct shared_tiles {
     __half O[config<HEAD_DIM, WARPGROUPS>::BM * HEAD_DIM];
     struct key_value_ring<HEAD_DIM, config<HEAD_DIM, WARPGROUPS>::STAGES> ring;
     uint64_t Q_full[2], Q_empty[2];
-    int tile[2]; /* whose queries Q holds; past the last tile: there is no more */
+    struct hopper_tile tile[2]; /* whose queries Q holds; no blocks: there is no more */
 };
 
 /*
@@ -77,13 +77,12 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM, WAR
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
     int values = -1, values_head = 0; /* the block whose values are to be ordered next */
 
-    for (int number = blockIdx.x;; number = draw_tile(counter, problem.order.tiles)) {
-        mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
-        shared->tile[Q_at.stage] = number;
-        if (number >= problem.order.tiles)
-            break;
+    for (int number = blockIdx.x; number < problem.order.tiles;
+         number = draw_tile(counter, problem.order.tiles)) {
         const struct hopper_tile tile =
             hopper_tile_of<config<HEAD_DIM, WARPGROUPS>::BM, CAUSAL>(problem, number);
+        mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
+        shared->tile[Q_at.stage] = tile;
         load_queries<HEAD_DIM, WARPGROUPS>(shared->Q[Q_at.stage], &problem.Q, tile.row0, tile.head,
                                            &shared->Q_full[Q_at.stage]);
         advance<2>(Q_at);
@@ -95,8 +94,22 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM, WAR
             values_head = tile.kv_head;
         }
     }
+    mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
+    shared->tile[Q_at.stage].blocks = 0;
     mbarrier_arrive(&shared->Q_full[Q_at.stage]); /* no queries, only the news that there are none */
     produce_values(shared->ring, V_at, &problem.V, values, values_head);
+}
+
+/* What the producer wrote. Every lane reads the same; the shuffles tell the compiler so. */
+static __device__ __forceinline__ struct hopper_tile announced_tile(const struct hopper_tile *shared)
+{
+    struct hopper_tile tile;
+    tile.head = __shfl_sync(0xffffffff, shared->head, 0);
+    tile.kv_head = __shfl_sync(0xffffffff, shared->kv_head, 0);
+    tile.row0 = __shfl_sync(0xffffffff, shared->row0, 0);
+    tile.blocks = __shfl_sync(0xffffffff, shared->blocks, 0);
+    tile.unmasked = __shfl_sync(0xffffffff, shared->unmasked, 0);
+    return tile;
 }
 
 /* How many keys this lane's two rows of a tile see. */
@@ -126,7 +139,6 @@ template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
 static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WARPGROUPS> *shared,
                                                const struct hopper_problem &problem, int warpgroup)
 {
-    constexpr int BM = config<HEAD_DIM, WARPGROUPS>::BM;
     struct key_value_ring<HEAD_DIM, config<HEAD_DIM, WARPGROUPS>::STAGES> &ring = shared->ring;
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
     const int lane = threadIdx.x % 32;
@@ -135,32 +147,31 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WAR
     struct rows<HEAD_DIM> rows;
     clear_rows(rows);
 
-    /* The first tile is known: every block begins with the one of its own number. */
     begin_turns<WARPGROUPS>(warpgroup);
-    struct hopper_tile tile = hopper_tile_of<BM, CAUSAL>(problem, blockIdx.x);
+    mbarrier_wait(&shared->Q_full[0], 0);
+    struct hopper_tile tile = announced_tile(&shared->tile[0]);
     find_visible<CAUSAL>(visible, problem, tile);
     int block = tile.blocks - 1;
-    mbarrier_wait(&shared->Q_full[0], 0);
-    first_step<WARPGROUPS>(ring, rows, Q, K_at, warpgroup, block * BN, visible, problem.scale_log2);
+    first_step<WARPGROUPS>(ring, rows, Q, K_at, warpgroup, block >= tile.unmasked, block * BN, visible,
+                           problem.scale_log2);
 
     for (;;) {
         for (block--; block >= tile.unmasked; block--)
-            step<WARPGROUPS, true>(ring, rows, Q, K_at, V_at, warpgroup, block * BN, visible,
-                                   problem.scale_log2);
+            step<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup, true, block * BN, visible,
+                             problem.scale_log2);
         for (; block >= 0; block--)
-            step<WARPGROUPS, false>(ring, rows, Q, K_at, V_at, warpgroup, block * BN, visible,
-                                    problem.scale_log2);
+            step<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup, false, block * BN, visible,
+                             problem.scale_log2);
 
         if (lane == 0)
             mbarrier_arrive(&shared->Q_empty[Q_at.stage]);
         advance<2>(Q_at);
         mbarrier_wait(&shared->Q_full[Q_at.stage], Q_at.phase);
-        const int number = __shfl_sync(0xffffffff, shared->tile[Q_at.stage], 0); /* the same in all lanes */
-        if (number >= problem.order.tiles)
+        const struct hopper_tile next = announced_tile(&shared->tile[Q_at.stage]);
+        if (next.blocks == 0)
             break;
 
         /* Across the edge: the next tile's first scores and softmax with this tile's last output. */
-        const struct hopper_tile next = hopper_tile_of<BM, CAUSAL>(problem, number);
         const float m[2] = {rows.m[0], rows.m[1]}, l[2] = {rows.l[0], rows.l[1]};
         float alpha[2];
         rows.m[0] = rows.m[1] = -CUDART_INF_F;
@@ -168,8 +179,8 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WAR
         Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * HEAD_DIM;
         find_visible<CAUSAL>(visible, problem, next);
         block = next.blocks - 1;
-        overlapped_products<WARPGROUPS, true>(ring, rows, Q, K_at, V_at, warpgroup, block * BN, visible,
-                                              problem.scale_log2, alpha);
+        overlapped_products<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup, block >= next.unmasked,
+                                        block * BN, visible, problem.scale_log2, alpha);
         store_tile<HEAD_DIM>(problem, tile, shared->O, rows.O, m, l);
         for (int i = 0; i < HEAD_DIM / 2; i++)
             rows.O[i] = 0.0f;
@@ -241,7 +252,7 @@ extern "C" cudaError_t attention_hopper(const uint16_t *Q, const uint16_t *K, co
                                         float *LSE, void *, const struct attention_shape *shape,
                                         cudaStream_t stream)
 {
-    const int SHORT = 4096;
+    const int SHORT = 1024; /* keys, measured */
     if (shape != NULL && shape->head_dim <= 64 && shape->causal && shape->seq_kv <= SHORT)
         return launch<64, 2>(Q, K, V, O, LSE, shape, stream);
     if (shape != NULL && shape->head_dim <= 64)

@@ -91,16 +91,17 @@ __global__ void __launch_bounds__(THREADS) flash_mma(const __half *Q, const __ha
         load_tile<BN, HEAD_DIM>(tile_V, V + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
         __syncthreads(); /* the tiles are complete before anyone reads them */
 
-        /* Matrices of one ldmatrix: keys n .. n + 7 in two steps of 8 features, then the next 8 keys. */
+        /* One ldmatrix brings 16 rows of 8 columns, then of the next 8. */
         float S[BN / 2] = {};
 #pragma unroll
         for (int d = 0; d < HEAD_DIM; d += 16)
 #pragma unroll
             for (int n = 0; n < BN; n += 16) {
                 uint32_t k[4];
-                ldmatrix_x4(k, shared_address(&tile_K[n + lane / 16 * 8 + lane % 8][d + lane / 8 % 2 * 8]));
-                mma_m16n8k16(&S[n / 2], q[d / 16], &k[0]);
-                mma_m16n8k16(&S[n / 2 + 4], q[d / 16], &k[2]);
+                ldmatrix_x4(k, shared_address(&tile_K[n + lane % 16][d + lane / 16 * 8]));
+                const uint32_t low[2] = {k[0], k[2]}, high[2] = {k[1], k[3]}; /* 8 keys and the next 8 */
+                mma_m16n8k16(&S[n / 2], q[d / 16], low);
+                mma_m16n8k16(&S[n / 2 + 4], q[d / 16], high);
             }
 
         if (k0 + BN > seen_by_all)
@@ -111,7 +112,6 @@ __global__ void __launch_bounds__(THREADS) flash_mma(const __half *Q, const __ha
         scale_rows(acc, alpha);
         pack_rows(P, S);
 
-        /* Matrices of one ldmatrix: features d .. d + 7 in two steps of 8 keys, then the next 8 features. */
 #pragma unroll
         for (int n = 0; n < BN; n += 16)
 #pragma unroll

@@ -16,9 +16,9 @@
  * memory by half as many warps, once for both. Their registers are full with S and O, so Q stays in shared
  * memory.
  *
- * K and V have two stages each. cp.async fills one while the other is used: no register holds the bytes on
- * their way and nobody waits for them; one barrier a tile says both "this stage is filled" and "that stage is
- * free". Two blocks share a multiprocessor: one's softmax runs under the other's products.
+ * K and V have two stages each. cp.async fills one while the other is used: no register holds the bytes on their
+ * way and nobody waits for them; one barrier a tile says both "this stage is filled" and "that stage is free". Two
+ * or three blocks share a multiprocessor: one's softmax runs under another's products.
  *
  * Rows are not padded but swizzled: the 16-byte chunk c of row r is stored at chunk c ^ (r % 8), so that the
  * eight rows which ldmatrix reads at one c lie in eight different chunks, all 32 banks. O leaves the same
@@ -34,11 +34,19 @@
 #include "tile_order.cuh"
 
 static const int BM = 128;
-static const int BN = 64;
 static const int WARP_ROWS = 32;
 static const int WARPS = BM / WARP_ROWS;
 static const int THREADS = 32 * WARPS;
 static const int STAGES = 2;
+
+/*
+ * BN. S takes BN registers of a thread, O takes HEAD_DIM of them. At HEAD_DIM 128 that leaves room for two blocks on a
+ * multiprocessor (255 registers a thread); at HEAD_DIM 64 there is room for three (168) if BN is a little smaller.
+ */
+static constexpr int tile_keys(int head_dim)
+{
+    return head_dim == 64 ? 48 : 64;
+}
 
 /* Where in a swizzled tile the 8 halves of row `row` from column `col` on begin; col is a multiple of 8. */
 template <int HEAD_DIM>
@@ -48,19 +56,12 @@ static __device__ __forceinline__ int swizzled(int row, int col)
 }
 
 /*
- * What lane `row` x `col` of an ldmatrix adds to the address of a tile whose start is a multiple of 1024
- * bytes, and the address 16 * k features further on: columns are exchanged within a row, so that step is an
- * exclusive or. Rows that are a multiple of 8 apart are a plain distance apart.
+ * The address of features d .. d + 15 of a row whose features 0 .. 15 are at `address`; d is a multiple of 16. Chunks are
+ * exchanged within a row, so the way is an exclusive or. To another row a multiple of 8 away it is a plain distance.
  */
-template <int HEAD_DIM>
-static __device__ __forceinline__ uint32_t lane_offset(int row, int col)
+static __device__ __forceinline__ uint32_t features_on(uint32_t address, int d)
 {
-    return swizzled<HEAD_DIM>(row, col) * sizeof(__half);
-}
-
-static __device__ __forceinline__ uint32_t features_on(uint32_t address, int features)
-{
-    return address ^ features * (uint32_t)sizeof(__half);
+    return address ^ d * (uint32_t)sizeof(__half);
 }
 
 /* Starts the copy of rows 0 .. ROWS - 1 of `matrix` into a tile; what lies past `rows` or head_dim becomes
@@ -101,10 +102,7 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
     const int warp_row = row0 + warp * WARP_ROWS;
 
     Q += ((size_t)head * seq_q + row0) * head_dim;
-    K += (size_t)kv_head * seq_kv * head_dim;
-    V += (size_t)kv_head * seq_kv * head_dim;
-    O += (size_t)head * seq_q * head_dim;
-    LSE = LSE == NULL ? NULL : LSE + (size_t)head * seq_q;
+    size_t tile_start = (size_t)kv_head * seq_kv * head_dim; /* of the next tile to copy, in K and in V */
 
     const float scale_log2 = shape.scale * LOG2_E;
     const int seen_by_all = visible_keys<CAUSAL>(row0, seq_q, seq_kv);
@@ -117,17 +115,13 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
             l[b][r] = 0.0f;
         }
 
-    /* One ldmatrix brings from Q and V two times 8 rows, then the next 8 columns; from K two times 8 columns,
-     * then the next 8 rows. */
-    const uint32_t lane_Q =
-        shared_address(tile_Q) + lane_offset<HEAD_DIM>(warp * WARP_ROWS + lane % 16, lane / 16 * 8);
-    const uint32_t lane_V = shared_address(tiles_V) + lane_offset<HEAD_DIM>(lane % 16, lane / 16 * 8);
-    const uint32_t lane_K =
-        shared_address(tiles_K) + lane_offset<HEAD_DIM>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
+    /* One ldmatrix brings 16 rows of 8 columns, then of the next 8: what this lane's row adds to a tile's address. */
+    const uint32_t lane_row = swizzled<HEAD_DIM>(lane % 16, lane / 16 * 8) * sizeof(__half);
+    const uint32_t warp_Q = shared_address(tile_Q + warp * WARP_ROWS * HEAD_DIM);
 
     copy_tile<BM, HEAD_DIM>(tile_Q, Q, seq_q - row0, head_dim);
-    copy_tile<BN, HEAD_DIM>(tiles_K, K, seq_kv, head_dim);
-    copy_tile<BN, HEAD_DIM>(tiles_V, V, seq_kv, head_dim);
+    copy_tile<BN, HEAD_DIM>(tiles_K, K + tile_start, seq_kv, head_dim);
+    copy_tile<BN, HEAD_DIM>(tiles_V, V + tile_start, seq_kv, head_dim);
     cp_async_commit();
 
     for (int k0 = 0; k0 < seen_by_any; k0 += BN) {
@@ -136,13 +130,16 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
         __syncthreads(); /* this stage is filled, by all; and all are done with the other, which is filled
                             next */
         if (k0 + BN < seen_by_any) {
-            const size_t next = (size_t)(k0 + BN) * head_dim;
-            copy_tile<BN, HEAD_DIM>(tiles_K + next_stage * BN * HEAD_DIM, K + next, seq_kv - k0 - BN,
+            tile_start += BN * head_dim;
+            copy_tile<BN, HEAD_DIM>(tiles_K + next_stage * BN * HEAD_DIM, K + tile_start, seq_kv - k0 - BN,
                                     head_dim);
-            copy_tile<BN, HEAD_DIM>(tiles_V + next_stage * BN * HEAD_DIM, V + next, seq_kv - k0 - BN,
+            copy_tile<BN, HEAD_DIM>(tiles_V + next_stage * BN * HEAD_DIM, V + tile_start, seq_kv - k0 - BN,
                                     head_dim);
         }
         cp_async_commit();
+
+        const uint32_t tile_K = shared_address(tiles_K) + stage * STAGE_BYTES;
+        const uint32_t tile_V = shared_address(tiles_V) + stage * STAGE_BYTES;
 
         float S[BLOCKS][BN / 2] = {};
 #pragma unroll
@@ -150,15 +147,16 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
             uint32_t q[BLOCKS][4];
 #pragma unroll
             for (int b = 0; b < BLOCKS; b++)
-                ldmatrix_x4(q[b], features_on(lane_Q, d) + 16 * b * ROW_BYTES);
+                ldmatrix_x4(q[b], warp_Q + features_on(lane_row, d) + 16 * b * ROW_BYTES);
 #pragma unroll
             for (int n = 0; n < BN; n += 16) {
                 uint32_t k[4];
-                ldmatrix_x4(k, features_on(lane_K + stage * STAGE_BYTES, d) + n * ROW_BYTES);
+                ldmatrix_x4(k, tile_K + features_on(lane_row, d) + n * ROW_BYTES);
+                const uint32_t low[2] = {k[0], k[2]}, high[2] = {k[1], k[3]}; /* 8 keys and the next 8 */
 #pragma unroll
                 for (int b = 0; b < BLOCKS; b++) {
-                    mma_m16n8k16(&S[b][n / 2], q[b], &k[0]);
-                    mma_m16n8k16(&S[b][n / 2 + 4], q[b], &k[2]);
+                    mma_m16n8k16(&S[b][n / 2], q[b], low);
+                    mma_m16n8k16(&S[b][n / 2 + 4], q[b], high);
                 }
             }
         }
@@ -183,7 +181,7 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
 #pragma unroll
             for (int d = 0; d < HEAD_DIM; d += 16) {
                 uint32_t v[4];
-                ldmatrix_x4_transposed(v, features_on(lane_V + stage * STAGE_BYTES, d) + n * ROW_BYTES);
+                ldmatrix_x4_transposed(v, tile_V + features_on(lane_row, d) + n * ROW_BYTES);
 #pragma unroll
                 for (int b = 0; b < BLOCKS; b++) {
                     mma_m16n8k16(&acc[b][d / 2], &P[b][n / 4], &v[0]);
@@ -195,6 +193,8 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
     cp_async_wait<0>();
     __syncthreads(); /* where no key was seen, Q has only now arrived: it must not land on the O that replaces
                         it */
+    O += (size_t)head * seq_q * head_dim;
+    LSE = LSE == NULL ? NULL : LSE + (size_t)head * seq_q;
     __half *tile_O = tile_Q + warp * WARP_ROWS * HEAD_DIM;
 #pragma unroll
     for (int b = 0; b < BLOCKS; b++) {
@@ -222,12 +222,13 @@ static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *
                           const struct attention_shape *shape, cudaStream_t stream)
 {
     const struct tile_order order = tile_order_of(shape, BM);
-    const int bytes = (BM + 2 * STAGES * BN) * HEAD_DIM * sizeof(__half);
-    cudaError_t status = cudaFuncSetAttribute((const void *)flash_mma_pipelined<HEAD_DIM, BM, BN, CAUSAL>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    const int bytes = (BM + 2 * STAGES * tile_keys(HEAD_DIM)) * HEAD_DIM * sizeof(__half);
+    cudaError_t status =
+        cudaFuncSetAttribute((const void *)flash_mma_pipelined<HEAD_DIM, BM, tile_keys(HEAD_DIM), CAUSAL>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (status != cudaSuccess)
         return status;
-    flash_mma_pipelined<HEAD_DIM, BM, BN, CAUSAL><<<order.tiles, THREADS, bytes, stream>>>(
+    flash_mma_pipelined<HEAD_DIM, BM, tile_keys(HEAD_DIM), CAUSAL><<<order.tiles, THREADS, bytes, stream>>>(
         (const __half *)Q, (const __half *)K, (const __half *)V, (__half *)O, LSE, *shape, order);
     return cudaGetLastError();
 }

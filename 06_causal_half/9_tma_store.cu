@@ -45,12 +45,13 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *sh
     begin_turns<WARPGROUPS>(warpgroup);
     mbarrier_wait(&shared->Q_full, 0);
     int block = tile.blocks - 1;
-    first_step<WARPGROUPS>(ring, rows, Q, K_at, warpgroup, block * BN, visible, problem.scale_log2);
+    first_step<WARPGROUPS>(ring, rows, Q, K_at, warpgroup, block >= tile.unmasked, block * BN, visible,
+                           problem.scale_log2);
     for (block--; block >= tile.unmasked; block--)
-        step<WARPGROUPS, true>(ring, rows, Q, K_at, V_at, warpgroup, block * BN, visible, problem.scale_log2);
+        step<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup, true, block * BN, visible, problem.scale_log2);
     for (; block >= 0; block--)
-        step<WARPGROUPS, false>(ring, rows, Q, K_at, V_at, warpgroup, block * BN, visible,
-                                problem.scale_log2);
+        step<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup, false, block * BN, visible,
+                         problem.scale_log2);
     last_step(ring, rows, V_at);
     end_turns<WARPGROUPS>(warpgroup);
 

@@ -60,12 +60,12 @@ static __device__ __forceinline__ void clear_rows(struct rows<HEAD_DIM> &rows)
     }
 }
 
-/* A tile's first block: its scores and softmax. It is the last that any query sees, so it is masked. */
+/* A tile's first block: its scores and softmax. */
 template <int WARPGROUPS, int HEAD_DIM, int STAGES>
 static __device__ __forceinline__ void first_step(struct key_value_ring<HEAD_DIM, STAGES> &ring,
                                                   struct rows<HEAD_DIM> &rows, const __half *Q,
-                                                  struct ring_position &K_at, int warpgroup, int first_key,
-                                                  const int (&visible)[2], float scale_log2)
+                                                  struct ring_position &K_at, int warpgroup, bool masked,
+                                                  int first_key, const int (&visible)[2], float scale_log2)
 {
     float alpha[2];
     mbarrier_wait(&ring.K_full[K_at.stage], K_at.phase);
@@ -76,7 +76,8 @@ static __device__ __forceinline__ void first_step(struct key_value_ring<HEAD_DIM
     wgmma_hold(rows.S);
     if (threadIdx.x % 32 == 0)
         mbarrier_arrive(&ring.K_empty[K_at.stage]);
-    mask_scores(rows.S, first_key, visible);
+    if (masked)
+        mask_scores(rows.S, first_key, visible);
     online_softmax(rows.S, rows.m, rows.l, alpha, scale_log2);
     pack_rows(rows.P, rows.S);
     advance<STAGES>(K_at);
@@ -86,11 +87,11 @@ static __device__ __forceinline__ void first_step(struct key_value_ring<HEAD_DIM
  * One block's scores and softmax, and the output of the block before: O is complete up to there when this
  * returns, S holds the new block's P, and alpha the factor for O that it asks for.
  */
-template <int WARPGROUPS, bool MASKED, int HEAD_DIM, int STAGES>
+template <int WARPGROUPS, int HEAD_DIM, int STAGES>
 static __device__ __forceinline__ void
 overlapped_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows,
                     const __half *Q, struct ring_position &K_at, struct ring_position &V_at, int warpgroup,
-                    int first_key, const int (&visible)[2], float scale_log2, float (&alpha)[2])
+                    bool masked, int first_key, const int (&visible)[2], float scale_log2, float (&alpha)[2])
 {
     const int lane = threadIdx.x % 32;
 
@@ -105,7 +106,7 @@ overlapped_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<H
     wgmma_hold(rows.S);
     if (lane == 0)
         mbarrier_arrive(&ring.K_empty[K_at.stage]);
-    if (MASKED)
+    if (masked)
         mask_scores(rows.S, first_key, visible);
     online_softmax(rows.S, rows.m, rows.l, alpha, scale_log2);
 
@@ -118,15 +119,15 @@ overlapped_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<H
 }
 
 /* The same as a step inside a tile. */
-template <int WARPGROUPS, bool MASKED, int HEAD_DIM, int STAGES>
+template <int WARPGROUPS, int HEAD_DIM, int STAGES>
 static __device__ __forceinline__ void
 step(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows, const __half *Q,
-     struct ring_position &K_at, struct ring_position &V_at, int warpgroup, int first_key,
+     struct ring_position &K_at, struct ring_position &V_at, int warpgroup, bool masked, int first_key,
      const int (&visible)[2], float scale_log2)
 {
     float alpha[2];
-    overlapped_products<WARPGROUPS, MASKED>(ring, rows, Q, K_at, V_at, warpgroup, first_key, visible,
-                                            scale_log2, alpha);
+    overlapped_products<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup, masked, first_key, visible,
+                                    scale_log2, alpha);
     scale_rows(rows.O, alpha);
     pack_rows(rows.P, rows.S);
 }

@@ -17,15 +17,16 @@
 #include "half_problem.cuh"
 #include "ptx.cuh"
 
-/* Masks the keys that the lane's rows do not see. first_key is that of column 0; row r sees keys below
- * visible[r]. */
+/* Masks the keys that the lane's rows do not see. first_key is that of column 0; row r sees keys below visible[r]. */
 template <int COUNT>
 static __device__ __forceinline__ void mask_scores(float (&S)[COUNT], int first_key, const int (&visible)[2])
 {
     const int lane_key = first_key + threadIdx.x % 4 * 2;
+    const int columns[2] = {visible[0] - lane_key,
+                            visible[1] - lane_key}; /* that stay, counted from the lane's first */
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
-        if (lane_key + 8 * (i / 4) + i % 2 >= visible[i / 2 % 2])
+        if (8 * (i / 4) + i % 2 >= columns[i / 2 % 2])
             S[i] = -CUDART_INF_F;
 }
 
@@ -44,37 +45,39 @@ static __device__ __forceinline__ float row_sum(float x)
 
 /*
  * One step of the online softmax: S becomes P = 2^(S * scale_log2 - shift), m the maximum so far (of unscaled
- * scores), l this lane's part of the row's sum so far, and alpha the factor for what was summed before. Two
- * chains each for maximum and sum: one chain would wait for itself.
+ * scores), l this lane's part of the row's sum so far, and alpha the factor for what was summed before.
+ *
+ * Both rows go side by side, each in two chains for even and odd columns: a single chain of maxima or sums would
+ * spend its time waiting for itself.
  */
 template <int COUNT>
 static __device__ __forceinline__ void online_softmax(float (&S)[COUNT], float (&m)[2], float (&l)[2],
                                                       float (&alpha)[2], float scale_log2)
 {
+    float chain[4] = {S[0], S[1], S[2], S[3]}, shift[2];
+#pragma unroll
+    for (int i = 4; i < COUNT; i++)
+        chain[i % 4] = fmaxf(chain[i % 4], S[i]);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        float even = m[r], odd = S[2 * r + 1];
-#pragma unroll
-        for (int i = 2 * r; i < COUNT; i += 4) {
-            even = fmaxf(even, S[i]);
-            odd = fmaxf(odd, S[i + 1]);
-        }
-        const float m_new = row_max(fmaxf(even, odd));
-        const float shift = shift_of(m_new) * scale_log2;
-        alpha[r] = exp2_approximate(m[r] * scale_log2 - shift);
+        const float m_new = fmaxf(m[r], row_max(fmaxf(chain[2 * r], chain[2 * r + 1])));
+        shift[r] = shift_of(m_new) * scale_log2;
+        alpha[r] = exp2_approximate(m[r] * scale_log2 - shift[r]);
         m[r] = m_new;
-
-        even = 0.0f;
-        odd = 0.0f;
-#pragma unroll
-        for (int i = 2 * r; i < COUNT; i += 4) {
-            S[i] = exp2_approximate(S[i] * scale_log2 - shift);
-            S[i + 1] = exp2_approximate(S[i + 1] * scale_log2 - shift);
-            even += S[i];
-            odd += S[i + 1];
-        }
-        l[r] = l[r] * alpha[r] + (even + odd);
     }
+
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+        S[i] = exp2_approximate(S[i] * scale_log2 - shift[i / 2 % 2]);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        chain[i] = S[i];
+#pragma unroll
+    for (int i = 4; i < COUNT; i++)
+        chain[i % 4] += S[i];
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+        l[r] = l[r] * alpha[r] + (chain[2 * r] + chain[2 * r + 1]);
 }
 
 template <int COUNT>
