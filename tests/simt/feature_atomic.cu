@@ -63,7 +63,7 @@ __global__ void greatest(const float *in, float *out, int n)
     if (i >= n)
         return;
     unsigned *cell = reinterpret_cast<unsigned *>(out);
-    unsigned seen = *cell, expected;
+    unsigned seen = __float_as_uint(0.0f), expected; /* a guess: the first exchange tells the truth */
     do {
         expected = seen;
         seen = atomicCAS(cell, expected, __float_as_uint(fmaxf(__uint_as_float(expected), in[i])));
