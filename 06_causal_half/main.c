@@ -1,0 +1,7 @@
+#include "06_step.h"
+#include "step.h"
+
+int main(int argc, char **argv)
+{
+    return step_main(argc, argv, "06_causal_half", &attention_half_problem, causal_half_kernels);
+}
