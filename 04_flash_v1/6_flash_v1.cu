@@ -27,9 +27,8 @@
 static const int MAX_HEAD_DIM = 128;
 
 template <int Br, int Bc>
-__global__ void __launch_bounds__(Br *Bc)
-    flash_v1(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l, float *m,
-             const struct attention_shape shape)
+__global__ void flash_v1(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l,
+                         float *m, const struct attention_shape shape)
 {
     const int d = shape.head_dim;
     extern __shared__ float shared[];
