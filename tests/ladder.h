@@ -10,6 +10,9 @@
 
 /* The environment variable that orders blocks and threads on the CPU backend; a GPU pays it no heed. */
 #define ORDER_VARIABLE "SIMT_ORDER"
+/* Set where a tool watches every access from outside (tests/run --sanitizer): cases are limited as below. */
+#define WATCHED_VARIABLE "LADDER_WATCHED"
+
 extern const char *const thread_orders[]; /* in order, reversed, random; ends with null */
 
 /*
