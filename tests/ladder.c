@@ -11,6 +11,11 @@ static const double WATCHED_ONE_ORDER = 4e6, WATCHED_NONE = 1e8;
 
 const char *const thread_orders[] = {"inorder", "reversed", "random:7", NULL};
 
+bool ladder_full_size(void)
+{
+    return strcmp(backend_name(), "gpu") == 0 && !getenv(WATCHED_VARIABLE);
+}
+
 static bool watched(void)
 {
     return strcmp(backend_name(), "check") == 0 || getenv(WATCHED_VARIABLE) != NULL;
@@ -42,7 +47,8 @@ static void check_kernel(struct trial *trial, const void *table, size_t index, c
                          enum input_kind kind, size_t offset)
 {
     const char *name = trial->problem->kernel(table, index).name;
-    const bool one_order = watched() && trial->problem->flops(trial->sizes) > WATCHED_ONE_ORDER;
+    const bool one_order =
+        getenv(WATCHED_VARIABLE) || (watched() && trial->problem->flops(trial->sizes) > WATCHED_ONE_ORDER);
     for (int order = 0; thread_orders[order] && !(one_order && order > 0); order++) {
         setenv(ORDER_VARIABLE, thread_orders[order], 1);
         const struct verdict verdict = trial_run(trial, table, index);

@@ -15,6 +15,9 @@
 
 extern const char *const thread_orders[]; /* in order, reversed, random; ends with null */
 
+/* True on a GPU that nothing slows down: cases of billions of elements are welcome. */
+bool ladder_full_size(void);
+
 /*
  * Every kernel of the table passes on these sizes (MAX_SIZES entries), inputs and seed, in each thread order,
  * with device pointers `offset` bytes off their alignment. A failure names the kernel, the sizes, the inputs,
