@@ -107,12 +107,13 @@ static void for_own_core_rows(const Product &product, Touch touch)
         unsigned warp = thread / warp_size, lane = thread % warp_size;
         touch(core_row_at(a, warp * rows_per_warp + lane % rows_per_warp, lane / rows_per_warp * 8, false));
     }
+    /* Eight neighbours take eight rows of one 8 x 8 piece, as the hardware does: they lie in different banks. */
     Descriptor b = decode(product.b_descriptor);
-    for (unsigned piece = thread; piece < 2 * product.n; piece += warpgroup_threads) {
-        if (product.b_along_n) /* 16 rows of n halves */
-            touch(core_row_at(b, piece % (product.n / 8) * 8, piece / (product.n / 8), true));
-        else /* n rows of 16 halves */
-            touch(core_row_at(b, piece / 2, piece % 2 * 8, false));
+    for (unsigned i = thread; i < 2 * product.n; i += warpgroup_threads) {
+        if (product.b_along_n)
+            touch(core_row_at(b, i / product_depth * 8, i % product_depth, true));
+        else
+            touch(core_row_at(b, i % product.n, i / product.n * 8, false));
     }
 }
 
