@@ -22,6 +22,7 @@ static int carry_out(void *argument)
 static int finish(void *argument)
 {
     BlockWork &work = *static_cast<BlockWork *>(argument);
+    finish_copies(work);
     finish_tensor_copies(work);
     finish_products(work);
     return 0;
@@ -58,6 +59,14 @@ BlockWork &block_work()
         start_empty(*of_this_worker);
     }
     return *of_this_worker;
+}
+
+void report_unfinished(const char *what, Site site, const char *missing)
+{
+    const Block &block = *worker->block;
+    report(block.launch, cudaErrorLaunchFailure,
+           "block (%u,%u,%u) ended while %s at %s:%d was under way: %s is missing (kernel %s)", block.index.x,
+           block.index.y, block.index.z, what, site.file, site.line, missing, kernel_name(*block.launch));
 }
 
 char *shared_place(uint32_t address, size_t bytes, size_t alignment, const char *what, Site site)

@@ -28,6 +28,7 @@ struct CopyUnderWay {
     unsigned size;
     unsigned long long group;
     const void *where;
+    Site site;
 };
 
 /* ---- mbarrier ---- */
@@ -153,8 +154,10 @@ void describe_waits(BlockWork &work);
 /* Carries out the load that somebody waits for; false when there is none. */
 bool complete_tensor_load(BlockWork &work);
 /* At the end of the block: stores that were read are written; work that nobody waited for is reported. */
+void finish_copies(BlockWork &work);
 void finish_tensor_copies(BlockWork &work);
 void finish_products(BlockWork &work);
+void report_unfinished(const char *what, Site site, const char *missing);
 
 } /* namespace simt */
 

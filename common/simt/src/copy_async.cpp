@@ -8,6 +8,24 @@
 #include <cstring>
 #include <simt/instructions.h>
 
+namespace simt
+{
+
+/* A thread's oldest copy stands for all of them. */
+void finish_copies(BlockWork &work)
+{
+    for (const ThreadWork &thread : work.thread)
+        if (!thread.copies.empty()) {
+            const CopyUnderWay &copy = thread.copies.front();
+            report_unfinished("cp.async", copy.site,
+                              copy.group < thread.copy_groups ? "cp_async_wait<0>()"
+                                                              : "cp_async_commit() and a wait");
+            return;
+        }
+}
+
+} /* namespace simt */
+
 using namespace simt;
 
 extern "C" void simt_cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,
@@ -32,6 +50,7 @@ extern "C" void simt_cp_async(uint32_t shared, const void *global, unsigned byte
     copy.size = bytes;
     copy.group = work.copy_groups;
     copy.where = where;
+    copy.site = site;
     work.copies.push_back(copy);
 }
 

@@ -189,14 +189,6 @@ static void write_store(const TensorStore &store)
 
 /* ---- the end of the block ---- */
 
-static void report_unfinished(const char *what, Site site, const char *missing)
-{
-    const Block &block = *worker->block;
-    report(block.launch, cudaErrorLaunchFailure,
-           "block (%u,%u,%u) ended while %s at %s:%d was under way: %s is missing (kernel %s)", block.index.x,
-           block.index.y, block.index.z, what, site.file, site.line, missing, kernel_name(*block.launch));
-}
-
 void finish_tensor_copies(BlockWork &work)
 {
     for (const TensorLoad &load : work.loads)
