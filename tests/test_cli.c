@@ -193,6 +193,20 @@ TEST(cli, no_device)
               outcome->error);
 }
 
+/* What a device is too old for is shown and skipped, and nothing has failed. (A GPU cannot pretend.) */
+TEST(cli, an_older_device)
+{
+    if (strcmp(build(), "gpu") == 0) {
+        fprintf(stderr, "skipped: this device is what it is\n");
+        return;
+    }
+    const struct outcome *outcome = run("SIMT_ARCH=75", "06_causal_half", "--seq 16 --causal");
+    cr_expect(outcome->status == STEP_PASSED, "exit status %d", outcome->status);
+    cr_expect(strstr(outcome->out, "needs sm_80 (this device is sm_75)"), "%s", outcome->out);
+    cr_expect(strstr(outcome->out, "needs sm_90 (this device is sm_75)"), "%s", outcome->out);
+    cr_expect(strstr(outcome->out, "wmma                     pass"), "%s", outcome->out);
+}
+
 /* A kernel that does nothing: the program must not succeed. */
 static cudaError_t idle(const float *A, const float *B, float *C, int M, int N, int K, cudaStream_t stream)
 {
