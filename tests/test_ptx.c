@@ -706,8 +706,8 @@ struct finding {
 
 static const char uncopied[] = "nobody has waited for the copy", race[] = "race on shared memory";
 static const struct finding findings[] = {
-    {COPY_ASYNC_NO_WAIT, NULL, uncopied},
-    {COPY_ASYNC_NO_COMMIT, NULL, uncopied},
+    {COPY_ASYNC_NO_WAIT, "cp_async_wait<0>() is missing", uncopied},
+    {COPY_ASYNC_NO_COMMIT, "cp_async_commit() and a wait is missing", uncopied},
     {COPY_ASYNC_MISALIGNED, "is not a multiple of 16", "is not a multiple of 16"},
     {LDMATRIX_MISALIGNED, "is not a multiple of 16", "is not a multiple of 16"},
     {LDMATRIX_HALF_WARP, "only lanes 0x0000ffff are there", "only lanes 0x0000ffff are there"},
