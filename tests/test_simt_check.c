@@ -382,6 +382,9 @@ REPORT(shift_left, cudaErrorLaunchFailure, "race on global memory", "@shift_left
 REPORT(atomic_and_plain, cudaErrorLaunchFailure, "race on global memory", "@atomic_side", "@plain_side")
 REPORT(last_block_without_fence, cudaErrorLaunchFailure, "race on global memory", "@partial_write",
        "@partial_read", "__threadfence()")
+REPORT(early_return, cudaErrorLaunchFailure, "__syncthreads()", "@early_return")
+REPORT(barrier_for_some, cudaErrorLaunchFailure, "__syncthreads()", "@barrier_for_some")
+REPORT(shuffle_for_some, cudaErrorLaunchFailure, "__shfl_down_sync()", "@shuffle_for_some")
 REPORT(uninitialised_static, cudaErrorLaunchFailure, "uninitialised shared memory (s, byte 0 of 128)",
        "@uninitialised_static")
 REPORT(uninitialised_dynamic, cudaErrorLaunchFailure, "uninitialised shared memory (byte 0 of the dynamic",

@@ -358,6 +358,52 @@ static cudaError_t run_last_block_without_fence(int *data)
     return finished();
 }
 
+/* --------------------------------------------------------------------------------------- who does not come */
+
+__global__ void early_return(int *data, int n)
+{
+    __shared__ int s[64];
+    int x = threadIdx.x;
+    if (x >= n)
+        return;
+    s[x] = x;
+    __syncthreads(); /* MARK early_return */
+    data[x] = s[n - 1 - x];
+}
+
+static cudaError_t run_early_return(int *data)
+{
+    early_return<<<1, 64>>>(data, 40);
+    return finished();
+}
+
+__global__ void barrier_for_some(int *data)
+{
+    if (threadIdx.x < 16)
+        __syncthreads(); /* MARK barrier_for_some */
+    data[threadIdx.x] = 1;
+}
+
+static cudaError_t run_barrier_for_some(int *data)
+{
+    barrier_for_some<<<1, 64>>>(data);
+    return finished();
+}
+
+__global__ void shuffle_for_some(int *data)
+{
+    int sum = threadIdx.x;
+    if (threadIdx.x < 24)
+        sum += __shfl_down_sync(0xffffffff, sum, 1); /* MARK shuffle_for_some */
+    data[threadIdx.x] = sum;
+}
+
+static cudaError_t run_shuffle_for_some(int *data)
+{
+    shuffle_for_some<<<1, 32>>>(data);
+    return finished();
+}
+
 /* --------------------------------------------------------------------------------------- uninitialised */
 
 __global__ void uninitialised_static(int *data)
@@ -442,6 +488,9 @@ const struct check_case broken_programs[] = {
     {"shift_left", run_shift_left},
     {"atomic_and_plain", run_atomic_and_plain},
     {"last_block_without_fence", run_last_block_without_fence},
+    {"early_return", run_early_return},
+    {"barrier_for_some", run_barrier_for_some},
+    {"shuffle_for_some", run_shuffle_for_some},
     {"uninitialised_static", run_uninitialised_static},
     {"uninitialised_dynamic", run_uninitialised_dynamic},
     {"uninitialised_counter", run_uninitialised_counter},

@@ -229,26 +229,6 @@ static cudaError_t run_bytes_and_halves(int *data)
     return compare(data, expected, 64);
 }
 
-__global__ void early_return(int *data, int n)
-{
-    __shared__ int s[64];
-    int x = threadIdx.x;
-    if (x >= n)
-        return;
-    s[x] = x;
-    __syncthreads(); /* the first n of s are there; who has returned is not waited for */
-    data[x] = s[n - 1 - x];
-}
-
-static cudaError_t run_early_return(int *data)
-{
-    int expected[40];
-    for (int i = 0; i < 40; i++)
-        expected[i] = 39 - i;
-    early_return<<<1, 64>>>(data, 40);
-    return compare(data, expected, 40);
-}
-
 /* Arrays of different types in one piece of dynamic shared memory, used to the last byte. */
 __global__ void carved(int *data)
 {
@@ -670,7 +650,6 @@ const struct check_case correct_programs[] = {
     {"own_writes", run_own_writes},
     {"same_value", run_same_value},
     {"bytes_and_halves", run_bytes_and_halves},
-    {"early_return", run_early_return},
     {"carved", run_carved},
     {"instances", run_instances},
     {"structs", run_structs},

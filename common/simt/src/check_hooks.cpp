@@ -7,8 +7,7 @@ namespace checker
 {
 
 const char *const build_name = "check";
-/* Since Volta a barrier waits for the threads that have not returned, and so do operations of a warp. */
-const bool returned_threads_must_arrive = false;
+const bool returned_threads_must_arrive = true;
 
 void (*launch_listener)(const Launch &launch, const struct counters &counted);
 void (*report_listener)(const char *text);

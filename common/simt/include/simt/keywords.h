@@ -19,14 +19,15 @@
  * One worker runs one block at a time, so a block's shared memory is a variable of its OS thread. __constinit
  * keeps g++ from guarding arrays of class type, which cannot have a run-time initialiser in CUDA either. The
  * checked build must see reads of an array that nobody writes, which g++ folds to zero unless the array is
- * "used".
+ * "used". Arrays begin at multiples of 16, as they do on a GPU when their sizes are such, because programs read
+ * arrays of float as float4.
  */
 #if defined(__clang__)
-#define __shared__ static __thread
+#define __shared__ __attribute__((aligned(16))) static __thread
 #elif defined(__SANITIZE_THREAD__)
-#define __shared__ __attribute__((used)) static __thread __constinit
+#define __shared__ __attribute__((used, aligned(16))) static __thread __constinit
 #else
-#define __shared__ static __thread __constinit
+#define __shared__ __attribute__((aligned(16))) static __thread __constinit
 #endif
 
 #endif
