@@ -170,6 +170,7 @@ build/check/obj/%.cu.o: %.cu build/check/flags $(SIMTCC)
 	$(quiet)$(SIMTCC) --check -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
 
 include common/simt/runtime.mk
+include tests/simt/programs/programs.mk
 
 BUILDS := gpu cpu check
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))

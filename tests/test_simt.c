@@ -6,6 +6,7 @@
 #include "backend.h"
 #include "simt/features.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -598,4 +599,26 @@ TEST(environment, fork)
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 7);
     cr_expect_eq(run_harmless(&result), cudaSuccess);
+}
+
+/* ------------------------------------------------------------------------------------------------------- */
+/* Programs that others might have written: compiled as they are, each says by its exit status whether it is right */
+
+TEST(programs, every_one)
+{
+    glob_t sources;
+    size_t ran = 0;
+    cr_assert_eq(glob("tests/simt/programs/*.cu", 0, NULL, &sources), 0,
+                 "run this from the repository's root");
+    for (size_t i = 0; i < sources.gl_pathc; i++) {
+        const char *name = strrchr(sources.gl_pathv[i], '/') + 1;
+        char command[300];
+        snprintf(command, sizeof command, "build/%s/tests/programs/%.*s >/dev/null", backend_name(),
+                 (int)(strlen(name) - strlen(".cu")), name);
+        int status = system(command);
+        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: exit status %d", command, status);
+        ran++;
+    }
+    globfree(&sources);
+    cr_assert(ran >= 12, "only %zu programs were found", ran);
 }

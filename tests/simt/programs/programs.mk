@@ -1,0 +1,23 @@
+# Single-file CUDA programs as others write them, compiled as they are: by simtcc for the CPU, by nvcc for a GPU.
+# tests/test_simt.c runs them.
+
+PROGRAMS := $(patsubst tests/simt/programs/%.cu,%,$(wildcard tests/simt/programs/*.cu))
+
+build/cpu/tests/programs/%: tests/simt/programs/%.cu build/cpu/simt/libsimt.a $(SIMTCC)
+	@mkdir -p $(@D)
+	$(say) SIMT $@
+	$(quiet)$(SIMTCC) $< -o $@
+
+build/check/tests/programs/%: tests/simt/programs/%.cu build/check/simt/libsimt.a $(SIMTCC)
+	@mkdir -p $(@D)
+	$(say) SIMT $@
+	$(quiet)$(SIMTCC) --check $< -o $@
+
+build/gpu/tests/programs/%: tests/simt/programs/%.cu
+	@mkdir -p $(@D)
+	$(say) NVCC $@
+	$(quiet)$(NVCC) -std=c++17 -O2 $(call gencode,$(filter-out sm_75,$(ARCH))) $< -o $@
+
+build/cpu/tests/test_simt: | $(PROGRAMS:%=build/cpu/tests/programs/%)
+build/check/tests/test_simt: | $(PROGRAMS:%=build/check/tests/programs/%)
+build/gpu/tests/test_simt: | $(PROGRAMS:%=build/gpu/tests/programs/%)
