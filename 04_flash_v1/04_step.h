@@ -39,9 +39,10 @@ static const struct attention_kernel flash_v1_kernels[] = {
     {NULL, NULL, NULL, NULL},
 };
 
-/* flash_v1 again at tiles that are not square: same source, other template arguments. */
+/* The same sources with other template arguments: tiles that are not square, and the tiles for an sm_75. */
 attention_fn attention_flash_v1_16x32; /* Br = 16, Bc = 32 */
 attention_fn attention_flash_v1_32x8;  /* Br = 32, Bc = 8 */
+attention_fn attention_flash_v1_registers_64_kb;
 
 /* FlashAttention-1 at every tile that this step has. */
 static const struct attention_kernel flash_v1_tiles[] = {
@@ -49,6 +50,8 @@ static const struct attention_kernel flash_v1_tiles[] = {
     {"flash_v1_16x32", "Br = 16, Bc = 32", attention_flash_v1_16x32, attention_flash_v1_workspace},
     {"flash_v1_32x8", "Br = 32, Bc = 8", attention_flash_v1_32x8, attention_flash_v1_workspace},
     {"flash_v1_registers", "Bc = 128 where it fits", attention_flash_v1_registers,
+     attention_flash_v1_workspace},
+    {"flash_v1_registers_64_kb", "in 64 KB of shared memory", attention_flash_v1_registers_64_kb,
      attention_flash_v1_workspace},
     {NULL, NULL, NULL, NULL},
 };

@@ -34,6 +34,8 @@
 static const unsigned ALL_LANES = 0xffffffffu;
 static const int MAX_HEAD_DIM = 128;
 static const int MAX_WARPS = 8;
+static const size_t SMALLEST_LIMIT =
+    64 * 1024; /* of shared memory a block: sm_75's, later ones allow 99 KB or more */
 
 /*
  * Lanes stand in 4 rows (y) of 8 (x). A read of 16 bytes a lane is served twice as fast where lane i shares
@@ -101,28 +103,33 @@ static __device__ __forceinline__ void multiply_add(float C[TM][TN], const float
 }
 
 /*
- * Copies rows 0 .. rows - 1 of a [rows, d] matrix, times `factor`, to the columns of a [d][tile_rows + PAD]
- * tile; columns past the end become zero. Eight lanes run along k and four across, warp `warp` of `warps`
- * takes every warps-th four rows.
+ * Copies rows 0 .. rows - 1 of a [rows, d] matrix, times `factor`, to the columns of a [d][tile_rows + PAD] tile;
+ * columns past the end become zero. Eight lanes run along k and four across; warp `warp` of `warps` takes every
+ * warps-th four rows. Four rows of a lane are loaded before any is stored, so that D / 2 loads are on their way at once.
  */
 template <int D>
 static __device__ __forceinline__ void load_transposed(float *tile, int tile_rows, const float *matrix,
                                                        int rows, int d, float factor, int warp, int warps)
 {
-    const int lane = threadIdx.x % 32;
-    for (int row = 4 * warp + lane / 8; row < tile_rows; row += 4 * warps) {
-        float element[D / 8]; /* loaded before any is stored: D / 8 loads on their way at once */
+    const int BATCH = 4;
+    const int lane = threadIdx.x % 32, step = 4 * warps;
+    for (int row0 = 4 * warp + lane / 8; row0 < tile_rows; row0 += BATCH * step) {
+        float element[BATCH][D / 8];
 #pragma unroll
-        for (int e = 0; e < D / 8; e++) {
-            const int k = 8 * e + lane % 8;
-            element[e] = row < rows && k < d ? matrix[(size_t)row * d + k] : 0.0f;
-        }
+        for (int b = 0; b < BATCH; b++)
 #pragma unroll
-        for (int e = 0; e < D / 8; e++) {
-            const int k = 8 * e + lane % 8;
-            if (k < d)
-                tile[k * (tile_rows + PAD) + row] = factor * element[e];
-        }
+            for (int e = 0; e < D / 8; e++) {
+                const int row = row0 + b * step, k = 8 * e + lane % 8;
+                element[b][e] = row < rows && k < d ? matrix[(size_t)row * d + k] : 0.0f;
+            }
+#pragma unroll
+        for (int b = 0; b < BATCH; b++)
+#pragma unroll
+            for (int e = 0; e < D / 8; e++) {
+                const int row = row0 + b * step, k = 8 * e + lane % 8;
+                if (row < tile_rows && k < d)
+                    tile[k * (tile_rows + PAD) + row] = factor * element[b][e];
+            }
     }
 }
 
@@ -274,7 +281,7 @@ static cudaError_t launch_what_fits(const float *Q, const float *K, const float 
                                     size_t shared_limit, cudaStream_t stream)
 {
     static_assert(sizeof(float) * (tile_floats(D, SMALL_Bc) + 3 * slab_floats(D, SMALL_Bc, SMALL_TM)) <=
-                      64 * 1024,
+                      SMALLEST_LIMIT,
                   "three warps fit on every architecture");
     const size_t wanted = sizeof(float) * (tile_floats(D, Bc) + MAX_WARPS * slab_floats(D, Bc, TM));
     if (wanted <= shared_limit && rows_aligned(V, shape->head_dim) && rows_aligned(O, shape->head_dim))
@@ -282,9 +289,9 @@ static cudaError_t launch_what_fits(const float *Q, const float *K, const float 
     return launch<D, SMALL_Bc, SMALL_TM, false>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
 }
 
-extern "C" cudaError_t attention_flash_v1_registers(const float *Q, const float *K, const float *V, float *O,
-                                                    float *LSE, void *workspace,
-                                                    const struct attention_shape *shape, cudaStream_t stream)
+static cudaError_t attend(const float *Q, const float *K, const float *V, float *O, float *LSE,
+                          void *workspace, const struct attention_shape *shape, size_t shared_limit,
+                          cudaStream_t stream)
 {
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
     const size_t rows = attention_query_rows(shape);
@@ -293,15 +300,10 @@ extern "C" cudaError_t attention_flash_v1_registers(const float *Q, const float 
     if (status != cudaSuccess || rows == 0)
         return status;
 
-    int device = 0, shared_limit = 0;
     float *l = (float *)workspace;
     float *m = l + rows;
-    if ((status = cudaGetDevice(&device)) != cudaSuccess ||
-        (status = cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device)) !=
-            cudaSuccess ||
-        (status = attention_initial_state(O, LSE, l, m, rows, shape->head_dim, stream)) != cudaSuccess)
+    if ((status = attention_initial_state(O, LSE, l, m, rows, shape->head_dim, stream)) != cudaSuccess)
         return status;
-
     if (shape->head_dim <= 32)
         return launch_what_fits<32, 128, 8, 64, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
     if (shape->head_dim <= 64)
@@ -309,4 +311,25 @@ extern "C" cudaError_t attention_flash_v1_registers(const float *Q, const float 
     if (shape->head_dim <= 96)
         return launch_what_fits<96, 128, 4, 32, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
     return launch_what_fits<128, 128, 4, 32, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+}
+
+extern "C" cudaError_t attention_flash_v1_registers(const float *Q, const float *K, const float *V, float *O,
+                                                    float *LSE, void *workspace,
+                                                    const struct attention_shape *shape, cudaStream_t stream)
+{
+    int device = 0, shared_limit = 0;
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (status != cudaSuccess)
+        return status;
+    return attend(Q, K, V, O, LSE, workspace, shape, (size_t)shared_limit, stream);
+}
+
+extern "C" cudaError_t attention_flash_v1_registers_64_kb(const float *Q, const float *K, const float *V,
+                                                          float *O, float *LSE, void *workspace,
+                                                          const struct attention_shape *shape,
+                                                          cudaStream_t stream)
+{
+    return attend(Q, K, V, O, LSE, workspace, shape, SMALLEST_LIMIT, stream);
 }

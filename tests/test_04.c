@@ -117,19 +117,6 @@ TEST(tiles, heads_and_inputs)
     }
 }
 
-/* The tiles that fit 64 KB of shared memory, as sm_75 has it; where the device is what it is, the same again.
- */
-TEST(tiles, small_shared_memory)
-{
-    static const int head_dim[] = {20, 64, 90, 128};
-    setenv("SIMT_ARCH", "75", 1);
-    for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
-        check_tiles((struct size){1, 2, 1, 70, 67, head_dim[i]}, INPUTS_NORMAL, 311 + i, 0);
-        check_tiles((struct size){1, 1, 1, 33, 100, head_dim[i]}, INPUTS_ASCENDING, 321 + i, 4);
-    }
-    unsetenv("SIMT_ARCH");
-}
-
 /* ------------------------------------------------------------------------------------------------------ */
 /* Through the C functions: what the command line cannot ask for */
 
@@ -319,4 +306,6 @@ TEST(counters, flash_v1_registers)
         {1, 2, 1, 70, 300, 64}, {1, 1, 1, 33, 128, 20}, {1, 1, 1, 40, 129, 128}};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
         expect_flash_v1("flash_v1_registers", size[i], 0, 128);
+    expect_flash_v1("flash_v1_registers_64_kb", size[0], 0, 64);
+    expect_flash_v1("flash_v1_registers_64_kb", size[2], 0, 32);
 }
