@@ -43,6 +43,8 @@ static const size_t SMALLEST_LIMIT =
  * shares y (an address in A) and the other x (an address in B).
  */
 
+/* solution: helpers of your own go here. */
+
 /* Over the 8 lanes of equal y. */
 static __device__ __forceinline__ float max_over_x(float value)
 {
@@ -58,6 +60,8 @@ static __device__ __forceinline__ float sum_over_x(float value)
     return value + __shfl_xor_sync(ALL_LANES, value, 8);
 }
 
+/* end of solution */
+
 /* Rows of transposed tiles are padded so that 8 lanes along k and 4 across store to 32 different banks. */
 static const int PAD = 4;
 
@@ -70,6 +74,8 @@ static __host__ __device__ constexpr int tile_floats(int D, int Bc)
 {
     return D * (Bc + PAD) + Bc * D;
 }
+
+/* solution: helpers of your own go here. */
 
 /* Element t of a thread's run along a side: four neighbours, then the next four `threads` runs further. */
 static __device__ __forceinline__ int spread(int t, int thread, int threads)
@@ -133,11 +139,14 @@ static __device__ __forceinline__ void load_transposed(float *tile, int tile_row
     }
 }
 
+/* end of solution */
+
 template <int D, int Bc, int TM, bool ALIGNED>
 __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
     flash_v1_registers(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l,
                        float *m, const struct attention_shape shape)
 {
+    /* solution: the loops of flash_v1; S and O as rectangles in registers. */
     const int ROWS = 4 * TM; /* of a slice */
     const int TN = Bc / 8;   /* scores of a row that a thread owns */
     const int TC = D / 8;    /* elements of a row of O that it owns */
@@ -249,6 +258,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
                 }
         }
     }
+    /* end of solution */
 }
 
 template <int D, int Bc, int TM, bool ALIGNED>
