@@ -260,6 +260,7 @@ sanitize-%: which-backend packages-test FORCE ## The same for step NN
 
 .PHONY: gpu-build
 gpu-build: packages-gpu $(patsubst %,build/gpu/%,$(STEPS)) $(patsubst %,build/gpu/tests/%,$(filter-out test_simt_check,$(TESTS))) build/gpu/doctor ## Compile everything for the GPU (ARCH, or the whole list), without a GPU
+	@CUOBJDUMP=$(firstword $(CUOBJDUMP) $(wildcard $(dir $(NVCC))cuobjdump)) tests/sass $(ARCH)
 	@echo 'compiled for: $(ARCH)'
 
 .PHONY: doctor
