@@ -7,6 +7,7 @@
 #include "simt/features.h"
 
 #include <glob.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -403,6 +404,30 @@ TEST(refusal, copies)
     cr_expect_eq(cudaMemcpy(data, host, 0, cudaMemcpyHostToDevice), cudaSuccess);
     cudaFree(data);
     cr_expect_eq(cudaMemcpy(data, host, 10, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+}
+
+/* In a child process, for it dies; what it says goes to a pipe. */
+TEST(memory, host_code_follows_a_device_pointer)
+{
+    if (!on_cpu())
+        return;
+    volatile int *data = NULL, *managed = NULL;
+    int ends[2], status = 0;
+    char said[500] = "";
+    cr_assert_eq(cudaMalloc((void **)&data, 100 * sizeof *data), cudaSuccess);
+    cr_assert_eq(cudaMallocManaged((void **)&managed, sizeof *managed, cudaMemAttachGlobal), cudaSuccess);
+    *managed = 5;
+    cr_assert_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        _exit(data[7]);
+    }
+    close(ends[1]);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    cr_expect(read(ends[0], said, sizeof said - 1) > 0);
+    cr_expect(strstr(said, "host code touched") && strstr(said, "byte 28 of"), "it said: %s", said);
 }
 
 TEST(memory, new_memory_is_not_zero)

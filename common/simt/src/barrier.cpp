@@ -36,11 +36,20 @@ static void count_arrival(Barrier &barrier, Site site, bool truth)
     barrier.truths += truth;
 }
 
+/* Some lanes of a warp have returned and the others wait. Whole warps may return: no hardware ever waited for those. */
+static bool splits_a_warp(const Block &block)
+{
+    for (unsigned w = 0; w < block.warps; w++)
+        if (block.warp[w].alive && block.warp[w].alive != block.warp[w].present)
+            return true;
+    return false;
+}
+
 /* Everybody who has to come is there. */
 static void complete(Block &block)
 {
     Barrier &barrier = block.barrier[0];
-    if (barrier.mixed || (checker::returned_threads_must_arrive && block.alive < block.threads))
+    if (barrier.mixed || (checker::returned_threads_must_arrive && splits_a_warp(block)))
         report_divergent_barrier(block);
     barrier.count = static_cast<int>(barrier.truths);
     barrier.all = barrier.truths == barrier.arrived;

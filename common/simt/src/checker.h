@@ -28,8 +28,9 @@ namespace checker
 extern const char *const build_name; /* "cpu" or "check" */
 
 /*
- * Whether a thread that returned may be missing from a barrier or from a warp operation that names its lane. Since
- * Volta the hardware lets that pass, and so does the fast build; the checked build reports it, as synccheck does.
+ * Whether a lane that returned is missed at a barrier that other lanes of its warp reach, or in a warp operation that
+ * names it. Since Volta the hardware lets both pass, and so does the fast build; the checked build reports them. Whole
+ * warps that returned are never missed.
  */
 extern const bool returned_threads_must_arrive;
 

@@ -61,6 +61,7 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcp
     if (complain_about(to, bytes, to_device, call, "the destination") ||
         complain_about(from, bytes, from_device, call, "the source"))
         return cudaErrorInvalidValue;
+    OpenDeviceMemory open;
     checker::host_read(from, bytes);
     memmove(to, from, bytes);
     checker::host_wrote(to, bytes);
@@ -75,6 +76,7 @@ static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call
         return cudaSuccess;
     if (complain_about(pointer, bytes, true, call, "the destination"))
         return cudaErrorInvalidValue;
+    OpenDeviceMemory open;
     memset(pointer, value, bytes);
     checker::host_wrote(pointer, bytes);
     return cudaSuccess;

@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "fault.h"
+#include "memory.h"
 #include "order.h"
 #include "pool.h"
 #include "symbols.h"
@@ -114,6 +115,7 @@ static cudaError_t run(Launch &launch)
     launch.number = ++launches;
     order.seed += launch.number;
     catch_faults();
+    OpenDeviceMemory open;
     checker::launch_begin(launch);
     cudaError_t error = run_on_workers(launch, order, workers, resident_limit(launch));
     checker::launch_end(launch);

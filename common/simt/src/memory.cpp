@@ -7,6 +7,7 @@
 #include "memory.h"
 #include "checker.h"
 #include "errors.h"
+#include "fault.h"
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -25,6 +26,9 @@ constexpr size_t arena_bytes = size_t(1) << 40; /* address space only */
 static std::mutex mutex;
 static char *arena, *arena_end, *arena_next;
 static std::vector<Allocation *> allocations; /* all there ever were, by address */
+static std::vector<Allocation *> closable;    /* those alive that the host may not touch */
+static unsigned openings;                     /* OpenDeviceMemory objects that exist */
+static bool closed;                           /* what the last change of protection left */
 static size_t in_use;
 
 static size_t page_bytes()
@@ -56,6 +60,7 @@ static bool reserve_arena()
         arena = static_cast<char *>(memory);
         arena_end = arena + bytes;
         arena_next = arena + page_bytes();
+        catch_faults(); /* from now on there are device pointers that host code may follow */
     }
     return arena;
 }
@@ -101,8 +106,68 @@ static size_t pages_of(const Allocation &allocation)
                        std::max<size_t>(allocation.bytes, 1));
 }
 
+/*
+ * New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a GPU. In very large
+ * allocations only the two ends do, so that memory nobody uses is never taken from the system.
+ */
+static void poison(char *begin, size_t bytes)
+{
+    constexpr size_t most = size_t(64) << 20;
+    if (bytes <= 2 * most) {
+        memset(begin, 0xff, bytes);
+    } else {
+        memset(begin, 0xff, most);
+        memset(begin + bytes - most, 0xff, most);
+    }
+}
+
+/*
+ * Changing the protection costs a system call for each allocation, twice a launch. Programs with many allocations do
+ * without.
+ */
+constexpr size_t most_closable = 64;
+
+static void protect(int protection)
+{
+    for (const Allocation *allocation : closable)
+        mprotect(first_page(*allocation), pages_of(*allocation), protection);
+    closed = protection == PROT_NONE;
+}
+
+static void close_if_possible()
+{
+    if (openings == 0 && closable.size() <= most_closable)
+        protect(PROT_NONE);
+}
+
+static void open_if_closed()
+{
+    if (closed)
+        protect(PROT_READ | PROT_WRITE);
+}
+
+OpenDeviceMemory::OpenDeviceMemory()
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    if (openings++ == 0)
+        open_if_closed();
+}
+
+OpenDeviceMemory::~OpenDeviceMemory()
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    openings--;
+    close_if_possible();
+}
+
 static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
 {
+    if (!pointer)
+        return done(cudaErrorInvalidValue);
+    if (bytes == 0) {
+        *pointer = nullptr;
+        return cudaSuccess;
+    }
     std::lock_guard<std::mutex> lock(mutex);
     if (!arena && !reserve_arena())
         return refuse(cudaErrorMemoryAllocation, "no address space for device memory");
@@ -124,38 +189,15 @@ static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
     arena_next += pages + page_bytes();
     allocations.push_back(allocation);
     in_use += bytes;
+    poison(allocation->begin, bytes);
     checker::allocated(*allocation);
     *pointer = allocation->begin;
+    if (!managed) {
+        open_if_closed(); /* or the number of allocations might pass the limit while some are closed */
+        closable.push_back(allocation);
+        close_if_possible();
+    }
     return cudaSuccess;
-}
-
-/*
- * New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a GPU. In very large
- * allocations only the two ends do, so that memory nobody uses is never taken from the system.
- */
-static void poison(char *begin, size_t bytes)
-{
-    constexpr size_t most = size_t(64) << 20;
-    if (bytes <= 2 * most) {
-        memset(begin, 0xff, bytes);
-    } else {
-        memset(begin, 0xff, most);
-        memset(begin + bytes - most, 0xff, most);
-    }
-}
-
-static cudaError_t allocate_filled(void **pointer, size_t bytes, bool managed)
-{
-    if (!pointer)
-        return done(cudaErrorInvalidValue);
-    if (bytes == 0) {
-        *pointer = nullptr;
-        return cudaSuccess;
-    }
-    cudaError_t error = allocate(pointer, bytes, managed);
-    if (error == cudaSuccess)
-        poison(static_cast<char *>(*pointer), bytes);
-    return error;
 }
 
 static void give_back(Allocation &allocation)
@@ -164,6 +206,7 @@ static void give_back(Allocation &allocation)
     size_t bytes = pages_of(allocation);
     madvise(pages, bytes, MADV_DONTNEED);
     mprotect(pages, bytes, PROT_NONE);
+    closable.erase(std::remove(closable.begin(), closable.end(), &allocation), closable.end());
     allocation.freed = true;
     in_use -= allocation.bytes;
     checker::freed(allocation);
@@ -198,7 +241,7 @@ extern "C" cudaError_t cudaMalloc(void **pointer, size_t bytes)
 {
     if (cudaError_t error = standing_error())
         return error;
-    return allocate_filled(pointer, bytes, false);
+    return allocate(pointer, bytes, false);
 }
 
 extern "C" cudaError_t cudaMallocAsync(void **pointer, size_t bytes, cudaStream_t)
@@ -210,7 +253,7 @@ extern "C" cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned 
 {
     if (cudaError_t error = standing_error())
         return error;
-    return allocate_filled(pointer, bytes, true);
+    return allocate(pointer, bytes, true);
 }
 
 /* Pinned host memory is memory that both sides can touch, so here it is managed memory by another name. */

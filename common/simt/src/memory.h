@@ -13,9 +13,18 @@ size_t device_memory_bytes();
 /* True if [begin, begin + bytes) lies within one living allocation. */
 bool is_device_range(const void *begin, size_t bytes);
 
-/* Host code may only touch managed memory; kernels and copies may touch all. Calls nest. */
-void open_device_memory();
-void close_device_memory();
+/*
+ * While one of these exists, device memory can be touched: during launches and copies. At other times only managed memory
+ * can, so that host code which follows a device pointer faults, as it does on a machine with a GPU.
+ */
+class OpenDeviceMemory
+{
+  public:
+    OpenDeviceMemory();
+    ~OpenDeviceMemory();
+    OpenDeviceMemory(const OpenDeviceMemory &) = delete;
+    OpenDeviceMemory &operator=(const OpenDeviceMemory &) = delete;
+};
 
 /* cudaDeviceReset. */
 void free_all_device_memory();
