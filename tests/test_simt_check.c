@@ -379,7 +379,8 @@ REPORT(sum_without_atomic, cudaErrorLaunchFailure, "race on global memory (byte 
        "atomic operation")
 REPORT(shift_left, cudaErrorLaunchFailure, "race on global memory", "@shift_left_read", "@shift_left_write",
        "nothing orders the blocks")
-REPORT(atomic_and_plain, cudaErrorLaunchFailure, "race on global memory", "@atomic_side", "@plain_side")
+REPORT(atomic_and_plain, cudaErrorLaunchFailure, "race on global memory", "@atomic_side", "@plain_side",
+       "make the other access atomic too")
 REPORT(last_block_without_fence, cudaErrorLaunchFailure, "race on global memory", "@partial_write",
        "@partial_read", "__threadfence()")
 REPORT(early_return, cudaErrorLaunchFailure, "__syncthreads()", "@early_return")

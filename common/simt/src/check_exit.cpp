@@ -35,36 +35,38 @@ static void remember_report(const char *text)
     reports.push_back(text);
 }
 
-static double ratio(unsigned long long a, unsigned long long b)
+/* "4.00", or nothing where nothing was counted. */
+static std::string ratio(unsigned long long a, unsigned long long b)
 {
-    return b ? static_cast<double>(a) / static_cast<double>(b) : 0;
+    char text[32] = "";
+    if (b)
+        snprintf(text, sizeof text, "%.2f", static_cast<double>(a) / static_cast<double>(b));
+    return text;
 }
 
-static void print_kernel(const char *name, const struct counters &c)
+static void print_table()
 {
-    fprintf(stderr, "simt: %s\n", name);
-    fprintf(stderr, "simt:   %12llu launches    %12llu barriers         %12llu atomics\n", c.launches,
-            c.barriers, c.atomics);
-    fprintf(stderr,
-            "simt:   %12llu global loads  %10llu bytes   %10llu requests  %6.2f sectors per request\n",
-            c.global_loads, c.global_load_bytes, c.global_load_requests,
-            ratio(c.global_load_sectors, c.global_load_requests));
-    fprintf(stderr,
-            "simt:   %12llu global stores %10llu bytes   %10llu requests  %6.2f sectors per request\n",
-            c.global_stores, c.global_store_bytes, c.global_store_requests,
-            ratio(c.global_store_sectors, c.global_store_requests));
-    if (c.shared_loads + c.shared_stores > 0)
-        fprintf(stderr,
-                "simt:   %12llu shared loads  %10llu shared stores  %10llu wavefronts, ideally %llu\n",
-                c.shared_loads, c.shared_stores, c.shared_wavefronts, c.shared_wavefronts_ideal);
+    fprintf(stderr, "simt: launches  glob.loads      stores       bytes sect/load /store  shar.loads      "
+                    "stores  wavefronts "
+                    "/ideal    barriers     atomics  kernel\n");
+    for (const auto &kernel : kernels) {
+        const struct counters &c = kernel.second;
+        fprintf(
+            stderr, "simt: %8llu %11llu %11llu %11llu %9s %6s %11llu %11llu %11llu %6s %11llu %11llu  %s\n",
+            c.launches, c.global_loads, c.global_stores, c.global_load_bytes + c.global_store_bytes,
+            ratio(c.global_load_sectors, c.global_load_requests).c_str(),
+            ratio(c.global_store_sectors, c.global_store_requests).c_str(), c.shared_loads, c.shared_stores,
+            c.shared_wavefronts, ratio(c.shared_wavefronts, c.shared_wavefronts_ideal).c_str(), c.barriers,
+            c.atomics, kernel.first.c_str());
+    }
 }
 
 static void print_all()
 {
     std::lock_guard<std::mutex> hold(lock);
     fflush(stdout);
-    for (const auto &kernel : kernels)
-        print_kernel(kernel.first.c_str(), kernel.second);
+    if (!kernels.empty())
+        print_table();
     for (const std::string &text : reports)
         fprintf(stderr, "simt: report: %s\n", text.c_str());
     fprintf(stderr, "simt: %zu report%s\n", reports.size(), reports.size() == 1 ? "" : "s");

@@ -242,13 +242,26 @@ static std::string missing_barrier(const char *barrier, const std::string &first
     return format("a %s is missing between line %d and line %d", barrier, before, after);
 }
 
+static bool is_atomic(const Stamp &stamp)
+{
+    return stamp_kind(stamp) >= atomic_read && stamp_kind(stamp) <= atomic_update;
+}
+
+static bool one_is_atomic(const Stamp &first, const Stamp &second)
+{
+    return is_atomic(first) != is_atomic(second);
+}
+
 static std::string advice(const ThreadState *thread, uintptr_t address, const Stamp &first,
                           const Stamp &second, const std::string &first_line, const std::string &second_line)
 {
+    if (one_is_atomic(first, second))
+        return first.block == second.block
+                   ? "; make the other access atomic too, or put a __syncthreads() between them"
+                   : "; make the other access atomic too: nothing orders the blocks of one launch";
     if (first.block != second.block)
         return "; nothing orders the blocks of one launch: use an atomic operation or a second launch, or "
-               "publish "
-               "the data with __threadfence() and an atomic flag";
+               "publish the data with __threadfence() and an atomic flag";
     if (is_pending(stamp_kind(first)))
         return "; nobody has waited for the copy in between";
     if (is_pending(stamp_kind(second)))
