@@ -28,8 +28,7 @@ static int *zeros(void)
     return data;
 }
 
-/* ----------------------------------------------------------------------------------------------------
- * counters */
+/* -------------------------------------------------------------------------------------------- counters */
 
 static struct counters counted(cudaError_t error)
 {
@@ -285,8 +284,7 @@ TEST(counters, sum_until_reset)
     EXPECT(c, barriers, 0);
 }
 
-/* ------------------------------------------------------------------------------------------------------
- * reports */
+/* --------------------------------------------------------------------------------------------- reports */
 
 static const struct check_case *find(const struct check_case *cases, const char *name)
 {
@@ -410,8 +408,7 @@ TEST(reports, in_every_order)
         }
 }
 
-/* ----------------------------------------------------------------------------------------------- fenced
- * buffers */
+/* -------------------------------------------------------------------------------------- fenced buffers */
 
 TEST(fences, are_off_limits)
 {
@@ -428,8 +425,45 @@ TEST(fences, are_off_limits)
         backend_report());
 }
 
-/* --------------------------------------------------------------------------------------------- correct
- * programs */
+/* -------------------------------------------------------------------------------------- simtcc --check */
+
+static void read_output(const char *command, char *text, size_t size)
+{
+    FILE *output = popen(command, "r");
+    cr_assert_not_null(output);
+    size_t length = fread(text, 1, size - 1, output);
+    text[length] = '\0';
+    int status = pclose(output);
+    cr_assert_eq(status, 0, "%s: status %d: %.500s", command, status, text);
+}
+
+TEST(programs, print_reports_and_counters_at_exit)
+{
+    if (!checked())
+        return;
+    static char text[20000];
+    const char *compile = "common/simt/simtcc --check tests/simt/reported_program.cu "
+                          "-o build/check/tests/reported_program 2>&1";
+    read_output(compile, text, sizeof text);
+    cr_expect_str_empty(text, "simtcc says: %s", text);
+    read_output("build/check/tests/reported_program 2>&1", text, sizeof text);
+    static const char *const says[] = {
+        "cudaSuccess\ncudaErrorLaunchFailure\n",
+        "simt: launches  glob.loads      stores",
+        /* two launches, no loads, 128 stores of 4 bytes, 4 sectors each */
+        "\nsimt:        2           0         128         512             4.00           0",
+        "  fill\n",
+        "  neighbours\n",
+        "\nsimt: report: race on shared memory (s, byte",
+        "reported_program.cu:12",
+        "reported_program.cu:13",
+        "\nsimt: 1 report\n",
+    };
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+        cr_expect_not_null(strstr(text, says[i]), "'%s' is not in the output", says[i]);
+}
+
+/* ------------------------------------------------------------------------------------ correct programs */
 
 /* In whatever order, on however many workers. */
 TEST(correct_programs, are_not_reported)
