@@ -38,8 +38,8 @@ struct config {
     static const int BM = WARPGROUPS * WARPGROUP_ROWS;
     static const int THREADS = 128 * (WARPGROUPS + 1);
     static const int STAGES = HEAD_DIM == 64 ? 3 : 2;
-    static const int PRODUCER_REGISTERS = WARPGROUPS == 3 ? 32 : 24;
-    static const int CONSUMER_REGISTERS = WARPGROUPS == 3 ? 160 : 240;
+    static const int PRODUCER_REGISTERS = WARPGROUPS == 3 ? 32 : 40;
+    static const int CONSUMER_REGISTERS = WARPGROUPS == 3 ? 160 : 232;
 };
 
 template <int HEAD_DIM, int WARPGROUPS>
@@ -59,15 +59,6 @@ static const int COUNTERS = 1024;
 static __device__ unsigned int drawn[COUNTERS];
 static unsigned int launches;
 
-/* Every block draws until it is refused, so draws number `tiles` in all; the last one clears the counter. */
-static __device__ __forceinline__ int draw_tile(unsigned int *counter, int tiles)
-{
-    const int draw = (int)atomicAdd(counter, 1u);
-    if (draw == tiles - 1)
-        *counter = 0;
-    return (int)gridDim.x + draw;
-}
-
 /* Orders everything that the consumers will read, in the order in which they will: values one block behind
  * keys. */
 template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
@@ -75,10 +66,11 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM, WAR
                                                const struct hopper_problem &problem, unsigned int *counter)
 {
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
+    const int tiles = problem.order.tiles;
     int values = -1, values_head = 0; /* the block whose values are to be ordered next */
 
-    for (int number = blockIdx.x; number < problem.order.tiles;
-         number = draw_tile(counter, problem.order.tiles)) {
+    for (int number = blockIdx.x; number < tiles;) {
+        const int draw = (int)atomicAdd(counter, 1u); /* the next tile's, early: the answer takes its time */
         const struct hopper_tile tile =
             hopper_tile_of<config<HEAD_DIM, WARPGROUPS>::BM, CAUSAL>(problem, number);
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
@@ -93,9 +85,13 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM, WAR
             values = block;
             values_head = tile.kv_head;
         }
+        /* There is one draw for each tile, so the one that gets this number is the last of all. */
+        if (draw == tiles - 1)
+            *counter = 0;
+        number = (int)gridDim.x + draw;
     }
     mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
-    shared->tile[Q_at.stage].blocks = 0;
+    shared->tile[Q_at.stage] = {0, 0, 0, 0, 0};
     mbarrier_arrive(&shared->Q_full[Q_at.stage]); /* no queries, only the news that there are none */
     produce_values(shared->ring, V_at, &problem.V, values, values_head);
 }
@@ -130,8 +126,10 @@ store_tile(const struct hopper_problem &problem, const struct hopper_tile &tile,
     const int warp_row = tile.row0 + threadIdx.x / 32 * WARP_ROWS;
     float *LSE = problem.LSE == NULL ? NULL : problem.LSE + (size_t)tile.head * problem.shape.seq_q;
     finish_rows(O, m, l, LSE, warp_row, problem.shape.seq_q, problem.scale_log2);
-    store_rows_by_tma<HEAD_DIM>(&problem.O, staging + threadIdx.x / 32 * WARP_ROWS * HEAD_DIM, O, warp_row,
-                                tile.head);
+    uint32_t packed[HEAD_DIM / 4];
+    pack_rows(packed, O);
+    store_rows_by_tma<HEAD_DIM>(&problem.O, staging + threadIdx.x / 32 * WARP_ROWS * HEAD_DIM, packed,
+                                warp_row, tile.head);
 }
 
 /* Computes one warpgroup's 64 rows of every tile that the producer announces. */
@@ -179,8 +177,9 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WAR
         Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * HEAD_DIM;
         find_visible<CAUSAL>(visible, problem, next);
         block = next.blocks - 1;
-        overlapped_products<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup, block >= next.unmasked,
-                                        block * BN, visible, problem.scale_log2, alpha);
+        start_products<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup);
+        finish_products(ring, rows, K_at, V_at, block >= next.unmasked, block * BN, visible,
+                        problem.scale_log2, alpha);
         store_tile<HEAD_DIM>(problem, tile, shared->O, rows.O, m, l);
         for (int i = 0; i < HEAD_DIM / 2; i++)
             rows.O[i] = 0.0f;

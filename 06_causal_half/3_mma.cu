@@ -78,6 +78,9 @@ __global__ void __launch_bounds__(THREADS) flash_mma(const __half *Q, const __ha
     float m[2] = {-CUDART_INF_F, -CUDART_INF_F}, l[2] = {0.0f, 0.0f};
     float acc[HEAD_DIM / 2] = {};
 
+    /* One ldmatrix brings four matrices of 8 x 8. From Q and V: 8 rows, the next 8 rows, the same of the next 8
+     * columns. From K: 8 columns, the next 8 columns, the same of the next 8 rows. That is the order of the registers
+     * of a left factor, and of two right factors, as mma.sync wants them side by side. */
     uint32_t q[HEAD_DIM / 16][4];
     load_tile<BM, HEAD_DIM>(tile_K, Q, seq_q - row0, head_dim);
     __syncthreads(); /* Q is complete before it is read */
@@ -91,17 +94,15 @@ __global__ void __launch_bounds__(THREADS) flash_mma(const __half *Q, const __ha
         load_tile<BN, HEAD_DIM>(tile_V, V + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
         __syncthreads(); /* the tiles are complete before anyone reads them */
 
-        /* One ldmatrix brings 16 rows of 8 columns, then of the next 8. */
         float S[BN / 2] = {};
 #pragma unroll
         for (int d = 0; d < HEAD_DIM; d += 16)
 #pragma unroll
             for (int n = 0; n < BN; n += 16) {
                 uint32_t k[4];
-                ldmatrix_x4(k, shared_address(&tile_K[n + lane % 16][d + lane / 16 * 8]));
-                const uint32_t low[2] = {k[0], k[2]}, high[2] = {k[1], k[3]}; /* 8 keys and the next 8 */
-                mma_m16n8k16(&S[n / 2], q[d / 16], low);
-                mma_m16n8k16(&S[n / 2 + 4], q[d / 16], high);
+                ldmatrix_x4(k, shared_address(&tile_K[n + lane / 16 * 8 + lane % 8][d + lane / 8 % 2 * 8]));
+                mma_m16n8k16(&S[n / 2], q[d / 16], &k[0]);
+                mma_m16n8k16(&S[n / 2 + 4], q[d / 16], &k[2]);
             }
 
         if (k0 + BN > seen_by_all)

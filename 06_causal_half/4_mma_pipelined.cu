@@ -115,8 +115,10 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
             l[b][r] = 0.0f;
         }
 
-    /* One ldmatrix brings 16 rows of 8 columns, then of the next 8: what this lane's row adds to a tile's address. */
-    const uint32_t lane_row = swizzled<HEAD_DIM>(lane % 16, lane / 16 * 8) * sizeof(__half);
+    /* What this lane's row adds to the address of a tile, in the order of mma: from Q and V an ldmatrix brings 8 rows,
+     * the next 8 rows, and the same of the next 8 columns; from K 8 columns, the next 8, and the same of the next rows. */
+    const uint32_t lane_QV = swizzled<HEAD_DIM>(lane % 16, lane / 16 * 8) * sizeof(__half);
+    const uint32_t lane_K = swizzled<HEAD_DIM>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8) * sizeof(__half);
     const uint32_t warp_Q = shared_address(tile_Q + warp * WARP_ROWS * HEAD_DIM);
 
     copy_tile<BM, HEAD_DIM>(tile_Q, Q, seq_q - row0, head_dim);
@@ -147,16 +149,15 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
             uint32_t q[BLOCKS][4];
 #pragma unroll
             for (int b = 0; b < BLOCKS; b++)
-                ldmatrix_x4(q[b], warp_Q + features_on(lane_row, d) + 16 * b * ROW_BYTES);
+                ldmatrix_x4(q[b], features_on(warp_Q + lane_QV, d) + 16 * b * ROW_BYTES);
 #pragma unroll
             for (int n = 0; n < BN; n += 16) {
                 uint32_t k[4];
-                ldmatrix_x4(k, tile_K + features_on(lane_row, d) + n * ROW_BYTES);
-                const uint32_t low[2] = {k[0], k[2]}, high[2] = {k[1], k[3]}; /* 8 keys and the next 8 */
+                ldmatrix_x4(k, features_on(tile_K + lane_K, d) + n * ROW_BYTES);
 #pragma unroll
                 for (int b = 0; b < BLOCKS; b++) {
-                    mma_m16n8k16(&S[b][n / 2], q[b], low);
-                    mma_m16n8k16(&S[b][n / 2 + 4], q[b], high);
+                    mma_m16n8k16(&S[b][n / 2], q[b], &k[0]);
+                    mma_m16n8k16(&S[b][n / 2 + 4], q[b], &k[2]);
                 }
             }
         }
@@ -181,7 +182,7 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
 #pragma unroll
             for (int d = 0; d < HEAD_DIM; d += 16) {
                 uint32_t v[4];
-                ldmatrix_x4_transposed(v, tile_V + features_on(lane_row, d) + n * ROW_BYTES);
+                ldmatrix_x4_transposed(v, features_on(tile_V + lane_QV, d) + n * ROW_BYTES);
 #pragma unroll
                 for (int b = 0; b < BLOCKS; b++) {
                     mma_m16n8k16(&acc[b][d / 2], &P[b][n / 4], &v[0]);

@@ -58,7 +58,9 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *sh
     float *LSE = problem.LSE == NULL ? NULL : problem.LSE + (size_t)tile.head * seq_q;
     finish_rows(rows.O, rows.m, rows.l, LSE, warp_row, seq_q, problem.scale_log2);
     __half *staging = shared->O + (warp_row - tile.row0) * HEAD_DIM;
-    store_rows_by_tma<HEAD_DIM>(&problem.O, staging, rows.O, warp_row, tile.head);
+    uint32_t packed[HEAD_DIM / 4];
+    pack_rows(packed, rows.O);
+    store_rows_by_tma<HEAD_DIM>(&problem.O, staging, packed, warp_row, tile.head);
     if (lane == 0)
         tma_store_wait<0>(); /* shared memory stays this block's until it has been read */
 }

@@ -194,22 +194,20 @@ static __device__ __forceinline__ void start_output(float (&O)[HEAD_DIM / 2], co
 /* ---- the way out, by one warp ---- */
 
 /*
- * Stores the warp's 16 rows as halves through `staging`, [PANELS][16][64], which nobody else uses. The four 8
- * x 8 matrices of one stmatrix are 16 rows of 8 columns, then the next 8 columns; in a panel the chunk of 8
+ * Stores the warp's 16 rows, packed to halves by pack_rows(), through `staging`, [PANELS][16][64], which nobody else uses.
+ * The four 8 x 8 matrices of one stmatrix are 16 rows of 8 columns, then the next 8 columns; in a panel the chunk of 8
  * columns c of row r lies at c ^ (r % 8). Started, not waited for.
  */
 template <int HEAD_DIM>
 static __device__ __forceinline__ void store_rows_by_tma(const CUtensorMap *map, __half *staging,
-                                                         const float (&x)[HEAD_DIM / 2], int first_row,
-                                                         int head)
+                                                         const uint32_t (&packed)[HEAD_DIM / 4],
+                                                         int first_row, int head)
 {
     const int lane = threadIdx.x % 32;
     if (lane == 0)
         tma_store_wait_read<0>(); /* an earlier store may still be reading the staging place */
     __syncwarp();
 
-    uint32_t packed[HEAD_DIM / 4];
-    pack_rows(packed, x);
 #pragma unroll
     for (int col = 0; col < HEAD_DIM; col += 16) {
         const int panel = col / PANEL_COLS, chunk = col % PANEL_COLS / 8 + lane / 16;

@@ -84,23 +84,30 @@ static __device__ __forceinline__ void first_step(struct key_value_ring<HEAD_DIM
 }
 
 /*
- * One block's scores and softmax, and the output of the block before: O is complete up to there when this
- * returns, S holds the new block's P, and alpha the factor for O that it asks for.
+ * One block in two halves. The first starts its scores and the output of the block before, in this warpgroup's turn. The
+ * second waits for both: O is complete up to the block before when it returns, S holds the new block's P, and alpha the
+ * factor for O that it asks for.
  */
 template <int WARPGROUPS, int HEAD_DIM, int STAGES>
 static __device__ __forceinline__ void
-overlapped_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows,
-                    const __half *Q, struct ring_position &K_at, struct ring_position &V_at, int warpgroup,
-                    bool masked, int first_key, const int (&visible)[2], float scale_log2, float (&alpha)[2])
+start_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows, const __half *Q,
+               const struct ring_position &K_at, const struct ring_position &V_at, int warpgroup)
 {
-    const int lane = threadIdx.x % 32;
-
     mbarrier_wait(&ring.K_full[K_at.stage], K_at.phase);
     take_turn<WARPGROUPS>(warpgroup);
     start_scores<HEAD_DIM>(rows.S, Q, ring.K[K_at.stage]);
     mbarrier_wait(&ring.V_full[V_at.stage], V_at.phase);
     start_output<HEAD_DIM>(rows.O, rows.P, ring.V[V_at.stage]);
     pass_turn<WARPGROUPS>(warpgroup);
+}
+
+template <int HEAD_DIM, int STAGES>
+static __device__ __forceinline__ void
+finish_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows,
+                struct ring_position &K_at, struct ring_position &V_at, bool masked, int first_key,
+                const int (&visible)[2], float scale_log2, float (&alpha)[2])
+{
+    const int lane = threadIdx.x % 32;
 
     wgmma_wait<1>();
     wgmma_hold(rows.S);
@@ -118,7 +125,7 @@ overlapped_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<H
     advance<STAGES>(V_at);
 }
 
-/* The same as a step inside a tile. */
+/* Both, as a step inside a tile. */
 template <int WARPGROUPS, int HEAD_DIM, int STAGES>
 static __device__ __forceinline__ void
 step(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows, const __half *Q,
@@ -126,8 +133,8 @@ step(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows,
      const int (&visible)[2], float scale_log2)
 {
     float alpha[2];
-    overlapped_products<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup, masked, first_key, visible,
-                                    scale_log2, alpha);
+    start_products<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup);
+    finish_products(ring, rows, K_at, V_at, masked, first_key, visible, scale_log2, alpha);
     scale_rows(rows.O, alpha);
     pack_rows(rows.P, rows.S);
 }

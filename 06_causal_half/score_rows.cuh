@@ -119,9 +119,9 @@ static __device__ __forceinline__ void finish_rows(float (&O)[COUNT], const floa
     for (int r = 0; r < 2; r++) {
         const float sum = row_sum(l[r]);
         const int row = first_row + threadIdx.x % 32 / 4 + 8 * r;
-        inverse[r] = sum == 0.0f ? 0.0f : 1.0f / sum; /* a query that sees no key: 0 */
+        inverse[r] = sum == 0.0f ? 0.0f : __fdividef(1.0f, sum); /* a query that sees no key: 0 */
         if (LSE != NULL && threadIdx.x % 4 == 0 && row < seq_q)
-            LSE[row] = (m[r] * scale_log2 + log2f(sum)) * LN_2;
+            LSE[row] = (m[r] * scale_log2 + __log2f(sum)) * LN_2;
     }
     scale_rows(O, inverse);
 }
