@@ -179,6 +179,8 @@ struct Place {
     uint32_t local;  /* dense in this launch on this worker: for counting */
 };
 
+constexpr size_t recent_places = 1024; /* a power of two */
+
 /* ------------------------------------------------------------------------------------------ one worker */
 
 struct BlockState;
@@ -285,10 +287,9 @@ struct BlockState {
     Uninitialised uninitialised;
     std::vector<Overwrite> overwrites; /* by the running thread, not yet settled */
 
-    std::vector<Place> recent; /* direct-mapped cache in front of `places` */
+    Place recent[recent_places]; /* direct-mapped cache in front of `places` */
     std::unordered_map<uintptr_t, Place> places;
-    unsigned long long places_launch; /* the launch that they were numbered for */
-    uint32_t locals;
+    unsigned long long places_launch; /* the launch that they are numbered for */
 
     struct counters counted; /* in this block */
 };
@@ -328,6 +329,7 @@ void on_range(const void *address, size_t bytes, unsigned kind, const void *wher
 /* ------------------------------------------------------------------------------------- check_count.cpp */
 
 const Place &find_place(BlockState *block, const void *where);
+void forget_places(BlockState *block);
 /* When the thread executed the instruction that made an access: since its warp last came together, before, or
  * never. */
 enum class When { never, in_earlier_round, in_this_round };

@@ -168,23 +168,23 @@ void count_shared(ThreadState *thread, const Place &place, uintptr_t address, un
 
 /* ---------------------------------------------------------------------------------- places in the code */
 
-constexpr size_t recent_places = 1024; /* a power of two */
+void forget_places(BlockState *block)
+{
+    for (Place &recent : block->recent)
+        recent.key = 0;
+    block->places.clear();
+}
 
 const Place &find_place(BlockState *block, const void *where)
 {
     uintptr_t key = reinterpret_cast<uintptr_t>(where);
-    if (block->places_launch != block->launch->launch->number) {
-        /* Numbers start afresh with each launch, so that the tables of a warp stay as short as its kernel. */
-        block->places_launch = block->launch->launch->number;
-        block->recent.assign(recent_places, Place{0, 0, 0});
-        block->places.clear();
-        block->locals = 0;
-    }
     Place &recent = block->recent[(key ^ key >> 10) % recent_places];
     if (recent.key != key) {
         auto found = block->places.find(key);
-        if (found == block->places.end())
-            found = block->places.emplace(key, Place{key, place_number(where), block->locals++}).first;
+        if (found == block->places.end()) {
+            uint32_t local = static_cast<uint32_t>(block->places.size());
+            found = block->places.emplace(key, Place{key, place_number(where), local}).first;
+        }
         recent = found->second;
     }
     return recent;

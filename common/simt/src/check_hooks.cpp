@@ -72,6 +72,11 @@ void block_begin(Block &block)
     state->block = &block;
     state->launch = static_cast<LaunchState *>(block.launch->checker);
     state->number = state->launch->first_block + static_cast<uint32_t>(block.linear);
+    if (state->places_launch != block.launch->number) {
+        /* Numbers start afresh with each launch, so that the tables of a warp stay as short as its kernel. */
+        state->places_launch = block.launch->number;
+        forget_places(state);
+    }
     state->overwrites.clear();
     state->uninitialised.thread = nullptr;
     state->counted = {};
