@@ -160,7 +160,9 @@ class Lexer
                 at++;
             return number;
         }
-        at += looking_at("<<<") || looking_at(">>>") ? 3 : looking_at("::") || looking_at("->") ? 2 : 1;
+        at += looking_at("<<<") || looking_at(">>>")                     ? 3
+              : looking_at("<<") || looking_at("::") || looking_at("->") ? 2
+                                                                         : 1;
         return punctuation;
     }
 
@@ -501,7 +503,7 @@ class Translator
                 break;
         }
         if (begin == open || close == t.size() || !is(after(close), "("))
-            fail(file, t[open].line, "this kernel launch could not be read; expected kernel<<<...>>>(...)");
+            return; /* no launch, or one that g++ will complain about */
         string kernel = spelled(begin, open);
         string name = kernel.substr(0, kernel.find('<'));
         size_t colon = name.rfind(':');
@@ -511,8 +513,8 @@ class Translator
         if (device_depth >= 0)
             call = "simt::simt_kernel_in_device_code(0)";
         else if (deduced)
-            call = "simt::simt_deduced_kernel(" + quoted(kernel) + ", [](auto... simt_arguments) { " + kernel +
-                   "(simt_arguments...); })";
+            call = "simt::simt_deduced_kernel(" + quoted(kernel) + ", [](auto... simt_arguments) { " +
+                   kernel + "(simt_arguments...); })";
         else
             call = "simt::simt_kernel(" + quoted(kernel) + ", " + kernel + ")";
         erase(begin, open);
@@ -537,6 +539,8 @@ class Translator
             erase(next, next + 1);
         else if (is(next, "extern"))
             translate_dynamic_shared(next, i);
+        while (is(previous, "volatile") || is(previous, "const"))
+            previous = before(previous);
         if (is(previous, "extern"))
             translate_dynamic_shared(previous, i);
     }
