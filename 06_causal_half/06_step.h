@@ -8,15 +8,15 @@
 extern "C" {
 #endif
 
-attention_half_fn attention_half;          /* 1_half.cu */
-attention_half_fn attention_wmma;          /* 2_wmma.cu */
-attention_half_fn attention_mma;           /* 3_mma.cu */
-attention_half_fn attention_mma_pipelined; /* 4_mma_pipelined.cu */
-attention_half_fn attention_tma_wgmma;     /* 5_tma_wgmma.cu */
-attention_half_fn attention_producer_warp; /* 6_producer_warp.cu */
-attention_half_fn attention_overlap;       /* 7_overlap.cu */
-attention_half_fn attention_ping_pong;     /* 8_ping_pong.cu */
-attention_half_fn attention_tma_store;     /* 9_tma_store.cu */
+attention_half_fn attention_half;          /* 01_half.cu */
+attention_half_fn attention_wmma;          /* 02_wmma.cu */
+attention_half_fn attention_mma;           /* 03_mma.cu */
+attention_half_fn attention_mma_pipelined; /* 04_mma_pipelined.cu */
+attention_half_fn attention_tma_wgmma;     /* 05_tma_wgmma.cu */
+attention_half_fn attention_producer_warp; /* 06_producer_warp.cu */
+attention_half_fn attention_overlap;       /* 07_overlap.cu */
+attention_half_fn attention_ping_pong;     /* 08_ping_pong.cu */
+attention_half_fn attention_tma_store;     /* 09_tma_store.cu */
 attention_half_fn attention_hopper;        /* 10_hopper.cu */
 
 static const struct attention_half_kernel causal_half_kernels[] = {

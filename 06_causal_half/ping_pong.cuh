@@ -1,5 +1,5 @@
 /*
- * The steps of a consumer that takes turns with the others: ping_pong (8_ping_pong.cu) brings them, the rungs
+ * The steps of a consumer that takes turns with the others: ping_pong (08_ping_pong.cu) brings them, the rungs
  * after it keep them.
  *
  * The tensor cores serve one warpgroup at a time best: its products run back to back while the others compute

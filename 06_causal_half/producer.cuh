@@ -1,4 +1,4 @@
-/* A producer warp and its consumers: the roles that producer_warp (6_producer_warp.cu) brings and the next
+/* A producer warp and its consumers: the roles that producer_warp (06_producer_warp.cu) brings and the next
  * rungs keep. */
 #ifndef PRODUCER_CUH
 #define PRODUCER_CUH
