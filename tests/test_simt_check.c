@@ -336,7 +336,7 @@ static void expect_report(const char *name, cudaError_t expected, const char *co
     cr_expect_eq(count_barriers(zeros(), 1, 1), cudaSuccess, "%s: nothing works after it", name);
 }
 
-#define REPORT(name, error, ...)                                                                             \
+#define REPORT_TEST(name, error, ...)                                                                        \
     TEST(reports, name)                                                                                      \
     {                                                                                                        \
         static const char *const says[] = {__VA_ARGS__, NULL};                                               \
@@ -344,53 +344,55 @@ static void expect_report(const char *name, cudaError_t expected, const char *co
             expect_report(#name, error, says);                                                               \
     }
 
-REPORT(load_past_end, cudaErrorIllegalAddress, "reads 4 bytes", "@load_past_end", "just past the end",
-       "262144 bytes", "argument 1", "kernel load_past_end, block (0,0,0), thread (1,0,0)")
-REPORT(store_before_start, cudaErrorIllegalAddress, "writes 4 bytes", "@store_before_start",
-       "4 bytes before the start")
-REPORT(wild_address, cudaErrorIllegalAddress, "out of bounds", "bytes past the end")
-REPORT(use_after_free, cudaErrorIllegalAddress, "use after free", "@store_one", "256 bytes")
-REPORT(null_pointer, cudaErrorIllegalAddress, "null pointer", "@store_one")
-REPORT(host_pointer, cudaErrorIllegalAddress, "host pointer in a kernel", "@store_one", "cudaMalloc")
-REPORT(dynamic_past_end, cudaErrorLaunchFailure,
-       "just past the end of the 256 bytes of dynamic shared memory", "@store_dynamic")
-REPORT(dynamic_none, cudaErrorLaunchFailure, "the launch asked for none", "@store_dynamic")
-REPORT(static_index, cudaErrorLaunchFailure, "index 32 of an array of type 'int [32]'", "@store_static")
-REPORT(past_static, cudaErrorLaunchFailure, "just past the end of the shared variable s (148 bytes)",
-       "@past_static")
-REPORT(copy_too_much, cudaErrorIllegalAddress, "just past the end of", "@copy_too_much")
-REPORT(misaligned, cudaErrorMisalignedAddress, "float4", "4 bytes past a multiple of 16", "@load_misaligned")
-REPORT(no_barrier, cudaErrorLaunchFailure, "race on shared memory (s, byte", "@no_barrier_write",
-       "@no_barrier_read", "__syncthreads() is missing between")
-REPORT(no_second_barrier, cudaErrorLaunchFailure, "race on shared memory", "@no_second_barrier_write",
-       "@no_second_barrier_read", "__syncthreads() is missing after", "comes round again")
-REPORT(no_syncwarp, cudaErrorLaunchFailure, "race on shared memory", "@no_syncwarp",
-       "__syncwarp() or __syncthreads()")
-REPORT(volatile_warp, cudaErrorLaunchFailure, "race on shared memory", "@volatile_warp", "volatile")
-REPORT(shuffle_instead_of_barrier, cudaErrorLaunchFailure, "race on shared memory", "__syncwarp()")
-REPORT(half_a_warp, cudaErrorLaunchFailure, "race on shared memory", "__syncwarp()")
-REPORT(same_place, cudaErrorLaunchFailure, "race on shared memory (winner", "@same_place", "different values")
-REPORT(neighbouring_bytes, cudaErrorLaunchFailure, "race on shared memory (s, byte 1 of 64)")
-REPORT(global_in_block, cudaErrorLaunchFailure, "race on global memory", "@global_in_block_write",
-       "@global_in_block_read", "__syncthreads() is missing")
-REPORT(sum_without_atomic, cudaErrorLaunchFailure, "race on global memory (byte 0 of", "@sum_without_atomic",
-       "atomic operation")
-REPORT(shift_left, cudaErrorLaunchFailure, "race on global memory", "@shift_left_read", "@shift_left_write",
-       "nothing orders the blocks")
-REPORT(atomic_and_plain, cudaErrorLaunchFailure, "race on global memory", "@atomic_side", "@plain_side",
-       "make the other access atomic too")
-REPORT(last_block_without_fence, cudaErrorLaunchFailure, "race on global memory", "@partial_write",
-       "@partial_read", "__threadfence()")
-REPORT(early_return, cudaErrorLaunchFailure, "__syncthreads()", "@early_return")
-REPORT(barrier_for_some, cudaErrorLaunchFailure, "__syncthreads()", "@barrier_for_some")
-REPORT(shuffle_for_some, cudaErrorLaunchFailure, "__shfl_down_sync()", "@shuffle_for_some")
-REPORT(uninitialised_static, cudaErrorLaunchFailure, "uninitialised shared memory (s, byte 0 of 128)",
-       "@uninitialised_static")
-REPORT(uninitialised_dynamic, cudaErrorLaunchFailure, "uninitialised shared memory (byte 0 of the dynamic",
-       "@uninitialised_dynamic")
-REPORT(uninitialised_counter, cudaErrorLaunchFailure, "uninitialised shared memory (count",
-       "@uninitialised_counter")
-REPORT(left_behind, cudaErrorLaunchFailure, "uninitialised shared memory", "block (1,0,0)")
+REPORT_TEST(load_past_end, cudaErrorIllegalAddress, "reads 4 bytes", "@load_past_end", "just past the end",
+            "262144 bytes", "argument 1", "kernel load_past_end, block (0,0,0), thread (1,0,0)")
+REPORT_TEST(store_before_start, cudaErrorIllegalAddress, "writes 4 bytes", "@store_before_start",
+            "4 bytes before the start")
+REPORT_TEST(wild_address, cudaErrorIllegalAddress, "out of bounds", "bytes past the end")
+REPORT_TEST(use_after_free, cudaErrorIllegalAddress, "use after free", "@store_one", "256 bytes")
+REPORT_TEST(null_pointer, cudaErrorIllegalAddress, "null pointer", "@store_one")
+REPORT_TEST(host_pointer, cudaErrorIllegalAddress, "host pointer in a kernel", "@store_one", "cudaMalloc")
+REPORT_TEST(dynamic_past_end, cudaErrorLaunchFailure,
+            "just past the end of the 256 bytes of dynamic shared memory", "@store_dynamic")
+REPORT_TEST(dynamic_none, cudaErrorLaunchFailure, "the launch asked for none", "@store_dynamic")
+REPORT_TEST(static_index, cudaErrorLaunchFailure, "index 32 of an array of type 'int [32]'", "@store_static")
+REPORT_TEST(past_static, cudaErrorLaunchFailure, "just past the end of the shared variable s (148 bytes)",
+            "@past_static")
+REPORT_TEST(copy_too_much, cudaErrorIllegalAddress, "just past the end of", "@copy_too_much")
+REPORT_TEST(misaligned, cudaErrorMisalignedAddress, "float4", "4 bytes past a multiple of 16",
+            "@load_misaligned")
+REPORT_TEST(no_barrier, cudaErrorLaunchFailure, "race on shared memory (s, byte", "@no_barrier_write",
+            "@no_barrier_read", "__syncthreads() is missing between")
+REPORT_TEST(no_second_barrier, cudaErrorLaunchFailure, "race on shared memory", "@no_second_barrier_write",
+            "@no_second_barrier_read", "__syncthreads() is missing after", "comes round again")
+REPORT_TEST(no_syncwarp, cudaErrorLaunchFailure, "race on shared memory", "@no_syncwarp",
+            "__syncwarp() or __syncthreads()")
+REPORT_TEST(volatile_warp, cudaErrorLaunchFailure, "race on shared memory", "@volatile_warp", "volatile")
+REPORT_TEST(shuffle_instead_of_barrier, cudaErrorLaunchFailure, "race on shared memory", "__syncwarp()")
+REPORT_TEST(half_a_warp, cudaErrorLaunchFailure, "race on shared memory", "__syncwarp()")
+REPORT_TEST(same_place, cudaErrorLaunchFailure, "race on shared memory (winner", "@same_place",
+            "different values")
+REPORT_TEST(neighbouring_bytes, cudaErrorLaunchFailure, "race on shared memory (s, byte 1 of 64)")
+REPORT_TEST(global_in_block, cudaErrorLaunchFailure, "race on global memory", "@global_in_block_write",
+            "@global_in_block_read", "__syncthreads() is missing")
+REPORT_TEST(sum_without_atomic, cudaErrorLaunchFailure, "race on global memory (byte 0 of",
+            "@sum_without_atomic", "atomic operation")
+REPORT_TEST(shift_left, cudaErrorLaunchFailure, "race on global memory", "@shift_left_read",
+            "@shift_left_write", "nothing orders the blocks")
+REPORT_TEST(atomic_and_plain, cudaErrorLaunchFailure, "race on global memory", "@atomic_side", "@plain_side",
+            "make the other access atomic too")
+REPORT_TEST(last_block_without_fence, cudaErrorLaunchFailure, "race on global memory", "@partial_write",
+            "@partial_read", "__threadfence()")
+REPORT_TEST(early_return, cudaErrorLaunchFailure, "__syncthreads()", "@early_return")
+REPORT_TEST(barrier_for_some, cudaErrorLaunchFailure, "__syncthreads()", "@barrier_for_some")
+REPORT_TEST(shuffle_for_some, cudaErrorLaunchFailure, "__shfl_down_sync()", "@shuffle_for_some")
+REPORT_TEST(uninitialised_static, cudaErrorLaunchFailure, "uninitialised shared memory (s, byte 0 of 128)",
+            "@uninitialised_static")
+REPORT_TEST(uninitialised_dynamic, cudaErrorLaunchFailure,
+            "uninitialised shared memory (byte 0 of the dynamic", "@uninitialised_dynamic")
+REPORT_TEST(uninitialised_counter, cudaErrorLaunchFailure, "uninitialised shared memory (count",
+            "@uninitialised_counter")
+REPORT_TEST(left_behind, cudaErrorLaunchFailure, "uninitialised shared memory", "block (1,0,0)")
 
 /* What is found does not depend on who comes first, only whom it is found on. */
 TEST(reports, in_every_order)
