@@ -61,7 +61,7 @@ struct TensorStore {
     TensorMap map;
     int coordinates[max_tensor_rank];
     const char *from;
-    std::vector<char> box; /* what was read, once it was */
+    std::vector<char> box; /* as it was when the store started, and must still be when it is read */
     bool was_read;
     unsigned long long group;
     const void *where;

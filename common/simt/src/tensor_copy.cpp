@@ -171,14 +171,19 @@ bool complete_tensor_load(BlockWork &work)
     return true;
 }
 
-/* ---- stores ---- */
+/* ---- stores: the box must not change between the start and the read ---- */
 
 static void read_store(TensorStore &store)
 {
     if (store.was_read)
         return;
+    std::vector<char> box = read_box(store.map, store.from);
+    if (box != store.box)
+        simt_fail("tma_store() at %s:%d: the shared memory that it was reading was overwritten; "
+                  "tma_store_wait_read() "
+                  "comes first",
+                  store.site.file, store.site.line);
     checker::asynchronous(store.from, box_bytes(store.map), checker::proxy_read, store.where);
-    store.box = read_box(store.map, store.from);
     store.was_read = true;
 }
 
@@ -249,7 +254,8 @@ extern "C" void simt_tensor_store(const CUtensorMap *encoded, const int *coordin
     checker::asynchronous(store.from, box_bytes(store.map), checker::proxy_read, where);
     count_shared(store.map, false);
     touch_global(store.map, coordinates, true, what, site, where);
-    work.stores.push_back(store);
+    store.box = read_box(store.map, store.from);
+    work.stores.push_back(std::move(store));
 }
 
 extern "C" void simt_tensor_store_commit(void)
