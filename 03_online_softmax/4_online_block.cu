@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(block_threads(LANES), 1)
     const int lane = threadIdx.x % LANES;
     const int row = blockIdx.x * ROWS + threadIdx.x / LANES;
     if (row >= rows)
-        return; /* with all lanes of its row: no shuffle waits for them or asks one for a value */
+        cols = 0; /* past the end: nothing to load or store, but the shuffles name every lane of the warp */
     input += (size_t)row * cols;
     output += (size_t)row * cols;
 
