@@ -62,7 +62,8 @@ endif
 WARNINGS := -Wall -Wextra -Wpedantic -Werror
 CFLAGS ?= -O2 -g
 C_COMPILE = $(CC) -std=c17 -D_GNU_SOURCE $(WARNINGS) $(CFLAGS) -MMD -MP
-NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Werror all-warnings -Xcompiler -Wall,-Wextra
+# -fPIC, so that one object serves a program and the shared library of the benchmarks.
+NVCC_FLAGS := -std=c++17 -O3 -lineinfo -Werror all-warnings -Xcompiler -Wall,-Wextra,-fPIC
 SIMTCC := common/simt/simtcc
 SIMT_INCLUDE := common/simt/include
 
