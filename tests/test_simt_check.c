@@ -6,9 +6,11 @@
 #include "backend.h"
 #include "simt/check_kernels.h"
 
-#include <stdarg.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static bool checked(void)
 {
@@ -393,6 +395,36 @@ REPORT_TEST(uninitialised_dynamic, cudaErrorLaunchFailure,
 REPORT_TEST(uninitialised_counter, cudaErrorLaunchFailure, "uninitialised shared memory (count",
             "@uninitialised_counter")
 REPORT_TEST(left_behind, cudaErrorLaunchFailure, "uninitialised shared memory", "block (1,0,0)")
+
+/* On the host a device pointer ends the program, as it does with a GPU; but first it is said where. */
+TEST(reports, host_reads_device)
+{
+    if (!checked())
+        return;
+    int *data = zeros();
+    int ends[2], status = 0;
+    cr_assert_eq(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    cr_assert(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        signal(SIGSEGV, SIG_DFL);
+        _exit(host_reads_device(data) == 0 ? 1 : 2);
+    }
+    close(ends[1]);
+    char text[2000], place[100];
+    size_t length = 0;
+    ssize_t got;
+    while (length < sizeof text - 1 && (got = read(ends[0], text + length, sizeof text - 1 - length)) > 0)
+        length += (size_t)got;
+    text[length] = '\0';
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "the program went on: status %d", status);
+    snprintf(place, sizeof place, "check_broken.cu:%d", marked_line("host_reads_device"));
+    cr_expect_not_null(strstr(text, place), "'%s' is not in: %s", place, text);
+    cr_expect_not_null(strstr(text, "device pointer on the host"), "%s", text);
+}
 
 /* What is found does not depend on who comes first, only whom it is found on. */
 TEST(reports, in_every_order)

@@ -81,6 +81,12 @@ static cudaError_t run_host_pointer(int *data)
     return error;
 }
 
+/* Not a kernel: the host itself reads what it can only copy. */
+int host_reads_device(const int *data)
+{
+    return data[0]; /* MARK host_reads_device */
+}
+
 __global__ void store_dynamic(int *data, int x)
 {
     extern __shared__ int s[];

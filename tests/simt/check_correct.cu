@@ -306,6 +306,36 @@ static cudaError_t run_structs(int *data)
     return compare(data, expected, 32);
 }
 
+/* Structs with holes, filled member by member and copied whole. */
+struct tagged {
+    char tag;
+    float value;
+};
+
+__global__ void padding(int *data)
+{
+    __shared__ struct tagged small[32];
+    __shared__ struct particle large[32];
+    small[threadIdx.x].tag = 1;
+    small[threadIdx.x].value = (float)threadIdx.x;
+    large[threadIdx.x].x = large[threadIdx.x].y = large[threadIdx.x].z = 1;
+    large[threadIdx.x].mass = threadIdx.x;
+    __syncthreads(); /* both are complete */
+    struct tagged copy_of_small = small[31 - threadIdx.x];
+    struct particle copy_of_large = large[31 - threadIdx.x];
+    push(&copy_of_large, 1);
+    data[threadIdx.x] = (int)copy_of_small.value + copy_of_small.tag + (int)copy_of_large.mass;
+}
+
+static cudaError_t run_padding(int *data)
+{
+    int expected[32];
+    for (int i = 0; i < 32; i++)
+        expected[i] = 31 - i + 1 + 2 * (31 - i);
+    padding<<<1, 32>>>(data);
+    return compare(data, expected, 32);
+}
+
 /* --------------------------------------------------------------------------------------------- atomics */
 
 __global__ void histogram(int *data)
@@ -653,6 +683,7 @@ const struct check_case correct_programs[] = {
     {"carved", run_carved},
     {"instances", run_instances},
     {"structs", run_structs},
+    {"padding", run_padding},
     {"histogram", run_histogram},
     {"last_block", run_last_block},
     {"last_block_all_threads", run_last_block_all_threads},

@@ -42,6 +42,7 @@ cudaError_t count_waiting(int *data, int blocks); /* all blocks wait for a flag 
 
 /* check_broken.cu: tables that end with a null name */
 extern const struct check_case broken_programs[];
+int host_reads_device(const int *data);
 
 /* check_correct.cu */
 extern const struct check_case correct_programs[];

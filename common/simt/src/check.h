@@ -231,8 +231,9 @@ struct ThreadState {
 
     const void *look_at; /* an atomic or volatile read of this address, whose value is used from now on */
     bool look_at_global;
-    const void *polled; /* the address of its last access, if that was an atomic or volatile read ... */
-    unsigned polls;     /* ... and how many more of the same went before */
+    uintptr_t copied_struct; /* while it reads one: where the struct begins */
+    const void *polled;      /* the address of its last access, if that was an atomic or volatile read ... */
+    unsigned polls;          /* ... and how many more of the same went before */
 
     bool touched;                                /* made an access since its last fence */
     bool unfenced_write;                         /* wrote global memory since its last fence */

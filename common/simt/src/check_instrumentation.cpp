@@ -38,9 +38,15 @@ ACCESSES(8)
 ACCESSES(16)
 /* clang-format on */
 
+/* The compiler's own name for the copy of a struct. */
 extern "C" void __tsan_read_range(void *address, size_t bytes)
 {
+    BlockState *block = current_block_state();
+    if (block)
+        current_thread_state(block)->copied_struct = reinterpret_cast<uintptr_t>(address);
     on_range(address, bytes, plain_read, WHERE);
+    if (block)
+        current_thread_state(block)->copied_struct = 0;
 }
 
 extern "C" void __tsan_write_range(void *address, size_t bytes)

@@ -85,6 +85,7 @@ void order_block_begin(BlockState *block)
         ThreadState &thread = block->thread[i];
         thread.time = 1;
         thread.look_at = thread.polled = nullptr;
+        thread.copied_struct = 0;
         thread.touched = thread.unfenced_write = false;
         thread.fence_time = thread.fence_full = thread.fence_warp = 0;
         thread.published_on = nullptr;

@@ -3,6 +3,7 @@
 #include "symbols.h"
 
 #include <cstdarg>
+#include <cstdio>
 #include <cstring>
 
 namespace simt
@@ -426,13 +427,16 @@ void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned byte
     fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
 }
 
+/* Said at once: the access itself is about to end the program, as it does with a GPU. */
 void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
                         const void *where)
 {
-    std::string text = "device pointer on the host: host code " + access_at(bytes, write, where);
-    text += format(", byte %zu of allocation %llu", static_cast<size_t>(address - region->begin),
-                   region->allocation->number);
-    report(nullptr, cudaErrorIllegalAddress, "%s; copy the data with cudaMemcpy first", text.c_str());
+    std::string text = format("device pointer on the host: host code %s, byte %zu of allocation %llu; copy "
+                              "the data with cudaMemcpy",
+                              access_at(bytes, write, where).c_str(),
+                              static_cast<size_t>(address - region->begin), region->allocation->number);
+    fprintf(stderr, "simt: %s\n", text.c_str());
+    report(nullptr, cudaErrorIllegalAddress, "%s", text.c_str());
 }
 
 } /* namespace checker */

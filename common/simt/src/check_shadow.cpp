@@ -4,6 +4,7 @@
  */
 #include "check.h"
 
+#include <cstdio>
 #include <cstring>
 #include <sched.h>
 #include <sys/mman.h>
@@ -21,11 +22,7 @@ static Cell *reserve_cells(size_t count)
 {
     void *cells = mmap(nullptr, count * sizeof(Cell), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (cells == MAP_FAILED) {
-        perror("checker: no address space for shadow memory");
-        abort();
-    }
-    return static_cast<Cell *>(cells);
+    return cells == MAP_FAILED ? nullptr : static_cast<Cell *>(cells);
 }
 
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
@@ -34,6 +31,10 @@ void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
     shadow.bytes = (reinterpret_cast<uintptr_t>(begin) + bytes - shadow.base + 3) & ~size_t{3};
     for (unsigned level = 0; level < 3; level++)
         shadow.plane[level] = reserve_cells(shadow.bytes / cell_bytes[level] + 1);
+    if (shadow.plane[0] && shadow.plane[1] && shadow.plane[2])
+        return;
+    fprintf(stderr, "simt: no address space to watch %zu bytes: races there will not be found\n", bytes);
+    shadow_release(shadow);
 }
 
 void shadow_release(Shadow &shadow)
@@ -231,6 +232,16 @@ static bool needs_proxy_fence(const Cell &cell, const Access &access)
            !passed_proxy_fence(access.thread->block, cell.write);
 }
 
+/* Whether the block has written some part of a cell. */
+static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index, const Access &access)
+{
+    const Cell &cell = shadow.plane[level][index];
+    if (level < 2 && is_split(cell, access))
+        return partly_written(shadow, level + 1, 2 * index, access) ||
+               partly_written(shadow, level + 1, 2 * index + 1, access);
+    return live(cell.write, access);
+}
+
 static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t begin, uintptr_t end,
                   const Access &access, Outcome *outcome)
 {
@@ -268,11 +279,15 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
         }
         cell.head = access.split_mark | (cell.head & 1);
     }
+    bool uninitialised_before = outcome->uninitialised;
     for (uintptr_t i = 0; i < 2; i++) {
         uintptr_t from = offset + i * size / 2;
         if (begin < from + size / 2 && from < end)
             visit(shadow, level + 1, 2 * index + i, begin, end, access, outcome);
     }
+    /* A word with a hole that was read whole: the hole is the padding of a struct. */
+    if (level == 0 && whole && partly_written(shadow, level, index, access))
+        outcome->uninitialised = uninitialised_before;
     if (whole && writes(stamp_kind(access.stamp))) {
         /* The parts have one history again. */
         cell.head &= 1;
@@ -321,6 +336,8 @@ static bool nothing_new_shared(const Cell &cell, const Access &access)
 void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp)
 {
     Access access = {thread, stamp, true, thread->block->launch->number << 1};
+    if (!shadow.plane[0])
+        return;
     uintptr_t begin = address - shadow.base, end = begin + bytes;
     for (uintptr_t index = begin / 4; index * 4 < end; index++) {
         Cell &cell = shadow.plane[0][index];
@@ -343,6 +360,12 @@ static bool outside_variables(uintptr_t address)
            !in_shared_variable(static_cast<size_t>(pointer - worker->shared_begin));
 }
 
+/* In a struct that is copied, words that nobody wrote may be padding, unless it begins with them. */
+static bool is_padding(const ThreadState *thread, uintptr_t address)
+{
+    return thread->copied_struct != 0 && address - thread->copied_struct >= 4;
+}
+
 bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
                    const void *where)
 {
@@ -361,7 +384,7 @@ bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
         }
         Outcome outcome;
         visit(shadow, 0, index, begin, end, access, &outcome);
-        if (outcome.uninitialised)
+        if (outcome.uninitialised && !is_padding(thread, shadow.base + outcome.offset))
             note_uninitialised(Uninitialised{thread, shadow.base + outcome.offset, bytes, where});
         if (outcome.conflict)
             conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
