@@ -321,7 +321,8 @@ __global__ void padding(int *data)
     large[threadIdx.x].x = large[threadIdx.x].y = large[threadIdx.x].z = 1;
     large[threadIdx.x].mass = threadIdx.x;
     __syncthreads(); /* both are complete */
-    struct tagged copy_of_small = small[31 - threadIdx.x];
+    struct tagged copy_of_small;
+    memcpy(&copy_of_small, &small[31 - threadIdx.x], sizeof copy_of_small);
     struct particle copy_of_large = large[31 - threadIdx.x];
     push(&copy_of_large, 1);
     data[threadIdx.x] = (int)copy_of_small.value + copy_of_small.tag + (int)copy_of_large.mass;

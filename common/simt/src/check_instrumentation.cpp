@@ -38,15 +38,21 @@ ACCESSES(8)
 ACCESSES(16)
 /* clang-format on */
 
-/* The compiler's own name for the copy of a struct. */
+/* A struct is read to be copied, holes and all. */
+static void on_copied_struct(const void *address, size_t bytes, const void *where)
+{
+    ThreadState *thread = current_thread_state(current_block_state());
+    thread->copied_struct = reinterpret_cast<uintptr_t>(address);
+    on_range(address, bytes, plain_read, where);
+    thread->copied_struct = 0;
+}
+
 extern "C" void __tsan_read_range(void *address, size_t bytes)
 {
-    BlockState *block = current_block_state();
-    if (block)
-        current_thread_state(block)->copied_struct = reinterpret_cast<uintptr_t>(address);
-    on_range(address, bytes, plain_read, WHERE);
-    if (block)
-        current_thread_state(block)->copied_struct = 0;
+    if (current_block_state())
+        on_copied_struct(address, bytes, WHERE);
+    else
+        on_range(address, bytes, plain_read, WHERE);
 }
 
 extern "C" void __tsan_write_range(void *address, size_t bytes)
@@ -76,7 +82,10 @@ static void on_block_of_memory(const void *address, size_t bytes, unsigned kind,
     if (bytes == 0)
         return;
     if (current_block_state()) {
-        on_range(address, bytes, kind, where);
+        if (kind == plain_read)
+            on_copied_struct(address, bytes, where);
+        else
+            on_range(address, bytes, kind, where);
     } else {
         on_access(address, 1, kind, where);
         on_access(static_cast<const char *>(address) + bytes - 1, 1, kind, where);
