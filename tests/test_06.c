@@ -92,7 +92,8 @@ TEST(shapes, fewer_queries_than_keys)
 {
     static const int seq[][2] = {{1, 300}, {2, 65}, {5, 129}, {64, 127}, {65, 66}, {100, 293}, {3, 700}};
     for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
-        check((struct size){1, 2, 1, seq[i][0], seq[i][1], i == 3 ? 128 : 64}, true, INPUTS_NORMAL, 111 + i);
+        check((struct size){1, i < 2 ? 2 : 1, 1, seq[i][0], seq[i][1], i == 3 ? 128 : 64}, true,
+              INPUTS_NORMAL, 111 + i);
 }
 
 /* More queries than keys: the first seq_q - seq_kv see none. Whole tiles of them, in {300, 1}. */
@@ -100,7 +101,8 @@ TEST(shapes, queries_that_see_no_key)
 {
     static const int seq[][2] = {{2, 1}, {33, 32}, {65, 1}, {129, 64}, {300, 1}, {293, 100}, {200, 7}};
     for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
-        check((struct size){1, 2, 1, seq[i][0], seq[i][1], i == 3 ? 128 : 64}, true, INPUTS_NORMAL, 121 + i);
+        check((struct size){1, i < 2 ? 2 : 1, 1, seq[i][0], seq[i][1], i == 3 ? 128 : 64}, true,
+              INPUTS_NORMAL, 121 + i);
 }
 
 /* kv_heads 1, 2 and heads. */
@@ -116,7 +118,7 @@ TEST(shapes, inputs)
 {
     for (int kind = 0; kind < INPUT_KINDS; kind++) {
         check((struct size){1, 1, 1, 67, 131, 64}, true, (enum input_kind)kind, 141);
-        check((struct size){1, 2, 1, 19, 140, 128}, false, (enum input_kind)kind, 142);
+        check((struct size){1, 1, 1, 19, 140, 128}, false, (enum input_kind)kind, 142);
     }
 }
 
@@ -135,7 +137,7 @@ TEST(shapes, more_tiles_than_multiprocessors)
 {
     int multiprocessors;
     cr_assert(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0) == cudaSuccess);
-    check((struct size){1, 2 * multiprocessors + 3, 1, 3, 9, 64}, true, INPUTS_NORMAL, 161);
+    check((struct size){1, multiprocessors + 3, 1, 3, 9, 64}, true, INPUTS_NORMAL, 161);
     check((struct size){1, multiprocessors + 1, 1, 3, 9, 128}, false, INPUTS_NORMAL, 162);
 }
 
