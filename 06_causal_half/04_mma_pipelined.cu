@@ -25,7 +25,7 @@
  * way, through the place of Q, and is stored 16 bytes a lane.
  *
  * Cost: global traffic as half's with this BM. Shared: per warp and tile 2 * (2 * BN + 32) * HEAD_DIM bytes
- * for 64 * BN * HEAD_DIM multiply-adds, 0.6 of what mma reads.
+ * for 64 * BN * HEAD_DIM multiply-adds, about two thirds of what mma reads.
  *
  * Source: PTX ISA, cp.async; Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3.
  */
@@ -55,6 +55,12 @@ static __device__ __forceinline__ int swizzled(int row, int col)
     return row * HEAD_DIM + (col ^ row % 8 * 8);
 }
 
+template <int HEAD_DIM>
+static __device__ __forceinline__ uint32_t swizzled_address(const __half *tile, int row, int col)
+{
+    return shared_address(&tile[swizzled<HEAD_DIM>(row, col)]);
+}
+
 /*
  * The address of features d .. d + 15 of a row whose features 0 .. 15 are at `address`; d is a multiple of 16. Chunks are
  * exchanged within a row, so the way is an exclusive or. To another row a multiple of 8 away it is a plain distance.
@@ -75,8 +81,7 @@ static __device__ __forceinline__ void copy_tile(__half *tile, const __half *mat
 #pragma unroll
     for (int row = 0; row < ROWS; row += THREADS / LANES) {
         const bool inside = row + lane_row < rows && col < head_dim;
-        cp_async_16_zero_fill(shared_address(&tile[swizzled<HEAD_DIM>(row + lane_row, col)]), matrix,
-                              inside ? 16 : 0);
+        cp_async_16_zero_fill(swizzled_address<HEAD_DIM>(tile, row + lane_row, col), matrix, inside ? 16 : 0);
         matrix += THREADS / LANES * head_dim;
     }
 }
@@ -115,11 +120,11 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
             l[b][r] = 0.0f;
         }
 
-    /* What this lane's row adds to the address of a tile, in the order of mma: from Q and V an ldmatrix brings 8 rows,
-     * the next 8 rows, and the same of the next 8 columns; from K 8 columns, the next 8, and the same of the next rows. */
-    const uint32_t lane_QV = swizzled<HEAD_DIM>(lane % 16, lane / 16 * 8) * sizeof(__half);
-    const uint32_t lane_K = swizzled<HEAD_DIM>(lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8) * sizeof(__half);
-    const uint32_t warp_Q = shared_address(tile_Q + warp * WARP_ROWS * HEAD_DIM);
+    /* The rows this lane names to ldmatrix, in the order of mma: from Q and V come 8 rows, the next 8 rows, and the same
+     * of the next 8 columns; from K 8 columns, the next 8 columns, and the same of the next 8 rows. */
+    const uint32_t lane_Q = swizzled_address<HEAD_DIM>(tile_Q, warp * WARP_ROWS + lane % 16, lane / 16 * 8);
+    const uint32_t lane_K = swizzled_address<HEAD_DIM>(tiles_K, lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
+    const uint32_t lane_V = swizzled_address<HEAD_DIM>(tiles_V, lane % 16, lane / 16 * 8);
 
     copy_tile<BM, HEAD_DIM>(tile_Q, Q, seq_q - row0, head_dim);
     copy_tile<BN, HEAD_DIM>(tiles_K, K + tile_start, seq_kv, head_dim);
@@ -140,20 +145,17 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
         }
         cp_async_commit();
 
-        const uint32_t tile_K = shared_address(tiles_K) + stage * STAGE_BYTES;
-        const uint32_t tile_V = shared_address(tiles_V) + stage * STAGE_BYTES;
-
         float S[BLOCKS][BN / 2] = {};
 #pragma unroll
         for (int d = 0; d < HEAD_DIM; d += 16) {
             uint32_t q[BLOCKS][4];
 #pragma unroll
             for (int b = 0; b < BLOCKS; b++)
-                ldmatrix_x4(q[b], features_on(warp_Q + lane_QV, d) + 16 * b * ROW_BYTES);
+                ldmatrix_x4(q[b], features_on(lane_Q, d) + 16 * b * ROW_BYTES);
 #pragma unroll
             for (int n = 0; n < BN; n += 16) {
                 uint32_t k[4];
-                ldmatrix_x4(k, features_on(tile_K + lane_K, d) + n * ROW_BYTES);
+                ldmatrix_x4(k, features_on(lane_K + stage * STAGE_BYTES, d) + n * ROW_BYTES);
 #pragma unroll
                 for (int b = 0; b < BLOCKS; b++) {
                     mma_m16n8k16(&S[b][n / 2], q[b], &k[0]);
@@ -182,7 +184,7 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
 #pragma unroll
             for (int d = 0; d < HEAD_DIM; d += 16) {
                 uint32_t v[4];
-                ldmatrix_x4_transposed(v, features_on(tile_V + lane_QV, d) + n * ROW_BYTES);
+                ldmatrix_x4_transposed(v, features_on(lane_V + stage * STAGE_BYTES, d) + n * ROW_BYTES);
 #pragma unroll
                 for (int b = 0; b < BLOCKS; b++) {
                     mma_m16n8k16(&acc[b][d / 2], &P[b][n / 4], &v[0]);
