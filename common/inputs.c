@@ -61,8 +61,10 @@ double input_element(size_t row, size_t col, size_t cols, enum input_kind kind, 
     switch (kind) {
     case INPUTS_UNIFORM:
         return input_uniform(seed, stream, index);
-    case INPUTS_LARGE:
-        return 200.0 * input_uniform(seed, stream, index);
+    case INPUTS_LARGE: {
+        const bool below = input_bits(seed, ~stream, row) % 2 == 0;
+        return (below ? -1.0 : 1.0) * (120.0 + 80.0 * input_uniform(seed, stream, index));
+    }
     case INPUTS_ASCENDING:
         return 20.0 * along + 0.1 * input_normal(seed, stream, index);
     case INPUTS_DESCENDING:

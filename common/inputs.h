@@ -18,7 +18,7 @@ extern "C" {
 enum input_kind {
     INPUTS_NORMAL,     /* standard normal */
     INPUTS_UNIFORM,    /* uniform in [0, 1): one-sided sums that grow without cancelling */
-    INPUTS_LARGE,      /* one-sided large values: scores up to about 200 in magnitude */
+    INPUTS_LARGE,      /* all of a row far from 0 on one side of it: scores of 104 to 200 in magnitude */
     INPUTS_ASCENDING,  /* row maxima that rise along the row: an online softmax rescales at every step */
     INPUTS_DESCENDING, /* row maxima that fall: it never rescales after the first */
     INPUTS_OUTLIERS,   /* normal with rare values of 30 planted */
@@ -40,9 +40,9 @@ double input_uniform(uint64_t seed, uint64_t stream, uint64_t index);
 double input_normal(uint64_t seed, uint64_t stream, uint64_t index);
 
 /*
- * Element [row][col] of a matrix of the kind, taken row by row: LARGE is 200·uniform, ASCENDING rises and
- * DESCENDING falls from 0 to 20 along the row with normal noise of a tenth, CONSTANT is one normal value per
- * row.
+ * Element [row][col] of a matrix of the kind, taken row by row: LARGE is 120 to 200 with one sign for the row (at -120
+ * even the largest exponential of a row vanishes unless its maximum is subtracted), ASCENDING rises and DESCENDING
+ * falls from 0 to 20 along the row with normal noise of a tenth, CONSTANT is one normal value per row.
  */
 double input_element(size_t row, size_t col, size_t cols, enum input_kind kind, uint64_t seed,
                      uint64_t stream);

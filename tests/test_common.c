@@ -297,7 +297,10 @@ TEST(inputs, kinds_are_what_their_names_say)
         }
         cr_expect(least < most, "%s is the same everywhere", input_kind_name((enum input_kind)kind));
         if (kind == INPUTS_LARGE)
-            cr_expect(least >= 0.0f && most > 190.0f && most <= 200.0f);
+            cr_expect(least >= -200.0f && least < -190.0f && most > 190.0f && most <= 200.0f,
+                      "no row far below 0, or none far above: %g to %g", (double)least, (double)most);
+        for (int i = 0; kind == INPUTS_LARGE && i < ROWS * COLS; i++)
+            cr_assert(fabsf(x[i]) >= 120.0f && (x[i] > 0.0f) == (x[i / COLS * COLS] > 0.0f));
         if (kind == INPUTS_ASCENDING)
             cr_expect(x[0] < x[COLS / 2] && x[COLS / 2] < x[COLS - 1]);
         if (kind == INPUTS_DESCENDING)
