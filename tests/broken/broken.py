@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+"""Kernels with one planted fault each, and the proof that the harness catches every one.
+
+  broken.py test [NAME ...]   build each fault, run it, and compare what caught it with what its file says
+  broken.py show NAME         build one fault and print what each detector says of it
+  broken.py list              the exercises: broken kernels by their symptoms
+
+A fault is a text file NAME.fault (README.md describes it): a first line "DETECTOR: what is wrong", the kernel, the sizes
+to run it at, and the edit. The edit is made in copies below build/broken/, never in the sources; search texts must be
+found exactly once, so that a fault whose kernel has changed under it says so. Python's standard library suffices.
+"""
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FAULTS = Path(__file__).resolve().parent
+OUT = ROOT / "build" / "broken"
+BUILDS = ("cpu", "check")
+ORDERS = ("inorder", "reversed", "random:7")
+TIMEOUT_SECONDS = 120
+
+# What catches a fault. The first four are the harness's (common/check.h), in every build. The next come out of the CPU
+# backend's reports; a report is known by how it begins. "order" is a kernel that passes in one order of threads and
+# blocks and fails in another.
+DETECTORS = ("comparison", "guard", "poison", "inputs", "race", "bounds", "barrier", "uninitialised", "unfinished", "order")
+REPORTS = (
+    ("race", r"race on |shared memory without a proxy fence"),
+    ("uninitialised", r"uninitialised shared memory"),
+    ("bounds", r"out of bounds|illegal address|use after free|misaligned address|null pointer|host pointer"),
+    ("barrier", r"a divergent barrier|a barrier that not all|a warp operation|named barrier|threads wait for something|"
+                r"\S+ at \S+: lane \d+ calls it with mask"),
+    ("unfinished", r"block \(\d+,\d+,\d+\) ended while"),
+)
+
+# What every thread of a block, of a warp or of a grid waits at. Each one in a kernel must have a fault that removes it.
+BARRIER = re.compile(r"__syncthreads\(\)|__syncwarp\(\)|\bgrid\.sync\(\)|\bcp_async_wait<[^>]*>\(\)|"
+                     r"\b(?:mbarrier_wait|named_barrier_sync|async_proxy_fence)\([^;]*\)")
+
+
+class Broken(Exception):
+    """A fault file that cannot be used, or a fault that does not build."""
+
+
+class Fault:
+    """One .fault file."""
+
+    def __init__(self, path):
+        self.name = path.stem
+        self.edits = []  # (file, search text, replacement)
+        self.runs = []
+        self.fields = {}
+        lines = path.read_text(encoding="utf-8").split("\n")
+        match = re.fullmatch(r"(\w+)( only)?: (.+)", lines[0])
+        if not match or match[1] not in DETECTORS:
+            raise Broken(f"{path.name}: the first line must be 'DETECTOR: what is wrong'")
+        self.detector, self.only, self.wrong = match[1], bool(match[2]), match[3]
+        self._read(path, lines)
+        for field in ("file", "kernel"):
+            if field not in self.fields:
+                raise Broken(f"{path.name}: no '{field}:'")
+        if not self.edits or not self.runs:
+            raise Broken(f"{path.name}: no edit or no 'run:'")
+        self.step = self.fields["file"].split("/")[0]
+        self.compiled = self.fields.get("compile", self.fields["file"])
+        self.exercise = int(self.fields["exercise"]) if "exercise" in self.fields else None
+
+    def _read(self, path, lines):
+        at = 1
+        while at < len(lines):
+            line = lines[at]
+            at += 1
+            if line == "--- replace":
+                middle, end = lines.index("--- with", at), lines.index("--- end", at)
+                self.edits.append((self.fields["file"], "\n".join(lines[at:middle]), "\n".join(lines[middle + 1:end])))
+                at = end + 1
+            elif line:
+                key, colon, value = line.partition(": ")
+                if not colon or key not in ("file", "compile", "kernel", "run", "exercise", "symptom"):
+                    raise Broken(f"{path.name}:{at}: what is '{line}'?")
+                if key == "run":
+                    self.runs.append(value)
+                else:
+                    self.fields[key] = value
+
+    def directory(self):
+        return OUT / (f"exercise_{self.exercise:02}" if self.exercise and not os.environ.get("BROKEN_NAMED") else self.name)
+
+
+def search(fault, file, text):
+    """Where in the file the text begins that an edit replaces."""
+    source = (ROOT / file).read_text(encoding="utf-8")
+    if source.count(text) != 1:
+        raise Broken(f"{fault.name}: its text is {source.count(text)} times in {file}, not once:\n{text}")
+    return source.index(text)
+
+
+def read_faults(names=()):
+    faults = [Fault(path) for path in sorted(FAULTS.glob("*.fault"))]
+    unknown = [name for name in names if not any(name in (f.name, str(f.exercise)) for f in faults)]
+    if unknown:
+        raise Broken(f"there is no fault {unknown[0]}; `make broken-list` prints the exercises, tests/broken/ holds all")
+    return [f for f in faults if not names or f.name in names or str(f.exercise) in names]
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Building and running
+
+
+def run_tool(what, command):
+    result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if result.returncode != 0:
+        raise Broken(f"{what}: {result.stdout.strip()}")
+
+
+def copy_sources(fault):
+    """The step's sources with the fault in them, below the fault's own directory."""
+    directory = fault.directory()
+    shutil.rmtree(directory, ignore_errors=True)
+    (directory / fault.step).mkdir(parents=True)
+    for source in (ROOT / fault.step).iterdir():
+        if source.suffix in (".cu", ".cuh", ".h"):
+            shutil.copyfile(source, directory / fault.step / source.name)
+    for file, text, replacement in fault.edits:
+        search(fault, file, text)
+        copy = directory / file
+        edited = copy.read_text(encoding="utf-8").replace(text, replacement)
+        copy.write_text(edited, encoding="utf-8")
+
+
+def build(fault, backend):
+    """The step's program with the broken kernel in the place of the sound one."""
+    directory = fault.directory()
+    target = directory / f"{backend}.o"
+    mode = ["--check"] if backend == "check" else ["-O1"]
+    source = (directory / fault.compiled).relative_to(ROOT)
+    run_tool(fault.name, ["common/simt/simtcc", *mode, "-Icommon", "-I.", "-w", "-c", str(source), "-o", str(target)])
+    sound = ROOT / "build" / backend / "obj" / (fault.compiled + ".o")
+    sources = [p for p in (ROOT / fault.step).iterdir() if p.suffix in (".c", ".cu")]
+    objects = [ROOT / "build" / backend / "obj" / fault.step / (p.name + ".o") for p in sources]
+    program = directory / f"{backend}_{fault.step}"
+    run_tool(fault.name, [os.environ.get("CXX", "g++"), "-pthread", str(target), *(str(o) for o in objects if o != sound),
+                          f"build/{backend}/libcommon.a", f"build/{backend}/simt/libsimt.a",
+                          "-lboost_context", "-lm", "-ldl", "-o", str(program)])
+    return program
+
+
+def run(program, kernel, sizes, order):
+    """(what caught it or None, why) of one run of one kernel."""
+    environment = dict(os.environ, SIMT_ORDER=order, SIMT_WORKERS="1")
+    command = [str(program), "--kernel", kernel, "--repeat", "1", "--json", *sizes.split()]
+    try:
+        result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
+                                timeout=TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        return "timeout", f"no end after {TIMEOUT_SECONDS} s"
+    try:
+        row = json.loads(result.stdout)["kernels"][0]
+    except (ValueError, LookupError):
+        ending = signal.Signals(-result.returncode).name if result.returncode < 0 else f"exit {result.returncode}"
+        return "crash", f"{ending}: {result.stderr.strip()[-300:]}"
+    if row["check"] == "pass":
+        return None, ""
+    if row["check"] != "FAIL":
+        return row["check"], row["reason"]
+    if row["detector"] != "launch":
+        return row["detector"], row["reason"]
+    report = row["reason"].partition(": ")[2]
+    for detector, pattern in REPORTS:
+        if re.match(pattern, report):
+            return detector, report
+    return "launch", row["reason"]
+
+
+def judge(program, kernel, sizes):
+    """
+    What catches a kernel at one size: {detector: why}. A report of the backend stands, in whichever order it came up. What
+    the harness finds in every order is the harness's find; what it finds in some only, it owes to the order.
+    """
+    outcomes = [(order, *run(program, kernel, sizes, order)) for order in ORDERS]
+    found = {}
+    for order, detector, why in outcomes:
+        if detector and detector in dict(REPORTS):
+            found.setdefault(detector, why)
+    failed = [outcome for outcome in outcomes if outcome[1] and outcome[1] not in dict(REPORTS)]
+    passed = [outcome for outcome in outcomes if not outcome[1]]
+    if failed and passed:
+        found["order"] = f"passes {passed[0][0]}, fails {failed[0][0]} by {failed[0][1]}: {failed[0][2]}"
+    elif failed:
+        found.setdefault(failed[0][1], failed[0][2])
+    return found
+
+
+def examine(fault):
+    """{detector: why} over both builds and all sizes of a fault."""
+    found = {}
+    copy_sources(fault)
+    for backend in BUILDS:
+        program = build(fault, backend)
+        for sizes in fault.runs:
+            for detector, why in judge(program, fault.fields["kernel"], sizes).items():
+                found.setdefault(detector, f"[{backend} {sizes}] {why}")
+    return found
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The test
+
+
+def without_comments(source):
+    """The source with every comment blanked, at the same length."""
+    return re.sub(r"/\*.*?\*/|//[^\n]*", lambda m: re.sub(r"[^\n]", " ", m[0]), source, flags=re.DOTALL)
+
+
+def forgotten_barriers(faults):
+    """Barriers of the kernels that no fault removes."""
+    removed = set()
+    for fault in faults:
+        for file, text, replacement in fault.edits:
+            if len(BARRIER.findall(without_comments(replacement))) < len(BARRIER.findall(without_comments(text))):
+                begin = search(fault, file, text)
+                removed.update((file, at) for at in range(begin, begin + len(text)))
+    forgotten = []
+    for path in sorted(ROOT.glob("0?_*/*.cu*")):
+        file = str(path.relative_to(ROOT))
+        source = without_comments(path.read_text(encoding="utf-8"))
+        for match in BARRIER.finditer(source):
+            if (file, match.start()) not in removed:
+                forgotten.append(f"{file}:{source.count(chr(10), 0, match.start()) + 1}: {match[0]}")
+    return forgotten
+
+
+def test_fault(fault):
+    """(what is wrong with the harness or None, what caught the fault)."""
+    try:
+        found = examine(fault)
+    except Broken as error:
+        return str(error), {}
+    if not found:
+        return "SURVIVED", found
+    if fault.detector not in found:
+        return f"not caught by {fault.detector}", found
+    stray = set(found) - set(DETECTORS)
+    if stray:
+        return f"ended in {', '.join(sorted(stray))}", found
+    if fault.only and len(found) > 1:
+        return "caught by others too", found
+    return None, found
+
+
+def test_control(key):
+    """The sound kernel at a fault's sizes: None, or what is said against it."""
+    step, kernel, sizes = key
+    for backend in BUILDS:
+        found = judge(ROOT / "build" / backend / step, kernel, sizes)
+        if found:
+            return f"{step} {kernel} {sizes} ({backend}): {found}"
+    return None
+
+
+def summary(faults, results):
+    print(f"\n{'detector':<14} {'caught':>6} {'alone':>6}")
+    enough = True
+    for detector in DETECTORS:
+        caught = sum(detector in found for _, found in results)
+        alone = sum(set(found) == {detector} for _, found in results)
+        enough = enough and alone >= 2
+        print(f"{detector:<14} {caught:6} {alone:6}{'' if alone >= 2 else '  must be alone at least twice'}")
+    print(f"{len(faults)} faults")
+    return enough
+
+
+def test(names):
+    begin = time.monotonic()
+    faults = read_faults(names)
+    problems = []
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = []
+        for fault, result in zip(faults, pool.map(test_fault, faults)):
+            results.append(result)
+            problem, found = result
+            print(f"{'caught' if not problem else 'FAILED':<7} {fault.name:<44} {', '.join(sorted(found)) or 'nothing'}", flush=True)
+            if problem:
+                problems.append(fault.name)
+                print(f"        {problem}; it should be {fault.detector}{' alone' if fault.only else ''}: {fault.wrong}")
+                for detector, why in found.items():
+                    print(f"        {detector}: {why}")
+        keys = sorted({(f.step, f.fields["kernel"], sizes) for f in faults for sizes in f.runs})
+        for complaint in pool.map(test_control, keys):
+            if complaint:
+                problems.append(complaint)
+                print(f"FAILED  a sound kernel: {complaint}")
+    print(f"{len(keys)} runs of sound kernels in each build")
+    if not names:
+        if not summary(faults, results):
+            problems.append("a detector")
+        for barrier in forgotten_barriers(faults):
+            problems.append(barrier)
+            print(f"FAILED  no fault removes {barrier}")
+    print(f"{time.monotonic() - begin:.0f} s, {len(problems)} failed")
+    return 1 if problems else 0
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# For readers
+
+
+def show(names):
+    """Builds one broken kernel and prints what is said of it; of an exercise, not what is wrong."""
+    if len(names) != 1:
+        raise Broken("which one? make broken KERNEL=3, say; `make broken-list` prints what there is")
+    fault = read_faults(names)[0]
+    exercise = names[0] == str(fault.exercise)
+    if not exercise:
+        os.environ["BROKEN_NAMED"] = "1"
+    print(f"{fault.fields['kernel']} of {fault.step}: {fault.fields['symptom'] if exercise else fault.wrong}")
+    copy_sources(fault)
+    print(f"source   {(fault.directory() / fault.fields['file']).relative_to(ROOT)}")
+    if not exercise:
+        print(f"compare  diff {fault.fields['file']} {(fault.directory() / fault.fields['file']).relative_to(ROOT)}")
+    for backend in BUILDS:
+        program = build(fault, backend)
+        print(f"program  {program.relative_to(ROOT)}")
+        for sizes in fault.runs:
+            print(f"  --kernel {fault.fields['kernel']} {sizes}")
+            for order in ORDERS:
+                detector, why = run(program, fault.fields["kernel"], sizes, order)
+                print(f"    SIMT_ORDER={order:<9} {detector or 'passes'}{': ' + why if why else ''}")
+    return 0
+
+
+def exercises(names):
+    if names:
+        raise Broken("list takes no names")
+    print("Each of these kernels has one fault. `make broken KERNEL=N` builds number N and shows what the harness says;\n"
+          "find the line. Answers: docs/errata.md.\n")
+    for fault in sorted((f for f in read_faults() if f.exercise), key=lambda f: f.exercise):
+        print(f"{fault.exercise:3}  {fault.fields['kernel']:<22} {fault.fields['symptom']}")
+    return 0
+
+
+def main(arguments):
+    commands = {"test": test, "show": show, "list": exercises}
+    if not arguments or arguments[0] not in commands:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        return commands[arguments[0]](arguments[1:])
+    except Broken as error:
+        print(f"broken.py: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
