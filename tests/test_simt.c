@@ -647,3 +647,86 @@ TEST(programs, every_one)
     globfree(&sources);
     cr_assert(ran >= 12, "only %zu programs were found", ran);
 }
+
+/* ------------------------------------------------------------------------------------------------------- */
+/* The compiler driver */
+
+/* Runs the command; what it prints, both streams, goes to `said`. Its exit status, or -1. */
+static int run_command(const char *command, char *said, size_t size)
+{
+    FILE *output = popen(command, "r");
+    cr_assert_not_null(output);
+    size_t length = fread(said, 1, size - 1, output);
+    said[length] = '\0';
+    while (fgetc(output) != EOF) {
+    }
+    int status = pclose(output);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Each file of tests/simt/refused names in its first line what the compiler must say about it. */
+TEST(simtcc, says_what_it_does_not_support)
+{
+    if (!on_cpu())
+        return;
+    glob_t sources;
+    cr_assert_eq(glob("tests/simt/refused/*.cu", 0, NULL, &sources), 0,
+                 "run this from the repository's root");
+    cr_assert(sources.gl_pathc >= 8);
+    for (size_t i = 0; i < sources.gl_pathc; i++) {
+        char first[200] = "", command[300], said[20000];
+        FILE *source = fopen(sources.gl_pathv[i], "r");
+        cr_assert_not_null(source);
+        cr_assert_not_null(fgets(first, sizeof first, source));
+        fclose(source);
+        first[strcspn(first, "\n")] = '\0';
+        const char *words = first + strlen("// says: ");
+        snprintf(command, sizeof command, "common/simt/simtcc -c %s -o /dev/null 2>&1", sources.gl_pathv[i]);
+        cr_expect_eq(run_command(command, said, sizeof said), 1, "%s was accepted", sources.gl_pathv[i]);
+        cr_expect(strstr(said, words), "%s: '%s' is not in: %.300s", sources.gl_pathv[i], words, said);
+    }
+    globfree(&sources);
+}
+
+TEST(simtcc, bad_command_lines)
+{
+    if (!on_cpu())
+        return;
+    static const struct {
+        const char *arguments, *words;
+    } cases[] = {
+        {"", "no input files"},
+        {"nosuch.cu", "no such file: nosuch.cu"},
+        {"--frobnicate", "unknown option --frobnicate"},
+        {"-o", "-o needs an argument"},
+        {"-arch=potato tests/simt/programs/scan.cu", "what architecture is 'potato'"},
+        {"tests/simt/programs/scan.cu -lcublas", "libcublas is not supported"},
+        {"-c tests/simt/programs/scan.cu tests/simt/programs/atomics.cu -o x.o", "-c with -o takes one file"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char command[300], said[2000];
+        snprintf(command, sizeof command, "common/simt/simtcc %s 2>&1", cases[i].arguments);
+        cr_expect_eq(run_command(command, said, sizeof said), 1, "%s", command);
+        cr_expect(strstr(said, cases[i].words), "%s: '%s' is not in: %s", command, cases[i].words, said);
+    }
+}
+
+/* From another folder, through a symbolic link, with a blank in the names; the dependencies name the real files. */
+TEST(simtcc, other_folders)
+{
+    if (!on_cpu())
+        return;
+    char said[4000];
+    const char *script =
+        "set -e; root=$PWD; work=$(mktemp -d); trap 'rm -rf \"$work\"' EXIT; cd \"$work\"; "
+        "ln -s \"$root/common/simt/simtcc\" nvcc; mkdir 'a b'; "
+        "cp \"$root\"/tests/simt/programs/spelling.cu* 'a b'; "
+        "./nvcc 'a b/spelling.cu' -o 'a b/run' -arch=sm_80 -O3 --use_fast_math -Xcompiler -Wall; "
+        "'a b/run'; "
+        "cp \"$root\"/tests/simt/programs/spelling.cu* .; "
+        "./nvcc -c spelling.cu -MMD -MP -MF spelling.d -o spelling.o; "
+        "grep -q '^spelling.o: spelling.cu' spelling.d; grep -q 'spelling.cuh' spelling.d; "
+        "! grep -q 'build/' spelling.d; ls";
+    cr_expect_eq(run_command(script, said, sizeof said), 0, "it said: %s", said);
+    cr_expect(strstr(said, " ok"), "it said: %s", said);
+}

@@ -193,9 +193,13 @@ static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
     checker::allocated(*allocation);
     *pointer = allocation->begin;
     if (!managed) {
-        open_if_closed(); /* or the number of allocations might pass the limit while some are closed */
         closable.push_back(allocation);
-        close_if_possible();
+        if (closable.size() > most_closable)
+            open_if_closed();
+        else if (closed)
+            mprotect(first_page(*allocation), pages_of(*allocation), PROT_NONE);
+        else
+            close_if_possible();
     }
     return cudaSuccess;
 }
@@ -253,7 +257,10 @@ extern "C" cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned 
 {
     if (cudaError_t error = standing_error())
         return error;
-    return allocate(pointer, bytes, true);
+    cudaError_t error = allocate(pointer, bytes, true);
+    if (error == cudaSuccess && bytes > 0)
+        memset(*pointer, 0, bytes); /* fresh pages of a host are zero, and programs have come to count on it */
+    return error;
 }
 
 /* Pinned host memory is memory that both sides can touch, so here it is managed memory by another name. */

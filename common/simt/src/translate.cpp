@@ -4,7 +4,7 @@
  *
  *     k<16><<<g, b>>>(x)           simt::simt_kernel("k<16>", k<16>).simt_configure(g, b)(x)
  *     k<<<g, b>>>(x)               the same, with a lambda where k's template arguments are to be deduced
- *     extern __shared__ T s[];     T *const s = simt::dynamic_shared<T>();
+ *     extern __shared__ T s[];     simt::pointer_to<T> const s = simt::dynamic_shared<T>();
  *     __shared__ alignas(16) T s   __shared__ __align__(16) T s
  *     #include "tile.cuh"          #include of the rewritten copy, if the header needs rewriting too
  *
@@ -50,11 +50,11 @@ std::map<string, int>
     exit(1);
 }
 
-/* --------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------- */
+/*
+ * Tokens. Comments and white space are blank; a preprocessor directive is one token, except #define, whose
+ * body is code like any other.
  */
-/* Tokens. Comments and white space are blank; a preprocessor directive is one token, except #define, whose
- * body is */
-/* code like any other. */
 
 class Lexer
 {
@@ -177,8 +177,7 @@ class Lexer
     }
 };
 
-/* --------------------------------------------------------------------------------------------------------------
- */
+/* -------------------------------------------------------------------------------- */
 
 string read_file(const string &name)
 {
@@ -211,6 +210,7 @@ class Translator
     /* The rewritten text. */
     string run()
     {
+        join_spaced_launches();
         collect_template_kernels();
         for (size_t i = 0; i < t.size(); i++)
             translate(i);
@@ -347,8 +347,38 @@ class Translator
             translate_untyped_kernel(i);
     }
 
-    /* ----------------------------------------------------------------------------------------------------------
-     */
+    /* -------------------------------------------------------------------------------- */
+
+    /* k << <g, b >> > (x), as some editors format it, becomes k <<<g, b>>> (x): nothing else can be meant by << <. */
+    void join_spaced_launches()
+    {
+        for (size_t i = 0; i < t.size(); i++) {
+            size_t third = after(i);
+            if (t[i].kind != punctuation || !is(i, "<<") || !is(third, "<"))
+                continue;
+            size_t close = spaced_close(third);
+            if (close == t.size())
+                continue;
+            erase(i + 1, third + 1);
+            replace(i, "<<<");
+            erase(close + 1, after(after(close)) + 1);
+            replace(close, ">>>");
+        }
+    }
+
+    /* The first > of the > > > that ends a launch whose configuration begins after token `open`. */
+    size_t spaced_close(size_t open) const
+    {
+        int level = 0;
+        for (size_t i = after(open); i < t.size() && !is(i, ";"); i = after(i)) {
+            if (t[i].kind != punctuation)
+                continue;
+            level += (is(i, "(") || is(i, "{")) - (is(i, ")") || is(i, "}"));
+            if (level == 0 && is(i, ">") && is(after(i), ">") && is(after(after(i)), ">"))
+                return i;
+        }
+        return t.size();
+    }
 
     /* template <...> ... __global__ void name( */
     void collect_template_kernels()
@@ -522,8 +552,7 @@ class Translator
         replace(close, ")");
     }
 
-    /* ----------------------------------------------------------------------------------------------------------
-     */
+    /* -------------------------------------------------------------------------------- */
 
     void translate_shared(size_t i)
     {
@@ -539,8 +568,8 @@ class Translator
             erase(next, next + 1);
         else if (is(next, "extern"))
             translate_dynamic_shared(next, i);
-        while (is(previous, "volatile") || is(previous, "const"))
-            previous = before(previous);
+        while (previous < t.size() && t[previous].kind == word && !is(previous, "extern"))
+            previous = before(previous); /* extern volatile TYPE __shared__ name[] */
         if (is(previous, "extern"))
             translate_dynamic_shared(previous, i);
     }
@@ -556,6 +585,7 @@ class Translator
         size_t name = before(bracket);
         if (end == t.size() || bracket == end || t[name].kind != word || !is(after(bracket), "]"))
             fail(file, t[begin].line, "expected extern __shared__ TYPE name[];");
+        string dimensions = spelled(after(after(bracket)), end); /* of name[][N]: the N */
         erase(begin, begin + 1);
         erase(shared, shared + 1);
         string type = element_type(begin, name);
@@ -563,10 +593,11 @@ class Translator
         erase(begin, end);
         if (device_depth < 0)
             /* Outside of any function it cannot be a pointer: that would be set once, not once per worker. */
-            replace(begin,
-                    "extern __thread " + type + " " + variable + "[] __asm__(\"simt_dynamic_shared\")");
+            replace(begin, "extern __thread " + type + " " + variable + "[]" + dimensions +
+                               " __asm__(\"simt_dynamic_shared\")");
         else
-            replace(begin, type + " *const " + variable + " = simt::dynamic_shared<" + type + ">()");
+            replace(begin, "simt::pointer_to<" + type + dimensions + "> const " + variable +
+                               " = simt::dynamic_shared<" + type + dimensions + ">()");
         t[begin].kind = word;
     }
 
@@ -585,8 +616,7 @@ class Translator
         return begin == string::npos ? "" : type.substr(begin, end - begin + 1);
     }
 
-    /* ----------------------------------------------------------------------------------------------------------
-     */
+    /* -------------------------------------------------------------------------------- */
 
     void translate_asm(size_t i)
     {
@@ -619,8 +649,7 @@ class Translator
             erase(cast, close + 1);
     }
 
-    /* ----------------------------------------------------------------------------------------------------------
-     */
+    /* -------------------------------------------------------------------------------- */
 
     void translate_directive(size_t i)
     {

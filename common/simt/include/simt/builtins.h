@@ -18,7 +18,10 @@ extern __thread char simt_dynamic_shared[];
 namespace simt
 {
 
-/* extern __shared__ T name[]; becomes T *const name = simt::dynamic_shared<T>(); */
+/* What simtcc makes of extern __shared__ T name[]; see src/translate.cpp. */
+template <class T>
+using pointer_to = T *;
+
 template <class T>
 inline T *dynamic_shared()
 {

@@ -1,0 +1,2 @@
+// says: CUB is not supported by the CPU backend
+#include <cub/cub.cuh>

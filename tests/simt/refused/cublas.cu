@@ -1,0 +1,2 @@
+// says: <cublas_v2.h> is not supported by the CPU backend
+#include <cublas_v2.h>
