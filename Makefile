@@ -172,6 +172,7 @@ build/check/obj/%.cu.o: %.cu build/check/flags $(SIMTCC)
 
 include common/simt/runtime.mk
 include tests/simt/programs/programs.mk
+include tests/bench/bench.mk
 
 BUILDS := gpu cpu check
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
@@ -295,6 +296,8 @@ lessons: $(patsubst %,build/check/%,$(STEPS)) ## Write the counted tables into t
 
 check-lessons: $(patsubst %,build/check/%,$(STEPS)) ## Fail when a lesson's counted table is not what the kernels do
 	tests/lessons.py --check $(STEPS)
+
+include tests/broken/broken.mk
 
 .PHONY: clean
 clean: ## Remove build/

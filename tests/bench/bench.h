@@ -1,0 +1,41 @@
+/*
+ * Measuring: every kernel of a step's ladder and the libraries beside it, interleaved in one run.
+ *
+ * For each shape, fresh normal inputs are drawn on the device and every entrant's result is compared with one
+ * entrant's, before anything is timed. Two protocols:
+ *
+ *     cold        the device rests 12 ms, runs the entrant once untimed, then a short burst of timed laps, each
+ *                 after the L2 cache was overwritten; entrants in an order drawn anew each round
+ *     sustained   back to back for a tenth of a second, at the clocks that the power limit then allows; the L2
+ *                 cache keeps what it keeps. For the last kernel of the ladder, those not far from the fastest, and the peers
+ *
+ * Results go to a CSV file with the hardware, the versions and the protocols in its header; what was skipped, and
+ * why, goes to both. A progress bar appears on a terminal only.
+ */
+#ifndef TESTS_BENCH_BENCH_H
+#define TESTS_BENCH_BENCH_H
+
+#include "problem.h"
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+struct bench_shape {
+    const char *label;
+    long long sizes[MAX_SIZES]; /* as on the command line of the step's program */
+};
+
+struct bench {
+    const char *step;
+    const struct problem *problem;
+    const struct bench_shape
+        *shapes; /* ascending work, so that a slow kernel's time can be foreseen; null label ends */
+    const void *ladder, *peers; /* tables of the problem's kernel rows; peers may be null */
+    const char *const
+        *versions; /* of the libraries behind the peers, "cuBLAS 13.1"; null ends; may be null */
+};
+
+/* Runs `bench` and writes argv[1], or build/STEP.csv. Returns the exit status: 0, 1 something failed, 3 no device. */
+int bench_main(int argc, char **argv, const struct bench *bench);
+
+#endif

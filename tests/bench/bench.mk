@@ -1,0 +1,54 @@
+# Benchmarks: every kernel beside the libraries, on a GPU. Included by the Makefile.
+#
+#   build/gpu/bench/NN                the step's ladder, cuBLAS or cuDNN, and a copy
+#   build/gpu/libflashsteps.so        all kernels behind a C ABI, for torch_peers.py
+#   docs/results/NN_step.csv          what the first measured; NN_step_torch.csv what the second did
+#   docs/results/NN_step_*.svg        plots of both (where gnuplot is)
+
+BENCH_STEPS := $(foreach number,$(STEP_NUMBERS),$(if $(wildcard tests/bench/bench_$(number).c),$(number)))
+BENCH_PYTHON ?= python3
+CUDNN_INCLUDE := $(firstword $(dir $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h /usr/include/*/cudnn.h)))
+CUDNN_PEER := tests/bench/$(if $(CUDNN_INCLUDE),peer_cudnn.c,peer_no_cudnn.c)
+
+peer_of_01 := tests/bench/peer_cublas.c
+peer_of_02 := tests/bench/peer_cublas.c
+peer_of_03 := $(CUDNN_PEER)
+peer_libraries_01 := -lcublas
+peer_libraries_02 := -lcublas
+peer_libraries_03 := $(if $(CUDNN_INCLUDE),-lcudnn)
+bench_shared := $(addprefix tests/bench/,bench.c sensors.c device_tools.cu)
+
+# $(1) is a step's number.
+define bench_rules
+build/gpu/bench/$(1): $$(call objects,gpu,tests/bench/bench_$(1).c $$(bench_shared) $$(peer_of_$(1)) $$(wildcard $$(call step_named,$(1))/*.cu)) build/gpu/libcommon.a
+	@mkdir -p $$(@D)
+	$$(say) LINK $$@
+	$$(quiet)$$(link_gpu) $$^ -o $$@ -L$$(CUDA_HOME)/lib64 -Xlinker -rpath,$$(CUDA_HOME)/lib64 $$(peer_libraries_$(1)) -ldl -lm
+endef
+
+$(foreach number,$(BENCH_STEPS),$(eval $(call bench_rules,$(number))))
+
+build/gpu/obj/tests/bench/peer_cudnn.c.o: include_gpu += -isystem $(CUDNN_INCLUDE)
+
+# The host's sources once more, position-independent.
+build/gpu/pic/%.c.o: %.c build/gpu/flags
+	@mkdir -p $(@D)
+	$(say) C $@
+	$(quiet)$(C_COMPILE) -fPIC $(include_gpu) -c $< -o $@
+
+build/gpu/libflashsteps.so: $(patsubst %,build/gpu/pic/%.o,$(common_gpu) tests/bench/flashsteps.c) $(call objects,gpu,$(wildcard 0?_*/*.cu))
+	$(say) LINK $@
+	$(quiet)$(link_gpu) -shared $^ -o $@ -lm
+
+.PHONY: bench
+bench: $(patsubst %,bench-%,$(BENCH_STEPS)) ## Time every kernel beside its peers on a GPU; write docs/results, tables and plots
+
+.NOTPARALLEL: bench
+bench-%: FORCE ## The same for step NN
+	@$(if $(filter $*,$(BENCH_STEPS)),,echo 'There is no benchmark $*; there are: $(BENCH_STEPS)' >&2; exit 2;) \
+	    [ '$(BACKEND)' = gpu ] || { echo 'make bench needs a GPU: $(BACKEND_REASON)' >&2; exit 3; }
+	@$(MAKE) --no-print-directory -s build/gpu/bench/$* build/gpu/libflashsteps.so
+	@mkdir -p docs/results
+	build/gpu/bench/$* docs/results/$(call step_named,$*).csv
+	tests/bench/torch_peers.py build/gpu/libflashsteps.so $* docs/results/$(call step_named,$*)_torch.csv
+	tests/bench/report.py $(call step_named,$*)

@@ -1,0 +1,17 @@
+#include "01_naive_matmul/01_step.h"
+#include "bench.h"
+#include "peers.h"
+
+static const struct bench_shape shapes[] = {
+    {"256x256x256", {256, 256, 256}},       {"512x512x512", {512, 512, 512}},
+    {"1024x1024x1024", {1024, 1024, 1024}}, {"2048x2048x2048", {2048, 2048, 2048}},
+    {"4096x4096x4096", {4096, 4096, 4096}}, {NULL, {0}},
+};
+
+int main(int argc, char **argv)
+{
+    const char *const versions[] = {cublas_version(), NULL};
+    const struct bench bench = {"01_naive_matmul",    &matmul_problem, shapes,
+                                naive_matmul_kernels, cublas_kernels,  versions};
+    return bench_main(argc, argv, &bench);
+}

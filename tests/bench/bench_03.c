@@ -1,0 +1,19 @@
+#include "03_online_softmax/03_step.h"
+#include "bench.h"
+#include "peers.h"
+
+static const struct bench_shape shapes[] = {
+    {"65536x128", {65536, 128}},     {"65536x1024", {65536, 1024}},
+    {"16384x4096", {16384, 4096}},   {"16384x8192", {16384, 8192}},
+    {"4096x32768", {4096, 32768}},   {"2048x131072", {2048, 131072}},
+    {"65536x1023", {65536, 1023}},   {"16384x4095", {16384, 4095}},
+    {"2048x131071", {2048, 131071}}, {NULL, {0}},
+};
+
+int main(int argc, char **argv)
+{
+    const char *const versions[] = {cudnn_version(), NULL};
+    const struct bench bench = {"03_online_softmax",    &softmax_problem, shapes,
+                                online_softmax_kernels, cudnn_kernels,    versions};
+    return bench_main(argc, argv, &bench);
+}

@@ -1,0 +1,18 @@
+#include "04_flash_v1/04_step.h"
+#include "bench.h"
+
+/* batch, heads, kv_heads, seq, seq_q, seq_kv, head_dim, causal */
+static const struct bench_shape shapes[] = {
+    {"B16 H32 N256 d64", {16, 32, 0, 256, 0, 0, 64, 0}},
+    {"B16 H32 N512 d64", {16, 32, 0, 512, 0, 0, 64, 0}},
+    {"B16 H32 N1024 d64", {16, 32, 0, 1024, 0, 0, 64, 0}},
+    {"B4 H32 N4096 d64", {4, 32, 0, 4096, 0, 0, 64, 0}},
+    {NULL, {0}},
+};
+
+/* flash_v1 (Br = Bc = 16) is the published walk-through's kernel with its faults put right. */
+int main(int argc, char **argv)
+{
+    const struct bench bench = {"04_flash_v1", &attention_problem, shapes, flash_v1_kernels, NULL, NULL};
+    return bench_main(argc, argv, &bench);
+}

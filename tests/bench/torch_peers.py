@@ -1,0 +1,382 @@
+#!/usr/bin/env python3
+"""Times PyTorch's kernels and ours in turn: same tensors, same stream, outputs compared before anything is timed.
+
+    tests/bench/torch_peers.py build/gpu/libflashsteps.so STEP OUT.csv
+
+STEP is 03, 04, 05 or 06; OUT.csv has the columns that the benchmark programs write (tests/bench/bench.h). For the
+others, or where Python has no PyTorch with a GPU, one line says that nothing was compared, and the exit status is 0.
+
+Peers: PyTorch's softmax (03); memory-efficient attention in single precision (04, 05); FlashAttention-2 and cuDNN's
+attention in half precision (06).
+"""
+import argparse
+import csv
+import ctypes
+import datetime
+import random
+import statistics
+import sys
+import time
+
+try:
+    import torch
+    import torch.nn.functional as functional
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+except ImportError:
+    torch = None
+
+COLD_ROUNDS, COLD_BURST, REST_S = 7, 3, 0.012
+SUSTAINED_ROUNDS, SLICE_MS = 4, 100.0
+SLOWEST_MS, COLD_BUDGET_MS = 300.0, 300.0
+COLUMNS = ["step", "shape", "protocol", "kernel", "role", "flops", "bytes", "ms", "ms_p10", "ms_p90", "laps", "tflops",
+           "gbps", "difference", "sm_mhz", "watts"]
+STEPS = {"03": "03_online_softmax", "04": "04_flash_v1", "05": "05_flash_v2", "06": "06_causal_half"}
+SOFTMAX_SHAPES = [(65536, 128), (65536, 1024), (16384, 4096), (16384, 8192), (4096, 32768), (2048, 131072),
+                  (65536, 1023), (16384, 4095), (2048, 131071)]
+NOT_SUPPORTED, INVALID_VALUE = 801, 1
+
+
+class AttentionShape(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int) for name in ("batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim")] + [
+        ("causal", ctypes.c_bool), ("scale", ctypes.c_float)]
+
+
+class Refused(Exception):
+    """A kernel does not take these arguments, or the device is too old for it."""
+
+
+class Sensors:
+    """Clock and power through NVML, the library behind nvidia-smi; only queries."""
+
+    def __init__(self, uuid):
+        self.device = ctypes.c_void_p()
+        try:
+            self.library = ctypes.CDLL("libnvidia-ml.so.1")
+            if self.library.nvmlInit_v2() or self.library.nvmlDeviceGetHandleByUUID(
+                    f"GPU-{uuid}".encode(), ctypes.byref(self.device)):
+                self.library = None
+        except OSError:
+            self.library = None
+
+    def driver(self):
+        version = ctypes.create_string_buffer(96)
+        if self.library is None or self.library.nvmlSystemGetDriverVersion(version, 96):
+            return "unknown"
+        return version.value.decode()
+
+    def read(self):
+        """(MHz, W); zeros where unknown."""
+        if self.library is None:
+            return 0, 0.0
+        clock, power = ctypes.c_uint(0), ctypes.c_uint(0)
+        self.library.nvmlDeviceGetClockInfo(self.device, 1, ctypes.byref(clock))
+        self.library.nvmlDeviceGetPowerUsage(self.device, ctypes.byref(power))
+        return clock.value, power.value / 1000.0
+
+
+class Cell:
+    """One shape: its name, its work, its entrants' functions of no argument, and the output that ours write."""
+
+    def __init__(self, label, flops, moved, inputs, output):
+        self.label, self.flops, self.moved, self.inputs, self.output = label, flops, moved, inputs, output
+        self.entrants = []
+
+    def work(self):
+        return self.flops or self.moved
+
+
+def kernels_of(library, step):
+    names, index = [], 0
+    while name := library.flashsteps_kernel(int(step), index):
+        names.append(name.decode())
+        index += 1
+    return names
+
+
+def check(library, status):
+    if status in (NOT_SUPPORTED, INVALID_VALUE):
+        raise Refused(library.flashsteps_refusal().decode() or f"CUDA error {status}")
+    if status:
+        raise RuntimeError(f"CUDA error {status}")
+
+
+def add_copy(cell):
+    """A copy that reads and writes as many bytes as the problem must."""
+    source = torch.randn(int(cell.moved) // 8, device="cuda")
+    target = torch.empty_like(source)
+    cell.entrants.append(("copy", "ceiling", lambda: target.copy_(source)))
+
+
+def softmax_cells(library, _step, stream):
+    for rows, cols in SOFTMAX_SHAPES:
+        x = torch.randn(rows, cols, device="cuda")
+        y = torch.empty_like(x)
+        cell = Cell(f"{rows}x{cols}", 5.0 * rows * cols, 8.0 * rows * cols, [x], y)
+        for name in kernels_of(library, "03"):
+            def ours(function=library[f"softmax_{name}"]):
+                check(library, function(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), rows, cols,
+                                        stream))
+                return y
+            cell.entrants.append((name, "rung", ours))
+        cell.entrants.append(("torch_softmax", "peer", lambda: functional.softmax(x, dim=1)))
+        add_copy(cell)
+        yield cell
+
+
+def visible_pairs(seq_q, seq_kv, causal):
+    if not causal:
+        return seq_q * seq_kv
+    corner = min(seq_q, seq_kv)
+    return corner * (seq_kv - corner) + corner * (corner + 1) / 2
+
+
+def attention_peer(backend, query, key, value, causal):
+    def peer():
+        with sdpa_kernel(backend):
+            return functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+    return peer
+
+
+def attention_cell(library, step, stream, sizes, label, peers):
+    batch, heads, seq_q, seq_kv, head_dim, causal = sizes
+    element = torch.float16 if step == "06" else torch.float32
+    query = torch.randn(batch, heads, seq_q, head_dim, device="cuda", dtype=element)
+    key = torch.randn(batch, heads, seq_kv, head_dim, device="cuda", dtype=element)
+    value = torch.randn_like(key)
+    out = torch.empty_like(query)
+    lse = torch.empty(batch, heads, seq_q, device="cuda")
+    shape = AttentionShape(batch, heads, heads, seq_q, seq_kv, head_dim, causal, head_dim ** -0.5)
+    moved = sum(t.numel() * t.element_size() for t in (query, key, value, out, lse))
+    flops = 4.0 * visible_pairs(seq_q, seq_kv, causal) * head_dim * batch * heads
+    cell = Cell(label, flops, float(moved), [query, key, value], out)
+
+    needs = [library.flashsteps_workspace(int(step), index, ctypes.byref(shape))
+             for index in range(len(kernels_of(library, step)))]
+    fits = [need for need in needs if need < torch.cuda.mem_get_info()[0] // 2]
+    workspace = torch.empty(max(fits, default=0) + 256, device="cuda", dtype=torch.uint8)
+    start = ctypes.c_void_p(workspace.data_ptr() + -workspace.data_ptr() % 256)
+    for name, need in zip(kernels_of(library, step), needs):
+        def ours(function=library[f"attention_{name}"], need=need):
+            if need not in fits:
+                raise Refused(f"needs {need / 1e9:.1f} GB of workspace")
+            check(library, function(*(ctypes.c_void_p(t.data_ptr()) for t in (query, key, value, out, lse)),
+                                    start if need else None, ctypes.byref(shape), stream))
+            return out
+        cell.entrants.append((name, "rung", ours))
+    for name, backend in peers:
+        cell.entrants.append((name, "peer", attention_peer(backend, query, key, value, causal)))
+    add_copy(cell)
+    return cell
+
+
+def float_cells(library, step, stream):
+    peers = [("torch_efficient", SDPBackend.EFFICIENT_ATTENTION)]
+    shapes = [(16, 1024), (4, 4096)] if step == "04" else [(64, 256), (32, 512), (16, 1024), (8, 2048), (4, 4096)]
+    for batch, seq in shapes:
+        yield attention_cell(library, step, stream, (batch, 32, seq, seq, 64, False), f"B{batch} H32 N{seq} d64",
+                             peers)
+    if step == "05":
+        yield attention_cell(library, step, stream, (1, 8, 1, 131072, 64, False), "B1 H8 1x131072 d64", peers)
+
+
+def half_cells(library, step, stream):
+    peers = [("torch_flash2", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)]
+    for head_dim in (64, 128):
+        for causal in (True, False):
+            for seq in (512, 1024, 2048, 4096, 8192, 16384):
+                yield attention_cell(library, step, stream,
+                                     (16384 // seq, 2048 // head_dim, seq, seq, head_dim, causal),
+                                     f"N{seq} d{head_dim} {'causal' if causal else 'full'}", peers)
+
+
+def event():
+    return torch.cuda.Event(enable_timing=True)
+
+
+class Race:
+    def __init__(self, step, writer, sensors):
+        self.step, self.writer, self.sensors = STEPS[step], writer, sensors
+        self.rates = {}
+        self.failed = False
+        size = 2 * torch.cuda.get_device_properties(0).L2_cache_size
+        self.flush = torch.empty(size, device="cuda", dtype=torch.uint8)
+
+    def lap(self, run, runs=1, flush=True):
+        """(ms a run, MHz, W)"""
+        begin, end = event(), event()
+        if flush:
+            self.flush.zero_()
+        begin.record()
+        for _ in range(runs):
+            run()
+        end.record()
+        clock, power = self.sensors.read()  # while the device works
+        end.synchronize()
+        return begin.elapsed_time(end) / runs, clock, power
+
+    def skip(self, cell, name, why):
+        self.writer.comment(f"skipped: {cell.label}, {name}: {why}")
+        print(f"{cell.label:22} skipped    {name:24} {why}", flush=True)
+
+    def qualify(self, cell):
+        """The entrants fit to be timed, with how far each is from the first peer."""
+        limit = 5e-3 if cell.output.dtype == torch.float16 else 1e-4
+        expected, fit = None, []
+        for name, role, run in sorted(cell.entrants, key=lambda entrant: entrant[1] != "peer"):
+            foreseen = cell.work() / self.rates[name] if name in self.rates else 0.0
+            if foreseen > SLOWEST_MS:
+                self.skip(cell, name, f"would take about {foreseen / 1e3:.1f} s a lap")
+                continue
+            cell.output.fill_(float("nan"))
+            try:
+                run()  # loads the kernel, and lets a library choose one
+                milliseconds, _, _ = self.lap(run, flush=False)
+                result = run() if role == "peer" else cell.output
+            except Refused as refused:
+                self.skip(cell, name, str(refused))
+                continue
+            except RuntimeError as error:  # a backend of PyTorch that does not take the shape
+                if role != "peer":
+                    raise
+                self.skip(cell, name, str(error).splitlines()[0])
+                continue
+            self.rates[name] = cell.work() / milliseconds
+            difference = 0.0
+            if role != "ceiling":
+                if expected is None:
+                    expected = result.clone()
+                else:
+                    # By pieces: a float copy of everything would not always fit.
+                    pairs = zip(result.flatten().split(1 << 26), expected.flatten().split(1 << 26))
+                    sums = [((a.float() - b.float()).square().sum(dtype=torch.float64).item(),
+                             b.float().square().sum(dtype=torch.float64).item()) for a, b in pairs]
+                    difference = (sum(s[0] for s in sums) / sum(s[1] for s in sums)) ** 0.5
+                if not difference <= limit:
+                    self.skip(cell, name, f"differs by {difference:.1e}: not timed")
+                    self.failed = True
+                    continue
+            fit.append((name, role, run, difference))
+        return fit
+
+    def cold(self, cell, fit):
+        samples = {entrant[0]: [] for entrant in fit}
+        for _ in range(COLD_ROUNDS):
+            for tensor in cell.inputs:
+                tensor.normal_()
+            for name, _role, run, _difference in random.sample(fit, len(fit)):
+                laps = samples[name]
+                if len(laps) >= 3 and sum(lap[0] for lap in laps) > COLD_BUDGET_MS:
+                    continue
+                slow = bool(laps) and laps[0][0] > 50.0
+                torch.cuda.synchronize()
+                time.sleep(REST_S)
+                if not slow:
+                    self.lap(run)
+                laps.extend(self.lap(run) for _ in range(1 if slow else COLD_BURST))
+        return samples
+
+    def sustained(self, cell, fit, names):
+        chosen = [entrant for entrant in fit if entrant[0] in names or entrant[1] != "rung"]
+        samples = {entrant[0]: [] for entrant in chosen}
+        for number in range(SUSTAINED_ROUNDS):
+            for name, _role, run, _difference in chosen:
+                expected = cell.work() / self.rates[name]
+                lap = self.lap(run, max(1, min(2000, int(SLICE_MS / expected))), flush=False)
+                if number > 0:
+                    samples[name].append(lap)
+        return samples
+
+    def report(self, cell, fit, protocol, samples):
+        for name, role, _run, difference in fit:
+            laps = sorted(samples.get(name, []))
+            if not laps:
+                continue
+            times = [lap[0] for lap in laps]
+            median = statistics.median(times)
+            flops = 0.0 if role == "ceiling" else cell.flops
+            clock, power = statistics.mean(lap[1] for lap in laps), statistics.mean(lap[2] for lap in laps)
+            self.writer.row([self.step, cell.label, protocol, name, role, f"{flops:.0f}", f"{cell.moved:.0f}",
+                             f"{median:.6f}", f"{times[round(0.1 * (len(times) - 1))]:.6f}",
+                             f"{times[round(0.9 * (len(times) - 1))]:.6f}", len(times), f"{flops / median * 1e-9:.3f}",
+                             f"{cell.moved / median * 1e-6:.1f}", f"{difference:.2e}", f"{clock:.0f}", f"{power:.0f}"])
+            print(f"{cell.label:22} {protocol:10} {name:24} {role:8} {median:10.4f} ms {flops / median * 1e-9:9.2f} "
+                  f"TFLOP/s {cell.moved / median * 1e-6:8.0f} GB/s {clock:5.0f} MHz {power:4.0f} W", flush=True)
+
+    def run(self, cell):
+        fit = self.qualify(cell)
+        self.report(cell, fit, "cold", self.cold(cell, fit))
+        rungs = [entrant[0] for entrant in fit if entrant[1] == "rung"]
+        fastest = max((self.rates[name] for name in rungs), default=0.0)
+        kept = {name for name in rungs if self.rates[name] > 0.8 * fastest} | set(rungs[-1:])
+        self.report(cell, fit, "sustained", self.sustained(cell, fit, kept))
+
+
+class Writer:
+    def __init__(self, file):
+        self.file, self.csv = file, csv.writer(file, lineterminator="\n")
+
+    def comment(self, text):
+        self.file.write(f"# {text}\n")
+
+    def row(self, values):
+        self.csv.writerow(values)
+        self.file.flush()
+
+
+def write_header(writer, sensors):
+    properties = torch.cuda.get_device_properties(0)
+    writer.comment(f"device: {properties.name}, sm_{properties.major}{properties.minor}, "
+                   f"{properties.multi_processor_count} multiprocessors, {properties.L2_cache_size >> 20} MB of L2 cache")
+    writer.comment(f"versions: driver {sensors.driver()}; PyTorch {torch.__version__}; CUDA {torch.version.cuda}; "
+                   f"cuDNN {torch.backends.cudnn.version()}")
+    writer.comment(f"date: {datetime.date.today()}")
+    writer.comment(f"cold: {1000 * REST_S:.0f} ms of rest, one untimed run, then laps each after the L2 cache was "
+                   f"overwritten; order shuffled, fresh inputs each of {COLD_ROUNDS} rounds")
+    writer.comment(f"sustained: back to back, {SLICE_MS:.0f} ms slices in turn, the first of {SUSTAINED_ROUNDS} rounds "
+                   "not counted")
+    writer.comment("ms: medians; p10 and p90 beside them. bytes: each input read and each output written once. "
+                   "difference: ||out - first peer's|| / ||first peer's||")
+    writer.row(COLUMNS)
+
+
+def progress(done, label):
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K[{done}] {label}")
+        sys.stderr.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library")
+    parser.add_argument("step")
+    parser.add_argument("out")
+    arguments = parser.parse_args()
+    if arguments.step not in STEPS:
+        print(f"step {arguments.step}: no kernel of PyTorch's to compare with")
+        return 0
+    if torch is None or not torch.cuda.is_available():
+        print("skipped: no PyTorch with a GPU in this Python, so nothing was compared with PyTorch's kernels")
+        return 0
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    library = ctypes.CDLL(arguments.library)
+    library.flashsteps_kernel.restype = library.flashsteps_refusal.restype = ctypes.c_char_p
+    library.flashsteps_workspace.restype = ctypes.c_size_t
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    sensors = Sensors(getattr(torch.cuda.get_device_properties(0), "uuid", ""))
+    cells = {"03": softmax_cells, "06": half_cells}.get(arguments.step, float_cells)
+
+    with open(arguments.out, "w", encoding="utf-8") as file, torch.inference_mode():
+        writer = Writer(file)
+        write_header(writer, sensors)
+        race = Race(arguments.step, writer, sensors)
+        for done, cell in enumerate(cells(library, arguments.step, stream)):
+            progress(done, cell.label)
+            race.run(cell)
+            del cell
+    return 1 if race.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
