@@ -299,6 +299,8 @@ check-lessons: $(patsubst %,build/check/%,$(STEPS)) ## Fail when a lesson's coun
 
 include tests/broken/broken.mk
 
+include tests/broken/broken.mk
+
 .PHONY: clean
 clean: ## Remove build/
 	rm -rf build
