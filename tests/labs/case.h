@@ -1,0 +1,56 @@
+/*
+ * What grader and graded program say to each other: one file with a request, one with the answer.
+ *
+ * Both begin with their struct; behind it, from `image[t]` on, lies everything that one device buffer holds, guard
+ * zones included. The graded program copies images to the device, runs one kernel, copies them back, and knows nothing
+ * else: what the result should be, which seed the inputs came from and what the guards should hold is judge.c's.
+ */
+#ifndef LABS_CASE_H
+#define LABS_CASE_H
+
+#include "backend.h"
+#include "problem.h"
+
+enum {
+    LAB_GUARD_BYTES = 16384,
+    LAB_MAGIC = 0x1ab5,
+    LAB_WORKSPACE = MAX_TENSORS,
+    LAB_IMAGES = MAX_TENSORS + 1
+};
+enum { LAB_REQUEST_FD = 3, LAB_ANSWER_FD = 4 };
+
+struct lab_request {
+    long long magic;
+    long long kernel; /* row of the step's table */
+    long long sizes[MAX_SIZES];
+    long long laps;           /* timed runs, 0 for none */
+    char order[32];           /* of threads and blocks, as tests/ladder.h has it; empty for the default */
+    size_t data[LAB_IMAGES];  /* where in its image a buffer begins, behind the guard in front */
+    size_t bytes[LAB_IMAGES]; /* of the buffer; of the workspace, the most there is */
+    size_t image[LAB_IMAGES],
+        image_bytes[LAB_IMAGES]; /* in the file; 0 bytes for a buffer that there is not */
+    size_t total;                /* bytes of the file */
+};
+
+enum lab_end {
+    LAB_CRASHED, /* what the file holds at first: nobody wrote an answer */
+    LAB_RAN,
+    LAB_CUDA_ERROR,
+    LAB_REFUSED,
+    LAB_SKIPPED, /* the device is too old for the kernel */
+    LAB_NO_DEVICE,
+    LAB_WORKSPACE_TOO_LARGE,
+    LAB_OTHER_STREAM, /* something was started on a stream other than the one given */
+};
+
+struct lab_answer {
+    long long magic;
+    long long end; /* enum lab_end */
+    char reason[320];
+    size_t workspace; /* bytes asked for */
+    long long counted;
+    struct counters counters;
+    double milliseconds; /* median, where laps were asked for */
+};
+
+#endif

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Makes lab folders out of the project's own sources.
+
+    tests/labs/handout.py STEP DIRECTORY        STEP is 01 .. 06 or all; DIRECTORY must not exist yet
+
+What stands between `/* solution: a hint */` and `/* end of solution */` becomes the hint, and so the folder holds
+kernels that compile, do nothing and fail their tests. A region that must give a value says which until it is written:
+`/* end of solution; until then: return 0.0f; */`. Answers in the lessons, `<details> ... </details>`, are left out. So
+is whatever lies between "handout: leaves this out" and "handout: goes on" in any other file.
+"""
+import os
+import pathlib
+import re
+import shutil
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
+PAGES = ("hardware.md", "loops.md", "mathematics.md")
+SUPPORT = ("run", "harness.h", "ladder.c", "ladder.h", "attention_cases.h", "matmul_cases.h")
+
+BEGIN = re.compile(r"^[ \t]*/\*\s*(?:\n[ \t]*\*\s*)?solution: (?P<hint>.*?)\s*\*/[ \t]*\n", re.M | re.S)
+END = re.compile(r"^[ \t]*/\* end of solution(?:; until then: (?P<until>.*?))? \*/[ \t]*\n", re.M)
+LEFT_OUT = re.compile(r"^[^\n]*handout: leaves this out.*?^[^\n]*handout: goes on[^\n]*\n\n?", re.M | re.S)
+ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
+
+
+class Region:
+    """A solution region of a source text: text[begin:end] is the whole of it with its two markers."""
+
+    def __init__(self, begin, end):
+        self.begin, self.end = begin.start(), end.end()
+        self.body = begin.string[begin.end():end.start()]
+        self.hint = re.sub(r"\s*\n[ \t]*\*?[ \t]*", " ", begin["hint"])
+        self.until = end["until"]
+
+
+def regions(text):
+    found, position = [], 0
+    while begin := BEGIN.search(text, position):
+        end = END.search(text, begin.end())
+        if not end:
+            raise ValueError(f"a solution begins and does not end: {begin['hint']}")
+        found.append(Region(begin, end))
+        position = end.end()
+    if END.search(text, position):
+        raise ValueError("a solution ends that did not begin")
+    return found
+
+
+def parameters(head):
+    """The names in the last parameter list of a function's head, `head` ending with its '{'."""
+    close = head.rstrip().removesuffix("{").rstrip()
+    if not close.endswith(")"):
+        raise ValueError(f"no parameter list before: {close[-60:]}")
+    depth, first = 0, len(close)
+    while first > 0:
+        first -= 1
+        depth += {")": 1, "(": -1}.get(close[first], 0)
+        if depth == 0:
+            break
+    names, depth, name = [], 0, ""
+    for letter in close[first + 1:-1] + ",":
+        depth += {"<": 1, "(": 1, "[": 1, ">": -1, ")": -1, "]": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            names.append(re.findall(r"\w+", re.sub(r"\[.*", "", name))[-1])
+            name = ""
+        else:
+            name += letter
+    return names
+
+
+def stub(text):
+    """The text with every solution replaced by its hint."""
+    pieces, position = [], 0
+    for region in regions(text):
+        before = text[position:region.begin]
+        pieces.append(before)
+        in_function = before.rstrip().endswith("{")
+        indent = "    " if in_function else ""
+        pieces.append(comment(indent, "Yours to write: " + region.hint))
+        if in_function:
+            unused = "".join(f" (void){name};" for name in parameters(text[:region.begin]))
+            pieces.append(f"{indent}{unused.strip()} /* until you use them */\n")
+        if region.until:
+            pieces.append(f"{indent}{region.until}\n")
+        position = region.end
+    return "".join(pieces) + text[position:]
+
+
+def comment(indent, text, width=110):
+    if len(indent) + len(text) + 6 <= width:
+        return f"{indent}/* {text} */\n"
+    lines, line = [], f"{indent} *"
+    for word in text.split():
+        if len(line) + 1 + len(word) > width:
+            lines.append(line)
+            line = f"{indent} *"
+        line += " " + word
+    return "\n".join([f"{indent}/*", *lines, line, f"{indent} */"]) + "\n"
+
+
+def copied(path, text, steps):
+    """What a handout of these steps shows of a file of the project."""
+    if path.suffix in (".cu", ".cuh"):
+        return stub(text)
+    text = LEFT_OUT.sub("", text)
+    if path.suffix == ".md":
+        return ANSWER.sub("", text)
+    if path.name == "Makefile":
+        return re.sub(r"^-?include tests/.*\n", "", text, flags=re.M)
+    if path.name.startswith("test_"):
+        return "".join(line for line in text.splitlines(keepends=True)
+                       if not (match := re.match(r'#include "(0\d_\w+)/', line)) or match[1] in steps)
+    return text
+
+
+def files_of(steps):
+    """Source and destination of every file of a handout, relative to the project and to the handout."""
+    yield from ((pathlib.Path(name),) * 2 for name in ("Makefile", "LICENSE", ".clang-format", ".gitignore"))
+    yield pathlib.Path("docs/student.md"), pathlib.Path("README.md")
+    yield from ((pathlib.Path("docs") / name,) * 2 for name in PAGES)
+    yield from ((pathlib.Path("tests") / name,) * 2 for name in SUPPORT)
+    yield from ((pathlib.Path("tests") / f"test_{step[:2]}.c",) * 2 for step in steps)
+    for folder in ("common", *steps):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield (path.relative_to(ROOT),) * 2
+
+
+def selected(step):
+    if step == "all":
+        return list(STEPS.values())
+    if step not in STEPS:
+        raise SystemExit(f"STEP is '{step}'; it must be all or one of {', '.join(STEPS)}")
+    return [STEPS[step]]
+
+
+def make(step, directory):
+    """Makes the handout of a step (or of all) in a directory that does not exist yet."""
+    steps = selected(step)
+    directory = pathlib.Path(directory)
+    try:
+        directory.mkdir(parents=True)
+    except FileExistsError:
+        raise SystemExit(f"{directory} exists already; a handout goes into a new folder") from None
+    for source, destination in files_of(steps):
+        target = directory / destination
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.suffix in (".py", "") and source.name not in ("Makefile", "LICENSE", ".clang-format", ".gitignore"):
+            shutil.copyfile(ROOT / source, target)
+        else:
+            target.write_text(copied(source, (ROOT / source).read_text(), steps))
+        target.chmod(0o755 if os.access(ROOT / source, os.X_OK) else 0o644)
+    return directory
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    print(f"made {make(sys.argv[1], sys.argv[2])}")
