@@ -298,8 +298,7 @@ check-lessons: $(patsubst %,build/check/%,$(STEPS)) ## Fail when a lesson's coun
 	tests/lessons.py --check $(STEPS)
 
 include tests/broken/broken.mk
-
-include tests/broken/broken.mk
+include tests/labs/labs.mk
 
 .PHONY: clean
 clean: ## Remove build/
