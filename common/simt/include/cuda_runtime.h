@@ -5,6 +5,7 @@
  */
 #ifndef SIMT_CUDA_RUNTIME_H
 #define SIMT_CUDA_RUNTIME_H
+#define __CUDA_RUNTIME_H__ /* asked for by programs, as in driver_types.h */
 
 #include <simt/checked_memory.h>
 #include <cuda_runtime_api.h>

@@ -1,6 +1,7 @@
 /* The types of the CUDA runtime's host interface, as far as the CPU backend has them. */
 #ifndef SIMT_DRIVER_TYPES_H
 #define SIMT_DRIVER_TYPES_H
+#define __DRIVER_TYPES_H__ /* NVIDIA's helper_cuda.h asks whether this header was included */
 
 #include <stddef.h>
 #include <vector_types.h>
@@ -58,6 +59,7 @@ typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status, vo
 #define cudaDeviceScheduleSpin 0x01
 #define cudaDeviceScheduleYield 0x02
 #define cudaDeviceScheduleBlockingSync 0x04
+#define cudaDeviceBlockingSync 0x04 /* its old name */
 #define cudaDeviceMapHost 0x08
 
 #define cudaOccupancyDefault 0x00

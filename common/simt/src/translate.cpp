@@ -41,8 +41,8 @@ string output_dir;
 string cuda_include_dir; /* where cuda_runtime.h is: headers from there are never rewritten */
 std::vector<string> include_dirs;
 std::map<string, string> copies; /* source -> rewritten copy, or the source itself when it needs none */
-std::map<string, int>
-    template_kernels; /* __global__ templates over all files: how many arguments name one instance */
+/* __global__ functions over all files: how many template arguments name one function that can be pointed at. */
+std::map<string, int> template_kernels;
 
 [[noreturn]] void fail(const string &file, int line, const string &message)
 {
@@ -391,7 +391,7 @@ class Translator
                 parameters = needed_arguments(after(i));
             else if (is(i, ";") || is(i, "{"))
                 parameters = 0;
-            else if (is(i, "__global__") && parameters > 0)
+            else if (is(i, "__global__"))
                 note_kernel(i, parameters);
         }
     }
@@ -448,10 +448,22 @@ class Translator
                 i = closing(after(i));
                 continue;
             }
+            if (has_default(after(i)))
+                parameters =
+                    1000; /* a function pointer forgets it: call by name, as with deduced arguments */
             int &needed = template_kernels[t[i].spelling];
             needed = std::max(needed, parameters);
             return;
         }
+    }
+
+    /* Whether a parameter in the parentheses at `open` has a default. */
+    bool has_default(size_t open) const
+    {
+        for (size_t i = open, close = closing(open); i < close; i++)
+            if (is(i, "="))
+                return true;
+        return false;
     }
 
     /* Where the kernel expression that ends before token `end` begins: name, ns::name, name<arguments>,

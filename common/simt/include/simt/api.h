@@ -159,8 +159,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*ke
 }
 
 /* The block size with the most resident threads and the smallest grid that fills the device with it. */
-template <class... P>
-cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, void (*kernel)(P...),
+template <class Kernel> /* a kernel, or its address as void * */
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, Kernel kernel,
                                                size_t dynamic_shared = 0, int block_limit = 0)
 {
     const void *entry = reinterpret_cast<const void *>(kernel);
