@@ -13,15 +13,14 @@
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE [batch, heads,
  * seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64 or 128, the rest zeros.
  *
- * A block that computes one tile begins with empty places and ends with idle tensor cores, and a
- * multiprocessor has room for only one such block. Here the producer draws the next tile from a counter as
- * soon as it has ordered the last keys of this one, and loads that tile's Q, into the other of two places,
- * and its first K. Consumers start its scores together with the last output of this tile. Drawing beats
- * dealing out in advance: causal tiles differ in length, the longest go first (tile_order.cuh), and whoever
- * is done takes the next.
+ * A block that computes one tile begins with empty places and ends with idle tensor cores, and a multiprocessor has
+ * room for only one such block. Here the producer draws the next tile from a counter while it orders this one's, and
+ * goes on with that tile's Q, into the other of two places, and its first K. Consumers start its scores together with
+ * the last output of this tile. Drawing beats dealing out in advance: causal tiles differ in length, the longest go
+ * first (tile_order.cuh), and whoever is done takes the next.
  *
- * HEAD_DIM 64 has three consumers where rows are long and two in short causal problems, whose tiles are then
- * not as tall.
+ * HEAD_DIM 64 has three consumers, and two in short causal problems: there most blocks of keys lie on the diagonal, and
+ * the taller the tile, the more of such a block is computed and masked.
  *
  * Cost: global traffic as half's with this BM, shared as tma_wgmma's, and one atomic operation per tile.
  *
@@ -87,7 +86,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM, WAR
         }
         /* There is one draw for each tile, so the one that gets this number is the last of all. */
         if (draw == tiles - 1)
-            *counter = 0;
+            atomicExch(counter, 0u);
         number = (int)gridDim.x + draw;
     }
     mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
