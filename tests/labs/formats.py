@@ -22,7 +22,7 @@ def summary(results):
 
 
 def line(test):
-    return (test["status"] + (": " + test["reason"] if test["reason"] else "")).strip()
+    return " ".join((test["status"] + (": " + test["reason"] if test["reason"] else "")).split())
 
 
 def gradescope(results):

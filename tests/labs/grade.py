@@ -33,7 +33,7 @@ import handout
 import workshop
 from workshop import NotBuilt, Refused, Unable
 
-RUN_SECONDS, RUN_MEGABYTES = 20, 1024
+RUN_SECONDS, RUN_MEGABYTES = 10, 1024
 ORDERS = ("inorder", "reversed", "random:7")
 KINDS = ("normal", "uniform", "large", "ascending", "descending", "outliers", "constant")
 LIMIT = 1 << 20  # bytes of one submitted file
@@ -242,7 +242,7 @@ class Grading:
             os.close(source)
             os.close(target)
         try:
-            status = process.wait(timeout=2 * RUN_SECONDS)
+            status = process.wait(timeout=6 * RUN_SECONDS)
         except subprocess.TimeoutExpired:
             status = None
         finally:
@@ -252,7 +252,7 @@ class Grading:
                 pass
             process.wait()
         if status is None or status == -signal.SIGXCPU:
-            return f"time-out: more than {RUN_SECONDS} s of processor time, or twice that by the clock"
+            return f"time-out: more than {RUN_SECONDS} s of processor time, or six times that by the clock"
         if status < 0:
             return f"crash: {signal.Signals(-status).name}"
         if status == 125:
