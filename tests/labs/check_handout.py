@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Proves of every handout (or of the steps named) what an instructor relies on.
+
+    tests/labs/check_handout.py [STEP ...]        01 .. 06, all
+
+No line of a solution is in it and no answer. It compiles without a warning, for the CPU and, where nvcc is, for the
+GPU. Every test of the step that lab.json does not call "given" fails in the untouched folder, and fails by a check: no
+crash, no time-out, none missing. With the solutions put in, every test passes.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import handout
+
+SHORT = 12  # characters: shorter lines of code ("} else {") say nothing
+
+
+def code_lines(text):
+    return [re.sub(r"\s+", " ", line.strip()) for line in text.splitlines()]
+
+
+def telling(line):
+    return len(line) >= SHORT and re.search(r"[A-Za-z]", line) and not line.startswith(("/*", "*", "#"))
+
+
+def check_no_solution(steps, folder):
+    """
+    Per file: no line of its solutions, except lines that stand outside of them as well. In the whole handout: no two
+    lines of a solution in a row, no answer, no marker.
+    """
+    texts = {path: path.read_text(errors="replace") for path in sorted(folder.rglob("*"))
+             if path.is_file() and "build" not in path.relative_to(folder).parts}
+    everything = {path: [line for line in code_lines(text) if line] for path, text in texts.items()}
+    pairs = {path: set(zip(lines, lines[1:])) for path, lines in everything.items()}
+    found = []
+    for step in handout.STEPS.values():
+        for source in sorted((handout.ROOT / step).glob("*.cu*")):
+            text = source.read_text()
+            regions = handout.regions(text)
+            given = set(code_lines(handout.stub(text)))
+            for region in regions:
+                lines = [line for line in code_lines(region.body) if line]
+                shown = folder / step / source.name
+                if shown in texts:
+                    outside = set(code_lines("".join(part for part in without_regions(text, regions))))
+                    found += [f"{shown.relative_to(folder)}: {line}" for line in lines
+                              if telling(line) and line in everything[shown] and line not in outside]
+                for pair in zip(lines, lines[1:]):
+                    if all(map(telling, pair)) and not all(line in given for line in pair):
+                        found += [f"{path.relative_to(folder)}: {pair[0]} / {pair[1]}" for path in texts
+                                  if pair in pairs[path] and step in steps]
+    for path, text in texts.items():
+        if "<details>" in text or re.search(r"/\*\s*\*?\s*solution:|end of solution|handout: ", text):
+            found.append(f"{path.relative_to(folder)}: an answer or a marker")
+    names = {path.name for path in texts} | {part for path in texts for part in path.relative_to(folder).parts}
+    found += [f"{name} is in the handout" for name in (".git", "broken", "labs", "errata.md", "instructor.md") if name in names]
+    return found
+
+
+def without_regions(text, regions):
+    position = 0
+    for region in regions:
+        yield text[position:region.begin]
+        position = region.end
+    yield text[position:]
+
+
+def lend_objects(folder):
+    """What does not depend on the kernels was compiled in the project already."""
+    for build in ("cpu", "check"):
+        for name in ("simt", "obj/common", "flags", "libcommon.a"):
+            source, target = handout.ROOT / "build" / build / name, folder / "build" / build / name
+            if source.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                copy = shutil.copytree if source.is_dir() else shutil.copy2
+                copy(source, target)
+
+
+def make(folder, *targets, timeout=1500):
+    """Output and status of make on the CPU; the tests' own time-outs are shorter than this one."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"}
+    done = subprocess.run(["make", *targets], cwd=folder, env=environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=timeout, check=False)
+    return done.stdout.decode(errors="replace"), done.returncode
+
+
+def compile_everything(step, folder):
+    name = handout.STEPS[step]
+    targets = [f"build/{build}/tests/test_{step}" for build in ("cpu", "check")]
+    targets += [f"build/{build}/{name}" for build in ("cpu", "check")]
+    output, status = make(folder, "BACKEND=cpu", *targets)
+    if status == 0 and (shutil.which("nvcc") or pathlib.Path("/usr/local/cuda/bin/nvcc").exists()):
+        more, status = make(folder, "BACKEND=gpu", "ARCH=sm_80", f"build/gpu/{name}")
+        output += more
+    if status != 0:
+        return [f"does not compile: {output[-1500:]}"]
+    return [f"a warning: {line}" for line in output.splitlines() if re.search(r"\bwarning\b", line)]
+
+
+def run_tests(folder, program, *arguments):
+    """{suite.test: "PASS" or "FAIL"}, and what went wrong otherwise."""
+    done = subprocess.run([program, "--verbose", *arguments], cwd=folder, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=1500, check=False)
+    text = done.stdout.decode(errors="replace")
+    results = {f"{suite}.{test}": word for word, suite, test in
+               re.findall(r"^\[(PASS|FAIL)\] (\w+)::(\w+)", text, re.M)}
+    problems = []
+    if "Crashing: 0" not in text or re.search(r"CRASH|Timed out|unexpected(ly)? (exit|signal)", text, re.I):
+        problems.append(f"{program}: a crash or a time-out: {text[-800:]}")
+    return results, problems
+
+
+def check_stub(step, folder):
+    lab = json.loads((handout.ROOT / handout.STEPS[step] / "lab.json").read_text())
+    source = (folder / f"tests/test_{step}.c").read_text()
+    declared = {f"{suite}.{test}" for suite, test in re.findall(r"^TEST\((\w+), (\w+)\)", source, re.M)}
+    given, problems = set(lab["given"]), []
+    for name in given - declared:
+        problems.append(f"lab.json gives a test that there is not: {name}")
+    results, wrong = run_tests(folder, f"build/cpu/tests/test_{step}")
+    problems += wrong
+    if set(results) != declared:
+        problems.append(f"not reported: {sorted(declared - set(results))}")
+    for name, word in sorted(results.items()):
+        if (word == "PASS") != (name in given):
+            problems.append(f"{name}: {word} in the untouched handout")
+    counters = {name for name in declared if name.startswith("counters.")}
+    results, wrong = run_tests(folder, f"build/check/tests/test_{step}", "--filter", "counters/*")
+    problems += wrong
+    problems += [f"{name} does not fail in the checked build" for name in counters if results.get(name) != "FAIL"]
+    for target in (f"run-{step}", f"test-{step}"):
+        output, status = make(folder, "BACKEND=cpu", target)
+        if status == 0 or "FAIL" not in output:
+            problems.append(f"make {target} in the untouched handout: status {status}")
+    return problems
+
+
+def put_solutions(step, folder):
+    lab = json.loads((handout.ROOT / handout.STEPS[step] / "lab.json").read_text())
+    for name in lab["files"]:
+        shutil.copyfile(handout.ROOT / handout.STEPS[step] / name, folder / handout.STEPS[step] / name)
+
+
+def check_solution(step, folder):
+    put_solutions(step, folder)
+    problems = []
+    for target in (f"test-{step}", f"run-{step}"):
+        output, status = make(folder, "BACKEND=cpu", target)
+        if status != 0:
+            problems.append(f"make {target} with the solutions: {output[-1500:]}")
+    return problems
+
+
+def check(step, folder):
+    """Problems with the handout of a step, or of all."""
+    handout.make(step, folder)
+    numbers = list(handout.STEPS) if step == "all" else [step]
+    problems = check_no_solution(handout.selected(step), folder)
+    if step == "all":
+        return problems  # its parts are those of the steps
+    lend_objects(folder)
+    for part in (compile_everything, check_stub, check_solution):
+        problems += [problem for number in numbers for problem in part(number, folder)]
+        if problems:
+            break
+    return problems
+
+
+def main(steps):
+    failed = False
+    for step in steps or [*handout.STEPS, "all"]:
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="handout-") as name:
+            problems = check(step, pathlib.Path(name) / "lab")
+        print(f"handout {step}: {'FAILED' if problems else 'ok'}, {time.monotonic() - begin:.0f} s", flush=True)
+        for problem in problems:
+            print(f"    {problem}", flush=True)
+        failed = failed or bool(problems)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
