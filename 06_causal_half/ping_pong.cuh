@@ -67,6 +67,7 @@ static __device__ __forceinline__ void first_step(struct key_value_ring<HEAD_DIM
                                                   struct ring_position &K_at, int warpgroup, bool masked,
                                                   int first_key, const int (&visible)[2], float scale_log2)
 {
+    /* solution: wait for the keys, take a turn, start the scores, pass the turn; then the softmax. */
     float alpha[2];
     mbarrier_wait(&ring.K_full[K_at.stage], K_at.phase);
     take_turn<WARPGROUPS>(warpgroup);
@@ -81,6 +82,7 @@ static __device__ __forceinline__ void first_step(struct key_value_ring<HEAD_DIM
     online_softmax(rows.S, rows.m, rows.l, alpha, scale_log2);
     pack_rows(rows.P, rows.S);
     advance<STAGES>(K_at);
+    /* end of solution */
 }
 
 /*
@@ -132,11 +134,13 @@ step(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows,
      struct ring_position &K_at, struct ring_position &V_at, int warpgroup, bool masked, int first_key,
      const int (&visible)[2], float scale_log2)
 {
+    /* solution: the overlapped products, then O rescaled and P packed. */
     float alpha[2];
     start_products<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup);
     finish_products(ring, rows, K_at, V_at, masked, first_key, visible, scale_log2, alpha);
     scale_rows(rows.O, alpha);
     pack_rows(rows.P, rows.S);
+    /* end of solution */
 }
 
 /* A tile's last output. */
@@ -144,11 +148,13 @@ template <int HEAD_DIM, int STAGES>
 static __device__ __forceinline__ void last_step(struct key_value_ring<HEAD_DIM, STAGES> &ring,
                                                  struct rows<HEAD_DIM> &rows, struct ring_position &V_at)
 {
+    /* solution: the values that are left. */
     mbarrier_wait(&ring.V_full[V_at.stage], V_at.phase);
     start_output<HEAD_DIM>(rows.O, rows.P, ring.V[V_at.stage]);
     wgmma_wait<0>();
     wgmma_hold(rows.O);
     advance<STAGES>(V_at);
+    /* end of solution */
 }
 
 #endif
