@@ -52,12 +52,14 @@ struct rows {
 template <int HEAD_DIM>
 static __device__ __forceinline__ void clear_rows(struct rows<HEAD_DIM> &rows)
 {
+    /* solution: O = 0, m = -inf, l = 0. */
     for (int i = 0; i < HEAD_DIM / 2; i++)
         rows.O[i] = 0.0f;
     for (int r = 0; r < 2; r++) {
         rows.m[r] = -CUDART_INF_F;
         rows.l[r] = 0.0f;
     }
+    /* end of solution */
 }
 
 /* A tile's first block: its scores and softmax. */
@@ -95,12 +97,14 @@ static __device__ __forceinline__ void
 start_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows, const __half *Q,
                const struct ring_position &K_at, const struct ring_position &V_at, int warpgroup)
 {
+    /* solution: the scores of this block and the output of the last one, started together in this turn. */
     mbarrier_wait(&ring.K_full[K_at.stage], K_at.phase);
     take_turn<WARPGROUPS>(warpgroup);
     start_scores<HEAD_DIM>(rows.S, Q, ring.K[K_at.stage]);
     mbarrier_wait(&ring.V_full[V_at.stage], V_at.phase);
     start_output<HEAD_DIM>(rows.O, rows.P, ring.V[V_at.stage]);
     pass_turn<WARPGROUPS>(warpgroup);
+    /* end of solution */
 }
 
 template <int HEAD_DIM, int STAGES>
@@ -109,6 +113,7 @@ finish_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_
                 struct ring_position &K_at, struct ring_position &V_at, bool masked, int first_key,
                 const int (&visible)[2], float scale_log2, float (&alpha)[2])
 {
+    /* solution: the softmax as soon as the scores are there; then wait for the output. Hand back each place. */
     const int lane = threadIdx.x % 32;
 
     wgmma_wait<1>();
@@ -125,6 +130,7 @@ finish_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_
         mbarrier_arrive(&ring.V_empty[V_at.stage]);
     advance<STAGES>(K_at);
     advance<STAGES>(V_at);
+    /* end of solution */
 }
 
 /* Both, as a step inside a tile. */
