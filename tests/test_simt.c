@@ -430,6 +430,18 @@ TEST(memory, host_code_follows_a_device_pointer)
     cr_expect(strstr(said, "host code touched") && strstr(said, "byte 28 of"), "it said: %s", said);
 }
 
+TEST(memory, new_shared_memory_is_not_zero)
+{
+    unsigned fixed = 0, dynamic = 0;
+    if (strcmp(backend_name(), "cpu") != 0) {
+        fprintf(stderr, "skipped: a GPU may find anything there, and the checked build reports it\n");
+        return;
+    }
+    cr_assert_eq(read_unwritten_shared(&fixed, &dynamic), cudaSuccess);
+    cr_expect_eq(fixed, 0xffffffffu);
+    cr_expect_eq(dynamic, 0xffffffffu);
+}
+
 TEST(memory, new_memory_is_not_zero)
 {
     if (!on_cpu())

@@ -179,3 +179,23 @@ int feature_many_barriers(void)
         wrong += out[i] != ((i % THREADS - STEPS) % THREADS + THREADS) % THREADS;
     return wrong;
 }
+
+__global__ void copy_unwritten(unsigned *out)
+{
+    __shared__ unsigned fixed[32];
+    extern __shared__ unsigned dynamic[];
+    out[0] = fixed[5];
+    out[1] = dynamic[5];
+    __syncthreads();
+    fixed[5] = dynamic[5] = 0; /* the next block must not find this */
+}
+
+cudaError_t read_unwritten_shared(unsigned *static_word, unsigned *dynamic_word)
+{
+    unsigned *out = shared_array<unsigned>(2);
+    copy_unwritten<<<50, 1, 128>>>(out);
+    cudaError_t error = (cudaError_t)-wait_for_kernel();
+    *static_word = out[0];
+    *dynamic_word = out[1];
+    return error;
+}

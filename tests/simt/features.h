@@ -56,6 +56,7 @@ int feature_shared_struct(void);
 int feature_barrier_reductions(void);
 int feature_returned_threads(void);
 int feature_many_barriers(void);
+cudaError_t read_unwritten_shared(unsigned *static_word, unsigned *dynamic_word);
 
 /* feature_warp.cu */
 int feature_shuffles(void);

@@ -19,6 +19,16 @@ typedef uint32_t __attribute__((may_alias, vector_size(16))) simt_word16;
 
 #ifdef __cplusplus
 
+#define SIMT_COPIED_WHOLE(name)                                                                              \
+    name(const name &other) : simt_whole(other.simt_whole)                                                   \
+    {                                                                                                        \
+    }                                                                                                        \
+    name &operator=(const name &other)                                                                       \
+    {                                                                                                        \
+        simt_whole = other.simt_whole;                                                                       \
+        return *this;                                                                                        \
+    }
+
 #define SIMT_VECTOR2(name, T, word, align)                                                                   \
     struct SIMT_ALIGNED(align) name {                                                                        \
         __extension__ union {                                                                                \
@@ -31,14 +41,7 @@ typedef uint32_t __attribute__((may_alias, vector_size(16))) simt_word16;
         constexpr name(T x_, T y_ = 0) : x(x_), y(y_)                                                        \
         {                                                                                                    \
         }                                                                                                    \
-        name(const name &other) : simt_whole(other.simt_whole)                                               \
-        {                                                                                                    \
-        }                                                                                                    \
-        name &operator=(const name &other)                                                                   \
-        {                                                                                                    \
-            simt_whole = other.simt_whole;                                                                   \
-            return *this;                                                                                    \
-        }                                                                                                    \
+        SIMT_COPIED_WHOLE(name)                                                                              \
     };
 
 #define SIMT_VECTOR4(name, T, word, align)                                                                   \
@@ -53,14 +56,7 @@ typedef uint32_t __attribute__((may_alias, vector_size(16))) simt_word16;
         constexpr name(T x_, T y_ = 0, T z_ = 0, T w_ = 0) : x(x_), y(y_), z(z_), w(w_)                      \
         {                                                                                                    \
         }                                                                                                    \
-        name(const name &other) : simt_whole(other.simt_whole)                                               \
-        {                                                                                                    \
-        }                                                                                                    \
-        name &operator=(const name &other)                                                                   \
-        {                                                                                                    \
-            simt_whole = other.simt_whole;                                                                   \
-            return *this;                                                                                    \
-        }                                                                                                    \
+        SIMT_COPIED_WHOLE(name)                                                                              \
     };
 
 #define SIMT_PLAIN_VECTOR(name) /* in C++ the struct's name is a type already */

@@ -20,7 +20,10 @@ static std::map<const void *, size_t>
 
 size_t static_shared_bytes(const void *kernel)
 {
-    return shared_variables_of(kernel);
+    size_t bytes = 0;
+    for (const SharedVariable &variable : shared_variables(kernel))
+        bytes += variable.bytes;
+    return bytes;
 }
 
 size_t dynamic_shared_limit(const void *kernel)

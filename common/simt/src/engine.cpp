@@ -11,9 +11,11 @@
 #include "fault.h"
 #include "order.h"
 #include "scheduling.h"
+#include "symbols.h"
 #include "wait.h"
 #include <algorithm>
 #include <boost/context/detail/fcontext.hpp>
+#include <cstring>
 #include <iterator>
 #include <link.h>
 #include <new>
@@ -46,7 +48,9 @@ struct Engine : Worker {
     unsigned free_fibers;
     fcontext_t main; /* run_block, while the block runs */
     bool abandoned;
-    dim3 shape = dim3(0, 0, 0); /* the block shape that `storage` is laid out for */
+    dim3 shape = dim3(0, 0, 0);                   /* the block shape that `storage` is laid out for */
+    const std::vector<SharedVariable> *variables; /* the static shared ones of ... */
+    const void *variables_of;                     /* ... this kernel */
     Block storage;
 };
 
@@ -259,6 +263,18 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear, const 
     }
 }
 
+/* Shared memory begins as NaN, whatever the type: what was there before, or zeros, would hide a missing store. */
+static void poison_shared_memory(Engine &e, const Launch &launch)
+{
+    if (!e.variables || e.variables_of != launch.entry) {
+        e.variables = &shared_variables(launch.entry);
+        e.variables_of = launch.entry;
+    }
+    for (const SharedVariable &variable : *e.variables)
+        memset(e.shared_begin + variable.offset, 0xff, variable.bytes);
+    memset(e.dynamic_begin, 0xff, launch.dynamic_shared);
+}
+
 /* An abandoned block leaves fibers in the middle of threads: they are all taken back. */
 static void take_back_fibers(Engine &e)
 {
@@ -277,6 +293,7 @@ void run_block(Launch &launch, unsigned long long linear, const Order &order)
     Block &block = e.storage;
     e.block = &block;
     e.dynamic_end = e.dynamic_begin + launch.dynamic_shared;
+    poison_shared_memory(e, launch);
     set_block_index(block.index, launch.block, launch.grid);
     checker::block_begin(block);
 

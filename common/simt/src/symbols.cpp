@@ -26,15 +26,10 @@ struct Function {
     std::string name;
 };
 
-struct SharedVariable {
-    std::string symbol;
-    size_t bytes;
-};
-
 struct Symbols {
     std::map<const void *, Function> functions;
-    std::map<std::string, size_t> thread_locals; /* name and size */
-    std::map<size_t, SharedVariable> by_offset;  /* in the program's thread-local storage */
+    std::map<std::string, SharedVariable> thread_locals; /* by symbol */
+    std::map<size_t, std::string> by_offset;             /* their symbols */
 };
 
 /* "void tile<16>(float*)" -> "tile<16>": without parameters and result. */
@@ -82,9 +77,9 @@ static void read_table(Symbols &symbols, const char *file, const ElfW(Shdr) & ta
         const char *name = names + symbol[i].st_name;
         if (type == STT_FUNC && symbol[i].st_value)
             symbols.functions[reinterpret_cast<const void *>(base + symbol[i].st_value)].symbol = name;
-        else if (type == STT_TLS && !strncmp(name, "_ZZ", 3)) {
-            symbols.thread_locals[name] = symbol[i].st_size;
-            symbols.by_offset[symbol[i].st_value] = SharedVariable{name, symbol[i].st_size};
+        if (type == STT_TLS && !strncmp(name, "_ZZ", 3)) {
+            symbols.thread_locals[name] = SharedVariable{symbol[i].st_value, symbol[i].st_size};
+            symbols.by_offset[symbol[i].st_value] = name;
         }
     }
 }
@@ -144,36 +139,38 @@ std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes)
     auto after = symbols().by_offset.upper_bound(offset);
     if (after == symbols().by_offset.begin())
         return "";
-    const SharedVariable &variable = std::prev(after)->second;
+    const std::string &symbol = std::prev(after)->second;
     *begin = std::prev(after)->first;
-    *bytes = variable.bytes;
-    std::string name = demangle(variable.symbol);
+    *bytes = symbols().thread_locals[symbol].bytes;
+    std::string name = demangle(symbol);
     size_t scope = name.rfind("::");
     return scope == std::string::npos ? name : name.substr(scope + 2);
 }
 
-size_t shared_variables_of(const void *entry)
+static std::vector<SharedVariable> find_shared_variables(const std::string &symbol)
+{
+    std::vector<SharedVariable> variables;
+    std::string inside =
+        symbol.compare(0, 2, "_Z") == 0 ? symbol.substr(2) : std::to_string(symbol.size()) + symbol;
+    std::string prefix = "_ZZ" + inside + "E";
+    const auto &all = symbols().thread_locals;
+    for (auto each = all.lower_bound(prefix);
+         each != all.end() && each->first.compare(0, prefix.size(), prefix) == 0; ++each)
+        variables.push_back(each->second);
+    return variables;
+}
+
+const std::vector<SharedVariable> &shared_variables(const void *entry)
 {
     static std::mutex mutex;
-    static std::map<const void *, size_t> known;
+    static std::map<const void *, std::vector<SharedVariable>> known;
     std::lock_guard<std::mutex> lock(mutex);
     auto asked_before = known.find(entry);
     if (asked_before != known.end())
         return asked_before->second;
-    size_t bytes = 0;
     auto found = symbols().functions.find(entry);
-    if (found != symbols().functions.end()) {
-        const std::string &symbol = found->second.symbol;
-        std::string inside =
-            symbol.compare(0, 2, "_Z") == 0 ? symbol.substr(2) : std::to_string(symbol.size()) + symbol;
-        std::string prefix = "_ZZ" + inside + "E";
-        for (auto each = symbols().thread_locals.lower_bound(prefix);
-             each != symbols().thread_locals.end() && each->first.compare(0, prefix.size(), prefix) == 0;
-             ++each)
-            bytes += each->second;
-    }
-    known[entry] = bytes;
-    return bytes;
+    return known[entry] = found == symbols().functions.end() ? std::vector<SharedVariable>()
+                                                             : find_shared_variables(found->second.symbol);
 }
 
 } /* namespace simt */

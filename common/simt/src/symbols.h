@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace simt
 {
 
-/* "tile<16>" for the function at `entry`; null when the symbol table does not know it. Lives as long as the
- * program. */
+/*
+ * "tile<16>" for the function at `entry`; null when the symbol table does not know it. Lives as long as the program.
+ */
 const char *function_name(const void *entry);
 
 /* "void tile<16>(float*)"; empty when it is not known. */
@@ -21,9 +23,13 @@ std::string function_signature(const void *entry);
  */
 std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes);
 
-/* Bytes of static __shared__ variables that the function at `entry` declares itself; 0 when nothing is known.
- */
-size_t shared_variables_of(const void *entry);
+/* A static __shared__ variable: where it lies in thread-local storage, which every worker has for itself. */
+struct SharedVariable {
+    size_t offset, bytes;
+};
+
+/* Those that the function at `entry` declares itself; none when nothing is known. Lives as long as the program. */
+const std::vector<SharedVariable> &shared_variables(const void *entry);
 
 } /* namespace simt */
 
