@@ -34,7 +34,6 @@ struct CopyUnderWay {
 /* ---- mbarrier ---- */
 
 struct Mbarrier {
-    uint64_t *place;
     unsigned expected;        /* arrivals that end a phase */
     unsigned missing;         /* arrivals that this phase still needs */
     long long bytes;          /* announced and not yet written */
@@ -42,6 +41,7 @@ struct Mbarrier {
     unsigned waiting;         /* threads */
     unsigned initialiser;     /* the thread that must fence before the copy engine may use it */
     bool fenced;
+    char order[2];   /* stand for the phases of either parity, for the checker */
     char state[200]; /* what it waits for, as reports call it: filled in when nobody can go on */
 };
 
@@ -139,6 +139,12 @@ inline ThreadWork &thread_work()
 
 /* `bytes` of the block's shared memory at a shared-window address; a report when it lies elsewhere or is misaligned. */
 char *shared_place(uint32_t address, size_t bytes, size_t alignment, const char *what, Site site);
+
+/*
+ * Publishes to those who will wait for the phase that is under way what the running thread has done. Who waits for a
+ * phase knows of arrivals in that phase, not of one that comes later, though it may have come by the time it goes on.
+ */
+void publish_on_mbarrier(Mbarrier &barrier);
 
 /* Adds to an mbarrier's phase, and ends it when nothing is missing. `bytes` may be negative: they have been written. */
 void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes);

@@ -39,6 +39,11 @@ Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site)
     return found->second;
 }
 
+void publish_on_mbarrier(Mbarrier &barrier)
+{
+    checker::released(&barrier.order[barrier.phase % 2]);
+}
+
 void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes)
 {
     BlockWork &work = block_work();
@@ -87,7 +92,7 @@ static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const 
     barrier.waiting--;
     if (!is_over(barrier, waiting.parity))
         return false;
-    checker::acquired(place);
+    checker::acquired(&barrier.order[parity]);
     return true;
 }
 
@@ -142,7 +147,6 @@ extern "C" void simt_mbarrier_init(uint64_t *place, int arrivals, int line, cons
     checker::asynchronous(place, sizeof *place, checker::barrier_begins, __builtin_return_address(0));
     *place = mark;
     Mbarrier barrier = {};
-    barrier.place = place;
     barrier.expected = barrier.missing = static_cast<unsigned>(arrivals);
     barrier.initialiser = worker->thread->linear;
     snprintf(barrier.state, sizeof barrier.state, "an mbarrier");
@@ -167,7 +171,7 @@ extern "C" void simt_mbarrier_arrive(uint64_t *place, int bytes, int line, const
             "%s at %s:%d: all %u arrivals of this phase were there already, which only waits for %lld bytes",
             what, file, line, barrier.expected, barrier.bytes);
     checker::asynchronous(place, sizeof *place, checker::barrier_operation, __builtin_return_address(0));
-    checker::released(place);
+    publish_on_mbarrier(barrier);
     count_on_mbarrier(barrier, 1, bytes);
 }
 

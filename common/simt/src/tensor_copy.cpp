@@ -151,7 +151,7 @@ static void complete(const TensorLoad &load)
     worker->thread = load.thread; /* in whose name memory changes */
     checker::asynchronous(load.to, box_bytes(load.map), checker::proxy_write_ends, load.where);
     load_box(load.map, load.coordinates, load.to);
-    checker::released(load.barrier->place);
+    publish_on_mbarrier(*load.barrier);
     worker->thread = resting;
     count_on_mbarrier(*load.barrier, 0, -static_cast<long long>(box_bytes(load.map)));
 }
