@@ -63,10 +63,11 @@ class Unable(Exception):
 def stamp():
     """Changes when anything does that the copy is made of."""
     digest = hashlib.sha256(str(ROOT).encode())
-    for folder in ("common", "tests/labs", *handout.STEPS.values()):
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                digest.update(f"{path.relative_to(ROOT)} {path.stat().st_mtime_ns}\n".encode())
+    files = [ROOT / "tests/labs" / name for name in (*OWN, "handout.py", "workshop.py")]
+    for folder in ("common", *handout.STEPS.values()):
+        files += [path for path in sorted((ROOT / folder).rglob("*")) if path.is_file()]
+    for path in files:
+        digest.update(f"{path.relative_to(ROOT)} {path.stat().st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
 
