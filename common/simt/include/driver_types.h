@@ -84,6 +84,14 @@ enum cudaFuncCache {
     cudaFuncCachePreferEqual = 3
 };
 
+enum cudaSharedMemConfig {
+    cudaSharedMemBankSizeDefault = 0,
+    cudaSharedMemBankSizeFourByte = 1,
+    cudaSharedMemBankSizeEightByte = 2
+};
+
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+
 enum cudaLimit { cudaLimitStackSize = 0, cudaLimitPrintfFifoSize = 1, cudaLimitMallocHeapSize = 2 };
 
 struct cudaFuncAttributes {
@@ -184,6 +192,12 @@ struct cudaDeviceProp {
     int major;
     int minor;
     size_t textureAlignment;
+    size_t surfaceAlignment;
+    int maxTexture1D; /* this and the following are 0: there are no textures */
+    int maxTexture2D[2];
+    int maxTexture3D[3];
+    int maxTexture1DLayered[2];
+    int maxTexture2DLayered[3];
     int deviceOverlap;
     int multiProcessorCount;
     int kernelExecTimeoutEnabled;
@@ -230,6 +244,8 @@ typedef enum cudaMemcpyKind cudaMemcpyKind;
 typedef enum cudaDeviceAttr cudaDeviceAttr;
 typedef enum cudaFuncAttribute cudaFuncAttribute;
 typedef enum cudaFuncCache cudaFuncCache;
+typedef enum cudaSharedMemConfig cudaSharedMemConfig;
+typedef enum cudaMemPoolAttr cudaMemPoolAttr;
 #endif
 
 enum cudaLaunchAttributeID {

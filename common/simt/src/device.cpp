@@ -264,6 +264,57 @@ extern "C" cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache)
     return standing_error();
 }
 
+extern "C" cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
+{
+    if (!config)
+        return done(cudaErrorInvalidValue);
+    *config = cudaFuncCachePreferNone;
+    return standing_error();
+}
+
+/* Banks are 4 bytes wide, as on every device since Maxwell, whatever a program asks for. */
+extern "C" cudaError_t cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig)
+{
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *config)
+{
+    if (!config)
+        return done(cudaErrorInvalidValue);
+    *config = cudaSharedMemBankSizeFourByte;
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    if (!can)
+        return done(cudaErrorInvalidValue);
+    *can = 0;
+    return device == 0 && peer == 0 ? cudaSuccess : bad_device(device ? device : peer);
+}
+
+/* Asynchronous allocation needs no pool here; programs may still ask for it and set it up. */
+extern "C" cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
+{
+    if (!pool)
+        return done(cudaErrorInvalidValue);
+    if (device != 0)
+        return bad_device(device);
+    *pool = nullptr;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void *)
+{
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t)
+{
+    return standing_error();
+}
+
 extern "C" cudaError_t cudaDriverGetVersion(int *version)
 {
     return cudaRuntimeGetVersion(version);
@@ -314,6 +365,11 @@ extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAtt
 }
 
 extern "C" cudaError_t cudaFuncSetCacheConfig(const void *kernel, enum cudaFuncCache)
+{
+    return kernel ? standing_error() : done(cudaErrorInvalidDeviceFunction);
+}
+
+extern "C" cudaError_t cudaFuncSetSharedMemConfig(const void *kernel, enum cudaSharedMemConfig)
 {
     return kernel ? standing_error() : done(cudaErrorInvalidDeviceFunction);
 }

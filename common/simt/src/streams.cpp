@@ -55,6 +55,20 @@ extern "C" cudaError_t cudaStreamQuery(cudaStream_t)
     return standing_error();
 }
 
+extern "C" cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
+{
+    if (!flags)
+        return done(cudaErrorInvalidValue);
+    bool own = stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
+    *flags = own ? stream->flags : cudaStreamDefault;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void *, size_t, unsigned int)
+{
+    return standing_error_without_waiting();
+}
+
 extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned int)
 {
     return event ? standing_error_without_waiting() : done(cudaErrorInvalidResourceHandle);
@@ -109,6 +123,11 @@ extern "C" cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
     event->recorded = true;
     clock_gettime(CLOCK_MONOTONIC, &event->time);
     return standing_error_without_waiting();
+}
+
+extern "C" cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int)
+{
+    return cudaEventRecord(event, stream);
 }
 
 extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t event)

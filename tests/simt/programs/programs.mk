@@ -16,7 +16,7 @@ build/check/tests/programs/%: tests/simt/programs/%.cu build/check/simt/libsimt.
 build/gpu/tests/programs/%: tests/simt/programs/%.cu
 	@mkdir -p $(@D)
 	$(say) NVCC $@
-	$(quiet)$(NVCC) -std=c++17 -O2 --extended-lambda $(call gencode,$(filter-out sm_75,$(ARCH))) $< -o $@
+	$(quiet)$(NVCC) -std=c++17 -O2 --extended-lambda $(call gencode,$(firstword $(ARCH))) $< -o $@
 
 build/cpu/tests/test_simt: | $(PROGRAMS:%=build/cpu/tests/programs/%)
 build/check/tests/test_simt: | $(PROGRAMS:%=build/check/tests/programs/%)

@@ -63,6 +63,13 @@ inline cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, int d
     return cudaMemPrefetchAsync(pointer, bytes, device, nullptr);
 }
 
+template <class T>
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T *pointer, size_t bytes = 0,
+                                     unsigned int flags = cudaMemAttachSingle)
+{
+    return cudaStreamAttachMemAsync(stream, static_cast<void *>(pointer), bytes, flags);
+}
+
 inline cudaError_t cudaEventRecord(cudaEvent_t event)
 {
     return cudaEventRecord(event, nullptr);
@@ -142,6 +149,12 @@ template <class... P>
 cudaError_t cudaFuncSetCacheConfig(void (*kernel)(P...), cudaFuncCache config)
 {
     return cudaFuncSetCacheConfig(reinterpret_cast<const void *>(kernel), config);
+}
+
+template <class... P>
+cudaError_t cudaFuncSetSharedMemConfig(void (*kernel)(P...), cudaSharedMemConfig config)
+{
+    return cudaFuncSetSharedMemConfig(reinterpret_cast<const void *>(kernel), config);
 }
 
 template <class... P>

@@ -12,6 +12,9 @@
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
+#ifndef __clang__
+#define __builtin_assume(condition) ((void)0) /* clang's and nvcc's */
+#endif
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
 
