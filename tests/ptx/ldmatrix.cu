@@ -1,5 +1,6 @@
 // needs: sm_75
 /* ldmatrix, plain and transposed, from rows in any order. */
+#include "finished.cuh"
 #include "ptx_kernels.h"
 #include "ptx.cuh"
 
@@ -23,6 +24,5 @@ __global__ void load_matrices(const uint32_t *in, uint32_t *out)
 cudaError_t ptx_ldmatrix(const uint32_t *in, uint32_t *out)
 {
     load_matrices<<<1, 32>>>(in, out);
-    cudaError_t status = cudaGetLastError();
-    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+    return finished();
 }

@@ -1,5 +1,6 @@
 // needs: sm_90a
 /* setmaxnreg: the last warpgroup gives registers back, the others take them. */
+#include "finished.cuh"
 #include "ptx_kernels.h"
 #include "ptx.cuh"
 
@@ -19,6 +20,5 @@ __global__ void __launch_bounds__(384, 1) redistribute(const uint32_t *in, uint3
 cudaError_t ptx_registers(const uint32_t *in, uint32_t *out)
 {
     redistribute<<<1, 384>>>(in, out);
-    cudaError_t status = cudaGetLastError();
-    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+    return finished();
 }

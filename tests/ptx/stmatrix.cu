@@ -1,5 +1,6 @@
 // needs: sm_90
 /* stmatrix, to rows in any order. */
+#include "finished.cuh"
 #include "ptx_kernels.h"
 #include "ptx.cuh"
 
@@ -19,6 +20,5 @@ __global__ void store_matrices(const uint32_t *in, uint32_t *out)
 cudaError_t ptx_stmatrix(const uint32_t *in, uint32_t *out)
 {
     store_matrices<<<1, 32>>>(in, out);
-    cudaError_t status = cudaGetLastError();
-    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+    return finished();
 }

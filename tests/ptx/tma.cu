@@ -1,5 +1,6 @@
 // needs: sm_90
 /* Bulk tensor copies: one box to shared memory, one back. */
+#include "finished.cuh"
 #include "ptx_kernels.h"
 #include "ptx.cuh"
 
@@ -42,13 +43,11 @@ __global__ void store_box(const __grid_constant__ CUtensorMap map, int x, int y,
 cudaError_t ptx_tma_load(const CUtensorMap *map, int x, int y, int z, int bytes, uint32_t *out)
 {
     load_box<<<1, 64, bytes>>>(*map, x, y, z, bytes, out);
-    cudaError_t status = cudaGetLastError();
-    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+    return finished();
 }
 
 cudaError_t ptx_tma_store(const CUtensorMap *map, int x, int y, int z, int bytes, const uint32_t *in)
 {
     store_box<<<1, 64, bytes>>>(*map, x, y, z, bytes, in);
-    cudaError_t status = cudaGetLastError();
-    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+    return finished();
 }

@@ -1,5 +1,6 @@
 // needs: sm_90a
 /* wgmma: operands wherever the layout says, two products in one group. */
+#include "finished.cuh"
 #include "ptx_kernels.h"
 #include "ptx.cuh"
 
@@ -56,20 +57,17 @@ __global__ void __launch_bounds__(128, 1)
 cudaError_t ptx_wgmma_shared_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
     multiply<128, false><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
-    cudaError_t status = cudaGetLastError();
-    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+    return finished();
 }
 
 cudaError_t ptx_wgmma_registers_64(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
     multiply<64, true><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
-    cudaError_t status = cudaGetLastError();
-    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+    return finished();
 }
 
 cudaError_t ptx_wgmma_registers_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
     multiply<128, true><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
-    cudaError_t status = cudaGetLastError();
-    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+    return finished();
 }

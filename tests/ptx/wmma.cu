@@ -1,5 +1,6 @@
 // needs: sm_75
 /* wmma: all layouts, and arithmetic on the elements of two fragments of one kind. */
+#include "finished.cuh"
 #include "ptx_kernels.h"
 
 #include <cuda_fp16.h>
@@ -42,6 +43,5 @@ cudaError_t ptx_wmma(const uint32_t *in, uint32_t *out)
         multiply<wmma::row_major, wmma::col_major><<<1, 32>>>(A, B, C, F, D + 512, layout);
         multiply<wmma::col_major, wmma::col_major><<<1, 32>>>(A, B, C, F, D + 768, layout);
     }
-    cudaError_t status = cudaGetLastError();
-    return status != cudaSuccess ? status : cudaDeviceSynchronize();
+    return finished();
 }
