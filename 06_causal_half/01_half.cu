@@ -172,26 +172,18 @@ __global__ void __launch_bounds__(THREADS) flash_half(const __half *Q, const __h
     /* end of solution */
 }
 
-template <int HEAD_DIM, bool CAUSAL>
-static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O, float *LSE,
-                          const struct attention_shape *shape, cudaStream_t stream)
-{
-    const int blocks = shape->batch * shape->heads * ceil_div(shape->seq_q, BM);
-    flash_half<HEAD_DIM, BM, BN, CAUSAL><<<blocks, THREADS, 0, stream>>>(
-        (const __half *)Q, (const __half *)K, (const __half *)V, (__half *)O, LSE, *shape);
-    return cudaGetLastError();
-}
-
 extern "C" cudaError_t attention_half(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
                                       float *LSE, void *, const struct attention_shape *shape,
                                       cudaStream_t stream)
 {
+    static const struct half_kernels kernels = {
+        flash_half<64, BM, BN, false>,
+        flash_half<64, BM, BN, true>,
+        flash_half<128, BM, BN, false>,
+        flash_half<128, BM, BN, true>,
+    };
     cudaError_t status = check_half_arguments(Q, K, V, O, LSE, shape, true);
-    if (status != cudaSuccess || attention_query_rows(shape) == 0)
+    if (status != cudaSuccess)
         return status;
-    if (shape->head_dim <= 64)
-        return shape->causal ? launch<64, true>(Q, K, V, O, LSE, shape, stream)
-                             : launch<64, false>(Q, K, V, O, LSE, shape, stream);
-    return shape->causal ? launch<128, true>(Q, K, V, O, LSE, shape, stream)
-                         : launch<128, false>(Q, K, V, O, LSE, shape, stream);
+    return launch_half(&kernels, BM, THREADS, Q, K, V, O, LSE, shape, stream);
 }

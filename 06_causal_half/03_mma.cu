@@ -138,28 +138,20 @@ __global__ void __launch_bounds__(THREADS) flash_mma(const __half *Q, const __ha
     /* end of solution */
 }
 
-template <int HEAD_DIM, bool CAUSAL>
-static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O, float *LSE,
-                          const struct attention_shape *shape, cudaStream_t stream)
-{
-    const int blocks = shape->batch * shape->heads * ceil_div(shape->seq_q, BM);
-    flash_mma<HEAD_DIM, BM, BN, CAUSAL><<<blocks, THREADS, 0, stream>>>(
-        (const __half *)Q, (const __half *)K, (const __half *)V, (__half *)O, LSE, *shape);
-    return cudaGetLastError();
-}
-
 extern "C" cudaError_t attention_mma(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
                                      float *LSE, void *, const struct attention_shape *shape,
                                      cudaStream_t stream)
 {
+    static const struct half_kernels kernels = {
+        flash_mma<64, BM, BN, false>,
+        flash_mma<64, BM, BN, true>,
+        flash_mma<128, BM, BN, false>,
+        flash_mma<128, BM, BN, true>,
+    };
     cudaError_t status = require_architecture(80);
     if (status == cudaSuccess)
         status = check_half_arguments(Q, K, V, O, LSE, shape, false);
-    if (status != cudaSuccess || attention_query_rows(shape) == 0)
+    if (status != cudaSuccess)
         return status;
-    if (shape->head_dim <= 64)
-        return shape->causal ? launch<64, true>(Q, K, V, O, LSE, shape, stream)
-                             : launch<64, false>(Q, K, V, O, LSE, shape, stream);
-    return shape->causal ? launch<128, true>(Q, K, V, O, LSE, shape, stream)
-                         : launch<128, false>(Q, K, V, O, LSE, shape, stream);
+    return launch_half(&kernels, BM, THREADS, Q, K, V, O, LSE, shape, stream);
 }

@@ -96,24 +96,15 @@ __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
     /* end of solution */
 }
 
-template <int HEAD_DIM>
-static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O, float *LSE,
-                          const struct attention_shape *shape, cudaStream_t stream)
-{
-    struct hopper_problem problem;
-    cudaError_t status = describe_hopper_problem(&problem, Q, K, V, O, LSE, shape, config<HEAD_DIM>::BM);
-    if (status != cudaSuccess || problem.order.tiles == 0)
-        return status;
-    return launch_hopper(shape->causal ? flash_tma_store<HEAD_DIM, true> : flash_tma_store<HEAD_DIM, false>,
-                         &problem, problem.order.tiles, config<HEAD_DIM>::THREADS,
-                         sizeof(struct shared_tiles<HEAD_DIM>), stream);
-}
-
 extern "C" cudaError_t attention_tma_store(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
                                            uint16_t *O, float *LSE, void *,
                                            const struct attention_shape *shape, cudaStream_t stream)
 {
-    if (shape != NULL && shape->head_dim <= 64)
-        return launch<64>(Q, K, V, O, LSE, shape, stream);
-    return launch<128>(Q, K, V, O, LSE, shape, stream);
+    static const struct producer_kernels kernels = {
+        flash_tma_store<64, false>,
+        flash_tma_store<64, true>,
+        flash_tma_store<128, false>,
+        flash_tma_store<128, true>,
+    };
+    return launch_with_producer(&kernels, Q, K, V, O, LSE, shape, stream);
 }

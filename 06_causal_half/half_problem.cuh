@@ -55,4 +55,29 @@ static inline cudaError_t check_half_arguments(const uint16_t *Q, const uint16_t
     return status;
 }
 
+/* A kernel that needs nothing more than the problem; one block computes BM queries of one head. */
+typedef void half_kernel(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
+                         struct attention_shape shape);
+
+/* The kernels for head_dim up to 64 and up to 128, without and with a causal mask. */
+struct half_kernels {
+    half_kernel *full_64, *causal_64, *full_128, *causal_128;
+};
+
+/* Launches the one that fits, after the arguments have been found good and unless O is empty. */
+static inline cudaError_t launch_half(const struct half_kernels *kernels, int BM, int threads,
+                                      const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
+                                      float *LSE, const struct attention_shape *shape, cudaStream_t stream)
+{
+    if (attention_query_rows(shape) == 0)
+        return cudaSuccess;
+    half_kernel *full = shape->head_dim <= 64 ? kernels->full_64 : kernels->full_128;
+    half_kernel *causal = shape->head_dim <= 64 ? kernels->causal_64 : kernels->causal_128;
+    half_kernel *kernel = shape->causal ? causal : full;
+    const int blocks = shape->batch * shape->heads * ceil_div(shape->seq_q, BM);
+    kernel<<<blocks, threads, 0, stream>>>((const __half *)Q, (const __half *)K, (const __half *)V,
+                                           (__half *)O, LSE, *shape);
+    return cudaGetLastError();
+}
+
 #endif
