@@ -169,7 +169,8 @@ static int install_filter(const char *path, int device)
 
 static void limit(int resource, rlim_t value)
 {
-    const struct rlimit both = {value, value};
+    /* A process that runs out of time gets SIGXCPU at the first limit; at the second it would be SIGKILL. */
+    const struct rlimit both = {value, resource == RLIMIT_CPU ? value + 2 : value};
     if (setrlimit(resource, &both) != 0) {
         perror("confine: setrlimit");
         exit(CANNOT);

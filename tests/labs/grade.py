@@ -23,6 +23,7 @@ import secrets
 import shutil
 import signal
 import stat
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -33,7 +34,8 @@ import handout
 import workshop
 from workshop import NotBuilt, Refused, Unable
 
-RUN_SECONDS, RUN_MEGABYTES = 10, 1024
+RUN_SECONDS, RUN_MEGABYTES = 10, 4096
+ROUNDS, LAPS = 5, 10  # of a timing: student and reference in turns
 ORDERS = ("inorder", "reversed", "random:7")
 KINDS = ("normal", "uniform", "large", "ascending", "descending", "outliers", "constant")
 LIMIT = 1 << 20  # bytes of one submitted file
@@ -204,8 +206,8 @@ class Grading:
     # ------------------------------------------------------------------------------------------------------------------
     # Running
 
-    def run(self, case, kernel, build, order="-", laps=0):
-        """The judge's verdict on one run of one kernel in a process of its own."""
+    def run(self, case, kernel, runner, order="-", laps=0):
+        """The judge's verdict on one run of one kernel in a process of its own. runner: cpu, check, gpu, reference."""
         request, answer = self.secret / "request", self.secret / "answer"
         if self.prepared is not case:
             self.judge.require(case.line)
@@ -214,7 +216,8 @@ class Grading:
         size = self.judge.require(f"request {self.lab['rows'].index(kernel)} {order} {workspace} {laps} {request}")["bytes"]
         with open(answer, "wb") as file:
             file.truncate(size)
-        ending = self.confined([str(self.folder / f"run.{build}")], request, answer, size)
+        ending = self.confined([str(self.folder / f"run.{runner}")], request, answer, size,
+                               runner in ("gpu", "reference"))
         verdict = self.judge.ask(f"judge {answer}")
         if verdict["verdict"] == "crashed":
             verdict["reason"] = ending or verdict["reason"]
@@ -222,7 +225,7 @@ class Grading:
             verdict.update(verdict="crashed", reason=ending)
         return verdict
 
-    def confined(self, command, request, answer, size):
+    def confined(self, command, request, answer, size, on_device):
         """Empty for a program that ends by itself with status 0, else how it ended."""
         confine = [str(self.shop.base / "labs/confine"), str(RUN_SECONDS), str(RUN_MEGABYTES), str(size + 4096)]
         source, target = os.open(request, os.O_RDONLY), os.open(answer, os.O_RDWR)
@@ -236,7 +239,8 @@ class Grading:
 
         try:
             process = subprocess.Popen(confine + command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL, env={}, close_fds=False, start_new_session=True,
+                                       stderr=subprocess.DEVNULL, env={"LABS_CONFINE": "device"} if on_device else {},
+                                       close_fds=False, start_new_session=True,
                                        preexec_fn=descriptors)
         finally:
             os.close(source)
@@ -323,7 +327,41 @@ class Grading:
                 f"{counter['counter']} {counted}; at most {counter['at_most']} = {most:g} at {case}")
 
     def test_speed(self, kernel):
-        return "ungraded", "speed is measured on a GPU only"
+        """Student's and reference's runners in turns on the same inputs; the medians' ratio on a sliding scale."""
+        if workshop.device() is None:
+            return "ungraded", "speed is measured on a GPU only"
+        self.build_for_gpu()
+        speed = kernel["speed"]
+        case = Case(self.lab, speed["sizes"], "normal", self.chance.getrandbits(62))
+        times = {"gpu": [], "reference": []}
+        for _ in range(ROUNDS):
+            for runner, measured in times.items():
+                verdict = self.run(case, kernel["name"], runner, laps=LAPS)
+                if verdict["verdict"] in ("skipped", "no device") or (runner == "reference" and verdict["verdict"] != "pass"):
+                    return "ungraded", f"{runner}: {verdict['verdict']}: {verdict['reason']}"
+                if verdict["verdict"] != "pass" or verdict["milliseconds"] <= 0:
+                    return "failed", "on the GPU: " + self.told(verdict, case)
+                measured.append(verdict["milliseconds"])
+        mine, reference = statistics.median(times["gpu"]), statistics.median(times["reference"])
+        share = min(max((reference / mine - speed["zero"]) / (speed["full"] - speed["zero"]), 0.0), 1.0)
+        self.earned = int(share * speed["points"])
+        return ("passed" if share == 1.0 else "failed",
+                f"{mine:.4g} ms, reference {reference:.4g} ms: ratio {reference / mine:.2f}; none at {speed['zero']}, "
+                f"all points at {speed['full']}")
+
+    def build_for_gpu(self):
+        """Once per submission: run.gpu of the files as they are built here, run.reference of the project's own."""
+        if (self.folder / "run.gpu").exists():
+            return
+        step, solution = self.lab["step"], self.secret / "solution"
+        for name in {*self.not_built, *self.refused}:
+            shutil.copyfile(self.shop.base / step / name, self.folder / step / name)
+        self.shop.build_for_gpu(self.folder, step, self.lab["table"], self.folder / "run.gpu")
+        for part in (solution, solution / "objects", solution / "scratch"):
+            part.mkdir(exist_ok=True)
+        shutil.copytree(handout.ROOT / step, solution / step)
+        self.shop.build_for_gpu(solution, step, self.lab["table"], self.secret / "run.reference")
+        shutil.move(self.secret / "run.reference", self.folder / "run.reference")
 
     def grade_kernel(self, kernel):
         self.kernel_now = kernel
@@ -339,8 +377,12 @@ class Grading:
             elif not passed_so_far and kind != "correctness":
                 self.outcome(kernel["name"], kind, points, "failed", "only a correct kernel earns these points")
             else:
-                status, reason = test(kernel)
-                self.outcome(kernel["name"], kind, points, status, reason)
+                self.earned = None
+                try:
+                    status, reason = test(kernel)
+                except NotBuilt as problem:
+                    status, reason = "ungraded", str(problem)
+                self.outcome(kernel["name"], kind, points, status, reason, self.earned)
                 if kind == "correctness" and status != "passed":
                     passed_so_far = status == "ungraded"
 

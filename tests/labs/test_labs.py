@@ -74,7 +74,7 @@ CHEATS = {
         "failed", "uses matmul_problem"),
     "cudaMemcpy to the host": (in_launcher("float a; cudaMemcpy(&a, A, 4, cudaMemcpyDeviceToHost);"), "failed",
                                "uses cudaMemcpy"),
-    "a static constructor": (GOOD + "\nstatic int early;\n__attribute__((constructor)) static void begin(void)\n"
+    "a static constructor": (GOOD + "\nstatic volatile int early;\n__attribute__((constructor)) static void begin(void)\n"
                              "{\n    early = 1;\n}\n", "failed", "static constructor"),
     "forking": (in_launcher("if (fork() == 0) for (;;) {}", "#include <unistd.h>\n"), "failed", "uses fork"),
     "another program": (in_launcher('system("true");', "#include <stdlib.h>\n"), "failed", "uses system"),
@@ -87,7 +87,9 @@ CHEATS = {
                                    "fopen"),
     "a system call by hand": (in_launcher('asm volatile("syscall" : : "a"(57));'), "failed", "inline assembly"),
     "including the solution": (f'#include "{handout.ROOT}/01_naive_matmul/2_coalesced.cu"\n', "failed",
-                               "no part of the project"),
+                               "a file from outside"),
+    "including it by a macro": (f'#define OTHER "{handout.ROOT}/01_naive_matmul/1_uncoalesced.cu"\n#include OTHER\n' + GOOD,
+                                "failed", "no part of the project"),
     "counters of its own": (GOOD + '\n#include "backend.h"\nextern "C" bool backend_counters(struct counters *total)\n'
                             "{\n    total->launches = 1;\n    return true;\n}\n", "failed", "defines backend_counters"),
     # These are built and run.

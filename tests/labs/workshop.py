@@ -45,6 +45,7 @@ FORBIDDEN_TEXT = (
     (re.compile(r"\b_*asm_*\b"), "inline assembly"),
     (re.compile(r"##|%:%:"), "token pasting (##)"),
     (re.compile(r"\bincbin\b|#\s*embed\b"), "embedding a file"),
+    (re.compile(r"#\s*include\s*[\"<]\s*(/|[^\">\n]*\.\.)"), "a file from outside (#include with / or ..)"),
 )
 
 
@@ -148,17 +149,50 @@ class Workshop:
             self._protected = names
         return self._protected
 
-    def link(self, step, build, table, objects, output):
-        """A runner (runner.c) for a step's table with these objects as its kernels."""
+    @staticmethod
+    def entry(step, table, output):
+        """The main() of a runner (runner.h) for a step's table."""
         entry = output.with_suffix(".entry.c")
         entry.write_text(f'#include "{step}/{step[:2]}_step.h"\n#include "tests/labs/runner.h"\n\n'
                          f"int main(void)\n{{\n    return runner_main(LAB_CALLS({table}), {table});\n}}\n")
+        return entry
+
+    def link(self, step, build, table, objects, output):
+        """A runner with these objects as its kernels, on the CPU."""
+        entry = self.entry(step, table, output)
         include = [f"-I{self.base / 'common/simt/include'}", f"-I{self.base / 'common'}", f"-I{self.base}"]
         run(["gcc", *C_FLAGS, *include, "-c", str(entry), "-o", str(entry.with_suffix(".o"))], "entry")
         run(["g++", "-pthread", "-Wl,--gc-sections", "-Wl,--wrap=simt_run", "-Wl,--wrap=cudaMemsetAsync",
              str(entry.with_suffix(".o")), str(self.object("runner")), str(self.object("keeper_cpu")),
              *(str(name) for name in objects), str(self.base / "labs/libcommon.a"), self.runtime(build), *LIBRARIES,
              "-o", str(output)], "link")
+        output.chmod(0o755)
+
+    def build_for_gpu(self, folder, step, table, output):
+        """A runner of the kernels in folder/step for the device of this machine."""
+        nvcc, architecture = device()
+        home = pathlib.Path(nvcc).resolve().parents[1]
+        objects = folder / "objects"
+        for source in sorted((folder / step).glob("*.cu")):
+            needed = re.match(r"// needs: sm_(\d+a?)", source.read_text())
+            chosen = architecture
+            if needed and (needed[1].endswith("a") or int(needed[1]) > int(architecture.rstrip("a"))):
+                chosen = needed[1]
+            done = confined_compiler([nvcc, "-std=c++17", "-O3", "-w", f"-gencode=arch=compute_{chosen},code=sm_{chosen}",
+                                      f"-I{self.base / 'common'}", f"-I{self.base}", "-c", str(source), "-o",
+                                      str(objects / f"{source.name}.gpu.o")], folder)
+            if done.returncode != 0:
+                raise NotBuilt(f"{source.name} does not compile for the GPU: {done.stdout.decode(errors='replace')[-400:]}")
+        include = ["-isystem", str(home / "include"), f"-I{self.base / 'common'}", f"-I{self.base}"]
+        labs = self.base / "tests/labs"
+        own = [self.base / "common" / f"{name}.c" for name in (*COMMON, "backend")]
+        compiled = []
+        for source in (*own, labs / "runner.c", labs / "keeper_gpu.c", self.entry(step, table, output)):
+            compiled.append(str(output.with_suffix(f".{source.stem}.o")))
+            run(["gcc", *C_FLAGS, *include, "-c", str(source), "-o", compiled[-1]], source.name)
+        run([nvcc, f"-gencode=arch=compute_{architecture},code=sm_{architecture}",
+             *(str(path) for path in sorted(objects.glob("*.gpu.o"))), *compiled, "-Xlinker", "--gc-sections", "-o",
+             str(output)], "link for the GPU")
         output.chmod(0o755)
 
     def compile(self, folder, step, name, build, check_symbols=True):
@@ -236,6 +270,20 @@ class Workshop:
             output.unlink()
             setattr(self, f"_given_{build}", names)
         return names
+
+
+def device():
+    """(nvcc, architecture) of this machine's GPU, as in ("/usr/local/cuda/bin/nvcc", "90a"), or None."""
+    nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+    query = shutil.which("nvidia-smi")
+    if not nvcc or not query:
+        return None
+    done = subprocess.run([query, "--query-gpu=compute_cap", "--format=csv,noheader"], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, check=False)
+    found = re.match(r"(\d+)\.(\d+)", done.stdout)
+    if done.returncode != 0 or not found:
+        return None
+    return nvcc, found[1] + found[2] + ("a" if found[0] == "9.0" else "")
 
 
 def run(command, what):
