@@ -1,0 +1,365 @@
+#!/usr/bin/env python3
+"""Turns what the benchmarks measured into the lessons' tables and into plots. Python's standard library only.
+
+    tests/bench/report.py STEP ...           e.g. 02_tiled_matmul: the table in its lesson, plots in docs/results
+    tests/bench/report.py --check STEP ...   writes nothing; fails when a lesson's table is not what the CSV says
+
+Reads docs/results/STEP.csv and STEP_torch.csv, whichever is there. A ratio is always taken within one file, which is
+one run. Plots need gnuplot; without it a line says that there are none.
+"""
+import argparse
+import csv
+import math
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+RESULTS = ROOT / "docs" / "results"
+
+
+def cdiv(n, tile):
+    return -(-n // tile)
+
+
+def matmul_traffic(tile_rows, tile_cols):
+    """Global bytes of C = A·B when a block computes a tile of C: A once per column of tiles, B once per row."""
+    return lambda m, n, k: 4.0 * (m * k * cdiv(n, tile_cols) + k * n * cdiv(m, tile_rows) + m * n)
+
+
+def softmax_traffic(loads):
+    return lambda rows, cols: 4.0 * rows * cols * (loads + 1)
+
+
+def attention_traffic(rows, element=4):
+    """Keys and values once per `rows` queries; Q and O once."""
+    def traffic(heads, seq_q, seq_kv, dim, causal):
+        tiles = cdiv(seq_q, rows)
+        seen = sum(min(seq_kv, (tile + 1) * rows) for tile in range(tiles)) if causal else tiles * seq_kv
+        return heads * (2.0 * seq_q * dim * element + 2.0 * seen * dim * element + 4.0 * seq_q)
+    return traffic
+
+
+def flash_v1_traffic(keys):
+    """K and V once; per tile of keys Q loaded, O, l and m loaded and stored."""
+    def traffic(heads, seq_q, seq_kv, dim, _causal):
+        return 4.0 * heads * (2.0 * seq_kv * dim + cdiv(seq_kv, keys) * seq_q * (3.0 * dim + 4.0))
+    return traffic
+
+
+def standard_traffic(heads, seq_q, seq_kv, dim, _causal):
+    """Two naive products, and the matrix of scores stored twice and loaded four times."""
+    return 4.0 * heads * seq_q * seq_kv * (4.0 * dim + 4.0)
+
+
+def atomic_traffic(heads, seq_q, seq_kv, dim, _causal):
+    """Per query every key three times and every value once."""
+    return 4.0 * heads * seq_q * (4.0 * seq_kv * dim + 2.0 * dim)
+
+
+# What each kernel's header gives as its cost, in bytes. The roofline's x is FLOP divided by this.
+TRAFFIC = {
+    "01_naive_matmul": {name: (lambda m, n, k: 4.0 * (2.0 * m * n * k + m * n)) for name in ("uncoalesced", "coalesced")},
+    "02_tiled_matmul": {
+        "shared_tile": matmul_traffic(16, 16),
+        **{name: matmul_traffic(128, 128) for name in ("register_tile", "vectorized", "pipelined", "async", "warp_tile")},
+        "sgemm": matmul_traffic(256, 128),
+    },
+    "03_online_softmax": {"three_pass": softmax_traffic(3), "online": softmax_traffic(2),
+                          "online_warp": softmax_traffic(2), "online_block": softmax_traffic(1)},
+    "04_flash_v1": {
+        "standard": standard_traffic,
+        **{name: attention_traffic(1) for name in ("row_parallel", "key_parallel_ordered", "key_parallel_block")},
+        "key_parallel_atomic": atomic_traffic,
+        "flash_v1": flash_v1_traffic(16),
+        "flash_v1_registers": flash_v1_traffic(128),
+    },
+    "05_flash_v2": {"flash_v2": attention_traffic(16), "flash_v2_registers": attention_traffic(128),
+                    "split_kv": attention_traffic(4)},
+    "06_causal_half": {
+        **{name: attention_traffic(64, 2) for name in ("half", "wmma", "mma")},
+        **{name: attention_traffic(128, 2) for name in ("mma_pipelined", "tma_wgmma", "producer_warp", "overlap",
+                                                        "ping_pong", "tma_store", "hopper")},
+    },
+}
+
+# For each step: (title, which shapes, unit), the ratios worth a row, the roofline's shape and its ceiling in TFLOP/s.
+CUBE = r"(\d+)x\1x\1$"
+FP32_PEAK = ("132 SMs x 128 lanes x 2 x 1.98 GHz", 66.9)
+STEPS = {
+    "01_naive_matmul": ([("M = N = K", CUBE, "TFLOP/s")], [("coalesced", "uncoalesced"), ("coalesced", "cublas")],
+                        "4096x4096x4096", FP32_PEAK),
+    "02_tiled_matmul": ([("M = N = K", CUBE, "TFLOP/s"), ("M x N x K", rf"(?!{CUBE})", "TFLOP/s")],
+                        [("sgemm", "cublas")], "4096x4096x4096", FP32_PEAK),
+    "03_online_softmax": ([("rows x cols", "", "GB/s")],
+                          [("online_block", "copy"), ("online_block", "cudnn"), ("online_block", "torch_softmax")],
+                          "16384x4096", FP32_PEAK),
+    "04_flash_v1": ([("head_dim 64, full", "", "TFLOP/s")],
+                    [("flash_v1_registers", "torch_efficient"), ("flash_v1_registers", "flash_v1")],
+                    "B16 H32 N1024 d64", FP32_PEAK),
+    "05_flash_v2": ([("head_dim 64, full", r".* N\d+", "TFLOP/s"), ("one query, 131072 keys", r".* 1x", "GB/s")],
+                    [("flash_v2_registers", "torch_efficient"), ("split_kv", "flash_v2_registers"),
+                     ("split_kv", "copy")], "B4 H32 N4096 d64", FP32_PEAK),
+    "06_causal_half": ([(f"head_dim {dim}, {mask}", f".* d{dim} {mask}", "TFLOP/s") for dim in (64, 128)
+                        for mask in ("causal", "full")],
+                       [("mma_pipelined", "torch_flash2"), ("hopper", "cudnn")], "N16384 d128 full",
+                       ("datasheet, dense fp16", 989.0)),
+}
+
+
+class Run:
+    """One CSV file: its comments and its rows by (shape, protocol, kernel), both in the order of the file."""
+
+    def __init__(self, path):
+        self.path = path
+        with path.open(encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        self.comments = dict(line[2:].split(": ", 1) for line in lines if line.startswith("# "))
+        self.rows = {(row["shape"], row["protocol"], row["kernel"]): row
+                     for row in csv.DictReader(line for line in lines if not line.startswith("#"))}
+
+    def value(self, shape, protocol, kernel, column):
+        row = self.rows.get((shape, protocol, kernel))
+        return float(row[column]) if row else None
+
+    def ratio(self, shape, protocol, kernel, other):
+        """How much faster kernel is than other; None where one was not timed."""
+        mine, theirs = (self.value(shape, protocol, name, "ms") for name in (kernel, other))
+        return theirs / mine if mine and theirs else None
+
+
+def runs_of(step):
+    return [Run(path) for path in (RESULTS / f"{step}.csv", RESULTS / f"{step}_torch.csv") if path.exists()]
+
+
+def unique(items):
+    return list(dict.fromkeys(items))
+
+
+def first(values):
+    return next((value for value in values if value is not None), None)
+
+
+def short(label, labels):
+    """The part of a shape's label that tells it from the table's others."""
+    words = label.split()
+    common = [all(position < len(other.split()) and other.split()[position] == word for other in labels)
+              for position, word in enumerate(words)]
+    kept = [word for word, same in zip(words, common) if not same] or words
+    text = " ".join(kept)
+    cube = re.match(CUBE, text)
+    return cube.group(1) if cube else text
+
+
+def markdown_row(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def group_table(runs, title, pattern, unit, ratios):
+    labels = unique(shape for run in runs for shape, _, _ in run.rows if re.match(pattern, shape))
+    if title == "M = N = K":
+        labels.sort(key=lambda label: int(label.split("x")[0]))
+    kernels = {}
+    for run in runs:
+        for (shape, _, name), row in run.rows.items():
+            if shape in labels:
+                kernels.setdefault(name, row["role"])
+    column = "gbps" if unit == "GB/s" else "tflops"
+    lines = [markdown_row([f"{title}: {unit}"] + [short(label, labels) for label in labels]),
+             "| --- |" + " ---: |" * len(labels)]
+    for role in ("rung", "peer", "ceiling"):
+        for name in (name for name, own in kernels.items() if own == role):
+            if role == "ceiling" and unit != "GB/s":
+                continue
+            values = [first(run.value(label, "cold", name, column) for run in runs) for label in labels]
+            digits = 0 if unit == "GB/s" or max((v for v in values if v), default=0) >= 100 else 1
+            lines.append(markdown_row([f"`{name}`" if role == "rung" else name] +
+                                      [f"{value:.{digits}f}" if value is not None else "–" for value in values]))
+    for kernel, other in ratios:
+        if kernels.get(other) == "ceiling" and unit != "GB/s":
+            continue
+        for protocol in ("cold", "sustained"):
+            values = [first(run.ratio(label, protocol, kernel, other) for run in reversed(runs)) for label in labels]
+            if any(value is not None for value in values):
+                name = f"`{kernel}` / {other}" + (", sustained" if protocol == "sustained" else "")
+                lines.append(markdown_row([name] + [f"**{value:.2f}**" if value is not None else "–"
+                                                    for value in values]))
+    return "\n".join(lines)
+
+
+def table(step, runs):
+    groups, ratios, _, _ = STEPS[step]
+    details = "; ".join(unique(part for run in runs for part in run.comments["versions"].split("; ")))
+    files = " and ".join(f"[{run.path.name}](../docs/results/{run.path.name})" for run in runs)
+    plots = [f"[{what}](../docs/results/{step}_{suffix}.svg)" for what, suffix in
+             (("time", "time"), ("share of the best peer", "share"), ("roofline", "roofline"))]
+    sustained = any(protocol == "sustained" for run in runs for _, protocol, _ in run.rows)
+    lines = textwrap.wrap(
+        f"Measured by `make bench-{step[:2]}` on one {runs[0].comments['device']} ({details}): medians after a rest and with "
+        f"a cold L2 cache{'; *sustained*: back to back' if sustained else ''}. A ratio is of speeds in the same run, above "
+        f"1 where ours is faster. Spread, clocks and power: {files}. Plots: {', '.join(plots)}.",
+        width=110, break_long_words=False, break_on_hyphens=False)
+    for title, pattern, unit in groups:
+        lines += ["", group_table(runs, title, pattern, unit, ratios)]
+    return "\n".join(lines)
+
+
+def update_lesson(step, runs, write):
+    """True when the lesson's table is, or now is, what was measured."""
+    lesson = ROOT / step / "README.md"
+    text = lesson.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        print(f"{step}/README.md: needs exactly one {BEGIN} and one {END}", file=sys.stderr)
+        return False
+    before, rest = text.split(BEGIN)
+    updated = f"{before}{BEGIN}\n{table(step, runs)}\n{END}{rest.split(END)[1]}"
+    if write and updated != text:
+        lesson.write_text(updated, encoding="utf-8")
+    elif updated != text:
+        print(f"{step}/README.md: its table is not what docs/results says; tests/bench/report.py {step} writes it",
+              file=sys.stderr)
+        return False
+    return True
+
+
+def size_of(label):
+    """The number along a plot's x axis: n, the columns, or the sequence."""
+    cube = re.match(CUBE, label)
+    sequence = re.match(r".*?\bN(\d+)", label)
+    columns = re.match(r"\d+x(\d+)$", label)
+    found = cube or sequence or columns
+    return int(found.group(1)) if found else None
+
+
+def quoted(text):
+    return '"' + text.replace("_", r"\\_") + '"'
+
+
+def gnuplot(path, commands):
+    size = "1100,760" if "multiplot" in commands else "900,560"
+    script = f"set terminal svg size {size} background rgb 'white' font 'sans-serif,12'\nset output '{path}'\n{commands}\n"
+    subprocess.run(["gnuplot"], input=script, text=True, check=True)
+
+
+def series(blocks, names, axes):
+    """Data blocks of gnuplot and the plot command that draws them."""
+    data, drawn = [], []
+    for number, (name, points) in enumerate(zip(names, blocks)):
+        data.append(f"${axes}{number} << EOD\n" + "\n".join(f"{x} {y}" for x, y in points) + "\nEOD")
+        drawn.append(f"${axes}{number} using 1:2 with linespoints lw 2 pt {number % 15 + 1} lc {number + 1} title {quoted(name)}")
+    return "\n".join(data), "plot " + ", ".join(drawn)
+
+
+def curves(runs, pattern, value):
+    """For each kernel the points (size, value(run, shape, kernel)) over the shapes that have a size."""
+    found = {}
+    for run in runs:
+        for shape, protocol, kernel in run.rows:
+            size = size_of(shape)
+            if protocol == "cold" and size and re.match(pattern, shape):
+                y = value(run, shape, kernel)
+                if y is not None:
+                    found.setdefault(kernel, {}).setdefault(size, y)
+    return {kernel: sorted(points.items()) for kernel, points in found.items()}
+
+
+def share_of_best_peer(run, shape, kernel):
+    roles = {name: row["role"] for (label, protocol, name), row in run.rows.items()
+             if label == shape and protocol == "cold"}
+    peers = [name for name, role in roles.items() if role == "peer"] or [n for n, r in roles.items() if r == "ceiling"]
+    if roles[kernel] != "rung" or not peers:
+        return None
+    best = min(run.value(shape, "cold", peer, "ms") for peer in peers)
+    return 100.0 * best / run.value(shape, "cold", kernel, "ms")
+
+
+def plot_over_size(step, runs, suffix, ylabel, value, extra):
+    groups = [(title, pattern) for title, pattern, _ in STEPS[step][0]]
+    groups = [(title, curves(runs, pattern, value)) for title, pattern in groups]
+    groups = [(title, drawn) for title, drawn in groups if any(len(points) > 1 for points in drawn.values())]
+    commands = ["set logscale x 2", "set grid", "set key outside right", f"set ylabel '{ylabel}'", extra]
+    if len(groups) > 1:
+        commands.append(f"set multiplot layout {math.ceil(len(groups) / 2)},2")
+    for number, (title, drawn) in enumerate(groups):
+        data, plot = series(drawn.values(), drawn.keys(), f"curve{number}x")
+        commands += [f"set title {quoted(step + ', ' + title)}", "set xlabel 'size'", data, plot]
+    gnuplot(RESULTS / f"{step}_{suffix}.svg", "\n".join(commands))
+
+
+def sizes_of(step, shape):
+    """The arguments of the step's TRAFFIC functions."""
+    numbers = [int(number) for number in re.findall(r"\d+", shape)]
+    if step < "04":
+        return numbers
+    if step.startswith("06"):
+        seq, dim = numbers
+        return [16384 // seq * (2048 // dim), seq, seq, dim, shape.endswith("causal")]
+    batch, heads, seq, dim = numbers
+    return [batch * heads, seq, seq, dim, False]
+
+
+def plot_roofline(step, runs):
+    _, _, shape, (peak_name, peak) = STEPS[step]
+    points, bandwidth = {}, None
+    for run in runs:
+        bandwidth = bandwidth or run.value(shape, "cold", "copy", "gbps")
+        for name, traffic in TRAFFIC[step].items():
+            speed = run.value(shape, "cold", name, "tflops")
+            if speed and name not in points:
+                flops = run.value(shape, "cold", name, "flops")
+                points[name] = (flops / traffic(*sizes_of(step, shape)), speed)
+    if not points or not bandwidth:
+        print(f"{step}: no roofline: {shape} was not measured")
+        return
+    low = min(x for x, _ in points.values()) / 4
+    high = max(max(x for x, _ in points.values()), peak / bandwidth * 1e3) * 8
+    blocks = "\n".join(f"$rung{number} << EOD\n{x} {y}\nEOD" for number, (x, y) in enumerate(points.values()))
+    drawn = ", ".join(f"$rung{number} using 1:2 with points ps 1.4 pt {number % 15 + 1} lw 2 title {quoted(name)}"
+                      for number, name in enumerate(points))
+    gnuplot(RESULTS / f"{step}_roofline.svg", f"""
+set logscale xy
+set grid
+set key outside right
+set title {quoted(f'{step}, {shape}: global traffic as the kernels ask for it')}
+set xlabel 'FLOP per byte of global loads and stores (caches may serve some of them)'
+set ylabel 'TFLOP/s'
+set xrange [{low}:{high}]
+{blocks}
+roof(x) = x * {bandwidth / 1e3} < {peak} ? x * {bandwidth / 1e3} : {peak}
+plot roof(x) with lines lw 2 lc rgb 'black' title 'copy {bandwidth:.0f} GB/s; {peak} TFLOP/s ({peak_name})', {drawn}""")
+
+
+def plots(step, runs):
+    if not shutil.which("gnuplot"):
+        print(f"{step}: no plots: gnuplot is not installed")
+        return
+    plot_over_size(step, runs, "time", "ms", lambda run, shape, kernel: run.value(shape, "cold", kernel, "ms"),
+                   "set logscale y")
+    plot_over_size(step, runs, "share", "% of the best peer in the same run", share_of_best_peer, "set yrange [0:*]")
+    plot_roofline(step, runs)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("step", nargs="+", choices=sorted(STEPS))
+    arguments = parser.parse_args()
+    complete = True
+    for step in arguments.step:
+        runs = runs_of(step)
+        if not runs:
+            print(f"{step}: nothing was measured yet; make bench-{step[:2]} does, on a GPU", file=sys.stderr)
+            complete = False
+            continue
+        complete = update_lesson(step, runs, not arguments.check) and complete
+        if not arguments.check:
+            plots(step, runs)
+    return 0 if complete else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
