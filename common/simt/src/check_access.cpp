@@ -210,6 +210,8 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
         host_access(address, bytes, kind, where);
         return;
     }
+    if (on_own_stack(pointer))
+        return;
     if (address & (bytes - 1)) { /* two doubles in a struct, say: the hardware moves the parts */
         on_range(pointer, bytes, kind, where);
         return;

@@ -333,6 +333,33 @@ static bool nothing_new_shared(const Cell &cell, const Access &access)
            !same_warp(a, b);
 }
 
+/* From before the block's last barrier, or from another launch (block, in shared memory). */
+static bool long_ago(const Stamp &stamp, const Access &access)
+{
+    const BlockState *block = access.thread->block;
+    return !live(stamp, access) || (stamp.block == block->number && stamp.time < block->full_time &&
+                                    stamp_kind(stamp) <= atomic_update);
+}
+
+/* The first plain access to a word since the last barrier has nothing to be compared with. False if it is not that. */
+static bool first_since_barrier(Cell &cell, const Access &access)
+{
+    unsigned kind = stamp_kind(access.stamp);
+    if (kind > plain_write || is_split(cell, access) || !long_ago(cell.write, access) ||
+        !long_ago(cell.other[0], access) || !long_ago(cell.other[1], access))
+        return false;
+    if (kind == plain_write) {
+        cell.write = access.stamp;
+        cell.other[0].block = 0;
+    } else if (access.global || live(cell.write, access)) {
+        cell.other[0] = access.stamp;
+    } else {
+        return false; /* uninitialised */
+    }
+    cell.other[1].block = 0;
+    return true;
+}
+
 void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp)
 {
     Access access = {thread, stamp, true, thread->block->launch->number << 1};
@@ -341,11 +368,13 @@ void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
     uintptr_t begin = address - shadow.base, end = begin + bytes;
     for (uintptr_t index = begin / 4; index * 4 < end; index++) {
         Cell &cell = shadow.plane[0][index];
-        if (begin <= index * 4 && index * 4 + 4 <= end && nothing_new_global(cell, access))
+        bool whole = begin <= index * 4 && index * 4 + 4 <= end;
+        if (whole && nothing_new_global(cell, access))
             continue;
         Outcome outcome;
         lock(cell);
-        visit(shadow, 0, index, begin, end, access, &outcome);
+        if (!whole || !first_since_barrier(cell, access))
+            visit(shadow, 0, index, begin, end, access, &outcome);
         unlock(cell);
         if (outcome.conflict)
             conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
@@ -372,8 +401,9 @@ bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
     Access access = {thread, stamp, false, thread->block->number << 1};
     uintptr_t begin = address - shadow.base, end = begin + bytes;
     for (uintptr_t index = begin / 4; index * 4 < end; index++) {
-        const Cell &cell = shadow.plane[0][index];
-        if (begin <= index * 4 && index * 4 + 4 <= end && nothing_new_shared(cell, access))
+        Cell &cell = shadow.plane[0][index];
+        bool whole = begin <= index * 4 && index * 4 + 4 <= end;
+        if (whole && nothing_new_shared(cell, access))
             continue;
         if (!live(cell.write, access) &&
             !live(cell.other[0], access)) { /* the block's first access to this word */
@@ -382,6 +412,8 @@ bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
             if (outside_variables(shadow.base + index * 4))
                 report_static_shared(thread, address, bytes, writes(stamp_kind(stamp)), where);
         }
+        if (whole && first_since_barrier(cell, access))
+            continue;
         Outcome outcome;
         visit(shadow, 0, index, begin, end, access, &outcome);
         if (outcome.uninitialised && !is_padding(thread, shadow.base + outcome.offset))

@@ -33,12 +33,7 @@ namespace simt
 
 __thread Worker *worker;
 
-constexpr size_t stack_bytes = 256 << 10; /* address space; only pages that a thread touches take memory */
 constexpr size_t stacks_per_mapping = 64;
-
-struct Fiber {
-    char *stack; /* its lowest page is inaccessible */
-};
 
 /* What a worker keeps beside Worker, which the checker knows too. */
 struct Engine : Worker {
@@ -93,10 +88,6 @@ bool on_fiber_stack(const void *address)
 {
     const Engine &e = engine();
     const char *p = static_cast<const char *>(address);
-    /* Nearly always the running thread's own. */
-    if (e.thread && e.thread->fiber && p >= e.thread->fiber->stack &&
-        p < e.thread->fiber->stack + stack_bytes)
-        return true;
     for (unsigned i = 0; i < e.fibers; i++)
         if (p >= e.fiber[i].stack && p < e.fiber[i].stack + stack_bytes)
             return true;

@@ -29,7 +29,13 @@ struct Site {
 
 struct Block;
 struct Warp;
-struct Fiber;
+
+/* What a thread runs on. */
+constexpr size_t stack_bytes = 256 << 10; /* address space; only pages that a thread touches take memory */
+
+struct Fiber {
+    char *stack; /* its lowest page is inaccessible */
+};
 
 /* What a thread that cannot go on is waiting for. */
 enum class Wait : unsigned char { nothing, barrier, warp, condition };
@@ -148,6 +154,15 @@ extern __thread Worker *worker; /* __thread: no initialisation check at each use
 inline Thread *current_thread()
 {
     return worker ? worker->thread : nullptr;
+}
+
+/* The same for the running thread's own stack: what most local variables are found by. */
+inline bool on_own_stack(const void *address)
+{
+    const Thread *thread = current_thread();
+    return thread && thread->fiber &&
+           reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(thread->fiber->stack) <
+               stack_bytes;
 }
 
 /* True for addresses in the fibers' stacks of the calling worker (a thread's local variables). */
