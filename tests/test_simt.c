@@ -370,7 +370,8 @@ TEST(refusal, calls)
     cr_expect_eq(cudaSetDevice(99), cudaErrorInvalidDevice);
     cr_expect_eq(cudaGetDeviceProperties(&properties, 99), cudaErrorInvalidDevice);
     cr_expect_eq(cudaMalloc((void **)&data, (size_t)1 << 50), cudaErrorMemoryAllocation);
-    cr_expect_eq(cudaEventElapsedTime(&ms, NULL, NULL), cudaErrorInvalidResourceHandle);
+    if (strcmp(backend_name(), "gpu") != 0)
+        cr_expect_eq(cudaEventElapsedTime(&ms, NULL, NULL), cudaErrorInvalidResourceHandle);
     cr_expect_eq(cudaMalloc(NULL, 4), cudaErrorInvalidValue);
     cr_expect_eq(cudaGetLastError(), cudaErrorInvalidValue);
     cr_expect_eq(cudaGetLastError(), cudaSuccess, "an error that is not sticky shows once");
@@ -454,7 +455,7 @@ TEST(memory, new_memory_is_not_zero)
 }
 
 /* ------------------------------------------------------------------------------------------------------- */
-/* Kernels that fail: the process lives, the error stays until cudaDeviceReset */
+/* Kernels that fail: the process lives, and the error stays (on the CPU until cudaDeviceReset) */
 
 static void expect_failure(cudaError_t (*fail)(void), cudaError_t expected, const char *words[])
 {
@@ -467,6 +468,8 @@ static void expect_failure(cudaError_t (*fail)(void), cudaError_t expected, cons
                       backend_report());
     cr_expect_eq(cudaDeviceSynchronize(), expected, "the error is sticky");
     cr_expect_eq(run_harmless(&result), expected, "every call returns it");
+    if (strcmp(backend_name(), "gpu") == 0)
+        return; /* there, only a new process is rid of it */
     cr_expect_eq(cudaDeviceReset(), cudaSuccess);
     cr_expect_eq(run_harmless(&result), cudaSuccess, "the device works again");
     cr_expect_eq(result, 42);
