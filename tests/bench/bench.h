@@ -6,7 +6,7 @@
  *
  *     cold        the device rests 12 ms, runs the entrant once untimed, then a short burst of timed laps, each
  *                 after the L2 cache was overwritten; entrants in an order drawn anew each round
- *     sustained   back to back for a tenth of a second, at the clocks that the power limit then allows; the L2
+ *     sustained   back to back, as long untimed as timed, at the clocks that the power limit then allows; the L2
  *                 cache keeps what it keeps. For the last kernel of the ladder, those not far from the fastest, and the peers
  *
  * Results go to a CSV file with the hardware, the versions and the protocols in its header; what was skipped, and
