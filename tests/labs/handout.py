@@ -149,10 +149,11 @@ def make(step, directory):
     for source, destination in files_of(steps):
         target = directory / destination
         target.parent.mkdir(parents=True, exist_ok=True)
-        if source.suffix in (".py", "") and source.name not in ("Makefile", "LICENSE", ".clang-format", ".gitignore"):
-            shutil.copyfile(ROOT / source, target)
-        else:
-            target.write_text(copied(source, (ROOT / source).read_text(), steps))
+        shutil.copy2(ROOT / source, target)
+        text = target.read_text()
+        shown = copied(source, text, steps)
+        if shown != text:
+            target.write_text(shown)
         target.chmod(0o755 if os.access(ROOT / source, os.X_OK) else 0o644)
     return directory
 
