@@ -235,7 +235,7 @@ run-%: which-backend FORCE ## Run step NN only, as in `make run-03`
 
 # On the CPU the counters are asserted where they exist: in the checked build.
 TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check,$(TESTS))), \
-    $(patsubst %,cpu/%,$(filter-out test_simt_check,$(TESTS))) $(patsubst %,check/%,$(filter test_simt_check,$(TESTS))) \
+    $(patsubst %,cpu/%,$(filter-out test_simt_check,$(TESTS))) $(patsubst %,check/%,$(filter test_simt_check test_ptx,$(TESTS))) \
     $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))))
 test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, ,$(notdir $(1))))
 
