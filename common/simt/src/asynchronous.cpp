@@ -1,6 +1,7 @@
 /* What all asynchronous work has in common: where a block keeps it, and when it is carried out. */
 #include "asynchronous.h"
 #include "builtins.h"
+#include "device.h"
 #include "engine.h"
 #include "order.h"
 #include <cstring>
@@ -77,7 +78,7 @@ char *shared_place(uint32_t address, size_t bytes, size_t alignment, const char 
         simt_fail("%s at %s:%d: the shared address 0x%x is not a multiple of %zu", what, site.file, site.line,
                   address, alignment);
     bool inside = place >= w.shared_begin && end <= w.shared_end;
-    bool dynamic = end > w.dynamic_begin && place < w.dynamic_begin + max_dynamic_shared;
+    bool dynamic = end > w.dynamic_begin && place < w.dynamic_begin + max_shared_per_block;
     if (!inside)
         simt_fail("%s at %s:%d: 0x%x is no shared address; shared_address() makes one", what, site.file,
                   site.line, address);

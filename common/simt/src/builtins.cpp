@@ -1,6 +1,7 @@
 /* What device code reads and calls that is neither a barrier nor a warp operation nor an atomic. */
 #include "builtins.h"
 #include "checker.h"
+#include "device.h"
 #include "engine.h"
 #include <algorithm>
 #include <cstdarg>
@@ -33,7 +34,7 @@ bool is_builtin(const void *address)
 using namespace simt;
 
 /* The largest block that a launch can ask for; aligned for everything that wants shared memory aligned. */
-__thread char simt_dynamic_shared[max_dynamic_shared] __attribute__((aligned(1024)));
+__thread char simt_dynamic_shared[max_shared_per_block] __attribute__((aligned(1024)));
 
 /* ------------------------------------------------------------------------------------------------------------------
  */

@@ -12,8 +12,6 @@ extern __thread uint3 block_index __asm__("blockIdx");
 extern __thread dim3 block_shape __asm__("blockDim");
 extern __thread dim3 grid_shape __asm__("gridDim");
 
-constexpr size_t max_dynamic_shared = 227 << 10;
-
 inline void set_thread_index(const uint3 &index)
 {
     thread_index = index;
