@@ -40,15 +40,20 @@ build/gpu/libflashsteps.so: $(patsubst %,build/gpu/pic/%.o,$(common_gpu) tests/b
 	$(say) LINK $@
 	$(quiet)$(link_gpu) -shared $^ -o $@ -lm
 
-.PHONY: bench
-bench: $(patsubst %,bench-%,$(BENCH_STEPS)) ## Time every kernel beside its peers on a GPU; write docs/results, tables and plots
+# Why there is no measuring here; empty where there is a GPU.
+BENCH_REFUSAL := $(if $(filter gpu,$(BACKEND)),$(if $(DEVICE_CAPABILITY),,nvidia-smi shows no device),$(BACKEND_REASON))
 
-.NOTPARALLEL: bench
+# One step after the other, whatever -j says: two kernels at a time would measure each other.
+.PHONY: bench
+bench: ## Time every kernel beside its peers on a GPU; write docs/results, the lessons' tables, plots
+	@[ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
+	@for number in $(BENCH_STEPS); do $(MAKE) --no-print-directory bench-$$number || exit; done
+
 bench-%: FORCE ## The same for step NN
 	@$(if $(filter $*,$(BENCH_STEPS)),,echo 'There is no benchmark $*; there are: $(BENCH_STEPS)' >&2; exit 2;) \
-	    [ '$(BACKEND)' = gpu ] || { echo 'make bench needs a GPU: $(BACKEND_REASON)' >&2; exit 3; }
+	    [ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
 	@$(MAKE) --no-print-directory -s build/gpu/bench/$* build/gpu/libflashsteps.so
 	@mkdir -p docs/results
 	build/gpu/bench/$* docs/results/$(call step_named,$*).csv
-	tests/bench/torch_peers.py build/gpu/libflashsteps.so $* docs/results/$(call step_named,$*)_torch.csv
-	tests/bench/report.py $(call step_named,$*)
+	$(BENCH_PYTHON) tests/bench/torch_peers.py build/gpu/libflashsteps.so $* docs/results/$(call step_named,$*)_torch.csv
+	$(BENCH_PYTHON) tests/bench/report.py $(call step_named,$*)

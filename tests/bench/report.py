@@ -88,6 +88,14 @@ TRAFFIC = {
 }
 
 # For each step: (title, which shapes, unit), the ratios worth a row, the roofline's shape and its ceiling in TFLOP/s.
+# Colours that can be told apart, for as many kernels as a plot may show.
+COLOURS = ["#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#000075", "#008080", "#9a6324", "#808000", "#800000",
+           "#f032e6", "#808080", "#000000"]
+
+# What a shape's size is, along a plot's x axis.
+SIZE_NAMES = {"01": "M = N = K", "02": "M = N = K", "03": "columns", "04": "N, queries and keys",
+              "05": "N, queries and keys", "06": "N, queries and keys"}
+
 CUBE = r"(\d+)x\1x\1$"
 FP32_PEAK = ("132 SMs x 128 lanes x 2 x 1.98 GHz", 66.9)
 STEPS = {
@@ -240,9 +248,13 @@ def quoted(text):
 
 
 def gnuplot(path, commands):
-    size = "1100,760" if "multiplot" in commands else "900,560"
+    size = "1300,760" if "multiplot" in commands else "900,560"
     script = f"set terminal svg size {size} background rgb 'white' font 'sans-serif,12'\nset output '{path}'\n{commands}\n"
     subprocess.run(["gnuplot"], input=script, text=True, check=True)
+
+
+def look(number):
+    return f"pt {number % 15 + 1} lc rgb '{COLOURS[number % len(COLOURS)]}'"
 
 
 def series(blocks, names, axes):
@@ -250,7 +262,7 @@ def series(blocks, names, axes):
     data, drawn = [], []
     for number, (name, points) in enumerate(zip(names, blocks)):
         data.append(f"${axes}{number} << EOD\n" + "\n".join(f"{x} {y}" for x, y in points) + "\nEOD")
-        drawn.append(f"${axes}{number} using 1:2 with linespoints lw 2 pt {number % 15 + 1} lc {number + 1} title {quoted(name)}")
+        drawn.append(f"${axes}{number} using 1:2 with linespoints lw 2 {look(number)} title {quoted(name)}")
     return "\n".join(data), "plot " + ", ".join(drawn)
 
 
@@ -260,21 +272,21 @@ def curves(runs, pattern, value):
     for run in runs:
         for shape, protocol, kernel in run.rows:
             size = size_of(shape)
-            if protocol == "cold" and size and re.match(pattern, shape):
+            if protocol == "cold" and size and size % 32 == 0 and re.match(pattern, shape):
                 y = value(run, shape, kernel)
                 if y is not None:
-                    found.setdefault(kernel, {}).setdefault(size, y)
+                    points = found.setdefault(kernel, {})
+                    points[size] = min(y, points.get(size, y))
     return {kernel: sorted(points.items()) for kernel, points in found.items()}
 
 
 def share_of_best_peer(run, shape, kernel):
-    roles = {name: row["role"] for (label, protocol, name), row in run.rows.items()
-             if label == shape and protocol == "cold"}
-    peers = [name for name, role in roles.items() if role == "peer"] or [n for n, r in roles.items() if r == "ceiling"]
-    if roles[kernel] != "rung" or not peers:
+    rows = {name: row["role"] for (label, protocol, name), row in run.rows.items()
+            if (label, protocol) == (shape, "cold")}
+    peers = [run.value(shape, "cold", name, "ms") for name, role in rows.items() if role == "peer"]
+    if rows[kernel] != "rung" or not peers:
         return None
-    best = min(run.value(shape, "cold", peer, "ms") for peer in peers)
-    return 100.0 * best / run.value(shape, "cold", kernel, "ms")
+    return 100.0 * min(peers) / run.value(shape, "cold", kernel, "ms")
 
 
 def plot_over_size(step, runs, suffix, ylabel, value, extra):
@@ -286,7 +298,7 @@ def plot_over_size(step, runs, suffix, ylabel, value, extra):
         commands.append(f"set multiplot layout {math.ceil(len(groups) / 2)},2")
     for number, (title, drawn) in enumerate(groups):
         data, plot = series(drawn.values(), drawn.keys(), f"curve{number}x")
-        commands += [f"set title {quoted(step + ', ' + title)}", "set xlabel 'size'", data, plot]
+        commands += [f"set title {quoted(step + ', ' + title)}", f"set xlabel '{SIZE_NAMES[step[:2]]}'", data, plot]
     gnuplot(RESULTS / f"{step}_{suffix}.svg", "\n".join(commands))
 
 
@@ -318,19 +330,20 @@ def plot_roofline(step, runs):
     low = min(x for x, _ in points.values()) / 4
     high = max(max(x for x, _ in points.values()), peak / bandwidth * 1e3) * 8
     blocks = "\n".join(f"$rung{number} << EOD\n{x} {y}\nEOD" for number, (x, y) in enumerate(points.values()))
-    drawn = ", ".join(f"$rung{number} using 1:2 with points ps 1.4 pt {number % 15 + 1} lw 2 title {quoted(name)}"
+    drawn = ", ".join(f"$rung{number} using 1:2 with points ps 1.6 lw 2 {look(number)} title {quoted(name)}"
                       for number, name in enumerate(points))
     gnuplot(RESULTS / f"{step}_roofline.svg", f"""
 set logscale xy
+set samples 1000
 set grid
 set key outside right
-set title {quoted(f'{step}, {shape}: global traffic as the kernels ask for it')}
-set xlabel 'FLOP per byte of global loads and stores (caches may serve some of them)'
+set title {quoted(f'{step}, {shape}; the roof: a copy of {bandwidth:.0f} GB/s, {peak} TFLOP/s ({peak_name})')}
+set xlabel 'FLOP per byte that the kernel loads from and stores to global memory (caches serve a part)'
 set ylabel 'TFLOP/s'
 set xrange [{low}:{high}]
 {blocks}
 roof(x) = x * {bandwidth / 1e3} < {peak} ? x * {bandwidth / 1e3} : {peak}
-plot roof(x) with lines lw 2 lc rgb 'black' title 'copy {bandwidth:.0f} GB/s; {peak} TFLOP/s ({peak_name})', {drawn}""")
+plot roof(x) with lines lw 2 lc rgb 'black' title 'roof', {drawn}""")
 
 
 def plots(step, runs):
