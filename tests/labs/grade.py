@@ -360,7 +360,8 @@ class Grading:
         for part in (solution, solution / "objects", solution / "scratch"):
             part.mkdir(exist_ok=True)
         shutil.copytree(handout.ROOT / step, solution / step)
-        self.shop.build_for_gpu(solution, step, self.lab["table"], self.secret / "run.reference")
+        self.shop.build_for_gpu(solution, step, self.lab["table"], self.secret / "run.reference",
+                                trusted=True)
         shutil.move(self.secret / "run.reference", self.folder / "run.reference")
 
     def grade_kernel(self, kernel):

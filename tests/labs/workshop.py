@@ -168,8 +168,10 @@ class Workshop:
              "-o", str(output)], "link")
         output.chmod(0o755)
 
-    def build_for_gpu(self, folder, step, table, output):
+    def build_for_gpu(self, folder, step, table, output, trusted=False):
         """A runner of the kernels in folder/step for the device of this machine."""
+        compiler = (lambda command, _: subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                                      check=False)) if trusted else confined_compiler
         nvcc, architecture = device()
         home = pathlib.Path(nvcc).resolve().parents[1]
         objects = folder / "objects"
@@ -178,9 +180,9 @@ class Workshop:
             chosen = architecture
             if needed and (needed[1].endswith("a") or int(needed[1]) > int(architecture.rstrip("a"))):
                 chosen = needed[1]
-            done = confined_compiler([nvcc, "-std=c++17", "-O3", "-w", f"-gencode=arch=compute_{chosen},code=sm_{chosen}",
-                                      f"-I{self.base / 'common'}", f"-I{self.base}", "-c", str(source), "-o",
-                                      str(objects / f"{source.name}.gpu.o")], folder)
+            done = compiler([nvcc, "-std=c++17", "-O3", "-w", f"-gencode=arch=compute_{chosen},code=sm_{chosen}",
+                             f"-I{self.base / 'common'}", f"-I{self.base}", "-c", str(source), "-o",
+                             str(objects / f"{source.name}.gpu.o")], folder)
             if done.returncode != 0:
                 raise NotBuilt(f"{source.name} does not compile for the GPU: {done.stdout.decode(errors='replace')[-400:]}")
         include = ["-isystem", str(home / "include"), f"-I{self.base / 'common'}", f"-I{self.base}"]
@@ -193,7 +195,7 @@ class Workshop:
         run([nvcc, f"-gencode=arch=compute_{architecture},code=sm_{architecture}",
              *(str(path) for path in sorted(objects.glob("*.gpu.o"))), *compiled, "-Xlinker", "--gc-sections", "-o",
              str(output)], "link for the GPU")
-        output.chmod(0o755)
+        output.chmod(0o711)  # to be run, not to be read
 
     def compile(self, folder, step, name, build, check_symbols=True):
         """
