@@ -81,6 +81,7 @@ CHEATS = {
     "dlopen": (in_launcher('dlopen("libcublas.so", 1);', "#include <dlfcn.h>\n"), "failed", "uses dlopen"),
     "cuBLAS": (in_launcher("cublasSgemm_v2();", 'extern "C" int cublasSgemm_v2(void);\n'), "failed",
                "uses cublasSgemm_v2"),
+    "CUB": ("#include <cub/cub.cuh>\n" + GOOD, "failed", "a library"),
     "a giant allocation": (GOOD + "\n__device__ float much[1 << 28];\n__global__ void use() { much[threadIdx.x] = 1; }\n",
                            "failed", "global variables"),
     "writing outside its folder": (in_launcher(f'fclose(fopen("{OUTSIDE}", "w"));', "#include <stdio.h>\n"), "failed",
@@ -105,6 +106,7 @@ CHEATS = {
 }
 HONEST = {
     "the solution": (GOOD, "passed", ""),
+    "the untouched handout": (handout.stub(GOOD), "failed", "poison"),
     "wrong at the edge": (GOOD.replace("row < M && col < N", "row < M && col < N - 1"), "failed", "poison"),
     "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), "failed", "comparison"),
     "not C": (GOOD.replace("float sum", "flaot sum"), "ungraded", "does not compile"),

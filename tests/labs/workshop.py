@@ -46,6 +46,7 @@ FORBIDDEN_TEXT = (
     (re.compile(r"##|%:%:"), "token pasting (##)"),
     (re.compile(r"\bincbin\b|#\s*embed\b"), "embedding a file"),
     (re.compile(r"#\s*include\s*[\"<]\s*(/|[^\">\n]*\.\.)"), "a file from outside (#include with / or ..)"),
+    (re.compile(r"#\s*include\s*[\"<]\s*(cub|thrust|cutlass|cute|cublas|cudnn|curand|cusparse)\w*[/.]"), "a library"),
 )
 
 
@@ -238,7 +239,8 @@ class Workshop:
             if name.endswith(":"):
                 continue
             path = os.path.realpath(os.path.join(folder, name))
-            if not path.startswith((str(folder.resolve()) + "/", str(self.base.resolve()) + "/", "/usr/")):
+            if not path.startswith((str(folder.resolve()) + "/", str(self.base.resolve()) + "/", "/usr/include/",
+                                    "/usr/lib/", "/usr/local/include/")):
                 raise Refused(f"{output.name.split('.')[0]} includes {name}, which is no part of the project")
         if not check_symbols:
             return
