@@ -7,15 +7,16 @@
 
 BENCH_STEPS := $(foreach number,$(STEP_NUMBERS),$(if $(wildcard tests/bench/bench_$(number).c),$(number)))
 BENCH_PYTHON ?= python3
-CUDNN_INCLUDE := $(firstword $(dir $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h /usr/include/*/cudnn.h)))
-CUDNN_PEER := tests/bench/$(if $(CUDNN_INCLUDE),peer_cudnn.c,peer_no_cudnn.c)
+# Where compilers look by themselves, and the toolkit's folder.
+CUDNN_HEADER := $(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h /usr/include/*-linux-gnu/cudnn.h))
+CUDNN_PEER := tests/bench/$(if $(CUDNN_HEADER),peer_cudnn.c,peer_no_cudnn.c)
 
 peer_of_01 := tests/bench/peer_cublas.c
 peer_of_02 := tests/bench/peer_cublas.c
 peer_of_03 := $(CUDNN_PEER)
 peer_libraries_01 := -lcublas
 peer_libraries_02 := -lcublas
-peer_libraries_03 := $(if $(CUDNN_INCLUDE),-lcudnn)
+peer_libraries_03 := $(if $(CUDNN_HEADER),-lcudnn)
 bench_shared := $(addprefix tests/bench/,bench.c sensors.c device_tools.cu)
 
 # $(1) is a step's number.
@@ -27,8 +28,6 @@ build/gpu/bench/$(1): $$(call objects,gpu,tests/bench/bench_$(1).c $$(bench_shar
 endef
 
 $(foreach number,$(BENCH_STEPS),$(eval $(call bench_rules,$(number))))
-
-build/gpu/obj/tests/bench/peer_cudnn.c.o: include_gpu += -isystem $(CUDNN_INCLUDE)
 
 # The host's sources once more, position-independent.
 build/gpu/pic/%.c.o: %.c build/gpu/flags

@@ -141,7 +141,12 @@ class Run:
 
 
 def runs_of(step):
-    return [Run(path) for path in (RESULTS / f"{step}.csv", RESULTS / f"{step}_torch.csv") if path.exists()]
+    """What there is, of one device: a file from another machine is left out, and a line says so."""
+    runs = [Run(path) for path in (RESULTS / f"{step}.csv", RESULTS / f"{step}_torch.csv") if path.exists()]
+    for run in runs[1:]:
+        if run.comments["device"] != runs[0].comments["device"]:
+            print(f"{step}: {run.path.name} is left out: it is of another device, {run.comments['device']}")
+    return [run for run in runs if run.comments["device"] == runs[0].comments["device"]]
 
 
 def unique(items):
