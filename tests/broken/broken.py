@@ -30,13 +30,16 @@ TIMEOUT_SECONDS = 120
 # What catches a fault. The first four are the harness's (common/check.h), in every build. The next come out of the CPU
 # backend's reports; a report is known by how it begins. "order" is a kernel that passes in one order of threads and
 # blocks and fails in another.
-DETECTORS = ("comparison", "guard", "poison", "inputs", "race", "bounds", "barrier", "uninitialised", "unfinished", "order")
+DETECTORS = ("comparison", "guard", "poison", "inputs", "race", "bounds", "barrier", "uninitialised", "asynchronous", "unfinished",
+             "order")
+EQUIVALENT = "equivalent"  # no fault after all: the file says why nothing can catch it, and nothing may
 REPORTS = (
     ("race", r"race on |shared memory without a proxy fence"),
     ("uninitialised", r"uninitialised shared memory"),
     ("bounds", r"out of bounds|illegal address|use after free|misaligned address|null pointer|host pointer"),
     ("barrier", r"a divergent barrier|a barrier that not all|a warp operation|named barrier|threads wait for something|"
                 r"\S+ at \S+: lane \d+ calls it with mask"),
+    ("asynchronous", r"(cp\.async|wgmma|tma_|mbarrier|named_barrier|stmatrix|ldmatrix|registers_)"),
     ("unfinished", r"block \(\d+,\d+,\d+\) ended while"),
 )
 
@@ -59,7 +62,7 @@ class Fault:
         self.fields = {}
         lines = path.read_text(encoding="utf-8").split("\n")
         match = re.fullmatch(r"(\w+)( only)?: (.+)", lines[0])
-        if not match or match[1] not in DETECTORS:
+        if not match or match[1] not in (*DETECTORS, EQUIVALENT):
             raise Broken(f"{path.name}: the first line must be 'DETECTOR: what is wrong'")
         self.detector, self.only, self.wrong = match[1], bool(match[2]), match[3]
         self._read(path, lines)
@@ -243,6 +246,8 @@ def test_fault(fault):
         found = examine(fault)
     except Broken as error:
         return str(error), {}
+    if fault.detector == EQUIVALENT:
+        return ("caught, so it is not equivalent" if found else None), found
     if not found:
         return "SURVIVED", found
     if fault.detector not in found:
@@ -273,7 +278,8 @@ def summary(faults, results):
         alone = sum(set(found) == {detector} for _, found in results)
         enough = enough and alone >= 2
         print(f"{detector:<14} {caught:6} {alone:6}{'' if alone >= 2 else '  must be alone at least twice'}")
-    print(f"{len(faults)} faults")
+    same = sum(fault.detector == EQUIVALENT for fault in faults)
+    print(f"{len(faults) - same} faults, {same} equivalent")
     return enough
 
 
@@ -286,7 +292,7 @@ def test(names):
         for fault, result in zip(faults, pool.map(test_fault, faults)):
             results.append(result)
             problem, found = result
-            print(f"{'caught' if not problem else 'FAILED':<7} {fault.name:<44} {', '.join(sorted(found)) or 'nothing'}", flush=True)
+            print(f"{'FAILED' if problem else 'caught' if found else 'same':<7} {fault.name:<44} {', '.join(sorted(found)) or 'nothing'}", flush=True)
             if problem:
                 problems.append(fault.name)
                 print(f"        {problem}; it should be {fault.detector}{' alone' if fault.only else ''}: {fault.wrong}")
