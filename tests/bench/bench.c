@@ -205,6 +205,8 @@ static cudaError_t timed_lap(struct race *race, const struct entrant *entrant, b
         status = run(race, entrant);
     if (status == cudaSuccess)
         status = cudaEventRecord(race->watch.stop, race->stream);
+    if (status == cudaSuccess)
+        status = cudaEventSynchronize(race->watch.start);
     *reading = sensors_read(&race->sensors); /* while the device works */
     if (status == cudaSuccess)
         status = cudaEventSynchronize(race->watch.stop);

@@ -217,6 +217,7 @@ class Race:
         for _ in range(runs):
             run()
         end.record()
+        begin.synchronize()
         clock, power = self.sensors.read()  # while the device works
         end.synchronize()
         return begin.elapsed_time(end) / runs, clock, power
