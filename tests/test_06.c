@@ -141,6 +141,23 @@ TEST(shapes, more_tiles_than_multiprocessors)
     check((struct size){1, multiprocessors + 1, 1, 3, 9, 128}, false, INPUTS_NORMAL, 162);
 }
 
+/* Causal heads are taken in groups whose K and V are 8 MB (rows of 512 keys): here a group of 32 and one of 1, two
+ * tiles each. One rung stands for all that share tile_order.cuh. */
+TEST(shapes, heads_in_groups)
+{
+    const size_t index = ladder_find(&attention_half_problem, causal_half_kernels, "mma_pipelined");
+    if (strcmp(backend_name(), "check") == 0) {
+        fprintf(stderr, "too large to watch every access: heads in groups\n");
+        return;
+    }
+    struct trial trial = trial_with((struct size){1, 33, 33, 129, 512, 128}, true, INPUTS_NORMAL, 171);
+    if (runs_here(&attention_half_problem, causal_half_kernels, index)) {
+        const struct verdict verdict = trial_run(&trial, causal_half_kernels, index);
+        cr_expect(verdict.status == VERDICT_PASS, "mma_pipelined: %s", verdict.reason);
+    }
+    trial_destroy(&trial);
+}
+
 /* ------------------------------------------------------------------------------------------------------ */
 /* What can be said without a tolerance */
 
