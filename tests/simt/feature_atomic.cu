@@ -133,6 +133,7 @@ __global__ void locked(int *lock, int *data)
     if (threadIdx.x % 32 == 0)
         while (atomicCAS(lock, 0, 1) != 0) {
         }
+    __threadfence();
     __syncwarp();
     data[threadIdx.x % 32] = data[threadIdx.x % 32] + 1; /* no atomic: the lock protects it */
     __threadfence();
