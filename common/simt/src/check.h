@@ -243,6 +243,7 @@ struct ThreadState {
 
     std::vector<uint32_t> known; /* per thread of the block; empty while warp and block times say it all */
     std::vector<Seen> seen;      /* publications of other blocks */
+    std::vector<Seen> glimpsed;  /* the same, with no fence since */
 };
 
 struct LaunchState;

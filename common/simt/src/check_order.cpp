@@ -9,8 +9,9 @@
  *   grid.sync        one number per block of the grid (LaunchState::grid_time) Between blocks, and between
  * warps without a barrier, knowledge travels by publication: a fence followed by an atomic or volatile write,
  * seen by an atomic or volatile read of the same address. A publication carries what its thread knew at its
- * fence, and what it had itself seen published. No fence is asked of the thread that reads: the programming
- * guide's own example (the last block to finish adds up what all wrote) has none.
+ * fence, and what it had itself seen published. Who sees it has glimpsed it (ThreadState::glimpsed), and knows
+ * it after a fence of its own, or when its block meets at a barrier: the programming guide's own example (the
+ * last block to finish adds up what all wrote) has a barrier there and no fence.
  */
 #include "check.h"
 
@@ -91,6 +92,7 @@ void order_block_begin(BlockState *block)
         thread.published_on = nullptr;
         thread.known.clear();
         thread.seen.clear();
+        thread.glimpsed.clear();
     }
     block->engine.time = 0;
 }
@@ -121,6 +123,13 @@ static void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from)
 {
     for (const Seen &look : from)
         add_seen(into, look);
+}
+
+/* What the thread has glimpsed, it knows from here on. */
+static void confirm(ThreadState *thread)
+{
+    add_seen(thread->seen, thread->glimpsed);
+    thread->glimpsed.clear();
 }
 
 /* Everything the thread knows about its block, one number per thread. */
@@ -183,6 +192,7 @@ void order_barrier(BlockState *block)
         thread.time = block->now;
         if (thread.look_at)
             order_look(&thread);
+        confirm(&thread);
         if (!thread.seen.empty()) {
             add_seen(block->seen, thread.seen);
             thread.seen.clear();
@@ -202,7 +212,7 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
         ThreadState &thread = block->thread[first + __builtin_ctz(left)];
         if (thread.look_at)
             order_look(&thread);
-        seen |= !thread.seen.empty();
+        seen |= !thread.seen.empty() || !thread.glimpsed.empty();
     }
     bool fenced = block->launch->fenced && all_fenced(block, first, lanes);
     bool whole = (warp->warp->alive & ~lanes) == 0;
@@ -221,14 +231,18 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
         warp->full_time = now;
     block->now = now;
 
-    std::vector<Seen> together;
-    for (uint32_t left = lanes; seen && left; left &= left - 1)
+    std::vector<Seen> together, glimpsed;
+    for (uint32_t left = lanes; seen && left; left &= left - 1) {
         add_seen(together, block->thread[first + __builtin_ctz(left)].seen);
+        add_seen(glimpsed, block->thread[first + __builtin_ctz(left)].glimpsed);
+    }
     for (uint32_t left = lanes; left; left &= left - 1) {
         ThreadState &thread = block->thread[first + __builtin_ctz(left)];
         thread.time = now;
-        if (seen)
+        if (seen) {
             thread.seen = together;
+            thread.glimpsed = glimpsed;
+        }
         if (fenced) {
             thread.fence_time = now;
             thread.fence_full = block->full_time;
@@ -262,6 +276,7 @@ void order_fence(ThreadState *thread)
         return;
     if (thread->look_at)
         order_look(thread);
+    confirm(thread);
     block->launch->fenced = true;
     thread->unfenced_write = false;
     if (!thread->touched && thread->fence_full == block->full_time &&
@@ -308,9 +323,10 @@ static void see_from_grid(ThreadState *thread, const SyncObject *object)
 {
     BlockState *block = thread->block;
     size_t from = 0;
-    for (const Seen &look : thread->seen)
-        if (look.object == object)
-            from = look.length;
+    for (const std::vector<Seen> *looks : {&thread->seen, &thread->glimpsed})
+        for (const Seen &look : *looks)
+            if (look.object == object)
+                from = std::max(from, look.length);
     /* What other warps of the same block published there is knowledge about this block. */
     for (size_t i = from; i < object->publications.size(); i++) {
         const Publication &publication = object->publications[i];
@@ -326,7 +342,7 @@ static void see_from_grid(ThreadState *thread, const SyncObject *object)
         block->partial = true;
     }
     if (!object->publications.empty())
-        add_seen(thread->seen, Seen{object, object->publications.size()});
+        add_seen(thread->glimpsed, Seen{object, object->publications.size()});
 }
 
 /* Only a thread that has something to publish makes an object. */
