@@ -267,8 +267,7 @@ class thread_block_tile : public details::lanes
 
     /* thread_block_tile<8> stands for a tile of any parent. */
     template <class Other>
-    thread_block_tile(const thread_block_tile<Size, Other> &tile)
-        : lanes(tile), parent_size(tile.parent_size)
+    thread_block_tile(const thread_block_tile<Size, Other> &tile) : lanes(tile), parent_size(tile.parent_size)
     {
     }
 

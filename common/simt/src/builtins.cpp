@@ -20,8 +20,9 @@ __thread dim3 grid_shape __asm__("gridDim");
 bool is_builtin(const void *address)
 {
     const char *p = static_cast<const char *>(address);
-    for (const void *each : {static_cast<const void *>(&thread_index), static_cast<const void *>(&block_index),
-                             static_cast<const void *>(&block_shape), static_cast<const void *>(&grid_shape)}) {
+    for (const void *each :
+         {static_cast<const void *>(&thread_index), static_cast<const void *>(&block_index),
+          static_cast<const void *>(&block_shape), static_cast<const void *>(&grid_shape)}) {
         const char *begin = static_cast<const char *>(each);
         if (p >= begin && p < begin + sizeof(uint3))
             return true;

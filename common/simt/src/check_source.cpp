@@ -68,7 +68,7 @@ static std::string quoted(const std::string &word)
     return result + "'";
 }
 
-/* "/work/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
+/* "/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
 static std::string shortened(std::string line)
 {
     line.erase(std::min(line.find_first_of("\n "), line.size()));

@@ -259,7 +259,8 @@ extern "C" cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned 
         return error;
     cudaError_t error = allocate(pointer, bytes, true);
     if (error == cudaSuccess && bytes > 0)
-        memset(*pointer, 0, bytes); /* fresh pages of a host are zero, and programs have come to count on it */
+        memset(*pointer, 0,
+               bytes); /* fresh pages of a host are zero, and programs have come to count on it */
     return error;
 }
 

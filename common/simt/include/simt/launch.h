@@ -98,7 +98,7 @@ struct Kernel {
     int line;
 
     ConfiguredKernel<P...> simt_configure(dim3 grid, dim3 block, size_t shared = 0,
-                                     cudaStream_t stream = nullptr) const
+                                          cudaStream_t stream = nullptr) const
     {
         return {{name, file, line, grid, block, shared, stream}, function};
     }
@@ -112,7 +112,7 @@ struct Lambda {
     int line;
 
     ConfiguredLambda<F> simt_configure(dim3 grid, dim3 block, size_t shared = 0,
-                                  cudaStream_t stream = nullptr) const
+                                       cudaStream_t stream = nullptr) const
     {
         return {{name, file, line, grid, block, shared, stream}, function};
     }
@@ -120,14 +120,14 @@ struct Lambda {
 
 template <class... P>
 Kernel<P...> simt_kernel(const char *name, void (*function)(P...), const char *file = __builtin_FILE(),
-                    int line = __builtin_LINE())
+                         int line = __builtin_LINE())
 {
     return {name, function, file, line};
 }
 
 template <class F>
 Lambda<F> simt_deduced_kernel(const char *name, F function, const char *file = __builtin_FILE(),
-                         int line = __builtin_LINE())
+                              int line = __builtin_LINE())
 {
     return {name, function, file, line};
 }
