@@ -243,8 +243,12 @@ static bool parse_command_line(struct request *request, int argc, char **argv)
 
     int next = 1;
     const error_t error = argp_parse(&argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, &next, request);
-    if (error && request->complaint[0] == '\0')
-        complain_of_option(request, options, argv[next > 1 && next <= argc ? next - 1 : argc - 1]);
+    if (error && request->complaint[0] == '\0') {
+        int wrong = next > 1 && next <= argc ? next - 1 : argc - 1;
+        while (wrong > 1 && argv[wrong][0] != '-')
+            wrong--; /* past the value that would have been the option's */
+        complain_of_option(request, options, argv[wrong]);
+    }
     if (!error && request->help)
         argp_help(&argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_DOC | ARGP_HELP_LONG, argv[0]);
     return !error;

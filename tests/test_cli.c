@@ -167,7 +167,7 @@ TEST(cli, bad_values)
     bad_usage("01_naive_matmul", "--repeat 0", "--repeat is '0'", "1 .. 100000");
     bad_usage("04_flash_v1", "--head-dim 0", "head-dim", "1 ..");
     bad_usage("04_flash_v1", "--head-dim 4096", "head-dim", "1 ..");
-    bad_usage("05_flash_v2", "--heads 3 --kv-heads 2", "heads", "multiple");
+    bad_usage("05_flash_v2", "--heads 3 --kv-heads 2", "kv_heads is 2", "must divide heads");
 }
 
 TEST(cli, bad_options)

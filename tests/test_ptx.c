@@ -420,11 +420,11 @@ struct box_case {
 static const struct box_case box_cases[] = {
     {"tma_none", CU_TENSOR_MAP_SWIZZLE_NONE, 3, 10, 40, 48, 2, 4, 24, 8, 3, 1},
     {"tma_32", CU_TENSOR_MAP_SWIZZLE_32B, 3, 20, 40, 40, 1, 16, 16, 16, 2, 2},
-    {"tma_64", CU_TENSOR_MAP_SWIZZLE_64B, 3, 20, 40, 40, 2, 8, 32, 5, 7, 0},
+    {"tma_64", CU_TENSOR_MAP_SWIZZLE_64B, 3, 20, 40, 40, 2, 8, 32, 16, 7, 0},
     {"tma_128", CU_TENSOR_MAP_SWIZZLE_128B, 2, 40, 64, 64, 1, 32, 64, 0, 8, 1},
     {"tma_past_the_end", CU_TENSOR_MAP_SWIZZLE_128B, 2, 20, 72, 72, 1, 16, 64, 40, 12, 1},
     {"tma_before_the_begin", CU_TENSOR_MAP_SWIZZLE_128B, 2, 20, 72, 72, 2, 16, 64, -8, -5, -1},
-    {"tma_outside", CU_TENSOR_MAP_SWIZZLE_64B, 2, 20, 72, 72, 1, 8, 32, 100, 3, 2},
+    {"tma_outside", CU_TENSOR_MAP_SWIZZLE_64B, 2, 20, 72, 72, 1, 8, 32, 104, 3, 2},
 };
 enum { BOX_CASES = sizeof box_cases / sizeof *box_cases };
 

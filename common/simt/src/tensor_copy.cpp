@@ -90,6 +90,16 @@ static TensorMap map_of(const CUtensorMap *encoded, unsigned rank, const char *w
     return map;
 }
 
+/* The copy engine moves whole 16-byte chunks; a GPU calls anything else an illegal instruction. */
+static void check_first_coordinate(const TensorMap &map, const int *coordinates, const char *what, Site site)
+{
+    const long long bytes = static_cast<long long>(coordinates[0]) * map.element_bytes;
+    if (bytes % static_cast<long long>(chunk) != 0)
+        simt_fail("%s at %s:%d: the box begins %lld bytes into the rows (coordinate %d); it must be a "
+                  "multiple of 16",
+                  what, site.file, site.line, bytes, coordinates[0]);
+}
+
 static char *box_place(const TensorMap &map, uint32_t shared, const char *what, Site site)
 {
     size_t alignment = map.swizzle_span ? swizzle_period(map.swizzle_span) : bank_row;
@@ -220,6 +230,7 @@ extern "C" void simt_tensor_load(uint32_t shared, const CUtensorMap *encoded, co
     Site site = {file, line};
     TensorLoad load = {};
     load.map = map_of(encoded, rank, what, site);
+    check_first_coordinate(load.map, coordinates, what, site);
     memcpy(load.coordinates, coordinates, rank * sizeof *coordinates);
     load.to = box_place(load.map, shared, what, site);
     load.barrier = &find_mbarrier(barrier, what, site);
@@ -246,6 +257,7 @@ extern "C" void simt_tensor_store(const CUtensorMap *encoded, const int *coordin
     ThreadWork &work = thread_work();
     TensorStore store = {};
     store.map = map_of(encoded, rank, what, site);
+    check_first_coordinate(store.map, coordinates, what, site);
     memcpy(store.coordinates, coordinates, rank * sizeof *coordinates);
     store.from = box_place(store.map, shared, what, site);
     store.group = work.store_groups;
