@@ -55,10 +55,11 @@ struct shared_tiles {
  * found it, and launches take the counters in turn, so that those which run at the same time have one each.
  */
 static const int COUNTERS = 1024;
-static __device__ unsigned int drawn[COUNTERS];
 static unsigned int launches;
 
-/* solution: helpers of your own go here. */
+/* solution: the counters, and helpers of your own. */
+
+static __device__ unsigned int drawn[COUNTERS];
 
 /* Orders everything that the consumers will read, in the order in which they will: values one block behind
  * keys. */
