@@ -385,6 +385,7 @@ REPORT_TEST(atomic_and_plain, cudaErrorLaunchFailure, "race on global memory", "
             "make the other access atomic too")
 REPORT_TEST(last_block_without_fence, cudaErrorLaunchFailure, "race on global memory", "@partial_write",
             "@partial_read", "__threadfence()")
+REPORT_TEST(turn_without_fence, cudaErrorLaunchFailure, "race on global memory", "@turn_without_fence")
 REPORT_TEST(early_return, cudaErrorLaunchFailure, "__syncthreads()", "@early_return")
 REPORT_TEST(barrier_for_some, cudaErrorLaunchFailure, "__syncthreads()", "@barrier_for_some")
 REPORT_TEST(shuffle_for_some, cudaErrorLaunchFailure, "__shfl_down_sync()", "@shuffle_for_some")

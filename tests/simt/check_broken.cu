@@ -364,6 +364,25 @@ static cudaError_t run_last_block_without_fence(int *data)
     return finished();
 }
 
+/* The turn is passed on with a fence, but taken without one: the sum may be read before the turn was seen. */
+__global__ void turn_without_fence(int *data)
+{
+    int *turn = &data[0], *sum = &data[2];
+    if (threadIdx.x != 0)
+        return;
+    while (atomicAdd(turn, 0) != (int)blockIdx.x)
+        ;
+    *sum = 3 * *sum + blockIdx.x; /* MARK turn_without_fence */
+    __threadfence();              /* the sum is visible before the next turn */
+    atomicExch(turn, blockIdx.x + 1);
+}
+
+static cudaError_t run_turn_without_fence(int *data)
+{
+    turn_without_fence<<<4, 32>>>(data);
+    return finished();
+}
+
 /* --------------------------------------------------------------------------------------- who does not come */
 
 __global__ void early_return(int *data, int n)
@@ -494,6 +513,7 @@ const struct check_case broken_programs[] = {
     {"shift_left", run_shift_left},
     {"atomic_and_plain", run_atomic_and_plain},
     {"last_block_without_fence", run_last_block_without_fence},
+    {"turn_without_fence", run_turn_without_fence},
     {"early_return", run_early_return},
     {"barrier_for_some", run_barrier_for_some},
     {"shuffle_for_some", run_shuffle_for_some},

@@ -127,11 +127,20 @@ static void on_atomic(const volatile void *pointer, unsigned bytes, bool read, b
     atomic_access(address, bytes, read, write, where);
 }
 
+/* An acquire, a release and what is both are the fences that they amount to, after and before the operation. */
+static void after_atomic(int order, const void *where)
+{
+    if (current_block_state() && order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE)
+        thread_fence(where);
+}
+
 #define ATOMIC_UPDATE(T, bits, name)                                                                         \
     extern "C" T __tsan_atomic##bits##_##name(volatile T *address, T value, int order)                       \
     {                                                                                                        \
         on_atomic(address, sizeof *address, true, true, order, WHERE);                                       \
-        return __atomic_##name(address, value, __ATOMIC_SEQ_CST);                                            \
+        T before = __atomic_##name(address, value, __ATOMIC_SEQ_CST);                                        \
+        after_atomic(order, WHERE);                                                                          \
+        return before;                                                                                       \
     }
 
 #define ATOMIC_COMPARE(T, bits, strength, weak)                                                              \
@@ -139,25 +148,32 @@ static void on_atomic(const volatile void *pointer, unsigned bytes, bool read, b
                                                                      T value, int order, int)                \
     {                                                                                                        \
         on_atomic(address, sizeof *address, true, true, order, WHERE);                                       \
-        return __atomic_compare_exchange_n(address, expected, value, weak, __ATOMIC_SEQ_CST,                 \
-                                           __ATOMIC_SEQ_CST);                                                \
+        int done =                                                                                           \
+            __atomic_compare_exchange_n(address, expected, value, weak, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+        after_atomic(order, WHERE);                                                                          \
+        return done;                                                                                         \
     }
 
 #define ATOMICS(T, bits)                                                                                     \
     extern "C" T __tsan_atomic##bits##_load(const volatile T *address, int order)                            \
     {                                                                                                        \
         on_atomic(address, sizeof *address, true, false, order, WHERE);                                      \
-        return __atomic_load_n(address, __ATOMIC_SEQ_CST);                                                   \
+        T value = __atomic_load_n(address, __ATOMIC_SEQ_CST);                                                \
+        after_atomic(order, WHERE);                                                                          \
+        return value;                                                                                        \
     }                                                                                                        \
     extern "C" void __tsan_atomic##bits##_store(volatile T *address, T value, int order)                     \
     {                                                                                                        \
         on_atomic(address, sizeof *address, false, true, order, WHERE);                                      \
         __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                                                  \
+        after_atomic(order, WHERE);                                                                          \
     }                                                                                                        \
     extern "C" T __tsan_atomic##bits##_exchange(volatile T *address, T value, int order)                     \
     {                                                                                                        \
         on_atomic(address, sizeof *address, false, true, order, WHERE);                                      \
-        return __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                                        \
+        T before = __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                                    \
+        after_atomic(order, WHERE);                                                                          \
+        return before;                                                                                       \
     }                                                                                                        \
     ATOMIC_UPDATE(T, bits, fetch_add)                                                                        \
     ATOMIC_UPDATE(T, bits, fetch_sub)                                                                        \
