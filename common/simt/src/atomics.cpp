@@ -115,19 +115,25 @@ using namespace simt;
 extern "C" uint16_t simt_atomic_16(void *address, int operation, uint16_t value, uint16_t expected)
 {
     notice(address, 2, reads(operation), operation != simt_atomic_load, __builtin_return_address(0));
-    return perform<uint16_t>(address, operation, value, expected);
+    uint16_t before = perform<uint16_t>(address, operation, value, expected);
+    checker::atomic_done();
+    return before;
 }
 
 extern "C" uint32_t simt_atomic_32(void *address, int operation, uint32_t value, uint32_t expected)
 {
     notice(address, 4, reads(operation), operation != simt_atomic_load, __builtin_return_address(0));
-    return perform<uint32_t>(address, operation, value, expected);
+    uint32_t before = perform<uint32_t>(address, operation, value, expected);
+    checker::atomic_done();
+    return before;
 }
 
 extern "C" uint64_t simt_atomic_64(void *address, int operation, uint64_t value, uint64_t expected)
 {
     notice(address, 8, reads(operation), operation != simt_atomic_load, __builtin_return_address(0));
-    return perform<uint64_t>(address, operation, value, expected);
+    uint64_t before = perform<uint64_t>(address, operation, value, expected);
+    checker::atomic_done();
+    return before;
 }
 
 extern "C" void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update,
@@ -140,4 +146,5 @@ extern "C" void simt_atomic_update(void *address, size_t bytes, simt_atomic_func
         update_word<uint32_t>(address, update, operand, before);
     else
         update_word<uint64_t>(address, update, operand, before);
+    checker::atomic_done();
 }

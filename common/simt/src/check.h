@@ -287,6 +287,7 @@ struct BlockState {
 
     Shadow shared; /* static and dynamic shared memory both lie in the worker's thread-local storage */
     Uninitialised uninitialised;
+    std::atomic_flag *held;            /* while the running thread makes an atomic operation: see let_go */
     std::vector<Overwrite> overwrites; /* by the running thread, not yet settled */
 
     Place recent[recent_places]; /* direct-mapped cache in front of `places` */
@@ -410,6 +411,9 @@ void report_host_access(const Region *region, uintptr_t address, unsigned bytes,
                         const void *where);
 
 /* ------------------------------------------------------------------------------------- check_hooks.cpp */
+
+/* The end of an atomic operation, be it that it was made or that it was reported. */
+void let_go(BlockState *block);
 
 /* Null, except in programs with check_exit.cpp. */
 extern void (*launch_listener)(const Launch &launch, const struct counters &counted);

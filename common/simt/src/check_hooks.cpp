@@ -1,6 +1,8 @@
 /* What the runtime tells the checker: see checker.h. */
 #include "check.h"
 
+#include <sched.h>
+
 namespace simt
 {
 namespace checker
@@ -100,6 +102,7 @@ void block_begin(Block &block)
 void block_end(Block &block)
 {
     BlockState *state = state_of(block);
+    let_go(state); /* a signal ended the block in the middle of something */
     for (unsigned i = 0; i < block.warps; i++)
         close_round(state, &state->warp[i]);
     std::lock_guard<std::mutex> hold(state->launch->lock);
@@ -182,11 +185,39 @@ void thread_fence(const void *)
 
 /* -------------------------------------------------------------------------------------------- accesses */
 
+/*
+ * What the shadow and the publications say of an atomic operation must be in the order in which the operations are made,
+ * or the last block to count itself would not be the last that we know of. So from its announcement to its end an
+ * operation holds a lock, which it shares with some other addresses.
+ */
+static void hold(BlockState *block, const void *address)
+{
+    static std::atomic_flag locks[256];
+    std::atomic_flag &lock = locks[reinterpret_cast<uintptr_t>(address) / 8 % 256];
+    for (unsigned tries = 1; lock.test_and_set(std::memory_order_acquire); tries++)
+        if (tries % 64 == 0)
+            sched_yield();
+    block->held = &lock;
+}
+
+void let_go(BlockState *block)
+{
+    if (block->held)
+        block->held->clear(std::memory_order_release);
+    block->held = nullptr;
+}
+
+void atomic_done()
+{
+    let_go(current_block_state());
+}
+
 void atomic_access(const void *address, size_t bytes, bool reads, bool writes, const void *where)
 {
     BlockState *state = current_block_state();
     if (writes || !polls(current_thread_state(state), address))
         state->counted.atomics++;
+    hold(state, address);
     on_access(address, static_cast<unsigned>(bytes),
               !writes ? atomic_read
               : reads ? atomic_update

@@ -130,7 +130,10 @@ static void on_atomic(const volatile void *pointer, unsigned bytes, bool read, b
 /* An acquire, a release and what is both are the fences that they amount to, after and before the operation. */
 static void after_atomic(int order, const void *where)
 {
-    if (current_block_state() && order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE)
+    if (!current_block_state())
+        return;
+    atomic_done();
+    if (order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE)
         thread_fence(where);
 }
 

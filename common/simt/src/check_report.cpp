@@ -85,6 +85,7 @@ static std::string plural(unsigned long long count, const char *noun)
 
 [[noreturn]] static void fail(const ThreadState *thread, cudaError_t error, const std::string &text)
 {
+    let_go(thread->block);
     settle_uninitialised(thread->block); /* what came of it is the lesser news */
     report(thread->block->launch->launch, error, "%s", text.c_str());
     abandon_block();

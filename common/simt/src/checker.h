@@ -63,6 +63,8 @@ void grid_synchronised(Block &block);
 
 /* One atomic operation of the running thread. `where` is an address in the kernel's code. */
 void atomic_access(const void *address, size_t bytes, bool reads, bool writes, const void *where);
+/* The operation that was announced has been made. No other on the same address comes between the two calls. */
+void atomic_done();
 /* __threadfence_block, __threadfence, __threadfence_system. */
 void thread_fence(const void *where);
 /*

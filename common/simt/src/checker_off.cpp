@@ -61,6 +61,10 @@ void atomic_access(const void *, size_t, bool, bool, const void *)
 {
 }
 
+void atomic_done()
+{
+}
+
 void thread_fence(const void *)
 {
 }
