@@ -89,8 +89,10 @@ CHEATS = {
     "a system call by hand": (in_launcher('asm volatile("syscall" : : "a"(57));'), "failed", "inline assembly"),
     "including the solution": (f'#include "{handout.ROOT}/01_naive_matmul/2_coalesced.cu"\n', "failed",
                                "a file from outside"),
-    "including it by a macro": (f'#define OTHER "{handout.ROOT}/01_naive_matmul/1_uncoalesced.cu"\n#include OTHER\n' + GOOD,
-                                "failed", "no part of the project"),
+    "including by a macro": (f'#define OTHER "{handout.ROOT}/03_online_softmax/running_softmax.cuh"\n#include OTHER\n' +
+                             GOOD, "failed", "no part of the project"),
+    "quoting the solution": (f'#define OTHER "{handout.ROOT}/01_naive_matmul/1_uncoalesced.cu"\n#include OTHER\n' + GOOD,
+                             "failed", "no part of the project"),
     "counters of its own": (GOOD + '\n#include "backend.h"\nextern "C" bool backend_counters(struct counters *total)\n'
                             "{\n    total->launches = 1;\n    return true;\n}\n", "failed", "defines backend_counters"),
     # These are built and run.

@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import time
 
 import handout
 
@@ -83,20 +84,29 @@ class Workshop:
         status = top.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise Unable(f"{top} is not a folder of this user's alone")
-        self.top, self.base = top, top / "base"
+        finished = top / stamp()[:16]
         with open(top / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            wanted, found = stamp(), top / "stamp"
-            if not found.exists() or found.read_text() != wanted:
+            if not finished.exists():
+                self.base = finished.with_suffix(".new")
+                shutil.rmtree(self.base, ignore_errors=True)
+                self.base.mkdir(mode=0o755)
                 self._make()
-                found.write_text(wanted)
+                self.base.rename(finished)
+                self._remove_old(top, finished)
+        self.base, self.cache = finished, finished / "cache"
+
+    @staticmethod
+    def _remove_old(top, kept):
+        """Copies of the project as it was; a grading may still be using one that is younger than a day."""
+        for path in top.iterdir():
+            if path.is_dir() and path != kept and time.time() - path.stat().st_mtime > 86400:
+                shutil.rmtree(path, ignore_errors=True)
 
     def _make(self):
         for check in ([], ["--check"]):
             run([str(ROOT / "common/simt/simtcc"), "--runtime", *check], "the CPU backend")
-        shutil.rmtree(self.base, ignore_errors=True)
-        shutil.rmtree(self.top / "cache", ignore_errors=True)
-        (self.top / "cache").mkdir(mode=0o700)
+        (self.base / "cache").mkdir(mode=0o700)
         shutil.copytree(ROOT / "common", self.base / "common", copy_function=shutil.copy2)
         for step in handout.STEPS.values():
             for path in sorted((ROOT / step).iterdir()):
@@ -207,7 +217,7 @@ class Workshop:
         for path in sorted((folder / step).iterdir()):
             if path.suffix in (".cuh", ".h") or path.name == name:
                 digest.update(f"\n{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
-        kept = self.top / "cache" / f"{digest.hexdigest()}.o"
+        kept = self.cache / f"{digest.hexdigest()}.o"
         output = folder / "objects" / f"{name}.{build}.o"
         if kept.exists():
             shutil.copyfile(kept, output)
@@ -221,7 +231,9 @@ class Workshop:
                    "-c", f"{step}/{name}", "-o", str(output)]
         done = confined_compiler(command, folder)
         if done.returncode != 0 or not output.exists():
-            text = done.stdout.decode(errors="replace").replace(str(folder) + "/", "").replace(str(self.base) + "/", "")
+            text = done.stdout.decode(errors="replace")
+            self.refuse_foreign(name, folder, re.findall(r"(?<!\S)(/[^\s:'\"]+):\d+", text))
+            text = text.replace(str(folder) + "/", "").replace(str(self.base) + "/", "")
             raise NotBuilt(f"{name} does not compile: {' '.join(text.split())[:600] or 'the compiler gave up'}")
         try:
             self.examine(folder, output, dependencies, build, check_symbols)
@@ -235,13 +247,8 @@ class Workshop:
 
     def examine(self, folder, output, dependencies, build, check_symbols):
         """Refuses an object that was made from foreign files, asks for more than it may, or runs before main()."""
-        for name in dependencies.read_text().replace("\\\n", " ").split()[1:]:
-            if name.endswith(":"):
-                continue
-            path = os.path.realpath(os.path.join(folder, name))
-            if not path.startswith((str(folder.resolve()) + "/", str(self.base.resolve()) + "/", "/usr/include/",
-                                    "/usr/lib/", "/usr/local/include/")):
-                raise Refused(f"{output.name.split('.')[0]} includes {name}, which is no part of the project")
+        read = dependencies.read_text().replace("\\\n", " ").split()[1:]
+        self.refuse_foreign(output.name.split(".")[0], folder, [path for path in read if not path.endswith(":")])
         if not check_symbols:
             return
         sections = run(["size", "-A", "-d", str(output)], "size")
@@ -260,11 +267,19 @@ class Workshop:
         if taken:
             raise Refused(f"defines {', '.join(sorted(taken)[:5])}, which belongs to the harness or the C library")
 
+    def refuse_foreign(self, name, folder, paths):
+        """Also where the compiler gave up: its message would show lines of the file."""
+        own = (str(folder.resolve()) + "/", str(self.base.resolve()) + "/")
+        for path in paths:
+            whole = os.path.realpath(os.path.join(folder, path))
+            if not whole.startswith((*own, "/usr/include/", "/usr/lib/", "/usr/local/include/")):
+                raise Refused(f"{name} includes {path}, which is no part of the project")
+
     def given_names(self, build):
         """Definitions that every object has because the backend's headers define them inline."""
         names = getattr(self, f"_given_{build}", None)
         if names is None:
-            probe = self.top / f"probe.{build}.{os.getpid()}.cu"
+            probe = self.cache / f"probe.{build}.{os.getpid()}.cu"
             probe.write_text("__global__ void probe() {}\nvoid start() { probe<<<1, 1>>>(); }\n")
             output = probe.with_suffix(".o")
             run([str(self.base / "common/simt/simtcc"), *(["--check"] if build == "check" else []), "-w", "-c",
