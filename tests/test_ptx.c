@@ -512,6 +512,8 @@ TEST(ptx, tma_store)
     for (int i = 0; i < BOX_CASES; i++) {
         const struct box_case *c = &box_cases[i];
         const int words = array_words(c);
+        if (c->x < 0)
+            continue; /* an H200 clips a store past the end, and calls one before the beginning illegal */
         char name[64];
         snprintf(name, sizeof name, "%s_store", c->name);
         random_words(box, box_words(c), 40 + i);

@@ -76,8 +76,9 @@ extern "C" cudaError_t cudaGetDeviceCount(int *count)
 {
     if (!count)
         return done(cudaErrorInvalidValue);
-    *count = 1;
-    return cudaSuccess;
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES"); /* as on a GPU: set and empty hides all of them */
+    *count = visible && !*visible ? 0 : 1;
+    return *count > 0 ? cudaSuccess : done(cudaErrorNoDevice);
 }
 
 extern "C" cudaError_t cudaGetDevice(int *device)

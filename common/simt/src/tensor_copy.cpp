@@ -100,6 +100,15 @@ static void check_first_coordinate(const TensorMap &map, const int *coordinates,
                   what, site.file, site.line, bytes, coordinates[0]);
 }
 
+/* A load may begin before the array and reads zeros there; a store that did was an illegal instruction on an H200. */
+static void check_begins_inside(const TensorMap &map, const int *coordinates, const char *what, Site site)
+{
+    for (unsigned i = 0; i < map.rank; i++)
+        if (coordinates[i] < 0)
+            simt_fail("%s at %s:%d: coordinate %u of the box is %d; a store may not begin before the array",
+                      what, site.file, site.line, i, coordinates[i]);
+}
+
 static char *box_place(const TensorMap &map, uint32_t shared, const char *what, Site site)
 {
     size_t alignment = map.swizzle_span ? swizzle_period(map.swizzle_span) : bank_row;
@@ -258,6 +267,7 @@ extern "C" void simt_tensor_store(const CUtensorMap *encoded, const int *coordin
     TensorStore store = {};
     store.map = map_of(encoded, rank, what, site);
     check_first_coordinate(store.map, coordinates, what, site);
+    check_begins_inside(store.map, coordinates, what, site);
     memcpy(store.coordinates, coordinates, rank * sizeof *coordinates);
     store.from = box_place(store.map, shared, what, site);
     store.group = work.store_groups;
