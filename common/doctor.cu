@@ -18,7 +18,8 @@ static int fail(const char *what, cudaError_t error)
             "%s: %s\n"
             "  no CUDA-capable device: there is no GPU or no driver; run on the CPU with BACKEND=cpu\n"
             "  driver version insufficient: update the NVIDIA driver, or use an older CUDA Toolkit\n"
-            "  no kernel image: built for another architecture; `make clean`, then ARCH=sm_75 (a T4), sm_80, ...\n",
+            "  no kernel image: built for another architecture; `make clean`, then ARCH=sm_75 (a T4), sm_80, "
+            "...\n",
             what, cudaGetErrorString(error));
     return 3;
 }

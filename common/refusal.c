@@ -45,7 +45,8 @@ cudaError_t require_size(const char *name, int size)
 cudaError_t require_blocks(size_t blocks)
 {
     if (blocks > INT_MAX)
-        return refuse(cudaErrorInvalidValue, "these sizes need %zu blocks; a grid holds at most %d", blocks, INT_MAX);
+        return refuse(cudaErrorInvalidValue, "these sizes need %zu blocks; a grid holds at most %d", blocks,
+                      INT_MAX);
     return cudaSuccess;
 }
 

@@ -1,9 +1,10 @@
 """
 What each system documents of its results file, as JSON Schema (the few words of it that are used), and a validator.
 
-Sources, read in November 2026: Gradescope's autograder specification, "Output Format"; PrairieLearn's "External
-grading", results.json; Autolab's "Guide for lab authors", JSON autoresults and semantic feedback; Classroom 50's
-schemas/result-v1.schema.json. JUnit has no standard of its own; what is checked is what the Jenkins xUnit schema allows.
+Classroom 50's is its published schemas/result-v1.schema.json, read in November 2026. The others are written after what
+the systems' pages say (Gradescope: autograder specification, "Output Format"; PrairieLearn: "External grading",
+results.json; Autolab: "Guide for lab authors", JSON autoresults and semantic feedback) and still to be compared with them
+word by word. JUnit has no standard of its own; what is checked is what the Jenkins xUnit schema allows.
 """
 import json
 import re
