@@ -36,7 +36,7 @@ EQUIVALENT = "equivalent"  # no fault after all: the file says why nothing can c
 REPORTS = (
     ("race", r"race on |shared memory without a proxy fence"),
     ("uninitialised", r"uninitialised shared memory"),
-    ("bounds", r"out of bounds|illegal address|use after free|misaligned address|null pointer|host pointer"),
+    ("bounds", r"out of bounds|illegal address|an illegal memory access|use after free|misaligned address|null pointer|host pointer"),
     ("barrier", r"a divergent barrier|a barrier that not all|a warp operation|named barrier|threads wait for something|"
                 r"\S+ at \S+: lane \d+ calls it with mask"),
     ("asynchronous", r"(cp\.async|wgmma|tma_|mbarrier|named_barrier|stmatrix|ldmatrix|registers_)"),
@@ -175,7 +175,7 @@ def run(program, kernel, sizes, order):
         return row["check"], row["reason"]
     if row["detector"] != "launch":
         return row["detector"], row["reason"]
-    report = row["reason"].partition(": ")[2]
+    report = row["reason"].partition(": ")[2] or row["reason"]  # a launch after the one that failed takes the report away
     for detector, pattern in REPORTS:
         if re.match(pattern, report):
             return detector, report
