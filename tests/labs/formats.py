@@ -46,7 +46,8 @@ def prairielearn(results):
               "message": line(test), "output": test["reason"]} for test in results["tests"]]
     if not graded:
         reason = results["tests"][0]["reason"] if results["tests"] else "there was nothing to grade"
-        return dump({"gradable": False, "message": f"could not be graded: {reason}", "tests": tests})
+        return dump({"gradable": False, "message": f"could not be graded: {reason}", "format_errors": [reason],
+                     "tests": tests})
     return dump({"gradable": True, "score": results["score"] / results["max"] if results["max"] else 0.0,
                  "message": summary(results), "tests": tests})
 
@@ -77,7 +78,7 @@ def classroom50(results):
              for test in results["tests"]]
     return dump({"schema": "classroom50/result/v1", "classroom": given("CLASSROOM", "local"),
                  "assignment": given("ASSIGNMENT", results["step"]),
-                 "assignment_type": "group" if os.environ.get("ASSIGNMENT_TYPE") == "group" else "individual",
+                 "assignment_type": given("ASSIGNMENT_TYPE", "individual"),
                  "owner": given("OWNER", given("USERNAME", "local")),
                  "submission": tag if tag.startswith("submit/") else "submit/" + tag, "commit": commit,
                  "release": given("RELEASE_URL", "local"), "review": given("REVIEW_URL", commit),
@@ -88,9 +89,9 @@ def classroom50(results):
 def junit(results):
     count = {status: sum(test["status"] == status for test in results["tests"]) for status in ("failed", "ungraded")}
     numbers = {"tests": str(len(results["tests"])), "failures": str(count["failed"]), "errors": "0",
-               "skipped": str(count["ungraded"]), "time": str(results["seconds"])}
+               "time": f"{results['seconds']:.1f}"}
     suites = tree.Element("testsuites", numbers)
-    suite = tree.SubElement(suites, "testsuite", {"name": results["step"], **numbers})
+    suite = tree.SubElement(suites, "testsuite", {"name": results["step"], **numbers, "skipped": str(count["ungraded"])})
     properties = tree.SubElement(suite, "properties")
     for name in ("score", "max"):
         tree.SubElement(properties, "property", {"name": name, "value": str(results[name])})

@@ -433,6 +433,7 @@ def main(arguments):
         results = {"step": step, "title": f"Step {step}", "score": 0, "max": 0, "seconds": 0.0,
                    "tests": [{"name": "grading", "kernel": "", "kind": "correctness", "status": "ungraded", "points": 0,
                               "max": 0, "reason": f"the grader failed: {problem}"[:600]}]}
+    pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
     pathlib.Path(output).write_text(formats.FORMATS[form](results))
     print(f"{results['step']}: {results['score']} of {results['max']} points in {results['seconds']} s, see {output}")
     return 0

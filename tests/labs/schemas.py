@@ -1,10 +1,17 @@
 """
-What each system documents of its results file, as JSON Schema (the few words of it that are used), and a validator.
+What each system publishes about its results file, as JSON Schema (the few words of it that are used), and a validator.
+Where each rule comes from, read in November 2026:
 
-Classroom 50's is its published schemas/result-v1.schema.json, read in November 2026. The others are written after what
-the systems' pages say (Gradescope: autograder specification, "Output Format"; PrairieLearn: "External grading",
-results.json; Autolab: "Guide for lab authors", JSON autoresults and semantic feedback) and still to be compared with them
-word by word. JUnit has no standard of its own; what is checked is what the Jenkins xUnit schema allows.
+  Gradescope     gradescope-autograders.readthedocs.io/en/latest/specs/, "Output format". A score for the whole or for
+                 every test is required, all else is optional. The page has more formats for text than the one here.
+  PrairieLearn   docs/externalGrading.md of PrairieLearn/PrairieLearn, "Grading results": score from 0 to 1 unless
+                 gradable is false, format_errors, tests, at most 1 MB.
+  Autolab        docs/lab.md and docs/features/formatted-feedback.md of autolab/Autolab, and what reads them:
+                 parseAutoresult and parseFeedback. The last line has the scores, the one before it the stages.
+  Classroom 50   schemas/result-v1.schema.json of foundation50/classroom50, and validate_result in its runner.py, which
+                 knows assignments of teams, too.
+  JUnit          has no standard of its own. This is the schema of Jenkins' xUnit plugin, junit-10.xsd, as pytest keeps
+                 it in testing/example_scripts: which elements, which attributes, which of them are required.
 """
 import json
 import re
@@ -15,24 +22,24 @@ POINTS = {"type": "number", "minimum": 0}
 WHOLE = {"type": "integer", "minimum": 0}
 NAMED = {"type": "string", "minLength": 1}
 VISIBILITY = {"enum": ["hidden", "after_due_date", "after_published", "visible"]}
-TEXT_FORMAT = {"enum": ["text", "html", "simple_format", "md", "ansi"]}
+TEXT_FORMAT = {"enum": ["text", "simple_format", "md"]}
 INSTANT = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}T([01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$"}
 
 GRADESCOPE = {
-    "type": "object", "required": ["score", "tests"], "additionalProperties": False,
+    "type": "object", "additionalProperties": False,
     "properties": {
         "score": NUMBER, "execution_time": NUMBER, "output": TEXT, "output_format": TEXT_FORMAT,
         "test_output_format": TEXT_FORMAT, "test_name_format": TEXT_FORMAT, "visibility": VISIBILITY,
         "stdout_visibility": VISIBILITY, "extra_data": {"type": "object"}, "leaderboard": {"type": "array"},
         "tests": {"type": "array", "items": {
-            "type": "object", "required": ["score", "max_score", "name"], "additionalProperties": False,
+            "type": "object", "additionalProperties": False,
             "properties": {"score": NUMBER, "max_score": POINTS, "status": {"enum": ["passed", "failed"]}, "name": TEXT,
                            "name_format": TEXT_FORMAT, "number": TEXT, "output": TEXT, "output_format": TEXT_FORMAT,
                            "tags": {"type": "array", "items": TEXT}, "visibility": VISIBILITY,
                            "extra_data": {"type": "object"}}}}}}
 
 PRAIRIELEARN = {
-    "type": "object", "required": ["gradable"],
+    "type": "object",
     "properties": {
         "gradable": YES_NO, "score": {"type": "number", "minimum": 0, "maximum": 1}, "message": TEXT, "output": TEXT,
         "format_errors": {"type": "array", "items": TEXT}, "images": {"type": "array"},
@@ -55,13 +62,33 @@ CLASSROOM50 = {
                  "review", "datetime", "score", "max-score", "tests"],
     "properties": {
         "schema": {"const": "classroom50/result/v1"}, "classroom": NAMED, "assignment": NAMED,
-        "assignment_type": {"enum": ["individual", "group"]}, "owner": NAMED,
+        "assignment_type": {"enum": ["individual", "group", "team"]}, "owner": NAMED,
         "submission": {"type": "string", "pattern": "^submit/"}, "commit": NAMED, "release": NAMED, "review": NAMED,
         "datetime": INSTANT, "graded_at": INSTANT, "score": WHOLE, "max-score": WHOLE,
+        "submitted_by": {"type": "object", "required": ["username"], "additionalProperties": False,
+                         "properties": {"username": NAMED, "id": {}}},
         "tests": {"type": "array", "items": {
             "type": "object", "required": ["test-name", "passed", "score", "max-score"],
             "properties": {"test-name": NAMED, "passed": YES_NO, "score": WHOLE, "max-score": WHOLE}}}}}
 
+# Elements of a JUnit file: attributes that are required, those that are allowed besides, and what may lie inside. A
+# part of the schema, enough for what is written here.
+COUNTED = {"tests", "failures", "errors"}
+JUNIT = {
+    "testsuites": (set(), {"name", "time"} | COUNTED, {"testsuite"}),
+    "testsuite": ({"name"} | COUNTED, {"time", "skipped", "group", "timestamp", "hostname", "id", "package", "file"},
+                  {"testsuite", "properties", "testcase"}),
+    "properties": (set(), set(), {"property"}),
+    "property": ({"name", "value"}, set(), set()),
+    "testcase": ({"name"}, {"time", "classname", "group"}, {"skipped", "failure", "errors"}),
+    "failure": (set(), {"type", "message"}, set()),
+    "errors": (set(), {"type", "message"}, set()),
+    "skipped": (set(), {"type", "message"}, set()),
+}
+JUNIT_TIME = re.compile(r"(([0-9]{0,3},)*[0-9]{3}|[0-9]{0,3})*(\.[0-9]{0,3})?")
+
+KNOWN = {"const", "enum", "type", "minimum", "maximum", "minLength", "pattern", "items", "required", "properties",
+         "additionalProperties"}
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
 
 
@@ -74,6 +101,8 @@ def validate(value, schema, at="$"):
         if not condition:
             raise Invalid(f"{at}: {what}: {value!r:.200}")
 
+    if not KNOWN >= set(schema):
+        raise ValueError(f"this validator does not know {set(schema) - KNOWN}")
     if "const" in schema:
         require(value == schema["const"], f"is not {schema['const']!r}")
     if "enum" in schema:
@@ -115,26 +144,36 @@ def strict(text):
 def check_gradescope(text):
     value = strict(text)
     validate(value, GRADESCOPE)
+    if "score" not in value and not all("score" in test for test in value.get("tests", [{}])):
+        raise Invalid("neither a score for the whole nor one for every test")
     return value["score"]
 
 
 def check_prairielearn(text):
     value = strict(text)
     validate(value, PRAIRIELEARN)
-    if value["gradable"] and "score" not in value:
+    if value.get("gradable", True) and "score" not in value:
         raise Invalid("gradable, but without a score")
+    if len(text.encode()) > 1000000:
+        raise Invalid("more than 1 MB")
     return sum(test["points"] for test in value["tests"])
 
 
 def check_autolab(text):
-    lines = text.rstrip("\n").split("\n")
+    lines = text.rstrip().split("\n")
     validate(strict(lines[-1]), AUTOLAB_SCORES)
+    if re.search(r"[A-Za-z0-9]:", lines[-1]):
+        raise Invalid(f"Autolab would put quotes around the word before the colon: {lines[-1]}")
     feedback = strict(lines[-2])
-    validate(feedback, {**AUTOLAB_FEEDBACK, "additionalProperties": AUTOLAB_FEEDBACK["additionalProperties"]})
+    validate(feedback, AUTOLAB_FEEDBACK)
     for stage in feedback["stages"]:
         if stage not in feedback:
             raise Invalid(f"the stage {stage} has no tests")
-    return sum(strict(lines[-1])["scores"].values())
+    scores = strict(lines[-1])["scores"]
+    shown = [*scores, *feedback["stages"], *(name for stage in feedback["stages"] for name in feedback[stage])]
+    if not scores or any(name.startswith("_") for name in shown):
+        raise Invalid("no score, or a name that begins with _, which Autolab does not show")
+    return sum(scores.values())
 
 
 def check_classroom50(text):
@@ -150,22 +189,23 @@ def check_junit(text):
     root = tree.fromstring(text)
     if root.tag != "testsuites":
         raise Invalid(f"the root is {root.tag}")
-    score = None
-    for suite in root:
-        cases = suite.findall("testcase")
-        counted = {"tests": len(cases), "failures": len(suite.findall("testcase/failure")),
-                   "skipped": len(suite.findall("testcase/skipped")), "errors": len(suite.findall("testcase/error"))}
-        if suite.tag != "testsuite" or "name" not in suite.attrib:
-            raise Invalid("a suite without a name")
+    for element in root.iter():
+        if element.tag not in JUNIT:
+            raise Invalid(f"an element {element.tag}")
+        required, allowed, inside = JUNIT[element.tag]
+        if not required <= set(element.attrib) <= required | allowed:
+            raise Invalid(f"{element.tag} with the attributes {sorted(element.attrib)}")
+        if any(child.tag not in inside for child in element):
+            raise Invalid(f"in {element.tag} lies {[child.tag for child in element]}")
+        if element.tag.startswith("testsuite") and not JUNIT_TIME.fullmatch(element.get("time", "")):
+            raise Invalid(f"the time {element.get('time')}")
+    for suite in root.iter("testsuite"):
+        counted = {"tests": len(suite.findall("testcase")), "failures": len(suite.findall("testcase/failure")),
+                   "skipped": len(suite.findall("testcase/skipped")), "errors": len(suite.findall("testcase/errors"))}
         for name, count in counted.items():
-            if int(suite.attrib[name]) != count:
-                raise Invalid(f"{name} is {suite.attrib[name]}, but there are {count}")
-        for case in cases:
-            if not {"name", "classname", "time"} <= set(case.attrib) or \
-                    any(child.tag not in ("failure", "skipped", "error", "system-out") for child in case):
-                raise Invalid(f"a test case that is none: {case.attrib}")
-        score = float(next(item.attrib["value"] for item in suite.iter("property") if item.attrib["name"] == "score"))
-    return score
+            if int(suite.get(name, "0")) != count:
+                raise Invalid(f"{name} is {suite.get(name)}, but there are {count}")
+    return float(next(item.attrib["value"] for item in root.iter("property") if item.attrib["name"] == "score"))
 
 
 def check_table(text):
