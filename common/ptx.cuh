@@ -273,6 +273,72 @@ __device__ __forceinline__ void named_barrier_arrive(int barrier, int threads)
     asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+/* ---- clusters: blocks that run together and reach into each other's shared memory ---- */
+
+/*
+ * A launch may join neighbouring blocks to clusters, sm_90: up to 8 along x, all of them running at the same
+ * time (cudaLaunchKernelEx with cudaLaunchAttributeClusterDimension). A block's number in its cluster, and
+ * how many blocks that has (%cluster_ctarank, %cluster_nctarank); 0 and 1 in a launch without clusters.
+ */
+__device__ __forceinline__ int cluster_rank(void)
+{
+    uint32_t rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return (int)rank;
+}
+
+__device__ __forceinline__ int cluster_blocks(void)
+{
+    uint32_t blocks;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+    return (int)blocks;
+}
+
+/*
+ * The barrier of the cluster, in two halves, sm_90 (barrier.cluster). Every thread of every block arrives
+ * once and then waits once; the wait ends when all threads of the cluster that have not returned arrived.
+ * Between the two a thread may do whatever does not depend on the others.
+ *
+ *     cluster_arrive()           what this thread did before is seen by whoever waits (.release)
+ *     cluster_arrive_relaxed()   says no more than that this thread has come so far (.relaxed)
+ *     cluster_wait()             (.acquire)
+ *
+ * The shared memory of another block may be touched only when that block has begun, and only until it ends:
+ * so there is a barrier before the first touch, which a relaxed arrival does for, and one after the last.
+ */
+__device__ __forceinline__ void cluster_arrive(void)
+{
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void cluster_arrive_relaxed(void)
+{
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void cluster_wait(void)
+{
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+/*
+ * The same place in the shared memory of the cluster's block `rank`, sm_90 (mapa). The result is an address
+ * for the function below and for no other of this file.
+ */
+__device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank)
+{
+    uint32_t address;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
+    return address;
+}
+
+/* Stores 8 bytes there, aligned to 8, sm_90 (st.shared::cluster). */
+__device__ __forceinline__ void cluster_store(uint32_t address, float2 value)
+{
+    asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(value.x), "f"(value.y)
+                 : "memory");
+}
+
 /* ---- bulk tensor copies ---- */
 
 /*

@@ -1,0 +1,124 @@
+// needs: sm_90
+/*
+ * Idea: a CLUSTER of blocks computes one row that is too long for one: each block keeps a share of it.
+ *
+ *     each thread: (m, l) and the e^(x[c] - m) of its own columns; merged over its block, then over the
+ *     cluster to (M, L); then y[c] = e^(x[c] - m) · (e^(m - M) / L)
+ *
+ * input and output are [rows, cols], row-major; x and y are one row of them. The blocks of a cluster run
+ * together and can store into each other's shared memory: each PUSHES its 8 bytes of state to all of them,
+ * and then each merges the states that came to it. Nothing travels but those 8 bytes.
+ *
+ * A cluster owns a row, a block of 1024 threads 1/blocks of its float4, a thread up to VECTORS of them. As few
+ * blocks as can hold the row, so that each is as full as possible, and at most 8: more are not portable. Rows
+ * that fit one block are online_block's, and so are those that fit no cluster, or a device without any.
+ *
+ * Cost: rows·cols·4 bytes of global loads and as many of stores, 16 bytes at a time; rows·cols exponentials;
+ * 4·VECTORS registers a thread; per row one barrier in each block, two of the cluster, blocks² · 8 bytes
+ * through the network between multiprocessors.
+ */
+#include "03_step.h"
+#include "backend.h"
+#include "ptx.cuh"
+#include "refusal.h"
+#include "row_in_registers.cuh"
+#include "tiles.cuh"
+
+static const int THREADS = 1024;
+static const int MAX_BLOCKS = 8;   /* of a cluster, on any device that has them */
+static const int MAX_VECTORS = 11; /* 44 of the 64 registers that each of 1024 threads can have */
+
+/* solution: helpers of your own go here. */
+
+/* How many float4 each block keeps: whole warps of them, so that the next block's begin at a multiple of 512 bytes. */
+static __device__ int share_of_block(int vectors, int blocks)
+{
+    return ceil_div(ceil_div(vectors, blocks), WARP) * WARP;
+}
+
+/* end of solution */
+
+template <int VECTORS>
+__global__ void __launch_bounds__(THREADS, 1)
+    online_cluster(const float *__restrict__ input, float *__restrict__ output, int cols)
+{
+    /* solution: keep a share of the row, push its state to every block of the cluster, merge what they pushed. */
+    __shared__ __align__(8) struct running_softmax of_block[MAX_BLOCKS];
+    cluster_arrive_relaxed(); /* this block has begun: the others may store into its shared memory */
+
+    const int rank = cluster_rank(), blocks = cluster_blocks();
+    const int lane = threadIdx.x;
+    const size_t row = blockIdx.x / blocks;
+    input += row * cols;
+    output += row * cols;
+
+    const struct row_layout layout = layout_of(input, cols);
+    const int share = share_of_block(layout.vectors, blocks);
+    const int first = rank * share + lane;
+    const int end = min((rank + 1) * share, layout.vectors);
+
+    float4 e[VECTORS];
+    load_vectors<THREADS>(e, (const float4 *)(input + layout.head), first, end);
+    const int end_col = rank == 0 ? end_column(layout, lane, cols) : -1;
+    float e_end = end_col >= 0 ? input[end_col] : -INFINITY;
+    const struct running_softmax own = exponentials(e, &e_end, running_softmax_empty());
+    const struct running_softmax merged = merge_row<THREADS>(own);
+
+    cluster_wait(); /* all blocks have begun: their shared memory is theirs, and may be stored into */
+    if (lane < blocks)
+        cluster_store(cluster_address(shared_address(&of_block[rank]), lane),
+                      make_float2(merged.m, merged.l));
+    cluster_arrive();
+    cluster_wait(); /* all states are there, and nobody stores into a block that has ended */
+
+    const int other = lane % MAX_BLOCKS;
+    const struct running_softmax whole =
+        merge_lanes<MAX_BLOCKS>(other < blocks ? of_block[other] : running_softmax_empty());
+    const float factor = __expf(own.m - whole.m) / whole.l;
+
+    const bool aligned = ((uintptr_t)input - (uintptr_t)output) % sizeof(float4) == 0;
+    store_vectors<THREADS>(output + layout.head, e, first, end, factor, aligned);
+    if (end_col >= 0)
+        output[end_col] = e_end * factor;
+    /* end of solution */
+}
+
+template <int VECTORS>
+static cudaError_t launch(const float *input, float *output, int rows, int cols, int blocks,
+                          cudaStream_t stream)
+{
+    cudaLaunchAttribute cluster;
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = blocks;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(rows * blocks);
+    config.blockDim = dim3(THREADS);
+    config.stream = stream;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, online_cluster<VECTORS>, input, output, cols);
+}
+
+extern "C" cudaError_t softmax_online_cluster(const float *input, float *output, int rows, int cols,
+                                              cudaStream_t stream)
+{
+    const int vectors = cols / 4;
+    const int blocks = ceil_div(vectors, THREADS * MAX_VECTORS);
+    if (vectors <= THREADS * 8 || blocks > MAX_BLOCKS || backend_architecture() < 90)
+        return softmax_online_block(input, output, rows, cols, stream);
+
+    cudaError_t status = softmax_check_arguments(input, output, rows, cols);
+    if (status == cudaSuccess)
+        status = require_blocks((size_t)rows * blocks);
+    if (status != cudaSuccess || rows == 0)
+        return status;
+
+    const int rounds = ceil_div(vectors, THREADS * max(blocks, 2));
+    if (rounds <= 6)
+        return launch<6>(input, output, rows, cols, max(blocks, 2), stream);
+    if (rounds <= 8)
+        return launch<8>(input, output, rows, cols, max(blocks, 2), stream);
+    return launch<MAX_VECTORS>(input, output, rows, cols, blocks, stream);
+}
