@@ -276,8 +276,8 @@ __device__ __forceinline__ void named_barrier_arrive(int barrier, int threads)
 /* ---- clusters: blocks that run together and reach into each other's shared memory ---- */
 
 /*
- * A launch may join neighbouring blocks to clusters, sm_90: up to 8 along x, all of them running at the same
- * time (cudaLaunchKernelEx with cudaLaunchAttributeClusterDimension). A block's number in its cluster, and
+ * A launch may join neighbouring blocks to clusters, sm_90: up to 8, all of them running at the same time
+ * (cudaLaunchKernelEx with cudaLaunchAttributeClusterDimension). A block's number in its cluster, and
  * how many blocks that has (%cluster_ctarank, %cluster_nctarank); 0 and 1 in a launch without clusters.
  */
 __device__ __forceinline__ int cluster_rank(void)
@@ -295,9 +295,9 @@ __device__ __forceinline__ int cluster_blocks(void)
 }
 
 /*
- * The barrier of the cluster, in two halves, sm_90 (barrier.cluster). Every thread of every block arrives
- * once and then waits once; the wait ends when all threads of the cluster that have not returned arrived.
- * Between the two a thread may do whatever does not depend on the others.
+ * The barrier of the cluster, in two halves, sm_90 (barrier.cluster). Executed by whole warps. Every thread of
+ * every block arrives once and then waits once; the wait ends when all threads of the cluster that have not
+ * returned arrived. Between the two a thread may do whatever does not depend on the others.
  *
  *     cluster_arrive()           what this thread did before is seen by whoever waits (.release)
  *     cluster_arrive_relaxed()   says no more than that this thread has come so far (.relaxed)

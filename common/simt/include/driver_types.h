@@ -174,7 +174,8 @@ enum cudaDeviceAttr {
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
     cudaDevAttrMaxBlocksPerMultiprocessor = 106,
     cudaDevAttrReservedSharedMemoryPerBlock = 111,
-    cudaDevAttrMemoryPoolsSupported = 115
+    cudaDevAttrMemoryPoolsSupported = 115,
+    cudaDevAttrClusterLaunch = 120
 };
 
 struct cudaDeviceProp {
@@ -235,6 +236,7 @@ struct cudaDeviceProp {
     size_t sharedMemPerBlockOptin;
     int maxBlocksPerMultiProcessor;
     size_t reservedSharedMemPerBlock;
+    int clusterLaunch;
 };
 #ifndef __cplusplus
 typedef struct cudaFuncAttributes cudaFuncAttributes;

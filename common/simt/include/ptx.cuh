@@ -133,6 +133,43 @@ __forceinline__ void named_barrier_arrive(int barrier, int threads, SIMT_CALL_SI
     simt_barrier_arrive(barrier, threads, line, file);
 }
 
+/* ---- clusters: blocks that run together and reach into each other's shared memory ---- */
+
+__forceinline__ int cluster_rank(void)
+{
+    return simt_cluster_rank();
+}
+
+__forceinline__ int cluster_blocks(void)
+{
+    return simt_cluster_blocks();
+}
+
+__forceinline__ void cluster_arrive(SIMT_CALL_SITE)
+{
+    simt_cluster_arrive(0, line, file);
+}
+
+__forceinline__ void cluster_arrive_relaxed(SIMT_CALL_SITE)
+{
+    simt_cluster_arrive(1, line, file);
+}
+
+__forceinline__ void cluster_wait(SIMT_CALL_SITE)
+{
+    simt_cluster_wait(line, file);
+}
+
+__forceinline__ uint32_t cluster_address(uint32_t shared, int rank, SIMT_CALL_SITE)
+{
+    return simt_cluster_address(shared, rank, line, file);
+}
+
+__forceinline__ void cluster_store(uint32_t address, float2 value, SIMT_CALL_SITE)
+{
+    simt_cluster_store(address, &value, sizeof value, line, file);
+}
+
 /* ---- bulk tensor copies ---- */
 
 __forceinline__ void tma_load(uint32_t shared, const CUtensorMap *map, int x, int y, int z, uint64_t *barrier,

@@ -8,6 +8,7 @@
  *   check_order.cpp            which accesses are ordered before which
  *   check_report.cpp           the sentences
  *   check_source.cpp           addresses in the code and in shared memory -> lines and names
+ *   check_cluster.cpp          blocks that share a cluster
  *   check_hooks.cpp            the runtime's calls (checker.h)
  *   check_exit.cpp             the table that a program built by `simtcc --check` prints
  */
@@ -211,6 +212,22 @@ struct SyncObject {
     std::vector<Publication> publications;
     std::vector<uint32_t> known;
     std::vector<Seen> seen;
+    uint32_t cluster_phase = 0;
+};
+
+/*
+ * What the barrier of a cluster makes known to those who wait there: for each block, accesses before `full` of all its
+ * threads, and for each thread those before a time of its own.
+ */
+struct ClusterKnowledge {
+    uint32_t full[max_cluster_blocks];
+    std::vector<uint32_t> known[max_cluster_blocks];
+    std::vector<Seen> seen;
+};
+
+struct ClusterState {
+    ClusterKnowledge arriving;     /* at the phase that is under way; all of the phase before is part of it */
+    ClusterKnowledge completed[2]; /* the last two phases, by parity: nobody is further behind */
 };
 
 struct WarpState {
@@ -241,6 +258,8 @@ struct ThreadState {
     const SyncObject *published_on;              /* the last publication, so as not to repeat it */
     uint32_t published_time, published_full;
 
+    uint32_t
+        cluster_phase; /* how often it has come out of the cluster's barrier, or knows of somebody who has */
     std::vector<uint32_t> known; /* per thread of the block; empty while warp and block times say it all */
     std::vector<Seen> seen;      /* publications of other blocks */
     std::vector<Seen> glimpsed;  /* the same, with no fence since */
@@ -267,6 +286,12 @@ struct Uninitialised {
     const void *where;
 };
 
+/* The last access of a thread of the cluster to the shared memory of a block that is not its own. */
+struct Visit {
+    Stamp stamp;
+    const void *where;
+};
+
 /* What a worker knows about the block it runs; kept and used again for the next. */
 struct BlockState {
     Block *block;
@@ -279,6 +304,8 @@ struct BlockState {
     std::vector<Seen> seen;
     std::vector<uint32_t> grid_known; /* LaunchState::grid_time when this block last left grid.sync() */
     std::map<const void *, std::unique_ptr<SyncObject>> objects; /* in shared memory, or of the runtime */
+    uint32_t cluster_phase;                                      /* as in ThreadState: known to all */
+    std::vector<Visit> visits;          /* of the cluster's other blocks in this one's shared memory */
     std::vector<uint32_t> proxy_fenced; /* per thread: accesses before this passed a fence.proxy.async */
 
     ThreadState thread[max_block_threads];
@@ -346,9 +373,9 @@ void add_counters(struct counters *sum, const struct counters &part);
 
 void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes,
                    const Stamp &stamp);
-/* False for threadIdx and its like, which are no shared memory. */
-bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
-                   const void *where);
+/* `home` is whose shared memory it is. False for threadIdx and its like, which are no shared memory. */
+bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, unsigned bytes,
+                   const Stamp &stamp, const void *where);
 /* Called before the running thread does anything else. */
 void settle_overwrites(BlockState *block);
 /* At a barrier and at the block's end. */
@@ -358,6 +385,9 @@ void settle_uninitialised(BlockState *block);
 
 void order_block_begin(BlockState *block);
 bool ordered_before(const Stamp &earlier, const ThreadState *thread);
+void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from);
+/* A new moment: what the thread does from now on is not covered by what it published before. */
+void step(ThreadState *thread);
 void order_barrier(BlockState *block);
 void order_warp(BlockState *block, WarpState *warp, uint32_t lanes);
 void order_grid_arrived(BlockState *block);
@@ -375,6 +405,21 @@ void order_proxy_fence(ThreadState *thread);
 bool passed_proxy_fence(const BlockState *block, const Stamp &write);
 void order_acquire(ThreadState *thread, const void *object);
 
+/* ----------------------------------------------------------------------------------- check_cluster.cpp */
+
+/* The rank of a block of the same cluster; -1 for others. */
+int cluster_rank_of(const BlockState *block, uint32_t number);
+/* How often the cluster's barrier has opened, as far as the thread knows. */
+uint32_t known_cluster_phase(const ThreadState *thread);
+/* Whether what the thread knows from the barrier of its cluster covers an access. */
+bool cluster_orders(const ThreadState *thread, const Stamp &earlier);
+/* What it knows from there about the threads of its own block. */
+void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &known);
+/* Before the last thread returns: nobody may have visited who could come later than that. */
+void settle_visits(BlockState *block);
+/* The same place in the shared memory that is the calling worker's own; and the block of its cluster that it is in. */
+uintptr_t own_place(uintptr_t address, const BlockState **home);
+
 /* ------------------------------------------------------------------------------------ check_source.cpp */
 
 uint32_t place_number(const void *where);
@@ -390,6 +435,9 @@ bool in_read_only_data(uintptr_t address);
 
 [[noreturn]] void report_race(ThreadState *thread, uintptr_t address, const Stamp &first,
                               const Stamp &second);
+/* `how`: what is missing for the access, at `where` by `visitor`, to the shared memory of another block. */
+[[noreturn]] void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit,
+                               const void *where, const char *how);
 [[noreturn]] void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
                                   const Stamp &read);
 [[noreturn]] void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes,

@@ -175,11 +175,11 @@ static void global_access(ThreadState *thread, Region *region, uintptr_t address
         thread->unfenced_write = true;
 }
 
-static void shared_access(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes,
-                          unsigned kind, const void *where)
+static void shared_access(ThreadState *thread, uintptr_t address, unsigned bytes, unsigned kind,
+                          const void *where)
 {
     const Place &place = find_place(thread->block, where);
-    if (!shadow_shared(thread, shadow, address, bytes, stamp_of(thread, kind, place), where))
+    if (!shadow_shared(thread, thread->block, address, bytes, stamp_of(thread, kind, place), where))
         return;
     if (is_counted(thread, kind, address))
         count_shared(thread, place, address, bytes, writes(kind));
@@ -226,11 +226,11 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
     if (within(address, w.dynamic_begin, w.dynamic_begin + dynamic_shared_limit)) {
         if (pointer >= w.dynamic_end || static_cast<const char *>(pointer) + bytes > w.dynamic_end)
             report_dynamic_shared(thread, address, bytes, writes(kind), where);
-        shared_access(thread, block->shared, address, bytes, kind, where);
+        shared_access(thread, address, bytes, kind, where);
         if (kind >= volatile_read && kind <= atomic_update)
             order_atomic(thread, pointer, false, writes(kind));
     } else if (within(address, w.shared_begin, w.shared_end)) {
-        shared_access(thread, block->shared, address, bytes, kind, where);
+        shared_access(thread, address, bytes, kind, where);
         if (kind >= volatile_read && kind <= atomic_update)
             order_atomic(thread, pointer, false, writes(kind));
     } else if (Region *region = find_region(address)) {

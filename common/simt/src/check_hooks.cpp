@@ -113,8 +113,10 @@ void thread_end(Thread &thread)
 {
     BlockState *state = static_cast<ThreadState *>(thread.checker)->block;
     settle_overwrites(state);
-    if (state->block->alive == 1) /* the last one */
+    if (state->block->alive == 1) { /* the last one */
         settle_uninitialised(state);
+        settle_visits(state);
+    }
 }
 
 /* ------------------------------------------------------------------------------------ synchronisations */

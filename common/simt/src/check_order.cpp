@@ -6,7 +6,9 @@
  *   __syncthreads    everybody in the block knows everybody's accesses before now (BlockState::full_time)
  *   __syncwarp       the same for a warp                                               (WarpState::full_time)
  *   part of a warp   one number per thread of the block                                (ThreadState::known)
- *   grid.sync        one number per block of the grid (LaunchState::grid_time) Between blocks, and between
+ *   grid.sync        one number per block of the grid (LaunchState::grid_time)
+ *   clusters         one number per thread of each block (ClusterKnowledge)
+ * Between blocks, and between
  * warps without a barrier, knowledge travels by publication: a fence followed by an atomic or volatile write,
  * seen by an atomic or volatile read of the same address. A publication carries what its thread knew at its
  * fence, and what it had itself seen published. Who sees it has glimpsed it (ThreadState::glimpsed), and knows
@@ -53,6 +55,8 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
     BlockState *block = thread->block;
     if (!thread->thread)
         return true; /* the engine */
+    if (cluster_orders(thread, earlier))
+        return true;
     if (earlier.block == block->number) {
         unsigned number = stamp_thread(earlier);
         return number == thread->number || earlier.time < block->full_time ||
@@ -76,6 +80,8 @@ void order_block_begin(BlockState *block)
     block->now = block->full_time = 1;
     block->clean_full = 0;
     block->partial = false;
+    block->cluster_phase = 0;
+    block->visits.clear();
     block->seen.clear();
     block->grid_known.clear();
     block->objects.clear();
@@ -90,6 +96,7 @@ void order_block_begin(BlockState *block)
         thread.touched = thread.unfenced_write = false;
         thread.fence_time = thread.fence_full = thread.fence_warp = 0;
         thread.published_on = nullptr;
+        thread.cluster_phase = 0;
         thread.known.clear();
         thread.seen.clear();
         thread.glimpsed.clear();
@@ -119,7 +126,7 @@ static void add_seen(std::vector<Seen> &into, const Seen &look)
     into.push_back(look);
 }
 
-static void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from)
+void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from)
 {
     for (const Seen &look : from)
         add_seen(into, look);
@@ -144,6 +151,7 @@ static std::vector<uint32_t> all_known(const ThreadState *thread)
         known[thread->number] = thread->time + 1;
     }
     join(known, thread->known);
+    add_cluster_knowledge(thread, known);
     return known;
 }
 
@@ -160,8 +168,7 @@ static std::vector<uint32_t> fenced_known(const ThreadState *thread)
     return known;
 }
 
-/* A new moment: what the thread does from now on is not covered by what it published before. */
-static void step(ThreadState *thread)
+void step(ThreadState *thread)
 {
     thread->time = ++thread->block->now;
 }
@@ -192,6 +199,7 @@ void order_barrier(BlockState *block)
         thread.time = block->now;
         if (thread.look_at)
             order_look(&thread);
+        block->cluster_phase = std::max(block->cluster_phase, thread.cluster_phase);
         confirm(&thread);
         if (!thread.seen.empty()) {
             add_seen(block->seen, thread.seen);
@@ -208,11 +216,13 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
 {
     unsigned first = warp->warp->number * warp_size;
     bool seen = false;
+    uint32_t cluster_phase = 0;
     for (uint32_t left = lanes; left; left &= left - 1) {
         ThreadState &thread = block->thread[first + __builtin_ctz(left)];
         if (thread.look_at)
             order_look(&thread);
         seen |= !thread.seen.empty() || !thread.glimpsed.empty();
+        cluster_phase = std::max(cluster_phase, thread.cluster_phase);
     }
     bool fenced = block->launch->fenced && all_fenced(block, first, lanes);
     bool whole = (warp->warp->alive & ~lanes) == 0;
@@ -239,6 +249,7 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
     for (uint32_t left = lanes; left; left &= left - 1) {
         ThreadState &thread = block->thread[first + __builtin_ctz(left)];
         thread.time = now;
+        thread.cluster_phase = cluster_phase;
         if (seen) {
             thread.seen = together;
             thread.glimpsed = glimpsed;
@@ -396,6 +407,7 @@ void order_release(ThreadState *thread, const void *object)
     BlockState *block = thread->block;
     SyncObject *shared = find_object(block->objects, object, true);
     join(shared->known, all_known(thread));
+    shared->cluster_phase = std::max(shared->cluster_phase, known_cluster_phase(thread));
     add_seen(shared->seen, thread->seen);
     if (thread->warp)
         step(thread);
@@ -421,6 +433,7 @@ void order_acquire(ThreadState *thread, const void *object)
     if (!shared)
         return;
     join(thread->known, shared->known);
+    thread->cluster_phase = std::max(thread->cluster_phase, shared->cluster_phase);
     add_seen(thread->seen, shared->seen);
     block->partial = true;
 }

@@ -207,6 +207,7 @@ static bool is_dynamic(uintptr_t address)
 
 static std::string shared_name(uintptr_t address)
 {
+    address = own_place(address, nullptr);
     if (is_dynamic(address))
         return format("byte %zu of the dynamic shared memory",
                       static_cast<size_t>(address - number_of(worker->dynamic_begin)));
@@ -261,6 +262,8 @@ static std::string advice(const ThreadState *thread, uintptr_t address, const St
         return first.block == second.block
                    ? "; make the other access atomic too, or put a __syncthreads() between them"
                    : "; make the other access atomic too: nothing orders the blocks of one launch";
+    if (first.block != second.block && !find_region(address))
+        return "; a cluster_arrive() and a cluster_wait() are missing between them";
     if (first.block != second.block)
         return "; nothing orders the blocks of one launch: use an atomic operation or a second launch, or "
                "publish the data with __threadfence() and an atomic flag";
@@ -285,7 +288,10 @@ void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, con
     std::string second_line = at(place_address(stamp_place(second)));
     bool two_blocks = first.block != second.block;
 
-    std::string text = shared ? "race on shared memory (" + shared_name(address) + "): "
+    const BlockState *home = nullptr;
+    own_place(address, &home);
+    std::string of_block = shared && two_blocks ? " of " + block_name(launch, home->number) : "";
+    std::string text = shared ? "race on shared memory (" + shared_name(address) + of_block + "): "
                               : "race on global memory (" + global_name(launch, address) + "): ";
     for (const Stamp *side : {&first, &second}) {
         if (two_blocks)
@@ -298,6 +304,17 @@ void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, con
     text += two_blocks ? ")" : ", " + block_name(launch, first.block) + ")";
     thread->block->uninitialised.thread = nullptr; /* it may be this very access */
     fail(thread, cudaErrorLaunchFailure, text);
+}
+
+void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit, const void *where,
+                  const char *how)
+{
+    const LaunchState *launch = thread->block->launch;
+    fail(thread, cudaErrorLaunchFailure,
+         "shared memory of another block: " + block_name(launch, visit.block) + " " +
+             thread_name(launch, stamp_thread(visit)) + " " + verb(stamp_kind(visit)) + " at " + at(where) +
+             " in " + block_name(launch, home->number) + ", " + how +
+             format(" (kernel %s)", kernel_name(*launch->launch)));
 }
 
 void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write, const Stamp &read)

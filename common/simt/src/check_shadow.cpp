@@ -65,13 +65,15 @@ struct Access {
     ThreadState *thread;
     Stamp stamp;
     bool global;
-    uint32_t split_mark; /* what Cell::head holds when the cell was split in this launch, or this block */
+    const BlockState *home; /* whose shared memory it is */
+    uint32_t split_mark;    /* what Cell::head holds when the cell was split in this launch, or this block */
 };
 
 static bool live(const Stamp &stamp, const Access &access)
 {
-    return access.global ? stamp.block >= access.thread->block->launch->first_block
-                         : stamp.block == access.thread->block->number;
+    return access.global
+               ? stamp.block >= access.thread->block->launch->first_block
+               : stamp.block == access.home->number || cluster_rank_of(access.home, stamp.block) >= 0;
 }
 
 static bool same_thread(const Stamp &a, const Stamp &b)
@@ -316,7 +318,8 @@ static bool nothing_new_global(const Cell &cell, const Access &access)
         same_thread(cell.other[0], access.stamp))
         return true;
     const LaunchState *launch = access.thread->block->launch;
-    return a >= first && b >= first && a != b && launch->grid_time.empty() && !launch->published;
+    return a >= first && b >= first && a != b && launch->grid_time.empty() && !launch->published &&
+           launch->launch->cluster_blocks == 1;
 }
 
 /* The same for shared memory: written before the last barrier, and read by two warps since. */
@@ -362,7 +365,7 @@ static bool first_since_barrier(Cell &cell, const Access &access)
 
 void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp)
 {
-    Access access = {thread, stamp, true, thread->block->launch->number << 1};
+    Access access = {thread, stamp, true, nullptr, thread->block->launch->number << 1};
     if (!shadow.plane[0])
         return;
     uintptr_t begin = address - shadow.base, end = begin + bytes;
@@ -395,10 +398,11 @@ static bool is_padding(const ThreadState *thread, uintptr_t address)
     return thread->copied_struct != 0 && address - thread->copied_struct >= 4;
 }
 
-bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp,
-                   const void *where)
+bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, unsigned bytes,
+                   const Stamp &stamp, const void *where)
 {
-    Access access = {thread, stamp, false, thread->block->number << 1};
+    Shadow &shadow = home->shared;
+    Access access = {thread, stamp, false, home, home->number << 1};
     uintptr_t begin = address - shadow.base, end = begin + bytes;
     for (uintptr_t index = begin / 4; index * 4 < end; index++) {
         Cell &cell = shadow.plane[0][index];
@@ -409,8 +413,9 @@ bool shadow_shared(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
             !live(cell.other[0], access)) { /* the block's first access to this word */
             if (is_builtin(reinterpret_cast<const void *>(address)))
                 return false;
-            if (outside_variables(shadow.base + index * 4))
-                report_static_shared(thread, address, bytes, writes(stamp_kind(stamp)), where);
+            if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
+                report_static_shared(thread, own_place(address, nullptr), bytes, writes(stamp_kind(stamp)),
+                                     where);
         }
         if (whole && first_since_barrier(cell, access))
             continue;

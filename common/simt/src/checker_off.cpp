@@ -1,5 +1,6 @@
 /* The fast build has no checker. */
 #include "checker_async.h"
+#include "checker_cluster.h"
 
 namespace simt
 {
@@ -123,6 +124,26 @@ void counted_bulk(bool, bool, size_t, size_t)
 }
 
 void proxy_fence()
+{
+}
+
+void cluster_arrived(bool)
+{
+}
+
+void cluster_barrier_completed(Cluster &)
+{
+}
+
+void cluster_waited()
+{
+}
+
+void cluster_access(Block &, const void *, size_t, bool, const void *)
+{
+}
+
+void cluster_end(Cluster &)
 {
 }
 

@@ -1,5 +1,6 @@
 /* Reports about threads that wait for each other in vain. */
 #include "barrier.h"
+#include "cluster.h"
 #include "engine.h"
 #include "warp.h"
 #include <cstdarg>
@@ -106,12 +107,32 @@ static void add_group(Text &text, const Group &group)
     abandon_block();
 }
 
-void report_deadlock(Block &block)
+static bool waits_for_cluster(const Thread &thread)
+{
+    return thread.wait == Wait::condition && thread.call->what == thread.warp->block->cluster->state;
+}
+
+/* Of the blocks of a cluster one in which a thread waits for something else than the others, if there is one. */
+static const Block &block_to_blame(const Block &block)
+{
+    for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {
+        const Member &member = block.cluster->member[rank];
+        for (unsigned t = 0; !member.ended && t < member.block->threads; t++)
+            if (member.block->thread[t].fiber && !waits_for_cluster(member.block->thread[t]))
+                return *member.block;
+    }
+    return block;
+}
+
+void report_deadlock(Block &standing)
 {
     bool barrier = false, warp = false;
+    const Block &block = block_to_blame(standing);
+    describe_cluster_barrier(*block.cluster);
     for (unsigned t = 0; t < block.threads; t++) {
-        barrier |= block.thread[t].fiber && block.thread[t].wait == Wait::barrier;
-        warp |= block.thread[t].fiber && block.thread[t].wait == Wait::warp;
+        const Thread &thread = block.thread[t];
+        barrier |= thread.fiber && (thread.wait == Wait::barrier || waits_for_cluster(thread));
+        warp |= thread.fiber && thread.wait == Wait::warp;
     }
     fail_with_groups(block, warp      ? "a warp operation that not all of its lanes reach"
                             : barrier ? "a barrier that not all threads reach"

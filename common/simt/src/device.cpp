@@ -142,6 +142,7 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties
     p.concurrentManagedAccess = 1;
     p.singleToDoublePrecisionPerfRatio = 2;
     p.cooperativeLaunch = 1;
+    p.clusterLaunch = architecture() >= 90;
     p.sharedMemPerBlockOptin = max_shared_per_block;
     p.maxBlocksPerMultiProcessor = max_blocks_per_multiprocessor;
     p.reservedSharedMemPerBlock = reserved_shared_per_block;
@@ -198,6 +199,7 @@ extern "C" cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr at
         {cudaDevAttrMaxBlocksPerMultiprocessor, static_cast<size_t>(p.maxBlocksPerMultiProcessor)},
         {cudaDevAttrReservedSharedMemoryPerBlock, p.reservedSharedMemPerBlock},
         {cudaDevAttrMemoryPoolsSupported, 1},
+        {cudaDevAttrClusterLaunch, static_cast<size_t>(p.clusterLaunch)},
     };
     for (const auto &row : table) {
         if (row.attribute == attribute) {

@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "checker.h"
 #include "builtins.h"
+#include "cluster.h"
 #include "fault.h"
 #include "order.h"
 #include "scheduling.h"
@@ -43,6 +44,7 @@ struct Engine : Worker {
     unsigned free_fibers;
     fcontext_t main; /* run_block, while the block runs */
     bool abandoned;
+    Cluster alone;                                /* of a block without others */
     dim3 shape = dim3(0, 0, 0);                   /* the block shape that `storage` is laid out for */
     const std::vector<SharedVariable> *variables; /* the static shared ones of ... */
     const void *variables_of;                     /* ... this kernel */
@@ -118,9 +120,12 @@ static bool poll_conditions(Block &block)
 
 Thread &wait_for_ready(Block &block)
 {
+    block.cluster->idle = 0; /* somebody has run just now */
     for (;;) {
-        if (!poll_conditions(block) && !run_idle_work())
+        if (!poll_conditions(block) && !run_idle_work() && !let_cluster_run(block))
             report_deadlock(block);
+        if (block.launch->failed.load(std::memory_order_relaxed))
+            abandon_block();
         if (Thread *thread = take_ready(block))
             return *thread;
     }
@@ -133,7 +138,7 @@ Thread &wait_for_ready(Block &block)
 static void run_thread(Block &block, Thread &thread)
 {
     thread.wait = Wait::nothing;
-    thread.grid_barriers = 0;
+    thread.grid_barriers = thread.cluster_arrivals = thread.cluster_waits = 0;
     thread.last_atomic = nullptr;
     block.launch->invoke(block.launch->arguments);
     checker::thread_end(thread);
@@ -142,6 +147,7 @@ static void run_thread(Block &block, Thread &thread)
     block.alive--;
     barriers_after_return(thread);
     meetings_after_return(thread);
+    cluster_after_return(thread);
 }
 
 /* The body of every fiber: it begins with the thread that was just activated. */
@@ -238,6 +244,7 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear, const 
                         static_cast<unsigned>(linear / launch.grid.x / launch.grid.y)};
     block.alive = block.threads;
     block.barriers = block.grid_barriers = 0;
+    join_cluster(block, e.alone, order);
     std::fill(std::begin(block.barrier), std::end(block.barrier), Barrier());
     put_in_order(block.warp_at, block.warp_position, block.warps, order, 2 * linear);
     put_in_order(block.lane_at, block.lane_position, warp_size, order, 2 * linear + 1);
@@ -288,11 +295,16 @@ void run_block(Launch &launch, unsigned long long linear, const Order &order)
     set_block_index(block.index, launch.block, launch.grid);
     checker::block_begin(block);
 
-    Thread &first = *take_ready(block);
-    first.fiber = take_fiber(e);
-    activate(first);
-    fcontext_t start = make_fcontext(first.fiber->stack + stack_bytes, stack_bytes, fiber_main);
-    jump_fcontext(start, &e.main); /* comes back when the last thread has returned, or from abandon_block */
+    if (enter_cluster(block)) {
+        Thread &first = *take_ready(block);
+        first.fiber = take_fiber(e);
+        activate(first);
+        fcontext_t start = make_fcontext(first.fiber->stack + stack_bytes, stack_bytes, fiber_main);
+        jump_fcontext(start,
+                      &e.main); /* comes back when the last thread has returned, or from abandon_block */
+    } else {
+        e.abandoned = true;
+    }
 
     e.thread = nullptr;
     if (e.abandoned)
@@ -301,6 +313,7 @@ void run_block(Launch &launch, unsigned long long linear, const Order &order)
         run_final_work();
     clear_storage();
     checker::block_end(block);
+    leave_cluster(block);
     e.block = nullptr;
 }
 

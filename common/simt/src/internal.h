@@ -19,6 +19,7 @@ namespace simt
 constexpr unsigned warp_size = 32;
 constexpr unsigned max_block_threads = 1024;
 constexpr unsigned max_warps = max_block_threads / warp_size;
+constexpr unsigned max_cluster_blocks = 8;
 constexpr unsigned max_barriers = 16; /* barrier 0 is __syncthreads, 1 to 15 are PTX's named barriers */
 
 /* A call in the program, as __builtin_FILE and __builtin_LINE saw it. */
@@ -29,6 +30,7 @@ struct Site {
 
 struct Block;
 struct Warp;
+struct Cluster;
 
 /* What a thread runs on. */
 constexpr size_t stack_bytes = 256 << 10; /* address space; only pages that a thread touches take memory */
@@ -62,9 +64,11 @@ struct alignas(64) Thread {
     simt_condition *condition; /* while wait is condition */
     void *condition_argument;
     unsigned long long grid_barriers; /* grid.sync() calls so far */
-    const void *last_atomic;          /* spin detection: the address of the last atomic ... */
-    unsigned atomic_repeats;          /* ... and how often in a row */
-    void *checker;                    /* belongs to the checked build */
+    unsigned long long cluster_arrivals,
+        cluster_waits;       /* the same of the two halves of the cluster's barrier */
+    const void *last_atomic; /* spin detection: the address of the last atomic ... */
+    unsigned atomic_repeats; /* ... and how often in a row */
+    void *checker;           /* belongs to the checked build */
 };
 
 /* Lanes of one warp that came to the same operation with the same mask and wait for the rest. */
@@ -105,6 +109,8 @@ struct Block {
     Launch *launch;
     uint3 index; /* blockIdx */
     unsigned long long linear;
+    Cluster *cluster;
+    unsigned rank; /* in the cluster */
     unsigned threads, warps;
     unsigned alive;                    /* threads that have not returned */
     uint32_t ready_warps;              /* warps with a ready lane, by scheduling position */
@@ -128,6 +134,8 @@ struct Launch {
     dim3 grid, block;
     size_t dynamic_shared;
     bool cooperative;
+    dim3 cluster;            /* in blocks */
+    unsigned cluster_blocks; /* the product of the three */
     unsigned long long blocks;
     unsigned long long number; /* launches since the program started, from 1 */
     Site site;

@@ -79,9 +79,38 @@ static unsigned long long resident_limit(const Launch &launch)
            static_cast<unsigned>(resident_blocks(launch.entry, threads, launch.dynamic_shared));
 }
 
+static cudaError_t check_cluster(const Launch &launch)
+{
+    const dim3 &cluster = launch.cluster, &grid = launch.grid;
+    const char *name = kernel_name(launch);
+    int architecture;
+    char complaint[300]; /* made when the launch itself reads the environment */
+    if (!within(cluster, max_cluster_blocks, max_cluster_blocks, max_cluster_blocks) ||
+        cluster.x * cluster.y * cluster.z > max_cluster_blocks)
+        return refuse(cudaErrorInvalidClusterSize,
+                      "kernel %s: a cluster of %u x %u x %u blocks; it has at least 1 and at most %u", name,
+                      cluster.x, cluster.y, cluster.z, max_cluster_blocks);
+    if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
+        return refuse(
+            cudaErrorInvalidClusterSize,
+            "kernel %s: a grid of %u x %u x %u blocks, which is not a multiple of the cluster's %u x "
+            "%u x %u",
+            name, grid.x, grid.y, grid.z, cluster.x, cluster.y, cluster.z);
+    if (launch.cluster_blocks > 1 && read_architecture(&architecture, complaint, sizeof complaint) &&
+        architecture < 90)
+        return refuse(cudaErrorNotSupported, "kernel %s: clusters need sm_90 (this device is sm_%d)", name,
+                      architecture);
+    if (launch.cluster_blocks > 1 && launch.cooperative)
+        return refuse(cudaErrorNotSupported,
+                      "kernel %s: the CPU backend has no cooperative launches with clusters", name);
+    return cudaSuccess;
+}
+
 static cudaError_t check(const Launch &launch)
 {
     if (cudaError_t error = check_shape(launch))
+        return error;
+    if (cudaError_t error = check_cluster(launch))
         return error;
     if (cudaError_t error = check_shared_memory(launch))
         return error;
@@ -144,6 +173,8 @@ extern "C" cudaError_t simt_run(const struct simt_launch *asked)
     launch.block = asked->block;
     launch.dynamic_shared = asked->dynamic_shared;
     launch.cooperative = asked->cooperative;
+    launch.cluster = asked->cluster;
+    launch.cluster_blocks = asked->cluster.x * asked->cluster.y * asked->cluster.z;
     launch.blocks = static_cast<unsigned long long>(asked->grid.x) * asked->grid.y * asked->grid.z;
     launch.number = 0;
     launch.site = Site{asked->file, asked->line};

@@ -1,6 +1,7 @@
 /* The pool of workers, and the barrier between the blocks of a cooperative launch. */
 #include "pool.h"
 #include "checker.h"
+#include "cluster.h"
 #include "engine.h"
 #include "errors.h"
 #include "order.h"
@@ -56,7 +57,7 @@ static void take_part(Pool &p, Launch &launch, const Order &order)
         unsigned long long turn = launch.next_block.fetch_add(1);
         if (turn >= launch.blocks || launch.failed)
             return;
-        run_block(launch, block_in_turn(order, turn, launch.blocks), order);
+        run_block(launch, launched_in_turn(launch, order, turn), order);
         launch.finished_blocks++;
         if (launch.cooperative) {
             std::lock_guard<std::mutex> lock(p.mutex); /* a block that waits must not miss this */
@@ -116,14 +117,17 @@ cudaError_t run_on_workers(Launch &launch, const Order &order, unsigned workers,
     Pool &p = the_pool();
     std::unique_lock<std::mutex> lock(p.mutex);
     unsigned long long limit = std::min(launch.blocks, std::max<unsigned long long>(resident, workers));
+    /* Of the blocks of a cluster one runs at a time, and each has an OS thread. */
     unsigned count = static_cast<unsigned>(
-        launch.cooperative ? launch.blocks : std::min<unsigned long long>(workers, launch.blocks));
+        launch.cooperative
+            ? launch.blocks
+            : std::min<unsigned long long>(1ull * workers * launch.cluster_blocks, launch.blocks));
     p.launch = &launch;
     p.order = order;
     p.generation++;
     p.grid_arrived = p.grid_passed = 0;
     bool enough = want(p, count);
-    if (p.wanted == 0 || (launch.cooperative && !enough)) {
+    if (p.wanted < launch.cluster_blocks || (launch.cooperative && !enough)) {
         p.launch = nullptr;
         return refuse(cudaErrorLaunchOutOfResources, "the system gives no OS threads for %u blocks", count);
     }
@@ -134,6 +138,7 @@ cudaError_t run_on_workers(Launch &launch, const Order &order, unsigned workers,
         finished = launch.finished_blocks;
     }
     p.launch = nullptr;
+    forget_clusters();
     return cudaSuccess;
 }
 

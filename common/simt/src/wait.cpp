@@ -1,5 +1,6 @@
 /* simt_wait, simt_on_idle, simt_yield, and the storage of blocks and threads: see simt/warp.h. */
 #include "wait.h"
+#include "cluster.h"
 #include "scheduling.h"
 #include <cstdlib>
 #include <sched.h>
@@ -120,6 +121,8 @@ extern "C" void simt_yield(void)
     block.lane_cursor = warp_size - 1;
     block.warp_cursor = (block.warp_cursor + 1) % max_warps;
     suspend(thread);
-    if (alone)
-        sched_yield(); /* what it waits for must come from another block, on another OS thread */
+    if (alone) { /* what it waits for must come from another block */
+        yield_to_cluster(block);
+        sched_yield();
+    }
 }

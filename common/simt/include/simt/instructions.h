@@ -60,6 +60,14 @@ void simt_wgmma_fence(void);
 void simt_wgmma_commit(void);
 void simt_wgmma_wait(unsigned pending, int line, const char *file);
 
+/* Clusters: src/cluster.cpp */
+int simt_cluster_rank(void);
+int simt_cluster_blocks(void);
+void simt_cluster_arrive(int relaxed, int line, const char *file);
+void simt_cluster_wait(int line, const char *file);
+uint32_t simt_cluster_address(uint32_t shared, int rank, int line, const char *file);
+void simt_cluster_store(uint32_t address, const void *value, unsigned bytes, int line, const char *file);
+
 /* Registers that move between warpgroups: src/registers.cpp */
 void simt_registers(unsigned per_thread, int increase, int line, const char *file);
 

@@ -26,6 +26,7 @@ struct simt_launch {
     size_t dynamic_shared;
     cudaStream_t stream;
     int cooperative;
+    dim3 cluster; /* in blocks; 1 x 1 x 1 without clusters */
     const char *file;
     int line;
 };
@@ -55,6 +56,7 @@ struct Configuration {
     dim3 grid, block;
     size_t dynamic_shared;
     cudaStream_t stream;
+    dim3 cluster;
 
     template <class F, class... P>
     cudaError_t run(const void *entry, F function, int cooperative, P... arguments) const
@@ -63,7 +65,8 @@ struct Configuration {
         struct simt_launch launch = {name,        entry,          Invocation<F, P...>::invoke,
                                      &call,       sizeof call,    grid,
                                      block,       dynamic_shared, stream,
-                                     cooperative, file,           line};
+                                     cooperative, cluster,        file,
+                                     line};
         return simt_run(&launch);
     }
 };
@@ -100,7 +103,7 @@ struct Kernel {
     ConfiguredKernel<P...> simt_configure(dim3 grid, dim3 block, size_t shared = 0,
                                           cudaStream_t stream = nullptr) const
     {
-        return {{name, file, line, grid, block, shared, stream}, function};
+        return {{name, file, line, grid, block, shared, stream, dim3(1, 1, 1)}, function};
     }
 };
 
@@ -114,7 +117,7 @@ struct Lambda {
     ConfiguredLambda<F> simt_configure(dim3 grid, dim3 block, size_t shared = 0,
                                        cudaStream_t stream = nullptr) const
     {
-        return {{name, file, line, grid, block, shared, stream}, function};
+        return {{name, file, line, grid, block, shared, stream, dim3(1, 1, 1)}, function};
     }
 };
 
@@ -145,7 +148,7 @@ cudaError_t run_by_address(const char *name, void (*function)(P...), dim3 grid, 
                            size_t shared, cudaStream_t stream, int cooperative, std::index_sequence<I...>)
 {
     (void)arguments;
-    Configuration configuration = {name, "", 0, grid, block, shared, stream};
+    Configuration configuration = {name, "", 0, grid, block, shared, stream, dim3(1, 1, 1)};
     return configuration.run(reinterpret_cast<const void *>(function), function, cooperative,
                              *static_cast<std::remove_reference_t<P> *>(arguments[I])...);
 }
@@ -172,17 +175,17 @@ template <class... P, class... A>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A &&...arguments)
 {
     int cooperative = 0;
+    dim3 cluster(1, 1, 1);
     for (unsigned i = 0; i < config->numAttrs; i++) {
         const cudaLaunchAttribute &attribute = config->attrs[i];
         if (attribute.id == cudaLaunchAttributeCooperative)
             cooperative = attribute.val.cooperative;
-        else if (attribute.id == cudaLaunchAttributeClusterDimension &&
-                 (attribute.val.clusterDim.x > 1 || attribute.val.clusterDim.y > 1 ||
-                  attribute.val.clusterDim.z > 1))
-            return cudaErrorNotSupported;
+        else if (attribute.id == cudaLaunchAttributeClusterDimension)
+            cluster =
+                dim3(attribute.val.clusterDim.x, attribute.val.clusterDim.y, attribute.val.clusterDim.z);
     }
     simt::Configuration configuration = {
-        "", "", 0, config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream};
+        "", "", 0, config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream, cluster};
     return configuration.run<void (*)(P...), P...>(reinterpret_cast<const void *>(kernel), kernel,
                                                    cooperative, static_cast<P>(arguments)...);
 }
