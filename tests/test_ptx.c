@@ -376,6 +376,29 @@ TEST(ptx, named_barrier)
     expect_words("named_barrier", out, expected, 32);
 }
 
+TEST(ptx, cluster)
+{
+    if (!has_architecture(90, false))
+        return;
+    enum { BLOCKS = CLUSTERS * CLUSTER_BLOCKS, IN = 64 * BLOCKS, OUT = CLUSTER_OUT * BLOCKS };
+    static uint32_t in[IN], out[OUT], expected[OUT];
+    random_words(in, IN, 14);
+    for (int block = 0; block < BLOCKS; block++) {
+        const int rank = block % CLUSTER_BLOCKS, first = block - rank;
+        uint32_t *received = expected + block * CLUSTER_OUT;
+        for (int peer = 0; peer < CLUSTER_BLOCKS; peer++)
+            for (int lane = 0; lane < 32; lane++) {
+                const uint32_t *sent = in + 64 * (first + peer) + 2 * (31 - lane);
+                received[64 * peer + 2 * lane] = sent[0];
+                received[64 * peer + 2 * lane + 1] = sent[1] + (uint32_t)rank;
+            }
+        received[CLUSTER_OUT - 2] = (uint32_t)rank;
+        received[CLUSTER_OUT - 1] = CLUSTER_BLOCKS;
+    }
+    run(ptx_cluster, in, IN, out, OUT);
+    expect_words("cluster", out, expected, OUT);
+}
+
 TEST(ptx, registers)
 {
     if (!has_architecture(90, true))
@@ -750,6 +773,23 @@ static const struct finding findings[] = {
     {WGMMA_DIFFERENT_DESCRIPTORS, "asks for another product", "asks for another product"},
     {NAMED_BARRIER_TOO_MANY, "a barrier that not all threads reach", "a barrier that not all threads reach"},
     {REGISTERS_TOO_MANY, "registers that nobody gives back", "registers that nobody gives back"},
+    {CLUSTER_NOT_BEGUN, "", "which may not have begun"},
+    {CLUSTER_NO_LAST_BARRIER, "of the cluster has ended", "uninitialised shared memory"},
+    {CLUSTER_LAST_BARRIER_RELAXED, "", race},
+    {CLUSTER_ENDS_TOO_EARLY, "of the cluster has ended", "of the cluster has ended"},
+    {CLUSTER_ENDS_UNAWARE, NULL, "which may have ended"},
+    {CLUSTER_READ_TOO_EARLY, "", race},
+    {CLUSTER_OVERWRITTEN, "", race},
+    {CLUSTER_ARRIVES_TWICE, "the thread has arrived already", "the thread has arrived already"},
+    {CLUSTER_WAITS_ONLY, "the thread has not arrived", "the thread has not arrived"},
+    {CLUSTER_HALF_WARP, "a warp operation that not all of its lanes reach",
+     "a warp operation that not all of its lanes reach"},
+    {CLUSTER_WARP_MISSING, "32 wait at __syncthreads()", "32 wait at __syncthreads()"},
+    {CLUSTER_BLOCK_MISSING, "64 wait at a named barrier", "64 wait at a named barrier"},
+    {CLUSTER_RANK_OUTSIDE, "block 2 of a cluster of 2", "block 2 of a cluster of 2"},
+    {CLUSTER_MISALIGNED, "is not a multiple of 8", "is not a multiple of 8"},
+    {CLUSTER_OUTSIDE, "of dynamic shared memory, of which the launch asked for 4096",
+     "of dynamic shared memory, of which the launch asked for 4096"},
 };
 
 /* The kernels of broken.cu with their data. */
@@ -830,6 +870,22 @@ TEST(mistakes, each_is_found)
         expect_finding(&findings[i]);
 }
 
+/* Blocks of a cluster come in an order too; the checked build does not wait for the one in which things go wrong. */
+TEST(mistakes, of_clusters_in_every_order)
+{
+    if (!can_be_broken() || strcmp(backend_name(), "check") != 0)
+        return;
+    for (size_t i = 0; i < sizeof findings / sizeof *findings; i++)
+        for (int order = 0; findings[i].mistake > REGISTERS_TOO_MANY && order < ORDERS; order++) {
+            struct broken_run run;
+            start_broken(&run);
+            setenv("SIMT_ORDER", orders[order], 1);
+            cr_expect_neq(run_broken(&run, findings[i].mistake, false), cudaSuccess,
+                          "mistake %d is not found in order %s", findings[i].mistake, orders[order]);
+            assert_success(cudaDeviceReset());
+        }
+}
+
 /* ---- what the checked build counts ---- */
 
 #define EXPECT(counters, member, value)                                                                      \
@@ -859,6 +915,12 @@ TEST(ptx, counted)
     assert_success(ptx_copy_async(in, out));
     cr_assert(backend_counters(&c));
     EXPECT(c, global_load_bytes, 32 / 5 * (4 + 8 + 12 + 16) + 4 + 16 * 4 + 32 * 16 + 32 * 4);
+
+    backend_counters_reset();
+    assert_success(ptx_cluster(in, out));
+    cr_assert(backend_counters(&c));
+    EXPECT(c, shared_stores, CLUSTERS * CLUSTER_BLOCKS * 32 * CLUSTER_BLOCKS);
+    EXPECT(c, barriers, CLUSTERS * CLUSTER_BLOCKS * 2);
 
     const struct box_case *box = &box_cases[4]; /* 32 of 64 columns and 8 of 16 rows lie inside */
     CUtensorMap map;

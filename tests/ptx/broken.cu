@@ -167,6 +167,70 @@ __global__ void __launch_bounds__(256, 1) multiply(enum mistake mistake, const u
         registers_increase<256>(); /* nobody has given any back */
 }
 
+/* ---- clusters: each of two blocks stores half of the words into the other, which writes them to `out` ---- */
+
+__global__ void swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *out)
+{
+    extern __shared__ float2 place[];
+    const int rank = cluster_rank(), other = 1 - rank, pairs = BROKEN_WORDS / 4;
+    const bool second_warp = rank == 1 && threadIdx.x >= 32;
+    const float2 *half = (const float2 *)in + rank * pairs;
+    float2 *received = (float2 *)out + other * pairs;
+
+    if (mistake != CLUSTER_WAITS_ONLY && (mistake != CLUSTER_HALF_WARP || !second_warp || threadIdx.x < 48))
+        cluster_arrive_relaxed(); /* this block has begun */
+    if (mistake == CLUSTER_ARRIVES_TWICE)
+        cluster_arrive();
+    if (mistake == CLUSTER_WARP_MISSING && second_warp)
+        __syncthreads();
+    if (mistake == CLUSTER_BLOCK_MISSING && rank == 1)
+        named_barrier_sync(1, 96);
+    if (mistake == CLUSTER_OVERWRITTEN)
+        place[threadIdx.x] = make_float2(0.0f, 0.0f);
+    if (mistake != CLUSTER_NOT_BEGUN)
+        cluster_wait(); /* the other has begun too */
+
+    for (int i = threadIdx.x; i < pairs && (mistake != CLUSTER_ENDS_UNAWARE || rank == 1); i += blockDim.x) {
+        uint32_t address = shared_address(&place[i]);
+        if (mistake == CLUSTER_MISALIGNED)
+            address += 4;
+        if (mistake == CLUSTER_OUTSIDE)
+            address += pairs * sizeof(float2);
+        cluster_store(cluster_address(address, mistake == CLUSTER_RANK_OUTSIDE ? 2 : other), half[i]);
+    }
+    if (mistake == CLUSTER_ENDS_TOO_EARLY || mistake == CLUSTER_ENDS_UNAWARE)
+        return;
+    if (mistake == CLUSTER_NOT_BEGUN)
+        cluster_wait();
+    if (mistake != CLUSTER_NO_LAST_BARRIER) {
+        if (mistake == CLUSTER_LAST_BARRIER_RELAXED)
+            cluster_arrive_relaxed();
+        else
+            cluster_arrive();
+        if (mistake == CLUSTER_READ_TOO_EARLY)
+            received[threadIdx.x] = place[threadIdx.x];
+        cluster_wait(); /* all words have come */
+    }
+    for (int i = threadIdx.x; i < pairs; i += blockDim.x)
+        received[i] = place[i];
+}
+
+static cudaError_t launch_swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *out)
+{
+    cudaLaunchAttribute cluster;
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = 2;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(2);
+    config.blockDim = dim3(64);
+    config.dynamicSmemBytes = BOX_BYTES / 2;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    const cudaError_t status = cudaLaunchKernelEx(&config, swap_halves, mistake, in, out);
+    return status != cudaSuccess ? status : finished();
+}
+
 cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *load, const CUtensorMap *store,
                        const uint32_t *in, uint32_t *out)
 {
@@ -179,7 +243,9 @@ cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *lo
         load_box<<<1, 64, BOX_BYTES + 1024>>>(made, *load, out);
     else if (mistake <= TMA_STORE_SOURCE_OVERWRITTEN)
         store_box<<<1, 64, BOX_BYTES>>>(made, *store, in);
-    else
+    else if (mistake <= REGISTERS_TOO_MANY)
         multiply<<<1, 256, 3 * BOX_BYTES>>>(made, in, out);
+    else
+        return launch_swap_halves(made, in, out);
     return finished();
 }

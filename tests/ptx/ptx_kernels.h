@@ -47,6 +47,12 @@ enum { HANDSHAKES = 9 };
 ptx_kernel ptx_mbarrier;
 ptx_kernel ptx_named_barrier;
 
+/* cluster.cu: CLUSTERS clusters of CLUSTER_BLOCKS warps, two words for each thread -> for each block the words of each
+ * block of its cluster, lanes backwards, the rank of the receiver added to the second; then its rank and the number of
+ * blocks */
+enum { CLUSTERS = 3, CLUSTER_BLOCKS = 4, CLUSTER_OUT = 64 * CLUSTER_BLOCKS + 2 };
+ptx_kernel ptx_cluster;
+
 /* registers.cu: three warpgroups move registers between them; thread i of the first two sums words i, i + 1, ... of 64
  * -> 256 sums */
 ptx_kernel ptx_registers;
@@ -113,6 +119,21 @@ enum mistake {
     WGMMA_DIFFERENT_DESCRIPTORS,
     NAMED_BARRIER_TOO_MANY,
     REGISTERS_TOO_MANY,
+    CLUSTER_NOT_BEGUN,
+    CLUSTER_NO_LAST_BARRIER,
+    CLUSTER_LAST_BARRIER_RELAXED,
+    CLUSTER_ENDS_TOO_EARLY,
+    CLUSTER_ENDS_UNAWARE,
+    CLUSTER_READ_TOO_EARLY,
+    CLUSTER_OVERWRITTEN,
+    CLUSTER_ARRIVES_TWICE,
+    CLUSTER_WAITS_ONLY,
+    CLUSTER_HALF_WARP,
+    CLUSTER_WARP_MISSING,
+    CLUSTER_BLOCK_MISSING,
+    CLUSTER_RANK_OUTSIDE,
+    CLUSTER_MISALIGNED,
+    CLUSTER_OUTSIDE,
     MISTAKES
 };
 cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *load, const CUtensorMap *store,

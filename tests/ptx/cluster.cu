@@ -1,0 +1,50 @@
+// needs: sm_90
+/*
+ * Clusters: every thread stores two words in the shared memory of each block of its cluster; each block writes down
+ * what came to it, then which block of how many it is.
+ */
+#include "finished.cuh"
+#include "ptx_kernels.h"
+#include "ptx.cuh"
+
+__global__ void exchange(const uint32_t *in, uint32_t *out)
+{
+    __shared__ float2 from[CLUSTER_BLOCKS][32];
+    cluster_arrive_relaxed(); /* this block has begun */
+    const int rank = cluster_rank(), lane = threadIdx.x;
+    in += blockIdx.x * 64 + 2 * lane;
+    out += blockIdx.x * CLUSTER_OUT;
+
+    cluster_wait(); /* all blocks have begun */
+    for (int peer = 0; peer < CLUSTER_BLOCKS; peer++) {
+        const uint32_t place = shared_address(&from[rank][31 - lane]);
+        cluster_store(cluster_address(place, peer),
+                      make_float2(__uint_as_float(in[0]), __uint_as_float(in[1] + peer)));
+    }
+    cluster_arrive();
+    cluster_wait(); /* everything has come, and nobody ends while others still store */
+
+    for (int peer = 0; peer < CLUSTER_BLOCKS; peer++) {
+        out[64 * peer + 2 * lane] = __float_as_uint(from[peer][lane].x);
+        out[64 * peer + 2 * lane + 1] = __float_as_uint(from[peer][lane].y);
+    }
+    if (lane == 0) {
+        out[CLUSTER_OUT - 2] = rank;
+        out[CLUSTER_OUT - 1] = cluster_blocks();
+    }
+}
+
+cudaError_t ptx_cluster(const uint32_t *in, uint32_t *out)
+{
+    cudaLaunchAttribute cluster;
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = CLUSTER_BLOCKS;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(CLUSTERS * CLUSTER_BLOCKS);
+    config.blockDim = dim3(32);
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    const cudaError_t status = cudaLaunchKernelEx(&config, exchange, in, out);
+    return status != cudaSuccess ? status : finished();
+}
