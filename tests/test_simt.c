@@ -361,6 +361,27 @@ TEST(refusal, cooperative_launch_too_large)
     cr_expect_eq(launch_cooperative(100000), cudaErrorCooperativeLaunchTooLarge);
 }
 
+TEST(refusal, clusters)
+{
+    if (backend_architecture() < 90) {
+        fprintf(stderr, "skipped: needs sm_90\n");
+        return;
+    }
+    int result = 0;
+    cr_expect_eq(launch_cluster(shape(6, 4, 2), shape(1, 1, 1)), cudaSuccess);
+    cr_expect_eq(launch_cluster(shape(6, 4, 2), shape(3, 1, 2)), cudaSuccess);
+    cr_expect_eq(launch_cluster(shape(8, 1, 1), shape(8, 1, 1)), cudaSuccess);
+    cr_expect_eq(launch_cluster(shape(9, 1, 1), shape(9, 1, 1)), cudaErrorInvalidClusterSize);
+    cr_expect_eq(launch_cluster(shape(4, 4, 1), shape(4, 4, 1)), cudaErrorInvalidClusterSize);
+    cr_expect_eq(launch_cluster(shape(7, 1, 1), shape(2, 1, 1)), cudaErrorInvalidClusterSize);
+    cr_expect_eq(run_harmless(&result), cudaSuccess);
+    if (strcmp(backend_name(), "gpu") != 0) {
+        setenv("SIMT_ARCH", "80", 1);
+        cr_expect_eq(launch_cluster(shape(8, 1, 1), shape(8, 1, 1)), cudaErrorNotSupported);
+        cr_expect(strstr(backend_report(), "clusters need sm_90"), "%s", backend_report());
+    }
+}
+
 TEST(refusal, calls)
 {
     int *data = NULL, host = 0;

@@ -397,6 +397,11 @@ REPORT_TEST(uninitialised_counter, cudaErrorLaunchFailure, "uninitialised shared
             "@uninitialised_counter")
 REPORT_TEST(left_behind, cudaErrorLaunchFailure, "uninitialised shared memory", "block (1,0,0)")
 
+REPORT_TEST(cluster_relaxed, cudaErrorLaunchFailure, "race on global memory", "@cluster_relaxed_write",
+            "@cluster_relaxed_read", "block (0,0,0)", "block (1,0,0)", "cluster_wait()")
+REPORT_TEST(cluster_block_barrier, cudaErrorLaunchFailure, "race on shared memory (box, byte",
+            "@cluster_push", "@cluster_pull", "of block (1,0,0)", "cluster_wait()")
+
 /* On the host a device pointer ends the program, as it does with a GPU; but first it is said where. */
 TEST(reports, host_reads_device)
 {

@@ -3,6 +3,7 @@
  * that bear the marks in the comments.
  */
 #include "check_kernels.h"
+#include "ptx.cuh"
 
 #include <string.h>
 
@@ -487,6 +488,55 @@ static cudaError_t run_left_behind(int *data)
     return finished();
 }
 
+/* What blocks of a cluster write in global memory, too, is ordered by nothing but an arrival that is not relaxed. */
+__global__ void cluster_relaxed(int *data)
+{
+    const int other = cluster_rank() ^ 1;
+    data[32 * cluster_rank() + threadIdx.x] = threadIdx.x; /* MARK cluster_relaxed_write */
+    cluster_arrive_relaxed();
+    cluster_wait();
+    data[64 + 32 * other + threadIdx.x] = data[32 * other + threadIdx.x]; /* MARK cluster_relaxed_read */
+}
+
+/* A block's own barrier orders nothing in its neighbour. */
+__global__ void cluster_block_barrier(int *data)
+{
+    __shared__ float2 box[32];
+    const int other = cluster_rank() ^ 1;
+    cluster_arrive_relaxed();
+    cluster_wait();
+    cluster_store(cluster_address(shared_address(&box[threadIdx.x]), other), /* MARK cluster_push */
+                  make_float2(1.0f, 2.0f));
+    __syncthreads();
+    data[32 * other + threadIdx.x] = (int)box[31 - threadIdx.x].y; /* MARK cluster_pull */
+    cluster_arrive();
+    cluster_wait();
+}
+
+static cudaError_t in_clusters_of_two(void (*kernel)(int *), int *data)
+{
+    cudaLaunchAttribute cluster;
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {2, 1, 1};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(2);
+    config.blockDim = dim3(32);
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    cudaError_t error = cudaLaunchKernelEx(&config, kernel, data);
+    return error != cudaSuccess ? error : finished();
+}
+
+static cudaError_t run_cluster_relaxed(int *data)
+{
+    return in_clusters_of_two(cluster_relaxed, data);
+}
+
+static cudaError_t run_cluster_block_barrier(int *data)
+{
+    return in_clusters_of_two(cluster_block_barrier, data);
+}
+
 const struct check_case broken_programs[] = {
     {"load_past_end", run_load_past_end},
     {"store_before_start", run_store_before_start},
@@ -521,5 +571,7 @@ const struct check_case broken_programs[] = {
     {"uninitialised_dynamic", run_uninitialised_dynamic},
     {"uninitialised_counter", run_uninitialised_counter},
     {"left_behind", run_left_behind},
+    {"cluster_relaxed", run_cluster_relaxed},
+    {"cluster_block_barrier", run_cluster_block_barrier},
     {nullptr, nullptr},
 };

@@ -3,6 +3,7 @@
  * cudaErrorUnknown when it is wrong.
  */
 #include "check_kernels.h"
+#include "ptx.cuh"
 
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
@@ -670,6 +671,64 @@ static cudaError_t run_shared_with_host(int *data)
     return error;
 }
 
+/*
+ * Blocks of a cluster hand data round, in shared and in global memory. The second warp stores for the first, which has
+ * waited for the others to begin; the barrier of the block tells it so.
+ */
+__global__ void cluster_ring(int *out)
+{
+    __shared__ float2 box[64];
+    __shared__ int own;
+    const int rank = cluster_rank(), blocks = cluster_blocks(), next = (rank + 1) % blocks;
+    const int cluster = 4 * (blockIdx.y / 2), block = cluster + rank;
+    cluster_arrive_relaxed();
+    own = 7; /* the same value by all; nobody else's business */
+    if (threadIdx.x < 32)
+        cluster_wait();
+    __syncthreads(); /* the second warp knows what the first has waited for */
+    if (threadIdx.x >= 32)
+        for (int i = threadIdx.x - 32; i < 64; i += 32)
+            cluster_store(cluster_address(shared_address(&box[i]), next),
+                          make_float2((float)(64 * rank + i), (float)own));
+    out[1024 + 64 * block + threadIdx.x] = 10 * block;
+    if (threadIdx.x >= 32)
+        cluster_wait();
+    cluster_arrive();
+    cluster_wait(); /* all have stored, in both memories */
+    const int before = (rank + blocks - 1) % blocks;
+    out[64 * block + threadIdx.x] = (int)box[63 - threadIdx.x].x + (int)box[threadIdx.x].y +
+                                    out[1024 + 64 * (cluster + before) + 63 - threadIdx.x];
+
+    /* Once more, with the roles of shared memory swapped: nobody stores before the last phase's reads. */
+    cluster_arrive();
+    cluster_wait(); /* everybody has read its box */
+    cluster_store(cluster_address(shared_address(&box[threadIdx.x]), next), make_float2(0.0f, 1.0f));
+    cluster_arrive();
+    cluster_wait(); /* all boxes are full, and nobody ends while another stores */
+    out[64 * block + threadIdx.x] += (int)box[63 - threadIdx.x].y;
+}
+
+static cudaError_t run_cluster_ring(int *data)
+{
+    enum { BLOCKS = 12, SIZE = 4 };
+    int expected[64 * BLOCKS];
+    for (int block = 0; block < BLOCKS; block++) {
+        const int before = (block + SIZE - 1) % SIZE;
+        for (int i = 0; i < 64; i++)
+            expected[64 * block + i] = 64 * before + 63 - i + 7 + 10 * (block - block % SIZE + before) + 1;
+    }
+    cudaLaunchAttribute cluster;
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {2, 2, 1};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(2, 2 * BLOCKS / SIZE);
+    config.blockDim = dim3(64);
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    cudaError_t error = cudaLaunchKernelEx(&config, cluster_ring, data);
+    return error != cudaSuccess ? error : compare(data, expected, 64 * BLOCKS);
+}
+
 const struct check_case correct_programs[] = {
     {"warp_sum", run_warp_sum},
     {"warps_apart", run_warps_apart},
@@ -699,5 +758,6 @@ const struct check_case correct_programs[] = {
     {"halves_of_words", run_halves_of_words},
     {"program_variables", run_program_variables},
     {"shared_with_host", run_shared_with_host},
+    {"cluster_ring", run_cluster_ring},
     {nullptr, nullptr},
 };

@@ -193,6 +193,29 @@ cudaError_t launch_cooperative(int blocks)
     return cudaLaunchCooperativeKernel((void *)idle, dim3(blocks), dim3(1024), nullptr, 0, nullptr);
 }
 
+static cudaLaunchConfig_t clustered(dim3 grid, cudaLaunchAttribute *cluster, dim3 size)
+{
+    cluster->id = cudaLaunchAttributeClusterDimension;
+    cluster->val.clusterDim.x = size.x;
+    cluster->val.clusterDim.y = size.y;
+    cluster->val.clusterDim.z = size.z;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(32);
+    config.attrs = cluster;
+    config.numAttrs = 1;
+    return config;
+}
+
+cudaError_t launch_cluster(dim3 grid, dim3 cluster)
+{
+    cudaLaunchAttribute attribute;
+    const cudaLaunchConfig_t config = clustered(grid, &attribute, cluster);
+    const cudaError_t status = cudaLaunchKernelEx(&config, idle);
+    cudaGetLastError();
+    return status;
+}
+
 int feature_occupancy(void)
 {
     int blocks = 0, smaller = 0, grid = 0, block = 0, processors = 0;

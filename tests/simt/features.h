@@ -46,6 +46,7 @@ cudaError_t launch_shape(dim3 grid, dim3 block, size_t dynamic_shared);
 cudaError_t allow_dynamic_shared(int bytes);
 cudaError_t launch_too_much_static_shared(void);
 cudaError_t launch_cooperative(int blocks);
+cudaError_t launch_cluster(dim3 grid, dim3 cluster); /* both in blocks */
 int feature_occupancy(void);
 
 /* feature_barrier.cu */

@@ -262,7 +262,8 @@ static std::string advice(const ThreadState *thread, uintptr_t address, const St
         return first.block == second.block
                    ? "; make the other access atomic too, or put a __syncthreads() between them"
                    : "; make the other access atomic too: nothing orders the blocks of one launch";
-    if (first.block != second.block && !find_region(address))
+    if (first.block != second.block && cluster_rank_of(thread->block, first.block) >= 0 &&
+        cluster_rank_of(thread->block, second.block) >= 0)
         return "; a cluster_arrive() and a cluster_wait() are missing between them";
     if (first.block != second.block)
         return "; nothing orders the blocks of one launch: use an atomic operation or a second launch, or "
