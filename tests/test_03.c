@@ -46,7 +46,7 @@ TEST(shapes, long_rows)
 
 TEST(shapes, very_long_rows)
 {
-    static const int cols[] = {16387, 16388, 32769, 32771, 32772, 45057};
+    static const int cols[] = {16387, 16388, 32769, 32771};
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
         check(2, cols[i], INPUTS_NORMAL, 37 + i, 0);
         check(1, cols[i], INPUTS_ASCENDING, 41 + i, 0);
@@ -54,6 +54,16 @@ TEST(shapes, very_long_rows)
     for (int kind = 0; kind < INPUT_KINDS; kind++)
         check(1, 131072, (enum input_kind)kind, 43, 0);
     check(2, 131071, INPUTS_LARGE, 47, 0);
+}
+
+/* On both sides of each size of cluster and share of a thread that online_cluster chooses between, and past the last. */
+TEST(shapes, rows_of_a_cluster)
+{
+    static const int cols[] = {32772, 40000,  45057,  49152,  49156,  65539,  65540, 90115,
+                               90116, 135169, 135172, 180228, 262145, 360449, 360452};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
+        check(1, cols[i], i % 2 ? INPUTS_ASCENDING : INPUTS_NORMAL, 101 + i, i % 4 * 4);
+    check(3, 40001, INPUTS_DESCENDING, 103, 0);
 }
 
 TEST(shapes, many_rows)
@@ -434,7 +444,11 @@ TEST(counters, sweeps)
     static const struct {
         const char *name;
         unsigned long long reads, floats_per_load;
-    } kernels[] = {{"three_pass", 3, 1}, {"online", 2, 1}, {"online_warp", 2, 1}, {"online_block", 1, 4}};
+    } kernels[] = {{"three_pass", 3, 1},
+                   {"online", 2, 1},
+                   {"online_warp", 2, 1},
+                   {"online_block", 1, 4},
+                   {"online_cluster", 1, 4}};
     const unsigned long long rows = 64, cols = 256, elements = rows * cols;
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         const char *name = kernels[i].name;
@@ -496,5 +510,34 @@ TEST(counters, online_block)
                      rows * (cols + 4 * shapes[i].excess) * sizeof(float));
         expect_count(name, "bytes stored", did.global_store_bytes, rows * cols * sizeof(float));
         expect_count(name, "barriers", did.barriers, shapes[i].barriers_per_row * rows);
+    }
+}
+
+/*
+ * A cluster reads the row once, with one barrier in each block and two of the cluster, and each block stores its state in
+ * each: as many blocks as hold the row at 11 float4 a thread. Rows that one block holds, and those that 8 do not, are
+ * online_block's.
+ */
+TEST(counters, online_cluster)
+{
+    static const struct {
+        unsigned long long rows, cols, blocks, excess;
+    } shapes[] = {{2, 32771, 1, 0},  {3, 32772, 2, 0},  {2, 90115, 2, 0},
+                  {1, 90116, 3, 0},  {1, 131071, 3, 0}, {1, 135171, 3, 0},
+                  {1, 135172, 4, 0}, {1, 360451, 8, 0}, {1, 360452, 1, 90113 - 8192}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const unsigned long long rows = shapes[i].rows, cols = shapes[i].cols, blocks = shapes[i].blocks;
+        char name[64];
+        struct counters did;
+        if (!count("online_cluster", (long long)rows, (long long)cols, &did))
+            return;
+        snprintf(name, sizeof name, "online_cluster rows=%llu cols=%llu", rows, cols);
+        expect_count(name, "launches", did.launches, 1);
+        expect_count(name, "bytes loaded", did.global_load_bytes,
+                     rows * (cols + 4 * shapes[i].excess) * sizeof(float));
+        expect_count(name, "bytes stored", did.global_store_bytes, rows * cols * sizeof(float));
+        expect_count(name, "barriers", did.barriers, rows * blocks * (blocks > 1 ? 3 : 1));
+        expect_count(name, "shared stores", did.shared_stores,
+                     rows * blocks * (32 + (blocks > 1 ? blocks : 0)));
     }
 }

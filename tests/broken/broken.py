@@ -34,17 +34,17 @@ DETECTORS = ("comparison", "guard", "poison", "inputs", "race", "bounds", "barri
              "order")
 EQUIVALENT = "equivalent"  # no fault after all: the file says why nothing can catch it, and nothing may
 REPORTS = (
-    ("race", r"race on |shared memory without a proxy fence"),
+    ("race", r"race on |shared memory without a proxy fence|shared memory of another block|cluster_store\(\)"),
     ("uninitialised", r"uninitialised shared memory"),
     ("bounds", r"out of bounds|illegal address|an illegal memory access|use after free|misaligned address|null pointer|host pointer"),
     ("barrier", r"a divergent barrier|a barrier that not all|a warp operation|named barrier|threads wait for something|"
-                r"\S+ at \S+: lane \d+ calls it with mask"),
+                r"cluster_(?:arrive|wait)\(\)|\S+ at \S+: lane \d+ calls it with mask"),
     ("asynchronous", r"(cp\.async|wgmma|tma_|mbarrier|named_barrier|stmatrix|ldmatrix|registers_)"),
     ("unfinished", r"block \(\d+,\d+,\d+\) ended while"),
 )
 
 # What every thread of a block, of a warp or of a grid waits at. Each one in a kernel must have a fault that removes it.
-BARRIER = re.compile(r"__syncthreads\(\)|__syncwarp\(\)|\bgrid\.sync\(\)|\bcp_async_wait<[^>]*>\(\)|"
+BARRIER = re.compile(r"__syncthreads\(\)|__syncwarp\(\)|\bgrid\.sync\(\)|\bcluster_wait\(\)|\bcp_async_wait<[^>]*>\(\)|"
                      r"\b(?:mbarrier_wait|named_barrier_sync|async_proxy_fence)\([^;]*\)")
 
 
