@@ -28,10 +28,6 @@ static __host__ __device__ constexpr int block_threads(int LANES)
     return LANES > 128 ? LANES : 128;
 }
 
-/* solution: helpers of your own go here. */
-
-/* end of solution */
-
 /* EXCESS: whether the row may be longer than LANES · VECTORS float4. */
 template <int LANES, int VECTORS, bool EXCESS>
 __global__ void __launch_bounds__(block_threads(LANES), 1)
