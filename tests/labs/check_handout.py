@@ -5,7 +5,9 @@
 
 No line of a solution is in it and no answer. It compiles without a warning, for the CPU and, where nvcc is, for the
 GPU. Every test of the step that lab.json does not call "given" fails in the untouched folder, and fails by a check: no
-crash, no time-out, none missing. With the solutions put in, every test passes.
+crash, no time-out, none missing. `make run`, `make test` and `make sanitize` say so. With the solutions put in, every
+test passes. The grader gives the untouched folder none of the points for correctness and the solutions all points that
+a CPU can give, each in less than a minute.
 """
 import json
 import os
@@ -17,9 +19,13 @@ import sys
 import tempfile
 import time
 
+import grade
 import handout
 
 SHORT = 12  # characters: shorter lines of code ("} else {") say nothing
+# With solutions the sanitizer sees the same files as in the project, where `make sanitize` has them all: two will do.
+SANITIZED = ("01", "03")
+GRADE_SECONDS = 60
 
 
 def code_lines(text):
@@ -104,6 +110,12 @@ def compile_everything(step, folder):
     return [f"a warning: {line}" for line in output.splitlines() if re.search(r"\bwarning\b", line)]
 
 
+def compile_all(folder):
+    targets = [f"build/cpu/tests/test_{step}" for step in handout.STEPS] + [f"build/cpu/{name}" for name in handout.STEPS.values()]
+    output, status = make(folder, "BACKEND=cpu", *targets)
+    return [f"does not compile: {output[-1500:]}"] if status != 0 else []
+
+
 def run_tests(folder, program, *arguments):
     """{suite.test: "PASS" or "FAIL"}, and what went wrong otherwise."""
     done = subprocess.run([program, "--verbose", *arguments], cwd=folder, stdout=subprocess.PIPE,
@@ -135,10 +147,28 @@ def check_stub(step, folder):
     results, wrong = run_tests(folder, f"build/check/tests/test_{step}", "--filter", "counters/*")
     problems += wrong
     problems += [f"{name} does not fail in the checked build" for name in counters if results.get(name) != "FAIL"]
-    for target in (f"run-{step}", f"test-{step}"):
+    for target in (f"run-{step}", f"test-{step}", f"sanitize-{step}"):
         output, status = make(folder, "BACKEND=cpu", target)
         if status == 0 or "FAIL" not in output:
             problems.append(f"make {target} in the untouched handout: status {status}")
+        if "Crashing" in output and "Crashing: 0" not in output:
+            problems.append(f"make {target} in the untouched handout: a crash: {output[-800:]}")
+    return problems + check_grade(step, folder, solved=False)
+
+
+def check_grade(step, folder, solved):
+    """None of the points for correctness, or all of all kinds but speed."""
+    what = "the solutions" if solved else "the untouched handout"
+    results = grade.Grading(step, folder, f"handout {step}").grade()
+    problems = []
+    for test in results["tests"]:
+        if solved and test["kind"] != "speed" and (test["status"] != "passed" or test["points"] != test["max"]):
+            problems.append(f"{what} earn {test['points']} of {test['max']} for {test['name']}: {test['reason']}")
+        if not solved and test["kind"] == "correctness" and (test["status"] != "failed" or test["points"] != 0):
+            problems.append(f"{what} earns {test['points']} for {test['name']}: {test['status']}: {test['reason']}")
+    if results["seconds"] > GRADE_SECONDS:
+        problems.append(f"grading {what} took {results['seconds']} s")
+    print(f"  {step}: {what}: {results['score']} of {results['max']} points, graded in {results['seconds']} s", flush=True)
     return problems
 
 
@@ -151,23 +181,22 @@ def put_solutions(step, folder):
 def check_solution(step, folder):
     put_solutions(step, folder)
     problems = []
-    for target in (f"test-{step}", f"run-{step}"):
-        output, status = make(folder, "BACKEND=cpu", target)
+    for target in ("test", "run", "sanitize")[:3 if step in SANITIZED else 2]:
+        output, status = make(folder, "BACKEND=cpu", f"{target}-{step}")
         if status != 0:
-            problems.append(f"make {target} with the solutions: {output[-1500:]}")
-    return problems
+            problems.append(f"make {target}-{step} with the solutions: {output[-1500:]}")
+    return problems + check_grade(step, folder, solved=True)
 
 
 def check(step, folder):
     """Problems with the handout of a step, or of all."""
     handout.make(step, folder)
-    numbers = list(handout.STEPS) if step == "all" else [step]
     problems = check_no_solution(handout.selected(step), folder)
-    if step == "all":
-        return problems  # its parts are those of the steps
     lend_objects(folder)
+    if step == "all":  # its parts are those of the steps; that they fit together is left
+        return problems or compile_all(folder)
     for part in (compile_everything, check_stub, check_solution):
-        problems += [problem for number in numbers for problem in part(number, folder)]
+        problems += part(step, folder)
         if problems:
             break
     return problems

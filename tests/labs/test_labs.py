@@ -3,8 +3,8 @@
 
     tests/labs/test_labs.py [NAME ...]        formats, confine, cheats, second_line, workspace, thirty (default: all)
 
-Thirty submissions of step 01 (good, wrong, cheating, hanging) are graded in parallel by the program itself, and every
-one must end with a valid results file and the right score.
+Thirty submissions of step 01 (good, wrong, cheating, hanging) are graded at once by the program itself, and every one
+must end with a valid results file and the right score.
 """
 import concurrent.futures
 import json
@@ -81,7 +81,9 @@ CHEATS = {
     "dlopen": (in_launcher('dlopen("libcublas.so", 1);', "#include <dlfcn.h>\n"), "failed", "uses dlopen"),
     "cuBLAS": (in_launcher("cublasSgemm_v2();", 'extern "C" int cublasSgemm_v2(void);\n'), "failed",
                "uses cublasSgemm_v2"),
+    "cuDNN": (in_launcher("cudnnCreate();", 'extern "C" int cudnnCreate(void);\n'), "failed", "uses cudnnCreate"),
     "CUB": ("#include <cub/cub.cuh>\n" + GOOD, "failed", "a library"),
+    "Thrust": ("#include <thrust/device_vector.h>\n" + GOOD, "failed", "a library"),
     "a giant allocation": (GOOD + "\n__device__ float much[1 << 28];\n__global__ void use() { much[threadIdx.x] = 1; }\n",
                            "failed", "global variables"),
     "writing outside its folder": (in_launcher(f'fclose(fopen("{OUTSIDE}", "w"));', "#include <stdio.h>\n"), "failed",
@@ -241,11 +243,14 @@ def test_workspace():
 
 
 def test_thirty():
+    """Four are good, four hang, five are wrong or incomplete, seventeen cheat."""
     everything = {**HONEST, **CHEATS}
+    several = ["the solution"] * 4 + ["an endless loop"] * 4
+    names = several + [name for name in HONEST if name not in several] + [name for name in CHEATS if name not in several][-17:]
+    expect(len(names) == 30, f"{len(names)} submissions")
     with tempfile.TemporaryDirectory() as folder:
         jobs = []
-        for number in range(30):
-            name = list(everything)[number % len(everything)]
+        for number, name in enumerate(names):
             place = pathlib.Path(folder) / str(number)
             submit(place, everything[name][0])
             jobs.append((name, place, list(formats.FORMATS)[number % len(formats.FORMATS)]))
@@ -257,7 +262,7 @@ def test_thirty():
                                   stdout=subprocess.DEVNULL, check=False)
             return name, form, done.returncode, (place / "results")
 
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
             for name, form, status, path in pool.map(run, jobs):
                 try:
                     score = schemas.CHECKS[form](path.read_text())
