@@ -6,6 +6,7 @@
 #include "finished.cuh"
 #include "ptx_kernels.h"
 #include "ptx.cuh"
+#include "tests/clusters.cuh"
 
 static const int ROW_WORDS = 32;
 static const int BOX_BYTES = BROKEN_WORDS * 4;
@@ -217,17 +218,7 @@ __global__ void swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *
 
 static cudaError_t launch_swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *out)
 {
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = 2;
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(2);
-    config.blockDim = dim3(64);
-    config.dynamicSmemBytes = BOX_BYTES / 2;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    const cudaError_t status = cudaLaunchKernelEx(&config, swap_halves, mistake, in, out);
+    const cudaError_t status = launch_in_clusters(2, 2, 64, BOX_BYTES / 2, swap_halves, mistake, in, out);
     return status != cudaSuccess ? status : finished();
 }
 

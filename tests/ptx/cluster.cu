@@ -6,6 +6,7 @@
 #include "finished.cuh"
 #include "ptx_kernels.h"
 #include "ptx.cuh"
+#include "tests/clusters.cuh"
 
 __global__ void exchange(const uint32_t *in, uint32_t *out)
 {
@@ -36,15 +37,7 @@ __global__ void exchange(const uint32_t *in, uint32_t *out)
 
 cudaError_t ptx_cluster(const uint32_t *in, uint32_t *out)
 {
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = CLUSTER_BLOCKS;
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(CLUSTERS * CLUSTER_BLOCKS);
-    config.blockDim = dim3(32);
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    const cudaError_t status = cudaLaunchKernelEx(&config, exchange, in, out);
+    const cudaError_t status =
+        launch_in_clusters(CLUSTER_BLOCKS, CLUSTERS * CLUSTER_BLOCKS, 32, 0, exchange, in, out);
     return status != cudaSuccess ? status : finished();
 }

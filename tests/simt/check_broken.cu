@@ -4,6 +4,7 @@
  */
 #include "check_kernels.h"
 #include "ptx.cuh"
+#include "tests/clusters.cuh"
 
 #include <string.h>
 
@@ -513,28 +514,16 @@ __global__ void cluster_block_barrier(int *data)
     cluster_wait();
 }
 
-static cudaError_t in_clusters_of_two(void (*kernel)(int *), int *data)
-{
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {2, 1, 1};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(2);
-    config.blockDim = dim3(32);
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    cudaError_t error = cudaLaunchKernelEx(&config, kernel, data);
-    return error != cudaSuccess ? error : finished();
-}
-
 static cudaError_t run_cluster_relaxed(int *data)
 {
-    return in_clusters_of_two(cluster_relaxed, data);
+    cudaError_t error = launch_in_clusters(2, 2, 32, 0, cluster_relaxed, data);
+    return error != cudaSuccess ? error : finished();
 }
 
 static cudaError_t run_cluster_block_barrier(int *data)
 {
-    return in_clusters_of_two(cluster_block_barrier, data);
+    cudaError_t error = launch_in_clusters(2, 2, 32, 0, cluster_block_barrier, data);
+    return error != cudaSuccess ? error : finished();
 }
 
 const struct check_case broken_programs[] = {

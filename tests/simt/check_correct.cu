@@ -4,6 +4,7 @@
  */
 #include "check_kernels.h"
 #include "ptx.cuh"
+#include "tests/clusters.cuh"
 
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
@@ -717,16 +718,32 @@ static cudaError_t run_cluster_ring(int *data)
         for (int i = 0; i < 64; i++)
             expected[64 * block + i] = 64 * before + 63 - i + 7 + 10 * (block - block % SIZE + before) + 1;
     }
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {2, 2, 1};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(2, 2 * BLOCKS / SIZE);
-    config.blockDim = dim3(64);
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    cudaError_t error = cudaLaunchKernelEx(&config, cluster_ring, data);
+    cudaError_t error = launch_in_clusters(dim3(2, 2), dim3(2, 2 * BLOCKS / SIZE), 64, 0, cluster_ring, data);
     return error != cudaSuccess ? error : compare(data, expected, 64 * BLOCKS);
+}
+
+/* All threads of one block poll for what the other does. */
+__global__ void cluster_flag(int *data)
+{
+    if (cluster_rank() == 0) {
+        while (atomicAdd(&data[64], 0) == 0) {
+        }
+        __threadfence();
+        data[threadIdx.x] = data[65] + (int)threadIdx.x;
+    } else if (threadIdx.x == 0) {
+        data[65] = 5;
+        __threadfence();
+        atomicExch(&data[64], 1);
+    }
+}
+
+static cudaError_t run_cluster_flag(int *data)
+{
+    int expected[64];
+    for (int i = 0; i < 64; i++)
+        expected[i] = 5 + i;
+    cudaError_t error = launch_in_clusters(2, 2, 64, 0, cluster_flag, data);
+    return error != cudaSuccess ? error : compare(data, expected, 64);
 }
 
 const struct check_case correct_programs[] = {
@@ -759,5 +776,6 @@ const struct check_case correct_programs[] = {
     {"program_variables", run_program_variables},
     {"shared_with_host", run_shared_with_host},
     {"cluster_ring", run_cluster_ring},
+    {"cluster_flag", run_cluster_flag},
     {nullptr, nullptr},
 };

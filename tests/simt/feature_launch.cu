@@ -1,5 +1,6 @@
 /* Launches: every way to write one, what kernels see of it, and what is refused. */
 #include "features.h"
+#include "tests/clusters.cuh"
 
 __global__ void write_indices(int *out)
 {
@@ -193,25 +194,9 @@ cudaError_t launch_cooperative(int blocks)
     return cudaLaunchCooperativeKernel((void *)idle, dim3(blocks), dim3(1024), nullptr, 0, nullptr);
 }
 
-static cudaLaunchConfig_t clustered(dim3 grid, cudaLaunchAttribute *cluster, dim3 size)
-{
-    cluster->id = cudaLaunchAttributeClusterDimension;
-    cluster->val.clusterDim.x = size.x;
-    cluster->val.clusterDim.y = size.y;
-    cluster->val.clusterDim.z = size.z;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = grid;
-    config.blockDim = dim3(32);
-    config.attrs = cluster;
-    config.numAttrs = 1;
-    return config;
-}
-
 cudaError_t launch_cluster(dim3 grid, dim3 cluster)
 {
-    cudaLaunchAttribute attribute;
-    const cudaLaunchConfig_t config = clustered(grid, &attribute, cluster);
-    const cudaError_t status = cudaLaunchKernelEx(&config, idle);
+    const cudaError_t status = launch_in_clusters(cluster, grid, 32, 0, idle);
     cudaGetLastError();
     return status;
 }

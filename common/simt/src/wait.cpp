@@ -121,8 +121,10 @@ extern "C" void simt_yield(void)
     block.lane_cursor = warp_size - 1;
     block.warp_cursor = (block.warp_cursor + 1) % max_warps;
     suspend(thread);
-    if (alone) { /* what it waits for must come from another block */
-        yield_to_cluster(block);
+    if (alone) /* what it waits for must come from another block, on another OS thread */
         sched_yield();
-    }
+    static __thread unsigned
+        yields; /* several threads of the block may poll for another one of its cluster */
+    if (alone || ++yields % 64 == 0)
+        yield_to_cluster(block);
 }
