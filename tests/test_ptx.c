@@ -790,6 +790,7 @@ static const struct finding findings[] = {
     {CLUSTER_MISALIGNED, "is not a multiple of 8", "is not a multiple of 8"},
     {CLUSTER_OUTSIDE, "of dynamic shared memory, of which the launch asked for 4096",
      "of dynamic shared memory, of which the launch asked for 4096"},
+    {CLUSTER_NO_ADDRESS, "is no address in the cluster", "is no address in the cluster"},
 };
 
 /* The kernels of broken.cu with their data. */

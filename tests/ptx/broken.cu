@@ -197,6 +197,8 @@ __global__ void swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *
             address += 4;
         if (mistake == CLUSTER_OUTSIDE)
             address += pairs * sizeof(float2);
+        if (mistake == CLUSTER_NO_ADDRESS)
+            cluster_store(~address, half[i]);
         cluster_store(cluster_address(address, mistake == CLUSTER_RANK_OUTSIDE ? 2 : other), half[i]);
     }
     if (mistake == CLUSTER_ENDS_TOO_EARLY || mistake == CLUSTER_ENDS_UNAWARE)

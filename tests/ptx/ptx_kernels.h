@@ -134,6 +134,7 @@ enum mistake {
     CLUSTER_RANK_OUTSIDE,
     CLUSTER_MISALIGNED,
     CLUSTER_OUTSIDE,
+    CLUSTER_NO_ADDRESS,
     MISTAKES
 };
 cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *load, const CUtensorMap *store,

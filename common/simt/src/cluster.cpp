@@ -281,6 +281,9 @@ extern "C" void simt_cluster_store(uint32_t address, const void *value, unsigned
     Block &block = *worker->block;
     const Cluster &cluster = *block.cluster;
     const unsigned rank = address >> rank_shift ? (address >> rank_shift) - 1 : block.rank;
+    if (rank >= cluster.blocks)
+        simt_fail("cluster_store() at %s:%d: 0x%x is no address in the cluster; cluster_address() makes one",
+                  file, line, address);
     char *own =
         shared_place(address & ((1u << rank_shift) - 1), bytes, bytes, "cluster_store()", Site{file, line});
     const Member &home = cluster.member[rank];
