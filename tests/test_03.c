@@ -540,4 +540,8 @@ TEST(counters, online_cluster)
         expect_count(name, "shared stores", did.shared_stores,
                      rows * blocks * (32 + (blocks > 1 ? blocks : 0)));
     }
+    struct counters did;
+    setenv("SIMT_ARCH", "80", 1); /* a device without clusters */
+    if (count("online_cluster", 1, 40000, &did))
+        expect_count("online_cluster on sm_80", "barriers", did.barriers, 1);
 }
