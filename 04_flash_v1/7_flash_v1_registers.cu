@@ -26,41 +26,16 @@
  */
 #include "04_step.h"
 #include "ptx.cuh"
+#include "rectangles.cuh"
 #include "tiles.cuh"
 #include "vectors.cuh"
 
 #include <math_constants.h>
 
-static const unsigned ALL_LANES = 0xffffffffu;
 static const int MAX_HEAD_DIM = 128;
 static const int MAX_WARPS = 8;
 static const size_t SMALLEST_LIMIT =
     64 * 1024; /* of shared memory a block: sm_75's, later ones allow 99 KB or more */
-
-/*
- * Lanes stand in 4 rows (y) of 8 (x). A read of 16 bytes a lane is served twice as fast where lane i shares
- * its address with lane i ^ 1 or i ^ 2; with bits 0, 2, 3 of the lane in x and bits 1, 4 in y, one of the two
- * shares y (an address in A) and the other x (an address in B).
- */
-
-/* solution: helpers of your own go here. */
-
-/* Over the 8 lanes of equal y. */
-static __device__ __forceinline__ float max_over_x(float value)
-{
-    value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, 1));
-    value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, 4));
-    return fmaxf(value, __shfl_xor_sync(ALL_LANES, value, 8));
-}
-
-static __device__ __forceinline__ float sum_over_x(float value)
-{
-    value += __shfl_xor_sync(ALL_LANES, value, 1);
-    value += __shfl_xor_sync(ALL_LANES, value, 4);
-    return value + __shfl_xor_sync(ALL_LANES, value, 8);
-}
-
-/* end of solution */
 
 /* Rows of transposed tiles are padded so that 8 lanes along k and 4 across store to 32 different banks. */
 static const int PAD = 4;
@@ -76,37 +51,6 @@ static __host__ __device__ constexpr int tile_floats(int D, int Bc)
 }
 
 /* solution: helpers of your own go here. */
-
-/* Element t of a thread's run along a side: four neighbours, then the next four `threads` runs further. */
-static __device__ __forceinline__ int spread(int t, int thread, int threads)
-{
-    return t / 4 * (4 * threads) + 4 * thread + t % 4;
-}
-
-/* C[TM][TN] += A[k][rows of this thread] · B[k][columns of this thread], k = 0 .. depth - 1. */
-template <int TM, int TN>
-static __device__ __forceinline__ void multiply_add(float C[TM][TN], const float *A, int A_stride,
-                                                    const float *B, int B_stride, int depth, int x, int y)
-{
-#pragma unroll 4
-    for (int k = 0; k < depth; k++) {
-        __align__(16) float a[TM], b[TN];
-#pragma unroll
-        for (int r = 0; r < TM; r += 4)
-            *(float4 *)&a[r] = *(const float4 *)&A[k * A_stride + spread(r, y, 4)];
-#pragma unroll
-        for (int c = 0; c < TN; c += 4)
-            *(float4 *)&b[c] = *(const float4 *)&B[k * B_stride + spread(c, x, 8)];
-            /* Odd rows run backwards: from one product to the next, one operand stays where it is. */
-#pragma unroll
-        for (int r = 0; r < TM; r++)
-#pragma unroll
-            for (int c = 0; c < TN; c++) {
-                const int turn = r % 2 == 0 ? c : TN - 1 - c;
-                C[r][turn] += a[r] * b[turn];
-            }
-    }
-}
 
 /*
  * Copies rows 0 .. rows - 1 of a [rows, d] matrix, times `factor`, to the columns of a [d][tile_rows + PAD] tile;
@@ -152,7 +96,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
     const int TC = D / 8;    /* elements of a row of O that it owns */
     const int d = shape.head_dim;
     const int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % 32;
-    const int x = (lane & 1) | (lane >> 1 & 6), y = (lane >> 1 & 1) | (lane >> 3 & 2);
+    const int x = lane_x(), y = lane_y();
 
     extern __shared__ __align__(16) float shared[];
     float *K_tile = shared;                                                    /* [D][Bc + PAD] */
@@ -185,20 +129,21 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
             const float l_lane = lane < queries ? l[query] : 0.0f;
 
             float S[TM][TN] = {};
-            multiply_add<TM, TN>(S, slab, ROWS + PAD, K_tile, Bc + PAD, d, x, y);
+            multiply_add<TM, TN, ROWS + PAD, Bc + PAD>(S, slab, K_tile, d);
             __syncwarp(); /* every lane is done with Q before P overwrites it */
 
             float factor_old[TM], factor_new[TM];
 #pragma unroll
             for (int r = 0; r < TM; r++) {
-                const int row = spread(r, y, 4);
-                const float m_old = __shfl_sync(ALL_LANES, m_lane, row);
-                const float l_old = __shfl_sync(ALL_LANES, l_lane, row);
+                const int row = spread(r, TM, y, LANES_DOWN);
+                const float m_old = __shfl_sync(0xffffffff, m_lane, row);
+                const float l_old = __shfl_sync(0xffffffff, l_lane, row);
 
                 float m_new = m_old;
 #pragma unroll
                 for (int c = 0; c < TN; c++) {
-                    if (spread(c, x, 8) >= keys) /* no key: its score is a product with zeros */
+                    /* Where there is no key, the score is a product with zeros. */
+                    if (spread(c, TN, x, LANES_ACROSS) >= keys)
                         S[r][c] = -CUDART_INF_F;
                     m_new = fmaxf(m_new, S[r][c]);
                 }
@@ -226,11 +171,13 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
             }
 
 #pragma unroll
-            for (int c = 0; c < TN; c++)
+            for (int c = 0; c < TN; c++) {
+                float p[TM];
 #pragma unroll
-                for (int r = 0; r < TM; r += 4)
-                    *(float4 *)&slab[spread(c, x, 8) * (ROWS + PAD) + spread(r, y, 4)] =
-                        make_float4(S[r][c], S[r + 1][c], S[r + 2][c], S[r + 3][c]);
+                for (int r = 0; r < TM; r++)
+                    p[r] = S[r][c];
+                write_spread<TM>(&slab[spread(c, TN, x, LANES_ACROSS) * (ROWS + PAD)], p, y, LANES_DOWN);
+            }
             __syncwarp(); /* P is complete before any lane reads it */
 
             /* O is on its way while the product runs; loads and stores in turn would wait for each other. */
@@ -240,10 +187,11 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
             for (int r = 0; r < TM; r++)
 #pragma unroll
                 for (int c = 0; c < TC; c += 4)
-                    old[r][c / 4] = load_4(O_slice, spread(r, y, 4), spread(c, x, 8), queries, d, ALIGNED);
+                    old[r][c / 4] = load_4(O_slice, spread(r, TM, y, LANES_DOWN),
+                                           spread(c, TC, x, LANES_ACROSS), queries, d, ALIGNED);
 
             float PV[TM][TC] = {};
-            multiply_add<TM, TC>(PV, slab, ROWS + PAD, V_tile, D, keys, x, y);
+            multiply_add<TM, TC, ROWS + PAD, D>(PV, slab, V_tile, keys);
 
 #pragma unroll
             for (int r = 0; r < TM; r++)
@@ -254,7 +202,8 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
                     o.y = factor_old[r] * o.y + factor_new[r] * PV[r][c + 1];
                     o.z = factor_old[r] * o.z + factor_new[r] * PV[r][c + 2];
                     o.w = factor_old[r] * o.w + factor_new[r] * PV[r][c + 3];
-                    store_4(O_slice, spread(r, y, 4), spread(c, x, 8), queries, d, ALIGNED, o);
+                    store_4(O_slice, spread(r, TM, y, LANES_DOWN), spread(c, TC, x, LANES_ACROSS), queries, d,
+                            ALIGNED, o);
                 }
         }
     }

@@ -21,7 +21,7 @@ attention_fn attention_flash_v2_registers_64_kb;
 
 /*
  * What the lesson's formulas, and the tests that assert them, are in. flash_v2: Br queries by Bc keys, the
- * tile of flash_v1. flash_v2_registers: the same for a head_dim of 33 .. 64 where a block may have 104 KB of
+ * tile of flash_v1. flash_v2_registers: the same for a head_dim of 33 .. 64 where a block may have 106 KiB of
  * shared memory. split_kv: the rows of a block where there is more than one to take.
  */
 enum {

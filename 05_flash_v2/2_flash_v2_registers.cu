@@ -14,24 +14,29 @@
  * scale go into Q while it is loaded, once per block: S comes out of the product ready for the subtraction of
  * the maximum.
  *
- * A block of 4 warps owns Br = 16·R rows, a warp 4·R of them, and its 32 lanes stand in 4 rows of 8. Thread
- * (y, x) has rows y, y + 4, ... (R of them) and keys x, x + 8, ... (C) of S, the same rows and features 4x ..
- * 4x + 3, 4x + 32 .. 4x + 35, ... (D / 8) of O. A row's maximum is shared by 8 lanes; its sum stays a sum per
- * thread until the end. P goes through shared memory, as the second product wants it along other lines than
- * the first made it, but only inside the warp: no warp waits for another except when K or V is replaced. K of
- * the next tile arrives while P·V runs, V while S does.
+ * Both products have one form, C[row][col] += A[k][row] · B[k][col]: S from Qᵀ and Kᵀ, O from Pᵀ and V. So Q
+ * and K are transposed on their way into shared memory and P on its way back there, and for each k a thread
+ * reads its rows and columns in runs of four neighbours (common/rectangles.cuh).
+ *
+ * A block of 4 warps owns Br = 16·R rows, a warp 4·R of them, and its 32 lanes stand in 4 rows (y) of 8 (x).
+ * Thread (y, x) has R rows of the warp's, the keys x, x + 8, ... (C of them) of S and D / 8 features of O. A
+ * row's maximum is shared by the 8 lanes of a y; its sum stays a sum per thread until the end. P goes through
+ * shared memory, as the second product wants it along other lines than the first made it, but only inside the
+ * warp: no warp waits for another except when K or V is replaced. K of the next tile arrives while P·V runs,
+ * V while S does.
  *
  * D is head_dim rounded up to 32, 64, 96 or 128, the rest zeros. The tile is picked by D and by the shared
- * memory that the device allows a block: at head_dim 64 on sm_80 and sm_90, Br = 128, Bc = 64, R = C = 8, 104
- * KB.
+ * memory that the device allows a block: at head_dim 64 on sm_80 and sm_90, Br = 128, Bc = 64, R = C = 8, 106
+ * KiB.
  *
  * Cost: global traffic as flash_v2's with this Br. Shared: at R = C = D / 8 = 8, per thread, 4 reads of 16
- * bytes for 64 multiply-adds. Registers: 64 for S, 64 for O, 64 for the operands, 16 for m and l.
+ * bytes for 64 multiply-adds. Registers: 64 for S, 64 for O, 32 for the operands of two steps, 16 for m and l.
  *
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3, work partitioning between warps.
  */
 #include "05_step.h"
 #include "ptx.cuh"
+#include "rectangles.cuh"
 #include "tiles.cuh"
 #include "vectors.cuh"
 
@@ -44,55 +49,75 @@ static const size_t SMALLEST_LIMIT =
     64 * 1024; /* of shared memory a block: sm_75's, later ones allow 99 KB or more */
 
 /*
- * Rows of shared memory are padded so that lanes that read (Q, K, P) or write (P) different rows meet
- * different banks: 4 floats move the next row by one 16-byte read, 8 floats make room for the 8 lanes that
- * write side by side.
+ * Rows of the transposed tiles are padded so that lanes that store side by side meet different banks: 4 floats
+ * for 8 lanes along head_dim and 4 across (Q, K), 8 floats for lanes that store runs of four (P).
  */
 static const int PAD = 4;
 static const int P_PAD = 8;
 
-__host__ __device__ constexpr int shared_floats(int R, int C, int D)
+static __host__ __device__ constexpr int slab_floats(int R, int C)
 {
-    return (16 * R + 2 * 8 * C) * (D + PAD) + 16 * R * (8 * C + P_PAD);
+    return 8 * C * (LANES_DOWN * R + P_PAD);
+}
+
+static __host__ __device__ constexpr int shared_floats(int R, int C, int D)
+{
+    return D * (16 * R + PAD) + D * (8 * C + PAD) + 8 * C * D + WARPS * slab_floats(R, C);
 }
 
 /* solution: helpers of your own go here. */
 
-/* Four floats in one instruction; both sides are aligned to 16 bytes. */
-static __device__ __forceinline__ void copy_4(float to[4], const float *from)
+/*
+ * Starts the copy of keys key0 .. key0 + Bc - 1 of K [keys, head_dim] into the columns of K_tile [D][Bc + PAD]:
+ * key x + 8j of each 32 becomes column 4x + j, so that the four keys of thread x lie side by side. What lies
+ * past either end is not read and becomes zero. One group of copies.
+ */
+template <int Bc, int D>
+static __device__ __forceinline__ void start_copy_of_K(float *K_tile, const float *K, int key0, int keys,
+                                                       int head_dim)
 {
-    *(float4 *)to = *(const float4 *)from;
+    const int lane = threadIdx.x % 32, feature = lane % 8, j = lane / 8;
+#pragma unroll
+    for (int key = 0; key < Bc; key += 32)
+#pragma unroll
+        for (int x = 0; x < 8; x += WARPS) {
+            const int this_x = x + threadIdx.x / 32;
+            const int this_key = key0 + key + 8 * j + this_x;
+            const float *from = K + (size_t)this_key * head_dim + feature;
+            const uint32_t to = shared_address(&K_tile[feature * (Bc + PAD) + key + 4 * this_x + j]);
+            const int features_left = this_key < keys ? head_dim - feature : 0;
+#pragma unroll
+            for (int k = 0; k < D; k += 8)
+                cp_async_4_zero_fill(to + sizeof(float) * k * (Bc + PAD), from + k,
+                                     k < features_left ? 4 : 0);
+        }
+    cp_async_commit();
 }
 
-/*
- * Starts the copy of rows row0 .. row0 + ROWS - 1 of a [rows, head_dim] matrix into a tile [ROWS][D + PAD];
- * what lies past either end is not read and becomes zero. One group of copies.
- */
-template <int ROWS, int D>
-static __device__ __forceinline__ void start_copy(float *tile, const float *matrix, int row0, int rows,
-                                                  int head_dim, bool aligned)
+/* Starts the copy of keys key0 .. key0 + Bc - 1 of V [keys, head_dim] into V_tile [Bc][D], likewise. */
+template <int Bc, int D>
+static __device__ __forceinline__ void start_copy_of_V(float *V_tile, const float *V, int key0, int keys,
+                                                       int head_dim, bool aligned)
 {
-    static_assert(ROWS * D / 4 % THREADS == 0, "every thread copies the same number of float4");
-    const float *first = matrix + (size_t)row0 * head_dim;
-    const int rows_left = rows - row0;
     if (aligned) {
+        const int feature = threadIdx.x % 8 * 4;
 #pragma unroll
-        for (int n = 0; n < ROWS * D / 4 / THREADS; n++) {
-            const int i = n * THREADS + threadIdx.x;
-            const int row = i / (D / 4);
-            const int feature = i % (D / 4) * 4;
-            const bool inside = row < rows_left && feature < head_dim;
-            cp_async_16_zero_fill(shared_address(&tile[row * (D + PAD) + feature]),
-                                  &first[row * head_dim + feature], inside ? 16 : 0);
+        for (int key = 0; key < Bc; key += THREADS / 8) {
+            const int this_key = key + threadIdx.x / 8;
+            const float *from = V + (size_t)(key0 + this_key) * head_dim + feature;
+            const uint32_t to = shared_address(&V_tile[this_key * D + feature]);
+            const int features_left = key0 + this_key < keys ? head_dim - feature : 0;
+#pragma unroll
+            for (int k = 0; k < D; k += 32)
+                cp_async_16_zero_fill(to + sizeof(float) * k, from + k, k < features_left ? 16 : 0);
         }
     } else {
-        for (int i = threadIdx.x; i < ROWS * D; i += THREADS) {
-            const int row = i / D;
-            const int feature = i % D;
-            const bool inside = row < rows_left && feature < head_dim;
-            cp_async_4_zero_fill(shared_address(&tile[row * (D + PAD) + feature]),
-                                 &first[row * head_dim + feature], inside ? 4 : 0);
-        }
+        for (int key = threadIdx.x / 32; key < Bc; key += WARPS)
+            for (int feature = threadIdx.x % 32; feature < D; feature += 32) {
+                const bool inside = key0 + key < keys && feature < head_dim;
+                cp_async_4_zero_fill(shared_address(&V_tile[key * D + feature]),
+                                     V + (size_t)(key0 + key) * head_dim + feature, inside ? 4 : 0);
+            }
     }
     cp_async_commit();
 }
@@ -107,23 +132,16 @@ __global__ void __launch_bounds__(THREADS, 2)
     /* solution: the same; a warp owns its rows, a thread its rectangles of S and O. */
     const int Br = 16 * R;
     const int Bc = 8 * C;
-    const int E = D / 8; /* features of O that a thread owns, in runs of 4 */
+    const int E = D / 8;             /* features of O that a thread owns */
+    const int ROWS = LANES_DOWN * R; /* of a warp */
 
     extern __shared__ __align__(16) float shared[];
-    float *Q_tile = shared;                  /* [Br][D + PAD] */
-    float *K_tile = Q_tile + Br * (D + PAD); /* [Bc][D + PAD] */
-    float *V_tile = K_tile + Bc * (D + PAD); /* [Bc][D + PAD] */
-    float *P_tile = V_tile + Bc * (D + PAD); /* [Br][Bc + P_PAD] */
+    float *Q_tile = shared;                  /* [D][Br + PAD] */
+    float *K_tile = Q_tile + D * (Br + PAD); /* [D][Bc + PAD] */
+    float *V_tile = K_tile + D * (Bc + PAD); /* [Bc][D] */
 
-    /*
-     * Reading 16 bytes a lane, the hardware serves a warp twice as fast when lane i shares its address with
-     * lane i ^ 1 or lane i ^ 2. Lanes i and i ^ 1 stand in one row here (one address in Q and P), i and i ^ 2
-     * in one column (one address in K and V): x is made of bits 0, 2, 3 of the lane, y of bits 1, 4.
-     */
-    const int lane = threadIdx.x % 32;
-    const int x = (lane & 1) | (lane >> 1 & 6);
-    const int y = (lane >> 1 & 1) | (lane >> 3 & 2);
-    const int row0 = threadIdx.x / 32 * 4 * R + y;
+    const int x = lane_x(), y = lane_y(), warp = threadIdx.x / 32;
+    float *P_slab = V_tile + Bc * D + warp * slab_floats(R, C); /* [Bc][ROWS + P_PAD], this warp's own */
 
     const int d = shape.head_dim;
     const int q_tiles = ceil_div(shape.seq_q, Br);
@@ -136,18 +154,19 @@ __global__ void __launch_bounds__(THREADS, 2)
     const float *K_head = K + kv_row0 * d;
     const float *V_head = V + kv_row0 * d;
 
-    start_copy<Bc, D>(K_tile, K_head, 0, shape.seq_kv, d, aligned);
+    start_copy_of_K<Bc, D>(K_tile, K_head, 0, shape.seq_kv, d);
 
     const float scale = shape.scale * CUDART_L2E_F;
-    for (int i = threadIdx.x; i < Br * D; i += THREADS) {
-        const int row = i / D;
-        const int feature = i % D;
-        const bool inside = row < q_rows && feature < d;
-        Q_tile[row * (D + PAD) + feature] = inside ? Q[(q_row0 + row) * d + feature] * scale : 0.0f;
-    }
+    for (int row = threadIdx.x / 8; row < Br; row += THREADS / 8)
+#pragma unroll
+        for (int k = 0; k < D; k += 8) {
+            const int feature = k + threadIdx.x % 8;
+            const bool inside = row < q_rows && feature < d;
+            Q_tile[feature * (Br + PAD) + row] = inside ? Q[(q_row0 + row) * d + feature] * scale : 0.0f;
+        }
 
     float m[R], l[R];
-    alignas(16) float O_square[R][E] = {};
+    float O_square[R][E] = {};
 #pragma unroll
     for (int r = 0; r < R; r++) {
         m[r] = -CUDART_INF_F;
@@ -155,35 +174,14 @@ __global__ void __launch_bounds__(THREADS, 2)
     }
 
     for (int k0 = 0; k0 < shape.seq_kv; k0 += Bc) {
-        start_copy<Bc, D>(V_tile, V_head, k0, shape.seq_kv, d, aligned);
+        start_copy_of_V<Bc, D>(V_tile, V_head, k0, shape.seq_kv, d, aligned);
         cp_async_wait<1>(); /* this thread's part of K is there; V may still be on its way */
         __syncthreads();    /* everyone's part of K (and, the first time, of Q) is there */
 
         float S[R][C] = {};
-#pragma unroll 1
-        for (int k = 0; k < D; k += 4) {
-            alignas(16) float q[R][4], key[C][4];
-#pragma unroll
-            for (int r = 0; r < R; r++)
-                copy_4(q[r], &Q_tile[(row0 + 4 * r) * (D + PAD) + k]);
-#pragma unroll
-            for (int c = 0; c < C; c++)
-                copy_4(key[c], &K_tile[(x + 8 * c) * (D + PAD) + k]);
-
-                /* Odd rows run backwards: from one product to the next at least one operand stays where it
-                 * is. */
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-#pragma unroll
-                for (int r = 0; r < R; r++)
-#pragma unroll
-                    for (int c = 0; c < C; c++) {
-                        const int turn = r % 2 == 0 ? c : C - 1 - c;
-                        S[r][turn] += q[r][i] * key[turn][i];
-                    }
-        }
+        multiply_add<R, C, Br + PAD, Bc + PAD>(S, Q_tile + warp * ROWS, K_tile, D);
         __syncthreads(); /* everyone is done with K before the next tile overwrites it */
-        start_copy<Bc, D>(K_tile, K_head, k0 + Bc, shape.seq_kv, d, aligned);
+        start_copy_of_K<Bc, D>(K_tile, K_head, k0 + Bc, shape.seq_kv, d);
 
         if (k0 + Bc > shape.seq_kv) { /* keys past the end get no weight */
 #pragma unroll
@@ -200,10 +198,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
             for (int c = 0; c < C; c++)
                 m_new = fmaxf(m_new, S[r][c]);
-            /* Over x, which is bits 0, 2 and 3 of the lane. */
-            m_new = fmaxf(m_new, __shfl_xor_sync(0xffffffff, m_new, 1));
-            m_new = fmaxf(m_new, __shfl_xor_sync(0xffffffff, m_new, 4));
-            m_new = fmaxf(m_new, __shfl_xor_sync(0xffffffff, m_new, 8));
+            m_new = max_over_x(m_new);
 
             /* 0 at the first tile, where m is still -inf. */
             const float rescale = exp2_approximate(m[r] - m_new);
@@ -214,36 +209,24 @@ __global__ void __launch_bounds__(THREADS, 2)
                 O_square[r][e] *= rescale;
 #pragma unroll
             for (int c = 0; c < C; c++) {
-                const float p = exp2_approximate(S[r][c] - m_new);
-                l[r] += p;
-                P_tile[(row0 + 4 * r) * (Bc + P_PAD) + x + 8 * c] = p;
+                S[r][c] = exp2_approximate(S[r][c] - m_new); /* P from here on */
+                l[r] += S[r][c];
             }
+        }
+
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            float p[R];
+#pragma unroll
+            for (int r = 0; r < R; r++)
+                p[r] = S[r][c];
+            write_spread<R>(&P_slab[(x + 8 * c) * (ROWS + P_PAD)], p, y, LANES_DOWN);
         }
 
         cp_async_wait<1>(); /* this thread's part of V is there; the next K may still be on its way */
         __syncthreads();    /* everyone's part of V is there, and so are the rows of P that the warp wrote */
 
-#pragma unroll 1
-        for (int k = 0; k < Bc; k += 4) {
-            alignas(16) float p[R][4];
-#pragma unroll
-            for (int r = 0; r < R; r++)
-                copy_4(p[r], &P_tile[(row0 + 4 * r) * (Bc + P_PAD) + k]);
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                alignas(16) float v[E];
-#pragma unroll
-                for (int e = 0; e < E; e += 4)
-                    copy_4(&v[e], &V_tile[(k + i) * (D + PAD) + 4 * x + 8 * e]);
-#pragma unroll
-                for (int r = 0; r < R; r++)
-#pragma unroll
-                    for (int e = 0; e < E; e++) {
-                        const int turn = r % 2 == 0 ? e : E - 1 - e;
-                        O_square[r][turn] += p[r][i] * v[turn];
-                    }
-            }
-        }
+        multiply_add<R, E, ROWS + P_PAD, D>(O_square, P_slab, V_tile, Bc);
         __syncthreads(); /* everyone is done with V before the next tile overwrites it */
     }
 
@@ -252,18 +235,16 @@ __global__ void __launch_bounds__(THREADS, 2)
 
 #pragma unroll
     for (int r = 0; r < R; r++) {
-        l[r] += __shfl_xor_sync(0xffffffff, l[r], 1);
-        l[r] += __shfl_xor_sync(0xffffffff, l[r], 4);
-        l[r] += __shfl_xor_sync(0xffffffff, l[r], 8);
+        l[r] = sum_over_x(l[r]);
 
-        const int row = row0 + 4 * r;
+        const int row = warp * ROWS + spread(r, R, y, LANES_DOWN);
         if (row < q_rows) {
             const float weight = l[r] > 0.0f ? 1.0f / l[r] : 0.0f; /* no keys at all: O = 0 */
 #pragma unroll
             for (int e = 0; e < E; e += 4) {
                 const float4 four = make_float4(O_square[r][e] * weight, O_square[r][e + 1] * weight,
                                                 O_square[r][e + 2] * weight, O_square[r][e + 3] * weight);
-                store_4(O_block, row, 4 * x + 8 * e, q_rows, d, aligned, four);
+                store_4(O_block, row, spread(e, E, x, LANES_ACROSS), q_rows, d, aligned, four);
             }
             if (LSE != NULL && x == 0)
                 LSE[q_row0 + row] = (m[r] + log2f(l[r])) * CUDART_LN2_F;
