@@ -9,6 +9,7 @@ A fault is a text file NAME.fault (README.md describes it): a first line "DETECT
 to run it at, and the edit. The edit is made in copies below build/broken/, never in the sources; search texts must be
 found exactly once, so that a fault whose kernel has changed under it says so. Python's standard library suffices.
 """
+import collections
 import concurrent.futures
 import json
 import os
@@ -47,6 +48,12 @@ REPORTS = (
 BARRIER = re.compile(r"__syncthreads\(\)|__syncwarp\(\)|\bgrid\.sync\(\)|\bcluster_wait\(\)|\bcp_async_wait<[^>]*>\(\)|"
                      r"\b(?:mbarrier_wait|named_barrier_sync|async_proxy_fence)\([^;]*\)")
 
+# A test that keeps an index inside: a comparison with a size, or the smaller of a tile's and what is left. Those too.
+SIZES = ("M N K d rows cols keys queries chunks elements head q_rows head_rows rows_left tile_rows seq_q seq_kv head_dim "
+         "end end_key visible columns").replace(" ", "|")
+BOUND = re.compile(rf"[\w\])]+ (?:<|>=) (?:\w+\.)?(?:{SIZES})\b(?! \+)|\binside > \d|"
+                   rf"\bmin\(\w+, [^()]*\b(?:{SIZES})\b[^()]*\)")
+
 
 class Broken(Exception):
     """A fault file that cannot be used, or a fault that does not build."""
@@ -71,8 +78,8 @@ class Fault:
                 raise Broken(f"{path.name}: no '{field}:'")
         if not self.edits or not self.runs:
             raise Broken(f"{path.name}: no edit or no 'run:'")
-        self.step = self.fields["file"].split("/")[0]
         self.compiled = self.fields.get("compile", self.fields["file"])
+        self.step = self.compiled.split("/")[0]
         self.exercise = int(self.fields["exercise"]) if "exercise" in self.fields else None
 
     def _read(self, path, lines):
@@ -124,7 +131,7 @@ def run_tool(what, command):
 
 
 def copy_sources(fault):
-    """The step's sources with the fault in them, below the fault's own directory."""
+    """The step's sources with the fault in them, below the fault's own directory; from common/ what the fault changes."""
     directory = fault.directory()
     shutil.rmtree(directory, ignore_errors=True)
     (directory / fault.step).mkdir(parents=True)
@@ -134,6 +141,9 @@ def copy_sources(fault):
     for file, text, replacement in fault.edits:
         search(fault, file, text)
         copy = directory / file
+        if not copy.exists():
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copyfile(ROOT / file, copy)
         edited = copy.read_text(encoding="utf-8").replace(text, replacement)
         copy.write_text(edited, encoding="utf-8")
 
@@ -144,7 +154,8 @@ def build(fault, backend):
     target = directory / f"{backend}.o"
     mode = ["--check"] if backend == "check" else ["-O0"]  # each is compiled once and run for a moment
     source = (directory / fault.compiled).relative_to(ROOT)
-    run_tool(fault.name, ["common/simt/simtcc", *mode, "-Icommon", "-I.", "-w", "-c", str(source), "-o", str(target)])
+    run_tool(fault.name, ["common/simt/simtcc", *mode, f"-I{directory / 'common'}", "-Icommon", "-I.", "-w", "-c", str(source),
+                          "-o", str(target)])
     sound = ROOT / "build" / backend / "obj" / (fault.compiled + ".o")
     sources = [p for p in (ROOT / fault.step).iterdir() if p.suffix in (".c", ".cu")]
     objects = [ROOT / "build" / backend / "obj" / fault.step / (p.name + ".o") for p in sources]
@@ -182,16 +193,20 @@ def run(program, kernel, sizes, order):
     return "launch", row["reason"]
 
 
-def judge(program, kernel, sizes):
+def judge(program, kernel, sizes, enough=None):
     """
-    What catches a kernel at one size: {detector: why}. A report of the backend stands, in whichever order it came up. What
-    the harness finds in every order is the harness's find; what it finds in some only, it owes to the order.
+    What catches a kernel at one size: {detector: why}. A report of the backend stands, in whichever order it came up, and where
+    that one is `enough` no other is looked for. What the harness finds in every order is the harness's find; what it finds in
+    some only, it owes to the order.
     """
-    outcomes = [(order, *run(program, kernel, sizes, order)) for order in ORDERS]
-    found = {}
-    for order, detector, why in outcomes:
+    outcomes, found = [], {}
+    for order in ORDERS:
+        detector, why = run(program, kernel, sizes, order)
+        outcomes.append((order, detector, why))
         if detector and detector in dict(REPORTS):
             found.setdefault(detector, why)
+            if detector == enough:
+                return found
     failed = [outcome for outcome in outcomes if outcome[1] and outcome[1] not in dict(REPORTS)]
     passed = [outcome for outcome in outcomes if not outcome[1]]
     if failed and passed:
@@ -203,17 +218,21 @@ def judge(program, kernel, sizes):
 
 def examine(fault):
     """
-    {detector: why} over both builds and all sizes of a fault. Who else would have caught it is only of interest where its file
-    says nobody: otherwise one build is enough if the detector is among its finds.
+    {detector: why} over all sizes of a fault. Who else would have caught it is only of interest where its file says nobody. The
+    checked build comes first. Without a report the fast build does nothing else; where there was one, the harness may have
+    more to say there, because nothing stops the kernel.
     """
     found = {}
+    enough = None if fault.only else fault.detector
     copy_sources(fault)
     for backend in reversed(BUILDS):
         program = build(fault, backend)
         for sizes in fault.runs:
-            for detector, why in judge(program, fault.fields["kernel"], sizes).items():
+            for detector, why in judge(program, fault.fields["kernel"], sizes, enough).items():
                 found.setdefault(detector, f"[{backend} {sizes}] {why}")
-        if fault.detector in found and not fault.only:
+            if enough in found:
+                return found
+        if fault.detector in found and not any(detector in dict(REPORTS) for detector in found):
             break
     return found
 
@@ -227,22 +246,35 @@ def without_comments(source):
     return re.sub(r"/\*.*?\*/|//[^\n]*", lambda m: re.sub(r"[^\n]", " ", m[0]), source, flags=re.DOTALL)
 
 
-def forgotten_barriers(faults):
-    """Barriers of the kernels that no fault removes."""
+def without_loops(source):
+    """The source with the heads of its for loops blanked: where a loop ends is a matter of its own."""
+    text = list(source)
+    for match in re.finditer(r"\bfor \(", source):
+        depth, at = 1, match.end()
+        while depth > 0:
+            depth += {"(": 1, ")": -1}.get(source[at], 0)
+            text[at] = text[at] if source[at] == "\n" else " "
+            at += 1
+    return "".join(text)
+
+
+def forgotten(faults, pattern):
+    """Barriers, or tests of bounds, that no fault removes from the kernels."""
     removed = set()
     for fault in faults:
         for file, text, replacement in fault.edits:
-            if len(BARRIER.findall(without_comments(replacement))) < len(BARRIER.findall(without_comments(text))):
-                begin = search(fault, file, text)
-                removed.update((file, at) for at in range(begin, begin + len(text)))
-    forgotten = []
-    for path in sorted(ROOT.glob("0?_*/*.cu*")):
+            before, after = without_comments(text), without_comments(replacement)
+            gone = collections.Counter(pattern.findall(before)) - collections.Counter(pattern.findall(after))
+            begin = search(fault, file, text)
+            removed.update((file, begin + match.start()) for match in pattern.finditer(before) if match[0] in gone)
+    found = []
+    for path in sorted([*ROOT.glob("0?_*/*.cu*"), ROOT / "common/vectors.cuh"]):
         file = str(path.relative_to(ROOT))
-        source = without_comments(path.read_text(encoding="utf-8"))
-        for match in BARRIER.finditer(source):
+        source = without_loops(without_comments(path.read_text(encoding="utf-8")))
+        for match in pattern.finditer(source):
             if (file, match.start()) not in removed:
-                forgotten.append(f"{file}:{source.count(chr(10), 0, match.start()) + 1}: {match[0]}")
-    return forgotten
+                found.append(f"{file}:{source.count(chr(10), 0, match.start()) + 1}: {match[0]}")
+    return found
 
 
 def test_fault(fault):
@@ -312,9 +344,9 @@ def test(names):
     if not names:
         if not summary(faults, results):
             problems.append("a detector")
-        for barrier in forgotten_barriers(faults):
-            problems.append(barrier)
-            print(f"FAILED  no fault removes {barrier}")
+        for place in (*forgotten(faults, BARRIER), *forgotten(faults, BOUND)):
+            problems.append(place)
+            print(f"FAILED  no fault removes {place}")
     print(f"{time.monotonic() - begin:.0f} s, {len(problems)} failed")
     return 1 if problems else 0
 
