@@ -44,8 +44,11 @@ REPORTS = (
     ("unfinished", r"block \(\d+,\d+,\d+\) ended while"),
 )
 
-# What every thread of a block, of a warp or of a grid waits at. Each one in a kernel must have a fault that removes it.
-BARRIER = re.compile(r"__syncthreads\(\)|__syncwarp\(\)|\bgrid\.sync\(\)|\bcluster_wait\(\)|\bcp_async_wait<[^>]*>\(\)|"
+# What threads wait at, for each other or for copies and products, and the fences before these. Each one in a kernel must have
+# a fault that removes it.
+BARRIER = re.compile(r"__syncthreads\(\)|__syncwarp\(\)|\bgrid\.sync\(\)|\bcluster_wait\(\)|__threadfence\(\)|"
+                     r"\b(?:cp_async_wait|wgmma_wait|tma_store_wait|tma_store_wait_read)<[^>]*>\(\)|"
+                     r"\b(?:wgmma|mbarrier_init)_fence\(\)|"
                      r"\b(?:mbarrier_wait|named_barrier_sync|async_proxy_fence)\([^;]*\)")
 
 # A test that keeps an index inside: a comparison with a size, or the smaller of a tile's and what is left. Those too.
