@@ -156,7 +156,8 @@ class Grading:
                 if source is None:
                     raise NotBuilt(f"{name} is not in the submission")
                 status = source.lstat()
-                if not stat.S_ISREG(status.st_mode) or status.st_size > LIMIT:
+                inside = source.resolve().is_relative_to(self.submission.resolve())
+                if not inside or not stat.S_ISREG(status.st_mode) or status.st_size > LIMIT:
                     raise NotBuilt(f"{name} is not a regular file of at most {LIMIT} bytes")
                 text = source.read_bytes().decode(errors="replace")
                 if self.check_symbols:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests of the grader.
 
-    tests/labs/test_labs.py [NAME ...]        formats, confine, cheats, second_line, workspace, thirty (default: all)
+    tests/labs/test_labs.py [NAME ...]  formats, confine, cheats, files, second_line, workspace, thirty (default: all)
 
 Thirty submissions of step 01 (good, wrong, cheating, hanging) are graded at once by the program itself, and every one
 must end with a valid results file and the right score.
@@ -76,6 +76,10 @@ CHEATS = {
                                "uses cudaMemcpy"),
     "a static constructor": (GOOD + "\nstatic volatile int early;\n__attribute__((constructor)) static void begin(void)\n"
                              "{\n    early = 1;\n}\n", "failed", "static constructor"),
+    "an indirect function": (in_launcher("if (chosen()) return cudaSuccess;", 'extern "C" int none(void) { return 0; }\n'
+                                         'extern "C" int (*pick(void))(void) { return none; }\n'
+                                         'extern "C" int chosen(void) __attribute__((ifunc("pick")));\n'),
+                             "failed", "an indirect function"),
     "forking": (in_launcher("if (fork() == 0) for (;;) {}", "#include <unistd.h>\n"), "failed", "uses fork"),
     "another program": (in_launcher('system("true");', "#include <stdlib.h>\n"), "failed", "uses system"),
     "dlopen": (in_launcher('dlopen("libcublas.so", 1);', "#include <dlfcn.h>\n"), "failed", "uses dlopen"),
@@ -204,6 +208,31 @@ def test_cheats():
     expect(not os.path.exists(OUTSIDE), "a file was written outside")
 
 
+def test_files():
+    """What stands in the place of a file: none of it is read, and the other file is graded."""
+    def link(path):
+        path.symlink_to(handout.ROOT / "01_naive_matmul/2_coalesced.cu")
+
+    def pipe(path):
+        os.mkfifo(path)
+
+    def folder(path):
+        path.mkdir()
+
+    def large(path):
+        path.write_text(GOOD + "/" * grade.LIMIT)
+
+    for make in (link, pipe, folder, large):
+        with tempfile.TemporaryDirectory() as name:
+            make(pathlib.Path(submit(name, None)) / "01_naive_matmul/2_coalesced.cu")
+            judge_results(make.__name__, grade.Grading("01", name, "files").grade(), "ungraded", "not a regular file")
+    with tempfile.TemporaryDirectory() as name:
+        (pathlib.Path(name) / "01_naive_matmul").symlink_to(handout.ROOT / "01_naive_matmul")
+        results = grade.Grading("01", name, "files").grade()
+        expect(results["score"] == 0, f"a link to the solution's folder earns {results['score']} points")
+        print(f"  a link to the solution's folder: {results['tests'][0]['reason']}", flush=True)
+
+
 def test_second_line():
     """The same cheats with nobody looking at their symbols: no points either."""
     for name in ("exit(0)", "reading the seed", "memcpy of the reference", "forking", "writing outside its folder",
@@ -274,10 +303,11 @@ def test_thirty():
                 print(f"  {form:12} {score:>3} points  {name}", flush=True)
 
 
-TESTS = {"formats": test_formats, "confine": test_confine, "cheats": test_cheats, "second_line": test_second_line,
-         "workspace": test_workspace, "thirty": test_thirty}
+TESTS = {"formats": test_formats, "confine": test_confine, "cheats": test_cheats, "files": test_files,
+         "second_line": test_second_line, "workspace": test_workspace, "thirty": test_thirty}
 
 if __name__ == "__main__":
+    os.environ["BACKEND"] = "cpu"  # no points for speed, whatever this machine has
     for wanted in sys.argv[1:] or TESTS:
         print(f"== {wanted}", flush=True)
         TESTS[wanted]()

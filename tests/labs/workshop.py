@@ -293,6 +293,8 @@ class Workshop:
 
 def device():
     """(nvcc, architecture) of this machine's GPU, as in ("/usr/local/cuda/bin/nvcc", "90a"), or None."""
+    if os.environ.get("BACKEND") == "cpu":
+        return None
     nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
     query = shutil.which("nvidia-smi")
     if not nvcc or not query:
