@@ -65,6 +65,8 @@ def check_no_solution(steps, folder):
     for path, text in texts.items():
         if "<details>" in text or re.search(r"/\*\s*\*?\s*solution:|end of solution|handout: ", text):
             found.append(f"{path.relative_to(folder)}: an answer or a marker")
+        if path.suffix == ".md":
+            found += [f"{path.relative_to(folder)}: {link[0]} leads nowhere" for link in handout.dead_links(path)]
     names = {path.name for path in texts} | {part for path in texts for part in path.relative_to(folder).parts}
     found += [f"{name} is in the handout" for name in (".git", "broken", "labs", "errata.md", "instructor.md") if name in names]
     return found

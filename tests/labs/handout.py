@@ -122,6 +122,7 @@ def files_of(steps):
     yield from ((pathlib.Path(name),) * 2 for name in ("Makefile", "LICENSE", ".clang-format", ".gitignore"))
     yield pathlib.Path("docs/student.md"), pathlib.Path("README.md")
     yield from ((pathlib.Path("docs") / name,) * 2 for name in PAGES)
+    yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/results").glob(f"{step}*")))
     yield from ((pathlib.Path("tests") / name,) * 2 for name in SUPPORT)
     yield from ((pathlib.Path("tests") / f"test_{step[:2]}.c",) * 2 for step in steps)
     unused = unused_helpers(steps)
@@ -167,7 +168,18 @@ def make(step, directory):
         if shown != text:
             target.write_text(shown)
         target.chmod(0o755 if os.access(ROOT / source, os.X_OK) else 0o644)
+    for page in directory.rglob("*.md"):
+        text = page.read_text()
+        for match in dead_links(page):
+            text = text.replace(match[0], match[1])
+        page.write_text(text)
     return directory
+
+
+def dead_links(page):
+    """Links to what is not in the handout, another step's lesson for instance."""
+    links = re.finditer(r"\[([^\]]+)\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    return [match for match in links if not (page.parent / match[2]).exists()]
 
 
 if __name__ == "__main__":
