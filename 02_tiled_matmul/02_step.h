@@ -15,6 +15,7 @@ matmul_fn matmul_pipelined;     /* 4_pipelined.cu */
 matmul_fn matmul_async;         /* 5_async.cu */
 matmul_fn matmul_warp_tile;     /* 6_warp_tile.cu */
 matmul_fn matmul_sgemm;         /* 7_sgemm.cu */
+matmul_fn matmul_sgemm_cluster; /* 8_sgemm_cluster.cu */
 
 static const struct matmul_kernel tiled_matmul_kernels[] = {
     {"shared_tile", "a block shares a tile of A and of B through shared memory", matmul_shared_tile},
@@ -25,6 +26,8 @@ static const struct matmul_kernel tiled_matmul_kernels[] = {
     {"warp_tile", "square warp tiles, operands one step ahead: the inner loop is all multiply-add",
      matmul_warp_tile},
     {"sgemm", "256 x 128 tiles, or smaller ones where those would leave processors idle", matmul_sgemm},
+    {"sgemm_cluster", "where tiles are few, a cluster of blocks shares one, each with a part of K",
+     matmul_sgemm_cluster},
     {NULL, NULL, NULL},
 };
 

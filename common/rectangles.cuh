@@ -98,14 +98,16 @@ static inline __device__ void multiply_add(float C[TM][TN], const float *A, cons
         __align__(16) float a[TM], b[TN];
         read_spread<TM>(a, &A[k * PITCH_A], lane_y(), LANES_DOWN);
         read_spread<TN>(b, &B[k * PITCH_B], lane_x(), LANES_ACROSS);
-        /* Odd rows run backwards: from one product to the next, one operand stays where it is. */
+        /* Four columns at a time, odd rows backwards: from one product to the next, one operand stays where it is. */
 #pragma unroll
-        for (int row = 0; row < TM; row++)
+        for (int col0 = 0; col0 < TN; col0 += 4)
 #pragma unroll
-            for (int step = 0; step < TN; step++) {
-                const int col = row % 2 == 0 ? step : TN - 1 - step;
-                C[row][col] += a[row] * b[col];
-            }
+            for (int row = 0; row < TM; row++)
+#pragma unroll
+                for (int step = 0; step < 4; step++) {
+                    const int col = col0 + (row % 2 == 0 ? step : 3 - step);
+                    C[row][col] += a[row] * b[col];
+                }
     }
 }
 

@@ -1,0 +1,247 @@
+/*
+ * The tile of C that the last rungs compute, up to where it is stored.
+ *
+ * A block owns a BM x BN tile of C and walks along K in steps of BK. A warp owns a patch of 4·TM rows by 8·TN
+ * columns of the tile, its lanes 4 down and 8 across; a thread owns TM rows by TN columns of the patch, in
+ * runs of four neighbours: rows 4·lane_y .. 4·lane_y + 3 and the same again 16 further down, columns likewise
+ * 32 apart. The tile of A is transposed on its way into shared memory, so that a run of four rows lies side
+ * by side there too.
+ */
+#ifndef SGEMM_TILE_CUH
+#define SGEMM_TILE_CUH
+
+#include "02_step.h"
+#include "ptx.cuh"
+#include "tiles.cuh"
+
+static const int BK = 16, STAGES = 4;
+static const int TN = 8;
+static const int LANES_DOWN = 4, LANES_ACROSS = 8;
+
+/* A warp stores 8 neighbours in k by 4 rows of the transposed A; the padding puts all of them into different
+ * banks. */
+static const int PAD = 4;
+static const int LANES_ALONG_K = 8;
+static_assert(BK == 2 * LANES_ALONG_K, "a thread copies two elements of each of its rows of A's tile");
+
+/* Copies that one thread issues per step; a tile's copies are all issued before its last step. */
+static const int COPIES_PER_STEP = 2;
+
+static constexpr __host__ __device__ int threads_of(int BM, int BN, int TM)
+{
+    return BM / TM * (BN / TN);
+}
+
+/* Floats of one stage: A's tile transposed, then B's. */
+static constexpr __host__ __device__ int stage_of(int BM, int BN)
+{
+    return BK * (BM + PAD + BN);
+}
+
+static constexpr int shared_bytes_of(int BM, int BN)
+{
+    return STAGES * stage_of(BM, BN) * (int)sizeof(float);
+}
+
+/* solution: helpers of your own go here. */
+
+/* Reads a thread's operands of one step: runs of four from As_k and Bs_k on. */
+template <int TM>
+static __device__ __forceinline__ void read_operands(float a[TM], float b[TN], const float *As_k,
+                                                     const float *Bs_k)
+{
+    for (int i = 0; i < TM; i += 4)
+        *(float4 *)&a[i] = *(const float4 *)&As_k[i * LANES_DOWN];
+    for (int j = 0; j < TN; j += 4)
+        *(float4 *)&b[j] = *(const float4 *)&Bs_k[j * LANES_ACROSS];
+}
+
+/*
+ * sum += a · bᵀ, four columns at a time. Serpentine: nearly every product shares a factor with the one before
+ * it, and a factor that was just read need not be fetched from the registers again.
+ */
+template <int TM>
+static __device__ __forceinline__ void multiply(float sum[TM][TN], const float a[TM], const float b[TN])
+{
+#pragma unroll
+    for (int j0 = 0; j0 < TN; j0 += 4)
+#pragma unroll
+        for (int i = 0; i < TM; i++)
+#pragma unroll
+            for (int step = 0; step < 4; step++) {
+                const int j = j0 + (i % 2 == 0 ? 3 - step : step);
+                sum[i][j] += a[i] * b[j];
+            }
+}
+
+/* end of solution */
+
+/* How many steps of BK cover K; the first is the ragged one. */
+static inline __host__ __device__ int tiles_along(int K)
+{
+    return ceil_div(K, BK);
+}
+
+/* solution: helpers of your own go here. */
+
+/*
+ * Where in the block's tile this thread's i-th row and j-th column are. Lane bits 0, 2 and 3 number the
+ * patch's columns, bits 1 and 4 its rows: a lane shares its address in A's tile with lane ^ 1 and in B's tile
+ * with lane ^ 2, which lets shared memory serve a 16-byte read in half the cycles.
+ */
+template <int BN, int TM>
+static __device__ __forceinline__ int tile_row(int i)
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int lane_y = (lane >> 1 & 1) | (lane >> 3 & 2);
+    return warp / (BN / (LANES_ACROSS * TN)) * LANES_DOWN * TM + 4 * lane_y + i / 4 * 4 * LANES_DOWN + i % 4;
+}
+
+template <int BN>
+static __device__ __forceinline__ int tile_col(int j)
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int lane_x = (lane & 1) | (lane >> 1 & 6);
+    return warp % (BN / (LANES_ACROSS * TN)) * LANES_ACROSS * TN + 4 * lane_x + j / 4 * 4 * LANES_ACROSS +
+           j % 4;
+}
+
+/*
+ * Adds to sum what steps first_tile .. end_tile - 1 along K contribute to the tile of C at row0, col0. No copy
+ * is under way afterwards, but other warps may still read `stages` (shared_bytes_of() bytes).
+ */
+template <int BM, int BN, int TM>
+static __device__ __forceinline__ void add_products(float sum[TM][TN], float *stages, const float *A,
+                                                    const float *B, int M, int N, int K, int row0, int col0,
+                                                    int first_tile, int end_tile)
+{
+    constexpr int THREADS = threads_of(BM, BN, TM);
+    constexpr int PITCH_A = BM + PAD, STAGE = stage_of(BM, BN);
+    constexpr int ROW_STEP = THREADS / LANES_ALONG_K,
+                  ROWS = BM / ROW_STEP;                    /* of A's tile, copied by one thread */
+    constexpr int K_STEP = THREADS / BN, KS = BK / K_STEP; /* of B's tile */
+    static_assert(THREADS % BN == 0 && 2 * ROWS + KS <= COPIES_PER_STEP * (BK - 1),
+                  "the copies fit their steps");
+
+    /* Tiles along K, the last ending at K: before the first there may be some of it missing. */
+    const int missing = tiles_along(K) * BK - K;
+    const ptrdiff_t first_k = (ptrdiff_t)first_tile * BK - missing;
+
+    /* Rows 0 .. BM - 1 of the tile are these rows of A, in turn: when the tile is ragged, those past the edge
+       wrap around to the BM rows that end there. Columns of B likewise. */
+    const int wrap_row = max(min(row0, M - BM), 0), rows = min(M, BM);
+    const int wrap_col = max(min(col0, N - BN), 0), cols = min(N, BN);
+
+    /* What this thread copies: two elements each of ROWS rows of A, one element each of KS rows of B. */
+    const int k_A = threadIdx.x % LANES_ALONG_K, row_A = threadIdx.x / LANES_ALONG_K;
+    const int k_B = threadIdx.x / BN, col_B = threadIdx.x % BN;
+    const float *from_A[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        const int row = wrap_row + (row0 - wrap_row + row_A + i * ROW_STEP) % rows;
+        from_A[i] = A + (size_t)row * K + first_k + k_A;
+    }
+    const float *from_B = B + (first_k + k_B) * N + wrap_col + (col0 - wrap_col + col_B) % cols;
+    const uint32_t to_A = shared_address(&stages[k_A * PITCH_A + row_A]);
+    const uint32_t to_B = shared_address(&stages[BK * PITCH_A + k_B * BN + col_B]);
+
+    /* The first STAGES - 1 tiles. Only the very first can be ragged: before K begins it holds zeros, which
+       add nothing. So do tiles past the last, which nobody multiplies. */
+    for (int stage = 0; stage < STAGES - 1; stage++) {
+        const bool exists = first_tile + stage < end_tile;
+        const int zeros = first_tile + stage == 0 ? missing : 0;
+        for (int i = 0; i < 2 * ROWS; i++) {
+            const int k = i % 2 * LANES_ALONG_K;
+            cp_async_4_zero_fill(to_A + sizeof(float) * (stage * STAGE + k * PITCH_A + i / 2 * ROW_STEP),
+                                 from_A[i / 2] + stage * BK + k,
+                                 exists && k_A + k >= zeros ? sizeof(float) : 0);
+        }
+        for (int i = 0; i < KS; i++) {
+            const int k = i * K_STEP;
+            cp_async_4_zero_fill(to_B + sizeof(float) * (stage * STAGE + k * BN), from_B,
+                                 exists && k_B + k >= zeros ? sizeof(float) : 0);
+            from_B += (size_t)K_STEP * N;
+        }
+        cp_async_commit();
+    }
+
+    const int y = tile_row<BN, TM>(0), x = tile_col<BN>(0);
+    __align__(16) float a[2][TM], b[2][TN];
+    /* All but the newest STAGES - 2 groups of this thread have arrived: the first has. */
+    cp_async_wait<STAGES - 2>();
+    __syncthreads(); /* every thread's copies of the first tile have arrived before any thread reads it */
+    read_operands<TM>(a[0], b[0], &stages[y], &stages[BK * PITCH_A + x]);
+
+    int reading = 0, writing = (STAGES - 1) * STAGE;
+    size_t k0 = (STAGES - 1) * BK; /* how far from_A is behind the tile being copied */
+    for (int tile = first_tile; tile < end_tile; tile++) {
+        const int bytes = tile + STAGES - 1 < end_tile ? sizeof(float) : 0;
+
+#pragma unroll
+        for (int k = 0; k < BK; k++) {
+            if (k == BK - 1) {
+                cp_async_commit();
+                cp_async_wait<STAGES - 2>();
+                /* Every thread's copies of the next tile have arrived before any thread reads it, and every
+                   thread has read this tile: its stage is free for the copies issued next. */
+                __syncthreads();
+                writing = reading;
+                reading = reading == (STAGES - 1) * STAGE ? 0 : reading + STAGE;
+            }
+            const int next_k = (k + 1) % BK;
+            read_operands<TM>(a[(k + 1) % 2], b[(k + 1) % 2], &stages[reading + next_k * PITCH_A + y],
+                              &stages[reading + BK * PITCH_A + next_k * BN + x]);
+
+            /* This step's share of the next copies: A's come first, then B's. */
+            for (int i = k * COPIES_PER_STEP; i < (k + 1) * COPIES_PER_STEP; i++) {
+                const int k_half = i % 2 * LANES_ALONG_K, i_B = i - 2 * ROWS;
+                if (i < 2 * ROWS) {
+                    cp_async_4_zero_fill(to_A +
+                                             sizeof(float) * (writing + k_half * PITCH_A + i / 2 * ROW_STEP),
+                                         from_A[i / 2] + k0 + k_half, bytes);
+                } else if (i_B < KS) {
+                    cp_async_4_zero_fill(to_B + sizeof(float) * (writing + i_B * K_STEP * BN), from_B, bytes);
+                    from_B += (size_t)K_STEP * N;
+                }
+            }
+
+            multiply<TM>(sum, a[k % 2], b[k % 2]);
+        }
+        k0 += BK;
+    }
+    cp_async_wait<0>(); /* no copy is under way when the block's shared memory is given to another */
+}
+
+/* end of solution */
+
+/* A kernel for one shape of tile, and what its launch needs to know. */
+struct tile_shape {
+    int BM, BN, threads, shared_bytes;
+};
+
+static const struct tile_shape LARGE = {256, 128, threads_of(256, 128, 16), shared_bytes_of(256, 128)};
+static const struct tile_shape TALL = {128, 64, threads_of(128, 64, 8), shared_bytes_of(128, 64)};
+static const struct tile_shape WIDE = {64, 128, threads_of(64, 128, 8), shared_bytes_of(64, 128)};
+
+static inline int tiles_of_C(const struct tile_shape *shape, int M, int N)
+{
+    return ceil_div(M, shape->BM) * ceil_div(N, shape->BN);
+}
+
+/* What the choice of a tile depends on, of the current device. */
+struct limits {
+    int multiprocessors, shared_bytes;
+};
+
+static inline cudaError_t device_limits(struct limits *limits)
+{
+    int device;
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess)
+        status = cudaDeviceGetAttribute(&limits->multiprocessors, cudaDevAttrMultiProcessorCount, device);
+    if (status == cudaSuccess)
+        status =
+            cudaDeviceGetAttribute(&limits->shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    return status;
+}
+
+#endif
