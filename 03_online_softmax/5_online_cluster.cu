@@ -11,7 +11,8 @@
  *
  * A cluster owns a row, a block of 1024 threads 1/blocks of its float4, a thread up to VECTORS of them. As few
  * blocks as can hold the row, so that each is as full as possible, and at most 8: more are not portable. Rows
- * that fit one block are online_block's, and so are those that fit no cluster, or a device without any.
+ * that fit one block, or hardly more, are online_block's, and so are those that fit no cluster, or a device
+ * without any.
  *
  * Cost: rows·cols·4 bytes of global loads and as many of stores, 16 bytes at a time; rows·cols exponentials;
  * 4·VECTORS registers a thread; per row one barrier in each block, two of the cluster, blocks² · 8 bytes
@@ -27,6 +28,8 @@
 static const int THREADS = 1024;
 static const int MAX_BLOCKS = 8;   /* of a cluster, on any device that has them */
 static const int MAX_VECTORS = 11; /* 44 of the 64 registers that each of 1024 threads can have */
+/* Of each thread in two blocks. With fewer, reading a part of the row twice is quicker than the cluster. */
+static const int MIN_VECTORS = 7;
 
 /* solution: helpers of your own go here. */
 
@@ -106,7 +109,7 @@ extern "C" cudaError_t softmax_online_cluster(const float *input, float *output,
 {
     const int vectors = cols / 4;
     const int blocks = ceil_div(vectors, THREADS * MAX_VECTORS);
-    if (vectors <= THREADS * 8 || blocks > MAX_BLOCKS || backend_architecture() < 90)
+    if (vectors <= 2 * THREADS * MIN_VECTORS || blocks > MAX_BLOCKS || backend_architecture() < 90)
         return softmax_online_block(input, output, rows, cols, stream);
 
     cudaError_t status = softmax_check_arguments(input, output, rows, cols);
@@ -115,10 +118,7 @@ extern "C" cudaError_t softmax_online_cluster(const float *input, float *output,
     if (status != cudaSuccess || rows == 0)
         return status;
 
-    const int rounds = ceil_div(vectors, THREADS * max(blocks, 2));
-    if (rounds <= 6)
-        return launch<6>(input, output, rows, cols, max(blocks, 2), stream);
-    if (rounds <= 8)
-        return launch<8>(input, output, rows, cols, max(blocks, 2), stream);
+    if (ceil_div(vectors, THREADS * blocks) <= 8)
+        return launch<8>(input, output, rows, cols, blocks, stream);
     return launch<MAX_VECTORS>(input, output, rows, cols, blocks, stream);
 }

@@ -59,7 +59,7 @@ TEST(shapes, very_long_rows)
 /* On both sides of each size of cluster and share of a thread that online_cluster chooses between, and past the last. */
 TEST(shapes, rows_of_a_cluster)
 {
-    static const int cols[] = {32772, 40000,  45057,  49152,  49156,  65539,  65540, 90115,
+    static const int cols[] = {57344, 57347,  57348,  61441,  65539,  65540,  90115,
                                90116, 135169, 135172, 180228, 262145, 360449, 360452};
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
         check(1, cols[i], i % 2 ? INPUTS_ASCENDING : INPUTS_NORMAL, 101 + i, i % 4 * 4);
@@ -515,16 +515,16 @@ TEST(counters, online_block)
 
 /*
  * A cluster reads the row once, with one barrier in each block and two of the cluster, and each block stores its state in
- * each: as many blocks as hold the row at 11 float4 a thread. Rows that one block holds, and those that 8 do not, are
- * online_block's.
+ * each: as many blocks as hold the row at 11 float4 a thread. Rows that two blocks would hold at 7, and those that 8 do not
+ * hold, are online_block's.
  */
 TEST(counters, online_cluster)
 {
     static const struct {
         unsigned long long rows, cols, blocks, excess;
-    } shapes[] = {{2, 32771, 1, 0},  {3, 32772, 2, 0},  {2, 90115, 2, 0},
-                  {1, 90116, 3, 0},  {1, 131071, 3, 0}, {1, 135171, 3, 0},
-                  {1, 135172, 4, 0}, {1, 360451, 8, 0}, {1, 360452, 1, 90113 - 8192}};
+    } shapes[] = {{2, 57347, 1, 14336 - 8192}, {3, 57348, 2, 0},  {2, 90115, 2, 0},  {1, 90116, 3, 0},
+                  {1, 131071, 3, 0},           {1, 135171, 3, 0}, {1, 135172, 4, 0}, {1, 360451, 8, 0},
+                  {1, 360452, 1, 90113 - 8192}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const unsigned long long rows = shapes[i].rows, cols = shapes[i].cols, blocks = shapes[i].blocks;
         char name[64];
@@ -542,6 +542,6 @@ TEST(counters, online_cluster)
     }
     struct counters did;
     setenv("SIMT_ARCH", "80", 1); /* a device without clusters */
-    if (count("online_cluster", 1, 40000, &did))
+    if (count("online_cluster", 1, 60000, &did))
         expect_count("online_cluster on sm_80", "barriers", did.barriers, 1);
 }
