@@ -14,7 +14,7 @@
 #include "ptx.cuh"
 #include "tiles.cuh"
 
-static const int BK = 16, STAGES = 4;
+static const int BK = 16, STAGES = 3;
 static const int TN = 8;
 static const int LANES_DOWN = 4, LANES_ACROSS = 8;
 
@@ -172,7 +172,8 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
     read_operands<TM>(a[0], b[0], &stages[y], &stages[BK * PITCH_A + x]);
 
     int reading = 0, writing = (STAGES - 1) * STAGE;
-    size_t k0 = (STAGES - 1) * BK; /* how far from_A is behind the tile being copied */
+    for (int i = 0; i < ROWS; i++)
+        from_A[i] += (STAGES - 1) * BK;
     for (int tile = first_tile; tile < end_tile; tile++) {
         const int bytes = tile + STAGES - 1 < end_tile ? sizeof(float) : 0;
 
@@ -197,7 +198,9 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
                 if (i < 2 * ROWS) {
                     cp_async_4_zero_fill(to_A +
                                              sizeof(float) * (writing + k_half * PITCH_A + i / 2 * ROW_STEP),
-                                         from_A[i / 2] + k0 + k_half, bytes);
+                                         from_A[i / 2] + k_half, bytes);
+                    if (k_half != 0) /* both copies of this row are issued */
+                        from_A[i / 2] += BK;
                 } else if (i_B < KS) {
                     cp_async_4_zero_fill(to_B + sizeof(float) * (writing + i_B * K_STEP * BN), from_B, bytes);
                     from_B += (size_t)K_STEP * N;
@@ -206,7 +209,6 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
 
             multiply<TM>(sum, a[k % 2], b[k % 2]);
         }
-        k0 += BK;
     }
     cp_async_wait<0>(); /* no copy is under way when the block's shared memory is given to another */
 }
