@@ -42,10 +42,15 @@ TEST(arguments, refused)
     check_refusals(tiled_matmul_kernels);
 }
 
-/* The last row of the table, as a table of its own. */
-static const struct matmul_kernel *sgemm_alone(void)
+/* sgemm and sgemm_cluster, which choose between tiles, as a table of their own; and the last of them. */
+static const struct matmul_kernel *last_rungs(void)
 {
     return tiled_matmul_kernels + ladder_find(&matmul_problem, tiled_matmul_kernels, "sgemm");
+}
+
+static const struct matmul_kernel *sgemm_cluster_alone(void)
+{
+    return tiled_matmul_kernels + ladder_find(&matmul_problem, tiled_matmul_kernels, "sgemm_cluster");
 }
 
 /* 256 x 128 tiles on the CPU backend's 8 multiprocessors (the second list: on a GPU's many), each edge ragged
@@ -53,47 +58,72 @@ static const struct matmul_kernel *sgemm_alone(void)
 TEST(sgemm, large_tiles)
 {
     static const struct matmul_case few[] = {{512, 512, 32}, {511, 509, 35},  {500, 1000, 17},
-                                             {200, 1020, 1}, {2040, 100, 20}, {2048, 1, 40}};
+                                             {200, 1020, 1}, {2040, 100, 20}, {2048, 65, 40}};
     static const struct matmul_case many[] = {
         {4096, 2048, 64}, {4095, 2047, 129}, {100, 33000, 70}, {33000, 100, 70}};
-    check_cases(sgemm_alone(), few, sizeof few / sizeof *few, 700);
+    check_cases(last_rungs(), few, sizeof few / sizeof *few, 700);
     if (ladder_full_size())
-        check_cases(sgemm_alone(), many, sizeof many / sizeof *many, 750);
+        check_cases(last_rungs(), many, sizeof many / sizeof *many, 750);
 }
 
-/* Few tiles and a long K: two blocks share each tile, with an even or odd number of steps, and a ragged first
- * one. */
-TEST(sgemm, split_k)
+/* Few tiles and a long K: shares of an even or odd number of steps, equal or not, the first of them ragged. */
+TEST(sgemm, long_k)
 {
     static const struct matmul_case cases[] = {{64, 64, 256},  {1, 1, 256},     {100, 100, 300},
                                                {63, 129, 257}, {130, 33, 511},  {3, 300, 272},
                                                {300, 3, 4099}, {128, 128, 1000}};
-    check_cases(sgemm_alone(), cases, sizeof cases / sizeof *cases, 800);
+    check_cases(last_rungs(), cases, sizeof cases / sizeof *cases, 800);
     for (size_t offset = 4; offset < 16; offset += 4)
-        check(sgemm_alone(), 66, 68, 260, INPUTS_NORMAL, 850, offset);
+        check(last_rungs(), 66, 68, 260, INPUTS_NORMAL, 850, offset);
 }
 
-/* Two terms can be added in two orders, which give the same sum: every run gives the same bits. */
-TEST(sgemm, split_k_repeats)
+/*
+ * Clusters of 1, 2, 4 and 8 blocks over tall and over wide tiles. The first list fills the CPU backend's 8
+ * multiprocessors, the second a GPU's 132, with whole tiles and ragged ones. The loop meets every number of steps
+ * along K up to 17, so each size of cluster with as few as it takes, and with shares that are equal or not.
+ */
+TEST(sgemm, clusters)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 70, [MATMUL_N] = 90, [MATMUL_K] = 500};
-    struct trial trial;
-    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 900, 0) == cudaSuccess);
-    const struct tensor *C = &trial.tensors[trial.input_count];
-    const size_t bytes = C->rows * C->cols * sizeof(float);
-    float *first = malloc(bytes);
-    for (int order = 0; thread_orders[order]; order++) {
-        setenv(ORDER_VARIABLE, thread_orders[order], 1);
-        const struct verdict verdict = trial_run(&trial, sgemm_alone(), 0);
-        unsetenv(ORDER_VARIABLE);
-        cr_assert(verdict.status == VERDICT_PASS, "%s", verdict.reason);
-        if (order == 0)
-            memcpy(first, trial.host[trial.input_count], bytes);
-        cr_expect(memcmp(first, trial.host[trial.input_count], bytes) == 0, "order %s gives other bits",
-                  thread_orders[order]);
+    static const struct matmul_case few[] = {{1024, 64, 32}, {1019, 33, 19}, {512, 64, 64},  {511, 61, 57},
+                                             {256, 64, 128}, {255, 5, 125},  {128, 64, 256}, {67, 63, 263},
+                                             {64, 1024, 32}, {33, 1019, 19}, {64, 512, 64},  {61, 511, 57},
+                                             {64, 256, 128}, {5, 255, 125},  {64, 128, 256}, {63, 67, 263}};
+    static const struct matmul_case many[] = {
+        {8192, 64, 256}, {8190, 61, 301}, {4096, 64, 128}, {4091, 61, 130}, {2048, 64, 256}, {2041, 61, 301},
+        {64, 8192, 256}, {61, 8190, 301}, {64, 4096, 128}, {61, 4091, 130}, {64, 2048, 256}, {61, 2041, 301}};
+    check_cases(sgemm_cluster_alone(), few, sizeof few / sizeof *few, 1000);
+    for (int steps = 1; steps <= 17; steps++) {
+        check(sgemm_cluster_alone(), 30, 70, 16 * steps, INPUTS_NORMAL, 1050, 0);
+        check(sgemm_cluster_alone(), 30, 72, 16 * steps - steps % 16, INPUTS_NORMAL, 1051, 4);
     }
-    free(first);
-    trial_destroy(&trial);
+    if (ladder_full_size())
+        check_cases(sgemm_cluster_alone(), many, sizeof many / sizeof *many, 1100);
+}
+
+/* A cluster always adds in the same order: every run gives the same bits, whichever block comes first. */
+TEST(sgemm, clusters_repeat)
+{
+    static const int depths[] = {60, 120, 500}; /* clusters of 2, 4 and 8 */
+    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
+        const long long sizes[MAX_SIZES] = {[MATMUL_M] = 70, [MATMUL_N] = 90, [MATMUL_K] = depths[i]};
+        struct trial trial;
+        cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 900 + i, 0) == cudaSuccess);
+        const struct tensor *C = &trial.tensors[trial.input_count];
+        const size_t bytes = C->rows * C->cols * sizeof(float);
+        float *first = malloc(bytes);
+        for (int order = 0; thread_orders[order]; order++) {
+            setenv(ORDER_VARIABLE, thread_orders[order], 1);
+            const struct verdict verdict = trial_run(&trial, sgemm_cluster_alone(), 0);
+            unsetenv(ORDER_VARIABLE);
+            cr_assert(verdict.status == VERDICT_PASS, "%s", verdict.reason);
+            if (order == 0)
+                memcpy(first, trial.host[trial.input_count], bytes);
+            cr_expect(memcmp(first, trial.host[trial.input_count], bytes) == 0,
+                      "K = %d, order %s gives other bits", depths[i], thread_orders[order]);
+        }
+        free(first);
+        trial_destroy(&trial);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------------ */
@@ -169,7 +199,7 @@ TEST(counters, shared_tile_divides_loads_by_its_side)
         cr_expect(counters.global_loads == 2 * 64 * 64 * 64 / 16, "%llu loads", counters.global_loads);
 }
 
-/* Stores are as wide as loads, and the last rung stores four at a time wherever it can. */
+/* Stores are as wide as loads, and the last rungs store four at a time wherever they can. */
 TEST(counters, stores)
 {
     static const struct {
@@ -179,7 +209,7 @@ TEST(counters, stores)
         {"shared_tile", 64 * 48, 63 * 47},    {"register_tile", 64 * 48, 63 * 47},
         {"vectorized", 64 * 48 / 4, 63 * 47}, {"pipelined", 64 * 48 / 4, 63 * 47},
         {"async", 64 * 48 / 4, 63 * 47},      {"warp_tile", 64 * 48 / 4, 63 * 47},
-        {"sgemm", 64 * 48 / 4, 63 * 47},
+        {"sgemm", 64 * 48 / 4, 63 * 47},      {"sgemm_cluster", 64 * 48 / 4, 63 * 47},
     };
     for (size_t k = 0; k < sizeof expected / sizeof *expected; k++) {
         struct counters aligned, ragged;
@@ -193,33 +223,61 @@ TEST(counters, stores)
     }
 }
 
-/* sgemm on the CPU backend's 8 multiprocessors: the shape it chooses, and whether two blocks share a tile. */
-TEST(counters, sgemm)
+/* What sgemm and sgemm_cluster choose: a shape of tile, and how many blocks share one. */
+struct chosen {
+    const char *name;
+    struct matmul_case c;
+    int BM, BN, blocks; /* of a cluster */
+};
+
+static void check_choice(const struct chosen *chosen)
 {
-    static const struct {
-        struct matmul_case c;
-        int BM, BN, threads, splits;
-    } cases[] = {{{64, 64, 64}, 128, 64, 128, 1},   {{60, 100, 50}, 64, 128, 128, 1},
-                 {{100, 60, 50}, 128, 64, 128, 1},  {{70, 60, 256}, 128, 64, 128, 2},
-                 {{60, 100, 300}, 64, 128, 128, 2}, {{512, 512, 16}, 256, 128, 256, 1},
-                 {{500, 1000, 9}, 256, 128, 256, 1}};
-    const char *name = "sgemm";
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct matmul_case c = cases[i].c;
-        const unsigned long long M = c.M, N = c.N, K = c.K, BM = cases[i].BM, BN = cases[i].BN;
-        const unsigned long long blocks = tiles(c.M, cases[i].BM) * tiles(c.N, cases[i].BN);
-        const unsigned long long splits = cases[i].splits, steps = tiles(c.K, 16),
-                                 loads_per_k = BM == 256 ? 6 : 4;
-        struct counters counters;
-        if (!count(tiled_matmul_kernels, name, c.M, c.N, c.K, &counters))
-            return;
-        EXPECT_COUNT(launches, 1ull);
-        EXPECT_COUNT(global_loads,
-                     blocks * (BM + BN) * K); /* what lies past an edge is loaded from before it */
-        EXPECT_COUNT(global_store_bytes, splits == 1 ? sizeof(float) * M * N : 0ull);
-        EXPECT_COUNT(atomics, splits == 1 ? 0ull : splits * M * N);
-        EXPECT_COUNT(barriers, blocks * (splits + steps));
-        EXPECT_COUNT(shared_loads, blocks * (splits + 16 * steps) * (unsigned)cases[i].threads * loads_per_k);
-        EXPECT_COUNT(shared_wavefronts, counters.shared_wavefronts_ideal);
-    }
+    const char *name = chosen->name;
+    const struct matmul_case c = chosen->c;
+    const unsigned long long M = c.M, N = c.N, K = c.K, BM = chosen->BM, BN = chosen->BN, BK = 16;
+    const unsigned long long tiles_of_C = tiles(c.M, chosen->BM) * tiles(c.N, chosen->BN);
+    const unsigned long long blocks = chosen->blocks, steps = tiles(c.K, 16);
+    const unsigned long long TM = BM == 256 ? 16 : 8, TN = 8, threads = BM * BN / (TM * TN);
+    /* A thread sends its sums of one part of the tile to each other block, two at a time. */
+    const unsigned long long sent = blocks * (blocks - 1) * threads * (TM / blocks * TN / 2);
+    struct counters counters;
+    if (!count(tiled_matmul_kernels, name, c.M, c.N, c.K, &counters))
+        return;
+
+    EXPECT_COUNT(launches, 1ull);
+    /* What lies past an edge is loaded from before it. */
+    EXPECT_COUNT(global_loads, tiles_of_C * (BM + BN) * K);
+    EXPECT_COUNT(global_store_bytes, sizeof(float) * M * N);
+    EXPECT_COUNT(atomics, 0ull);
+    EXPECT_COUNT(barriers, tiles_of_C * (blocks * (blocks > 1 ? 3 : 1) + steps));
+    EXPECT_COUNT(shared_loads, tiles_of_C * ((blocks + BK * steps) * threads * ((TM + TN) / 4) + sent));
+    EXPECT_COUNT(shared_wavefronts, counters.shared_wavefronts_ideal);
+}
+
+/* On the CPU backend's 8 multiprocessors. */
+TEST(counters, choices)
+{
+    static const struct chosen cases[] = {
+        {"sgemm", {64, 64, 64}, 128, 64, 1},
+        {"sgemm", {60, 100, 50}, 64, 128, 1},
+        {"sgemm", {100, 60, 300}, 128, 64, 1},
+        {"sgemm", {512, 512, 16}, 256, 128, 1},
+        {"sgemm", {500, 1000, 9}, 256, 128, 1},
+        {"sgemm_cluster", {512, 512, 16}, 256, 128, 1},
+        {"sgemm_cluster", {2040, 100, 20}, 256, 128, 1},
+        {"sgemm_cluster", {1020, 60, 20}, 128, 64, 1},
+        {"sgemm_cluster", {500, 60, 50}, 128, 64, 2},
+        {"sgemm_cluster", {250, 60, 120}, 128, 64, 4},
+        {"sgemm_cluster", {128, 64, 256}, 128, 64, 8},
+        {"sgemm_cluster", {60, 1020, 20}, 64, 128, 1},
+        {"sgemm_cluster", {60, 500, 50}, 64, 128, 2},
+        {"sgemm_cluster", {60, 250, 120}, 64, 128, 4},
+        {"sgemm_cluster", {60, 100, 250}, 64, 128, 8},
+    };
+    static const struct chosen without_clusters = {"sgemm_cluster", {60, 100, 250}, 64, 128, 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_choice(&cases[i]);
+    setenv("SIMT_ARCH", "80", 1);
+    check_choice(&without_clusters);
+    unsetenv("SIMT_ARCH");
 }
