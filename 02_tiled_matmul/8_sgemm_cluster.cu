@@ -32,6 +32,8 @@ static __device__ __forceinline__ void add_up(float sum[TM][TN], float2 *inbox)
     constexpr int PART = TM / BLOCKS * TN / 2; /* float2 that a thread sends to each other block */
     const int rank = cluster_rank();
 
+    /* The barrier of the cluster says this, too, but not to compute-sanitizer's racecheck. */
+    __syncthreads(); /* no copy into this block's stages is under way, of whichever thread */
     cluster_arrive();
     cluster_wait(); /* all blocks have begun, and none reads its stages any more: they become the inboxes */
 #pragma unroll

@@ -176,8 +176,8 @@ def markdown_row(cells):
 
 def group_table(runs, title, pattern, unit, ratios):
     labels = unique(shape for run in runs for shape, _, _ in run.rows if re.match(pattern, shape))
-    if title == "M = N = K":
-        labels.sort(key=lambda label: int(label.split("x")[0]))
+    if all(re.match(CUBE, label) or re.search(r"\bN\d", label) for label in labels):
+        labels.sort(key=size_of)
     kernels = {}
     for run in runs:
         for (shape, _, name), row in run.rows.items():
