@@ -20,11 +20,19 @@
 #include "sgemm_tile.cuh"
 #include "vectors.cuh"
 
+/* Room for the sums that a block gets from the others. It is not the stages: what was copied there is no business of
+ * theirs, and nobody has to wait until it is read. */
+static constexpr int inbox_bytes_of(int BM, int BN, int blocks)
+{
+    return BM * BN / blocks * (blocks - 1) * (int)sizeof(float);
+}
+
 /* solution: helpers of your own go here. */
 
 /*
- * Leaves in `sum`, in rows first .. first + TM / BLOCKS - 1 of it, the whole cluster's sums, where first is
- * this block's rank times TM / BLOCKS. `inbox` is BM · BN floats · (BLOCKS - 1) / BLOCKS of shared memory.
+ * Leaves the whole cluster's sums in those rows of `sum` that this block finishes: TM / BLOCKS of them, from its
+ * rank times as many on. `inbox` is inbox_bytes_of() of shared memory; every thread has arrived at the cluster's
+ * barrier once.
  */
 template <int THREADS, int TM, int BLOCKS>
 static __device__ __forceinline__ void add_up(float sum[TM][TN], float2 *inbox)
@@ -32,10 +40,7 @@ static __device__ __forceinline__ void add_up(float sum[TM][TN], float2 *inbox)
     constexpr int PART = TM / BLOCKS * TN / 2; /* float2 that a thread sends to each other block */
     const int rank = cluster_rank();
 
-    /* The barrier of the cluster says this, too, but not to compute-sanitizer's racecheck. */
-    __syncthreads(); /* no copy into this block's stages is under way, of whichever thread */
-    cluster_arrive();
-    cluster_wait(); /* all blocks have begun, and none reads its stages any more: they become the inboxes */
+    cluster_wait(); /* all blocks have begun: what lies at their inboxes' addresses is theirs */
 #pragma unroll
     for (int other = 0; other < BLOCKS; other++)
         if (other != rank) {
@@ -74,6 +79,8 @@ __global__ void __launch_bounds__(threads_of(BM, BN, TM), BLOCKS_PER_MULTIPROCES
     /* solution: a share of K; exchange; store what this block finishes. */
     static_assert(TM % BLOCKS == 0, "every block of a cluster finishes as many of a thread's rows");
     extern __shared__ __align__(16) float stages[];
+    if constexpr (BLOCKS > 1)
+        cluster_arrive_relaxed(); /* this block has begun: the others may send to its inbox */
 
     const int tiles_across = ceil_div(N, BN);
     const int tile = blockIdx.x / BLOCKS, rank = blockIdx.x % BLOCKS;
@@ -84,7 +91,7 @@ __global__ void __launch_bounds__(threads_of(BM, BN, TM), BLOCKS_PER_MULTIPROCES
     add_products<BM, BN, TM>(sum, stages, A, B, M, N, K, row0, col0, (int)(tiles * rank / BLOCKS),
                              (int)(tiles * (rank + 1) / BLOCKS));
     if constexpr (BLOCKS > 1)
-        add_up<threads_of(BM, BN, TM), TM, BLOCKS>(sum, (float2 *)stages);
+        add_up<threads_of(BM, BN, TM), TM, BLOCKS>(sum, (float2 *)(stages + STAGES * stage_of(BM, BN)));
 
 #pragma unroll
     for (int i = 0; i < TM; i++)
@@ -112,6 +119,11 @@ static const struct choice choices[] = {
     {&WIDE, sgemm_cluster<64, 128, 8, 3, 8>, 8},
 };
 
+static int shared_bytes_of_choice(const struct choice *choice)
+{
+    return choice->shape->shared_bytes + inbox_bytes_of(choice->shape->BM, choice->shape->BN, choice->blocks);
+}
+
 /*
  * How long the busiest multiprocessor works, in arbitrary units: its blocks, times a block's multiply-adds.
  * The factors are what an H200 showed: LARGE is quicker by an eighth, a block alone on its multiprocessor
@@ -132,7 +144,7 @@ static const struct choice *choose(int M, int N, int K, const struct limits *lim
     const struct choice *best = NULL;
     double best_time = 0.0;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
-        if (choices[i].shape->shared_bytes > limits->shared_bytes ||
+        if (shared_bytes_of_choice(&choices[i]) > limits->shared_bytes ||
             (choices[i].blocks > 1 && tiles_along(K) < choices[i].blocks * STAGES / 2))
             continue;
         const double time = expected_time(&choices[i], M, N, limits->multiprocessors);
@@ -162,7 +174,7 @@ extern "C" cudaError_t matmul_sgemm_cluster(const float *A, const float *B, floa
     if ((status = require_blocks(blocks)) != cudaSuccess)
         return status;
 
-    const int shared_bytes = choice->shape->shared_bytes;
+    const int shared_bytes = shared_bytes_of_choice(choice);
     status = cudaFuncSetAttribute(choice->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     if (status != cudaSuccess)
         return status;

@@ -249,7 +249,7 @@ static void check_choice(const struct chosen *chosen)
     EXPECT_COUNT(global_loads, tiles_of_C * (BM + BN) * K);
     EXPECT_COUNT(global_store_bytes, sizeof(float) * M * N);
     EXPECT_COUNT(atomics, 0ull);
-    EXPECT_COUNT(barriers, tiles_of_C * (blocks * (blocks > 1 ? 4 : 1) + steps));
+    EXPECT_COUNT(barriers, tiles_of_C * (blocks * (blocks > 1 ? 3 : 1) + steps));
     EXPECT_COUNT(shared_loads, tiles_of_C * ((blocks + BK * steps) * threads * ((TM + TN) / 4) + sent));
     EXPECT_COUNT(shared_wavefronts, counters.shared_wavefronts_ideal);
 }

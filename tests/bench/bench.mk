@@ -56,3 +56,14 @@ bench-%: FORCE ## The same for step NN
 	build/gpu/bench/$* docs/results/$(call step_named,$*).csv
 	$(BENCH_PYTHON) tests/bench/torch_peers.py build/gpu/libflashsteps.so $* docs/results/$(call step_named,$*)_torch.csv
 	$(BENCH_PYTHON) tests/bench/report.py $(call step_named,$*)
+
+.PHONY: profile
+profile: ## Ask ncu what every rung keeps busy; write docs/results and the lessons' tables
+	@for number in $(STEP_NUMBERS); do $(MAKE) --no-print-directory profile-$$number || exit; done
+
+profile-%: FORCE ## The same for step NN
+	@$(if $(filter $*,$(STEP_NUMBERS)),,echo 'There is no step $*; there are: $(STEP_NUMBERS)' >&2; exit 2;) \
+	    [ -z '$(BENCH_REFUSAL)' ] || { echo 'make profile needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
+	@command -v ncu >/dev/null || { echo 'make profile needs ncu, which is in the CUDA Toolkit (Nsight Compute)' >&2; exit 3; }
+	@$(MAKE) --no-print-directory -s build/gpu/$(call step_named,$*)
+	$(BENCH_PYTHON) tests/bench/profile.py $(call step_named,$*)
