@@ -12,7 +12,8 @@
  *     columns before the edge, and what it yields is not stored. (Not always by the same: lanes that copy the
  *     same word wait in line.)
  *   - The copies are spread over the steps of a tile, so that they do not stand in the way of the reads.
- *   - The products of a step come in serpentine order.
+ *   - Tiles are 16 deep, where they were 8: half as many barriers.
+ *   - The serpentine order of a step's products goes through the columns four at a time.
  *
  * Cost: M·N·K·(1/BM + 1/BN) global loads of 4 bytes, with M and N rounded up to whole tiles in the part that
  * they contribute; M·N stores, a quarter of the instructions where rows are aligned to 16 bytes. (TM + TN) / 4
