@@ -2,9 +2,9 @@
  * Idea: the keys in parallel inside one block. Its warps see different keys, each as row_parallel does, and
  * what they found is merged on chip: no order, no atomics, no state in global memory.
  *
- *     of warp w alone:   m_w, l_w, o_w by the loop of row_parallel over the keys w, w + WARPS, w + 2·WARPS,
- * ... M = max over w of m_w     L = sum over w of l_w·e^(m_w - M)     O = sum over w of o_w · l_w·e^(m_w - M)
- * / L
+ *     of warp w alone:   m_w, l_w, o_w by the loop of row_parallel over the keys w, w + WARPS, ...
+ *     of all:            M = max over w of m_w                 L = sum over w of l_w·e^(m_w - M)
+ *                        O = sum over w of o_w · l_w·e^(m_w - M) / L
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
  * all row-major. "Row" counts the queries of all heads.
