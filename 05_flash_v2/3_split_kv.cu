@@ -15,8 +15,9 @@
  * inside the warp, warps inside the block, runs in the second kernel, all by the same rule, which is
  * associative and commutative:
  *
- *     (m_a, l_a, o_a) ⊕ (m_b, l_b, o_b) = (m, l_a·2^(m_a - m) + l_b·2^(m_b - m), o_a·2^(m_a - m) + o_b·2^(m_b
- * - m)) m = max(m_a, m_b)            nothing = (-inf, 0, 0)            a finished run = (LSE · log2 e, 1, O)
+ *     (m_a, l_a, o_a) ⊕ (m_b, l_b, o_b) = (m, l, o)            m = max(m_a, m_b)
+ *         l = l_a·2^(m_a - m) + l_b·2^(m_b - m)                o = o_a·2^(m_a - m) + o_b·2^(m_b - m)
+ *     nothing = (-inf, 0, 0)                                   a finished run = (LSE · log2 e, 1, O)
  *
  * Cost: global traffic in elements, per key/value head, for n rows in T = ceil(n / R) tiles and s runs:
  *     T·2·seq_kv·head_dim + s·n·head_dim·256 / G loads (each group of a block reads the block's queries), and
