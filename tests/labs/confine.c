@@ -7,8 +7,9 @@
  * 65534 ("nobody") when started as root; and a filter on system calls: no new process, no other program, no file opened
  * for writing, created, renamed or removed, no network, no look into other processes. It ends with the program's status.
  *
- * LABS_CONFINE=device leaves out what a GPU's driver needs: files may be opened for writing (the user may not write
- * anywhere), and there is no limit on memory.
+ * LABS_CONFINE=device leaves out what a GPU's driver needs: files may be opened for writing and removed (the user may
+ * not write anywhere of worth), a local socket may be made and named, though not connected, and there is no
+ * limit on memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +25,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -52,11 +54,8 @@ static const int refused[] = {
     SYS_process_vm_writev,
     SYS_kill,
     SYS_tkill,
-    SYS_socket,
     SYS_socketpair,
     SYS_connect,
-    SYS_bind,
-    SYS_unlinkat,
     SYS_renameat2,
     SYS_linkat,
     SYS_symlinkat,
@@ -93,7 +92,6 @@ static const int refused[] = {
 #if defined(__x86_64__)
     SYS_fork,
     SYS_vfork,
-    SYS_unlink,
     SYS_rename,
     SYS_renameat,
     SYS_link,
@@ -107,6 +105,15 @@ static const int refused[] = {
     SYS_creat,
     SYS_utime,
     SYS_utimes,
+#endif
+};
+
+/* Refused unless there is a device, whose driver (CUDA 13's, for one) does not start without them. */
+static const int refused_without_device[] = {
+    SYS_bind,
+    SYS_unlinkat,
+#if defined(__x86_64__)
+    SYS_unlink,
 #endif
 };
 
@@ -130,6 +137,18 @@ static int install_filter(const char *path, int device)
         ADD(IF_EQUAL(refused[i], 0, 1));
         ADD(DENY(EPERM));
     }
+    for (size_t i = 0; !device && i < sizeof refused_without_device / sizeof *refused_without_device; i++) {
+        ADD(IF_EQUAL(refused_without_device[i], 0, 1));
+        ADD(DENY(EPERM));
+    }
+    ADD(IF_EQUAL(SYS_socket, 0, 4));
+    ADD(LOAD(LOW(0)));
+    ADD(IF_EQUAL(AF_UNIX, 0, 1));
+    if (device)
+        ADD(ALLOW);
+    else
+        ADD(DENY(EPERM));
+    ADD(DENY(EPERM));
     /* Threads yes, processes no. The flags of clone3 lie in memory, where no filter sees them: glibc then uses clone. */
     ADD(IF_EQUAL(SYS_clone3, 0, 1));
     ADD(DENY(ENOSYS));
