@@ -431,8 +431,9 @@ __device__ __forceinline__ void async_proxy_fence(void)
  *
  * The order of things, by every thread of the warpgroup:
  *
- *     wgmma_fence()     before the first product, and whenever registers of d or a were touched since the
- * last wgmma_...()       any number of products, also onto the same d wgmma_commit()    closes the group
+ *     wgmma_fence()     before the first product, and whenever registers of d or a were touched since the last
+ *     wgmma_...()       any number of products, also onto the same d
+ *     wgmma_commit()    closes the group
  *     wgmma_wait<n>()   until at most the n newest groups are under way; only then may d be read, a be
  *                       written and the shared memory be overwritten
  *     wgmma_hold(d)     keeps the compiler from moving reads of d above the wait; holds no instruction
@@ -466,10 +467,10 @@ __device__ __forceinline__ void wgmma_hold(float (&d)[COUNT])
  * Descriptor Format").
  *
  *     bits 0-13     address / 16
- *     bits 16-29    leading byte offset / 16: with n along the row, from one 64-column panel to the next;
- * with k along the row it is not used, because 16 columns never leave a panel bits 32-45    stride byte
- * offset / 16: from eight rows to the next eight, 1024 for rows of 128 bytes bits 62-63    1: 128-byte
- * swizzle
+ *     bits 16-29    leading byte offset / 16: with n along the row, from one 64-column panel to the next; with
+ *                   k along the row it is not used, because 16 columns never leave a panel
+ *     bits 32-45    stride byte offset / 16: from eight rows to the next eight, 1024 for rows of 128 bytes
+ *     bits 62-63    1: 128-byte swizzle
  *
  * The panel starts at a multiple of 1024 bytes. The hardware applies the swizzle to the address bits, so the
  * descriptor of a part is that of the tile with the part's unswizzled byte offset added, and that is
