@@ -104,8 +104,8 @@ __global__ void key_parallel_atomic(const float *Q, const float *K, const float 
                     atomicAdd(&O[row * d + lane + e * LANES], o[e]);
         }
         if (phase < 2)
-            grid.sync(); /* m is complete before the first sum uses it; then l before the first quotient does
-                          */
+            grid.sync(); /* m is complete before the first sum uses it; then l before the first quotient
+                          * does */
     }
 
     for (size_t row = warp; LSE != NULL && row < rows; row += warps)

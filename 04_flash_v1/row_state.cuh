@@ -18,8 +18,8 @@ static const unsigned ALL_LANES = 0xffffffffu;
 static const int MAX_HEAD_DIM = 128;
 static const int ELEMENTS = MAX_HEAD_DIM / LANES; /* of a vector, per lane */
 
-/* What a query has seen so far. o is the softmax-weighted mean of the values seen: normalised at every step.
- */
+/* What a query has seen so far. o is the softmax-weighted mean of the values seen: normalised at every
+ * step. */
 struct row_state {
     float m;           /* the largest score */
     float l;           /* the sum of e^(score - m) */
@@ -63,8 +63,8 @@ static inline __device__ float row_score(const float q[ELEMENTS], const float *k
     /* end of solution; until then: return 0.0f; */
 }
 
-/* S6, S7, S10 and, since the state is in registers, S11 to S13: the query sees one more key, of score S_ij.
- */
+/* S6, S7, S10 and, since the state is in registers, S11 to S13: the query sees one more key, of score
+ * S_ij. */
 static inline __device__ void row_see(struct row_state *state, float S_ij, const float *v_row, int head_dim,
                                       int lane)
 {

@@ -164,8 +164,8 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
     const int group = threadIdx.x / G;
     const int feature = threadIdx.x % G * 4;
 
-    /* Tiles of rows that read the same run of keys are neighbours: all but the first find it in the L2 cache.
-     */
+    /* Tiles of rows that read the same run of keys are neighbours: all but the first find it in the L2
+     * cache. */
     const int d = shape.head_dim;
     const int kv_head = blockIdx.x / tiles / runs;
     const int run = blockIdx.x / tiles % runs;

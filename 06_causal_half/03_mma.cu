@@ -34,8 +34,8 @@ static const int PAD =
 
 /* solution: helpers of your own go here. */
 
-/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile, 8 halves at a time; past `rows` or head_dim come zeros.
- */
+/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile, 8 halves at a time; past `rows` or head_dim come
+ * zeros. */
 template <int ROWS, int HEAD_DIM>
 static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PAD], const __half *matrix,
                                                  int rows, int head_dim)

@@ -177,8 +177,8 @@ static __device__ __forceinline__ void start_scores(float (&S)[BN / 2], const __
     wgmma_commit();
 }
 
-/* O += P * V. V lies with the features along the rows, across which it is summed: 16 keys on are 16 rows on.
- */
+/* O += P * V. V lies with the features along the rows, across which it is summed: 16 keys on are 16 rows
+ * on. */
 template <int HEAD_DIM>
 static __device__ __forceinline__ void start_output(float (&O)[HEAD_DIM / 2], const uint32_t (&P)[BN / 4],
                                                     const __half *V)

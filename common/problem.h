@@ -90,8 +90,8 @@ struct problem {
                        void *workspace, cudaStream_t stream);
 };
 
-/* Length of a sum of n terms in roundings: n for short sums, 6·sqrt(n) for long ones (docs/mathematics.md).
- */
+/* Length of a sum of n terms in roundings: n for short sums, 6·sqrt(n) for long ones
+ * (docs/mathematics.md). */
 double roundings(double n);
 
 /* Unit roundoff of float and of half. */

@@ -91,8 +91,8 @@ static size_t rows_to_check(const struct trial *trial, size_t rows)
     return affordable < 2.0 ? 2 : (size_t)affordable;
 }
 
-/* All rows, or the first, the last and a draw from between them. A row drawn twice is checked twice: no harm.
- */
+/* All rows, or the first, the last and a draw from between them. A row drawn twice is checked twice: no
+ * harm. */
 static void choose_rows(struct trial *trial, size_t rows, uint64_t seed)
 {
     const uint64_t rows_stream = UINT64_MAX;

@@ -148,8 +148,8 @@ TEST(contract, refused_pointers)
     check_refused_pointers(&attention_problem, flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16});
 }
 
-/* The rows of all heads must be countable with an int, and a grid must hold the blocks that a kernel wants.
- */
+/* The rows of all heads must be countable with an int, and a grid must hold the blocks that a kernel
+ * wants. */
 TEST(contract, refused_counts)
 {
     const struct attention_limits limits = {128, 1, false};

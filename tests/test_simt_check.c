@@ -80,8 +80,8 @@ TEST(counters, tiled_matmul)
     EXPECT(c, shared_loads, 2 * N * N * N);
     EXPECT(c, shared_stores, 2 * N * N * N / T);
     EXPECT(c, barriers, 2 * (N / T) * (N / T) * (N / T));
-    /* Two rows of 16 columns to a warp: nobody is in anybody's way, and no request needs more than one pass.
-     */
+    /* Two rows of 16 columns to a warp: nobody is in anybody's way, and no request needs more than one
+     * pass. */
     EXPECT(c, shared_wavefronts, (2 * N * N * N + 2 * N * N * N / T) / 32);
     EXPECT(c, shared_wavefronts_ideal, c.shared_wavefronts);
     EXPECT(c, global_load_sectors, 4 * 2 * N * N * N / T / 32);
