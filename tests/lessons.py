@@ -4,7 +4,7 @@
     tests/lessons.py --write STEP ...    writes them
     tests/lessons.py --check STEP ...    fails when one is not what the kernels do
 
-Between the markers below, STEP/README.md holds what build/check/STEP counts at its default sizes. The counts are the
+Between its markers, STEP/README.md holds what build/check/STEP counts at its default sizes. The counts are the
 same on every machine.
 """
 import argparse
@@ -13,7 +13,8 @@ import pathlib
 import subprocess
 import sys
 
-BEGIN, END = "<!-- counts:begin -->", "<!-- counts:end -->"
+import lesson_table
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -53,25 +54,6 @@ def counted_table(step):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def update(step, write):
-    """True when the lesson's table is, or now is, what the kernels do."""
-    lesson = ROOT / step / "README.md"
-    text = lesson.read_text()
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        print(f"{step}/README.md: needs exactly one {BEGIN} and one {END}", file=sys.stderr)
-        return False
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    updated = f"{before}{BEGIN}\n{counted_table(step)}\n{END}{after}"
-    if updated == text:
-        return True
-    if write:
-        lesson.write_text(updated)
-        return True
-    print(f"{step}/README.md: the counted table is not what the kernels do; `make lessons` writes it", file=sys.stderr)
-    return False
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     mode = parser.add_mutually_exclusive_group(required=True)
@@ -79,7 +61,9 @@ def main():
     mode.add_argument("--check", action="store_true")
     parser.add_argument("step", nargs="+")
     arguments = parser.parse_args()
-    results = [update(step, arguments.write) for step in arguments.step]
+    results = [lesson_table.update(step, "counts", lambda: counted_table(step), arguments.write,
+                                   "the counted table is not what the kernels do; `make lessons` writes it")
+               for step in arguments.step]
     return 0 if all(results) else 1
 
 

@@ -16,8 +16,10 @@ import subprocess
 import sys
 import textwrap
 
-BEGIN, END = "<!-- ncu:begin -->", "<!-- ncu:end -->"
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+import lesson_table  # noqa: E402
+
 RESULTS = ROOT / "docs" / "results"
 JOBS = 8  # programs at a time; ncu lets only one of them use the counters, the others check their results on the CPU
 
@@ -131,23 +133,6 @@ def table(step):
     return "\n".join(text)
 
 
-def update_lesson(step, write):
-    lesson = ROOT / step / "README.md"
-    text = lesson.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        print(f"{step}/README.md: needs exactly one {BEGIN} and one {END}", file=sys.stderr)
-        return False
-    before, rest = text.split(BEGIN)
-    updated = f"{before}{BEGIN}\n{table(step)}\n{END}{rest.split(END)[1]}"
-    if write:
-        lesson.write_text(updated, encoding="utf-8")
-    elif updated != text:
-        print(f"{step}/README.md: its table is not what {step}_ncu.csv says; tests/bench/profile.py --table {step} writes it",
-              file=sys.stderr)
-        return False
-    return True
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", action="store_true")
@@ -158,7 +143,9 @@ def main():
     for step in arguments.steps:
         if not (arguments.table or arguments.check):
             done = profile(step) and done
-        done = update_lesson(step, not arguments.check) and done
+        done = lesson_table.update(
+            step, "ncu", lambda: table(step), not arguments.check,
+            f"its table is not what {step}_ncu.csv says; tests/bench/profile.py --table {step} writes it") and done
     return 0 if done else 1
 
 

@@ -17,8 +17,10 @@ import subprocess
 import sys
 import textwrap
 
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+import lesson_table  # noqa: E402
+
 RESULTS = ROOT / "docs" / "results"
 
 
@@ -223,24 +225,6 @@ def table(step, runs):
     return "\n".join(lines)
 
 
-def update_lesson(step, runs, write):
-    """True when the lesson's table is, or now is, what was measured."""
-    lesson = ROOT / step / "README.md"
-    text = lesson.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        print(f"{step}/README.md: needs exactly one {BEGIN} and one {END}", file=sys.stderr)
-        return False
-    before, rest = text.split(BEGIN)
-    updated = f"{before}{BEGIN}\n{table(step, runs)}\n{END}{rest.split(END)[1]}"
-    if write and updated != text:
-        lesson.write_text(updated, encoding="utf-8")
-    elif updated != text:
-        print(f"{step}/README.md: its table is not what docs/results says; tests/bench/report.py {step} writes it",
-              file=sys.stderr)
-        return False
-    return True
-
-
 def size_of(label):
     """The number along a plot's x axis: n, the columns, or the sequence."""
     cube = re.match(CUBE, label)
@@ -375,7 +359,9 @@ def main():
             print(f"{step}: nothing was measured yet; make bench-{step[:2]} does, on a GPU", file=sys.stderr)
             complete = False
             continue
-        complete = update_lesson(step, runs, not arguments.check) and complete
+        complete = lesson_table.update(
+            step, "bench", lambda: table(step, runs), not arguments.check,
+            f"its table is not what docs/results says; tests/bench/report.py {step} writes it") and complete
         if not arguments.check:
             plots(step, runs)
     return 0 if complete else 1
