@@ -19,15 +19,15 @@ void sensors_open(struct sensors *sensors, const char *pci_bus_id, char *driver,
     nvml_handle_fn *handle;
     nvml_driver_fn *driver_version;
 
-    *sensors = (struct sensors){.library = dlopen("libnvidia-ml.so.1", RTLD_NOW)};
+    *sensors = (struct sensors){.nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW)};
     snprintf(driver, driver_size, "unknown");
-    if (!sensors->library)
+    if (!sensors->nvml)
         return;
-    FIND(init, sensors->library, "nvmlInit_v2");
-    FIND(handle, sensors->library, "nvmlDeviceGetHandleByPciBusId_v2");
-    FIND(driver_version, sensors->library, "nvmlSystemGetDriverVersion");
-    FIND(sensors->clock, sensors->library, "nvmlDeviceGetClockInfo");
-    FIND(sensors->power, sensors->library, "nvmlDeviceGetPowerUsage");
+    FIND(init, sensors->nvml, "nvmlInit_v2");
+    FIND(handle, sensors->nvml, "nvmlDeviceGetHandleByPciBusId_v2");
+    FIND(driver_version, sensors->nvml, "nvmlSystemGetDriverVersion");
+    FIND(sensors->clock, sensors->nvml, "nvmlDeviceGetClockInfo");
+    FIND(sensors->power, sensors->nvml, "nvmlDeviceGetPowerUsage");
     if (!init || !handle || !driver_version || !sensors->clock || !sensors->power || init() != NVML_SUCCESS ||
         handle(pci_bus_id, &sensors->device) != NVML_SUCCESS) {
         sensors_close(sensors);
@@ -38,8 +38,8 @@ void sensors_open(struct sensors *sensors, const char *pci_bus_id, char *driver,
 
 void sensors_close(struct sensors *sensors)
 {
-    if (sensors->library)
-        dlclose(sensors->library);
+    if (sensors->nvml)
+        dlclose(sensors->nvml);
     *sensors = (struct sensors){0};
 }
 
@@ -47,7 +47,7 @@ struct reading sensors_read(const struct sensors *sensors)
 {
     struct reading reading = {0.0, 0.0};
     unsigned value;
-    if (!sensors->library)
+    if (!sensors->nvml)
         return reading;
     if (sensors->clock(sensors->device, NVML_CLOCK_SM, &value) == NVML_SUCCESS)
         reading.megahertz = value;

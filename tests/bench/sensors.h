@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 struct sensors {
-    void *library, *device;
+    void *nvml, *device;
     int (*clock)(void *device, unsigned type, unsigned *megahertz);
     int (*power)(void *device, unsigned *milliwatts);
 };

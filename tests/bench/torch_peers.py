@@ -52,26 +52,26 @@ class Sensors:
     def __init__(self, uuid):
         self.device = ctypes.c_void_p()
         try:
-            self.library = ctypes.CDLL("libnvidia-ml.so.1")
-            if self.library.nvmlInit_v2() or self.library.nvmlDeviceGetHandleByUUID(
+            self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
+            if self.nvml.nvmlInit_v2() or self.nvml.nvmlDeviceGetHandleByUUID(
                     f"GPU-{uuid}".encode(), ctypes.byref(self.device)):
-                self.library = None
+                self.nvml = None
         except OSError:
-            self.library = None
+            self.nvml = None
 
     def driver(self):
         version = ctypes.create_string_buffer(96)
-        if self.library is None or self.library.nvmlSystemGetDriverVersion(version, 96):
+        if self.nvml is None or self.nvml.nvmlSystemGetDriverVersion(version, 96):
             return "unknown"
         return version.value.decode()
 
     def read(self):
         """(MHz, W); zeros where unknown."""
-        if self.library is None:
+        if self.nvml is None:
             return 0, 0.0
         clock, power = ctypes.c_uint(0), ctypes.c_uint(0)
-        self.library.nvmlDeviceGetClockInfo(self.device, 1, ctypes.byref(clock))
-        self.library.nvmlDeviceGetPowerUsage(self.device, ctypes.byref(power))
+        self.nvml.nvmlDeviceGetClockInfo(self.device, 1, ctypes.byref(clock))
+        self.nvml.nvmlDeviceGetPowerUsage(self.device, ctypes.byref(power))
         return clock.value, power.value / 1000.0
 
 
