@@ -215,7 +215,7 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
 
 /* end of solution */
 
-/* A kernel for one shape of tile, and what its launch needs to know. */
+/* A shape of tile, and what the launch of a kernel for it needs. */
 struct tile_shape {
     int BM, BN, threads, shared_bytes;
 };
