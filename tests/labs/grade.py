@@ -251,11 +251,7 @@ class Grading:
         except subprocess.TimeoutExpired:
             status = None
         finally:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
+            workshop.end_group(process)
         if status is None or status == -signal.SIGXCPU:
             return f"time-out: more than {RUN_SECONDS} s of processor time, or six times that by the clock"
         if status < 0:

@@ -346,6 +346,15 @@ def unprivileged():
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []}
 
 
+def end_group(process):
+    """Ends a process that leads a group, and whatever it has left in that group."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
 def confined_compiler(command, folder):
     def limits():
         resource.setrlimit(resource.RLIMIT_CPU, (COMPILE_SECONDS, COMPILE_SECONDS))
@@ -362,9 +371,5 @@ def confined_compiler(command, folder):
     except subprocess.TimeoutExpired:
         output = b"the compiler ran out of time"
     finally:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
+        end_group(process)
     return subprocess.CompletedProcess(command, process.returncode, output)
