@@ -5,27 +5,27 @@
  *
  * A block computes one tile of C; sgemm_tile.cuh is that computation. What is new since 6_warp_tile:
  *
- *   - Three shapes of tile, chosen by how evenly they load the multiprocessors: 256 x 128 with 16 x 8 sums a
+ *   - Three shapes of tile, chosen by how evenly they load the multiprocessors: 128 x 256 with 8 x 16 sums a
  *     thread, and for small or long thin products 128 x 64 and 64 x 128 with 8 x 8.
  *   - The copies in the loop compare nothing. Tiles lie along K so that they end where K ends: the ragged one
  *     comes FIRST, before the loop. A row or column past an edge is replaced by one of the BM rows or BN
  *     columns before the edge, and what it yields is not stored. (Not always by the same: lanes that copy the
  *     same word wait in line.)
- *   - The copies are spread over the steps of a tile, so that they do not stand in the way of the reads.
+ *   - B, whose tile needs no transposing, is copied 16 bytes at a time where its rows are aligned to them.
+ *   - The copies are spread over the steps of a tile, so that they do not stand in the way of the reads, and the reads
+ *     stay a whole step ahead of the products: the compiler may not move them.
  *   - Tiles are 16 deep, where they were 8: half as many barriers.
- *   - The serpentine order of a step's products goes through the columns four at a time.
+ *   - The serpentine order of a step's products goes down one column of sums and up the next.
  *
  * Cost: M·N·K·(1/BM + 1/BN) global loads of 4 bytes, with M and N rounded up to whole tiles in the part that
- * they contribute; M·N stores, a quarter of the instructions where rows are aligned to 16 bytes. (TM + TN) / 4
- * shared loads per TM·TN multiply-adds.
+ * they contribute, B's a quarter of that where its rows are aligned to 16 bytes; M·N stores, a quarter where C's are.
+ * (TM + TN) / 4 shared loads per TM·TN multiply-adds.
  */
 #include "sgemm_tile.cuh"
 #include "vectors.cuh"
 
-#include <math.h>
-
-template <int BM, int BN, int TM, int BLOCKS_PER_MULTIPROCESSOR>
-__global__ void __launch_bounds__(threads_of(BM, BN, TM), BLOCKS_PER_MULTIPROCESSOR)
+template <int BM, int BN, int TN, int WIDTH, int BLOCKS_PER_MULTIPROCESSOR>
+__global__ void __launch_bounds__(threads_of(BM, BN, TN), BLOCKS_PER_MULTIPROCESSOR)
     sgemm(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_C)
 {
     /* solution: one tile of C, all of K. */
@@ -36,37 +36,51 @@ __global__ void __launch_bounds__(threads_of(BM, BN, TM), BLOCKS_PER_MULTIPROCES
     const int row0 = (int)blockIdx.x / tiles_across * BM, col0 = (int)blockIdx.x % tiles_across * BN;
 
     float sum[TM][TN] = {};
-    add_products<BM, BN, TM>(sum, stages, A, B, M, N, K, row0, col0, 0, tiles_along(K));
+    add_products<BM, BN, TN, WIDTH, 1>(sum, stages, A, B, M, N, K, row0, col0, 0, tiles_along(K));
 
 #pragma unroll
     for (int i = 0; i < TM; i++)
 #pragma unroll
         for (int j = 0; j < TN; j += 4)
-            store_4(C, row0 + tile_row<BN, TM>(i), col0 + tile_col<BN>(j), M, N, aligned_C,
+            store_4(C, row0 + tile_row<BM, BN, TN>(i), col0 + tile_col<BM, BN, TN>(j), M, N, aligned_C,
                     make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));
     /* end of solution */
 }
 
-/* Elements of C, those past an edge included, that fall to the multiprocessor with the most. */
-static double heaviest_load(const struct tile_shape *shape, int M, int N, int multiprocessors)
+typedef void sgemm_kernel(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_C);
+
+static const struct choice {
+    const struct tile_shape *shape;
+    sgemm_kernel *kernel, *aligned_B; /* for any B, and for one whose rows are aligned to 16 bytes */
+} choices[] = {
+    {&LARGE, sgemm<128, 256, 16, 1, 1>, sgemm<128, 256, 16, 4, 1>},
+    {&TALL, sgemm<128, 64, 8, 1, 3>, sgemm<128, 64, 8, 4, 3>},
+    {&WIDE, sgemm<64, 128, 8, 1, 3>, sgemm<64, 128, 8, 4, 3>},
+};
+
+/* How long the busiest multiprocessor works, in arbitrary units: its tiles, times a tile's multiply-adds. */
+static double expected_time(const struct tile_shape *shape, int M, int N, int multiprocessors)
 {
-    return (double)ceil_div(tiles_of_C(shape, M, N), multiprocessors) * shape->BM * shape->BN;
+    const double tiles = ceil_div(tiles_of_C(shape, M, N), multiprocessors);
+    return tiles * shape->BM * shape->BN * (shape == &LARGE ? LARGE_TIME : 1.0);
 }
 
-/*
- * LARGE reads shared memory least for its arithmetic; the others must lighten the heaviest load by an eighth
- * to make up for it. Of those two, the one whose load is lighter, or whose tiles are fewer.
- */
-static const struct tile_shape *choose_shape(int M, int N, const struct limits *limits)
+/* The quickest, and of equally quick ones that with the fewest tiles. */
+static const struct choice *choose(int M, int N, const struct limits *limits)
 {
-    const double large = heaviest_load(&LARGE, M, N, limits->multiprocessors);
-    const double tall = heaviest_load(&TALL, M, N, limits->multiprocessors);
-    const double wide = heaviest_load(&WIDE, M, N, limits->multiprocessors);
-
-    if (limits->shared_bytes >= LARGE.shared_bytes && large <= 8.0 / 7.0 * fmin(tall, wide))
-        return &LARGE;
-    return tall < wide || (tall == wide && tiles_of_C(&TALL, M, N) <= tiles_of_C(&WIDE, M, N)) ? &TALL
-                                                                                               : &WIDE;
+    const struct choice *best = NULL;
+    double best_time = 0.0;
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        if (choices[i].shape->shared_bytes > limits->shared_bytes)
+            continue;
+        const double time = expected_time(choices[i].shape, M, N, limits->multiprocessors);
+        if (best == NULL || time < best_time ||
+            (time == best_time && tiles_of_C(choices[i].shape, M, N) < tiles_of_C(best->shape, M, N))) {
+            best = &choices[i];
+            best_time = time;
+        }
+    }
+    return best;
 }
 
 extern "C" cudaError_t matmul_sgemm(const float *A, const float *B, float *C, int M, int N, int K,
@@ -79,11 +93,9 @@ extern "C" cudaError_t matmul_sgemm(const float *A, const float *B, float *C, in
     struct limits limits;
     if ((status = device_limits(&limits)) != cudaSuccess)
         return status;
-    const struct tile_shape *shape = choose_shape(M, N, &limits);
-    void (*const kernel)(const float *, const float *, float *, int, int, int, bool) =
-        shape == &LARGE  ? sgemm<256, 128, 16, 1>
-        : shape == &TALL ? sgemm<128, 64, 8, 3>
-                         : sgemm<64, 128, 8, 3>;
+    const struct choice *choice = choose(M, N, &limits);
+    const struct tile_shape *shape = choice->shape;
+    sgemm_kernel *const kernel = rows_aligned(B, N) ? choice->aligned_B : choice->kernel;
 
     status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shape->shared_bytes);
     if (status != cudaSuccess)

@@ -4,151 +4,178 @@
  *
  *     C[row][col] = sum over k of A[row][k] * B[k][col]        A [M, K], B [K, N], C [M, N], row-major
  *
- * The blocks of a cluster compute the same tile of C, each over its share of K (split-K), and then each
- * finishes an equal part of the tile: it keeps its own sums of that part and pushes those of the others'
- * parts into their shared memory. Nothing is added in global memory and the order of the terms is always the
- * same, so the result is, too.
+ * K is divided into shares (split-K), in two ways. The blocks of a cluster compute the same tile of C; and a block that
+ * has its multiprocessor to itself has two groups of warps, so that one has something to multiply while the other waits.
+ * Each group computes the whole tile over its share of K. Then it pushes its sums to where they are needed: a group
+ * stores an equal part of the tile, and gets everybody's sums of that part into its inbox in shared memory. Nothing is
+ * added in global memory and the order of the terms is always the same, so the result is, too.
  *
- * What a block does until then is sgemm's, in sgemm_tile.cuh. Products with tiles enough are computed as
- * sgemm does, by clusters of one block.
+ * What a group does until then is sgemm's, in sgemm_tile.cuh. Products with tiles enough are computed as sgemm
+ * does, by clusters of one block of one group.
  *
- * Cost: as sgemm, per tile (blocks - 1) · BM · BN · 4 bytes through the network between multiprocessors, and two
- * barriers of the cluster.
+ * Cost: as sgemm; and where there are several shares, per tile shares · BM · BN · 4 bytes into shared memory, most of
+ * them of another multiprocessor if there are several blocks, and two barriers of the cluster. The stores of C are of
+ * neighbours, whatever its alignment.
  */
 #include "backend.h"
 #include "refusal.h"
 #include "sgemm_tile.cuh"
 #include "vectors.cuh"
 
-/* Room for the sums that a block gets from the others. It is not the stages: what was copied there is no business of
- * theirs, and nobody has to wait until it is read. */
-static constexpr int inbox_bytes_of(int BM, int BN, int blocks)
+/* Room for what a group is sent: the sums of its part of the tile from every share. It is not the stages: what was
+ * copied there is no business of other blocks, and nobody has to wait until it is read. */
+static constexpr __host__ __device__ int inbox_of(int BM, int BN)
 {
-    return BM * BN / blocks * (blocks - 1) * (int)sizeof(float);
+    return BM * BN;
 }
 
 /* solution: helpers of your own go here. */
 
 /*
- * Leaves the whole cluster's sums in those rows of `sum` that this block finishes: TM / BLOCKS of them, from its
- * rank times as many on. `inbox` is inbox_bytes_of() of shared memory; every thread has arrived at the cluster's
- * barrier once.
+ * Adds up the shares' sums and stores the tile at row0, col0, this thread's group its part of it. `inboxes` is an
+ * inbox_of() of shared memory for each of the block's groups; every thread has arrived at the cluster's barrier once.
  */
-template <int THREADS, int TM, int BLOCKS>
-static __device__ __forceinline__ void add_up(float sum[TM][TN], float2 *inbox)
+template <int BM, int BN, int TN, int BLOCKS, int GROUPS>
+static __device__ __forceinline__ void add_and_store(const float sum[TM][TN], float *inboxes, int share,
+                                                     float *C, int M, int N, int row0, int col0,
+                                                     bool aligned_C)
 {
-    constexpr int PART = TM / BLOCKS * TN / 2; /* float2 that a thread sends to each other block */
-    const int rank = cluster_rank();
+    constexpr int THREADS = threads_of(BM, BN, TN), SHARES = BLOCKS * GROUPS;
+    constexpr int PART = BM / SHARES * BN; /* elements of C, whole rows of the tile */
 
     cluster_wait(); /* all blocks have begun: what lies at their inboxes' addresses is theirs */
 #pragma unroll
-    for (int other = 0; other < BLOCKS; other++)
-        if (other != rank) {
-            const int slot = rank < other ? rank : rank - 1; /* in the order of ranks, without the owner's */
-            const uint32_t to =
-                cluster_address(shared_address(&inbox[slot * PART * THREADS + threadIdx.x]), other);
+    for (int i = 0; i < TM; i++)
 #pragma unroll
-            for (int n = 0; n < PART; n++) {
-                const int i = other * (TM / BLOCKS) + n / (TN / 2), j = n % (TN / 2) * 2;
-                cluster_store(to + n * THREADS * sizeof(float2), make_float2(sum[i][j], sum[i][j + 1]));
-            }
+        for (int j = 0; j < TN; j += 4) {
+            const int element = tile_row<BM, BN, TN>(i) * BN + tile_col<BM, BN, TN>(j),
+                      owner = element / PART;
+            float *const to = &inboxes[owner % GROUPS * inbox_of(BM, BN) + share * PART + element % PART];
+            const float4 term = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
+            cluster_store(cluster_address(shared_address(to), owner / GROUPS), term);
         }
+    /* Everything that was sent has arrived, and nobody sends to a block that has ended. */
     cluster_arrive();
-    cluster_wait(); /* everything that was sent has arrived, and nobody sends to a block that has ended */
+    cluster_wait();
 
-#pragma unroll
-    for (int owner = 0; owner < BLOCKS; owner++)
-        if (owner == rank)
-#pragma unroll
-            for (int slot = 0; slot < BLOCKS - 1; slot++)
-#pragma unroll
-                for (int n = 0; n < PART; n++) {
-                    const int i = owner * (TM / BLOCKS) + n / (TN / 2), j = n % (TN / 2) * 2;
-                    const float2 term = inbox[(slot * PART + n) * THREADS + threadIdx.x];
-                    sum[i][j] += term.x;
-                    sum[i][j + 1] += term.y;
-                }
+    const float *const inbox = &inboxes[share % GROUPS * inbox_of(BM, BN)];
+    const int width = aligned_C ? 4 : 1; /* a warp stores neighbours, whatever the alignment */
+    for (int n = threadIdx.x % THREADS * width; n < PART; n += THREADS * width) {
+        const int row = row0 + (share * PART + n) / BN, col = col0 + n % BN;
+        if (row >= M || col >= N)
+            continue;
+        float *const to = &C[(size_t)row * N + col];
+        if (aligned_C) {
+            float4 total = *(const float4 *)&inbox[n];
+            for (int other = 1; other < SHARES; other++) {
+                const float4 term = *(const float4 *)&inbox[other * PART + n];
+                total = make_float4(total.x + term.x, total.y + term.y, total.z + term.z, total.w + term.w);
+            }
+            *(float4 *)to = total;
+        } else {
+            float total = inbox[n];
+            for (int other = 1; other < SHARES; other++)
+                total += inbox[other * PART + n];
+            *to = total;
+        }
+    }
 }
 
 /* end of solution */
 
-template <int BM, int BN, int TM, int BLOCKS_PER_MULTIPROCESSOR, int BLOCKS>
-__global__ void __launch_bounds__(threads_of(BM, BN, TM), BLOCKS_PER_MULTIPROCESSOR)
+template <int BM, int BN, int TN, int WIDTH, int BLOCKS_PER_MULTIPROCESSOR, int BLOCKS, int GROUPS>
+__global__ void __launch_bounds__(threads_of(BM, BN, TN) * GROUPS, BLOCKS_PER_MULTIPROCESSOR)
     sgemm_cluster(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_C)
 {
-    /* solution: a share of K; exchange; store what this block finishes. */
-    static_assert(TM % BLOCKS == 0, "every block of a cluster finishes as many of a thread's rows");
+    /* solution: a share of K for each group; exchange; store what this group finishes. */
+    constexpr int SHARES = BLOCKS * GROUPS;
+    static_assert(BM % SHARES == 0, "every group stores as many rows");
     extern __shared__ __align__(16) float stages[];
-    if constexpr (BLOCKS > 1)
-        cluster_arrive_relaxed(); /* this block has begun: the others may send to its inbox */
+    if constexpr (SHARES > 1)
+        cluster_arrive_relaxed(); /* this block has begun: the others may send to its inboxes */
 
     const int tiles_across = ceil_div(N, BN);
-    const int tile = blockIdx.x / BLOCKS, rank = blockIdx.x % BLOCKS;
+    const int tile = blockIdx.x / BLOCKS;
     const int row0 = tile / tiles_across * BM, col0 = tile % tiles_across * BN;
+    const int share = blockIdx.x % BLOCKS * GROUPS + threadIdx.x / threads_of(BM, BN, TN);
     const long long tiles = tiles_along(K);
 
     float sum[TM][TN] = {};
-    add_products<BM, BN, TM>(sum, stages, A, B, M, N, K, row0, col0, (int)(tiles * rank / BLOCKS),
-                             (int)(tiles * (rank + 1) / BLOCKS));
-    if constexpr (BLOCKS > 1)
-        add_up<threads_of(BM, BN, TM), TM, BLOCKS>(sum, (float2 *)(stages + STAGES * stage_of(BM, BN)));
-
+    add_products<BM, BN, TN, WIDTH, GROUPS>(sum, stages, A, B, M, N, K, row0, col0,
+                                            (int)(tiles * share / SHARES),
+                                            (int)(tiles * (share + 1) / SHARES));
+    if constexpr (SHARES == 1) {
 #pragma unroll
-    for (int i = 0; i < TM; i++)
-        if (i / (TM / BLOCKS) == rank)
+        for (int i = 0; i < TM; i++)
 #pragma unroll
             for (int j = 0; j < TN; j += 4)
-                store_4(C, row0 + tile_row<BN, TM>(i), col0 + tile_col<BN>(j), M, N, aligned_C,
+                store_4(C, row0 + tile_row<BM, BN, TN>(i), col0 + tile_col<BM, BN, TN>(j), M, N, aligned_C,
                         make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));
+    } else {
+        add_and_store<BM, BN, TN, BLOCKS, GROUPS>(sum, stages + GROUPS * STAGES * stage_of(BM, BN), share, C,
+                                                  M, N, row0, col0, aligned_C);
+    }
     /* end of solution */
 }
 
 typedef void cluster_kernel(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_C);
 
-struct choice {
+static const struct choice {
     const struct tile_shape *shape;
-    cluster_kernel *kernel;
-    int blocks; /* of a cluster */
-};
-
-static const struct choice choices[] = {
-    {&LARGE, sgemm_cluster<256, 128, 16, 1, 1>, 1}, {&TALL, sgemm_cluster<128, 64, 8, 3, 1>, 1},
-    {&TALL, sgemm_cluster<128, 64, 8, 3, 2>, 2},    {&TALL, sgemm_cluster<128, 64, 8, 3, 4>, 4},
-    {&TALL, sgemm_cluster<128, 64, 8, 3, 8>, 8},    {&WIDE, sgemm_cluster<64, 128, 8, 3, 1>, 1},
-    {&WIDE, sgemm_cluster<64, 128, 8, 3, 2>, 2},    {&WIDE, sgemm_cluster<64, 128, 8, 3, 4>, 4},
-    {&WIDE, sgemm_cluster<64, 128, 8, 3, 8>, 8},
+    int blocks, groups;                 /* of a cluster, of a block */
+    cluster_kernel *kernel, *aligned_B; /* for any B, and for one whose rows are aligned to 16 bytes */
+} choices[] = {
+    {&LARGE, 1, 1, sgemm_cluster<128, 256, 16, 1, 1, 1, 1>, sgemm_cluster<128, 256, 16, 4, 1, 1, 1>},
+    {&WIDE, 1, 1, sgemm_cluster<64, 128, 8, 1, 3, 1, 1>, sgemm_cluster<64, 128, 8, 4, 3, 1, 1>},
+    {&WIDE, 2, 1, sgemm_cluster<64, 128, 8, 1, 3, 2, 1>, sgemm_cluster<64, 128, 8, 4, 3, 2, 1>},
+    {&WIDE, 8, 1, sgemm_cluster<64, 128, 8, 1, 3, 8, 1>, sgemm_cluster<64, 128, 8, 4, 3, 8, 1>},
+    {&WIDE, 1, 2, sgemm_cluster<64, 128, 8, 1, 1, 1, 2>, sgemm_cluster<64, 128, 8, 4, 1, 1, 2>},
+    {&WIDE, 2, 2, sgemm_cluster<64, 128, 8, 1, 1, 2, 2>, sgemm_cluster<64, 128, 8, 4, 1, 2, 2>},
+    {&TALL, 1, 1, sgemm_cluster<128, 64, 8, 1, 3, 1, 1>, sgemm_cluster<128, 64, 8, 4, 3, 1, 1>},
+    {&TALL, 2, 1, sgemm_cluster<128, 64, 8, 1, 3, 2, 1>, sgemm_cluster<128, 64, 8, 4, 3, 2, 1>},
+    {&TALL, 8, 1, sgemm_cluster<128, 64, 8, 1, 3, 8, 1>, sgemm_cluster<128, 64, 8, 4, 3, 8, 1>},
+    {&TALL, 1, 2, sgemm_cluster<128, 64, 8, 1, 1, 1, 2>, sgemm_cluster<128, 64, 8, 4, 1, 1, 2>},
+    {&TALL, 2, 2, sgemm_cluster<128, 64, 8, 1, 1, 2, 2>, sgemm_cluster<128, 64, 8, 4, 1, 2, 2>},
 };
 
 static int shared_bytes_of_choice(const struct choice *choice)
 {
-    return choice->shape->shared_bytes + inbox_bytes_of(choice->shape->BM, choice->shape->BN, choice->blocks);
+    const struct tile_shape *shape = choice->shape;
+    const int inbox = choice->blocks * choice->groups == 1 ? 0 : inbox_of(shape->BM, shape->BN);
+    return choice->groups * (shape->shared_bytes + inbox * (int)sizeof(float));
 }
 
 /*
  * How long the busiest multiprocessor works, in arbitrary units: its blocks, times a block's multiply-adds.
- * The factors are what an H200 showed: LARGE is quicker by an eighth, a block alone on its multiprocessor
- * leaves it idle now and then, and clusters of four and more are spread less evenly.
+ * The factors are what an H200 showed. A block alone on its multiprocessor leaves it idle now and then, unless it has
+ * two groups; one with two groups stays alone, and the next does not begin before it has ended. Clusters of
+ * eight are spread less evenly than this assumes.
  */
 static double expected_time(const struct choice *choice, int M, int N, int multiprocessors)
 {
     const long long blocks = (long long)tiles_of_C(choice->shape, M, N) * choice->blocks;
     const double busiest = (double)((blocks + multiprocessors - 1) / multiprocessors);
-    const double work = (double)choice->shape->BM * choice->shape->BN / choice->blocks;
+    const double work = busiest * choice->shape->BM * choice->shape->BN / choice->blocks;
     if (choice->shape == &LARGE)
-        return busiest * work * 0.875;
-    return busiest * work * (choice->blocks >= 4 ? 1.3 : 1.0) * (busiest == 1.0 ? 1.05 : 1.0);
+        return work * LARGE_TIME;
+    if (choice->groups > 1)
+        return work * (busiest == 1.0 ? 0.97 : 1.08);
+    return work * (choice->blocks > 2 ? 1.3 : 1.0) * (busiest == 1.0 ? 1.08 : 1.0);
 }
 
+/* The quickest, and of equally quick ones that with the fewest tiles. */
 static const struct choice *choose(int M, int N, int K, const struct limits *limits)
 {
     const struct choice *best = NULL;
     double best_time = 0.0;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        const int shares = choices[i].blocks * choices[i].groups;
         if (shared_bytes_of_choice(&choices[i]) > limits->shared_bytes ||
-            (choices[i].blocks > 1 && tiles_along(K) < choices[i].blocks * STAGES / 2))
+            (shares > 1 && tiles_along(K) < shares * STAGES / 2))
             continue;
         const double time = expected_time(&choices[i], M, N, limits->multiprocessors);
-        if (best == NULL || time < best_time) {
+        if (best == NULL || time < best_time ||
+            (time == best_time && tiles_of_C(choices[i].shape, M, N) < tiles_of_C(best->shape, M, N))) {
             best = &choices[i];
             best_time = time;
         }
@@ -173,9 +200,10 @@ extern "C" cudaError_t matmul_sgemm_cluster(const float *A, const float *B, floa
     const size_t blocks = (size_t)tiles_of_C(choice->shape, M, N) * choice->blocks;
     if ((status = require_blocks(blocks)) != cudaSuccess)
         return status;
+    cluster_kernel *const kernel = rows_aligned(B, N) ? choice->aligned_B : choice->kernel;
 
     const int shared_bytes = shared_bytes_of_choice(choice);
-    status = cudaFuncSetAttribute(choice->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     if (status != cudaSuccess)
         return status;
 
@@ -186,10 +214,10 @@ extern "C" cudaError_t matmul_sgemm_cluster(const float *A, const float *B, floa
 
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3((unsigned int)blocks);
-    config.blockDim = dim3(choice->shape->threads);
+    config.blockDim = dim3(choice->shape->threads * choice->groups);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
     config.attrs = &cluster;
     config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, choice->kernel, A, B, C, M, N, K, rows_aligned(C, N));
+    return cudaLaunchKernelEx(&config, kernel, A, B, C, M, N, K, rows_aligned(C, N));
 }

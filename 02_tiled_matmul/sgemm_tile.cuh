@@ -1,8 +1,8 @@
 /*
  * The tile of C that the last rungs compute, up to where it is stored.
  *
- * A block owns a BM x BN tile of C and walks along K in steps of BK. A warp owns a patch of 4·TM rows by 8·TN
- * columns of the tile, its lanes 4 down and 8 across; a thread owns TM rows by TN columns of the patch, in
+ * A group of warps owns a BM x BN tile of C and walks along K in steps of BK. A warp owns a patch of 4·TM rows by
+ * 8·TN columns of the tile, its lanes 4 down and 8 across; a thread owns TM rows by TN columns of the patch, in
  * runs of four neighbours: rows 4·lane_y .. 4·lane_y + 3 and the same again 16 further down, columns likewise
  * 32 apart. The tile of A is transposed on its way into shared memory, so that a run of four rows lies side
  * by side there too.
@@ -15,7 +15,7 @@
 #include "tiles.cuh"
 
 static const int BK = 16, STAGES = 3;
-static const int TN = 8;
+static const int TM = 8;
 static const int LANES_DOWN = 4, LANES_ACROSS = 8;
 
 /* A warp stores 8 neighbours in k by 4 rows of the transposed A; the padding puts all of them into different
@@ -27,7 +27,8 @@ static_assert(BK == 2 * LANES_ALONG_K, "a thread copies two elements of each of 
 /* Copies that one thread issues per step; a tile's copies are all issued before its last step. */
 static const int COPIES_PER_STEP = 2;
 
-static constexpr __host__ __device__ int threads_of(int BM, int BN, int TM)
+/* The threads of a group. */
+static constexpr __host__ __device__ int threads_of(int BM, int BN, int TN)
 {
     return BM / TM * (BN / TN);
 }
@@ -38,6 +39,7 @@ static constexpr __host__ __device__ int stage_of(int BM, int BN)
     return BK * (BM + PAD + BN);
 }
 
+/* What a group needs. */
 static constexpr int shared_bytes_of(int BM, int BN)
 {
     return STAGES * stage_of(BM, BN) * (int)sizeof(float);
@@ -45,33 +47,44 @@ static constexpr int shared_bytes_of(int BM, int BN)
 
 /* solution: helpers of your own go here. */
 
-/* Reads a thread's operands of one step: runs of four from As_k and Bs_k on. */
-template <int TM>
+/*
+ * Reads a thread's operands of one step: runs of four from As_k and Bs_k on. Multiply-adds of the step before are
+ * to hide how long that takes, so the loads have to stay where they are.
+ */
+template <int TN>
 static __device__ __forceinline__ void read_operands(float a[TM], float b[TN], const float *As_k,
                                                      const float *Bs_k)
 {
     for (int i = 0; i < TM; i += 4)
-        *(float4 *)&a[i] = *(const float4 *)&As_k[i * LANES_DOWN];
+        *(float4 *)&a[i] = volatile_load(&As_k[i * LANES_DOWN]);
     for (int j = 0; j < TN; j += 4)
-        *(float4 *)&b[j] = *(const float4 *)&Bs_k[j * LANES_ACROSS];
+        *(float4 *)&b[j] = volatile_load(&Bs_k[j * LANES_ACROSS]);
 }
 
 /*
- * sum += a · bᵀ, four columns at a time. Serpentine: nearly every product shares a factor with the one before
- * it, and a factor that was just read need not be fetched from the registers again.
+ * sum += a · bᵀ, column by column, every other one upwards: each product shares a factor with the one before it, and
+ * a factor that was just read need not be fetched from the registers again.
  */
-template <int TM>
+template <int TN>
 static __device__ __forceinline__ void multiply(float sum[TM][TN], const float a[TM], const float b[TN])
 {
 #pragma unroll
-    for (int j0 = 0; j0 < TN; j0 += 4)
+    for (int j = 0; j < TN; j++)
 #pragma unroll
-        for (int i = 0; i < TM; i++)
-#pragma unroll
-            for (int step = 0; step < 4; step++) {
-                const int j = j0 + (i % 2 == 0 ? 3 - step : step);
-                sum[i][j] += a[i] * b[j];
-            }
+        for (int step = 0; step < TM; step++) {
+            const int i = j % 2 == 0 ? step : TM - 1 - step;
+            sum[i][j] += a[i] * b[j];
+        }
+}
+
+/* Copies WIDTH neighbouring elements, or zeros. */
+template <int WIDTH>
+static __device__ __forceinline__ void copy_async(uint32_t to, const float *from, bool exists)
+{
+    if constexpr (WIDTH == 4)
+        cp_async_16_zero_fill(to, from, exists ? sizeof(float4) : 0);
+    else
+        cp_async_4_zero_fill(to, from, exists ? sizeof(float) : 0);
 }
 
 /* end of solution */
@@ -85,43 +98,58 @@ static inline __host__ __device__ int tiles_along(int K)
 /* solution: helpers of your own go here. */
 
 /*
- * Where in the block's tile this thread's i-th row and j-th column are. Lane bits 0, 2 and 3 number the
+ * Where in its group's tile this thread's i-th row and j-th column are. Lane bits 0, 2 and 3 number the
  * patch's columns, bits 1 and 4 its rows: a lane shares its address in A's tile with lane ^ 1 and in B's tile
  * with lane ^ 2, which lets shared memory serve a 16-byte read in half the cycles.
  */
-template <int BN, int TM>
+template <int BM, int BN, int TN>
 static __device__ __forceinline__ int tile_row(int i)
 {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warp = threadIdx.x % threads_of(BM, BN, TN) / 32, lane = threadIdx.x % 32;
     const int lane_y = (lane >> 1 & 1) | (lane >> 3 & 2);
     return warp / (BN / (LANES_ACROSS * TN)) * LANES_DOWN * TM + 4 * lane_y + i / 4 * 4 * LANES_DOWN + i % 4;
 }
 
-template <int BN>
+template <int BM, int BN, int TN>
 static __device__ __forceinline__ int tile_col(int j)
 {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warp = threadIdx.x % threads_of(BM, BN, TN) / 32, lane = threadIdx.x % 32;
     const int lane_x = (lane & 1) | (lane >> 1 & 6);
     return warp % (BN / (LANES_ACROSS * TN)) * LANES_ACROSS * TN + 4 * lane_x + j / 4 * 4 * LANES_ACROSS +
            j % 4;
 }
 
+/* A barrier for the threads of this thread's group. */
+template <int GROUPS, int THREADS>
+static __device__ __forceinline__ void group_barrier(void)
+{
+    if constexpr (GROUPS == 1)
+        __syncthreads();
+    else
+        named_barrier_sync(1 + threadIdx.x / THREADS, THREADS);
+}
+
 /*
- * Adds to sum what steps first_tile .. end_tile - 1 along K contribute to the tile of C at row0, col0. No copy
- * is under way afterwards, but other warps may still read `stages` (shared_bytes_of() bytes).
+ * Adds to sum what steps first_tile .. end_tile - 1 along K contribute to the tile of C at row0, col0. Each of the
+ * block's GROUPS has sums and steps of its own. B is copied WIDTH elements at a time, 4 where its rows are aligned
+ * to 16 bytes. No copy is under way afterwards, but other warps may still read `stages` (GROUPS times
+ * shared_bytes_of() bytes).
  */
-template <int BM, int BN, int TM>
+template <int BM, int BN, int TN, int WIDTH, int GROUPS>
 static __device__ __forceinline__ void add_products(float sum[TM][TN], float *stages, const float *A,
                                                     const float *B, int M, int N, int K, int row0, int col0,
                                                     int first_tile, int end_tile)
 {
-    constexpr int THREADS = threads_of(BM, BN, TM);
+    constexpr int THREADS = threads_of(BM, BN, TN);
     constexpr int PITCH_A = BM + PAD, STAGE = stage_of(BM, BN);
     constexpr int ROW_STEP = THREADS / LANES_ALONG_K,
-                  ROWS = BM / ROW_STEP;                    /* of A's tile, copied by one thread */
-    constexpr int K_STEP = THREADS / BN, KS = BK / K_STEP; /* of B's tile */
-    static_assert(THREADS % BN == 0 && 2 * ROWS + KS <= COPIES_PER_STEP * (BK - 1),
+                  ROWS = BM / ROW_STEP; /* of A's tile, copied by one thread */
+    constexpr int LANES_ALONG_N = BN / WIDTH;
+    constexpr int K_STEP = THREADS / LANES_ALONG_N, KS = BK / K_STEP; /* of B's tile */
+    static_assert(THREADS % LANES_ALONG_N == 0 && 2 * ROWS + KS <= COPIES_PER_STEP * (BK - 1),
                   "the copies fit their steps");
+    const int thread = threadIdx.x % THREADS;
+    stages += threadIdx.x / THREADS * STAGES * STAGE;
 
     /* Tiles along K, the last ending at K: before the first there may be some of it missing. */
     const int missing = tiles_along(K) * BK - K;
@@ -132,9 +160,9 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
     const int wrap_row = max(min(row0, M - BM), 0), rows = min(M, BM);
     const int wrap_col = max(min(col0, N - BN), 0), cols = min(N, BN);
 
-    /* What this thread copies: two elements each of ROWS rows of A, one element each of KS rows of B. */
-    const int k_A = threadIdx.x % LANES_ALONG_K, row_A = threadIdx.x / LANES_ALONG_K;
-    const int k_B = threadIdx.x / BN, col_B = threadIdx.x % BN;
+    /* What this thread copies: two elements each of ROWS rows of A, WIDTH elements each of KS rows of B. */
+    const int k_A = thread % LANES_ALONG_K, row_A = thread / LANES_ALONG_K;
+    const int k_B = thread / LANES_ALONG_N, col_B = thread % LANES_ALONG_N * WIDTH;
     const float *from_A[ROWS];
     for (int i = 0; i < ROWS; i++) {
         const int row = wrap_row + (row0 - wrap_row + row_A + i * ROW_STEP) % rows;
@@ -151,31 +179,31 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
         const int zeros = first_tile + stage == 0 ? missing : 0;
         for (int i = 0; i < 2 * ROWS; i++) {
             const int k = i % 2 * LANES_ALONG_K;
-            cp_async_4_zero_fill(to_A + sizeof(float) * (stage * STAGE + k * PITCH_A + i / 2 * ROW_STEP),
-                                 from_A[i / 2] + stage * BK + k,
-                                 exists && k_A + k >= zeros ? sizeof(float) : 0);
+            copy_async<1>(to_A + sizeof(float) * (stage * STAGE + k * PITCH_A + i / 2 * ROW_STEP),
+                          from_A[i / 2] + stage * BK + k, exists && k_A + k >= zeros);
         }
         for (int i = 0; i < KS; i++) {
             const int k = i * K_STEP;
-            cp_async_4_zero_fill(to_B + sizeof(float) * (stage * STAGE + k * BN), from_B,
-                                 exists && k_B + k >= zeros ? sizeof(float) : 0);
+            copy_async<WIDTH>(to_B + sizeof(float) * (stage * STAGE + k * BN), from_B,
+                              exists && k_B + k >= zeros);
             from_B += (size_t)K_STEP * N;
         }
         cp_async_commit();
     }
 
-    const int y = tile_row<BN, TM>(0), x = tile_col<BN>(0);
+    const int y = tile_row<BM, BN, TN>(0), x = tile_col<BM, BN, TN>(0);
     __align__(16) float a[2][TM], b[2][TN];
-    /* All but the newest STAGES - 2 groups of this thread have arrived: the first has. */
+    /* All but the newest STAGES - 2 groups of this thread's copies have arrived: the first has. */
     cp_async_wait<STAGES - 2>();
-    __syncthreads(); /* every thread's copies of the first tile have arrived before any thread reads it */
-    read_operands<TM>(a[0], b[0], &stages[y], &stages[BK * PITCH_A + x]);
+    /* Every thread's copies of the first tile have arrived before any thread reads it. */
+    group_barrier<GROUPS, THREADS>();
+    read_operands<TN>(a[0], b[0], &stages[y], &stages[BK * PITCH_A + x]);
 
     int reading = 0, writing = (STAGES - 1) * STAGE;
     for (int i = 0; i < ROWS; i++)
         from_A[i] += (STAGES - 1) * BK;
     for (int tile = first_tile; tile < end_tile; tile++) {
-        const int bytes = tile + STAGES - 1 < end_tile ? sizeof(float) : 0;
+        const bool exists = tile + STAGES - 1 < end_tile;
 
 #pragma unroll
         for (int k = 0; k < BK; k++) {
@@ -184,30 +212,29 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
                 cp_async_wait<STAGES - 2>();
                 /* Every thread's copies of the next tile have arrived before any thread reads it, and every
                    thread has read this tile: its stage is free for the copies issued next. */
-                __syncthreads();
+                group_barrier<GROUPS, THREADS>();
                 writing = reading;
                 reading = reading == (STAGES - 1) * STAGE ? 0 : reading + STAGE;
             }
             const int next_k = (k + 1) % BK;
-            read_operands<TM>(a[(k + 1) % 2], b[(k + 1) % 2], &stages[reading + next_k * PITCH_A + y],
+            read_operands<TN>(a[(k + 1) % 2], b[(k + 1) % 2], &stages[reading + next_k * PITCH_A + y],
                               &stages[reading + BK * PITCH_A + next_k * BN + x]);
 
             /* This step's share of the next copies: A's come first, then B's. */
             for (int i = k * COPIES_PER_STEP; i < (k + 1) * COPIES_PER_STEP; i++) {
                 const int k_half = i % 2 * LANES_ALONG_K, i_B = i - 2 * ROWS;
                 if (i < 2 * ROWS) {
-                    cp_async_4_zero_fill(to_A +
-                                             sizeof(float) * (writing + k_half * PITCH_A + i / 2 * ROW_STEP),
-                                         from_A[i / 2] + k_half, bytes);
+                    copy_async<1>(to_A + sizeof(float) * (writing + k_half * PITCH_A + i / 2 * ROW_STEP),
+                                  from_A[i / 2] + k_half, exists);
                     if (k_half != 0) /* both copies of this row are issued */
                         from_A[i / 2] += BK;
                 } else if (i_B < KS) {
-                    cp_async_4_zero_fill(to_B + sizeof(float) * (writing + i_B * K_STEP * BN), from_B, bytes);
+                    copy_async<WIDTH>(to_B + sizeof(float) * (writing + i_B * K_STEP * BN), from_B, exists);
                     from_B += (size_t)K_STEP * N;
                 }
             }
 
-            multiply<TM>(sum, a[k % 2], b[k % 2]);
+            multiply<TN>(sum, a[k % 2], b[k % 2]);
         }
     }
     cp_async_wait<0>(); /* no copy is under way when the block's shared memory is given to another */
@@ -215,14 +242,18 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
 
 /* end of solution */
 
-/* A shape of tile, and what the launch of a kernel for it needs. */
+/* A shape of tile, and what a group of warps needs for it. */
 struct tile_shape {
     int BM, BN, threads, shared_bytes;
 };
 
-static const struct tile_shape LARGE = {256, 128, threads_of(256, 128, 16), shared_bytes_of(256, 128)};
+static const struct tile_shape LARGE = {128, 256, threads_of(128, 256, 16), shared_bytes_of(128, 256)};
 static const struct tile_shape TALL = {128, 64, threads_of(128, 64, 8), shared_bytes_of(128, 64)};
 static const struct tile_shape WIDE = {64, 128, threads_of(64, 128, 8), shared_bytes_of(64, 128)};
+
+/* The time that LARGE takes for as many multiply-adds as the others, measured on an H200: it reads shared memory less
+ * often for its arithmetic. */
+static const double LARGE_TIME = 0.93;
 
 static inline int tiles_of_C(const struct tile_shape *shape, int M, int N)
 {

@@ -29,6 +29,22 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared)
     return (uint32_t)__cvta_generic_to_shared(shared);
 }
 
+/* ---- loads that stay where they stand ---- */
+
+/*
+ * Loads 16 bytes from shared memory, aligned to 16 (ld.volatile.shared). An ordinary load gives the same, but the
+ * compiler is free to sink it to right before the first use, where that saves registers; then the value is not
+ * there in time. This one stays among the other volatile accesses, copies and barriers in the order of the program.
+ */
+__device__ __forceinline__ float4 volatile_load(const float *shared)
+{
+    float4 value;
+    asm volatile("ld.volatile.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+                 : "r"(shared_address(shared)));
+    return value;
+}
+
 /* ---- asynchronous copies by every thread ---- */
 
 /*
@@ -323,7 +339,7 @@ __device__ __forceinline__ void cluster_wait(void)
 
 /*
  * The same place in the shared memory of the cluster's block `rank`, sm_90 (mapa). The result is an address
- * for the function below and for no other of this file.
+ * for the functions below and for no other of this file.
  */
 __device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank)
 {
@@ -332,10 +348,17 @@ __device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank)
     return address;
 }
 
-/* Stores 8 bytes there, aligned to 8, sm_90 (st.shared::cluster). */
+/* Stores 8 or 16 bytes there, aligned to their size, sm_90 (st.shared::cluster). */
 __device__ __forceinline__ void cluster_store(uint32_t address, float2 value)
 {
     asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(value.x), "f"(value.y)
+                 : "memory");
+}
+
+__device__ __forceinline__ void cluster_store(uint32_t address, float4 value)
+{
+    asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(value.x),
+                 "f"(value.y), "f"(value.z), "f"(value.w)
                  : "memory");
 }
 

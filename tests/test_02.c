@@ -53,14 +53,14 @@ static const struct matmul_kernel *sgemm_cluster_alone(void)
     return tiled_matmul_kernels + ladder_find(&matmul_problem, tiled_matmul_kernels, "sgemm_cluster");
 }
 
-/* 256 x 128 tiles on the CPU backend's 8 multiprocessors (the second list: on a GPU's many), each edge ragged
+/* 128 x 256 tiles on the CPU backend's 8 multiprocessors (the second list: on a GPU's many), each edge ragged
  * or not. */
 TEST(sgemm, large_tiles)
 {
     static const struct matmul_case few[] = {{512, 512, 32}, {511, 509, 35},  {500, 1000, 17},
-                                             {200, 1020, 1}, {2040, 100, 20}, {2048, 65, 40}};
+                                             {200, 1020, 1}, {100, 2039, 20}, {65, 2048, 40}};
     static const struct matmul_case many[] = {
-        {4096, 2048, 64}, {4095, 2047, 129}, {100, 33000, 70}, {33000, 100, 70}};
+        {4096, 2048, 64}, {4095, 2047, 129}, {100, 33000, 70}, {16500, 201, 70}};
     check_cases(last_rungs(), few, sizeof few / sizeof *few, 700);
     if (ladder_full_size())
         check_cases(last_rungs(), many, sizeof many / sizeof *many, 750);
@@ -78,19 +78,22 @@ TEST(sgemm, long_k)
 }
 
 /*
- * Clusters of 1, 2, 4 and 8 blocks over tall and over wide tiles. The first list fills the CPU backend's 8
- * multiprocessors, the second a GPU's 132, with whole tiles and ragged ones. The loop meets every number of steps
- * along K up to 17, so each size of cluster with as few as it takes, and with shares that are equal or not.
+ * Each choice of sgemm_cluster over tall and over wide tiles: 1, 2 and 8 blocks of one group, 1 and 2 blocks of two. The
+ * first list fills the CPU backend's 8 multiprocessors, the second a GPU's 132, with whole tiles and ragged ones, and
+ * with rows of B that are aligned to 16 bytes or not. The loop meets every number of steps along K up to 17, so each
+ * number of shares with as few as it takes, and shares that are equal or not.
  */
 TEST(sgemm, clusters)
 {
-    static const struct matmul_case few[] = {{1024, 64, 32}, {1019, 33, 19}, {512, 64, 64},  {511, 61, 57},
-                                             {256, 64, 128}, {255, 5, 125},  {128, 64, 256}, {67, 63, 263},
-                                             {64, 1024, 32}, {33, 1019, 19}, {64, 512, 64},  {61, 511, 57},
-                                             {64, 256, 128}, {5, 255, 125},  {64, 128, 256}, {63, 67, 263}};
+    static const struct matmul_case few[] = {{1024, 64, 32}, {1019, 33, 19}, {1150, 60, 50}, {1150, 61, 50},
+                                             {1020, 64, 48}, {1017, 61, 50}, {512, 64, 128}, {499, 61, 119},
+                                             {128, 64, 256}, {67, 63, 263},  {64, 1024, 32}, {33, 1019, 19},
+                                             {60, 1152, 50}, {61, 1150, 50}, {64, 1024, 48}, {61, 1017, 50},
+                                             {64, 512, 128}, {61, 499, 119}, {64, 128, 256}, {63, 67, 263}};
     static const struct matmul_case many[] = {
-        {8192, 64, 256}, {8190, 61, 301}, {4096, 64, 128}, {4091, 61, 130}, {2048, 64, 256}, {2041, 61, 301},
-        {64, 8192, 256}, {61, 8190, 301}, {64, 4096, 128}, {61, 4091, 130}, {64, 2048, 256}, {61, 2041, 301}};
+        {1600, 1600, 64}, {1599, 1601, 67}, {12800, 64, 64}, {12799, 61, 67}, {8192, 64, 256},
+        {8190, 61, 301},  {2048, 64, 256},  {2041, 61, 301}, {64, 12800, 64}, {61, 12799, 67},
+        {64, 8192, 256},  {61, 8190, 301},  {64, 2048, 256}, {61, 2041, 301}};
     check_cases(sgemm_cluster_alone(), few, sizeof few / sizeof *few, 1000);
     for (int steps = 1; steps <= 17; steps++) {
         check(sgemm_cluster_alone(), 30, 70, 16 * steps, INPUTS_NORMAL, 1050, 0);
@@ -100,12 +103,14 @@ TEST(sgemm, clusters)
         check_cases(sgemm_cluster_alone(), many, sizeof many / sizeof *many, 1100);
 }
 
-/* A cluster always adds in the same order: every run gives the same bits, whichever block comes first. */
+/* The shares are always added in the same order: every run gives the same bits, whoever comes first. */
 TEST(sgemm, clusters_repeat)
 {
-    static const int depths[] = {60, 120, 500}; /* clusters of 2, 4 and 8 */
-    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
-        const long long sizes[MAX_SIZES] = {[MATMUL_M] = 70, [MATMUL_N] = 90, [MATMUL_K] = depths[i]};
+    /* Clusters of 2 and of 8 blocks; blocks of two groups, one and two to a cluster. */
+    static const struct matmul_case cases[] = {{70, 90, 60}, {70, 90, 500}, {1020, 62, 50}, {70, 90, 120}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct matmul_case c = cases[i];
+        const long long sizes[MAX_SIZES] = {[MATMUL_M] = c.M, [MATMUL_N] = c.N, [MATMUL_K] = c.K};
         struct trial trial;
         cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 900 + i, 0) == cudaSuccess);
         const struct tensor *C = &trial.tensors[trial.input_count];
@@ -119,7 +124,7 @@ TEST(sgemm, clusters_repeat)
             if (order == 0)
                 memcpy(first, trial.host[trial.input_count], bytes);
             cr_expect(memcmp(first, trial.host[trial.input_count], bytes) == 0,
-                      "K = %d, order %s gives other bits", depths[i], thread_orders[order]);
+                      "%dx%dx%d, order %s gives other bits", c.M, c.N, c.K, thread_orders[order]);
         }
         free(first);
         trial_destroy(&trial);
@@ -223,11 +228,12 @@ TEST(counters, stores)
     }
 }
 
-/* What sgemm and sgemm_cluster choose: a shape of tile, and how many blocks share one. */
+/* What sgemm and sgemm_cluster choose: a shape of tile, and how many shares of K there are. */
 struct chosen {
     const char *name;
     struct matmul_case c;
-    int BM, BN, blocks; /* of a cluster */
+    int BM, BN;
+    int blocks, groups; /* of a cluster, of a block */
 };
 
 static void check_choice(const struct chosen *chosen)
@@ -236,21 +242,24 @@ static void check_choice(const struct chosen *chosen)
     const struct matmul_case c = chosen->c;
     const unsigned long long M = c.M, N = c.N, K = c.K, BM = chosen->BM, BN = chosen->BN, BK = 16;
     const unsigned long long tiles_of_C = tiles(c.M, chosen->BM) * tiles(c.N, chosen->BN);
-    const unsigned long long blocks = chosen->blocks, steps = tiles(c.K, 16);
-    const unsigned long long TM = BM == 256 ? 16 : 8, TN = 8, threads = BM * BN / (TM * TN);
-    /* A thread sends its sums of one part of the tile to each other block, two at a time. */
-    const unsigned long long sent = blocks * (blocks - 1) * threads * (TM / blocks * TN / 2);
+    const unsigned long long blocks = chosen->blocks, shares = blocks * chosen->groups,
+                             steps = tiles(c.K, 16);
+    const unsigned long long TM = 8, TN = BN == 256 ? 16 : 8, threads = BM * BN / (TM * TN);
+    const unsigned long long width = c.N % 4 == 0 ? 4 : 1;
     struct counters counters;
     if (!count(tiled_matmul_kernels, name, c.M, c.N, c.K, &counters))
         return;
 
     EXPECT_COUNT(launches, 1ull);
     /* What lies past an edge is loaded from before it. */
-    EXPECT_COUNT(global_loads, tiles_of_C * (BM + BN) * K);
+    EXPECT_COUNT(global_loads, tiles_of_C * (BM + BN / width) * K);
     EXPECT_COUNT(global_store_bytes, sizeof(float) * M * N);
     EXPECT_COUNT(atomics, 0ull);
-    EXPECT_COUNT(barriers, tiles_of_C * (blocks * (blocks > 1 ? 3 : 1) + steps));
-    EXPECT_COUNT(shared_loads, tiles_of_C * ((blocks + BK * steps) * threads * ((TM + TN) / 4) + sent));
+    /* Two of the cluster in each block. */
+    EXPECT_COUNT(barriers, tiles_of_C * (shares + steps + (shares > 1 ? 2 * blocks : 0)));
+    /* Who stores an element reads each share's sum of it. */
+    EXPECT_COUNT(shared_loads, tiles_of_C * (shares + BK * steps) * threads * ((TM + TN) / 4) +
+                                   (shares > 1 ? shares * M * N / width : 0));
     EXPECT_COUNT(shared_wavefronts, counters.shared_wavefronts_ideal);
 }
 
@@ -258,23 +267,25 @@ static void check_choice(const struct chosen *chosen)
 TEST(counters, choices)
 {
     static const struct chosen cases[] = {
-        {"sgemm", {64, 64, 64}, 128, 64, 1},
-        {"sgemm", {60, 100, 50}, 64, 128, 1},
-        {"sgemm", {100, 60, 300}, 128, 64, 1},
-        {"sgemm", {512, 512, 16}, 256, 128, 1},
-        {"sgemm", {500, 1000, 9}, 256, 128, 1},
-        {"sgemm_cluster", {512, 512, 16}, 256, 128, 1},
-        {"sgemm_cluster", {2040, 100, 20}, 256, 128, 1},
-        {"sgemm_cluster", {1020, 60, 20}, 128, 64, 1},
-        {"sgemm_cluster", {500, 60, 50}, 128, 64, 2},
-        {"sgemm_cluster", {250, 60, 120}, 128, 64, 4},
-        {"sgemm_cluster", {128, 64, 256}, 128, 64, 8},
-        {"sgemm_cluster", {60, 1020, 20}, 64, 128, 1},
-        {"sgemm_cluster", {60, 500, 50}, 64, 128, 2},
-        {"sgemm_cluster", {60, 250, 120}, 64, 128, 4},
-        {"sgemm_cluster", {60, 100, 250}, 64, 128, 8},
+        {"sgemm", {64, 64, 64}, 128, 64, 1, 1},
+        {"sgemm", {60, 99, 50}, 64, 128, 1, 1},
+        {"sgemm", {100, 60, 300}, 128, 64, 1, 1},
+        {"sgemm", {512, 512, 16}, 128, 256, 1, 1},
+        {"sgemm", {1000, 501, 9}, 128, 256, 1, 1},
+        {"sgemm_cluster", {512, 512, 16}, 128, 256, 1, 1},
+        {"sgemm_cluster", {100, 2039, 20}, 128, 256, 1, 1},
+        {"sgemm_cluster", {1020, 60, 20}, 128, 64, 1, 1},
+        {"sgemm_cluster", {1150, 61, 50}, 128, 64, 2, 1},
+        {"sgemm_cluster", {1020, 62, 50}, 128, 64, 1, 2},
+        {"sgemm_cluster", {500, 60, 120}, 128, 64, 2, 2},
+        {"sgemm_cluster", {128, 64, 256}, 128, 64, 8, 1},
+        {"sgemm_cluster", {60, 1020, 20}, 64, 128, 1, 1},
+        {"sgemm_cluster", {61, 1150, 50}, 64, 128, 2, 1},
+        {"sgemm_cluster", {60, 1020, 50}, 64, 128, 1, 2},
+        {"sgemm_cluster", {60, 501, 120}, 64, 128, 2, 2},
+        {"sgemm_cluster", {60, 100, 250}, 64, 128, 8, 1},
     };
-    static const struct chosen without_clusters = {"sgemm_cluster", {60, 100, 250}, 64, 128, 1};
+    static const struct chosen without_clusters = {"sgemm_cluster", {60, 100, 250}, 64, 128, 1, 1};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_choice(&cases[i]);
     setenv("SIMT_ARCH", "80", 1);

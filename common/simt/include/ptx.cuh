@@ -22,6 +22,13 @@ __forceinline__ uint32_t shared_address(const void *shared)
     return simt_shared_address(shared);
 }
 
+/* ---- loads that stay where they stand ---- */
+
+__forceinline__ float4 volatile_load(const float *shared)
+{
+    return *(const float4 *)shared;
+}
+
 /* ---- asynchronous copies by every thread ---- */
 
 __forceinline__ void cp_async_4(uint32_t shared, const void *global, SIMT_CALL_SITE)
@@ -166,6 +173,11 @@ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank, SIMT_CALL_SI
 }
 
 __forceinline__ void cluster_store(uint32_t address, float2 value, SIMT_CALL_SITE)
+{
+    simt_cluster_store(address, &value, sizeof value, line, file);
+}
+
+__forceinline__ void cluster_store(uint32_t address, float4 value, SIMT_CALL_SITE)
 {
     simt_cluster_store(address, &value, sizeof value, line, file);
 }
