@@ -920,7 +920,7 @@ TEST(ptx, counted)
     backend_counters_reset();
     assert_success(ptx_cluster(in, out));
     cr_assert(backend_counters(&c));
-    EXPECT(c, shared_stores, CLUSTERS * CLUSTER_BLOCKS * 32 * CLUSTER_BLOCKS);
+    EXPECT(c, shared_stores, CLUSTERS * CLUSTER_BLOCKS / 2 * (32 + 16) * CLUSTER_BLOCKS);
     EXPECT(c, barriers, CLUSTERS * CLUSTER_BLOCKS * 2);
 
     const struct box_case *box = &box_cases[4]; /* 32 of 64 columns and 8 of 16 rows lie inside */

@@ -1,7 +1,7 @@
 // needs: sm_90
 /*
- * Clusters: every thread stores two words in the shared memory of each block of its cluster; each block writes down
- * what came to it, then which block of how many it is.
+ * Clusters: every thread stores two words in the shared memory of each block of its cluster, in blocks of even rank the
+ * even lanes four; each block writes down what came to it, then which block of how many it is.
  */
 #include "finished.cuh"
 #include "ptx_kernels.h"
@@ -10,7 +10,7 @@
 
 __global__ void exchange(const uint32_t *in, uint32_t *out)
 {
-    __shared__ float2 from[CLUSTER_BLOCKS][32];
+    __shared__ __align__(16) float2 from[CLUSTER_BLOCKS][32];
     cluster_arrive_relaxed(); /* this block has begun */
     const int rank = cluster_rank(), lane = threadIdx.x;
     in += blockIdx.x * 64 + 2 * lane;
@@ -18,9 +18,14 @@ __global__ void exchange(const uint32_t *in, uint32_t *out)
 
     cluster_wait(); /* all blocks have begun */
     for (int peer = 0; peer < CLUSTER_BLOCKS; peer++) {
-        const uint32_t place = shared_address(&from[rank][31 - lane]);
-        cluster_store(cluster_address(place, peer),
-                      make_float2(__uint_as_float(in[0]), __uint_as_float(in[1] + peer)));
+        const float2 own = make_float2(__uint_as_float(in[0]), __uint_as_float(in[1] + peer));
+        if (rank % 2 == 1) {
+            cluster_store(cluster_address(shared_address(&from[rank][31 - lane]), peer), own);
+        } else if (lane % 2 == 0) {
+            const float4 both =
+                make_float4(__uint_as_float(in[2]), __uint_as_float(in[3] + peer), own.x, own.y);
+            cluster_store(cluster_address(shared_address(&from[rank][30 - lane]), peer), both);
+        }
     }
     cluster_arrive();
     cluster_wait(); /* everything has come, and nobody ends while others still store */

@@ -1,4 +1,5 @@
-/* cp.async: both sizes, every number of source bytes, three groups of which one after the other is waited for. */
+/* cp.async: both sizes, every number of source bytes, three groups of which one after the other is waited for; and
+ * ld.volatile.shared, which reads what came last. */
 #include "finished.cuh"
 #include "ptx_kernels.h"
 #include "ptx.cuh"
@@ -24,8 +25,11 @@ __global__ void copy_async(const uint32_t *in, uint32_t *out)
     cp_async_wait<0>();
     out[288 + lane] = plain[lane];
     __syncthreads(); /* others' copies do */
-    for (int i = 0; i < 4; i++)
-        out[160 + 4 * lane + i] = reversed[lane][i];
+    const float4 words = volatile_load((const float *)reversed[lane]);
+    out[160 + 4 * lane] = __float_as_uint(words.x);
+    out[160 + 4 * lane + 1] = __float_as_uint(words.y);
+    out[160 + 4 * lane + 2] = __float_as_uint(words.z);
+    out[160 + 4 * lane + 3] = __float_as_uint(words.w);
 }
 
 cudaError_t ptx_copy_async(const uint32_t *in, uint32_t *out)
