@@ -25,8 +25,8 @@ static const struct matmul_kernel tiled_matmul_kernels[] = {
     {"async", "tiles travel past the registers, three ahead", matmul_async},
     {"warp_tile", "square warp tiles, operands one step ahead: the inner loop is all multiply-add",
      matmul_warp_tile},
-    {"sgemm", "256 x 128 tiles, or smaller ones where those would leave processors idle", matmul_sgemm},
-    {"sgemm_cluster", "where tiles are few, a cluster of blocks shares one, each with a part of K",
+    {"sgemm", "128 x 256 tiles, or smaller ones where those would leave processors idle", matmul_sgemm},
+    {"sgemm_cluster", "where tiles are few, blocks and groups of warps share one, each with a part of K",
      matmul_sgemm_cluster},
     {NULL, NULL, NULL},
 };

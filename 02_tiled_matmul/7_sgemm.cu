@@ -54,8 +54,8 @@ static const struct choice {
     sgemm_kernel *kernel, *aligned_B; /* for any B, and for one whose rows are aligned to 16 bytes */
 } choices[] = {
     {&LARGE, sgemm<128, 256, 16, 1, 1>, sgemm<128, 256, 16, 4, 1>},
-    {&TALL, sgemm<128, 64, 8, 1, 3>, sgemm<128, 64, 8, 4, 3>},
     {&WIDE, sgemm<64, 128, 8, 1, 3>, sgemm<64, 128, 8, 4, 3>},
+    {&TALL, sgemm<128, 64, 8, 1, 3>, sgemm<128, 64, 8, 4, 3>},
 };
 
 /* How long the busiest multiprocessor works, in arbitrary units: its tiles, times a tile's multiply-adds. */

@@ -267,7 +267,7 @@ static void check_choice(const struct chosen *chosen)
 TEST(counters, choices)
 {
     static const struct chosen cases[] = {
-        {"sgemm", {64, 64, 64}, 128, 64, 1, 1},
+        {"sgemm", {64, 64, 64}, 64, 128, 1, 1},
         {"sgemm", {60, 99, 50}, 64, 128, 1, 1},
         {"sgemm", {100, 60, 300}, 128, 64, 1, 1},
         {"sgemm", {512, 512, 16}, 128, 256, 1, 1},
