@@ -2,9 +2,8 @@
  * The tile of C that the last rungs compute, up to where it is stored.
  *
  * A group of warps owns a BM x BN tile of C and walks along K in steps of BK. A warp owns a patch of 4·TM rows by
- * 8·TN columns of the tile, its lanes 4 down and 8 across; a thread owns TM rows by TN columns of the patch, in
- * runs of four neighbours: rows 4·lane_y .. 4·lane_y + 3 and the same again 16 further down, columns likewise
- * 32 apart. The tile of A is transposed on its way into shared memory, so that a run of four rows lies side
+ * 8·TN columns of the tile, and its lanes share the patch as common/rectangles.cuh says: a thread owns TM rows by TN
+ * columns of it, in runs of four neighbours. The tile of A is transposed on its way into shared memory, so that a run of four rows lies side
  * by side there too.
  */
 #ifndef SGEMM_TILE_CUH
@@ -12,11 +11,11 @@
 
 #include "02_step.h"
 #include "ptx.cuh"
+#include "rectangles.cuh"
 #include "tiles.cuh"
 
 static const int BK = 16, STAGES = 3;
 static const int TM = 8;
-static const int LANES_DOWN = 4, LANES_ACROSS = 8;
 
 /* A warp stores 8 neighbours in k by 4 rows of the transposed A; the padding puts all of them into different
  * banks. */
@@ -97,26 +96,19 @@ static inline __host__ __device__ int tiles_along(int K)
 
 /* solution: helpers of your own go here. */
 
-/*
- * Where in its group's tile this thread's i-th row and j-th column are. Lane bits 0, 2 and 3 number the
- * patch's columns, bits 1 and 4 its rows: a lane shares its address in A's tile with lane ^ 1 and in B's tile
- * with lane ^ 2, which lets shared memory serve a 16-byte read in half the cycles.
- */
+/* Where in its group's tile this thread's i-th row and j-th column are. */
 template <int BM, int BN, int TN>
 static __device__ __forceinline__ int tile_row(int i)
 {
-    const int warp = threadIdx.x % threads_of(BM, BN, TN) / 32, lane = threadIdx.x % 32;
-    const int lane_y = (lane >> 1 & 1) | (lane >> 3 & 2);
-    return warp / (BN / (LANES_ACROSS * TN)) * LANES_DOWN * TM + 4 * lane_y + i / 4 * 4 * LANES_DOWN + i % 4;
+    const int warp = threadIdx.x % threads_of(BM, BN, TN) / 32;
+    return warp / (BN / (LANES_ACROSS * TN)) * LANES_DOWN * TM + spread(i, TM, lane_y(), LANES_DOWN);
 }
 
 template <int BM, int BN, int TN>
 static __device__ __forceinline__ int tile_col(int j)
 {
-    const int warp = threadIdx.x % threads_of(BM, BN, TN) / 32, lane = threadIdx.x % 32;
-    const int lane_x = (lane & 1) | (lane >> 1 & 6);
-    return warp % (BN / (LANES_ACROSS * TN)) * LANES_ACROSS * TN + 4 * lane_x + j / 4 * 4 * LANES_ACROSS +
-           j % 4;
+    const int warp = threadIdx.x % threads_of(BM, BN, TN) / 32;
+    return warp % (BN / (LANES_ACROSS * TN)) * LANES_ACROSS * TN + spread(j, TN, lane_x(), LANES_ACROSS);
 }
 
 /* A barrier for the threads of this thread's group. */
