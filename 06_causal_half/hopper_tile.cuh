@@ -39,10 +39,14 @@ struct hopper_problem {
     int counter; /* which of hopper's tile counters */
 };
 
-/* One tile of O and the key blocks that it needs. */
+/*
+ * One tile of O and the key blocks that it needs. The last tile of a head ends where the sequence does, and the first may
+ * begin before it: a causal tile sees the more keys the later it is, so rows that do not exist cost least in the first.
+ * They are whole warps', whose rows the copy engine would not store: a box may end behind the array, not begin before it.
+ */
 struct hopper_tile {
     int head, kv_head; /* over all batches */
-    int row0;
+    int row0;          /* may be negative */
     int blocks; /* key blocks that some query sees, at least one: a block of nothing but masked keys gives O =
                    0 */
     int unmasked; /* the first so many of them need no mask */
@@ -57,9 +61,9 @@ static __device__ __forceinline__ struct hopper_tile hopper_tile_of(const struct
     struct hopper_tile result;
     result.head = place.head;
     result.kv_head = place.head / (problem.shape.heads / problem.shape.kv_heads);
-    result.row0 = place.row0;
-    result.blocks = max(1, ceil_div(visible_keys<CAUSAL>(place.row0 + BM - 1, seq_q, seq_kv), BN));
-    result.unmasked = visible_keys<CAUSAL>(place.row0, seq_q, seq_kv) / BN;
+    result.row0 = place.row0 - (problem.order.row_tiles * BM - seq_q) / WARP_ROWS * WARP_ROWS;
+    result.blocks = max(1, ceil_div(visible_keys<CAUSAL>(result.row0 + BM - 1, seq_q, seq_kv), BN));
+    result.unmasked = visible_keys<CAUSAL>(max(result.row0, 0), seq_q, seq_kv) / BN;
     return result;
 }
 
@@ -216,7 +220,7 @@ static __device__ __forceinline__ void store_rows_by_tma(const CUtensorMap *map,
     }
     async_proxy_fence(); /* each lane's part becomes visible to the copy engine ... */
     __syncwarp();        /* ... before one lane tells it to read them all */
-    if (lane == 0) {
+    if (lane == 0 && first_row >= 0) {
 #pragma unroll
         for (int col = 0; col < HEAD_DIM; col += PANEL_COLS)
             tma_store(map, col, first_row, head, shared_address(staging + col * WARP_ROWS));

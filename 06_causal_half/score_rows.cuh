@@ -112,7 +112,7 @@ static __device__ __forceinline__ void pack_rows(uint32_t (&packed)[COUNT / 2], 
 
 /*
  * Ends the rows: completes l, divides O by it and stores LSE (unless null) of those of the warp's rows that
- * lie before seq_q. first_row is the warp's first, LSE that of the head.
+ * lie inside of the sequence. first_row is the warp's first, LSE that of the head.
  */
 template <int COUNT>
 static __device__ __forceinline__ void finish_rows(float (&O)[COUNT], const float (&m)[2],
@@ -125,7 +125,7 @@ static __device__ __forceinline__ void finish_rows(float (&O)[COUNT], const floa
         const float sum = row_sum(l[r]);
         const int row = first_row + threadIdx.x % 32 / 4 + 8 * r;
         inverse[r] = sum == 0.0f ? 0.0f : __fdividef(1.0f, sum); /* a query that sees no key: 0 */
-        if (LSE != NULL && threadIdx.x % 4 == 0 && row < seq_q)
+        if (LSE != NULL && threadIdx.x % 4 == 0 && row >= 0 && row < seq_q)
             LSE[row] = (m[r] * scale_log2 + __log2f(sum)) * LN_2;
     }
     scale_rows(O, inverse);
@@ -140,7 +140,7 @@ static __device__ __forceinline__ void store_rows(__half *O, const float (&x)[CO
     for (int i = 0; i < COUNT; i += 2) {
         const int row = first_row + threadIdx.x % 32 / 4 + 8 * (i / 2 % 2);
         const int col = 8 * (i / 4) + threadIdx.x % 4 * 2;
-        if (row < seq_q && col < head_dim)
+        if (row >= 0 && row < seq_q && col < head_dim)
             *(__half2 *)&O[(size_t)row * head_dim + col] = __floats2half2_rn(x[i], x[i + 1]);
     }
 }

@@ -681,18 +681,25 @@ TEST(architecture, blackwell)
 /* ------------------------------------------------------------------------------------------------------ */
 /* What the lesson says about traffic */
 
-/* Tiles as the kernels' files have them, for head_dim up to 64 and up to 128: BM queries of a block, BN keys. */
+/* Tiles as the kernels' files have them, for head_dim up to 64 and up to 128: BM queries of a block, BN keys. Tiles may
+ * begin with the sequence or, but for less than `granule` rows, end with it. */
 struct tile_shape {
     const char *name;
     int BM[2], BN[2];
+    int granule; /* or 0 */
 };
 
 static const struct tile_shape tile_shapes[] = {
-    {"half", {64, 64}, {32, 32}},          {"wmma", {64, 64}, {32, 32}},
-    {"mma", {64, 64}, {64, 64}},           {"mma_pipelined", {128, 128}, {48, 64}},
-    {"tma_wgmma", {128, 128}, {128, 128}}, {"producer_warp", {192, 128}, {128, 128}},
-    {"overlap", {192, 128}, {128, 128}},   {"ping_pong", {192, 128}, {128, 128}},
-    {"tma_store", {192, 128}, {128, 128}}, {"hopper", {128, 128}, {128, 128}},
+    {"half", {64, 64}, {32, 32}, 0},
+    {"wmma", {64, 64}, {32, 32}, 0},
+    {"mma", {64, 64}, {64, 64}, 0},
+    {"mma_pipelined", {128, 128}, {48, 64}, 0},
+    {"tma_wgmma", {128, 128}, {128, 128}, 16},
+    {"producer_warp", {192, 128}, {128, 128}, 16},
+    {"overlap", {192, 128}, {128, 128}, 16},
+    {"ping_pong", {192, 128}, {128, 128}, 16},
+    {"tma_store", {192, 128}, {128, 128}, 16},
+    {"hopper", {128, 128}, {128, 128}, 16},
 };
 enum { TILE_SHAPES = sizeof tile_shapes / sizeof *tile_shapes };
 
@@ -705,10 +712,11 @@ static int BM_of(const struct tile_shape *tile, struct size size, bool causal)
 }
 
 /* Key rows, and as many value rows, that the blocks of one head load. */
-static long long key_rows_loaded(struct size size, bool causal, int BM, int BN)
+static long long key_rows_loaded(struct size size, bool causal, int BM, int BN, int granule)
 {
+    const long long missing = tiles(size.seq_q, BM) * BM - size.seq_q;
     long long keys = 0;
-    for (long long row0 = 0; row0 < size.seq_q; row0 += BM) {
+    for (long long row0 = granule == 0 ? 0 : -(missing / granule * granule); row0 < size.seq_q; row0 += BM) {
         const long long last = (row0 + BM < size.seq_q ? row0 + BM : size.seq_q) - 1;
         const long long seen = causal ? last + 1 + size.seq_kv - size.seq_q : size.seq_kv;
         const long long whole = tiles(seen > 0 ? seen : 0, BN) * BN;
@@ -733,7 +741,8 @@ static void expect_traffic(const struct tile_shape *tile, struct size size, bool
     if (!count(tile->name, size, causal, &counters))
         return;
     const long long heads = size.batch * size.heads, d = size.head_dim;
-    const long long keys = key_rows_loaded(size, causal, BM_of(tile, size, causal), tile->BN[d > 64]);
+    const long long keys =
+        key_rows_loaded(size, causal, BM_of(tile, size, causal), tile->BN[d > 64], tile->granule);
     const long long read = 2 * heads * d * (size.seq_q + 2 * keys);
     const bool draws = strcmp(tile->name, "hopper") == 0; /* a tile each time, and the counter back at last */
     const long long blocks = heads * tiles(size.seq_q, BM_of(tile, size, causal));
