@@ -257,7 +257,7 @@ extern "C" cudaError_t attention_hopper(const uint16_t *Q, const uint16_t *K, co
                                         float *LSE, void *, const struct attention_shape *shape,
                                         cudaStream_t stream)
 {
-    const int SHORT = 1024; /* keys, measured */
+    const int SHORT = 512; /* keys, measured */
     if (shape != NULL && shape->head_dim <= 64 && shape->causal && shape->seq_kv <= SHORT)
         return launch<64, 2>(Q, K, V, O, LSE, shape, stream);
     if (shape != NULL && shape->head_dim <= 64)

@@ -18,7 +18,7 @@ enum {
     MAX_ENTRANTS = 24,
     COLD_ROUNDS = 7,
     COLD_BURST = 3, /* laps of a burst */
-    SUSTAINED_ROUNDS = 3,
+    SUSTAINED_ROUNDS = 7,
     MAX_LAPS = COLD_ROUNDS * COLD_BURST,
 };
 

@@ -26,7 +26,7 @@ except ImportError:
     torch = None
 
 COLD_ROUNDS, COLD_BURST, REST_S = 7, 3, 0.012
-SUSTAINED_ROUNDS, SLICE_MS = 3, 60.0
+SUSTAINED_ROUNDS, SLICE_MS = 7, 60.0
 LEAD_CYCLES = 1_000_000  # half a millisecond: longer than Python takes to launch the slowest peer
 SLOWEST_MS, COLD_BUDGET_MS = 1500.0, 300.0
 COLUMNS = ["step", "shape", "protocol", "kernel", "role", "flops", "bytes", "ms", "ms_p10", "ms_p90", "laps", "tflops",
