@@ -23,10 +23,10 @@ static const struct matmul_kernel tiled_matmul_kernels[] = {
     {"vectorized", "16 bytes per load, from global and from shared memory", matmul_vectorized},
     {"pipelined", "the next tile travels through registers during the arithmetic", matmul_pipelined},
     {"async", "tiles travel past the registers, three ahead", matmul_async},
-    {"warp_tile", "square warp tiles, operands one step ahead: the inner loop is all multiply-add",
+    {"warp_tile", "square warp tiles, operands one step ahead: the inner loop is almost all multiply-add",
      matmul_warp_tile},
     {"sgemm", "128 x 256 tiles, or smaller ones where those would leave processors idle", matmul_sgemm},
-    {"sgemm_cluster", "where tiles are few, blocks and groups of warps share one, each with a part of K",
+    {"sgemm_cluster", "where tiles are few, blocks and groups of warps share one, each with a share of K",
      matmul_sgemm_cluster},
     {NULL, NULL, NULL},
 };

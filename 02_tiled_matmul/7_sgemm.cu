@@ -17,12 +17,11 @@
  *   - Tiles are 16 deep, where they were 8: half as many barriers.
  *   - The serpentine order of a step's products goes down one column of sums and up the next.
  *
- * Cost: M·N·K·(1/BM + 1/BN) global loads of 4 bytes, with M and N rounded up to whole tiles in the part that
- * they contribute, B's a quarter of that where its rows are aligned to 16 bytes; M·N stores, a quarter where C's are.
- * (TM + TN) / 4 shared loads per TM·TN multiply-adds.
+ * Cost: M·N·K·(1/BM + 1/BN) global loads of 4 bytes, with M and N rounded up to whole tiles; B's are a quarter as many
+ * where its rows are aligned to 16 bytes, and so are the M·N stores where C's are. (TM + TN) / 4 shared loads per TM·TN
+ * multiply-adds.
  */
 #include "sgemm_tile.cuh"
-#include "vectors.cuh"
 
 template <int BM, int BN, int TN, int WIDTH, int BLOCKS_PER_MULTIPROCESSOR>
 __global__ void __launch_bounds__(threads_of(BM, BN, TN), BLOCKS_PER_MULTIPROCESSOR)
@@ -37,13 +36,7 @@ __global__ void __launch_bounds__(threads_of(BM, BN, TN), BLOCKS_PER_MULTIPROCES
 
     float sum[TM][TN] = {};
     add_products<BM, BN, TN, WIDTH, 1>(sum, stages, A, B, M, N, K, row0, col0, 0, tiles_along(K));
-
-#pragma unroll
-    for (int i = 0; i < TM; i++)
-#pragma unroll
-        for (int j = 0; j < TN; j += 4)
-            store_4(C, row0 + tile_row<BM, BN, TN>(i), col0 + tile_col<BM, BN, TN>(j), M, N, aligned_C,
-                    make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));
+    store_tile<BM, BN, TN>(C, sum, row0, col0, M, N, aligned_C);
     /* end of solution */
 }
 
@@ -61,8 +54,8 @@ static const struct choice {
 /* How long the busiest multiprocessor works, in arbitrary units: its tiles, times a tile's multiply-adds. */
 static double expected_time(const struct tile_shape *shape, int M, int N, int multiprocessors)
 {
-    const double tiles = ceil_div(tiles_of_C(shape, M, N), multiprocessors);
-    return tiles * shape->BM * shape->BN * (shape == &LARGE ? LARGE_TIME : 1.0);
+    const double busiest = ceil_div(tiles_of_C(shape, M, N), multiprocessors);
+    return busiest * shape->BM * shape->BN * (shape == &LARGE ? LARGE_TIME : 1.0);
 }
 
 /* The quickest, and of equally quick ones that with the fewest tiles. */

@@ -4,27 +4,26 @@
  *
  *     C[row][col] = sum over k of A[row][k] * B[k][col]        A [M, K], B [K, N], C [M, N], row-major
  *
- * K is divided into shares (split-K), in two ways. The blocks of a cluster compute the same tile of C; and a block that
- * has its multiprocessor to itself has two groups of warps, so that one has something to multiply while the other waits.
- * Each group computes the whole tile over its share of K. Then it pushes its sums to where they are needed: a group
- * stores an equal part of the tile, and gets everybody's sums of that part into its inbox in shared memory. Nothing is
- * added in global memory and the order of the terms is always the same, so the result is, too.
+ * K is divided into shares, in two ways. The blocks of a cluster compute the same tile of C (split-K); and a block may
+ * have two groups of warps (sliced-K), so that one can multiply while the other waits. Each group computes the whole
+ * tile over its share of K. Then it pushes its sums to where they are needed: a group stores an equal part of the tile,
+ * and gets everybody's sums of that part into its inbox in shared memory. Nothing is added in global memory and the
+ * order of the terms is always the same, so the result is, too.
  *
  * What a group does until then is sgemm's, in sgemm_tile.cuh. Products with tiles enough are computed as sgemm
  * does, by clusters of one block of one group.
  *
- * Cost: as sgemm; and where there are several shares, per tile shares · BM · BN · 4 bytes into shared memory, most of
- * them of another multiprocessor if there are several blocks, and two barriers of the cluster. The stores of C are of
- * neighbours, whatever its alignment.
+ * Cost: as sgemm; and where there are several shares, per tile shares · BM · BN · 4 bytes into shared memory,
+ * 1 - 1/blocks of them of another multiprocessor, and two barriers of the cluster. The stores of C are of neighbours,
+ * whatever its alignment.
  */
 #include "backend.h"
 #include "refusal.h"
 #include "sgemm_tile.cuh"
-#include "vectors.cuh"
 
-/* Room for what a group is sent: the sums of its part of the tile from every share. It is not the stages: what was
- * copied there is no business of other blocks, and nobody has to wait until it is read. */
-static constexpr __host__ __device__ int inbox_of(int BM, int BN)
+/* Room for what a group is sent: the sums of its part of the tile from every share. Not the memory of the stages: who
+ * has finished may send while others still read theirs. */
+static constexpr __host__ __device__ int inbox_floats(int BM, int BN)
 {
     return BM * BN;
 }
@@ -33,7 +32,7 @@ static constexpr __host__ __device__ int inbox_of(int BM, int BN)
 
 /*
  * Adds up the shares' sums and stores the tile at row0, col0, this thread's group its part of it. `inboxes` is an
- * inbox_of() of shared memory for each of the block's groups; every thread has arrived at the cluster's barrier once.
+ * inbox_floats() of shared memory for each of the block's groups; every thread has arrived at the cluster's barrier once.
  */
 template <int BM, int BN, int TN, int BLOCKS, int GROUPS>
 static __device__ __forceinline__ void add_and_store(const float sum[TM][TN], float *inboxes, int share,
@@ -50,7 +49,7 @@ static __device__ __forceinline__ void add_and_store(const float sum[TM][TN], fl
         for (int j = 0; j < TN; j += 4) {
             const int element = tile_row<BM, BN, TN>(i) * BN + tile_col<BM, BN, TN>(j),
                       owner = element / PART;
-            float *const to = &inboxes[owner % GROUPS * inbox_of(BM, BN) + share * PART + element % PART];
+            float *const to = &inboxes[owner % GROUPS * inbox_floats(BM, BN) + share * PART + element % PART];
             const float4 term = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
             cluster_store(cluster_address(shared_address(to), owner / GROUPS), term);
         }
@@ -58,7 +57,7 @@ static __device__ __forceinline__ void add_and_store(const float sum[TM][TN], fl
     cluster_arrive();
     cluster_wait();
 
-    const float *const inbox = &inboxes[share % GROUPS * inbox_of(BM, BN)];
+    const float *const inbox = &inboxes[share % GROUPS * inbox_floats(BM, BN)];
     const int width = aligned_C ? 4 : 1; /* a warp stores neighbours, whatever the alignment */
     for (int n = threadIdx.x % THREADS * width; n < PART; n += THREADS * width) {
         const int row = row0 + (share * PART + n) / BN, col = col0 + n % BN;
@@ -98,22 +97,17 @@ __global__ void __launch_bounds__(threads_of(BM, BN, TN) * GROUPS, BLOCKS_PER_MU
     const int tile = blockIdx.x / BLOCKS;
     const int row0 = tile / tiles_across * BM, col0 = tile % tiles_across * BN;
     const int share = blockIdx.x % BLOCKS * GROUPS + threadIdx.x / threads_of(BM, BN, TN);
-    const long long tiles = tiles_along(K);
+    const long long k_tiles = tiles_along(K);
 
     float sum[TM][TN] = {};
     add_products<BM, BN, TN, WIDTH, GROUPS>(sum, stages, A, B, M, N, K, row0, col0,
-                                            (int)(tiles * share / SHARES),
-                                            (int)(tiles * (share + 1) / SHARES));
+                                            (int)(k_tiles * share / SHARES),
+                                            (int)(k_tiles * (share + 1) / SHARES));
     if constexpr (SHARES == 1) {
-#pragma unroll
-        for (int i = 0; i < TM; i++)
-#pragma unroll
-            for (int j = 0; j < TN; j += 4)
-                store_4(C, row0 + tile_row<BM, BN, TN>(i), col0 + tile_col<BM, BN, TN>(j), M, N, aligned_C,
-                        make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));
+        store_tile<BM, BN, TN>(C, sum, row0, col0, M, N, aligned_C);
     } else {
-        add_and_store<BM, BN, TN, BLOCKS, GROUPS>(sum, stages + GROUPS * STAGES * stage_of(BM, BN), share, C,
-                                                  M, N, row0, col0, aligned_C);
+        add_and_store<BM, BN, TN, BLOCKS, GROUPS>(sum, stages + GROUPS * STAGES * stage_floats(BM, BN), share,
+                                                  C, M, N, row0, col0, aligned_C);
     }
     /* end of solution */
 }
@@ -141,16 +135,17 @@ static const struct choice {
 static int shared_bytes_of_choice(const struct choice *choice)
 {
     const struct tile_shape *shape = choice->shape;
-    const int inbox = choice->blocks * choice->groups == 1 ? 0 : inbox_of(shape->BM, shape->BN);
+    const int inbox = choice->blocks * choice->groups == 1 ? 0 : inbox_floats(shape->BM, shape->BN);
     return choice->groups * (shape->shared_bytes + inbox * (int)sizeof(float));
 }
 
-/*
- * How long the busiest multiprocessor works, in arbitrary units: its blocks, times a block's multiply-adds.
- * The factors are what an H200 showed. A block alone on its multiprocessor leaves it idle now and then, unless it has
- * two groups; one with two groups stays alone, and the next does not begin before it has ended. Clusters of
- * eight are spread less evenly than this assumes.
- */
+/* What an H200 took, of what the arithmetic alone would say: */
+static const double TWO_GROUPS_TIME = 0.97; /* one block on a multiprocessor, and its warps fill it */
+static const double ONE_GROUP_TIME = 1.08;  /* one block, and nobody multiplies while it waits */
+static const double SEQUENCE_TIME = 1.08;   /* blocks of two groups, which come one after the other */
+static const double MANY_BLOCKS_TIME = 1.3; /* clusters of more than two, whose blocks are spread unevenly */
+
+/* How long the busiest multiprocessor works, in arbitrary units: its blocks, times a block's multiply-adds. */
 static double expected_time(const struct choice *choice, int M, int N, int multiprocessors)
 {
     const long long blocks = (long long)tiles_of_C(choice->shape, M, N) * choice->blocks;
@@ -159,8 +154,8 @@ static double expected_time(const struct choice *choice, int M, int N, int multi
     if (choice->shape == &LARGE)
         return work * LARGE_TIME;
     if (choice->groups > 1)
-        return work * (busiest == 1.0 ? 0.97 : 1.08);
-    return work * (choice->blocks > 2 ? 1.3 : 1.0) * (busiest == 1.0 ? 1.08 : 1.0);
+        return work * (busiest == 1.0 ? TWO_GROUPS_TIME : SEQUENCE_TIME);
+    return work * (choice->blocks > 2 ? MANY_BLOCKS_TIME : 1.0) * (busiest == 1.0 ? ONE_GROUP_TIME : 1.0);
 }
 
 /* The quickest, and of equally quick ones that with the fewest tiles. */
@@ -170,8 +165,9 @@ static const struct choice *choose(int M, int N, int K, const struct limits *lim
     double best_time = 0.0;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         const int shares = choices[i].blocks * choices[i].groups;
-        if (shared_bytes_of_choice(&choices[i]) > limits->shared_bytes ||
-            (shares > 1 && tiles_along(K) < shares * STAGES / 2))
+        /* A share shorter than that would be spent on filling the stages. */
+        const bool too_short = shares > 1 && tiles_along(K) < shares * STAGES / 2;
+        if (shared_bytes_of_choice(&choices[i]) > limits->shared_bytes || too_short)
             continue;
         const double time = expected_time(&choices[i], M, N, limits->multiprocessors);
         if (best == NULL || time < best_time ||

@@ -1,10 +1,10 @@
 /*
- * The tile of C that the last rungs compute, up to where it is stored.
+ * The tile of C that the last rungs compute.
  *
- * A group of warps owns a BM x BN tile of C and walks along K in steps of BK. A warp owns a patch of 4·TM rows by
- * 8·TN columns of the tile, and its lanes share the patch as common/rectangles.cuh says: a thread owns TM rows by TN
- * columns of it, in runs of four neighbours. The tile of A is transposed on its way into shared memory, so that a run of four rows lies side
- * by side there too.
+ * A group of warps owns a BM x BN tile of C and walks along K in tiles of BK. A warp owns a patch of 4·TM rows by
+ * 8·TN columns of the tile, and its lanes share the patch as common/rectangles.cuh says: a thread owns TM rows
+ * by TN columns of it, in runs of four neighbours. The tile of A is transposed on its way into shared memory, so
+ * that a run of four rows lies side by side there too.
  */
 #ifndef SGEMM_TILE_CUH
 #define SGEMM_TILE_CUH
@@ -13,6 +13,7 @@
 #include "ptx.cuh"
 #include "rectangles.cuh"
 #include "tiles.cuh"
+#include "vectors.cuh"
 
 static const int BK = 16, STAGES = 3;
 static const int TM = 8;
@@ -33,15 +34,15 @@ static constexpr __host__ __device__ int threads_of(int BM, int BN, int TN)
 }
 
 /* Floats of one stage: A's tile transposed, then B's. */
-static constexpr __host__ __device__ int stage_of(int BM, int BN)
+static constexpr __host__ __device__ int stage_floats(int BM, int BN)
 {
     return BK * (BM + PAD + BN);
 }
 
-/* What a group needs. */
+/* Bytes of shared memory for a group's stages. */
 static constexpr int shared_bytes_of(int BM, int BN)
 {
-    return STAGES * stage_of(BM, BN) * (int)sizeof(float);
+    return STAGES * stage_floats(BM, BN) * (int)sizeof(float);
 }
 
 /* solution: helpers of your own go here. */
@@ -88,7 +89,7 @@ static __device__ __forceinline__ void copy_async(uint32_t to, const float *from
 
 /* end of solution */
 
-/* How many steps of BK cover K; the first is the ragged one. */
+/* How many tiles of BK cover K; the first is the ragged one. */
 static inline __host__ __device__ int tiles_along(int K)
 {
     return ceil_div(K, BK);
@@ -122,8 +123,8 @@ static __device__ __forceinline__ void group_barrier(void)
 }
 
 /*
- * Adds to sum what steps first_tile .. end_tile - 1 along K contribute to the tile of C at row0, col0. Each of the
- * block's GROUPS has sums and steps of its own. B is copied WIDTH elements at a time, 4 where its rows are aligned
+ * Adds to sum what tiles first_tile .. end_tile - 1 along K contribute to the tile of C at row0, col0. Each of the
+ * block's GROUPS has sums and tiles along K of its own. B is copied WIDTH elements at a time, 4 where its rows are aligned
  * to 16 bytes. No copy is under way afterwards, but other warps may still read `stages` (GROUPS times
  * shared_bytes_of() bytes).
  */
@@ -133,30 +134,30 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
                                                     int first_tile, int end_tile)
 {
     constexpr int THREADS = threads_of(BM, BN, TN);
-    constexpr int PITCH_A = BM + PAD, STAGE = stage_of(BM, BN);
+    constexpr int PITCH_A = BM + PAD, STAGE = stage_floats(BM, BN);
     constexpr int ROW_STEP = THREADS / LANES_ALONG_K,
-                  ROWS = BM / ROW_STEP; /* of A's tile, copied by one thread */
+                  ROWS_A = BM / ROW_STEP; /* of A's tile, copied by one thread */
     constexpr int LANES_ALONG_N = BN / WIDTH;
-    constexpr int K_STEP = THREADS / LANES_ALONG_N, KS = BK / K_STEP; /* of B's tile */
-    static_assert(THREADS % LANES_ALONG_N == 0 && 2 * ROWS + KS <= COPIES_PER_STEP * (BK - 1),
+    constexpr int K_STEP = THREADS / LANES_ALONG_N, ROWS_B = BK / K_STEP; /* of B's tile */
+    static_assert(THREADS % LANES_ALONG_N == 0 && 2 * ROWS_A + ROWS_B <= COPIES_PER_STEP * (BK - 1),
                   "the copies fit their steps");
     const int thread = threadIdx.x % THREADS;
     stages += threadIdx.x / THREADS * STAGES * STAGE;
 
-    /* Tiles along K, the last ending at K: before the first there may be some of it missing. */
+    /* The last tile along K ends where K does; the first begins `missing` elements before it. */
     const int missing = tiles_along(K) * BK - K;
     const ptrdiff_t first_k = (ptrdiff_t)first_tile * BK - missing;
 
-    /* Rows 0 .. BM - 1 of the tile are these rows of A, in turn: when the tile is ragged, those past the edge
-       wrap around to the BM rows that end there. Columns of B likewise. */
+    /* When the tile is ragged, rows past the edge of A are replaced by rows of A before it, each by another: the tile's
+       rows are the BM rows that end at the edge, begun in the middle. Columns of B likewise. */
     const int wrap_row = max(min(row0, M - BM), 0), rows = min(M, BM);
     const int wrap_col = max(min(col0, N - BN), 0), cols = min(N, BN);
 
-    /* What this thread copies: two elements each of ROWS rows of A, WIDTH elements each of KS rows of B. */
+    /* What this thread copies: two elements each of ROWS_A rows of A, WIDTH elements each of ROWS_B rows of B. */
     const int k_A = thread % LANES_ALONG_K, row_A = thread / LANES_ALONG_K;
     const int k_B = thread / LANES_ALONG_N, col_B = thread % LANES_ALONG_N * WIDTH;
-    const float *from_A[ROWS];
-    for (int i = 0; i < ROWS; i++) {
+    const float *from_A[ROWS_A];
+    for (int i = 0; i < ROWS_A; i++) {
         const int row = wrap_row + (row0 - wrap_row + row_A + i * ROW_STEP) % rows;
         from_A[i] = A + (size_t)row * K + first_k + k_A;
     }
@@ -169,12 +170,12 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
     for (int stage = 0; stage < STAGES - 1; stage++) {
         const bool exists = first_tile + stage < end_tile;
         const int zeros = first_tile + stage == 0 ? missing : 0;
-        for (int i = 0; i < 2 * ROWS; i++) {
+        for (int i = 0; i < 2 * ROWS_A; i++) {
             const int k = i % 2 * LANES_ALONG_K;
             copy_async<1>(to_A + sizeof(float) * (stage * STAGE + k * PITCH_A + i / 2 * ROW_STEP),
                           from_A[i / 2] + stage * BK + k, exists && k_A + k >= zeros);
         }
-        for (int i = 0; i < KS; i++) {
+        for (int i = 0; i < ROWS_B; i++) {
             const int k = i * K_STEP;
             copy_async<WIDTH>(to_B + sizeof(float) * (stage * STAGE + k * BN), from_B,
                               exists && k_B + k >= zeros);
@@ -185,14 +186,14 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
 
     const int y = tile_row<BM, BN, TN>(0), x = tile_col<BM, BN, TN>(0);
     __align__(16) float a[2][TM], b[2][TN];
-    /* All but the newest STAGES - 2 groups of this thread's copies have arrived: the first has. */
+    /* All but the newest STAGES - 2 of this thread's groups of copies have arrived: the first has. */
     cp_async_wait<STAGES - 2>();
     /* Every thread's copies of the first tile have arrived before any thread reads it. */
     group_barrier<GROUPS, THREADS>();
     read_operands<TN>(a[0], b[0], &stages[y], &stages[BK * PITCH_A + x]);
 
     int reading = 0, writing = (STAGES - 1) * STAGE;
-    for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < ROWS_A; i++)
         from_A[i] += (STAGES - 1) * BK;
     for (int tile = first_tile; tile < end_tile; tile++) {
         const bool exists = tile + STAGES - 1 < end_tile;
@@ -214,13 +215,13 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
 
             /* This step's share of the next copies: A's come first, then B's. */
             for (int i = k * COPIES_PER_STEP; i < (k + 1) * COPIES_PER_STEP; i++) {
-                const int k_half = i % 2 * LANES_ALONG_K, i_B = i - 2 * ROWS;
-                if (i < 2 * ROWS) {
+                const int k_half = i % 2 * LANES_ALONG_K, i_B = i - 2 * ROWS_A;
+                if (i < 2 * ROWS_A) {
                     copy_async<1>(to_A + sizeof(float) * (writing + k_half * PITCH_A + i / 2 * ROW_STEP),
                                   from_A[i / 2] + k_half, exists);
                     if (k_half != 0) /* both copies of this row are issued */
                         from_A[i / 2] += BK;
-                } else if (i_B < KS) {
+                } else if (i_B < ROWS_B) {
                     copy_async<WIDTH>(to_B + sizeof(float) * (writing + i_B * K_STEP * BN), from_B, exists);
                     from_B += (size_t)K_STEP * N;
                 }
@@ -230,6 +231,19 @@ static __device__ __forceinline__ void add_products(float sum[TM][TN], float *st
         }
     }
     cp_async_wait<0>(); /* no copy is under way when the block's shared memory is given to another */
+}
+
+/* Stores this thread's sums of the tile at row0, col0, as far as they lie inside of C. */
+template <int BM, int BN, int TN>
+static __device__ __forceinline__ void store_tile(float *C, const float sum[TM][TN], int row0, int col0,
+                                                  int M, int N, bool aligned_C)
+{
+#pragma unroll
+    for (int i = 0; i < TM; i++)
+#pragma unroll
+        for (int j = 0; j < TN; j += 4)
+            store_4(C, row0 + tile_row<BM, BN, TN>(i), col0 + tile_col<BM, BN, TN>(j), M, N, aligned_C,
+                    make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));
 }
 
 /* end of solution */
