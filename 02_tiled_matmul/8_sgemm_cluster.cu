@@ -18,6 +18,7 @@
  * whatever its alignment.
  */
 #include "backend.h"
+#include "clusters.cuh"
 #include "refusal.h"
 #include "sgemm_tile.cuh"
 
@@ -203,17 +204,6 @@ extern "C" cudaError_t matmul_sgemm_cluster(const float *A, const float *B, floa
     if (status != cudaSuccess)
         return status;
 
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = choice->blocks;
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned int)blocks);
-    config.blockDim = dim3(choice->shape->threads * choice->groups);
-    config.dynamicSmemBytes = shared_bytes;
-    config.stream = stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, kernel, A, B, C, M, N, K, rows_aligned(C, N));
+    return launch_in_clusters(choice->blocks, (unsigned int)blocks, choice->shape->threads * choice->groups,
+                              shared_bytes, stream, kernel, A, B, C, M, N, K, rows_aligned(C, N));
 }

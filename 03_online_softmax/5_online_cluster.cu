@@ -20,6 +20,7 @@
  */
 #include "03_step.h"
 #include "backend.h"
+#include "clusters.cuh"
 #include "ptx.cuh"
 #include "refusal.h"
 #include "row_in_registers.cuh"
@@ -86,24 +87,6 @@ __global__ void __launch_bounds__(THREADS, 1)
     /* end of solution */
 }
 
-template <int VECTORS>
-static cudaError_t launch(const float *input, float *output, int rows, int cols, int blocks,
-                          cudaStream_t stream)
-{
-    cudaLaunchAttribute cluster;
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = blocks;
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(rows * blocks);
-    config.blockDim = dim3(THREADS);
-    config.stream = stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, online_cluster<VECTORS>, input, output, cols);
-}
-
 extern "C" cudaError_t softmax_online_cluster(const float *input, float *output, int rows, int cols,
                                               cudaStream_t stream)
 {
@@ -118,7 +101,7 @@ extern "C" cudaError_t softmax_online_cluster(const float *input, float *output,
     if (status != cudaSuccess || rows == 0)
         return status;
 
-    if (ceil_div(vectors, THREADS * blocks) <= 8)
-        return launch<8>(input, output, rows, cols, blocks, stream);
-    return launch<MAX_VECTORS>(input, output, rows, cols, blocks, stream);
+    const bool few = ceil_div(vectors, THREADS * blocks) <= 8;
+    return launch_in_clusters(blocks, rows * blocks, THREADS, 0, stream,
+                              few ? online_cluster<8> : online_cluster<MAX_VECTORS>, input, output, cols);
 }

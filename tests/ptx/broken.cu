@@ -6,7 +6,7 @@
 #include "finished.cuh"
 #include "ptx_kernels.h"
 #include "ptx.cuh"
-#include "tests/clusters.cuh"
+#include "clusters.cuh"
 
 static const int ROW_WORDS = 32;
 static const int BOX_BYTES = BROKEN_WORDS * 4;
@@ -220,7 +220,8 @@ __global__ void swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *
 
 static cudaError_t launch_swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *out)
 {
-    const cudaError_t status = launch_in_clusters(2, 2, 64, BOX_BYTES / 2, swap_halves, mistake, in, out);
+    const cudaError_t status =
+        launch_in_clusters(2, 2, 64, BOX_BYTES / 2, NULL, swap_halves, mistake, in, out);
     return status != cudaSuccess ? status : finished();
 }
 

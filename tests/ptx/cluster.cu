@@ -6,7 +6,7 @@
 #include "finished.cuh"
 #include "ptx_kernels.h"
 #include "ptx.cuh"
-#include "tests/clusters.cuh"
+#include "clusters.cuh"
 
 __global__ void exchange(const uint32_t *in, uint32_t *out)
 {
@@ -43,6 +43,6 @@ __global__ void exchange(const uint32_t *in, uint32_t *out)
 cudaError_t ptx_cluster(const uint32_t *in, uint32_t *out)
 {
     const cudaError_t status =
-        launch_in_clusters(CLUSTER_BLOCKS, CLUSTERS * CLUSTER_BLOCKS, 32, 0, exchange, in, out);
+        launch_in_clusters(CLUSTER_BLOCKS, CLUSTERS * CLUSTER_BLOCKS, 32, 0, NULL, exchange, in, out);
     return status != cudaSuccess ? status : finished();
 }

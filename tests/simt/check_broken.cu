@@ -4,7 +4,7 @@
  */
 #include "check_kernels.h"
 #include "ptx.cuh"
-#include "tests/clusters.cuh"
+#include "clusters.cuh"
 
 #include <string.h>
 
@@ -516,13 +516,13 @@ __global__ void cluster_block_barrier(int *data)
 
 static cudaError_t run_cluster_relaxed(int *data)
 {
-    cudaError_t error = launch_in_clusters(2, 2, 32, 0, cluster_relaxed, data);
+    cudaError_t error = launch_in_clusters(2, 2, 32, 0, NULL, cluster_relaxed, data);
     return error != cudaSuccess ? error : finished();
 }
 
 static cudaError_t run_cluster_block_barrier(int *data)
 {
-    cudaError_t error = launch_in_clusters(2, 2, 32, 0, cluster_block_barrier, data);
+    cudaError_t error = launch_in_clusters(2, 2, 32, 0, NULL, cluster_block_barrier, data);
     return error != cudaSuccess ? error : finished();
 }
 

@@ -4,7 +4,7 @@
  */
 #include "check_kernels.h"
 #include "ptx.cuh"
-#include "tests/clusters.cuh"
+#include "clusters.cuh"
 
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
@@ -718,7 +718,8 @@ static cudaError_t run_cluster_ring(int *data)
         for (int i = 0; i < 64; i++)
             expected[64 * block + i] = 64 * before + 63 - i + 7 + 10 * (block - block % SIZE + before) + 1;
     }
-    cudaError_t error = launch_in_clusters(dim3(2, 2), dim3(2, 2 * BLOCKS / SIZE), 64, 0, cluster_ring, data);
+    cudaError_t error =
+        launch_in_clusters(dim3(2, 2), dim3(2, 2 * BLOCKS / SIZE), 64, 0, NULL, cluster_ring, data);
     return error != cudaSuccess ? error : compare(data, expected, 64 * BLOCKS);
 }
 
@@ -742,7 +743,7 @@ static cudaError_t run_cluster_flag(int *data)
     int expected[64];
     for (int i = 0; i < 64; i++)
         expected[i] = 5 + i;
-    cudaError_t error = launch_in_clusters(2, 2, 64, 0, cluster_flag, data);
+    cudaError_t error = launch_in_clusters(2, 2, 64, 0, NULL, cluster_flag, data);
     return error != cudaSuccess ? error : compare(data, expected, 64);
 }
 

@@ -1,6 +1,6 @@
 /* Launches: every way to write one, what kernels see of it, and what is refused. */
 #include "features.h"
-#include "tests/clusters.cuh"
+#include "clusters.cuh"
 
 __global__ void write_indices(int *out)
 {
@@ -196,7 +196,7 @@ cudaError_t launch_cooperative(int blocks)
 
 cudaError_t launch_cluster(dim3 grid, dim3 cluster)
 {
-    const cudaError_t status = launch_in_clusters(cluster, grid, 32, 0, idle);
+    const cudaError_t status = launch_in_clusters(cluster, grid, 32, 0, NULL, idle);
     cudaGetLastError();
     return status;
 }
