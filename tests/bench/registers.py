@@ -28,7 +28,8 @@ def kernels(path, architecture):
     """(name, [(address, instruction)]) of each kernel in the object."""
     program = os.environ.get("CUOBJDUMP") or "cuobjdump"
     try:
-        text = subprocess.run([program, "-sass", "-arch", architecture, path], check=True, capture_output=True, text=True).stdout
+        text = subprocess.run([program, "-sass", "-arch", architecture, path], check=True, capture_output=True,
+                              text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         sys.exit(f"{program} did not read {path}: {getattr(error, 'stderr', None) or error}")
     for part in re.split(r"\n\s*Function : ", text)[1:]:

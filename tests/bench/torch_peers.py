@@ -353,7 +353,7 @@ def progress(done, label):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library")
+    parser.add_argument("shared_object")
     parser.add_argument("step")
     parser.add_argument("out")
     arguments = parser.parse_args()
@@ -366,7 +366,7 @@ def main():
 
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    library = ctypes.CDLL(arguments.library)
+    library = ctypes.CDLL(arguments.shared_object)
     library.flashsteps_kernel.restype = library.flashsteps_refusal.restype = ctypes.c_char_p
     library.flashsteps_workspace.restype = ctypes.c_size_t
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
