@@ -1,12 +1,14 @@
 /*
  * Idea: one thread computes one element of C, and neighbouring threads walk DOWN a column.
  *
- *     C[row][col] = sum over k of A[row][k] * B[k][col]        A [M, K], B [K, N], C [M, N], row-major
+ *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
- * A block owns a 32 x 32 tile of C, a thread one element of it, a warp one column of 32 rows. At each k its lanes read
- * 32 elements of A that lie K floats apart, each in a 32-byte sector of its own, and one element of B that all share.
+ * A block owns a 32 x 32 tile of C, a thread one element of it, a warp one column of 32 rows. At
+ * each k its lanes read 32 elements of A that lie K floats apart, each in a 32-byte sector of its
+ * own, and one element of B that all share.
  *
- * Cost: 2·M·N·K global loads of 4 bytes and M·N stores. A warp's request touches 32 sectors of A, 1 of B, 32 of C.
+ * Cost: 2·M·N·K global loads of 4 bytes and M·N stores. A warp's request touches 32 sectors of A, 1
+ * of B, 32 of C.
  */
 #include "01_step.h"
 #include "tiles.cuh"
@@ -16,7 +18,8 @@ static const int TILE = 32;
 __global__ void uncoalesced(const float *A, const float *B, float *C, int M, int N, int K)
 {
     /*
-     * solution: which row and column are this thread's? Neighbouring threads take neighbouring rows. Check
+     * solution: which row and column are this thread's? Neighbouring threads take neighbouring
+     * rows. Check
      * the edges, sum over k, store once.
      */
     /* Tiles are numbered along x alone: gridDim.x goes up to 2^31 - 1, gridDim.y stops at 65535. */
@@ -33,13 +36,14 @@ __global__ void uncoalesced(const float *A, const float *B, float *C, int M, int
     /* end of solution */
 }
 
-extern "C" cudaError_t matmul_uncoalesced(const float *A, const float *B, float *C, int M, int N, int K,
-                                          cudaStream_t stream)
+extern "C" cudaError_t matmul_uncoalesced(const float *A, const float *B, float *C, int M, int N,
+                                          int K, cudaStream_t stream)
 {
     cudaError_t status = matmul_check_arguments(A, B, C, M, N, K);
     if (status != cudaSuccess || M == 0 || N == 0)
         return status;
 
-    uncoalesced<<<ceil_div(M, TILE) * ceil_div(N, TILE), TILE * TILE, 0, stream>>>(A, B, C, M, N, K);
+    uncoalesced<<<ceil_div(M, TILE) * ceil_div(N, TILE), TILE * TILE, 0, stream>>>(A, B, C, M, N,
+                                                                                   K);
     return cudaGetLastError();
 }

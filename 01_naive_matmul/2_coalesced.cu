@@ -1,12 +1,14 @@
 /*
  * Idea: one thread computes one element of C, and neighbouring threads walk ALONG a row.
  *
- *     C[row][col] = sum over k of A[row][k] * B[k][col]        A [M, K], B [K, N], C [M, N], row-major
+ *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
- * A block owns a 32 x 32 tile of C, a thread one element of it, a warp one row of 32 columns. At each k its lanes read
- * one element of A that all share, and 32 elements of B that lie side by side in four 32-byte sectors.
+ * A block owns a 32 x 32 tile of C, a thread one element of it, a warp one row of 32 columns. At
+ * each k its lanes read one element of A that all share, and 32 elements of B that lie side by side
+ * in four 32-byte sectors.
  *
- * Cost: 2·M·N·K global loads of 4 bytes and M·N stores. A warp's request touches 1 sector of A, 4 of B, 4 of C.
+ * Cost: 2·M·N·K global loads of 4 bytes and M·N stores. A warp's request touches 1 sector of A, 4
+ * of B, 4 of C.
  */
 #include "01_step.h"
 #include "tiles.cuh"
@@ -30,8 +32,8 @@ __global__ void coalesced(const float *A, const float *B, float *C, int M, int N
     /* end of solution */
 }
 
-extern "C" cudaError_t matmul_coalesced(const float *A, const float *B, float *C, int M, int N, int K,
-                                        cudaStream_t stream)
+extern "C" cudaError_t matmul_coalesced(const float *A, const float *B, float *C, int M, int N,
+                                        int K, cudaStream_t stream)
 {
     cudaError_t status = matmul_check_arguments(A, B, C, M, N, K);
     if (status != cudaSuccess || M == 0 || N == 0)

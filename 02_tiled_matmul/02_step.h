@@ -18,15 +18,20 @@ matmul_fn matmul_sgemm;         /* 7_sgemm.cu */
 matmul_fn matmul_sgemm_cluster; /* 8_sgemm_cluster.cu */
 
 static const struct matmul_kernel tiled_matmul_kernels[] = {
-    {"shared_tile", "a block shares a tile of A and of B through shared memory", matmul_shared_tile},
+    {"shared_tile", "a block shares a tile of A and of B through shared memory",
+     matmul_shared_tile},
     {"register_tile", "a thread computes 8 x 8 elements from registers", matmul_register_tile},
     {"vectorized", "16 bytes per load, from global and from shared memory", matmul_vectorized},
-    {"pipelined", "the next tile travels through registers during the arithmetic", matmul_pipelined},
+    {"pipelined", "the next tile travels through registers during the arithmetic",
+     matmul_pipelined},
     {"async", "tiles travel past the registers, three ahead", matmul_async},
-    {"warp_tile", "square warp tiles, operands one step ahead: the inner loop is almost all multiply-add",
+    {"warp_tile",
+     "square warp tiles, operands one step ahead: the inner loop is almost all multiply-add",
      matmul_warp_tile},
-    {"sgemm", "128 x 256 tiles, or smaller ones where those would leave processors idle", matmul_sgemm},
-    {"sgemm_cluster", "where tiles are few, blocks and groups of warps share one, each with a share of K",
+    {"sgemm", "128 x 256 tiles, or smaller ones where those would leave processors idle",
+     matmul_sgemm},
+    {"sgemm_cluster",
+     "where tiles are few, blocks and groups of warps share one, each with a share of K",
      matmul_sgemm_cluster},
     {NULL, NULL, NULL},
 };

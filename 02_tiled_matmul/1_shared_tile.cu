@@ -1,15 +1,15 @@
 /*
- * Idea: a block carries one tile of A and one of B into shared memory, where all its threads read them many
- * times.
+ * Idea: a block carries one tile of A and one of B into shared memory, where all its threads read
+ * them many times.
  *
- *     C[row][col] = sum over k of A[row][k] * B[k][col]        A [M, K], B [K, N], C [M, N], row-major
+ *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
- * A block owns a T x T tile of C, a thread one element of it. The block walks along K in steps of T: its
- * threads load a T x T tile of A and one of B, an element of each per thread, and each element is then read
- * by T threads.
+ * A block owns a T x T tile of C, a thread one element of it. The block walks along K in steps of
+ * T: its threads load a T x T tile of A and one of B, an element of each per thread, and each
+ * element is then read by T threads.
  *
- * Cost: 2·M·N·K / T global loads (each element of A once per tile column of C, each of B once per tile row),
- * M·N stores. Two shared loads per multiply-add; that is the next limit.
+ * Cost: 2·M·N·K / T global loads (each element of A once per tile column of C, each of B once per
+ * tile row), M·N stores. Two shared loads per multiply-add; that is the next limit.
  */
 #include "02_step.h"
 #include "tiles.cuh"
@@ -20,7 +20,8 @@ __global__ void __launch_bounds__(T *T)
     shared_tile(const float *A, const float *B, float *C, int M, int N, int K)
 {
     /*
-     * solution: per tile: load, wait, multiply, wait. Zeros past the edges, and every thread stays for every
+     * solution: per tile: load, wait, multiply, wait. Zeros past the edges, and every thread stays
+     * for every
      * barrier.
      */
     __shared__ float As[T][T];
@@ -34,8 +35,8 @@ __global__ void __launch_bounds__(T *T)
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += T) {
-        /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers need all of
-         * them. */
+        /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers
+         * need all of them. */
         As[y][x] = row < M && k0 + x < K ? A[(size_t)row * K + k0 + x] : 0.0f;
         Bs[y][x] = k0 + y < K && col < N ? B[(size_t)(k0 + y) * N + col] : 0.0f;
         __syncthreads(); /* the tiles are complete before any thread reads them */
@@ -50,8 +51,8 @@ __global__ void __launch_bounds__(T *T)
     /* end of solution */
 }
 
-extern "C" cudaError_t matmul_shared_tile(const float *A, const float *B, float *C, int M, int N, int K,
-                                          cudaStream_t stream)
+extern "C" cudaError_t matmul_shared_tile(const float *A, const float *B, float *C, int M, int N,
+                                          int K, cudaStream_t stream)
 {
     cudaError_t status = matmul_check_arguments(A, B, C, M, N, K);
     if (status != cudaSuccess || M == 0 || N == 0)

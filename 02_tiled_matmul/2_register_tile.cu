@@ -1,23 +1,24 @@
 /*
- * Idea: one thread computes TM x TN elements of C, so each value it reads from shared memory serves many of
- * them.
+ * Idea: one thread computes TM x TN elements of C, so each value it reads from shared memory serves
+ * many of them.
  *
- *     C[row][col] = sum over k of A[row][k] * B[k][col]        A [M, K], B [K, N], C [M, N], row-major
+ *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
- * A block owns a BM x BN tile of C and walks along K in steps of BK. A thread owns TM rows by TN columns of
- * the tile, BM/TM rows and BN/TN columns apart, so that at any moment neighbouring threads touch neighbouring
- * columns. At each k it reads TM values of A and TN of B into registers and multiplies every one with every
- * other.
+ * A block owns a BM x BN tile of C and walks along K in steps of BK. A thread owns TM rows by TN
+ * columns of the tile, BM/TM rows and BN/TN columns apart, so that at any moment neighbouring
+ * threads touch neighbouring columns. At each k it reads TM values of A and TN of B into registers
+ * and multiplies every one with every other.
  *
- * Cost: M·N·K·(1/BM + 1/BN) global loads, M·N stores. TM + TN shared loads per TM·TN multiply-adds. TM·TN
- * registers for the sums.
+ * Cost: M·N·K·(1/BM + 1/BN) global loads, M·N stores. TM + TN shared loads per TM·TN multiply-adds.
+ * TM·TN registers for the sums.
  */
 #include "02_step.h"
 #include "tiles.cuh"
 
 static const int BM = 128, BN = 128, BK = 8;
 static const int TM = 8, TN = 8;
-static const int THREADS_DOWN = BM / TM, THREADS_ACROSS = BN / TN, THREADS = THREADS_DOWN * THREADS_ACROSS;
+static const int THREADS_DOWN = BM / TM, THREADS_ACROSS = BN / TN,
+                 THREADS = THREADS_DOWN * THREADS_ACROSS;
 static_assert(THREADS % BK == 0 && THREADS % BN == 0,
               "a thread loads from one column of A's tile and one of B's");
 
@@ -25,7 +26,8 @@ __global__ void __launch_bounds__(THREADS, 2)
     register_tile(const float *A, const float *B, float *C, int M, int N, int K)
 {
     /*
-     * solution: TM x TN sums in registers; at each k fetch TM elements of A and TN of B, then multiply each
+     * solution: TM x TN sums in registers; at each k fetch TM elements of A and TN of B, then
+     * multiply each
      * with each.
      */
     __shared__ float As[BM][BK];
@@ -39,8 +41,8 @@ __global__ void __launch_bounds__(THREADS, 2)
 
     float sum[TM][TN] = {};
     for (int k0 = 0; k0 < K; k0 += BK) {
-        /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers need all of
-         * them. */
+        /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers
+         * need all of them. */
         for (int i = 0; i < BM * BK / THREADS; i++) {
             const int row = threadIdx.x / BK + i * (THREADS / BK), k = threadIdx.x % BK;
             As[row][k] = row0 + row < M && k0 + k < K ? A[(size_t)(row0 + row) * K + k0 + k] : 0.0f;
@@ -73,8 +75,8 @@ __global__ void __launch_bounds__(THREADS, 2)
     /* end of solution */
 }
 
-extern "C" cudaError_t matmul_register_tile(const float *A, const float *B, float *C, int M, int N, int K,
-                                            cudaStream_t stream)
+extern "C" cudaError_t matmul_register_tile(const float *A, const float *B, float *C, int M, int N,
+                                            int K, cudaStream_t stream)
 {
     cudaError_t status = matmul_check_arguments(A, B, C, M, N, K);
     if (status != cudaSuccess || M == 0 || N == 0)

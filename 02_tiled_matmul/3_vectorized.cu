@@ -1,16 +1,17 @@
 /*
- * Idea: move four neighbouring floats with one instruction, from global memory and from shared memory.
+ * Idea: move four neighbouring floats with one instruction, from global memory and from shared
+ * memory.
  *
- *     C[row][col] = sum over k of A[row][k] * B[k][col]        A [M, K], B [K, N], C [M, N], row-major
+ *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
- * A block owns a BM x BN tile of C and walks along K in steps of BK. A thread owns TM rows by TN columns of
- * the tile, in runs of four neighbours: rows 4·y .. 4·y + 3 and the same again BM/2 further down, columns
- * likewise. The tile of A is transposed on its way into shared memory, so that a run of four rows lies side
- * by side there too.
+ * A block owns a BM x BN tile of C and walks along K in steps of BK. A thread owns TM rows by TN
+ * columns of the tile, in runs of four neighbours: rows 4·y .. 4·y + 3 and the same again BM/2
+ * further down, columns likewise. The tile of A is transposed on its way into shared memory, so
+ * that a run of four rows lies side by side there too.
  *
- * Cost: M·N·K·(1/BM + 1/BN) / 4 global loads of 16 bytes where rows are aligned to 16 bytes (K and N
- * multiples of 4), of 4 bytes and four times as many where they are not. (TM + TN) / 4 shared loads per TM·TN
- * multiply-adds.
+ * Cost: M·N·K·(1/BM + 1/BN) / 4 global loads of 16 bytes where rows are aligned to 16 bytes (K and
+ * N multiples of 4), of 4 bytes and four times as many where they are not. (TM + TN) / 4 shared
+ * loads per TM·TN multiply-adds.
  */
 #include "02_step.h"
 #include "tiles.cuh"
@@ -18,20 +19,22 @@
 
 static const int BM = 128, BN = 128, BK = 8;
 static const int TM = 8, TN = 8;
-static const int THREADS_DOWN = BM / TM, THREADS_ACROSS = BN / TN, THREADS = THREADS_DOWN * THREADS_ACROSS;
+static const int THREADS_DOWN = BM / TM, THREADS_ACROSS = BN / TN,
+                 THREADS = THREADS_DOWN * THREADS_ACROSS;
 static_assert(BM * BK == 4 * THREADS && BK * BN == 4 * THREADS,
               "each thread loads one float4 of A and one of B");
 
-/* A warp stores 16 neighbours of row k and 16 of row k + 4 of the transposed A; the padding puts them 16
- * banks apart. */
+/* A warp stores 16 neighbours of row k and 16 of row k + 4 of the transposed A; the padding puts
+ * them 16 banks apart. */
 static const int PAD = 4;
 
 __global__ void __launch_bounds__(THREADS, 2)
-    vectorized(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_A, bool aligned_B,
-               bool aligned_C)
+    vectorized(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_A,
+               bool aligned_B, bool aligned_C)
 {
     /*
-     * solution: float4 from global memory, A transposed on its way in, float4 from shared memory. See
+     * solution: float4 from global memory, A transposed on its way in, float4 from shared memory.
+     * See
      * load_4() in vectors.cuh for ragged edges.
      */
     __shared__ __align__(16) float As[BK][BM + PAD];
@@ -49,8 +52,8 @@ __global__ void __launch_bounds__(THREADS, 2)
 
     float sum[TM][TN] = {};
     for (int k0 = 0; k0 < K; k0 += BK) {
-        /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers need all of
-         * them. */
+        /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers
+         * need all of them. */
         const float4 from_A = load_4(A, row0 + row_A, k0 + k_A, M, K, aligned_A);
         const float4 from_B = load_4(B, k0 + k_B, col0 + col_B, K, N, aligned_B);
         As[k_A + 0][row_A] = from_A.x;
@@ -83,8 +86,8 @@ __global__ void __launch_bounds__(THREADS, 2)
     /* end of solution */
 }
 
-extern "C" cudaError_t matmul_vectorized(const float *A, const float *B, float *C, int M, int N, int K,
-                                         cudaStream_t stream)
+extern "C" cudaError_t matmul_vectorized(const float *A, const float *B, float *C, int M, int N,
+                                         int K, cudaStream_t stream)
 {
     cudaError_t status = matmul_check_arguments(A, B, C, M, N, K);
     if (status != cudaSuccess || M == 0 || N == 0)

@@ -1,19 +1,21 @@
 /*
- * Idea: fetch the next tile into registers while computing on this one, and keep two tiles in shared memory.
+ * Idea: fetch the next tile into registers while computing on this one, and keep two tiles in
+ * shared memory.
  *
- *     C[row][col] = sum over k of A[row][k] * B[k][col]        A [M, K], B [K, N], C [M, N], row-major
+ *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
- * A block owns a BM x BN tile of C and walks along K in steps of BK. A thread owns TM rows by TN columns of
- * the tile, in runs of four neighbours: rows 4·y .. 4·y + 3 and the same again BM/2 further down, columns
- * likewise. The tile of A is transposed on its way into shared memory, so that a run of four rows lies side
- * by side there too.
+ * A block owns a BM x BN tile of C and walks along K in steps of BK. A thread owns TM rows by TN
+ * columns of the tile, in runs of four neighbours: rows 4·y .. 4·y + 3 and the same again BM/2
+ * further down, columns likewise. The tile of A is transposed on its way into shared memory, so
+ * that a run of four rows lies side by side there too.
  *
- * The loads of the next tile are issued before the arithmetic that hides their latency and stored after it,
- * into the buffer that nobody reads. One barrier per tile is enough: it covers both buffers.
+ * The loads of the next tile are issued before the arithmetic that hides their latency and stored
+ * after it, into the buffer that nobody reads. One barrier per tile is enough: it covers both
+ * buffers.
  *
- * Cost: M·N·K·(1/BM + 1/BN) / 4 global loads of 16 bytes where rows are aligned to 16 bytes (K and N
- * multiples of 4), of 4 bytes and four times as many where they are not. (TM + TN) / 4 shared loads per TM·TN
- * multiply-adds.
+ * Cost: M·N·K·(1/BM + 1/BN) / 4 global loads of 16 bytes where rows are aligned to 16 bytes (K and
+ * N multiples of 4), of 4 bytes and four times as many where they are not. (TM + TN) / 4 shared
+ * loads per TM·TN multiply-adds.
  */
 #include "02_step.h"
 #include "tiles.cuh"
@@ -21,19 +23,21 @@
 
 static const int BM = 128, BN = 128, BK = 8;
 static const int TM = 8, TN = 8;
-static const int THREADS_DOWN = BM / TM, THREADS_ACROSS = BN / TN, THREADS = THREADS_DOWN * THREADS_ACROSS;
+static const int THREADS_DOWN = BM / TM, THREADS_ACROSS = BN / TN,
+                 THREADS = THREADS_DOWN * THREADS_ACROSS;
 static_assert(BM * BK == 4 * THREADS && BK * BN == 4 * THREADS,
               "each thread loads one float4 of A and one of B");
 
-/* A warp stores 16 neighbours of row k and 16 of row k + 4 of the transposed A; the padding puts them 16
- * banks apart. */
+/* A warp stores 16 neighbours of row k and 16 of row k + 4 of the transposed A; the padding puts
+ * them 16 banks apart. */
 static const int PAD = 4;
 
 __global__ void __launch_bounds__(THREADS, 2)
-    pipelined(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_A, bool aligned_B,
-              bool aligned_C)
+    pipelined(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_A,
+              bool aligned_B, bool aligned_C)
 {
-    /* solution: the next tile is loaded into registers before this one is multiplied, and stored after it. */
+    /* solution: the next tile is loaded into registers before this one is multiplied, and stored
+     * after it. */
     __shared__ __align__(16) float As[2][BK][BM + PAD];
     __shared__ __align__(16) float Bs[2][BK][BN];
 
@@ -47,8 +51,8 @@ __global__ void __launch_bounds__(THREADS, 2)
     const int row_A = threadIdx.x / (BK / 4), k_A = threadIdx.x % (BK / 4) * 4;
     const int k_B = threadIdx.x / (BN / 4), col_B = threadIdx.x % (BN / 4) * 4;
 
-    /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers need all of
-     * them. */
+    /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers need
+     * all of them. */
     float4 from_A = load_4(A, row0 + row_A, k_A, M, K, aligned_A);
     float4 from_B = load_4(B, k_B, col0 + col_B, K, N, aligned_B);
 
@@ -59,8 +63,8 @@ __global__ void __launch_bounds__(THREADS, 2)
         As[buffer][k_A + 2][row_A] = from_A.z;
         As[buffer][k_A + 3][row_A] = from_A.w;
         *(float4 *)&Bs[buffer][k_B][col_B] = from_B;
-        /* The tiles are complete before any thread reads them, and every thread has read the tiles before
-           these: the other buffer, which the fastest thread overwrites next, is free. */
+        /* The tiles are complete before any thread reads them, and every thread has read the tiles
+           before these: the other buffer, which the fastest thread overwrites next, is free. */
         __syncthreads();
 
         /* In flight during the arithmetic below, which does not need them. */
@@ -89,8 +93,8 @@ __global__ void __launch_bounds__(THREADS, 2)
     /* end of solution */
 }
 
-extern "C" cudaError_t matmul_pipelined(const float *A, const float *B, float *C, int M, int N, int K,
-                                        cudaStream_t stream)
+extern "C" cudaError_t matmul_pipelined(const float *A, const float *B, float *C, int M, int N,
+                                        int K, cudaStream_t stream)
 {
     cudaError_t status = matmul_check_arguments(A, B, C, M, N, K);
     if (status != cudaSuccess || M == 0 || N == 0)

@@ -1,21 +1,23 @@
 /*
- * Idea: copy tiles from global to shared memory past the registers, several tiles ahead of the arithmetic.
+ * Idea: copy tiles from global to shared memory past the registers, several tiles ahead of the
+ * arithmetic.
  *
- *     C[row][col] = sum over k of A[row][k] * B[k][col]        A [M, K], B [K, N], C [M, N], row-major
+ *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
- * A block owns a BM x BN tile of C and walks along K in steps of BK. A thread owns TM rows by TN columns of
- * the tile, in runs of four neighbours: rows 4·y .. 4·y + 3 and the same again BM/2 further down, columns
- * likewise. The tile of A is transposed on its way into shared memory, so that a run of four rows lies side
- * by side there too.
+ * A block owns a BM x BN tile of C and walks along K in steps of BK. A thread owns TM rows by TN
+ * columns of the tile, in runs of four neighbours: rows 4·y .. 4·y + 3 and the same again BM/2
+ * further down, columns likewise. The tile of A is transposed on its way into shared memory, so
+ * that a run of four rows lies side by side there too.
  *
- * Shared memory holds STAGES tiles of each matrix: one being read, the others on their way. A copy is issued
- * and forgotten; a wait for the group it belongs to, STAGES - 1 tiles later, says that it has arrived. Copies
- * of 4 bytes need no alignment, can transpose, and put zeros where the matrix has ended.
+ * Shared memory holds STAGES tiles of each matrix: one being read, the others on their way. A copy
+ * is issued and forgotten; a wait for the group it belongs to, STAGES - 1 tiles later, says that it
+ * has arrived. Copies of 4 bytes need no alignment, can transpose, and put zeros where the matrix
+ * has ended.
  *
- * Cost: M·N·K·(1/BM + 1/BN) global loads of 4 bytes, M·N stores (a quarter of the instructions where rows are
- * aligned to 16 bytes). (TM + TN) / 4 shared loads per TM·TN multiply-adds. STAGES times the shared memory,
- * and no registers for tiles on their way. On sm_75, which cannot copy asynchronously, each copy is a load
- * and a store.
+ * Cost: M·N·K·(1/BM + 1/BN) global loads of 4 bytes, M·N stores (a quarter of the instructions
+ * where rows are aligned to 16 bytes). (TM + TN) / 4 shared loads per TM·TN multiply-adds. STAGES
+ * times the shared memory, and no registers for tiles on their way. On sm_75, which cannot copy
+ * asynchronously, each copy is a load and a store.
  */
 #include "02_step.h"
 #include "ptx.cuh"
@@ -24,19 +26,20 @@
 
 static const int BM = 128, BN = 128, BK = 8, STAGES = 4;
 static const int TM = 8, TN = 8;
-static const int THREADS_DOWN = BM / TM, THREADS_ACROSS = BN / TN, THREADS = THREADS_DOWN * THREADS_ACROSS;
+static const int THREADS_DOWN = BM / TM, THREADS_ACROSS = BN / TN,
+                 THREADS = THREADS_DOWN * THREADS_ACROSS;
 static_assert(THREADS % BK == 0 && THREADS % BN == 0,
               "a thread copies from one column of A's tile and one of B's");
 
-/* A warp stores 8 neighbours in k by 4 rows of the transposed A; the padding puts all of them into different
- * banks. */
+/* A warp stores 8 neighbours in k by 4 rows of the transposed A; the padding puts all of them into
+ * different banks. */
 static const int PAD = 4;
 
 /* solution: helpers of your own go here. */
 
 /* Issues this thread's share of the copies of the tiles at k0, zeros past an edge, as one group. */
-static __device__ void copy_tiles(float As[BK][BM + PAD], float Bs[BK][BN], const float *A, const float *B,
-                                  int row0, int col0, int k0, int M, int N, int K)
+static __device__ void copy_tiles(float As[BK][BM + PAD], float Bs[BK][BN], const float *A,
+                                  const float *B, int row0, int col0, int k0, int M, int N, int K)
 {
     for (int i = 0; i < BM * BK / THREADS; i++) {
         const int row = threadIdx.x / BK + i * (THREADS / BK), k = threadIdx.x % BK;
@@ -57,7 +60,8 @@ __global__ void __launch_bounds__(THREADS, 2)
     async(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_C)
 {
     /*
-     * solution: cp.async, STAGES buffers: start a copy, commit it, wait for the oldest, multiply. ptx.cuh has
+     * solution: cp.async, STAGES buffers: start a copy, commit it, wait for the oldest, multiply.
+     * ptx.cuh has
      * the instructions.
      */
     __shared__ __align__(16) float As[STAGES][BK][BM + PAD];
@@ -74,13 +78,16 @@ __global__ void __launch_bounds__(THREADS, 2)
 
     float sum[TM][TN] = {};
     for (int k0 = 0, stage = 0; k0 < K; k0 += BK, stage = (stage + 1) % STAGES) {
-        /* All but the newest STAGES - 2 groups of this thread have arrived, this tile's among them. */
+        /* All but the newest STAGES - 2 groups of this thread have arrived, this tile's among
+         * them. */
         cp_async_wait<STAGES - 2>();
-        /* Every thread's copies of this tile have arrived before any thread reads it, and every thread has
-           read the tile before this one: its stage is free for the copies issued next. */
+        /* Every thread's copies of this tile have arrived before any thread reads it, and every
+           thread has read the tile before this one: its stage is free for the copies issued next.
+         */
         __syncthreads();
         const int free_stage = (stage + STAGES - 1) % STAGES;
-        copy_tiles(As[free_stage], Bs[free_stage], A, B, row0, col0, k0 + (STAGES - 1) * BK, M, N, K);
+        copy_tiles(As[free_stage], Bs[free_stage], A, B, row0, col0, k0 + (STAGES - 1) * BK, M, N,
+                   K);
 
         for (int k = 0; k < BK; k++) {
             __align__(16) float a[TM], b[TN];
@@ -93,7 +100,8 @@ __global__ void __launch_bounds__(THREADS, 2)
                     sum[i][j] += a[i] * b[j];
         }
     }
-    cp_async_wait<0>(); /* no copy is under way when the block's shared memory is given to another */
+    /* no copy is under way when the block's shared memory is given to another */
+    cp_async_wait<0>();
 
     for (int i = 0; i < TM; i++)
         for (int j = 0; j < TN; j += 4) {
@@ -112,6 +120,7 @@ extern "C" cudaError_t matmul_async(const float *A, const float *B, float *C, in
     if (status != cudaSuccess || M == 0 || N == 0)
         return status;
 
-    async<<<ceil_div(M, BM) * ceil_div(N, BN), THREADS, 0, stream>>>(A, B, C, M, N, K, rows_aligned(C, N));
+    async<<<ceil_div(M, BM) * ceil_div(N, BN), THREADS, 0, stream>>>(A, B, C, M, N, K,
+                                                                     rows_aligned(C, N));
     return cudaGetLastError();
 }

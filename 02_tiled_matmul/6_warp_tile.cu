@@ -1,21 +1,22 @@
 /*
- * Idea: the lanes of a warp form a patch that is nearly square, operands are read one step before they are
- * needed, and neighbouring products share a register: between the copies the inner loop is multiply-adds
- * almost alone.
+ * Idea: the lanes of a warp form a patch that is nearly square, operands are read one step before
+ * they are needed, and neighbouring products share a register: between the copies the inner loop is
+ * multiply-adds almost alone.
  *
- *     C[row][col] = sum over k of A[row][k] * B[k][col]        A [M, K], B [K, N], C [M, N], row-major
+ *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
- * A block owns a BM x BN tile of C and walks along K in steps of BK. A warp owns a patch of 4·TM rows by 8·TN
- * columns of the tile, its lanes 4 down and 8 across; a thread owns TM rows by TN columns of the patch, in
- * runs of four neighbours: rows 4·lane_y .. 4·lane_y + 3 and the same again 16 further down, columns likewise
- * 32 apart. The tile of A is transposed on its way into shared memory, so that a run of four rows lies side
- * by side there too.
+ * A block owns a BM x BN tile of C and walks along K in steps of BK. A warp owns a patch of 4·TM
+ * rows by 8·TN columns of the tile, its lanes 4 down and 8 across; a thread owns TM rows by TN
+ * columns of the patch, in runs of four neighbours: rows 4·lane_y .. 4·lane_y + 3 and the same
+ * again 16 further down, columns likewise 32 apart. The tile of A is transposed on its way into
+ * shared memory, so that a run of four rows lies side by side there too.
  *
- * Shared memory holds STAGES tiles of each matrix: one being read, the others on their way. The operands of
- * the next step are read during the products of this one, also across the barrier between two tiles.
+ * Shared memory holds STAGES tiles of each matrix: one being read, the others on their way. The
+ * operands of the next step are read during the products of this one, also across the barrier
+ * between two tiles.
  *
- * Cost: as 5_async, and TM + TN more registers. A warp's step reads 4·TM + 8·TN different floats for 32·TM·TN
- * multiply-adds, where 2 lanes down and 16 across would read 2·TM + 16·TN.
+ * Cost: as 5_async, and TM + TN more registers. A warp's step reads 4·TM + 8·TN different floats
+ * for 32·TM·TN multiply-adds, where 2 lanes down and 16 across would read 2·TM + 16·TN.
  */
 #include "02_step.h"
 #include "ptx.cuh"
@@ -29,15 +30,15 @@ static const int WARPS_ACROSS = BN / (LANES_ACROSS * TN), THREADS = BM / TM * (B
 static_assert(THREADS % BK == 0 && THREADS % BN == 0,
               "a thread copies from one column of A's tile and one of B's");
 
-/* A warp stores 8 neighbours in k by 4 rows of the transposed A; the padding puts all of them into different
- * banks. */
+/* A warp stores 8 neighbours in k by 4 rows of the transposed A; the padding puts all of them into
+ * different banks. */
 static const int PAD = 4;
 
 /* solution: helpers of your own go here. */
 
 /* Issues this thread's share of the copies of the tiles at k0, zeros past an edge, as one group. */
-static __device__ void copy_tiles(float As[BK][BM + PAD], float Bs[BK][BN], const float *A, const float *B,
-                                  int row0, int col0, int k0, int M, int N, int K)
+static __device__ void copy_tiles(float As[BK][BM + PAD], float Bs[BK][BN], const float *A,
+                                  const float *B, int row0, int col0, int k0, int M, int N, int K)
 {
     for (int i = 0; i < BM * BK / THREADS; i++) {
         const int row = threadIdx.x / BK + i * (THREADS / BK), k = threadIdx.x % BK;
@@ -52,7 +53,8 @@ static __device__ void copy_tiles(float As[BK][BM + PAD], float Bs[BK][BN], cons
     cp_async_commit();
 }
 
-/* Reads a thread's operands of one step: runs of four, from row y of A's tile and column x of B's on. */
+/* Reads a thread's operands of one step: runs of four, from row y of A's tile and column x of B's
+ * on. */
 static __device__ void read_operands(float a[TM], float b[TN], const float As_k[BM + PAD],
                                      const float Bs_k[BN], int y, int x)
 {
@@ -68,7 +70,8 @@ __global__ void __launch_bounds__(THREADS)
     warp_tile(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_C)
 {
     /*
-     * solution: square warp tiles; the operands of step k + 1 are read while those of step k are multiplied.
+     * solution: square warp tiles; the operands of step k + 1 are read while those of step k are
+     * multiplied.
      */
     __shared__ __align__(16) float As[STAGES][BK][BM + PAD];
     __shared__ __align__(16) float Bs[STAGES][BK][BN];
@@ -79,9 +82,9 @@ __global__ void __launch_bounds__(THREADS)
     const int col0 = blockIdx.x % tiles_across * BN;
 
     /*
-     * Lane bits 0, 2 and 3 number the patch's columns, bits 1 and 4 its rows: a lane shares its address in
-     * A's tile with lane ^ 1 and in B's tile with lane ^ 2, which lets shared memory serve a 16-byte read in
-     * half the cycles.
+     * Lane bits 0, 2 and 3 number the patch's columns, bits 1 and 4 its rows: a lane shares its
+     * address in A's tile with lane ^ 1 and in B's tile with lane ^ 2, which lets shared memory
+     * serve a 16-byte read in half the cycles.
      */
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int lane_y = (lane >> 1 & 1) | (lane >> 3 & 2), lane_x = (lane & 1) | (lane >> 1 & 6);
@@ -95,26 +98,30 @@ __global__ void __launch_bounds__(THREADS)
     __align__(16) float a[2][TM], b[2][TN];
     /* All but the newest STAGES - 2 groups of this thread have arrived: the first has. */
     cp_async_wait<STAGES - 2>();
-    __syncthreads(); /* every thread's copies of the first tile have arrived before any thread reads it */
+    /* every thread's copies of the first tile have arrived before any thread reads it */
+    __syncthreads();
     read_operands(a[0], b[0], As[0][0], Bs[0][0], y, x);
 
     for (int k0 = 0, stage = 0; k0 < K; k0 += BK) {
         const int next_stage = (stage + 1) % STAGES, free_stage = (stage + STAGES - 1) % STAGES;
-        copy_tiles(As[free_stage], Bs[free_stage], A, B, row0, col0, k0 + (STAGES - 1) * BK, M, N, K);
+        copy_tiles(As[free_stage], Bs[free_stage], A, B, row0, col0, k0 + (STAGES - 1) * BK, M, N,
+                   K);
 
 #pragma unroll
         for (int k = 0; k < BK; k++) {
             if (k < BK - 1) {
-                read_operands(a[(k + 1) % 2], b[(k + 1) % 2], As[stage][k + 1], Bs[stage][k + 1], y, x);
+                read_operands(a[(k + 1) % 2], b[(k + 1) % 2], As[stage][k + 1], Bs[stage][k + 1], y,
+                              x);
             } else {
                 cp_async_wait<STAGES - 2>();
-                /* Every thread's copies of the next tile have arrived before any thread reads it, and every
-                   thread has read this tile: its stage is free for the copies issued next. */
+                /* Every thread's copies of the next tile have arrived before any thread reads it,
+                   and every thread has read this tile: its stage is free for the copies issued
+                   next. */
                 __syncthreads();
                 read_operands(a[0], b[0], As[next_stage][0], Bs[next_stage][0], y, x);
             }
-            /* Serpentine: every product but the first shares a factor with the one before it, and reads one
-               register less. */
+            /* Serpentine: every product but the first shares a factor with the one before it, and
+               reads one register less. */
             for (int i = 0; i < TM; i++)
                 for (int step = 0; step < TN; step++) {
                     const int j = i % 2 == 0 ? step : TN - 1 - step;
@@ -123,19 +130,21 @@ __global__ void __launch_bounds__(THREADS)
         }
         stage = next_stage;
     }
-    cp_async_wait<0>(); /* no copy is under way when the block's shared memory is given to another */
+    /* no copy is under way when the block's shared memory is given to another */
+    cp_async_wait<0>();
 
     for (int i = 0; i < TM; i++)
         for (int j = 0; j < TN; j += 4) {
-            const int row = row0 + y + i / 4 * 4 * LANES_DOWN + i % 4, col = col0 + x + j * LANES_ACROSS;
+            const int row = row0 + y + i / 4 * 4 * LANES_DOWN + i % 4,
+                      col = col0 + x + j * LANES_ACROSS;
             store_4(C, row, col, M, N, aligned_C,
                     make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));
         }
     /* end of solution */
 }
 
-extern "C" cudaError_t matmul_warp_tile(const float *A, const float *B, float *C, int M, int N, int K,
-                                        cudaStream_t stream)
+extern "C" cudaError_t matmul_warp_tile(const float *A, const float *B, float *C, int M, int N,
+                                        int K, cudaStream_t stream)
 {
     cudaError_t status = matmul_check_arguments(A, B, C, M, N, K);
     if (status != cudaSuccess || M == 0 || N == 0)

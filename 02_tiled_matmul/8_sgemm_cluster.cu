@@ -2,28 +2,29 @@
 /*
  * Idea: where tiles are too few for the processors, a CLUSTER of blocks shares one.
  *
- *     C[row][col] = sum over k of A[row][k] * B[k][col]        A [M, K], B [K, N], C [M, N], row-major
+ *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
- * K is divided into shares, in two ways. The blocks of a cluster compute the same tile of C (split-K); and a block may
- * have two groups of warps (sliced-K), so that one can multiply while the other waits. Each group computes the whole
- * tile over its share of K. Then it pushes its sums to where they are needed: a group stores an equal part of the tile,
- * and gets everybody's sums of that part into its inbox in shared memory. Nothing is added in global memory and the
- * order of the terms is always the same, so the result is, too.
+ * K is divided into shares, in two ways. The blocks of a cluster compute the same tile of C
+ * (split-K); and a block may have two groups of warps (sliced-K), so that one can multiply while
+ * the other waits. Each group computes the whole tile over its share of K. Then it pushes its sums
+ * to where they are needed: a group stores an equal part of the tile, and gets everybody's sums of
+ * that part into its inbox in shared memory. Nothing is added in global memory and the order of the
+ * terms is always the same, so the result is, too.
  *
- * What a group does until then is sgemm's, in sgemm_tile.cuh. Products with tiles enough are computed as sgemm
- * does, by clusters of one block of one group.
+ * What a group does until then is sgemm's, in sgemm_tile.cuh. Products with tiles enough are
+ * computed as sgemm does, by clusters of one block of one group.
  *
- * Cost: as sgemm; and where there are several shares, per tile shares · BM · BN · 4 bytes into shared memory,
- * 1 - 1/blocks of them of another multiprocessor, and two barriers of the cluster. The stores of C are of neighbours,
- * whatever its alignment.
+ * Cost: as sgemm; and where there are several shares, per tile shares · BM · BN · 4 bytes into
+ * shared memory, 1 - 1/blocks of them of another multiprocessor, and two barriers of the cluster.
+ * The stores of C are of neighbours, whatever its alignment.
  */
 #include "backend.h"
 #include "clusters.cuh"
 #include "refusal.h"
 #include "sgemm_tile.cuh"
 
-/* Room for what a group is sent: the sums of its part of the tile from every share. Not the memory of the stages: who
- * has finished may send while others still read theirs. */
+/* Room for what a group is sent: the sums of its part of the tile from every share. Not the memory
+ * of the stages: who has finished may send while others still read theirs. */
 static constexpr __host__ __device__ int inbox_floats(int BM, int BN)
 {
     return BM * BN;
@@ -32,13 +33,14 @@ static constexpr __host__ __device__ int inbox_floats(int BM, int BN)
 /* solution: helpers of your own go here. */
 
 /*
- * Adds up the shares' sums and stores the tile at row0, col0, this thread's group its part of it. `inboxes` is an
- * inbox_floats() of shared memory for each of the block's groups; every thread has arrived at the cluster's barrier once.
+ * Adds up the shares' sums and stores the tile at row0, col0, this thread's group its part of it.
+ * `inboxes` is an inbox_floats() of shared memory for each of the block's groups; every thread has
+ * arrived at the cluster's barrier once.
  */
 template <int BM, int BN, int TN, int BLOCKS, int GROUPS>
-static __device__ __forceinline__ void add_and_store(const float sum[TM][TN], float *inboxes, int share,
-                                                     float *C, int M, int N, int row0, int col0,
-                                                     bool aligned_C)
+static __device__ __forceinline__ void add_and_store(const float sum[TM][TN], float *inboxes,
+                                                     int share, float *C, int M, int N, int row0,
+                                                     int col0, bool aligned_C)
 {
     constexpr int THREADS = threads_of(BM, BN, TN), SHARES = BLOCKS * GROUPS;
     constexpr int PART = BM / SHARES * BN; /* elements of C, whole rows of the tile */
@@ -50,7 +52,8 @@ static __device__ __forceinline__ void add_and_store(const float sum[TM][TN], fl
         for (int j = 0; j < TN; j += 4) {
             const int element = tile_row<BM, BN, TN>(i) * BN + tile_col<BM, BN, TN>(j),
                       owner = element / PART;
-            float *const to = &inboxes[owner % GROUPS * inbox_floats(BM, BN) + share * PART + element % PART];
+            float *const to =
+                &inboxes[owner % GROUPS * inbox_floats(BM, BN) + share * PART + element % PART];
             const float4 term = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
             cluster_store(cluster_address(shared_address(to), owner / GROUPS), term);
         }
@@ -69,7 +72,8 @@ static __device__ __forceinline__ void add_and_store(const float sum[TM][TN], fl
             float4 total = *(const float4 *)&inbox[n];
             for (int other = 1; other < SHARES; other++) {
                 const float4 term = *(const float4 *)&inbox[other * PART + n];
-                total = make_float4(total.x + term.x, total.y + term.y, total.z + term.z, total.w + term.w);
+                total = make_float4(total.x + term.x, total.y + term.y, total.z + term.z,
+                                    total.w + term.w);
             }
             *(float4 *)to = total;
         } else {
@@ -107,20 +111,24 @@ __global__ void __launch_bounds__(threads_of(BM, BN, TN) * GROUPS, BLOCKS_PER_MU
     if constexpr (SHARES == 1) {
         store_tile<BM, BN, TN>(C, sum, row0, col0, M, N, aligned_C);
     } else {
-        add_and_store<BM, BN, TN, BLOCKS, GROUPS>(sum, stages + GROUPS * STAGES * stage_floats(BM, BN), share,
-                                                  C, M, N, row0, col0, aligned_C);
+        add_and_store<BM, BN, TN, BLOCKS, GROUPS>(sum,
+                                                  stages + GROUPS * STAGES * stage_floats(BM, BN),
+                                                  share, C, M, N, row0, col0, aligned_C);
     }
     /* end of solution */
 }
 
-typedef void cluster_kernel(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_C);
+typedef void cluster_kernel(const float *A, const float *B, float *C, int M, int N, int K,
+                            bool aligned_C);
 
 static const struct choice {
     const struct tile_shape *shape;
-    int blocks, groups;                 /* of a cluster, of a block */
-    cluster_kernel *kernel, *aligned_B; /* for any B, and for one whose rows are aligned to 16 bytes */
+    int blocks, groups; /* of a cluster, of a block */
+    /* for any B, and for one whose rows are aligned to 16 bytes */
+    cluster_kernel *kernel, *aligned_B;
 } choices[] = {
-    {&LARGE, 1, 1, sgemm_cluster<128, 256, 16, 1, 1, 1, 1>, sgemm_cluster<128, 256, 16, 4, 1, 1, 1>},
+    {&LARGE, 1, 1, sgemm_cluster<128, 256, 16, 1, 1, 1, 1>,
+     sgemm_cluster<128, 256, 16, 4, 1, 1, 1>},
     {&WIDE, 1, 1, sgemm_cluster<64, 128, 8, 1, 3, 1, 1>, sgemm_cluster<64, 128, 8, 4, 3, 1, 1>},
     {&WIDE, 2, 1, sgemm_cluster<64, 128, 8, 1, 3, 2, 1>, sgemm_cluster<64, 128, 8, 4, 3, 2, 1>},
     {&WIDE, 8, 1, sgemm_cluster<64, 128, 8, 1, 3, 8, 1>, sgemm_cluster<64, 128, 8, 4, 3, 8, 1>},
@@ -141,12 +149,16 @@ static int shared_bytes_of_choice(const struct choice *choice)
 }
 
 /* What an H200 took, of what the arithmetic alone would say: */
-static const double TWO_GROUPS_TIME = 0.97; /* one block on a multiprocessor, and its warps fill it */
-static const double ONE_GROUP_TIME = 1.08;  /* one block, and nobody multiplies while it waits */
-static const double SEQUENCE_TIME = 1.08;   /* blocks of two groups, which come one after the other */
-static const double MANY_BLOCKS_TIME = 1.3; /* clusters of more than two, whose blocks are spread unevenly */
+/* one block on a multiprocessor, and its warps fill it */
+static const double TWO_GROUPS_TIME = 0.97;
+static const double ONE_GROUP_TIME = 1.08; /* one block, and nobody multiplies while it waits */
+/* blocks of two groups, which come one after the other */
+static const double SEQUENCE_TIME = 1.08;
+/* clusters of more than two, whose blocks are spread unevenly */
+static const double MANY_BLOCKS_TIME = 1.3;
 
-/* How long the busiest multiprocessor works, in arbitrary units: its blocks, times a block's multiply-adds. */
+/* How long the busiest multiprocessor works, in arbitrary units: its blocks, times a block's
+ * multiply-adds. */
 static double expected_time(const struct choice *choice, int M, int N, int multiprocessors)
 {
     const long long blocks = (long long)tiles_of_C(choice->shape, M, N) * choice->blocks;
@@ -156,7 +168,8 @@ static double expected_time(const struct choice *choice, int M, int N, int multi
         return work * LARGE_TIME;
     if (choice->groups > 1)
         return work * (busiest == 1.0 ? TWO_GROUPS_TIME : SEQUENCE_TIME);
-    return work * (choice->blocks > 2 ? MANY_BLOCKS_TIME : 1.0) * (busiest == 1.0 ? ONE_GROUP_TIME : 1.0);
+    return work * (choice->blocks > 2 ? MANY_BLOCKS_TIME : 1.0) *
+           (busiest == 1.0 ? ONE_GROUP_TIME : 1.0);
 }
 
 /* The quickest, and of equally quick ones that with the fewest tiles. */
@@ -172,7 +185,8 @@ static const struct choice *choose(int M, int N, int K, const struct limits *lim
             continue;
         const double time = expected_time(&choices[i], M, N, limits->multiprocessors);
         if (best == NULL || time < best_time ||
-            (time == best_time && tiles_of_C(choices[i].shape, M, N) < tiles_of_C(best->shape, M, N))) {
+            (time == best_time &&
+             tiles_of_C(choices[i].shape, M, N) < tiles_of_C(best->shape, M, N))) {
             best = &choices[i];
             best_time = time;
         }
@@ -180,8 +194,8 @@ static const struct choice *choose(int M, int N, int K, const struct limits *lim
     return best;
 }
 
-extern "C" cudaError_t matmul_sgemm_cluster(const float *A, const float *B, float *C, int M, int N, int K,
-                                            cudaStream_t stream)
+extern "C" cudaError_t matmul_sgemm_cluster(const float *A, const float *B, float *C, int M, int N,
+                                            int K, cudaStream_t stream)
 {
     if (backend_architecture() < 90)
         return matmul_sgemm(A, B, C, M, N, K, stream);
@@ -200,10 +214,12 @@ extern "C" cudaError_t matmul_sgemm_cluster(const float *A, const float *B, floa
     cluster_kernel *const kernel = rows_aligned(B, N) ? choice->aligned_B : choice->kernel;
 
     const int shared_bytes = shared_bytes_of_choice(choice);
-    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    status =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     if (status != cudaSuccess)
         return status;
 
-    return launch_in_clusters(choice->blocks, (unsigned int)blocks, choice->shape->threads * choice->groups,
-                              shared_bytes, stream, kernel, A, B, C, M, N, K, rows_aligned(C, N));
+    return launch_in_clusters(choice->blocks, (unsigned int)blocks,
+                              choice->shape->threads * choice->groups, shared_bytes, stream, kernel,
+                              A, B, C, M, N, K, rows_aligned(C, N));
 }

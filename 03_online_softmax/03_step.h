@@ -17,10 +17,14 @@ softmax_fn softmax_online_cluster; /* 5_online_cluster.cu */
 static const struct softmax_kernel online_softmax_kernels[] = {
     {"three_pass", "one thread per row; the row is read for its maximum, its sum and its result",
      softmax_three_pass},
-    {"online", "maximum and sum in one sweep: the sum is rescaled when the maximum moves", softmax_online},
-    {"online_warp", "a warp per row, coalesced; 32 running sums merged by shuffles", softmax_online_warp},
-    {"online_block", "a block per row, read once as float4 and kept in registers", softmax_online_block},
-    {"online_cluster", "rows too long for a block are kept by a cluster of blocks", softmax_online_cluster},
+    {"online", "maximum and sum in one sweep: the sum is rescaled when the maximum moves",
+     softmax_online},
+    {"online_warp", "a warp per row, coalesced; 32 running sums merged by shuffles",
+     softmax_online_warp},
+    {"online_block", "a block per row, read once as float4 and kept in registers",
+     softmax_online_block},
+    {"online_cluster", "rows too long for a block are kept by a cluster of blocks",
+     softmax_online_cluster},
     {NULL, NULL, NULL},
 };
 

@@ -3,12 +3,13 @@
  *
  *     m = max over c of x[c]      l = sum over c of e^(x[c] - m)      y[c] = e^(x[c] - m) / l
  *
- * input and output are [rows, cols], row-major; x and y are one row of them. Subtracting m ("safe softmax")
- * changes nothing in exact arithmetic and keeps every exponent at or below 0, so that no exponential
- * overflows. Each sweep needs the result of the one before: m must be complete before the first term of l can
- * be formed, and l before y.
+ * input and output are [rows, cols], row-major; x and y are one row of them. Subtracting m ("safe
+ * softmax") changes nothing in exact arithmetic and keeps every exponent at or below 0, so that no
+ * exponential overflows. Each sweep needs the result of the one before: m must be complete before
+ * the first term of l can be formed, and l before y.
  *
- * A block owns 128 rows, a thread one. The lanes of a warp are cols floats apart: 32 sectors a request.
+ * A block owns 128 rows, a thread one. The lanes of a warp are cols floats apart: 32 sectors a
+ * request.
  *
  * Cost: 3·rows·cols global loads of 4 bytes, rows·cols stores, 2·rows·cols exponentials.
  */
@@ -18,7 +19,8 @@
 #include <math.h>
 
 static const int THREADS = 128;
-/* A long sum that has grown large rounds small terms away one by one: 256 at a time are added up first. */
+/* A long sum that has grown large rounds small terms away one by one: 256 at a time are added up
+ * first. */
 static const int PIECE = 256;
 
 __global__ void three_pass(const float *input, float *output, int rows, int cols)

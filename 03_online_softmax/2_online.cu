@@ -1,14 +1,15 @@
 /*
  * Idea: one thread computes one row, and finds maximum and sum in ONE sweep: two sweeps in all.
  *
- *     m' = max(m, x[c])      l' = l · e^(m - m') + e^(x[c] - m')      then      y[c] = e^(x[c] - m) / l
+ *     m' = max(m, x[c])    l' = l · e^(m - m') + e^(x[c] - m')     then     y[c] = e^(x[c] - m) / l
  *
- * input and output are [rows, cols], row-major; x and y are one row of them. The sum does not wait for the
- * final maximum: it is kept against the maximum so far and rescaled when that moves. (Milakov and Gimelshein:
- * Online normalizer calculation for softmax, 2018, algorithm 3.) The step is the merge of running_softmax.cuh
- * with one number.
+ * input and output are [rows, cols], row-major; x and y are one row of them. The sum does not wait
+ * for the final maximum: it is kept against the maximum so far and rescaled when that moves.
+ * (Milakov and Gimelshein: Online normalizer calculation for softmax, 2018, algorithm 3.) The step
+ * is the merge of running_softmax.cuh with one number.
  *
- * A block owns 128 rows, a thread one. The lanes of a warp are cols floats apart: 32 sectors a request.
+ * A block owns 128 rows, a thread one. The lanes of a warp are cols floats apart: 32 sectors a
+ * request.
  *
  * Cost: 2·rows·cols global loads of 4 bytes, rows·cols stores, 3·rows·cols exponentials.
  */
@@ -17,12 +18,14 @@
 #include "tiles.cuh"
 
 static const int THREADS = 128;
-/* A long sum that has grown large rounds small terms away one by one: 256 at a time are added up first. */
+/* A long sum that has grown large rounds small terms away one by one: 256 at a time are added up
+ * first. */
 static const int PIECE = 256;
 
 __global__ void online(const float *input, float *output, int rows, int cols)
 {
-    /* solution: one sweep for maximum and sum together: see running_softmax_merge(). Then the result. */
+    /* solution: one sweep for maximum and sum together: see running_softmax_merge(). Then the
+     * result. */
     const int row = blockIdx.x * THREADS + threadIdx.x;
     if (row >= rows)
         return;

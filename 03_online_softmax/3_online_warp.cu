@@ -3,14 +3,15 @@
  *
  *     state = (m1, l1) + ... + (m32, l32), merged pairwise      then      y[c] = e^(x[c] - m) / l
  *
- * input and output are [rows, cols], row-major; x and y are one row of them. Lane i sees the columns i, i +
- * 32, i + 64, ...: neighbouring lanes read neighbouring floats, and because the merge is associative and
- * commutative the row may be dealt out like that.
+ * input and output are [rows, cols], row-major; x and y are one row of them. Lane i sees the
+ * columns i, i + 32, i + 64, ...: neighbouring lanes read neighbouring floats, and because the
+ * merge is associative and commutative the row may be dealt out like that.
  *
- * A block owns 8 rows, a warp one. A request is 32 floats side by side: 4 sectors, 5 where the row begins off
- * a multiple of 32 bytes.
+ * A block owns 8 rows, a warp one. A request is 32 floats side by side: 4 sectors, 5 where the row
+ * begins off a multiple of 32 bytes.
  *
- * Cost: 2·rows·cols global loads of 4 bytes, rows·cols stores, 3·rows·cols exponentials and 5 merges a row.
+ * Cost: 2·rows·cols global loads of 4 bytes, rows·cols stores, 3·rows·cols exponentials and 5
+ * merges a row.
  */
 #include "03_step.h"
 #include "running_softmax.cuh"
@@ -32,9 +33,9 @@ static __device__ struct running_softmax merge_warp(struct running_softmax state
         state = running_softmax_merge(state, other);
     }
     /*
-     * Only lane 0 has merged all 32. A butterfly of __shfl_xor_sync would give every lane a result without
-     * this broadcast, but not the same one to the last bit: a·p + b·q and b·q + a·p round differently as an
-     * FMA.
+     * Only lane 0 has merged all 32. A butterfly of __shfl_xor_sync would give every lane a result
+     * without this broadcast, but not the same one to the last bit: a·p + b·q and b·q + a·p round
+     * differently as an FMA.
      */
     state.m = __shfl_sync(ALL_LANES, state.m, 0);
     state.l = __shfl_sync(ALL_LANES, state.l, 0);
@@ -46,7 +47,8 @@ static __device__ struct running_softmax merge_warp(struct running_softmax state
 __global__ void online_warp(const float *input, float *output, int rows, int cols)
 {
     /*
-     * solution: lane i takes columns i, i + 32, ...; five shuffles merge the states of a warp; every lane
+     * solution: lane i takes columns i, i + 32, ...; five shuffles merge the states of a warp;
+     * every lane
      * needs the result.
      */
     const int lane = threadIdx.x % WARP;

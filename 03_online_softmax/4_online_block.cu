@@ -4,19 +4,19 @@
  *     each thread: (m, l) and the e^(x[c] - m) of its own columns; merged over the block to (M, L)
  *     then y[c] = e^(x[c] - m) · (e^(m - M) / L)
  *
- * input and output are [rows, cols], row-major; x and y are one row of them. The exponentials against a
- * thread's own maximum need nobody else's, so they are formed once, and one factor per thread corrects
- * maximum and sum together.
+ * input and output are [rows, cols], row-major; x and y are one row of them. The exponentials
+ * against a thread's own maximum need nobody else's, so they are formed once, and one factor per
+ * thread corrects maximum and sum together.
  *
- * LANES threads own a row, VECTORS float4 of it each: a whole block for a long row, 8, 16 or 32 lanes of one
- * warp for a short one, and then a block holds several rows and needs no barrier. A row of an odd number of
- * columns begins anywhere, so float4 are read from its 16-byte-aligned middle, and the up to 3 + 3 columns at
- * its two ends one each by the first six threads. Of a row too long for the registers of a block, the excess
- * is read twice, as by the kernel before.
+ * LANES threads own a row, VECTORS float4 of it each: a whole block for a long row, 8, 16 or 32
+ * lanes of one warp for a short one, and then a block holds several rows and needs no barrier. A
+ * row of an odd number of columns begins anywhere, so float4 are read from its 16-byte-aligned
+ * middle, and the up to 3 + 3 columns at its two ends one each by the first six threads. Of a row
+ * too long for the registers of a block, the excess is read twice, as by the kernel before.
  *
- * Cost: rows·cols·4 bytes of global loads and as many of stores, 16 bytes at a time; rows·cols exponentials;
- * 4·VECTORS registers a thread for the row; one barrier a row where LANES > 32. Beyond 32768 columns 4 bytes
- * and an exponential more for each.
+ * Cost: rows·cols·4 bytes of global loads and as many of stores, 16 bytes at a time; rows·cols
+ * exponentials; 4·VECTORS registers a thread for the row; one barrier a row where LANES > 32.
+ * Beyond 32768 columns 4 bytes and an exponential more for each.
  */
 #include "03_step.h"
 #include "row_in_registers.cuh"
@@ -39,7 +39,8 @@ __global__ void __launch_bounds__(block_threads(LANES), 1)
     const int lane = threadIdx.x % LANES;
     const int row = blockIdx.x * ROWS + threadIdx.x / LANES;
     if (row >= rows)
-        cols = 0; /* past the end: nothing to load or store, but the shuffles name every lane of the warp */
+        /* past the end: nothing to load or store, but the shuffles name every lane of the warp */
+        cols = 0;
     input += (size_t)row * cols;
     output += (size_t)row * cols;
 
@@ -58,7 +59,8 @@ __global__ void __launch_bounds__(block_threads(LANES), 1)
         state.m = m;
     }
 
-    /* The rest is kept: first the numbers, then their exponentials against the maximum of this thread. */
+    /* The rest is kept: first the numbers, then their exponentials against the maximum of this
+     * thread. */
     float4 e[VECTORS];
     load_vectors<LANES>(e, middle, excess + lane, layout.vectors);
     const int end_col = end_column(layout, lane, cols);
@@ -76,12 +78,14 @@ __global__ void __launch_bounds__(block_threads(LANES), 1)
         /* Backwards: what was read last is the likeliest to be in the caches still. */
 #pragma unroll 4
     for (int vector = excess - 1 - lane; vector >= 0; vector -= LANES)
-        store4(output + layout.head + 4 * vector, exp4(middle[vector], whole.m), 1.0f / whole.l, aligned);
+        store4(output + layout.head + 4 * vector, exp4(middle[vector], whole.m), 1.0f / whole.l,
+               aligned);
     /* end of solution */
 }
 
 template <int LANES, int VECTORS, bool EXCESS>
-static cudaError_t launch(const float *input, float *output, int rows, int cols, cudaStream_t stream)
+static cudaError_t launch(const float *input, float *output, int rows, int cols,
+                          cudaStream_t stream)
 {
     const int threads = block_threads(LANES);
     const int blocks = ceil_div(rows, threads / LANES);
@@ -96,7 +100,8 @@ extern "C" cudaError_t softmax_online_block(const float *input, float *output, i
     if (status != cudaSuccess || rows == 0 || cols == 0)
         return status;
 
-    /* The smallest shape that holds the row: idle threads load nothing, but their registers are taken. */
+    /* The smallest shape that holds the row: idle threads load nothing, but their registers are
+     * taken. */
     const int vectors = cols / 4;
     if (vectors <= 8 * 4)
         return launch<8, 4, false>(input, output, rows, cols, stream);

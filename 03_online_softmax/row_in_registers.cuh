@@ -1,6 +1,7 @@
 /*
- * A row that the registers of its threads hold: how they load it, form its exponentials, merge their states
- * and store it. For rows that begin anywhere: float4 where 16 bytes are aligned, single columns at the ends.
+ * A row that the registers of its threads hold: how they load it, form its exponentials, merge
+ * their states and store it. For rows that begin anywhere: float4 where 16 bytes are aligned,
+ * single columns at the ends.
  */
 #ifndef ROW_IN_REGISTERS_CUH
 #define ROW_IN_REGISTERS_CUH
@@ -14,7 +15,8 @@
 static const int WARP = 32;
 static const unsigned ALL_LANES = 0xffffffffu;
 
-/* How a row lies in memory: columns 0 .. head - 1, then `vectors` aligned float4, then columns tail .. cols
+/* How a row lies in memory: columns 0 .. head - 1, then `vectors` aligned float4, then columns tail
+ * .. cols
  * - 1. */
 struct row_layout {
     int head, vectors, tail;
@@ -30,7 +32,8 @@ static __device__ struct row_layout layout_of(const float *row, int cols)
     return layout;
 }
 
-/* The column that thread `lane` takes from the row's ends, -1 for none: three threads for each end. */
+/* The column that thread `lane` takes from the row's ends, -1 for none: three threads for each
+ * end. */
 static __device__ int end_column(struct row_layout layout, int lane, int cols)
 {
     if (lane < 3)
@@ -50,7 +53,8 @@ static __device__ float sum4(float4 x)
 
 static __device__ float4 exp4(float4 x, float shift)
 {
-    return make_float4(__expf(x.x - shift), __expf(x.y - shift), __expf(x.z - shift), __expf(x.w - shift));
+    return make_float4(__expf(x.x - shift), __expf(x.y - shift), __expf(x.z - shift),
+                       __expf(x.w - shift));
 }
 
 /* Stores factor · e, as one float4 where the output is aligned like the input. */
@@ -67,7 +71,8 @@ static __device__ void store4(float *output, float4 e, float factor, bool aligne
     }
 }
 
-/* A thread's float4 of a row: `first`, first + LANES, ... as far as they lie before `end`; elsewhere -inf. */
+/* A thread's float4 of a row: `first`, first + LANES, ... as far as they lie before `end`;
+ * elsewhere -inf. */
 template <int LANES, int VECTORS>
 static __device__ void load_vectors(float4 (&e)[VECTORS], const float4 *row, int first, int end)
 {
@@ -78,8 +83,8 @@ static __device__ void load_vectors(float4 (&e)[VECTORS], const float4 *row, int
 }
 
 template <int LANES, int VECTORS>
-static __device__ void store_vectors(float *row, const float4 (&e)[VECTORS], int first, int end, float factor,
-                                     bool aligned)
+static __device__ void store_vectors(float *row, const float4 (&e)[VECTORS], int first, int end,
+                                     float factor, bool aligned)
 {
     for (int i = 0; i < VECTORS; i++) {
         const int vector = first + i * LANES;
@@ -89,8 +94,8 @@ static __device__ void store_vectors(float *row, const float4 (&e)[VECTORS], int
 }
 
 /*
- * Puts the exponentials in the place of the numbers, against the maximum of all that this thread has seen:
- * them, and what came before them. Returns its state.
+ * Puts the exponentials in the place of the numbers, against the maximum of all that this thread
+ * has seen: them, and what came before them. Returns its state.
  */
 template <int VECTORS>
 static __device__ struct running_softmax exponentials(float4 (&e)[VECTORS], float *e_end,
@@ -112,8 +117,8 @@ static __device__ struct running_softmax exponentials(float4 (&e)[VECTORS], floa
 }
 
 /*
- * The merged state of each group of LANES lanes, the same in all of them to the last bit: a maximum and a
- * plain sum commute exactly, so a butterfly serves.
+ * The merged state of each group of LANES lanes, the same in all of them to the last bit: a maximum
+ * and a plain sum commute exactly, so a butterfly serves.
  */
 template <int LANES>
 static __device__ struct running_softmax merge_lanes(struct running_softmax state)
@@ -128,8 +133,8 @@ static __device__ struct running_softmax merge_lanes(struct running_softmax stat
     return merged;
 }
 
-/* The merged state of the LANES threads that own a row. Called once a launch: its shared cells are not
- * reused. */
+/* The merged state of the LANES threads that own a row. Called once a launch: its shared cells are
+ * not reused. */
 template <int LANES>
 static __device__ struct running_softmax merge_row(struct running_softmax state)
 {

@@ -1,10 +1,11 @@
 /*
- * The state of a softmax that has seen some of its numbers: their maximum m and the sum l of their e^(x - m).
+ * The state of a softmax that has seen some of its numbers: their maximum m and the sum l of their
+ * e^(x - m).
  *
- * Two states merge into the state of both sets together. The merge is associative and commutative, and the
- * empty state changes nothing, so a row may be cut into pieces anywhere and the pieces merged in any order:
- * that is what makes it parallel. docs/mathematics.md proves it, tests/test_03.c tries it. Plain C as well as
- * CUDA, so that it can.
+ * Two states merge into the state of both sets together. The merge is associative and commutative,
+ * and the empty state changes nothing, so a row may be cut into pieces anywhere and the pieces
+ * merged in any order: that is what makes it parallel. docs/mathematics.md proves it,
+ * tests/test_03.c tries it. Plain C as well as CUDA, so that it can.
  */
 #ifndef RUNNING_SOFTMAX_CUH
 #define RUNNING_SOFTMAX_CUH
@@ -32,8 +33,9 @@ static inline __host__ __device__ struct running_softmax running_softmax_of(floa
 }
 
 /*
- * What to subtract in an exponent: m, but 0 where m is -inf, because (-inf) - (-inf) is NaN and what is meant
- * is e^(-inf) = 0. A maximum of +inf needs no such care: e^(inf - inf) is NaN, and so must the result be.
+ * What to subtract in an exponent: m, but 0 where m is -inf, because (-inf) - (-inf) is NaN and
+ * what is meant is e^(-inf) = 0. A maximum of +inf needs no such care: e^(inf - inf) is NaN, and so
+ * must the result be.
  */
 static inline __host__ __device__ float running_softmax_shift(float m)
 {
@@ -41,8 +43,8 @@ static inline __host__ __device__ float running_softmax_shift(float m)
 }
 
 /* The operator (m, l) of docs/mathematics.md: one of the two exponentials is e^0 = 1. */
-static inline __host__ __device__ struct running_softmax running_softmax_merge(struct running_softmax a,
-                                                                               struct running_softmax b)
+static inline __host__ __device__ struct running_softmax
+running_softmax_merge(struct running_softmax a, struct running_softmax b)
 {
     /* solution: rescale both sums to the larger maximum. Mind two empty states. */
     const float m = fmaxf(a.m, b.m);

@@ -28,7 +28,8 @@ static const struct attention_kernel flash_v1_kernels[] = {
      attention_row_parallel, NULL},
     {"key_parallel_ordered", "the keys of a query cut into chunks; their warps take turns in order",
      attention_key_parallel_ordered, attention_key_parallel_ordered_workspace},
-    {"key_parallel_atomic", "the chunks in any order: atomic max and add, the grid waits between them",
+    {"key_parallel_atomic",
+     "the chunks in any order: atomic max and add, the grid waits between them",
      attention_key_parallel_atomic, attention_key_parallel_atomic_workspace},
     {"key_parallel_block", "a block per query deals the keys to its warps and merges on chip",
      attention_key_parallel_block, NULL},
@@ -39,7 +40,8 @@ static const struct attention_kernel flash_v1_kernels[] = {
     {NULL, NULL, NULL, NULL},
 };
 
-/* The same sources with other template arguments: tiles that are not square, and the tiles for an sm_75. */
+/* The same sources with other template arguments: tiles that are not square, and the tiles for an
+ * sm_75. */
 attention_fn attention_flash_v1_16x32; /* Br = 16, Bc = 32 */
 attention_fn attention_flash_v1_32x8;  /* Br = 32, Bc = 8 */
 attention_fn attention_flash_v1_registers_64_kb;
@@ -57,11 +59,12 @@ static const struct attention_kernel flash_v1_tiles[] = {
 };
 
 /*
- * What the FA1 kernels begin with, line 2 of the paper's algorithm: O = 0, l = 0, m = -inf, for `rows`
- * queries. LSE, if not null, becomes -inf, which is its value when no key ever comes. initial_state.cu
+ * What the FA1 kernels begin with, line 2 of the paper's algorithm: O = 0, l = 0, m = -inf, for
+ * `rows` queries. LSE, if not null, becomes -inf, which is its value when no key ever comes.
+ * initial_state.cu
  */
-cudaError_t attention_initial_state(float *O, float *LSE, float *l, float *m, size_t rows, int head_dim,
-                                    cudaStream_t stream);
+cudaError_t attention_initial_state(float *O, float *LSE, float *l, float *m, size_t rows,
+                                    int head_dim, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -1,19 +1,19 @@
 /*
- * Idea: attention as it is written down. Three kernels, and between them the scores as a matrix in global
- * memory.
+ * Idea: attention as it is written down. Three kernels, and between them the scores as a matrix in
+ * global memory.
  *
  *     S = scale · Q·Kᵀ        P = softmax(S), row by row, in place        O = P·V
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
- * all row-major; S and P share a workspace [batch, heads, seq_q, seq_kv]. "Row" counts the queries of all
- * heads.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
+ * heads, seq_q], all row-major; S and P share a workspace [batch, heads, seq_q, seq_kv]. "Row"
+ * counts the queries of all heads.
  *
  * A thread owns one element of S; then a warp one row of S; then a thread one element of O.
  *
- * Cost: the matrix is stored twice and loaded at least four times. For one head of 16384 queries and keys it
- * is 1 GiB, where Q, K, V and O together are 16 MiB at head_dim 64. The two products read
- * 2·head_dim·seq_q·seq_kv floats each, as the naive matmul does; a tiled one would read fewer, but the matrix
- * would stay.
+ * Cost: the matrix is stored twice and loaded at least four times. For one head of 16384 queries
+ * and keys it is 1 GiB, where Q, K, V and O together are 16 MiB at head_dim 64. The two products
+ * read 2·head_dim·seq_q·seq_kv floats each, as the naive matmul does; a tiled one would read fewer,
+ * but the matrix would stay.
  */
 #include "04_step.h"
 #include "refusal.h"
@@ -84,8 +84,8 @@ __global__ void softmax_rows(float *S, float *LSE, int rows, int seq_kv)
     /* end of solution */
 }
 
-__global__ void weighted_values(const float *P, const float *V, float *O, const struct attention_shape shape,
-                                size_t elements)
+__global__ void weighted_values(const float *P, const float *V, float *O,
+                                const struct attention_shape shape, size_t elements)
 {
     /* solution: an element of O per thread. */
     const size_t element = (size_t)blockIdx.x * THREADS + threadIdx.x;
@@ -110,13 +110,14 @@ extern "C" size_t attention_standard_workspace(const struct attention_shape *sha
 }
 
 extern "C" cudaError_t attention_standard(const float *Q, const float *K, const float *V, float *O,
-                                          float *LSE, void *workspace, const struct attention_shape *shape,
-                                          cudaStream_t stream)
+                                          float *LSE, void *workspace,
+                                          const struct attention_shape *shape, cudaStream_t stream)
 {
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
     const size_t rows = attention_query_rows(shape);
-    cudaError_t status = attention_check_arguments(
-        Q, K, V, O, LSE, workspace, attention_standard_workspace(shape), shape, sizeof(float), &limits);
+    cudaError_t status =
+        attention_check_arguments(Q, K, V, O, LSE, workspace, attention_standard_workspace(shape),
+                                  shape, sizeof(float), &limits);
     if (status != cudaSuccess || rows == 0)
         return status;
 
@@ -129,8 +130,9 @@ extern "C" cudaError_t attention_standard(const float *Q, const float *K, const 
     float *S = (float *)workspace;
     if (blocks > 0)
         scores<<<(unsigned)blocks, THREADS, 0, stream>>>(Q, K, S, *shape, scores_in_all);
-    softmax_rows<<<ceil_div((int)rows, WARPS), THREADS, 0, stream>>>(S, LSE, (int)rows, shape->seq_kv);
-    weighted_values<<<(unsigned)(outputs_in_all / THREADS + 1), THREADS, 0, stream>>>(S, V, O, *shape,
-                                                                                      outputs_in_all);
+    softmax_rows<<<ceil_div((int)rows, WARPS), THREADS, 0, stream>>>(S, LSE, (int)rows,
+                                                                     shape->seq_kv);
+    weighted_values<<<(unsigned)(outputs_in_all / THREADS + 1), THREADS, 0, stream>>>(
+        S, V, O, *shape, outputs_in_all);
     return cudaGetLastError();
 }

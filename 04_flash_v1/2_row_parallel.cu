@@ -1,18 +1,18 @@
 /*
- * Idea: queries and the elements of d in parallel, keys in order, and everything that the order carries in
- * registers.
+ * Idea: queries and the elements of d in parallel, keys in order, and everything that the order
+ * carries in registers.
  *
- *     for each key j:   S = scale · q·k_j        m' = max(m, S)        l' = l·e^(m - m') + e^(S - m')
+ *     for each key j:   S = scale · q·k_j       m' = max(m, S)       l' = l·e^(m - m') + e^(S - m')
  *                       o = o · l·e^(m - m') / l' + v_j · e^(S - m') / l'        m = m', l = l'
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
- * all row-major. "Row" counts the queries of all heads.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
+ * heads, seq_q], all row-major. "Row" counts the queries of all heads.
  *
- * A warp owns one query, a lane up to four of its head_dim elements (row_state.cuh). No block-wide barrier,
- * no shared memory, no score in global memory.
+ * A warp owns one query, a lane up to four of its head_dim elements (row_state.cuh). No block-wide
+ * barrier, no shared memory, no score in global memory.
  *
- * Cost: q once, every key and every value once per query: head_dim·(1 + 2·seq_kv) loads per query. The matrix
- * of scores is gone; what is left is that queries share no load of K and V.
+ * Cost: q once, every key and every value once per query: head_dim·(1 + 2·seq_kv) loads per query.
+ * The matrix of scores is gone; what is left is that queries share no load of K and V.
  */
 #include "04_step.h"
 #include "row_state.cuh"
@@ -47,9 +47,10 @@ __global__ void row_parallel(const float *Q, const float *K, const float *V, flo
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_row_parallel(const float *Q, const float *K, const float *V, float *O,
-                                              float *LSE, void *workspace,
-                                              const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_row_parallel(const float *Q, const float *K, const float *V,
+                                              float *O, float *LSE, void *workspace,
+                                              const struct attention_shape *shape,
+                                              cudaStream_t stream)
 {
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
     const int rows = (int)attention_query_rows(shape);
@@ -58,6 +59,7 @@ extern "C" cudaError_t attention_row_parallel(const float *Q, const float *K, co
     if (status != cudaSuccess || rows == 0)
         return status;
 
-    row_parallel<<<ceil_div(rows, WARPS), WARPS * LANES, 0, stream>>>(Q, K, V, O, LSE, *shape, rows);
+    row_parallel<<<ceil_div(rows, WARPS), WARPS * LANES, 0, stream>>>(Q, K, V, O, LSE, *shape,
+                                                                      rows);
     return cudaGetLastError();
 }

@@ -1,22 +1,25 @@
 /*
- * Idea: the keys in parallel as well. Every chunk of keys has a warp of its own, and the warps of a query
- * take turns, in the order of the chunks, to merge what they found into m, l and O in global memory.
+ * Idea: the keys in parallel as well. Every chunk of keys has a warp of its own, and the warps of a
+ * query take turns, in the order of the chunks, to merge what they found into m, l and O in global
+ * memory.
  *
  *     of a chunk alone:   m', l', o' by the loop of row_parallel
  *     when it is its turn:   M = max(m, m')     L = l·e^(m - M) + l'·e^(m' - M)
- *                            O = O · l·e^(m - M) / L + o' · l'·e^(m' - M) / L        m = M, l = L, next turn
+ *                            O = O · l·e^(m - M) / L + o' · l'·e^(m' - M) / L  m = M, l = L, next
+ *                                                                              turn
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
- * all row-major. Workspace: m, l and turn, one each per query, and the counter of tickets.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
+ * heads, seq_q], all row-major. Workspace: m, l and turn, one each per query, and the counter of
+ * tickets.
  *
- * Waiting for another block is safe only when that block is sure to be running. Blocks start in no promised
- * order and not all at once, so a warp does not take its work from its block number: it draws a ticket when
- * it starts. Whoever holds ticket t knows that the tickets below t were drawn by warps that already run, and
- * its turn depends on those alone. Tickets go through all queries before the next chunk, so that whom one
- * waits for started long ago.
+ * Waiting for another block is safe only when that block is sure to be running. Blocks start in no
+ * promised order and not all at once, so a warp does not take its work from its block number: it
+ * draws a ticket when it starts. Whoever holds ticket t knows that the tickets below t were drawn
+ * by warps that already run, and its turn depends on those alone. Tickets go through all queries
+ * before the next chunk, so that whom one waits for started long ago.
  *
- * Cost: K and V once per query, as row_parallel; O, l and m stored by every chunk and loaded by every chunk
- * but the first; and time spent waiting.
+ * Cost: K and V once per query, as row_parallel; O, l and m stored by every chunk and loaded by
+ * every chunk but the first; and time spent waiting.
  */
 #include "04_step.h"
 #include "refusal.h"
@@ -32,8 +35,8 @@ static int chunks_of(int seq_kv)
     return seq_kv > 0 ? ceil_div(seq_kv, CHUNK) : 1;
 }
 
-__global__ void key_parallel_ordered(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                                     float *l, float *m, int *turn, int *tickets,
+__global__ void key_parallel_ordered(const float *Q, const float *K, const float *V, float *O,
+                                     float *LSE, float *l, float *m, int *turn, int *tickets,
                                      const struct attention_shape shape, int rows, int chunks)
 {
     /* solution: draw a ticket, see a chunk of keys, wait for your turn, merge, pass the turn on. */
@@ -104,29 +107,32 @@ extern "C" size_t attention_key_parallel_ordered_workspace(const struct attentio
     return rows > 0 ? rows * (2 * sizeof(float) + sizeof(int)) + sizeof(int) : 0;
 }
 
-extern "C" cudaError_t attention_key_parallel_ordered(const float *Q, const float *K, const float *V,
-                                                      float *O, float *LSE, void *workspace,
+extern "C" cudaError_t attention_key_parallel_ordered(const float *Q, const float *K,
+                                                      const float *V, float *O, float *LSE,
+                                                      void *workspace,
                                                       const struct attention_shape *shape,
                                                       cudaStream_t stream)
 {
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
     const int rows = (int)attention_query_rows(shape);
-    cudaError_t status =
-        attention_check_arguments(Q, K, V, O, LSE, workspace, attention_key_parallel_ordered_workspace(shape),
-                                  shape, sizeof(float), &limits);
+    cudaError_t status = attention_check_arguments(Q, K, V, O, LSE, workspace,
+                                                   attention_key_parallel_ordered_workspace(shape),
+                                                   shape, sizeof(float), &limits);
     if (status != cudaSuccess || rows == 0)
         return status;
 
     const int chunks = chunks_of(shape->seq_kv);
     const size_t warps = (size_t)rows * chunks;
-    if ((status = require_blocks(warps + WARPS)) != cudaSuccess) /* tickets are counted with an int */
+    if ((status = require_blocks(warps + WARPS)) !=
+        cudaSuccess) /* tickets are counted with an int */
         return status;
 
     float *l = (float *)workspace;
     float *m = l + rows;
     int *turn = (int *)(m + rows);
     int *tickets = turn + rows;
-    if ((status = cudaMemsetAsync(turn, 0, ((size_t)rows + 1) * sizeof(int), stream)) != cudaSuccess)
+    if ((status = cudaMemsetAsync(turn, 0, ((size_t)rows + 1) * sizeof(int), stream)) !=
+        cudaSuccess)
         return status;
     key_parallel_ordered<<<ceil_div((int)warps, WARPS), WARPS * LANES, 0, stream>>>(
         Q, K, V, O, LSE, l, m, turn, tickets, *shape, rows, chunks);

@@ -1,23 +1,24 @@
 /*
- * Idea: the chunks of keys in any order. What they do to m, l and O is a maximum and two sums, so atomics can
- * do it, if every query's maximum is complete before any sum begins: the whole grid waits, three times.
+ * Idea: the chunks of keys in any order. What they do to m, l and O is a maximum and two sums, so
+ * atomics can do it, if every query's maximum is complete before any sum begins: the whole grid
+ * waits, three times.
  *
  *     m = -inf, l = 0, O = 0       | grid waits
  *     m = max(m, S)                | grid waits
  *     l = l + e^(S - m)            | grid waits
  *     O = O + v_j · e^(S - m) / l  |                         LSE = m + ln l
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
- * all row-major. Workspace: l and m, one each per query.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
+ * heads, seq_q], all row-major. Workspace: l and m, one each per query.
  *
- * A warp takes one query and one chunk of keys after the other, all warps of the grid together all of them.
- * Each chunk is reduced in registers first, so that an atomic serves CHUNK keys. All blocks have to run at
- * once to wait for each other, so the grid is a cooperative one, as large as the device can hold and no
- * larger.
+ * A warp takes one query and one chunk of keys after the other, all warps of the grid together all
+ * of them. Each chunk is reduced in registers first, so that an atomic serves CHUNK keys. All
+ * blocks have to run at once to wait for each other, so the grid is a cooperative one, as large as
+ * the device can hold and no larger.
  *
- * Cost: every key three times per query, as no phase knows the scores of the one before; every value once;
- * 2 + head_dim atomics per query and chunk. The order of the sums, and with it the last bits of O, change
- * from run to run.
+ * Cost: every key three times per query, as no phase knows the scores of the one before; every
+ * value once; 2 + head_dim atomics per query and chunk. The order of the sums, and with it the last
+ * bits of O, change from run to run.
  */
 #include "04_step.h"
 #include "refusal.h"
@@ -32,10 +33,10 @@ static const int CHUNK = 32; /* keys */
 /* solution: helpers of your own go here. */
 
 /*
- * The maximum of floats by the integer atomics that the hardware has. A float whose sign bit is clear
- * compares as a signed integer does, one whose sign bit is set the other way round as an unsigned integer,
- * and then a maximum is a minimum. It is the sign bit that decides and not `x >= 0`, which is true of -0 as
- * well.
+ * The maximum of floats by the integer atomics that the hardware has. A float whose sign bit is
+ * clear compares as a signed integer does, one whose sign bit is set the other way round as an
+ * unsigned integer, and then a maximum is a minimum. It is the sign bit that decides and not `x >=
+ * 0`, which is true of -0 as well.
  */
 static __device__ void atomic_max(float *address, float x)
 {
@@ -47,8 +48,9 @@ static __device__ void atomic_max(float *address, float x)
 
 /* end of solution */
 
-__global__ void key_parallel_atomic(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                                    float *l, float *m, const struct attention_shape shape, size_t rows)
+__global__ void key_parallel_atomic(const float *Q, const float *K, const float *V, float *O,
+                                    float *LSE, float *l, float *m,
+                                    const struct attention_shape shape, size_t rows)
 {
     /* solution: four phases, three waits of the grid: nothing, maxima, sums, outputs. */
     const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
@@ -104,8 +106,8 @@ __global__ void key_parallel_atomic(const float *Q, const float *K, const float 
                     atomicAdd(&O[row * d + lane + e * LANES], o[e]);
         }
         if (phase < 2)
-            grid.sync(); /* m is complete before the first sum uses it; then l before the first quotient
-                          * does */
+            /* m is complete before the first sum uses it; then l before the first quotient does */
+            grid.sync();
     }
 
     for (size_t row = warp; LSE != NULL && row < rows; row += warps)
@@ -119,7 +121,8 @@ extern "C" size_t attention_key_parallel_atomic_workspace(const struct attention
     return attention_query_rows(shape) * 2 * sizeof(float);
 }
 
-/* How many blocks the device runs at once; refused where it cannot make them wait for each other. */
+/* How many blocks the device runs at once; refused where it cannot make them wait for each
+ * other. */
 static cudaError_t resident_blocks(int *blocks)
 {
     int device = 0, cooperative = 0, processors = 0, per_processor = 0;
@@ -133,20 +136,22 @@ static cudaError_t resident_blocks(int *blocks)
                                                                 WARPS * LANES, 0)) != cudaSuccess)
         return status;
     if (!cooperative || per_processor == 0)
-        return refuse(cudaErrorNotSupported, "needs cooperative launches, which this device does not have");
+        return refuse(cudaErrorNotSupported,
+                      "needs cooperative launches, which this device does not have");
     *blocks = processors * per_processor;
     return cudaSuccess;
 }
 
-extern "C" cudaError_t attention_key_parallel_atomic(const float *Q, const float *K, const float *V, float *O,
-                                                     float *LSE, void *workspace,
-                                                     const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_key_parallel_atomic(const float *Q, const float *K, const float *V,
+                                                     float *O, float *LSE, void *workspace,
+                                                     const struct attention_shape *shape,
+                                                     cudaStream_t stream)
 {
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
     size_t rows = attention_query_rows(shape);
-    cudaError_t status =
-        attention_check_arguments(Q, K, V, O, LSE, workspace, attention_key_parallel_atomic_workspace(shape),
-                                  shape, sizeof(float), &limits);
+    cudaError_t status = attention_check_arguments(Q, K, V, O, LSE, workspace,
+                                                   attention_key_parallel_atomic_workspace(shape),
+                                                   shape, sizeof(float), &limits);
     if (status != cudaSuccess || rows == 0)
         return status;
 
@@ -161,6 +166,6 @@ extern "C" cudaError_t attention_key_parallel_atomic(const float *Q, const float
     float *m = l + rows;
     struct attention_shape shape_argument = *shape;
     void *arguments[] = {&Q, &K, &V, &O, &LSE, &l, &m, &shape_argument, &rows};
-    return cudaLaunchCooperativeKernel((const void *)key_parallel_atomic, dim3(blocks), dim3(WARPS * LANES),
-                                       arguments, 0, stream);
+    return cudaLaunchCooperativeKernel((const void *)key_parallel_atomic, dim3(blocks),
+                                       dim3(WARPS * LANES), arguments, 0, stream);
 }

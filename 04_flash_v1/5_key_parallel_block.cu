@@ -1,19 +1,20 @@
 /*
- * Idea: the keys in parallel inside one block. Its warps see different keys, each as row_parallel does, and
- * what they found is merged on chip: no order, no atomics, no state in global memory.
+ * Idea: the keys in parallel inside one block. Its warps see different keys, each as row_parallel
+ * does, and what they found is merged on chip: no order, no atomics, no state in global memory.
  *
  *     of warp w alone:   m_w, l_w, o_w by the loop of row_parallel over the keys w, w + WARPS, ...
  *     of all:            M = max over w of m_w                 L = sum over w of l_w·e^(m_w - M)
  *                        O = sum over w of o_w · l_w·e^(m_w - M) / L
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
- * all row-major. "Row" counts the queries of all heads.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
+ * heads, seq_q], all row-major. "Row" counts the queries of all heads.
  *
- * A block owns one query, a warp every WARPS-th of its keys. This is the reduction that the grid-wide sums of
- * key_parallel_atomic wanted to be: the same associative merge, over 8 partners that share a memory.
+ * A block owns one query, a warp every WARPS-th of its keys. This is the reduction that the
+ * grid-wide sums of key_parallel_atomic wanted to be: the same associative merge, over 8 partners
+ * that share a memory.
  *
- * Cost: global traffic as row_parallel; WARPS·(head_dim + 2) floats through shared memory and one barrier per
- * query.
+ * Cost: global traffic as row_parallel; WARPS·(head_dim + 2) floats through shared memory and one
+ * barrier per query.
  */
 #include "04_step.h"
 #include "row_state.cuh"
@@ -22,11 +23,12 @@ static const int WARPS = 8;
 static const int THREADS = WARPS * LANES;
 static_assert(MAX_HEAD_DIM <= THREADS, "the merge has a thread for every element of O");
 
-__global__ void key_parallel_block(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                                   const struct attention_shape shape)
+__global__ void key_parallel_block(const float *Q, const float *K, const float *V, float *O,
+                                   float *LSE, const struct attention_shape shape)
 {
     /*
-     * solution: every warp sees its share of the keys; then one warp merges what they left in shared memory.
+     * solution: every warp sees its share of the keys; then one warp merges what they left in
+     * shared memory.
      */
     __shared__ float m_warp[WARPS], l_warp[WARPS], o_warp[WARPS][MAX_HEAD_DIM];
 
@@ -57,8 +59,8 @@ __global__ void key_parallel_block(const float *Q, const float *K, const float *
     for (int w = 0; w < WARPS; w++)
         M = fmaxf(M, m_warp[w]);
 
-    /* A warp that saw no key has l = 0 and m = -inf; it weighs nothing, also when no warp saw one and M is
-     * -inf. */
+    /* A warp that saw no key has l = 0 and m = -inf; it weighs nothing, also when no warp saw one
+     * and M is -inf. */
     float weight[WARPS], L = 0.0f;
     for (int w = 0; w < WARPS; w++) {
         weight[w] = l_warp[w] > 0.0f ? l_warp[w] * expf(m_warp[w] - M) : 0.0f;
@@ -77,9 +79,10 @@ __global__ void key_parallel_block(const float *Q, const float *K, const float *
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_key_parallel_block(const float *Q, const float *K, const float *V, float *O,
-                                                    float *LSE, void *workspace,
-                                                    const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_key_parallel_block(const float *Q, const float *K, const float *V,
+                                                    float *O, float *LSE, void *workspace,
+                                                    const struct attention_shape *shape,
+                                                    cudaStream_t stream)
 {
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
     const int rows = (int)attention_query_rows(shape);

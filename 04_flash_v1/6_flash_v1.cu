@@ -1,21 +1,23 @@
 /*
- * Idea: FlashAttention. Tiles of keys and values stay on chip while all queries come by; a query's O, l and m
- * wait in global memory between one tile of keys and the next. The scores never leave the chip.
+ * Idea: FlashAttention. Tiles of keys and values stay on chip while all queries come by; a query's
+ * O, l and m wait in global memory between one tile of keys and the next. The scores never leave
+ * the chip.
  *
  *     for each tile j of keys, for each tile i of queries:
  *         S = scale · Q_i·K_jᵀ     m~ = rowmax S     P = e^(S - m~)     l~ = rowsum P
  *         m' = max(m, m~)          l' = l·e^(m - m') + l~·e^(m~ - m')
  *         O  = O · l·e^(m - m') / l' + P·V_j · e^(m~ - m') / l'         m = m', l = l'
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
- * all row-major. Workspace: l and m, one each per query.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
+ * heads, seq_q], all row-major. Workspace: l and m, one each per query.
  *
- * A block owns one head, all of it. Its Br·Bc threads own one element each of a tile S [Br][Bc]; then one
- * thread a row of it; then each every Bc-th element of a row of O.
+ * A block owns one head, all of it. Its Br·Bc threads own one element each of a tile S [Br][Bc];
+ * then one thread a row of it; then each every Bc-th element of a row of O.
  *
- * Cost, in floats, per head: K and V once; Q once per tile of keys; O, l and m loaded and stored once per
- * tile of keys (and stored once at the beginning). 4·(Br + 2·Bc)·head_dim + 4·Br·Bc bytes of shared memory.
- * Two blocks of one head would overwrite each other's O, so there are only batch·heads blocks.
+ * Cost, in floats, per head: K and V once; Q once per tile of keys; O, l and m loaded and stored
+ * once per tile of keys (and stored once at the beginning). 4·(Br + 2·Bc)·head_dim + 4·Br·Bc bytes
+ * of shared memory. Two blocks of one head would overwrite each other's O, so there are only
+ * batch·heads blocks.
  *
  * Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 1.
  */
@@ -27,11 +29,12 @@
 static const int MAX_HEAD_DIM = 128;
 
 template <int Br, int Bc>
-__global__ void flash_v1(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l,
-                         float *m, const struct attention_shape shape)
+__global__ void flash_v1(const float *Q, const float *K, const float *V, float *O, float *LSE,
+                         float *l, float *m, const struct attention_shape shape)
 {
     /*
-     * solution: a block owns a head. Outer loop: tiles of K and V into shared memory. Inner loop: tiles of Q,
+     * solution: a block owns a head. Outer loop: tiles of K and V into shared memory. Inner loop:
+     * tiles of Q,
      * with O, l and m from global memory and back.
      */
     const int d = shape.head_dim;
@@ -44,7 +47,8 @@ __global__ void flash_v1(const float *Q, const float *K, const float *V, float *
     const int row = threadIdx.x / Bc; /* of the tile of queries */
     const int col = threadIdx.x % Bc; /* of the tile of keys */
 
-    /* This block's head: a matrix [seq_q, d] of Q and O, [seq_kv, d] of K and V, [seq_q] of l, m and LSE. */
+    /* This block's head: a matrix [seq_q, d] of Q and O, [seq_kv, d] of K and V, [seq_q] of l, m
+     * and LSE. */
     const int head = blockIdx.x;
     const size_t first_query = (size_t)head * shape.seq_q;
     const size_t first_key = (size_t)(head / (shape.heads / shape.kv_heads)) * shape.seq_kv;
@@ -52,7 +56,8 @@ __global__ void flash_v1(const float *Q, const float *K, const float *V, float *
     for (int j0 = 0; j0 < shape.seq_kv; j0 += Bc) {
         const int keys = min(Bc, shape.seq_kv - j0);
         const bool last = j0 + keys == shape.seq_kv;
-        __syncthreads(); /* every thread is done with the previous K and V tile before it is overwritten */
+        /* every thread is done with the previous K and V tile before it is overwritten */
+        __syncthreads();
         for (int e = threadIdx.x; e < keys * d; e += Br * Bc) {
             K_tile[e] = K[(first_key + j0) * d + e];
             V_tile[e] = V[(first_key + j0) * d + e];
@@ -63,7 +68,8 @@ __global__ void flash_v1(const float *Q, const float *K, const float *V, float *
             const size_t query = first_query + i0 + row;
             for (int e = threadIdx.x; e < queries * d; e += Br * Bc)
                 Q_tile[e] = Q[(first_query + i0) * d + e];
-            __syncthreads(); /* the tiles are complete before any score; P of the previous Q tile was used */
+            /* the tiles are complete before any score; P of the previous Q tile was used */
+            __syncthreads();
 
             if (row < queries && col < keys) {
                 float sum = 0.0f;
@@ -71,7 +77,8 @@ __global__ void flash_v1(const float *Q, const float *K, const float *V, float *
                     sum += Q_tile[row * d + k] * K_tile[col * d + k];
                 S_tile[row][col] = shape.scale * sum;
             }
-            __syncthreads(); /* every score of a row is there before its first thread looks at them */
+            /* every score of a row is there before its first thread looks at them */
+            __syncthreads();
 
             if (row < queries && col == 0) {
                 float m_tile = -CUDART_INF_F, l_tile = 0.0f;
@@ -114,41 +121,46 @@ template <int Br, int Bc>
 static cudaError_t launch(const float *Q, const float *K, const float *V, float *O, float *LSE,
                           void *workspace, const struct attention_shape *shape, cudaStream_t stream)
 {
-    static_assert(4 * ((Br + 2 * Bc) * MAX_HEAD_DIM + Br * Bc + 2 * Br) <= 48 * 1024, "fits every device");
+    static_assert(4 * ((Br + 2 * Bc) * MAX_HEAD_DIM + Br * Bc + 2 * Br) <= 48 * 1024,
+                  "fits every device");
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
     const size_t rows = attention_query_rows(shape);
-    cudaError_t status = attention_check_arguments(
-        Q, K, V, O, LSE, workspace, attention_flash_v1_workspace(shape), shape, sizeof(float), &limits);
+    cudaError_t status =
+        attention_check_arguments(Q, K, V, O, LSE, workspace, attention_flash_v1_workspace(shape),
+                                  shape, sizeof(float), &limits);
     if (status != cudaSuccess || rows == 0)
         return status;
 
     float *l = (float *)workspace;
     float *m = l + rows;
-    if ((status = attention_initial_state(O, LSE, l, m, rows, shape->head_dim, stream)) != cudaSuccess)
+    if ((status = attention_initial_state(O, LSE, l, m, rows, shape->head_dim, stream)) !=
+        cudaSuccess)
         return status;
     const size_t shared_bytes = (size_t)(Br + 2 * Bc) * shape->head_dim * sizeof(float);
-    flash_v1<Br, Bc>
-        <<<shape->batch * shape->heads, Br * Bc, shared_bytes, stream>>>(Q, K, V, O, LSE, l, m, *shape);
+    flash_v1<Br, Bc><<<shape->batch * shape->heads, Br * Bc, shared_bytes, stream>>>(
+        Q, K, V, O, LSE, l, m, *shape);
     return cudaGetLastError();
 }
 
 extern "C" cudaError_t attention_flash_v1(const float *Q, const float *K, const float *V, float *O,
-                                          float *LSE, void *workspace, const struct attention_shape *shape,
-                                          cudaStream_t stream)
+                                          float *LSE, void *workspace,
+                                          const struct attention_shape *shape, cudaStream_t stream)
 {
     return launch<16, 16>(Q, K, V, O, LSE, workspace, shape, stream);
 }
 
-extern "C" cudaError_t attention_flash_v1_16x32(const float *Q, const float *K, const float *V, float *O,
-                                                float *LSE, void *workspace,
-                                                const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_flash_v1_16x32(const float *Q, const float *K, const float *V,
+                                                float *O, float *LSE, void *workspace,
+                                                const struct attention_shape *shape,
+                                                cudaStream_t stream)
 {
     return launch<16, 32>(Q, K, V, O, LSE, workspace, shape, stream);
 }
 
-extern "C" cudaError_t attention_flash_v1_32x8(const float *Q, const float *K, const float *V, float *O,
-                                               float *LSE, void *workspace,
-                                               const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_flash_v1_32x8(const float *Q, const float *K, const float *V,
+                                               float *O, float *LSE, void *workspace,
+                                               const struct attention_shape *shape,
+                                               cudaStream_t stream)
 {
     return launch<32, 8>(Q, K, V, O, LSE, workspace, shape, stream);
 }

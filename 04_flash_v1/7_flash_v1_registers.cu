@@ -1,24 +1,25 @@
 /*
- * Idea: the loops of flash_v1 with both products from registers. A warp owns a slice of queries at a time, a
- * thread a rectangle of its S and of its O, and the warps of a block never wait for one another inside a tile
- * of keys.
+ * Idea: the loops of flash_v1 with both products from registers. A warp owns a slice of queries at
+ * a time, a thread a rectangle of its S and of its O, and the warps of a block never wait for one
+ * another inside a tile of keys.
  *
  *     for each tile j of Bc keys, for each slice i of 4·TM queries:
- *         S = Q_i·K_jᵀ             m' = max(m, rowmax S)     P = 2^(S - m')     l' = l·2^(m - m') + rowsum P
+ *         S = Q_i·K_jᵀ    m' = max(m, rowmax S)     P = 2^(S - m')     l' = l·2^(m - m') + rowsum P
  *         O = O · l·2^(m - m') / l' + P·V_j / l'             m = m', l = l'
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
- * all row-major. Workspace: l and m (a base-2 logarithm here), one each per query.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
+ * heads, seq_q], all row-major. Workspace: l and m (a base-2 logarithm here), one each per query.
  *
- * Both products have one form, C[row][col] += A[k][row] · B[k][col]: S from Qᵀ and Kᵀ, O from Pᵀ and V. So Q
- * and K are transposed on their way into shared memory and P on its way back there, and a step of k reads a
- * run of four neighbours at a time: (TM + Bc/8) / 4 reads for TM·Bc/8 multiply-adds. Once a slice's scores
- * are in registers its Q is no longer needed, so P overwrites it. The scale and log2 e go into Q while it is
- * loaded; the hardware's exponential has base 2.
+ * Both products have one form, C[row][col] += A[k][row] · B[k][col]: S from Qᵀ and Kᵀ, O from Pᵀ
+ * and V. So Q and K are transposed on their way into shared memory and P on its way back there, and
+ * a step of k reads a run of four neighbours at a time: (TM + Bc/8) / 4 reads for TM·Bc/8
+ * multiply-adds. Once a slice's scores are in registers its Q is no longer needed, so P overwrites
+ * it. The scale and log2 e go into Q while it is loaded; the hardware's exponential has base 2.
  *
- * A block owns one head; K [head_dim][Bc] and V [Bc][D] are shared by its warps, and each warp has one slab
- * for Q and P. D is head_dim rounded up to 32, 64, 96 or 128. Tiles and warps are chosen by the shared memory
- * that the device lets a block have: at head_dim 64 on sm_90 Bc = 128, TM = 8, 8 warps, 209 KiB.
+ * A block owns one head; K [head_dim][Bc] and V [Bc][D] are shared by its warps, and each warp has
+ * one slab for Q and P. D is head_dim rounded up to 32, 64, 96 or 128. Tiles and warps are chosen
+ * by the shared memory that the device lets a block have: at head_dim 64 on sm_90 Bc = 128, TM = 8,
+ * 8 warps, 209 KiB.
  *
  * Cost: global traffic as flash_v1 with this Bc. batch·heads blocks, one per multiprocessor.
  *
@@ -37,7 +38,8 @@ static const int MAX_WARPS = 8;
 static const size_t SMALLEST_LIMIT =
     64 * 1024; /* of shared memory a block: sm_75's, later ones allow 99 KB or more */
 
-/* Rows of transposed tiles are padded so that 8 lanes along k and 4 across store to 32 different banks. */
+/* Rows of transposed tiles are padded so that 8 lanes along k and 4 across store to 32 different
+ * banks. */
 static const int PAD = 4;
 
 static __host__ __device__ constexpr int slab_floats(int D, int Bc, int TM)
@@ -53,13 +55,15 @@ static __host__ __device__ constexpr int tile_floats(int D, int Bc)
 /* solution: helpers of your own go here. */
 
 /*
- * Copies rows 0 .. rows - 1 of a [rows, d] matrix, times `factor`, to the columns of a [d][tile_rows + PAD] tile;
- * columns past the end become zero. Eight lanes run along k and four across; warp `warp` of `warps` takes every
- * warps-th four rows. Four rows of a lane are loaded before any is stored, so that D / 2 loads are on their way at once.
+ * Copies rows 0 .. rows - 1 of a [rows, d] matrix, times `factor`, to the columns of a
+ * [d][tile_rows + PAD] tile; columns past the end become zero. Eight lanes run along k and four
+ * across; warp `warp` of `warps` takes every warps-th four rows. Four rows of a lane are loaded
+ * before any is stored, so that D / 2 loads are on their way at once.
  */
 template <int D>
-static __device__ __forceinline__ void load_transposed(float *tile, int tile_rows, const float *matrix,
-                                                       int rows, int d, float factor, int warp, int warps)
+static __device__ __forceinline__ void load_transposed(float *tile, int tile_rows,
+                                                       const float *matrix, int rows, int d,
+                                                       float factor, int warp, int warps)
 {
     const int BATCH = 4;
     const int lane = threadIdx.x % 32, step = 4 * warps;
@@ -87,8 +91,8 @@ static __device__ __forceinline__ void load_transposed(float *tile, int tile_row
 
 template <int D, int Bc, int TM, bool ALIGNED>
 __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
-    flash_v1_registers(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l,
-                       float *m, const struct attention_shape shape)
+    flash_v1_registers(const float *Q, const float *K, const float *V, float *O, float *LSE,
+                       float *l, float *m, const struct attention_shape shape)
 {
     /* solution: the loops of flash_v1; S and O as rectangles in registers. */
     const int ROWS = 4 * TM; /* of a slice */
@@ -99,9 +103,10 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
     const int x = lane_x(), y = lane_y();
 
     extern __shared__ __align__(16) float shared[];
-    float *K_tile = shared;                                                    /* [D][Bc + PAD] */
-    float *V_tile = K_tile + D * (Bc + PAD);                                   /* [Bc][D] */
-    float *slab = shared + tile_floats(D, Bc) + warp * slab_floats(D, Bc, TM); /* Q [D], P [Bc][ROWS + PAD] */
+    float *K_tile = shared;                  /* [D][Bc + PAD] */
+    float *V_tile = K_tile + D * (Bc + PAD); /* [Bc][D] */
+    /* Q [D], P [Bc][ROWS + PAD] */
+    float *slab = shared + tile_floats(D, Bc) + warp * slab_floats(D, Bc, TM);
 
     const int head = blockIdx.x;
     const size_t first_query = (size_t)head * shape.seq_q;
@@ -110,17 +115,20 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
     for (int j0 = 0; j0 < shape.seq_kv; j0 += Bc) {
         const int keys = min(Bc, shape.seq_kv - j0);
         const bool last = j0 + keys == shape.seq_kv;
-        __syncthreads(); /* every warp is done with the previous K and V tile before it is overwritten */
+        /* every warp is done with the previous K and V tile before it is overwritten */
+        __syncthreads();
         load_transposed<D>(K_tile, Bc, K + (first_key + j0) * d, keys, d, 1.0f, warp, warps);
         for (int e = 4 * threadIdx.x; e < Bc * D; e += 4 * blockDim.x)
-            *(float4 *)&V_tile[e] = load_4(V + (first_key + j0) * d, e / D, e % D, keys, d, ALIGNED);
+            *(float4 *)&V_tile[e] =
+                load_4(V + (first_key + j0) * d, e / D, e % D, keys, d, ALIGNED);
         __syncthreads(); /* the tile is complete before any warp reads it */
 
         for (int i0 = warp * ROWS; i0 < shape.seq_q; i0 += warps * ROWS) {
             const int queries = min(ROWS, shape.seq_q - i0);
-            __syncwarp(); /* every lane is done with the previous slice's P before Q overwrites it */
-            load_transposed<D>(slab, ROWS, Q + (first_query + i0) * d, queries, d, shape.scale * CUDART_L2E_F,
-                               0, 1);
+            /* every lane is done with the previous slice's P before Q overwrites it */
+            __syncwarp();
+            load_transposed<D>(slab, ROWS, Q + (first_query + i0) * d, queries, d,
+                               shape.scale * CUDART_L2E_F, 0, 1);
             __syncwarp(); /* the slice is complete before any lane reads it */
 
             /* Lane by lane the state of the slice's queries; on its way while the product runs. */
@@ -176,11 +184,13 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
 #pragma unroll
                 for (int r = 0; r < TM; r++)
                     p[r] = S[r][c];
-                write_spread<TM>(&slab[spread(c, TN, x, LANES_ACROSS) * (ROWS + PAD)], p, y, LANES_DOWN);
+                write_spread<TM>(&slab[spread(c, TN, x, LANES_ACROSS) * (ROWS + PAD)], p, y,
+                                 LANES_DOWN);
             }
             __syncwarp(); /* P is complete before any lane reads it */
 
-            /* O is on its way while the product runs; loads and stores in turn would wait for each other. */
+            /* O is on its way while the product runs; loads and stores in turn would wait for each
+             * other. */
             float *O_slice = O + (first_query + i0) * d;
             float4 old[TM][TC / 4];
 #pragma unroll
@@ -202,8 +212,8 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
                     o.y = factor_old[r] * o.y + factor_new[r] * PV[r][c + 1];
                     o.z = factor_old[r] * o.z + factor_new[r] * PV[r][c + 2];
                     o.w = factor_old[r] * o.w + factor_new[r] * PV[r][c + 3];
-                    store_4(O_slice, spread(r, TM, y, LANES_DOWN), spread(c, TC, x, LANES_ACROSS), queries, d,
-                            ALIGNED, o);
+                    store_4(O_slice, spread(r, TM, y, LANES_DOWN), spread(c, TC, x, LANES_ACROSS),
+                            queries, d, ALIGNED, o);
                 }
         }
     }
@@ -211,9 +221,9 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
 }
 
 template <int D, int Bc, int TM, bool ALIGNED>
-static cudaError_t launch(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l,
-                          float *m, const struct attention_shape *shape, size_t shared_limit,
-                          cudaStream_t stream)
+static cudaError_t launch(const float *Q, const float *K, const float *V, float *O, float *LSE,
+                          float *l, float *m, const struct attention_shape *shape,
+                          size_t shared_limit, cudaStream_t stream)
 {
     const size_t tile_bytes = tile_floats(D, Bc) * sizeof(float);
     const size_t slab_bytes = slab_floats(D, Bc, TM) * sizeof(float);
@@ -226,24 +236,28 @@ static cudaError_t launch(const float *Q, const float *K, const float *V, float 
         return status;
 
     flash_v1_registers<D, Bc, TM, ALIGNED>
-        <<<shape->batch * shape->heads, 32 * warps, shared_bytes, stream>>>(Q, K, V, O, LSE, l, m, *shape);
+        <<<shape->batch * shape->heads, 32 * warps, shared_bytes, stream>>>(Q, K, V, O, LSE, l, m,
+                                                                            *shape);
     return cudaGetLastError();
 }
 
 /*
- * The tile Bc, TM where 8 warps with it fit and V and O can be read 16 bytes at a time; else the small one,
- * which fits the 64 KiB of sm_75 with at least 3 warps.
+ * The tile Bc, TM where 8 warps with it fit and V and O can be read 16 bytes at a time; else the
+ * small one, which fits the 64 KiB of sm_75 with at least 3 warps.
  */
 template <int D, int Bc, int TM, int SMALL_Bc, int SMALL_TM>
-static cudaError_t launch_what_fits(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                                    float *l, float *m, const struct attention_shape *shape,
-                                    size_t shared_limit, cudaStream_t stream)
+static cudaError_t launch_what_fits(const float *Q, const float *K, const float *V, float *O,
+                                    float *LSE, float *l, float *m,
+                                    const struct attention_shape *shape, size_t shared_limit,
+                                    cudaStream_t stream)
 {
-    static_assert(sizeof(float) * (tile_floats(D, SMALL_Bc) + 3 * slab_floats(D, SMALL_Bc, SMALL_TM)) <=
+    static_assert(sizeof(float) *
+                          (tile_floats(D, SMALL_Bc) + 3 * slab_floats(D, SMALL_Bc, SMALL_TM)) <=
                       SMALLEST_LIMIT,
                   "three warps fit on every architecture");
     const size_t wanted = sizeof(float) * (tile_floats(D, Bc) + MAX_WARPS * slab_floats(D, Bc, TM));
-    if (wanted <= shared_limit && rows_aligned(V, shape->head_dim) && rows_aligned(O, shape->head_dim))
+    if (wanted <= shared_limit && rows_aligned(V, shape->head_dim) &&
+        rows_aligned(O, shape->head_dim))
         return launch<D, Bc, TM, true>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
     return launch<D, SMALL_Bc, SMALL_TM, false>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
 }
@@ -254,39 +268,47 @@ static cudaError_t attend(const float *Q, const float *K, const float *V, float 
 {
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
     const size_t rows = attention_query_rows(shape);
-    cudaError_t status = attention_check_arguments(
-        Q, K, V, O, LSE, workspace, attention_flash_v1_workspace(shape), shape, sizeof(float), &limits);
+    cudaError_t status =
+        attention_check_arguments(Q, K, V, O, LSE, workspace, attention_flash_v1_workspace(shape),
+                                  shape, sizeof(float), &limits);
     if (status != cudaSuccess || rows == 0)
         return status;
 
     float *l = (float *)workspace;
     float *m = l + rows;
-    if ((status = attention_initial_state(O, LSE, l, m, rows, shape->head_dim, stream)) != cudaSuccess)
+    if ((status = attention_initial_state(O, LSE, l, m, rows, shape->head_dim, stream)) !=
+        cudaSuccess)
         return status;
     if (shape->head_dim <= 32)
-        return launch_what_fits<32, 128, 8, 64, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+        return launch_what_fits<32, 128, 8, 64, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit,
+                                                   stream);
     if (shape->head_dim <= 64)
-        return launch_what_fits<64, 128, 8, 64, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+        return launch_what_fits<64, 128, 8, 64, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit,
+                                                   stream);
     if (shape->head_dim <= 96)
-        return launch_what_fits<96, 128, 4, 32, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+        return launch_what_fits<96, 128, 4, 32, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit,
+                                                   stream);
     return launch_what_fits<128, 128, 4, 32, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
 }
 
-extern "C" cudaError_t attention_flash_v1_registers(const float *Q, const float *K, const float *V, float *O,
-                                                    float *LSE, void *workspace,
-                                                    const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_flash_v1_registers(const float *Q, const float *K, const float *V,
+                                                    float *O, float *LSE, void *workspace,
+                                                    const struct attention_shape *shape,
+                                                    cudaStream_t stream)
 {
     int device = 0, shared_limit = 0;
     cudaError_t status = cudaGetDevice(&device);
     if (status == cudaSuccess)
-        status = cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+        status =
+            cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (status != cudaSuccess)
         return status;
     return attend(Q, K, V, O, LSE, workspace, shape, (size_t)shared_limit, stream);
 }
 
-extern "C" cudaError_t attention_flash_v1_registers_64_kb(const float *Q, const float *K, const float *V,
-                                                          float *O, float *LSE, void *workspace,
+extern "C" cudaError_t attention_flash_v1_registers_64_kb(const float *Q, const float *K,
+                                                          const float *V, float *O, float *LSE,
+                                                          void *workspace,
                                                           const struct attention_shape *shape,
                                                           cudaStream_t stream)
 {

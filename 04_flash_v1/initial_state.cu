@@ -1,5 +1,6 @@
 /*
- * What an online softmax begins with: nothing seen yet. O = 0, l = 0, m = -inf, and LSE = m + ln l = -inf.
+ * What an online softmax begins with: nothing seen yet. O = 0, l = 0, m = -inf, and LSE = m + ln l
+ * = -inf.
  *
  * A byte fill could write the zeros but not the -inf: cudaMemset(m, -INFINITY, n) fills bytes.
  */
@@ -25,10 +26,11 @@ __global__ void initial_state(float *O, float *LSE, float *l, float *m, size_t r
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_initial_state(float *O, float *LSE, float *l, float *m, size_t rows,
-                                               int head_dim, cudaStream_t stream)
+extern "C" cudaError_t attention_initial_state(float *O, float *LSE, float *l, float *m,
+                                               size_t rows, int head_dim, cudaStream_t stream)
 {
     const size_t elements = rows * head_dim; /* at most 2^31 rows of 128: fewer than 2^31 blocks */
-    initial_state<<<(unsigned)(elements / THREADS + 1), THREADS, 0, stream>>>(O, LSE, l, m, rows, head_dim);
+    initial_state<<<(unsigned)(elements / THREADS + 1), THREADS, 0, stream>>>(O, LSE, l, m, rows,
+                                                                              head_dim);
     return cudaGetLastError();
 }

@@ -1,10 +1,11 @@
 /*
- * One query in the registers of one warp: the statements S1 .. S13 of the loop nest (README.md), once for all
- * kernels of this step that go key by key.
+ * One query in the registers of one warp: the statements S1 .. S13 of the loop nest (README.md),
+ * once for all kernels of this step that go key by key.
  *
- * Lane `lane` owns the elements c = lane, lane + 32, lane + 64, lane + 96 of every vector of head_dim
- * elements, as far as they exist: neighbouring lanes read neighbouring addresses. That is the loop over d,
- * run in parallel. The score S_ij is the one thing that all d share, so the lanes sum it up together.
+ * Lane `lane` owns the elements c = lane, lane + 32, lane + 64, lane + 96 of every vector of
+ * head_dim elements, as far as they exist: neighbouring lanes read neighbouring addresses. That is
+ * the loop over d, run in parallel. The score S_ij is the one thing that all d share, so the lanes
+ * sum it up together.
  */
 #ifndef STEP_04_ROW_STATE_CUH
 #define STEP_04_ROW_STATE_CUH
@@ -18,8 +19,8 @@ static const unsigned ALL_LANES = 0xffffffffu;
 static const int MAX_HEAD_DIM = 128;
 static const int ELEMENTS = MAX_HEAD_DIM / LANES; /* of a vector, per lane */
 
-/* What a query has seen so far. o is the softmax-weighted mean of the values seen: normalised at every
- * step. */
+/* What a query has seen so far. o is the softmax-weighted mean of the values seen: normalised at
+ * every step. */
 struct row_state {
     float m;           /* the largest score */
     float l;           /* the sum of e^(score - m) */
@@ -33,13 +34,15 @@ static inline __device__ struct row_state row_empty(void)
 }
 
 /* This lane's elements of a vector; zeros where the vector has none. */
-static inline __device__ void row_load(float element[ELEMENTS], const float *vector, int head_dim, int lane)
+static inline __device__ void row_load(float element[ELEMENTS], const float *vector, int head_dim,
+                                       int lane)
 {
     for (int e = 0; e < ELEMENTS; e++)
         element[e] = lane + e * LANES < head_dim ? vector[lane + e * LANES] : 0.0f;
 }
 
-static inline __device__ void row_store(float *vector, const float element[ELEMENTS], int head_dim, int lane)
+static inline __device__ void row_store(float *vector, const float element[ELEMENTS], int head_dim,
+                                        int lane)
 {
     for (int e = 0; e < ELEMENTS; e++)
         if (lane + e * LANES < head_dim)
@@ -50,7 +53,8 @@ static inline __device__ void row_store(float *vector, const float element[ELEME
 static inline __device__ float row_score(const float q[ELEMENTS], const float *k_row, int head_dim,
                                          float scale, int lane)
 {
-    /* solution: each lane multiplies its own elements; shuffles add up; every lane needs the sum. */
+    /* solution: each lane multiplies its own elements; shuffles add up; every lane needs the
+     * sum. */
     float k[ELEMENTS];
     row_load(k, k_row, head_dim, lane);
 
@@ -63,13 +67,14 @@ static inline __device__ float row_score(const float q[ELEMENTS], const float *k
     /* end of solution; until then: return 0.0f; */
 }
 
-/* S6, S7, S10 and, since the state is in registers, S11 to S13: the query sees one more key, of score
- * S_ij. */
-static inline __device__ void row_see(struct row_state *state, float S_ij, const float *v_row, int head_dim,
-                                      int lane)
+/* S6, S7, S10 and, since the state is in registers, S11 to S13: the query sees one more key, of
+ * score S_ij. */
+static inline __device__ void row_see(struct row_state *state, float S_ij, const float *v_row,
+                                      int head_dim, int lane)
 {
     /*
-     * solution: one step of the online softmax with O normalised: new maximum, new sum, O rescaled, v added.
+     * solution: one step of the online softmax with O normalised: new maximum, new sum, O rescaled,
+     * v added.
      */
     float v[ELEMENTS];
     row_load(v, v_row, head_dim, lane);

@@ -1,22 +1,23 @@
 /*
- * Idea: FlashAttention-1 with its two loops exchanged. A block owns Br queries for good and walks the keys,
- * so m, l and O never leave the chip, and O is kept without its division by l until the last key has been
- * seen.
+ * Idea: FlashAttention-1 with its two loops exchanged. A block owns Br queries for good and walks
+ * the keys, so m, l and O never leave the chip, and O is kept without its division by l until the
+ * last key has been seen.
  *
  *     for each tile j of Bc keys:  S = scale · Q·K_jᵀ        m_new = max(m, rowmax S)
  *                                  P = exp(S - m_new)        l     = l · exp(m - m_new) + rowsum P
  *                                                            O     = O · exp(m - m_new) + P·V_j
  *     at the end:                  O = O / l                 LSE   = m + ln l
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
- * row-major.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
+ * heads, seq_q], row-major.
  *
- * A block owns Br rows of O of one head and has Br × Bc threads. Thread (row, col) computes the score of key
- * col, and the features col, col + Bc, ... of O. The Bc threads of a row sit in one warp: the row's maximum
- * and sum pass between them by shuffles, and m and l live in a register of each. K is stored transposed:
- * neighbouring threads hold neighbouring keys, so they read neighbouring floats. Rows of K and Q are padded
- * by one float: a warp that writes down a column of K, or reads one of several rows of Q, meets no bank twice
- * (for a head_dim that is a multiple of 32).
+ * A block owns Br rows of O of one head and has Br × Bc threads. Thread (row, col) computes the
+ * score of key col, and the features col, col + Bc, ... of O. The Bc threads of a row sit in one
+ * warp: the row's maximum and sum pass between them by shuffles, and m and l live in a register of
+ * each. K is stored transposed: neighbouring threads hold neighbouring keys, so they read
+ * neighbouring floats. Rows of K and Q are padded by one float: a warp that writes down a column of
+ * K, or reads one of several rows of Q, meets no bank twice (for a head_dim that is a multiple of
+ * 32).
  *
  * Cost: global traffic in elements, per head: Q once, O and LSE once, K and V once per block:
  *     2·seq_q·head_dim + seq_q + ceil(seq_q / Br) · 2·seq_kv·head_dim
@@ -36,10 +37,12 @@ __global__ void flash_v2(const float *Q, const float *K, const float *V, float *
                          const struct attention_shape shape)
 {
     /*
-     * solution: a block owns Br queries. Over the tiles of keys: S, row maximum and sum by shuffles, O
+     * solution: a block owns Br queries. Over the tiles of keys: S, row maximum and sum by
+     * shuffles, O
      * rescaled, P V added. Divide by l once, at the end.
      */
-    static_assert(32 % Bc == 0 && Br * Bc % 32 == 0, "a row exchanges m, l and P inside one full warp");
+    static_assert(32 % Bc == 0 && Br * Bc % 32 == 0,
+                  "a row exchanges m, l and P inside one full warp");
 
     __shared__ float Q_tile[Br][MAX_HEAD_DIM + 1];
     __shared__ float K_transposed[MAX_HEAD_DIM][Bc + 1];
@@ -50,7 +53,8 @@ __global__ void flash_v2(const float *Q, const float *K, const float *V, float *
     const int row = threadIdx.x / Bc;
     const int col = threadIdx.x % Bc;
 
-    /* Heads are counted through the whole batch; heads / kv_heads neighbours share a key/value head. */
+    /* Heads are counted through the whole batch; heads / kv_heads neighbours share a key/value
+     * head. */
     const int q_tiles = ceil_div(shape.seq_q, Br);
     const int head = blockIdx.x / q_tiles;
     const int q0 = blockIdx.x % q_tiles * Br;
@@ -58,13 +62,15 @@ __global__ void flash_v2(const float *Q, const float *K, const float *V, float *
     const size_t q_row0 = (size_t)head * shape.seq_q + q0;
     const size_t kv_row0 = (size_t)(head / (shape.heads / shape.kv_heads)) * shape.seq_kv;
 
-    /* Whole rows lie one after another: a tile is one run of memory. Past the last query come zeros. */
+    /* Whole rows lie one after another: a tile is one run of memory. Past the last query come
+     * zeros. */
     for (int i = threadIdx.x; i < Br * d; i += Br * Bc)
         Q_tile[i / d][i % d] = i < q_rows * d ? Q[q_row0 * d + i] : 0.0f;
 
     float m = -CUDART_INF_F;
     float l = 0.0f;
-    float O_row[MAX_HEAD_DIM / Bc] = {}; /* features col, col + Bc, ... of the row, not yet divided by l */
+    /* features col, col + Bc, ... of the row, not yet divided by l */
+    float O_row[MAX_HEAD_DIM / Bc] = {};
 
     for (int k0 = 0; k0 < shape.seq_kv; k0 += Bc) {
         const int k_rows = min(Bc, shape.seq_kv - k0);
@@ -73,7 +79,8 @@ __global__ void flash_v2(const float *Q, const float *K, const float *V, float *
             K_transposed[i % d][i / d] = i < k_rows * d ? K[tile + i] : 0.0f;
             V_tile[i / d][i % d] = i < k_rows * d ? V[tile + i] : 0.0f;
         }
-        __syncthreads(); /* K, V and, the first time, Q are written by all before anyone reads them */
+        /* K, V and, the first time, Q are written by all before anyone reads them */
+        __syncthreads();
 
         float s = 0.0f;
         for (int k = 0; k < d; k++)
@@ -137,22 +144,24 @@ static cudaError_t launch(const float *Q, const float *K, const float *V, float 
 }
 
 extern "C" cudaError_t attention_flash_v2(const float *Q, const float *K, const float *V, float *O,
-                                          float *LSE, void *workspace, const struct attention_shape *shape,
-                                          cudaStream_t stream)
+                                          float *LSE, void *workspace,
+                                          const struct attention_shape *shape, cudaStream_t stream)
 {
     return launch<FLASH_V2_BR, FLASH_V2_BC>(Q, K, V, O, LSE, workspace, shape, stream);
 }
 
-extern "C" cudaError_t attention_flash_v2_16x32(const float *Q, const float *K, const float *V, float *O,
-                                                float *LSE, void *workspace,
-                                                const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_flash_v2_16x32(const float *Q, const float *K, const float *V,
+                                                float *O, float *LSE, void *workspace,
+                                                const struct attention_shape *shape,
+                                                cudaStream_t stream)
 {
     return launch<16, 32>(Q, K, V, O, LSE, workspace, shape, stream);
 }
 
-extern "C" cudaError_t attention_flash_v2_32x8(const float *Q, const float *K, const float *V, float *O,
-                                               float *LSE, void *workspace,
-                                               const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_flash_v2_32x8(const float *Q, const float *K, const float *V,
+                                               float *O, float *LSE, void *workspace,
+                                               const struct attention_shape *shape,
+                                               cudaStream_t stream)
 {
     return launch<32, 8>(Q, K, V, O, LSE, workspace, shape, stream);
 }

@@ -1,36 +1,39 @@
 /*
- * Idea: both products from registers. A warp owns whole rows of S and O, a thread a square of each: where
- * flash_v2 reads two floats from shared memory for every multiply-add, 16 floats serve 64 of them here.
+ * Idea: both products from registers. A warp owns whole rows of S and O, a thread a square of each:
+ * where flash_v2 reads two floats from shared memory for every multiply-add, 16 floats serve 64 of
+ * them here.
  *
  *     for each tile j of Bc keys:  S = Q·K_jᵀ                m_new = max(m, rowmax S)
  *                                  P = 2^(S - m_new)         l     = l · 2^(m - m_new) + rowsum P
  *                                                            O     = O · 2^(m - m_new) + P·V_j
  *     at the end:                  O = O / l                 LSE   = (m + log2 l) · ln 2
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
- * row-major.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
+ * heads, seq_q], row-major.
  *
- * The hardware's exponential has base 2; e^x costs a multiplication by log2 e first. Here that factor and the
- * scale go into Q while it is loaded, once per block: S comes out of the product ready for the subtraction of
- * the maximum.
+ * The hardware's exponential has base 2; e^x costs a multiplication by log2 e first. Here that
+ * factor and the scale go into Q while it is loaded, once per block: S comes out of the product
+ * ready for the subtraction of the maximum.
  *
- * Both products have one form, C[row][col] += A[k][row] · B[k][col]: S from Qᵀ and Kᵀ, O from Pᵀ and V. So Q
- * and K are transposed on their way into shared memory and P on its way back there, and for each k a thread
- * reads its rows and columns in runs of four neighbours (common/rectangles.cuh).
+ * Both products have one form, C[row][col] += A[k][row] · B[k][col]: S from Qᵀ and Kᵀ, O from Pᵀ
+ * and V. So Q and K are transposed on their way into shared memory and P on its way back there, and
+ * for each k a thread reads its rows and columns in runs of four neighbours
+ * (common/rectangles.cuh).
  *
- * A block of 4 warps owns Br = 16·R rows, a warp 4·R of them, and its 32 lanes stand in 4 rows (y) of 8 (x).
- * Thread (y, x) has R rows of the warp's, the keys x, x + 8, ... (C of them) of S and D / 8 features of O. A
- * row's maximum is shared by the 8 lanes of a y; its sum stays a sum per thread until the end. P goes through
- * shared memory, as the second product wants it along other lines than the first made it, but only inside the
- * warp: no warp waits for another except when K or V is replaced. K of the next tile arrives while P·V runs,
- * V while S does.
+ * A block of 4 warps owns Br = 16·R rows, a warp 4·R of them, and its 32 lanes stand in 4 rows (y)
+ * of 8 (x). Thread (y, x) has R rows of the warp's, the keys x, x + 8, ... (C of them) of S and D /
+ * 8 features of O. A row's maximum is shared by the 8 lanes of a y; its sum stays a sum per thread
+ * until the end. P goes through shared memory, as the second product wants it along other lines
+ * than the first made it, but only inside the warp: no warp waits for another except when K or V is
+ * replaced. K of the next tile arrives while P·V runs, V while S does.
  *
- * D is head_dim rounded up to 32, 64, 96 or 128, the rest zeros. The tile is picked by D and by the shared
- * memory that the device allows a block: at head_dim 64 on sm_80 and sm_90, Br = 128, Bc = 64, R = C = 8, 106
- * KiB.
+ * D is head_dim rounded up to 32, 64, 96 or 128, the rest zeros. The tile is picked by D and by the
+ * shared memory that the device allows a block: at head_dim 64 on sm_80 and sm_90, Br = 128, Bc =
+ * 64, R = C = 8, 106 KiB.
  *
- * Cost: global traffic as flash_v2's with this Br. Shared: at R = C = D / 8 = 8, per thread, 4 reads of 16
- * bytes for 64 multiply-adds. Registers: 64 for S, 64 for O, 32 for the operands of two steps, 16 for m and l.
+ * Cost: global traffic as flash_v2's with this Br. Shared: at R = C = D / 8 = 8, per thread, 4
+ * reads of 16 bytes for 64 multiply-adds. Registers: 64 for S, 64 for O, 32 for the operands of two
+ * steps, 16 for m and l.
  *
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3, work partitioning between warps.
  */
@@ -49,8 +52,9 @@ static const size_t SMALLEST_LIMIT =
     64 * 1024; /* of shared memory a block: sm_75's, later ones allow 99 KB or more */
 
 /*
- * Rows of the transposed tiles are padded so that lanes that store side by side meet different banks: 4 floats
- * for 8 lanes along head_dim and 4 across (Q, K), 8 floats for lanes that store runs of four (P).
+ * Rows of the transposed tiles are padded so that lanes that store side by side meet different
+ * banks: 4 floats for 8 lanes along head_dim and 4 across (Q, K), 8 floats for lanes that store
+ * runs of four (P).
  */
 static const int PAD = 4;
 static const int P_PAD = 8;
@@ -68,13 +72,13 @@ static __host__ __device__ constexpr int shared_floats(int R, int C, int D)
 /* solution: helpers of your own go here. */
 
 /*
- * Starts the copy of keys key0 .. key0 + Bc - 1 of K [keys, head_dim] into the columns of K_tile [D][Bc + PAD]:
- * key x + 8j of each 32 becomes column 4x + j, so that the four keys of thread x lie side by side. What lies
- * past either end is not read and becomes zero. One group of copies.
+ * Starts the copy of keys key0 .. key0 + Bc - 1 of K [keys, head_dim] into the columns of K_tile
+ * [D][Bc + PAD]: key x + 8j of each 32 becomes column 4x + j, so that the four keys of thread x lie
+ * side by side. What lies past either end is not read and becomes zero. One group of copies.
  */
 template <int Bc, int D>
-static __device__ __forceinline__ void start_copy_of_K(float *K_tile, const float *K, int key0, int keys,
-                                                       int head_dim)
+static __device__ __forceinline__ void start_copy_of_K(float *K_tile, const float *K, int key0,
+                                                       int keys, int head_dim)
 {
     const int lane = threadIdx.x % 32, feature = lane % 8, j = lane / 8;
 #pragma unroll
@@ -84,7 +88,8 @@ static __device__ __forceinline__ void start_copy_of_K(float *K_tile, const floa
             const int this_x = x + threadIdx.x / 32;
             const int this_key = key0 + key + 8 * j + this_x;
             const float *from = K + (size_t)this_key * head_dim + feature;
-            const uint32_t to = shared_address(&K_tile[feature * (Bc + PAD) + key + 4 * this_x + j]);
+            const uint32_t to =
+                shared_address(&K_tile[feature * (Bc + PAD) + key + 4 * this_x + j]);
             const int features_left = this_key < keys ? head_dim - feature : 0;
 #pragma unroll
             for (int k = 0; k < D; k += 8)
@@ -94,10 +99,11 @@ static __device__ __forceinline__ void start_copy_of_K(float *K_tile, const floa
     cp_async_commit();
 }
 
-/* Starts the copy of keys key0 .. key0 + Bc - 1 of V [keys, head_dim] into V_tile [Bc][D], likewise. */
+/* Starts the copy of keys key0 .. key0 + Bc - 1 of V [keys, head_dim] into V_tile [Bc][D],
+ * likewise. */
 template <int Bc, int D>
-static __device__ __forceinline__ void start_copy_of_V(float *V_tile, const float *V, int key0, int keys,
-                                                       int head_dim, bool aligned)
+static __device__ __forceinline__ void start_copy_of_V(float *V_tile, const float *V, int key0,
+                                                       int keys, int head_dim, bool aligned)
 {
     if (aligned) {
         const int feature = threadIdx.x % 8 * 4;
@@ -141,7 +147,8 @@ __global__ void __launch_bounds__(THREADS, 2)
     float *V_tile = K_tile + D * (Bc + PAD); /* [Bc][D] */
 
     const int x = lane_x(), y = lane_y(), warp = threadIdx.x / 32;
-    float *P_slab = V_tile + Bc * D + warp * slab_floats(R, C); /* [Bc][ROWS + P_PAD], this warp's own */
+    /* [Bc][ROWS + P_PAD], this warp's own */
+    float *P_slab = V_tile + Bc * D + warp * slab_floats(R, C);
 
     const int d = shape.head_dim;
     const int q_tiles = ceil_div(shape.seq_q, Br);
@@ -162,7 +169,8 @@ __global__ void __launch_bounds__(THREADS, 2)
         for (int k = 0; k < D; k += 8) {
             const int feature = k + threadIdx.x % 8;
             const bool inside = row < q_rows && feature < d;
-            Q_tile[feature * (Br + PAD) + row] = inside ? Q[(q_row0 + row) * d + feature] * scale : 0.0f;
+            Q_tile[feature * (Br + PAD) + row] =
+                inside ? Q[(q_row0 + row) * d + feature] * scale : 0.0f;
         }
 
     float m[R], l[R];
@@ -223,14 +231,17 @@ __global__ void __launch_bounds__(THREADS, 2)
             write_spread<R>(&P_slab[(x + 8 * c) * (ROWS + P_PAD)], p, y, LANES_DOWN);
         }
 
-        cp_async_wait<1>(); /* this thread's part of V is there; the next K may still be on its way */
-        __syncthreads();    /* everyone's part of V is there, and so are the rows of P that the warp wrote */
+        /* this thread's part of V is there; the next K may still be on its way */
+        cp_async_wait<1>();
+        /* everyone's part of V is there, and so are the rows of P that the warp wrote */
+        __syncthreads();
 
         multiply_add<R, E, ROWS + P_PAD, D>(O_square, P_slab, V_tile, Bc);
         __syncthreads(); /* everyone is done with V before the next tile overwrites it */
     }
 
-    /* The copy of the tile after the last wrote only zeros, but no thread leaves before its copies. */
+    /* The copy of the tile after the last wrote only zeros, but no thread leaves before its
+     * copies. */
     cp_async_wait<0>();
 
 #pragma unroll
@@ -242,8 +253,9 @@ __global__ void __launch_bounds__(THREADS, 2)
             const float weight = l[r] > 0.0f ? 1.0f / l[r] : 0.0f; /* no keys at all: O = 0 */
 #pragma unroll
             for (int e = 0; e < E; e += 4) {
-                const float4 four = make_float4(O_square[r][e] * weight, O_square[r][e + 1] * weight,
-                                                O_square[r][e + 2] * weight, O_square[r][e + 3] * weight);
+                const float4 four =
+                    make_float4(O_square[r][e] * weight, O_square[r][e + 1] * weight,
+                                O_square[r][e + 2] * weight, O_square[r][e + 3] * weight);
                 store_4(O_block, row, spread(e, E, x, LANES_ACROSS), q_rows, d, aligned, four);
             }
             if (LSE != NULL && x == 0)
@@ -266,15 +278,17 @@ static cudaError_t launch(const float *Q, const float *K, const float *V, float 
         return status;
 
     const int blocks = shape->batch * shape->heads * ceil_div(shape->seq_q, 16 * R);
-    flash_v2_registers<R, C, D><<<blocks, THREADS, shared_bytes, stream>>>(Q, K, V, O, LSE, *shape, aligned);
+    flash_v2_registers<R, C, D>
+        <<<blocks, THREADS, shared_bytes, stream>>>(Q, K, V, O, LSE, *shape, aligned);
     return cudaGetLastError();
 }
 
-/* The tile R, C where a block may have that much shared memory, else the small one, for sm_75's 64 KB. */
+/* The tile R, C where a block may have that much shared memory, else the small one, for sm_75's 64
+ * KB. */
 template <int R, int C, int SMALL_R, int SMALL_C, int D>
-static cudaError_t launch_what_fits(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                                    const struct attention_shape *shape, size_t shared_limit,
-                                    cudaStream_t stream)
+static cudaError_t launch_what_fits(const float *Q, const float *K, const float *V, float *O,
+                                    float *LSE, const struct attention_shape *shape,
+                                    size_t shared_limit, cudaStream_t stream)
 {
     static_assert(shared_floats(SMALL_R, SMALL_C, D) * sizeof(float) <= SMALLEST_LIMIT,
                   "fits every architecture");
@@ -303,21 +317,24 @@ static cudaError_t attend(const float *Q, const float *K, const float *V, float 
     return launch_what_fits<4, 4, 2, 4, 128>(Q, K, V, O, LSE, shape, shared_limit, stream);
 }
 
-extern "C" cudaError_t attention_flash_v2_registers(const float *Q, const float *K, const float *V, float *O,
-                                                    float *LSE, void *workspace,
-                                                    const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_flash_v2_registers(const float *Q, const float *K, const float *V,
+                                                    float *O, float *LSE, void *workspace,
+                                                    const struct attention_shape *shape,
+                                                    cudaStream_t stream)
 {
     int device = 0, shared_limit = 0;
     cudaError_t status = cudaGetDevice(&device);
     if (status == cudaSuccess)
-        status = cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+        status =
+            cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (status != cudaSuccess)
         return status;
     return attend(Q, K, V, O, LSE, workspace, shape, (size_t)shared_limit, stream);
 }
 
-extern "C" cudaError_t attention_flash_v2_registers_64_kb(const float *Q, const float *K, const float *V,
-                                                          float *O, float *LSE, void *workspace,
+extern "C" cudaError_t attention_flash_v2_registers_64_kb(const float *Q, const float *K,
+                                                          const float *V, float *O, float *LSE,
+                                                          void *workspace,
                                                           const struct attention_shape *shape,
                                                           cudaStream_t stream)
 {

@@ -1,31 +1,37 @@
 /*
- * Idea: where there are few queries and many keys, parallelism must come from the keys. Each block takes some
- * queries and one run of the keys and leaves a partial result, (O, LSE); a second kernel merges the runs.
+ * Idea: where there are few queries and many keys, parallelism must come from the keys. Each block
+ * takes some queries and one run of the keys and leaves a partial result, (O, LSE); a second kernel
+ * merges the runs.
  *
  *     run s of the keys:   O_s, LSE_s = attention(Q, K_s, V_s)
- *     merged:              LSE = ln sum over s of exp(LSE_s)        O = sum over s of exp(LSE_s - LSE) · O_s
+ *     merged:      LSE = ln sum over s of exp(LSE_s)       O = sum over s of exp(LSE_s - LSE) · O_s
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch, heads, seq_q],
- * row-major. Query heads that share a key/value head are neighbours in memory, so their queries are one list
- * of heads / kv_heads · seq_q rows that see the same keys, and a block takes R rows of that list.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
+ * heads, seq_q], row-major. Query heads that share a key/value head are neighbours in memory, so
+ * their queries are one list of heads / kv_heads · seq_q rows that see the same keys, and a block
+ * takes R rows of that list.
  *
- * G lanes (8, 16 or 32: head_dim / 4, rounded up) make a group. A group takes a key at a time, a lane 4
- * features of it: neighbouring lanes read neighbouring float4 of K and V, straight into registers, used once
- * per row and not kept. Each group has a running (m, l, O) of its own for each row. In the end groups merge
- * inside the warp, warps inside the block, runs in the second kernel, all by the same rule, which is
- * associative and commutative:
+ * G lanes (8, 16 or 32: head_dim / 4, rounded up) make a group. A group takes a key at a time, a
+ * lane 4 features of it: neighbouring lanes read neighbouring float4 of K and V, straight into
+ * registers, used once per row and not kept. Each group has a running (m, l, O) of its own for each
+ * row. In the end groups merge inside the warp, warps inside the block, runs in the second kernel,
+ * all by the same rule, which is associative and commutative:
  *
  *     (m_a, l_a, o_a) ⊕ (m_b, l_b, o_b) = (m, l, o)            m = max(m_a, m_b)
- *         l = l_a·2^(m_a - m) + l_b·2^(m_b - m)                o = o_a·2^(m_a - m) + o_b·2^(m_b - m)
- *     nothing = (-inf, 0, 0)                                   a finished run = (LSE · log2 e, 1, O)
+ *         l = l_a·2^(m_a - m) + l_b·2^(m_b - m)               o = o_a·2^(m_a - m) + o_b·2^(m_b - m)
+ *     nothing = (-inf, 0, 0)                                  a finished run = (LSE · log2 e, 1, O)
  *
- * Cost: global traffic in elements, per key/value head, for n rows in T = ceil(n / R) tiles and s runs:
- *     T·2·seq_kv·head_dim + s·n·head_dim·256 / G loads (each group of a block reads the block's queries), and
- *     n·(head_dim + 1) stores. With s > 1 the partial results cost s·n·(head_dim + 1) more stores and
- *     s·n·(head_dim + G) loads. For few rows that is K and V once. Workspace: s·n·(head_dim + 1) floats.
+ * Cost: global traffic in elements, per key/value head, for n rows in T = ceil(n / R) tiles and s
+ * runs:
+ *     T·2·seq_kv·head_dim + s·n·head_dim·256 / G loads (each group of a block reads the block's
+ *     queries), and
+ *     n·(head_dim + 1) stores. With s > 1 the partial results cost s·n·(head_dim + 1) more stores
+ *     and
+ *     s·n·(head_dim + G) loads. For few rows that is K and V once. Workspace: s·n·(head_dim + 1)
+ *     floats.
  *
- * Source: the operator is Milakov & Gimelshein's (arXiv:1805.02867) with O added; splitting the keys between
- * blocks is known as Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023).
+ * Source: the operator is Milakov & Gimelshein's (arXiv:1805.02867) with O added; splitting the
+ * keys between blocks is known as Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023).
  */
 #include "05_step.h"
 #include "ptx.cuh"
@@ -42,8 +48,8 @@ static const int KEYS =
 static const int RUN = 256;   /* keys of a run at least: fewer are not worth the merge */
 static const int GRID = 1024; /* blocks that fill the largest GPU several times over */
 
-/* A running softmax-weighted sum: maximum (of scores times log2 e), sum, and a lane's 4 features of O, not
- * divided. */
+/* A running softmax-weighted sum: maximum (of scores times log2 e), sum, and a lane's 4 features of
+ * O, not divided. */
 struct running {
     float m, l;
     float4 o;
@@ -69,11 +75,12 @@ static __device__ __forceinline__ float4 times(float4 a, float factor)
 
 static __device__ __forceinline__ float4 plus_times(float4 a, float4 b, float factor)
 {
-    return make_float4(a.x + b.x * factor, a.y + b.y * factor, a.z + b.z * factor, a.w + b.w * factor);
+    return make_float4(a.x + b.x * factor, a.y + b.y * factor, a.z + b.z * factor,
+                       a.w + b.w * factor);
 }
 
-/* 2^(m - top), where top is the new maximum; nothing seen on either side gives 0 and not the NaN of -inf -
- * -inf. */
+/* 2^(m - top), where top is the new maximum; nothing seen on either side gives 0 and not the NaN of
+ * -inf - -inf. */
 static __device__ __forceinline__ float weight(float m, float top)
 {
     return m == -CUDART_INF_F ? 0.0f : exp2_approximate(m - top);
@@ -90,8 +97,8 @@ static __device__ __forceinline__ void merge(struct running *a, const struct run
 }
 
 /*
- * Merges the block's groups. Afterwards state[0] of the first G lanes of warp r is the whole block's for row
- * r.
+ * Merges the block's groups. Afterwards state[0] of the first G lanes of warp r is the whole
+ * block's for row r.
  */
 template <int G, int R>
 static __device__ void merge_block(struct running state[R])
@@ -127,16 +134,18 @@ static __device__ void merge_block(struct running state[R])
     if (warp < R && lane < G) {
         state[0] = nothing();
         for (int w = 0; w < WARPS; w++) {
-            const struct running of_warp = {m_of_warp[warp][w], l_of_warp[warp][w], o_of_warp[warp][w][lane]};
+            const struct running of_warp = {m_of_warp[warp][w], l_of_warp[warp][w],
+                                            o_of_warp[warp][w][lane]};
             merge(&state[0], &of_warp);
         }
     }
 }
 
-/* Writes a lane's part of a finished row: O / l and, from the first lane, LSE. No keys at all: O = 0, LSE =
- * -inf. */
-static __device__ __forceinline__ void write_row(float *O, float *LSE, int row, int rows, int feature, int d,
-                                                 bool aligned, const struct running *state)
+/* Writes a lane's part of a finished row: O / l and, from the first lane, LSE. No keys at all: O =
+ * 0, LSE = -inf. */
+static __device__ __forceinline__ void write_row(float *O, float *LSE, int row, int rows,
+                                                 int feature, int d, bool aligned,
+                                                 const struct running *state)
 {
     const float4 o = times(state->o, state->l > 0.0f ? 1.0f / state->l : 0.0f);
     store_4(O, row, feature, rows, d, aligned, o);
@@ -147,8 +156,8 @@ static __device__ __forceinline__ void write_row(float *O, float *LSE, int row, 
 /* end of solution */
 
 /*
- * One run of the keys for R rows. With one run O and LSE are the results themselves, with more the workspace,
- * where run s has its results all_rows rows behind those of run s - 1.
+ * One run of the keys for R rows. With one run O and LSE are the results themselves, with more the
+ * workspace, where run s has its results all_rows rows behind those of run s - 1.
  */
 template <int G, int R>
 __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
@@ -157,15 +166,16 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
                bool aligned)
 {
     /*
-     * solution: each group of lanes takes a key at a time and keeps a running (m, l, O) for each of its rows;
+     * solution: each group of lanes takes a key at a time and keeps a running (m, l, O) for each of
+     * its rows;
      * merge in the end.
      */
     const int GROUPS = THREADS / G;
     const int group = threadIdx.x / G;
     const int feature = threadIdx.x % G * 4;
 
-    /* Tiles of rows that read the same run of keys are neighbours: all but the first find it in the L2
-     * cache. */
+    /* Tiles of rows that read the same run of keys are neighbours: all but the first find it in the
+     * L2 cache. */
     const int d = shape.head_dim;
     const int kv_head = blockIdx.x / tiles / runs;
     const int run = blockIdx.x / tiles % runs;
@@ -182,7 +192,8 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
     struct running state[R];
 #pragma unroll
     for (int r = 0; r < R; r++) {
-        const float4 unscaled = load_4(Q + (size_t)(head_row0 + row0) * d, r, feature, rows, d, aligned);
+        const float4 unscaled =
+            load_4(Q + (size_t)(head_row0 + row0) * d, r, feature, rows, d, aligned);
         q[r] = times(unscaled, shape.scale * CUDART_L2E_F);
         state[r] = nothing();
     }
@@ -234,8 +245,9 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
 
 /* A block merges the runs' results of one row. Groups take every GROUPS-th run. */
 template <int G>
-__global__ void __launch_bounds__(THREADS) merge_runs(const float *O_runs, const float *LSE_runs, float *O,
-                                                      float *LSE, int d, int all_rows, int runs, bool aligned)
+__global__ void __launch_bounds__(THREADS)
+    merge_runs(const float *O_runs, const float *LSE_runs, float *O, float *LSE, int d,
+               int all_rows, int runs, bool aligned)
 {
     /* solution: the runs of a row, merged by the same rule. */
     const int GROUPS = THREADS / G;
@@ -292,30 +304,32 @@ extern "C" size_t attention_split_kv_workspace(const struct attention_shape *sha
 
 template <int G, int R>
 static cudaError_t launch(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                          void *workspace, const struct attention_shape *shape, const struct plan *plan,
-                          cudaStream_t stream)
+                          void *workspace, const struct attention_shape *shape,
+                          const struct plan *plan, cudaStream_t stream)
 {
     const int d = shape->head_dim;
-    const bool aligned = rows_aligned(Q, d) && rows_aligned(K, d) && rows_aligned(V, d) && rows_aligned(O, d);
+    const bool aligned =
+        rows_aligned(Q, d) && rows_aligned(K, d) && rows_aligned(V, d) && rows_aligned(O, d);
     const int all_rows = (int)attention_query_rows(shape);
     float *O_runs = plan->runs > 1 ? (float *)workspace : O;
     float *LSE_runs = plan->runs > 1 ? O_runs + (size_t)plan->runs * all_rows * d : LSE;
 
-    attend_run<G, R><<<plan->blocks, THREADS, 0, stream>>>(Q, K, V, O_runs, LSE_runs, *shape, all_rows,
-                                                           plan->tiles, plan->runs, plan->run_keys, aligned);
+    attend_run<G, R><<<plan->blocks, THREADS, 0, stream>>>(Q, K, V, O_runs, LSE_runs, *shape,
+                                                           all_rows, plan->tiles, plan->runs,
+                                                           plan->run_keys, aligned);
     cudaError_t status = cudaGetLastError();
     if (status != cudaSuccess || plan->runs == 1)
         return status;
 
-    merge_runs<G>
-        <<<all_rows, THREADS, 0, stream>>>(O_runs, LSE_runs, O, LSE, d, all_rows, plan->runs, aligned);
+    merge_runs<G><<<all_rows, THREADS, 0, stream>>>(O_runs, LSE_runs, O, LSE, d, all_rows,
+                                                    plan->runs, aligned);
     return cudaGetLastError();
 }
 
 template <int G>
 static cudaError_t launch_rows(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                               void *workspace, const struct attention_shape *shape, const struct plan *plan,
-                               cudaStream_t stream)
+                               void *workspace, const struct attention_shape *shape,
+                               const struct plan *plan, cudaStream_t stream)
 {
     if (plan->R == 1)
         return launch<G, 1>(Q, K, V, O, LSE, workspace, shape, plan, stream);
@@ -323,16 +337,17 @@ static cudaError_t launch_rows(const float *Q, const float *K, const float *V, f
 }
 
 extern "C" cudaError_t attention_split_kv(const float *Q, const float *K, const float *V, float *O,
-                                          float *LSE, void *workspace, const struct attention_shape *shape,
-                                          cudaStream_t stream)
+                                          float *LSE, void *workspace,
+                                          const struct attention_shape *shape, cudaStream_t stream)
 {
     const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
     cudaError_t status =
         attention_check_arguments(Q, K, V, O, LSE, workspace, 0, shape, sizeof(float), &limits);
     if (status != cudaSuccess || attention_query_rows(shape) == 0)
         return status;
-    status = attention_check_arguments(Q, K, V, O, LSE, workspace, attention_split_kv_workspace(shape), shape,
-                                       sizeof(float), &limits);
+    status =
+        attention_check_arguments(Q, K, V, O, LSE, workspace, attention_split_kv_workspace(shape),
+                                  shape, sizeof(float), &limits);
     if (status != cudaSuccess)
         return status;
 

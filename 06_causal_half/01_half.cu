@@ -1,5 +1,6 @@
 /*
- * Idea: FlashAttention-2 with half storage and float arithmetic, and a causal mask that skips what it hides.
+ * Idea: FlashAttention-2 with half storage and float arithmetic, and a causal mask that skips what
+ * it hides.
  *
  *     for each tile of BN keys that some query of the tile sees:
  *         S = scale * log2 e * Q * K^T         m_new = max(m, rowmax S)
@@ -7,21 +8,22 @@
  *                                              O     = O * 2^(m - m_new) + P * V
  *     at the end:  O = O / l                   LSE   = (m + log2 l) * ln 2
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE [batch, heads,
- * seq_q], float; row-major. HEAD_DIM is head_dim rounded up to 64 or 128, the rest zeros.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE
+ * [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim rounded up to 64 or 128, the rest
+ * zeros.
  *
- * A block owns BM queries of one head. Its 256 threads stand in 16 rows of 16: thread (y, x) has 4 queries, 2
- * keys of each tile and HEAD_DIM / 16 features. Half is what travels and what shared memory holds, P too; the
- * sums S, l, O and the maximum m are floats: a half has 11 bits and ends at 65504, which a sum of thousands
- * of terms outgrows.
+ * A block owns BM queries of one head. Its 256 threads stand in 16 rows of 16: thread (y, x) has 4
+ * queries, 2 keys of each tile and HEAD_DIM / 16 features. Half is what travels and what shared
+ * memory holds, P too; the sums S, l, O and the maximum m are floats: a half has 11 bits and ends
+ * at 65504, which a sum of thousands of terms outgrows.
  *
- * Causal: query i sees key j when j <= i + seq_kv - seq_q. Tiles that lie wholly above that diagonal are
- * never loaded, about half of all; only tiles that the diagonal, or the end of the keys, cuts through are
- * masked element by element.
+ * Causal: query i sees key j when j <= i + seq_kv - seq_q. Tiles that lie wholly above that
+ * diagonal are never loaded, about half of all; only tiles that the diagonal, or the end of the
+ * keys, cuts through are masked element by element.
  *
- * Cost: per block 2 * keys * head_dim halves of K and V from global memory. Per 2 features of S a thread
- * reads 6 pairs from shared memory for 16 multiply-adds: shared memory and conversions, not arithmetic, set
- * the speed.
+ * Cost: per block 2 * keys * head_dim halves of K and V from global memory. Per 2 features of S a
+ * thread reads 6 pairs from shared memory for 16 multiply-adds: shared memory and conversions, not
+ * arithmetic, set the speed.
  *
  * Source: Lin, "MLsys Note (2): Flash Attention", the walk-through's kernel; Dao, FlashAttention-2
  * (arXiv:2307.08691), section 3.
@@ -37,15 +39,17 @@ static const int PAD =
 
 /* solution: helpers of your own go here. */
 
-/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile; what lies past `rows` or head_dim becomes zero. */
+/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile; what lies past `rows` or head_dim becomes
+ * zero. */
 template <int ROWS, int HEAD_DIM>
-static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PAD], const __half *matrix,
-                                                 int rows, int head_dim)
+static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PAD],
+                                                 const __half *matrix, int rows, int head_dim)
 {
     for (int i = threadIdx.x; i < ROWS * HEAD_DIM; i += THREADS) {
         const int row = i / HEAD_DIM;
         const int col = i % HEAD_DIM;
-        tile[row][col] = row < rows && col < head_dim ? matrix[(size_t)row * head_dim + col] : __half(0.0f);
+        tile[row][col] =
+            row < rows && col < head_dim ? matrix[(size_t)row * head_dim + col] : __half(0.0f);
     }
 }
 
@@ -57,18 +61,21 @@ static __device__ __forceinline__ float2 load_pair(const __half *pair)
 /* end of solution */
 
 template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
-__global__ void __launch_bounds__(THREADS) flash_half(const __half *Q, const __half *K, const __half *V,
-                                                      __half *O, float *LSE, struct attention_shape shape)
+__global__ void __launch_bounds__(THREADS)
+    flash_half(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
+               struct attention_shape shape)
 {
     /*
-     * solution: flash_v2 with halves in shared memory and floats in registers; skip the tiles that the mask
+     * solution: flash_v2 with halves in shared memory and floats in registers; skip the tiles that
+     * the mask
      * hides, mask those that it cuts.
      */
     constexpr int TM = BM / 16, TN = BN / 16, TD = HEAD_DIM / 16;
     __shared__ __align__(16) __half tile_Q[BM][HEAD_DIM + PAD];
     __shared__ __align__(16) __half tile_K[BN][HEAD_DIM + PAD];
     __shared__ __align__(16) __half tile_V[BN][HEAD_DIM + PAD];
-    __shared__ __align__(16) __half tile_P[BM][BN + 2 * PAD]; /* rows 4 apart, of one warp, 8 banks apart */
+    /* rows 4 apart, of one warp, 8 banks apart */
+    __shared__ __align__(16) __half tile_P[BM][BN + 2 * PAD];
 
     const int seq_q = shape.seq_q, seq_kv = shape.seq_kv, head_dim = shape.head_dim;
     const int row_tiles = ceil_div(seq_q, BM);
@@ -172,9 +179,9 @@ __global__ void __launch_bounds__(THREADS) flash_half(const __half *Q, const __h
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_half(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
-                                      float *LSE, void *, const struct attention_shape *shape,
-                                      cudaStream_t stream)
+extern "C" cudaError_t attention_half(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
+                                      uint16_t *O, float *LSE, void *,
+                                      const struct attention_shape *shape, cudaStream_t stream)
 {
     static const struct half_kernels kernels = {
         flash_half<64, BM, BN, false>,

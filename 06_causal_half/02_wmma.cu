@@ -8,21 +8,23 @@
  *                                              O     = O * 2^(m - m_new) + P * V
  *     at the end:  O = O / l                   LSE   = (m + log2 l) * ln 2
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE [batch, heads,
- * seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64 or 128, the rest zeros.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE
+ * [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64
+ * or 128, the rest zeros.
  *
- * A block owns BM queries of one head, a warp 16 of them: S, P and O of a warp are its own. A fragment is a
- * 16 x 16 matrix spread over the 32 lanes in an order that wmma does not tell. So whatever needs to know its
- * row goes through shared memory: S is stored as floats, lane i works on half of row i / 2, P is stored as
- * halves and loaded as the left factor of the next product. O stays in fragments. To rescale its rows, the
- * factors are written out as a matrix with equal columns and loaded as a fragment of the same kind: then
- * element i of both is the same row, whichever it is.
+ * A block owns BM queries of one head, a warp 16 of them: S, P and O of a warp are its own. A
+ * fragment is a 16 x 16 matrix spread over the 32 lanes in an order that wmma does not tell. So
+ * whatever needs to know its row goes through shared memory: S is stored as floats, lane i works on
+ * half of row i / 2, P is stored as halves and loaded as the left factor of the next product. O
+ * stays in fragments. To rescale its rows, the factors are written out as a matrix with equal
+ * columns and loaded as a fragment of the same kind: then element i of both is the same row,
+ * whichever it is.
  *
- * Cost: global traffic as half's. Shared: per 16 x 16 x 16 product the right factor, 512 bytes, is read by
- * every warp; S, P and the factors make 16 * BN * 12 + 2048 more bytes per warp and tile.
+ * Cost: global traffic as half's. Shared: per 16 x 16 x 16 product the right factor, 512 bytes, is
+ * read by every warp; S, P and the factors make 16 * BN * 12 + 2048 more bytes per warp and tile.
  *
- * Source: CUDA C++ Programming Guide, "Warp Matrix Functions"; Dao, FlashAttention-2 (arXiv:2307.08691),
- * section 3.
+ * Source: CUDA C++ Programming Guide, "Warp Matrix Functions"; Dao, FlashAttention-2
+ * (arXiv:2307.08691), section 3.
  */
 #include "06_step.h"
 #include "half_problem.cuh"
@@ -41,11 +43,11 @@ static const int P_COLS = BN + 8; /* halves: a row of its P */
 
 /* solution: helpers of your own go here. */
 
-/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile, 8 halves at a time; past `rows` or head_dim come
- * zeros. */
+/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile, 8 halves at a time; past `rows` or head_dim
+ * come zeros. */
 template <int ROWS, int HEAD_DIM>
-static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PAD], const __half *matrix,
-                                                 int rows, int head_dim)
+static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PAD],
+                                                 const __half *matrix, int rows, int head_dim)
 {
     for (int i = threadIdx.x; i < ROWS * HEAD_DIM / 8; i += THREADS) {
         const int row = i / (HEAD_DIM / 8);
@@ -59,8 +61,9 @@ static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PA
 /* end of solution */
 
 template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
-__global__ void __launch_bounds__(THREADS) flash_wmma(const __half *Q, const __half *K, const __half *V,
-                                                      __half *O, float *LSE, struct attention_shape shape)
+__global__ void __launch_bounds__(THREADS)
+    flash_wmma(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
+               struct attention_shape shape)
 {
     /* solution: S = Q K^T and P V through fragments; S and P meet the softmax in shared memory. */
     __shared__ __align__(32) __half tile_Q[BM][HEAD_DIM + PAD];
@@ -75,7 +78,8 @@ __global__ void __launch_bounds__(THREADS) flash_wmma(const __half *Q, const __h
     const int kv_head = head / (shape.heads / shape.kv_heads);
     const int row0 = blockIdx.x % row_tiles * BM;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int row = warp * 16 + lane / 2; /* this lane's row, which it shares with the lane beside it */
+    /* this lane's row, which it shares with the lane beside it */
+    const int row = warp * 16 + lane / 2;
     const int half_row = lane % 2;
     float(*S)[S_COLS] = warps_S[warp];
     __half(*P)[P_COLS] = warps_P[warp];
@@ -155,7 +159,8 @@ __global__ void __launch_bounds__(THREADS) flash_wmma(const __half *Q, const __h
                 wmma::mma_sync(acc[c], p, v, acc[c]);
             }
         }
-        __syncthreads(); /* everyone is done with K, V, S and P before the next tile overwrites them */
+        /* everyone is done with K, V, S and P before the next tile overwrites them */
+        __syncthreads();
     }
 
     l += __shfl_xor_sync(0xffffffff, l, 1);
@@ -178,9 +183,9 @@ __global__ void __launch_bounds__(THREADS) flash_wmma(const __half *Q, const __h
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_wmma(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
-                                      float *LSE, void *, const struct attention_shape *shape,
-                                      cudaStream_t stream)
+extern "C" cudaError_t attention_wmma(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
+                                      uint16_t *O, float *LSE, void *,
+                                      const struct attention_shape *shape, cudaStream_t stream)
 {
     static const struct half_kernels kernels = {
         flash_wmma<64, BM, BN, false>,

@@ -1,24 +1,26 @@
 // needs: sm_80
 /*
- * Idea: the tensor core's own instruction, whose layout is known: S and P never leave the registers.
+ * Idea: the tensor core's own instruction, whose layout is known: S and P never leave the
+ * registers.
  *
  *     for each tile of BN keys that some query of the tile sees:
- *         S = Q * K^T                          m_new = max(m, rowmax S)               c = scale * log2 e
+ *         S = Q * K^T                     m_new = max(m, rowmax S)               c = scale * log2 e
  *         P = 2^(c * S - c * m_new)            l     = l * 2^(c * m - c * m_new) + rowsum P
  *                                              O     = O * 2^(c * m - c * m_new) + P * V
  *     at the end:  O = O / l                   LSE   = (c * m + log2 l) * ln 2
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE [batch, heads,
- * seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64 or 128, the rest zeros.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE
+ * [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64
+ * or 128, the rest zeros.
  *
- * A block owns BM queries of one head, a warp 16 of them. mma.sync leaves two S tiles of 16 x 8 side by side
- * in exactly the registers that it wants a left factor of 16 x 16 in: P is packed to halves and multiplied
- * on. Rows are known: a lane has elements of two rows, four lanes share a row, two shuffles complete its
- * maximum. Q stays in registers too. ldmatrix brings K as it lies (the right factor wants K^T column by
- * column, that is, K row by row) and V transposed.
+ * A block owns BM queries of one head, a warp 16 of them. mma.sync leaves two S tiles of 16 x 8
+ * side by side in exactly the registers that it wants a left factor of 16 x 16 in: P is packed to
+ * halves and multiplied on. Rows are known: a lane has elements of two rows, four lanes share a
+ * row, two shuffles complete its maximum. Q stays in registers too. ldmatrix brings K as it lies
+ * (the right factor wants K^T column by column, that is, K row by row) and V transposed.
  *
- * Cost: global traffic as half's. Shared: each warp reads K and V once per tile, 4 * BN * HEAD_DIM bytes for
- * 32 * BN * HEAD_DIM multiply-adds.
+ * Cost: global traffic as half's. Shared: each warp reads K and V once per tile, 4 * BN * HEAD_DIM
+ * bytes for 32 * BN * HEAD_DIM multiply-adds.
  *
  * Source: PTX ISA, mma.m16n8k16; Dao, FlashAttention-2 (arXiv:2307.08691), section 3.
  */
@@ -34,11 +36,11 @@ static const int PAD =
 
 /* solution: helpers of your own go here. */
 
-/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile, 8 halves at a time; past `rows` or head_dim come
- * zeros. */
+/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile, 8 halves at a time; past `rows` or head_dim
+ * come zeros. */
 template <int ROWS, int HEAD_DIM>
-static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PAD], const __half *matrix,
-                                                 int rows, int head_dim)
+static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PAD],
+                                                 const __half *matrix, int rows, int head_dim)
 {
 #pragma unroll 4
     for (int i = threadIdx.x; i < ROWS * HEAD_DIM / 8; i += THREADS) {
@@ -53,11 +55,13 @@ static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PA
 /* end of solution */
 
 template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
-__global__ void __launch_bounds__(THREADS) flash_mma(const __half *Q, const __half *K, const __half *V,
-                                                     __half *O, float *LSE, struct attention_shape shape)
+__global__ void __launch_bounds__(THREADS)
+    flash_mma(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
+              struct attention_shape shape)
 {
     /*
-     * solution: ldmatrix and mma from ptx.cuh; the softmax of score_rows.cuh on the accumulators; P as the
+     * solution: ldmatrix and mma from ptx.cuh; the softmax of score_rows.cuh on the accumulators; P
+     * as the
      * next left factor.
      */
     static_assert(BM == BN, "Q passes through the place of K");
@@ -86,9 +90,10 @@ __global__ void __launch_bounds__(THREADS) flash_mma(const __half *Q, const __ha
     float m[2] = {-CUDART_INF_F, -CUDART_INF_F}, l[2] = {0.0f, 0.0f};
     float acc[HEAD_DIM / 2] = {};
 
-    /* One ldmatrix brings four matrices of 8 x 8. From Q and V: 8 rows, the next 8 rows, the same of the next 8
-     * columns. From K: 8 columns, the next 8 columns, the same of the next 8 rows. That is the order of the registers
-     * of a left factor, and of two right factors, as mma.sync wants them side by side. */
+    /* One ldmatrix brings four matrices of 8 x 8. From Q and V: 8 rows, the next 8 rows, the same
+     * of the next 8 columns. From K: 8 columns, the next 8 columns, the same of the next 8 rows.
+     * That is the order of the registers of a left factor, and of two right factors, as mma.sync
+     * wants them side by side. */
     uint32_t q[HEAD_DIM / 16][4];
     load_tile<BM, HEAD_DIM>(tile_K, Q, seq_q - row0, head_dim);
     __syncthreads(); /* Q is complete before it is read */
@@ -108,7 +113,8 @@ __global__ void __launch_bounds__(THREADS) flash_mma(const __half *Q, const __ha
 #pragma unroll
             for (int n = 0; n < BN; n += 16) {
                 uint32_t k[4];
-                ldmatrix_x4(k, shared_address(&tile_K[n + lane / 16 * 8 + lane % 8][d + lane / 8 % 2 * 8]));
+                ldmatrix_x4(
+                    k, shared_address(&tile_K[n + lane / 16 * 8 + lane % 8][d + lane / 8 % 2 * 8]));
                 mma_m16n8k16(&S[n / 2], q[d / 16], &k[0]);
                 mma_m16n8k16(&S[n / 2 + 4], q[d / 16], &k[2]);
             }
@@ -126,7 +132,8 @@ __global__ void __launch_bounds__(THREADS) flash_mma(const __half *Q, const __ha
 #pragma unroll
             for (int d = 0; d < HEAD_DIM; d += 16) {
                 uint32_t v[4];
-                ldmatrix_x4_transposed(v, shared_address(&tile_V[n + lane % 16][d + lane / 16 * 8]));
+                ldmatrix_x4_transposed(v,
+                                       shared_address(&tile_V[n + lane % 16][d + lane / 16 * 8]));
                 mma_m16n8k16(&acc[d / 2], &P[n / 4], &v[0]);
                 mma_m16n8k16(&acc[d / 2 + 4], &P[n / 4], &v[2]);
             }
@@ -138,9 +145,9 @@ __global__ void __launch_bounds__(THREADS) flash_mma(const __half *Q, const __ha
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_mma(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
-                                     float *LSE, void *, const struct attention_shape *shape,
-                                     cudaStream_t stream)
+extern "C" cudaError_t attention_mma(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
+                                     uint16_t *O, float *LSE, void *,
+                                     const struct attention_shape *shape, cudaStream_t stream)
 {
     static const struct half_kernels kernels = {
         flash_mma<64, BM, BN, false>,

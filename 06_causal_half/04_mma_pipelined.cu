@@ -1,31 +1,33 @@
 // needs: sm_80
 /*
- * Idea: the next tile is copied while this one is multiplied, into shared memory that wastes nothing, and
- * every value read from there is used twice as often.
+ * Idea: the next tile is copied while this one is multiplied, into shared memory that wastes
+ * nothing, and every value read from there is used twice as often.
  *
  *     for each tile of BN keys that some query of the tile sees:
- *         S = Q * K^T                          m_new = max(m, rowmax S)               c = scale * log2 e
+ *         S = Q * K^T                     m_new = max(m, rowmax S)               c = scale * log2 e
  *         P = 2^(c * S - c * m_new)            l     = l * 2^(c * m - c * m_new) + rowsum P
  *                                              O     = O * 2^(c * m - c * m_new) + P * V
  *     at the end:  O = O / l                   LSE   = (c * m + log2 l) * ln 2
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE [batch, heads,
- * seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64 or 128, the rest zeros.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE
+ * [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64
+ * or 128, the rest zeros.
  *
- * A block owns BM queries of one head, a warp 32 of them, as two blocks of 16: K and V are read from shared
- * memory by half as many warps, once for both. Their registers are full with S and O, so Q stays in shared
- * memory.
+ * A block owns BM queries of one head, a warp 32 of them, as two blocks of 16: K and V are read
+ * from shared memory by half as many warps, once for both. Their registers are full with S and O,
+ * so Q stays in shared memory.
  *
- * K and V have two stages each. cp.async fills one while the other is used: no register holds the bytes on their
- * way and nobody waits for them; one barrier a tile says both "this stage is filled" and "that stage is free". Two
- * or three blocks share a multiprocessor: one's softmax runs under another's products.
+ * K and V have two stages each. cp.async fills one while the other is used: no register holds the
+ * bytes on their way and nobody waits for them; one barrier a tile says both "this stage is filled"
+ * and "that stage is free". Two or three blocks share a multiprocessor: one's softmax runs under
+ * another's products.
  *
- * Rows are not padded but swizzled: the 16-byte chunk c of row r is stored at chunk c ^ (r % 8), so that the
- * eight rows which ldmatrix reads at one c lie in eight different chunks, all 32 banks. O leaves the same
- * way, through the place of Q, and is stored 16 bytes a lane.
+ * Rows are not padded but swizzled: the 16-byte chunk c of row r is stored at chunk c ^ (r % 8), so
+ * that the eight rows which ldmatrix reads at one c lie in eight different chunks, all 32 banks. O
+ * leaves the same way, through the place of Q, and is stored 16 bytes a lane.
  *
- * Cost: global traffic as half's with this BM. Shared: per warp and tile 2 * (2 * BN + 32) * HEAD_DIM bytes
- * for 64 * BN * HEAD_DIM multiply-adds, about two thirds of what mma reads.
+ * Cost: global traffic as half's with this BM. Shared: per warp and tile 2 * (2 * BN + 32) *
+ * HEAD_DIM bytes for 64 * BN * HEAD_DIM multiply-adds, about two thirds of what mma reads.
  *
  * Source: PTX ISA, cp.async; Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3.
  */
@@ -40,8 +42,9 @@ static const int THREADS = 32 * WARPS;
 static const int STAGES = 2;
 
 /*
- * BN. S takes BN registers of a thread, O takes HEAD_DIM of them. At HEAD_DIM 128 that leaves room for two blocks on a
- * multiprocessor (255 registers a thread); at HEAD_DIM 64 there is room for three (168) if BN is a little smaller.
+ * BN. S takes BN registers of a thread, O takes HEAD_DIM of them. At HEAD_DIM 128 that leaves room
+ * for two blocks on a multiprocessor (255 registers a thread); at HEAD_DIM 64 there is room for
+ * three (168) if BN is a little smaller.
  */
 static constexpr int tile_keys(int head_dim)
 {
@@ -50,7 +53,8 @@ static constexpr int tile_keys(int head_dim)
 
 /* solution: helpers of your own go here. */
 
-/* Where in a swizzled tile the 8 halves of row `row` from column `col` on begin; col is a multiple of 8. */
+/* Where in a swizzled tile the 8 halves of row `row` from column `col` on begin; col is a multiple
+ * of 8. */
 template <int HEAD_DIM>
 static __device__ __forceinline__ int swizzled(int row, int col)
 {
@@ -64,18 +68,20 @@ static __device__ __forceinline__ uint32_t swizzled_address(const __half *tile, 
 }
 
 /*
- * The address of features d .. d + 15 of a row whose features 0 .. 15 are at `address`; d is a multiple of 16. Chunks are
- * exchanged within a row, so the way is an exclusive or. To another row a multiple of 8 away it is a plain distance.
+ * The address of features d .. d + 15 of a row whose features 0 .. 15 are at `address`; d is a
+ * multiple of 16. Chunks are exchanged within a row, so the way is an exclusive or. To another row
+ * a multiple of 8 away it is a plain distance.
  */
 static __device__ __forceinline__ uint32_t features_on(uint32_t address, int d)
 {
     return address ^ d * (uint32_t)sizeof(__half);
 }
 
-/* Starts the copy of rows 0 .. ROWS - 1 of `matrix` into a tile; what lies past `rows` or head_dim becomes
- * zero. */
+/* Starts the copy of rows 0 .. ROWS - 1 of `matrix` into a tile; what lies past `rows` or head_dim
+ * becomes zero. */
 template <int ROWS, int HEAD_DIM>
-static __device__ __forceinline__ void copy_tile(__half *tile, const __half *matrix, int rows, int head_dim)
+static __device__ __forceinline__ void copy_tile(__half *tile, const __half *matrix, int rows,
+                                                 int head_dim)
 {
     constexpr int LANES = HEAD_DIM / 8; /* threads side by side along a row */
     const int lane_row = threadIdx.x / LANES, col = threadIdx.x % LANES * 8;
@@ -83,7 +89,8 @@ static __device__ __forceinline__ void copy_tile(__half *tile, const __half *mat
 #pragma unroll
     for (int row = 0; row < ROWS; row += THREADS / LANES) {
         const bool inside = row + lane_row < rows && col < head_dim;
-        cp_async_16_zero_fill(swizzled_address<HEAD_DIM>(tile, row + lane_row, col), matrix, inside ? 16 : 0);
+        cp_async_16_zero_fill(swizzled_address<HEAD_DIM>(tile, row + lane_row, col), matrix,
+                              inside ? 16 : 0);
         matrix += THREADS / LANES * head_dim;
     }
 }
@@ -112,7 +119,8 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
     const int warp_row = row0 + warp * WARP_ROWS;
 
     Q += ((size_t)head * seq_q + row0) * head_dim;
-    size_t tile_start = (size_t)kv_head * seq_kv * head_dim; /* of the next tile to copy, in K and in V */
+    /* of the next tile to copy, in K and in V */
+    size_t tile_start = (size_t)kv_head * seq_kv * head_dim;
 
     const float scale_log2 = shape.scale * LOG2_E;
     const int seen_by_all = visible_keys<CAUSAL>(row0, seq_q, seq_kv);
@@ -125,10 +133,13 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
             l[b][r] = 0.0f;
         }
 
-    /* The rows this lane names to ldmatrix, in the order of mma: from Q and V come 8 rows, the next 8 rows, and the same
-     * of the next 8 columns; from K 8 columns, the next 8 columns, and the same of the next 8 rows. */
-    const uint32_t lane_Q = swizzled_address<HEAD_DIM>(tile_Q, warp * WARP_ROWS + lane % 16, lane / 16 * 8);
-    const uint32_t lane_K = swizzled_address<HEAD_DIM>(tiles_K, lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
+    /* The rows this lane names to ldmatrix, in the order of mma: from Q and V come 8 rows, the next
+     * 8 rows, and the same of the next 8 columns; from K 8 columns, the next 8 columns, and the
+     * same of the next 8 rows. */
+    const uint32_t lane_Q =
+        swizzled_address<HEAD_DIM>(tile_Q, warp * WARP_ROWS + lane % 16, lane / 16 * 8);
+    const uint32_t lane_K =
+        swizzled_address<HEAD_DIM>(tiles_K, lane / 16 * 8 + lane % 8, lane / 8 % 2 * 8);
     const uint32_t lane_V = swizzled_address<HEAD_DIM>(tiles_V, lane % 16, lane / 16 * 8);
 
     copy_tile<BM, HEAD_DIM>(tile_Q, Q, seq_q - row0, head_dim);
@@ -139,14 +150,14 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
     for (int k0 = 0; k0 < seen_by_any; k0 += BN) {
         const int stage = k0 / BN % STAGES, next_stage = (k0 / BN + 1) % STAGES;
         cp_async_wait<0>();
-        __syncthreads(); /* this stage is filled, by all; and all are done with the other, which is filled
-                            next */
+        /* this stage is filled, by all; and all are done with the other, which is filled next */
+        __syncthreads();
         if (k0 + BN < seen_by_any) {
             tile_start += BN * head_dim;
-            copy_tile<BN, HEAD_DIM>(tiles_K + next_stage * BN * HEAD_DIM, K + tile_start, seq_kv - k0 - BN,
-                                    head_dim);
-            copy_tile<BN, HEAD_DIM>(tiles_V + next_stage * BN * HEAD_DIM, V + tile_start, seq_kv - k0 - BN,
-                                    head_dim);
+            copy_tile<BN, HEAD_DIM>(tiles_K + next_stage * BN * HEAD_DIM, K + tile_start,
+                                    seq_kv - k0 - BN, head_dim);
+            copy_tile<BN, HEAD_DIM>(tiles_V + next_stage * BN * HEAD_DIM, V + tile_start,
+                                    seq_kv - k0 - BN, head_dim);
         }
         cp_async_commit();
 
@@ -189,7 +200,8 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
 #pragma unroll
             for (int d = 0; d < HEAD_DIM; d += 16) {
                 uint32_t v[4];
-                ldmatrix_x4_transposed(v, features_on(lane_V + stage * STAGE_BYTES, d) + n * ROW_BYTES);
+                ldmatrix_x4_transposed(v, features_on(lane_V + stage * STAGE_BYTES, d) +
+                                              n * ROW_BYTES);
 #pragma unroll
                 for (int b = 0; b < BLOCKS; b++) {
                     mma_m16n8k16(&acc[b][d / 2], &P[b][n / 4], &v[0]);
@@ -199,8 +211,8 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
     }
 
     cp_async_wait<0>();
-    __syncthreads(); /* where no key was seen, Q has only now arrived: it must not land on the O that replaces
-                        it */
+    /* where no key was seen, Q has only now arrived: it must not land on the O that replaces it */
+    __syncthreads();
     O += (size_t)head * seq_q * head_dim;
     LSE = LSE == NULL ? NULL : LSE + (size_t)head * seq_q;
     __half *tile_O = tile_Q + warp * WARP_ROWS * HEAD_DIM;
@@ -227,24 +239,27 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
 }
 
 template <int HEAD_DIM, bool CAUSAL>
-static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O, float *LSE,
-                          const struct attention_shape *shape, cudaStream_t stream)
+static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
+                          float *LSE, const struct attention_shape *shape, cudaStream_t stream)
 {
     const struct tile_order order = tile_order_of(shape, BM);
     const int bytes = (BM + 2 * STAGES * tile_keys(HEAD_DIM)) * HEAD_DIM * sizeof(__half);
-    cudaError_t status =
-        cudaFuncSetAttribute((const void *)flash_mma_pipelined<HEAD_DIM, BM, tile_keys(HEAD_DIM), CAUSAL>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    cudaError_t status = cudaFuncSetAttribute(
+        (const void *)flash_mma_pipelined<HEAD_DIM, BM, tile_keys(HEAD_DIM), CAUSAL>,
+        cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (status != cudaSuccess)
         return status;
-    flash_mma_pipelined<HEAD_DIM, BM, tile_keys(HEAD_DIM), CAUSAL><<<order.tiles, THREADS, bytes, stream>>>(
-        (const __half *)Q, (const __half *)K, (const __half *)V, (__half *)O, LSE, *shape, order);
+    flash_mma_pipelined<HEAD_DIM, BM, tile_keys(HEAD_DIM), CAUSAL>
+        <<<order.tiles, THREADS, bytes, stream>>>((const __half *)Q, (const __half *)K,
+                                                  (const __half *)V, (__half *)O, LSE, *shape,
+                                                  order);
     return cudaGetLastError();
 }
 
-extern "C" cudaError_t attention_mma_pipelined(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                               uint16_t *O, float *LSE, void *,
-                                               const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_mma_pipelined(const uint16_t *Q, const uint16_t *K,
+                                               const uint16_t *V, uint16_t *O, float *LSE, void *,
+                                               const struct attention_shape *shape,
+                                               cudaStream_t stream)
 {
     cudaError_t status = require_architecture(80);
     if (status == cudaSuccess)

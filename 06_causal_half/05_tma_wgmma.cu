@@ -1,29 +1,32 @@
 // needs: sm_90a
 /*
- * Idea: Hopper's engines. One thread orders whole tiles from the copy engine, four warps multiply as one.
+ * Idea: Hopper's engines. One thread orders whole tiles from the copy engine, four warps multiply
+ * as one.
  *
  *     for each block of BN keys, last to first:
- *         S = Q * K^T                          m_new = max(m, rowmax S)               c = scale * log2 e
+ *         S = Q * K^T                     m_new = max(m, rowmax S)               c = scale * log2 e
  *         P = 2^(c * S - c * m_new)            l     = l * 2^(c * m - c * m_new) + rowsum P
  *                                              O     = O * 2^(c * m - c * m_new) + P * V
  *     at the end:  O = O / l                   LSE   = (c * m + log2 l) * ln 2
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE [batch, heads,
- * seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64 or 128, the rest zeros.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE
+ * [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64
+ * or 128, the rest zeros.
  *
- * A block owns BM = 128 queries of one head, each of its two warpgroups 64. TMA brings a tile with one
- * instruction per 64 columns, swizzled, with zeros where the array ends, and counts its bytes on an mbarrier;
- * K and V have STAGES places each, and each place a barrier that is full once per use. wgmma reads K and V,
- * and Q, straight from shared memory: ldmatrix and its registers are gone. P stays in registers, as the left
- * factor of the second product.
+ * A block owns BM = 128 queries of one head, each of its two warpgroups 64. TMA brings a tile with
+ * one instruction per 64 columns, swizzled, with zeros where the array ends, and counts its bytes
+ * on an mbarrier; K and V have STAGES places each, and each place a barrier that is full once per
+ * use. wgmma reads K and V, and Q, straight from shared memory: ldmatrix and its registers are
+ * gone. P stays in registers, as the left factor of the second product.
  *
- * Everything still happens in turn: load (ahead), product, softmax, product, barrier. While a warpgroup does
- * its softmax its tensor cores have only the other warpgroup's products to do.
+ * Everything still happens in turn: load (ahead), product, softmax, product, barrier. While a
+ * warpgroup does its softmax its tensor cores have only the other warpgroup's products to do.
  *
- * Cost: global traffic as half's with this BM. Shared: wgmma reads K and V once per warpgroup and block, 4 *
- * BN * HEAD_DIM bytes for 128 * BN * HEAD_DIM multiply-adds, a quarter of mma's.
+ * Cost: global traffic as half's with this BM. Shared: wgmma reads K and V once per warpgroup and
+ * block, 4 * BN * HEAD_DIM bytes for 128 * BN * HEAD_DIM multiply-adds, a quarter of mma's.
  *
- * Source: PTX ISA, cp.async.bulk.tensor, mbarrier, wgmma; Shah et al., FlashAttention-3 (arXiv:2407.08608).
+ * Source: PTX ISA, cp.async.bulk.tensor, mbarrier, wgmma; Shah et al., FlashAttention-3
+ * (arXiv:2407.08608).
  */
 #include "06_step.h"
 #include "hopper_tile.cuh"
@@ -45,14 +48,16 @@ template <int HEAD_DIM, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS, 1)
     flash_tma_wgmma(const __grid_constant__ struct hopper_problem problem)
 {
-    /* solution: one thread orders tiles, everybody waits on their mbarriers; four warps multiply together. */
+    /* solution: one thread orders tiles, everybody waits on their mbarriers; four warps multiply
+     * together. */
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<HEAD_DIM> *shared = (struct shared_tiles<HEAD_DIM> *)shared_memory;
 
     const int seq_q = problem.shape.seq_q, seq_kv = problem.shape.seq_kv;
     const struct hopper_tile tile = hopper_tile_of<BM, CAUSAL>(problem, blockIdx.x);
     const int warpgroup =
-        __shfl_sync(0xffffffff, threadIdx.x / 128, 0); /* tells the compiler: the same in all lanes */
+        /* tells the compiler: the same in all lanes */
+        __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
     const int lane = threadIdx.x % 32;
     const int warp_row = tile.row0 + threadIdx.x / 32 * WARP_ROWS;
     const int visible[2] = {visible_keys<CAUSAL>(warp_row + lane / 4, seq_q, seq_kv),
@@ -69,11 +74,14 @@ __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads(); /* the barriers exist before anyone waits on them */
 
     if (threadIdx.x == 0) {
-        load_queries<HEAD_DIM, WARPGROUPS>(shared->Q, &problem.Q, tile.row0, tile.head, &shared->Q_full);
+        load_queries<HEAD_DIM, WARPGROUPS>(shared->Q, &problem.Q, tile.row0, tile.head,
+                                           &shared->Q_full);
         for (int stage = 0; stage < STAGES && stage < tile.blocks; stage++) {
             const int block = tile.blocks - 1 - stage;
-            load_block<HEAD_DIM>(shared->K[stage], &problem.K, block, tile.kv_head, &shared->K_full[stage]);
-            load_block<HEAD_DIM>(shared->V[stage], &problem.V, block, tile.kv_head, &shared->V_full[stage]);
+            load_block<HEAD_DIM>(shared->K[stage], &problem.K, block, tile.kv_head,
+                                 &shared->K_full[stage]);
+            load_block<HEAD_DIM>(shared->V[stage], &problem.V, block, tile.kv_head,
+                                 &shared->V_full[stage]);
         }
     }
 
@@ -116,8 +124,8 @@ __global__ void __launch_bounds__(THREADS, 1)
 
     float *LSE = problem.LSE == NULL ? NULL : problem.LSE + (size_t)tile.head * seq_q;
     finish_rows(O, m, l, LSE, warp_row, seq_q, problem.scale_log2);
-    store_rows(problem.O_array + (size_t)tile.head * seq_q * problem.shape.head_dim, O, warp_row, seq_q,
-               problem.shape.head_dim);
+    store_rows(problem.O_array + (size_t)tile.head * seq_q * problem.shape.head_dim, O, warp_row,
+               seq_q, problem.shape.head_dim);
     /* end of solution */
 }
 
@@ -130,8 +138,10 @@ extern "C" cudaError_t attention_tma_wgmma(const uint16_t *Q, const uint16_t *K,
     if (status != cudaSuccess || problem.order.tiles == 0)
         return status;
     if (shape->head_dim <= 64)
-        return launch_hopper(shape->causal ? flash_tma_wgmma<64, true> : flash_tma_wgmma<64, false>, &problem,
-                             problem.order.tiles, THREADS, sizeof(struct shared_tiles<64>), stream);
-    return launch_hopper(shape->causal ? flash_tma_wgmma<128, true> : flash_tma_wgmma<128, false>, &problem,
-                         problem.order.tiles, THREADS, sizeof(struct shared_tiles<128>), stream);
+        return launch_hopper(shape->causal ? flash_tma_wgmma<64, true> : flash_tma_wgmma<64, false>,
+                             &problem, problem.order.tiles, THREADS,
+                             sizeof(struct shared_tiles<64>), stream);
+    return launch_hopper(shape->causal ? flash_tma_wgmma<128, true> : flash_tma_wgmma<128, false>,
+                         &problem, problem.order.tiles, THREADS, sizeof(struct shared_tiles<128>),
+                         stream);
 }

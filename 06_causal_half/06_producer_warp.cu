@@ -1,25 +1,28 @@
 // needs: sm_90a
 /*
- * Idea: one warp only loads, the warpgroups only compute, and no barrier of the whole block holds them
- * together.
+ * Idea: one warp only loads, the warpgroups only compute, and no barrier of the whole block holds
+ * them together.
  *
  *     for each block of BN keys, last to first:
- *         S = Q * K^T                          m_new = max(m, rowmax S)               c = scale * log2 e
+ *         S = Q * K^T                     m_new = max(m, rowmax S)               c = scale * log2 e
  *         P = 2^(c * S - c * m_new)            l     = l * 2^(c * m - c * m_new) + rowsum P
  *                                              O     = O * 2^(c * m - c * m_new) + P * V
  *     at the end:  O = O / l                   LSE   = (c * m + log2 l) * ln 2
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE [batch, heads,
- * seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64 or 128, the rest zeros.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE
+ * [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64
+ * or 128, the rest zeros.
  *
- * A block is a producer warpgroup, of which one thread works (producer.cuh), and two or three consumers with
- * 64 queries each. Loads are ordered as soon as a place is empty, products begin as soon as one is full:
- * consumers may now be a stage apart, and one's softmax meets the other's products more often. The producer
- * needs few registers: it gives back what it got at launch, and the consumers take it (setmaxnreg).
+ * A block is a producer warpgroup, of which one thread works (producer.cuh), and two or three
+ * consumers with 64 queries each. Loads are ordered as soon as a place is empty, products begin as
+ * soon as one is full: consumers may now be a stage apart, and one's softmax meets the other's
+ * products more often. The producer needs few registers: it gives back what it got at launch, and
+ * the consumers take it (setmaxnreg).
  *
  * Cost: global traffic as half's with this BM. Shared as tma_wgmma's.
  *
- * Source: PTX ISA, cp.async.bulk.tensor, mbarrier, wgmma; Shah et al., FlashAttention-3 (arXiv:2407.08608).
+ * Source: PTX ISA, cp.async.bulk.tensor, mbarrier, wgmma; Shah et al., FlashAttention-3
+ * (arXiv:2407.08608).
  */
 #include "06_step.h"
 #include "producer.cuh"
@@ -34,7 +37,8 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *sh
 {
     const int seq_q = problem.shape.seq_q, seq_kv = problem.shape.seq_kv;
     const int lane = threadIdx.x % 32;
-    const int warp_row = tile.row0 + warpgroup * WARPGROUP_ROWS + threadIdx.x % 128 / 32 * WARP_ROWS;
+    const int warp_row =
+        tile.row0 + warpgroup * WARPGROUP_ROWS + threadIdx.x % 128 / 32 * WARP_ROWS;
     const int visible[2] = {visible_keys<CAUSAL>(warp_row + lane / 4, seq_q, seq_kv),
                             visible_keys<CAUSAL>(warp_row + lane / 4 + 8, seq_q, seq_kv)};
     const __half *Q = shared->Q + warpgroup * WARPGROUP_ROWS * HEAD_DIM;
@@ -70,8 +74,8 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *sh
 
     float *LSE = problem.LSE == NULL ? NULL : problem.LSE + (size_t)tile.head * seq_q;
     finish_rows(O, m, l, LSE, warp_row, seq_q, problem.scale_log2);
-    store_rows(problem.O_array + (size_t)tile.head * seq_q * problem.shape.head_dim, O, warp_row, seq_q,
-               problem.shape.head_dim);
+    store_rows(problem.O_array + (size_t)tile.head * seq_q * problem.shape.head_dim, O, warp_row,
+               seq_q, problem.shape.head_dim);
 }
 
 /* end of solution */
@@ -80,13 +84,16 @@ template <int HEAD_DIM, bool CAUSAL>
 __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
     flash_producer_warp(const __grid_constant__ struct hopper_problem problem)
 {
-    /* solution: a producer orders ahead into the ring; consumers wait, use, and hand places back. */
+    /* solution: a producer orders ahead into the ring; consumers wait, use, and hand places
+     * back. */
     constexpr int WARPGROUPS = config<HEAD_DIM>::WARPGROUPS;
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<HEAD_DIM> *shared = (struct shared_tiles<HEAD_DIM> *)shared_memory;
-    const struct hopper_tile tile = hopper_tile_of<config<HEAD_DIM>::BM, CAUSAL>(problem, blockIdx.x);
+    const struct hopper_tile tile =
+        hopper_tile_of<config<HEAD_DIM>::BM, CAUSAL>(problem, blockIdx.x);
     const int warpgroup =
-        __shfl_sync(0xffffffff, threadIdx.x / 128, 0); /* tells the compiler: the same in all lanes */
+        /* tells the compiler: the same in all lanes */
+        __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
 
     if (threadIdx.x == 0)
         initialise_barriers(shared);
@@ -103,9 +110,10 @@ __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_producer_warp(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                               uint16_t *O, float *LSE, void *,
-                                               const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_producer_warp(const uint16_t *Q, const uint16_t *K,
+                                               const uint16_t *V, uint16_t *O, float *LSE, void *,
+                                               const struct attention_shape *shape,
+                                               cudaStream_t stream)
 {
     static const struct producer_kernels kernels = {
         flash_producer_warp<64, false>,

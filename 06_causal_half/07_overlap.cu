@@ -1,28 +1,30 @@
 // needs: sm_90a
 /*
- * Idea: the scores of the next block are computed while the softmax of this one is, and its output while that
- * goes on.
+ * Idea: the scores of the next block are computed while the softmax of this one is, and its output
+ * while that goes on.
  *
  *     for each block of BN keys, last to first:
  *         start S_next = Q * K_next^T          start O += P * V
  *         softmax of S_next as soon as that is there, while O is under way
- *         O = O * 2^(c * m - c * m_new)        P = P_next                              c = scale * log2 e
+ *         O = O * 2^(c * m - c * m_new)        P = P_next                        c = scale * log2 e
  *     at the end:  O = O / l                   LSE   = (c * m + log2 l) * ln 2
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE [batch, heads,
- * seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64 or 128, the rest zeros.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE
+ * [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64
+ * or 128, the rest zeros.
  *
- * Roles as in producer_warp. A warpgroup keeps two products in flight: wgmma is asynchronous, so it waits
- * only for the older one, Q * K^T, and computes exponentials under the other. V runs one block behind K: the
- * first block has a product and a softmax of its own, the last an output of its own. P must stay as it is
- * until its product is done, so S holds the next P as floats meanwhile: per thread 64 registers of S, 32 of P
- * and HEAD_DIM / 2 of O.
+ * Roles as in producer_warp. A warpgroup keeps two products in flight: wgmma is asynchronous, so it
+ * waits only for the older one, Q * K^T, and computes exponentials under the other. V runs one
+ * block behind K: the first block has a product and a softmax of its own, the last an output of its
+ * own. P must stay as it is until its product is done, so S holds the next P as floats meanwhile:
+ * per thread 64 registers of S, 32 of P and HEAD_DIM / 2 of O.
  *
  * Blocks that need the mask have a loop of their own: most tiles have one or none beside the first.
  *
  * Cost: as producer_warp's.
  *
- * Source: PTX ISA, cp.async.bulk.tensor, mbarrier, wgmma; Shah et al., FlashAttention-3 (arXiv:2407.08608).
+ * Source: PTX ISA, cp.async.bulk.tensor, mbarrier, wgmma; Shah et al., FlashAttention-3
+ * (arXiv:2407.08608).
  */
 #include "06_step.h"
 #include "producer.cuh"
@@ -39,10 +41,10 @@ struct rows {
 
 /* One block: its scores and softmax, and the output of the block before. */
 template <bool MASKED, int HEAD_DIM, int STAGES>
-static __device__ __forceinline__ void step(struct key_value_ring<HEAD_DIM, STAGES> &ring,
-                                            struct rows<HEAD_DIM> &rows, const __half *Q,
-                                            struct ring_position &K_at, struct ring_position &V_at,
-                                            int first_key, const int (&visible)[2], float scale_log2)
+static __device__ __forceinline__ void
+step(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows, const __half *Q,
+     struct ring_position &K_at, struct ring_position &V_at, int first_key, const int (&visible)[2],
+     float scale_log2)
 {
     const int lane = threadIdx.x % 32;
     float alpha[2];
@@ -78,7 +80,8 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *sh
 {
     const int seq_q = problem.shape.seq_q, seq_kv = problem.shape.seq_kv;
     const int lane = threadIdx.x % 32;
-    const int warp_row = tile.row0 + warpgroup * WARPGROUP_ROWS + threadIdx.x % 128 / 32 * WARP_ROWS;
+    const int warp_row =
+        tile.row0 + warpgroup * WARPGROUP_ROWS + threadIdx.x % 128 / 32 * WARP_ROWS;
     const int visible[2] = {visible_keys<CAUSAL>(warp_row + lane / 4, seq_q, seq_kv),
                             visible_keys<CAUSAL>(warp_row + lane / 4 + 8, seq_q, seq_kv)};
     const __half *Q = shared->Q + warpgroup * WARPGROUP_ROWS * HEAD_DIM;
@@ -117,8 +120,8 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *sh
 
     float *LSE = problem.LSE == NULL ? NULL : problem.LSE + (size_t)tile.head * seq_q;
     finish_rows(rows.O, rows.m, rows.l, LSE, warp_row, seq_q, problem.scale_log2);
-    store_rows(problem.O_array + (size_t)tile.head * seq_q * problem.shape.head_dim, rows.O, warp_row, seq_q,
-               problem.shape.head_dim);
+    store_rows(problem.O_array + (size_t)tile.head * seq_q * problem.shape.head_dim, rows.O,
+               warp_row, seq_q, problem.shape.head_dim);
 }
 
 /* end of solution */
@@ -131,9 +134,11 @@ __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
     constexpr int WARPGROUPS = config<HEAD_DIM>::WARPGROUPS;
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<HEAD_DIM> *shared = (struct shared_tiles<HEAD_DIM> *)shared_memory;
-    const struct hopper_tile tile = hopper_tile_of<config<HEAD_DIM>::BM, CAUSAL>(problem, blockIdx.x);
+    const struct hopper_tile tile =
+        hopper_tile_of<config<HEAD_DIM>::BM, CAUSAL>(problem, blockIdx.x);
     const int warpgroup =
-        __shfl_sync(0xffffffff, threadIdx.x / 128, 0); /* tells the compiler: the same in all lanes */
+        /* tells the compiler: the same in all lanes */
+        __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
 
     if (threadIdx.x == 0)
         initialise_barriers(shared);
@@ -150,9 +155,9 @@ __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_overlap(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
-                                         float *LSE, void *, const struct attention_shape *shape,
-                                         cudaStream_t stream)
+extern "C" cudaError_t attention_overlap(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
+                                         uint16_t *O, float *LSE, void *,
+                                         const struct attention_shape *shape, cudaStream_t stream)
 {
     static const struct producer_kernels kernels = {
         flash_overlap<64, false>,

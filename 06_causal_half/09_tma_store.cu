@@ -5,20 +5,23 @@
  *     for each block of BN keys, last to first:
  *         start S_next = Q * K_next^T          start O += P * V
  *         softmax of S_next as soon as that is there, while O is under way
- *         O = O * 2^(c * m - c * m_new)        P = P_next                              c = scale * log2 e
+ *         O = O * 2^(c * m - c * m_new)        P = P_next                        c = scale * log2 e
  *     at the end:  O = O / l                   LSE   = (c * m + log2 l) * ln 2
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE [batch, heads,
- * seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64 or 128, the rest zeros.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE
+ * [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64
+ * or 128, the rest zeros.
  *
- * Roles and steps as in ping_pong. There every thread stored its O in pieces of 4 bytes: a warp's store
- * touched 8 rows, 16 bytes of each, half a sector. Here a warp writes its 16 rows as halves into a swizzled
- * panel of shared memory, with stmatrix, and one thread orders the copy engine to store it: whole rows, and
- * what lies past seq_q or head_dim is left out. Short sequences gain most, they store most often.
+ * Roles and steps as in ping_pong. There every thread stored its O in pieces of 4 bytes: a warp's
+ * store touched 8 rows, 16 bytes of each, half a sector. Here a warp writes its 16 rows as halves
+ * into a swizzled panel of shared memory, with stmatrix, and one thread orders the copy engine to
+ * store it: whole rows, and what lies past seq_q or head_dim is left out. Short sequences gain
+ * most, they store most often.
  *
  * Cost: as producer_warp's.
  *
- * Source: PTX ISA, cp.async.bulk.tensor, mbarrier, wgmma; Shah et al., FlashAttention-3 (arXiv:2407.08608).
+ * Source: PTX ISA, cp.async.bulk.tensor, mbarrier, wgmma; Shah et al., FlashAttention-3
+ * (arXiv:2407.08608).
  */
 #include "06_step.h"
 #include "ping_pong.cuh"
@@ -34,7 +37,8 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *sh
 {
     const int seq_q = problem.shape.seq_q, seq_kv = problem.shape.seq_kv;
     const int lane = threadIdx.x % 32;
-    const int warp_row = tile.row0 + warpgroup * WARPGROUP_ROWS + threadIdx.x % 128 / 32 * WARP_ROWS;
+    const int warp_row =
+        tile.row0 + warpgroup * WARPGROUP_ROWS + threadIdx.x % 128 / 32 * WARP_ROWS;
     const int visible[2] = {visible_keys<CAUSAL>(warp_row + lane / 4, seq_q, seq_kv),
                             visible_keys<CAUSAL>(warp_row + lane / 4 + 8, seq_q, seq_kv)};
     const __half *Q = shared->Q + warpgroup * WARPGROUP_ROWS * HEAD_DIM;
@@ -47,10 +51,11 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *sh
     begin_turns<WARPGROUPS>(warpgroup);
     mbarrier_wait(&shared->Q_full, 0);
     int block = tile.blocks - 1;
-    first_step<WARPGROUPS>(ring, rows, Q, K_at, warpgroup, block >= tile.unmasked, block * BN, visible,
-                           problem.scale_log2);
+    first_step<WARPGROUPS>(ring, rows, Q, K_at, warpgroup, block >= tile.unmasked, block * BN,
+                           visible, problem.scale_log2);
     for (block--; block >= tile.unmasked; block--)
-        step<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup, true, block * BN, visible, problem.scale_log2);
+        step<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup, true, block * BN, visible,
+                         problem.scale_log2);
     for (; block >= 0; block--)
         step<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup, false, block * BN, visible,
                          problem.scale_log2);
@@ -77,9 +82,11 @@ __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
     constexpr int WARPGROUPS = config<HEAD_DIM>::WARPGROUPS;
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<HEAD_DIM> *shared = (struct shared_tiles<HEAD_DIM> *)shared_memory;
-    const struct hopper_tile tile = hopper_tile_of<config<HEAD_DIM>::BM, CAUSAL>(problem, blockIdx.x);
+    const struct hopper_tile tile =
+        hopper_tile_of<config<HEAD_DIM>::BM, CAUSAL>(problem, blockIdx.x);
     const int warpgroup =
-        __shfl_sync(0xffffffff, threadIdx.x / 128, 0); /* tells the compiler: the same in all lanes */
+        /* tells the compiler: the same in all lanes */
+        __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
 
     if (threadIdx.x == 0)
         initialise_barriers(shared);

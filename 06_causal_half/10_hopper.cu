@@ -1,37 +1,40 @@
 // needs: sm_90a
 /*
- * Idea: blocks stay. One per multiprocessor draws tile after tile, and what kept it busy inside a tile, loads
- * ahead and two products in flight, goes on across the edge between two tiles.
+ * Idea: blocks stay. One per multiprocessor draws tile after tile, and what kept it busy inside a
+ * tile, loads ahead and two products in flight, goes on across the edge between two tiles.
  *
  *     for each block of BN keys, last to first:
  *         start S_next = Q * K_next^T          start O += P * V
  *         softmax of S_next as soon as that is there, while O is under way
- *         O = O * 2^(c * m - c * m_new)        P = P_next                              c = scale * log2 e
+ *         O = O * 2^(c * m - c * m_new)        P = P_next                        c = scale * log2 e
  *     at the end:  O = O / l                   LSE   = (c * m + log2 l) * ln 2
  *     where K_next may be the next tile's first: then O is stored and starts from 0
  *
- * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE [batch, heads,
- * seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64 or 128, the rest zeros.
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE
+ * [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up to 64
+ * or 128, the rest zeros.
  *
- * A block that computes one tile begins with empty places and ends with idle tensor cores, and a multiprocessor has
- * room for only one such block. Here the producer draws the next tile from a counter while it orders this one's, and
- * goes on with that tile's Q, into the other of two places, and its first K. Consumers start its scores together with
- * the last output of this tile. Drawing beats dealing out in advance: causal tiles differ in length, the longest go
- * first (tile_order.cuh), and whoever is done takes the next.
+ * A block that computes one tile begins with empty places and ends with idle tensor cores, and a
+ * multiprocessor has room for only one such block. Here the producer draws the next tile from a
+ * counter while it orders this one's, and goes on with that tile's Q, into the other of two places,
+ * and its first K. Consumers start its scores together with the last output of this tile. Drawing
+ * beats dealing out in advance: causal tiles differ in length, the longest go first
+ * (tile_order.cuh), and whoever is done takes the next.
  *
- * HEAD_DIM 64 has three consumers, and two in short causal problems: there most blocks of keys lie on the diagonal, and
- * the taller the tile, the more of such a block is computed and masked.
+ * HEAD_DIM 64 has three consumers, and two in short causal problems: there most blocks of keys lie
+ * on the diagonal, and the taller the tile, the more of such a block is computed and masked.
  *
- * Cost: global traffic as half's with this BM, shared as tma_wgmma's, and one atomic operation per tile.
+ * Cost: global traffic as half's with this BM, shared as tma_wgmma's, and one atomic operation per
+ * tile.
  *
- * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), section 3; stream-K and persistent kernels of
- * CUTLASS.
+ * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), section 3; stream-K and persistent
+ * kernels of CUTLASS.
  */
 #include "06_step.h"
 #include "ping_pong.cuh"
 
-/* The registers that producer and consumers may have are those of the launch, 65536 over THREADS, moved
- * between them. */
+/* The registers that producer and consumers may have are those of the launch, 65536 over THREADS,
+ * moved between them. */
 template <int HEAD_DIM, int WARPGROUPS>
 struct config {
     static const int BM = WARPGROUPS * WARPGROUP_ROWS;
@@ -51,8 +54,9 @@ struct shared_tiles {
 };
 
 /*
- * How many tiles a launch has drawn beyond each block's first. A launch leaves its counter at zero, as it
- * found it, and launches take the counters in turn, so that those which run at the same time have one each.
+ * How many tiles a launch has drawn beyond each block's first. A launch leaves its counter at zero,
+ * as it found it, and launches take the counters in turn, so that those which run at the same time
+ * have one each.
  */
 static const int COUNTERS = 1024;
 static unsigned int launches;
@@ -61,18 +65,20 @@ static unsigned int launches;
 
 static __device__ unsigned int drawn[COUNTERS];
 
-/* Orders everything that the consumers will read, in the order in which they will: values one block behind
- * keys. */
+/* Orders everything that the consumers will read, in the order in which they will: values one block
+ * behind keys. */
 template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM, WARPGROUPS> *shared,
-                                               const struct hopper_problem &problem, unsigned int *counter)
+                                               const struct hopper_problem &problem,
+                                               unsigned int *counter)
 {
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
     const int tiles = problem.order.tiles;
     int values = -1, values_head = 0; /* the block whose values are to be ordered next */
 
     for (int number = blockIdx.x; number < tiles;) {
-        const int draw = (int)atomicAdd(counter, 1u); /* the next tile's, early: the answer takes its time */
+        /* the next tile's, early: the answer takes its time */
+        const int draw = (int)atomicAdd(counter, 1u);
         const struct hopper_tile tile =
             hopper_tile_of<config<HEAD_DIM, WARPGROUPS>::BM, CAUSAL>(problem, number);
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
@@ -94,12 +100,14 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM, WAR
     }
     mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
     shared->tile[Q_at.stage] = {0, 0, 0, 0, 0};
-    mbarrier_arrive(&shared->Q_full[Q_at.stage]); /* no queries, only the news that there are none */
+    /* no queries, only the news that there are none */
+    mbarrier_arrive(&shared->Q_full[Q_at.stage]);
     produce_values(shared->ring, V_at, &problem.V, values, values_head);
 }
 
 /* What the producer wrote. Every lane reads the same; the shuffles tell the compiler so. */
-static __device__ __forceinline__ struct hopper_tile announced_tile(const struct hopper_tile *shared)
+static __device__ __forceinline__ struct hopper_tile
+announced_tile(const struct hopper_tile *shared)
 {
     struct hopper_tile tile;
     tile.head = __shfl_sync(0xffffffff, shared->head, 0);
@@ -112,7 +120,8 @@ static __device__ __forceinline__ struct hopper_tile announced_tile(const struct
 
 /* How many keys this lane's two rows of a tile see. */
 template <bool CAUSAL>
-static __device__ __forceinline__ void find_visible(int (&visible)[2], const struct hopper_problem &problem,
+static __device__ __forceinline__ void find_visible(int (&visible)[2],
+                                                    const struct hopper_problem &problem,
                                                     const struct hopper_tile &tile)
 {
     const int row = tile.row0 + threadIdx.x / 32 * WARP_ROWS + threadIdx.x % 32 / 4;
@@ -130,8 +139,8 @@ store_tile(const struct hopper_problem &problem, const struct hopper_tile &tile,
     finish_rows(O, m, l, LSE, warp_row, problem.shape.seq_q, problem.scale_log2);
     uint32_t packed[HEAD_DIM / 4];
     pack_rows(packed, O);
-    store_rows_by_tma<HEAD_DIM>(&problem.O, staging + threadIdx.x / 32 * WARP_ROWS * HEAD_DIM, packed,
-                                warp_row, tile.head);
+    store_rows_by_tma<HEAD_DIM>(&problem.O, staging + threadIdx.x / 32 * WARP_ROWS * HEAD_DIM,
+                                packed, warp_row, tile.head);
 }
 
 /* Computes one warpgroup's 64 rows of every tile that the producer announces. */
@@ -152,8 +161,8 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WAR
     struct hopper_tile tile = announced_tile(&shared->tile[0]);
     find_visible<CAUSAL>(visible, problem, tile);
     int block = tile.blocks - 1;
-    first_step<WARPGROUPS>(ring, rows, Q, K_at, warpgroup, block >= tile.unmasked, block * BN, visible,
-                           problem.scale_log2);
+    first_step<WARPGROUPS>(ring, rows, Q, K_at, warpgroup, block >= tile.unmasked, block * BN,
+                           visible, problem.scale_log2);
 
     for (;;) {
         for (block--; block >= tile.unmasked; block--)
@@ -171,7 +180,8 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WAR
         if (next.blocks == 0)
             break;
 
-        /* Across the edge: the next tile's first scores and softmax with this tile's last output. */
+        /* Across the edge: the next tile's first scores and softmax with this tile's last
+         * output. */
         const float m[2] = {rows.m[0], rows.m[1]}, l[2] = {rows.l[0], rows.l[1]};
         float alpha[2];
         rows.m[0] = rows.m[1] = -CUDART_INF_F;
@@ -207,7 +217,8 @@ __global__ void __launch_bounds__(128 * (WARPGROUPS + 1), 1)
     struct shared_tiles<HEAD_DIM, WARPGROUPS> *shared =
         (struct shared_tiles<HEAD_DIM, WARPGROUPS> *)shared_memory;
     const int warpgroup =
-        __shfl_sync(0xffffffff, threadIdx.x / 128, 0); /* tells the compiler: the same in all lanes */
+        /* tells the compiler: the same in all lanes */
+        __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
 
     if (threadIdx.x == 0) {
         for (int place = 0; place < 2; place++) {
@@ -231,8 +242,8 @@ __global__ void __launch_bounds__(128 * (WARPGROUPS + 1), 1)
 }
 
 template <int HEAD_DIM, int WARPGROUPS>
-static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O, float *LSE,
-                          const struct attention_shape *shape, cudaStream_t stream)
+static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
+                          float *LSE, const struct attention_shape *shape, cudaStream_t stream)
 {
     int device, multiprocessors;
     struct hopper_problem problem;
@@ -241,21 +252,22 @@ static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *
     if (status != cudaSuccess || problem.order.tiles == 0)
         return status;
     if ((status = cudaGetDevice(&device)) != cudaSuccess ||
-        (status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) !=
-            cudaSuccess)
+        (status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
+                                         device)) != cudaSuccess)
         return status;
 
     problem.counter = (int)(__atomic_fetch_add(&launches, 1, __ATOMIC_RELAXED) % COUNTERS);
-    const int blocks = problem.order.tiles < multiprocessors ? problem.order.tiles : multiprocessors;
+    const int blocks =
+        problem.order.tiles < multiprocessors ? problem.order.tiles : multiprocessors;
     return launch_hopper(shape->causal ? flash_hopper<HEAD_DIM, WARPGROUPS, true>
                                        : flash_hopper<HEAD_DIM, WARPGROUPS, false>,
                          &problem, blocks, config<HEAD_DIM, WARPGROUPS>::THREADS,
                          sizeof(struct shared_tiles<HEAD_DIM, WARPGROUPS>), stream);
 }
 
-extern "C" cudaError_t attention_hopper(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
-                                        float *LSE, void *, const struct attention_shape *shape,
-                                        cudaStream_t stream)
+extern "C" cudaError_t attention_hopper(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
+                                        uint16_t *O, float *LSE, void *,
+                                        const struct attention_shape *shape, cudaStream_t stream)
 {
     const int SHORT = 512; /* keys, measured */
     if (shape != NULL && shape->head_dim <= 64 && shape->causal && shape->seq_kv <= SHORT)

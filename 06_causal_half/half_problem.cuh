@@ -14,8 +14,8 @@
 static const float LOG2_E = 1.4426950408889634f;
 static const float LN_2 = 0.6931471805599453f;
 
-/* A fully masked row has maximum -inf. Its exponents are shifted by 0 instead, so that 2^(-inf - 0) = 0 comes
- * out and not 2^(-inf + inf), which is NaN. */
+/* A fully masked row has maximum -inf. Its exponents are shifted by 0 instead, so that 2^(-inf - 0)
+ * = 0 comes out and not 2^(-inf + inf), which is NaN. */
 static __device__ __forceinline__ float shift_of(float maximum)
 {
     return maximum == -CUDART_INF_F ? 0.0f : maximum;
@@ -30,15 +30,17 @@ static __device__ __forceinline__ int visible_keys(int row, int seq_q, int seq_k
 
 /*
  * Refuses what attention_check_arguments() refuses, and for the rungs that copy 16 bytes at a time
- * (element_copies false) a head_dim that is not a multiple of 8, a Q, K, V or O that is not aligned to 16
- * bytes, and a scale that is not positive: most of these rungs take the maximum of the unscaled scores.
+ * (element_copies false) a head_dim that is not a multiple of 8, a Q, K, V or O that is not aligned
+ * to 16 bytes, and a scale that is not positive: most of these rungs take the maximum of the
+ * unscaled scores.
  */
-static inline cudaError_t check_half_arguments(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                               const uint16_t *O, const float *LSE,
-                                               const struct attention_shape *shape, bool element_copies)
+static inline cudaError_t
+check_half_arguments(const uint16_t *Q, const uint16_t *K, const uint16_t *V, const uint16_t *O,
+                     const float *LSE, const struct attention_shape *shape, bool element_copies)
 {
     const struct attention_limits limits = {128, element_copies ? 1 : 8, true};
-    cudaError_t status = attention_check_arguments(Q, K, V, O, LSE, NULL, 0, shape, sizeof *Q, &limits);
+    cudaError_t status =
+        attention_check_arguments(Q, K, V, O, LSE, NULL, 0, shape, sizeof *Q, &limits);
     if (status != cudaSuccess || element_copies)
         return status;
     if (shape->scale <= 0.0f)
@@ -66,8 +68,9 @@ struct half_kernels {
 
 /* Launches the one that fits, after the arguments have been found good and unless O is empty. */
 static inline cudaError_t launch_half(const struct half_kernels *kernels, int BM, int threads,
-                                      const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
-                                      float *LSE, const struct attention_shape *shape, cudaStream_t stream)
+                                      const uint16_t *Q, const uint16_t *K, const uint16_t *V,
+                                      uint16_t *O, float *LSE, const struct attention_shape *shape,
+                                      cudaStream_t stream)
 {
     if (attention_query_rows(shape) == 0)
         return cudaSuccess;

@@ -1,15 +1,15 @@
 /*
- * What the rungs for Hopper (sm_90a) have in common: the tile, its two products, its loads, its launch. How
- * these are ordered and who does them is each rung's own.
+ * What the rungs for Hopper (sm_90a) have in common: the tile, its two products, its loads, its
+ * launch. How these are ordered and who does them is each rung's own.
  *
- * A block owns the O tile of BM = 64 * WARPGROUPS queries of one head; a warpgroup (four warps) 64 of them, a
- * warp 16, with S, P and O in registers as score_rows.cuh describes. BN = 128 keys are taken at a time, from
- * the last that any query sees to the first: what must be masked comes first and the rest of the loop knows
- * no mask.
+ * A block owns the O tile of BM = 64 * WARPGROUPS queries of one head; a warpgroup (four warps) 64
+ * of them, a warp 16, with S, P and O in registers as score_rows.cuh describes. BN = 128 keys are
+ * taken at a time, from the last that any query sees to the first: what must be masked comes first
+ * and the rest of the loop knows no mask.
  *
- * In shared memory everything lies in panels of 64 columns, as the copy engine delivers it: rows of 128
- * bytes, swizzled. Q is [WARPGROUPS][PANELS][64][64], a stage of K or V [PANELS][BN][64], with PANELS =
- * HEAD_DIM / 64.
+ * In shared memory everything lies in panels of 64 columns, as the copy engine delivers it: rows of
+ * 128 bytes, swizzled. Q is [WARPGROUPS][PANELS][64][64], a stage of K or V [PANELS][BN][64], with
+ * PANELS = HEAD_DIM / 64.
  */
 #ifndef HOPPER_TILE_CUH
 #define HOPPER_TILE_CUH
@@ -24,8 +24,8 @@ static const int WARP_ROWS = 16;
 static const int PANEL_COLS = TENSOR_MAP_BOX_COLS;
 static const int ROW_BYTES = PANEL_COLS * sizeof(__half);
 
-/* All that a kernel is told. It is a __grid_constant__ parameter: tensor maps are used where they are, never
- * copied. */
+/* All that a kernel is told. It is a __grid_constant__ parameter: tensor maps are used where they
+ * are, never copied. */
 struct hopper_problem {
     CUtensorMap Q; /* boxes of 64 rows */
     CUtensorMap K; /* boxes of BN rows */
@@ -40,21 +40,23 @@ struct hopper_problem {
 };
 
 /*
- * One tile of O and the key blocks that it needs. The last tile of a head ends where the sequence does, and the first may
- * begin before it: a causal tile sees the more keys the later it is, so rows that do not exist cost least in the first.
- * They are whole warps', whose rows the copy engine would not store: a box may end behind the array, not begin before it.
+ * One tile of O and the key blocks that it needs. The last tile of a head ends where the sequence
+ * does, and the first may begin before it: a causal tile sees the more keys the later it is, so
+ * rows that do not exist cost least in the first. They are whole warps', whose rows the copy engine
+ * would not store: a box may end behind the array, not begin before it.
  */
 struct hopper_tile {
     int head, kv_head; /* over all batches */
     int row0;          /* may be negative */
-    int blocks; /* key blocks that some query sees, at least one: a block of nothing but masked keys gives O =
-                   0 */
+    /* key blocks that some query sees, at least one: a block of nothing but masked keys gives O =
+     * 0 */
+    int blocks;
     int unmasked; /* the first so many of them need no mask */
 };
 
 template <int BM, bool CAUSAL>
-static __device__ __forceinline__ struct hopper_tile hopper_tile_of(const struct hopper_problem &problem,
-                                                                    int tile)
+static __device__ __forceinline__ struct hopper_tile
+hopper_tile_of(const struct hopper_problem &problem, int tile)
 {
     const struct tile_place place = tile_place_of(problem.order, tile, BM);
     const int seq_q = problem.shape.seq_q, seq_kv = problem.shape.seq_kv;
@@ -70,8 +72,8 @@ static __device__ __forceinline__ struct hopper_tile hopper_tile_of(const struct
 /* ---- loads, by one thread ---- */
 
 template <int HEAD_DIM, int ROWS>
-static __device__ __forceinline__ void load_panels(__half *tile, const CUtensorMap *map, int row0, int head,
-                                                   uint64_t *barrier)
+static __device__ __forceinline__ void load_panels(__half *tile, const CUtensorMap *map, int row0,
+                                                   int head, uint64_t *barrier)
 {
 #pragma unroll
     for (int col = 0; col < HEAD_DIM; col += PANEL_COLS)
@@ -89,8 +91,8 @@ static __device__ __forceinline__ void load_block(__half *stage, const CUtensorM
 
 /* The queries of all warpgroups. */
 template <int HEAD_DIM, int WARPGROUPS>
-static __device__ __forceinline__ void load_queries(__half *queries, const CUtensorMap *map, int row0,
-                                                    int head, uint64_t *full)
+static __device__ __forceinline__ void load_queries(__half *queries, const CUtensorMap *map,
+                                                    int row0, int head, uint64_t *full)
 {
     mbarrier_arrive_expect(full, WARPGROUPS * WARPGROUP_ROWS * HEAD_DIM * sizeof(__half));
     for (int w = 0; w < WARPGROUPS; w++)
@@ -98,12 +100,13 @@ static __device__ __forceinline__ void load_queries(__half *queries, const CUten
                                               row0 + w * WARPGROUP_ROWS, head, full);
 }
 
-/* ---- a ring of places for K and V, between a producer and its consumers (producer_warp and after) ---- */
+/* ---- a ring of places for K and V, between a producer and its consumers (producer_warp and after)
+ * ---- */
 
 /*
- * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for it. `empty`
- * completes when the last consumer warp is done reading: the producer waits for it before it fills the place
- * again.
+ * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
+ * it. `empty` completes when the last consumer warp is done reading: the producer waits for it
+ * before it fills the place again.
  */
 template <int HEAD_DIM, int STAGES>
 struct key_value_ring {
@@ -113,9 +116,9 @@ struct key_value_ring {
 };
 
 /*
- * The place in turn, and the parity of its phase: it flips when all places have been gone through once.
- * Consumers wait for `full` with it; the producer waits for `empty` with the other one, that of the phase
- * before, so that new places count as empty.
+ * The place in turn, and the parity of its phase: it flips when all places have been gone through
+ * once. Consumers wait for `full` with it; the producer waits for `empty` with the other one, that
+ * of the phase before, so that new places count as empty.
  */
 struct ring_position {
     int stage, phase;
@@ -131,8 +134,8 @@ static __device__ __forceinline__ void advance(struct ring_position &at)
 }
 
 template <int HEAD_DIM, int STAGES>
-static __device__ __forceinline__ void initialise_ring(struct key_value_ring<HEAD_DIM, STAGES> &ring,
-                                                       int consumer_warps)
+static __device__ __forceinline__ void
+initialise_ring(struct key_value_ring<HEAD_DIM, STAGES> &ring, int consumer_warps)
 {
     for (int stage = 0; stage < STAGES; stage++) {
         mbarrier_init(&ring.K_full[stage], 1);
@@ -145,8 +148,8 @@ static __device__ __forceinline__ void initialise_ring(struct key_value_ring<HEA
 /* The producer's part: the next block of keys, or of values, as soon as there is a place for it. */
 template <int HEAD_DIM, int STAGES>
 static __device__ __forceinline__ void produce_keys(struct key_value_ring<HEAD_DIM, STAGES> &ring,
-                                                    struct ring_position &at, const CUtensorMap *map,
-                                                    int block, int kv_head)
+                                                    struct ring_position &at,
+                                                    const CUtensorMap *map, int block, int kv_head)
 {
     mbarrier_wait(&ring.K_empty[at.stage], at.phase ^ 1);
     load_block<HEAD_DIM>(ring.K[at.stage], map, block, kv_head, &ring.K_full[at.stage]);
@@ -154,9 +157,9 @@ static __device__ __forceinline__ void produce_keys(struct key_value_ring<HEAD_D
 }
 
 template <int HEAD_DIM, int STAGES>
-static __device__ __forceinline__ void produce_values(struct key_value_ring<HEAD_DIM, STAGES> &ring,
-                                                      struct ring_position &at, const CUtensorMap *map,
-                                                      int block, int kv_head)
+static __device__ __forceinline__ void
+produce_values(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct ring_position &at,
+               const CUtensorMap *map, int block, int kv_head)
 {
     mbarrier_wait(&ring.V_empty[at.stage], at.phase ^ 1);
     load_block<HEAD_DIM>(ring.V[at.stage], map, block, kv_head, &ring.V_full[at.stage]);
@@ -167,7 +170,8 @@ static __device__ __forceinline__ void produce_values(struct key_value_ring<HEAD
 
 /* S = Q * K^T. Both lie with the features along the rows: 16 on are 32 bytes on, 64 on a panel. */
 template <int HEAD_DIM>
-static __device__ __forceinline__ void start_scores(float (&S)[BN / 2], const __half *Q, const __half *K)
+static __device__ __forceinline__ void start_scores(float (&S)[BN / 2], const __half *Q,
+                                                    const __half *K)
 {
     const uint64_t q = wgmma_descriptor(shared_address(Q), 0, 8 * ROW_BYTES);
     const uint64_t k = wgmma_descriptor(shared_address(K), 0, 8 * ROW_BYTES);
@@ -181,11 +185,11 @@ static __device__ __forceinline__ void start_scores(float (&S)[BN / 2], const __
     wgmma_commit();
 }
 
-/* O += P * V. V lies with the features along the rows, across which it is summed: 16 keys on are 16 rows
- * on. */
+/* O += P * V. V lies with the features along the rows, across which it is summed: 16 keys on are 16
+ * rows on. */
 template <int HEAD_DIM>
-static __device__ __forceinline__ void start_output(float (&O)[HEAD_DIM / 2], const uint32_t (&P)[BN / 4],
-                                                    const __half *V)
+static __device__ __forceinline__ void start_output(float (&O)[HEAD_DIM / 2],
+                                                    const uint32_t (&P)[BN / 4], const __half *V)
 {
     const uint64_t v = wgmma_descriptor(shared_address(V), BN * ROW_BYTES, 8 * ROW_BYTES);
     wgmma_fence();
@@ -198,9 +202,10 @@ static __device__ __forceinline__ void start_output(float (&O)[HEAD_DIM / 2], co
 /* ---- the way out, by one warp ---- */
 
 /*
- * Stores the warp's 16 rows, packed to halves by pack_rows(), through `staging`, [PANELS][16][64], which nobody else uses.
- * The four 8 x 8 matrices of one stmatrix are 16 rows of 8 columns, then the next 8 columns; in a panel the chunk of 8
- * columns c of row r lies at c ^ (r % 8). Started, not waited for.
+ * Stores the warp's 16 rows, packed to halves by pack_rows(), through `staging`, [PANELS][16][64],
+ * which nobody else uses. The four 8 x 8 matrices of one stmatrix are 16 rows of 8 columns, then
+ * the next 8 columns; in a panel the chunk of 8 columns c of row r lies at c ^ (r % 8). Started,
+ * not waited for.
  */
 template <int HEAD_DIM>
 static __device__ __forceinline__ void store_rows_by_tma(const CUtensorMap *map, __half *staging,
@@ -231,12 +236,13 @@ static __device__ __forceinline__ void store_rows_by_tma(const CUtensorMap *map,
 /* ---- launch ---- */
 
 /*
- * Checks the arguments and describes the problem. A kernel is to be launched only when it returns cudaSuccess
- * and problem->order.tiles is not 0.
+ * Checks the arguments and describes the problem. A kernel is to be launched only when it returns
+ * cudaSuccess and problem->order.tiles is not 0.
  */
 static inline cudaError_t describe_hopper_problem(struct hopper_problem *problem, const uint16_t *Q,
                                                   const uint16_t *K, const uint16_t *V, uint16_t *O,
-                                                  float *LSE, const struct attention_shape *shape, int BM)
+                                                  float *LSE, const struct attention_shape *shape,
+                                                  int BM)
 {
     problem->order.tiles = 0;
     cudaError_t status = require_architecture(90);
@@ -250,7 +256,8 @@ static inline cudaError_t describe_hopper_problem(struct hopper_problem *problem
     if (status != cudaSuccess || attention_query_rows(shape) == 0)
         return status;
 
-    /* A map cannot be empty. Without any key, Q stands in for K and V: it will be read, and masked. */
+    /* A map cannot be empty. Without any key, Q stands in for K and V: it will be read, and
+     * masked. */
     const size_t heads = (size_t)shape->batch * shape->heads,
                  kv_heads = (size_t)shape->batch * shape->kv_heads;
     const bool keys = shape->seq_kv > 0;
@@ -278,10 +285,11 @@ static inline cudaError_t describe_hopper_problem(struct hopper_problem *problem
 typedef void hopper_kernel(const struct hopper_problem problem);
 
 static inline cudaError_t launch_hopper(hopper_kernel *kernel, const struct hopper_problem *problem,
-                                        int blocks, int threads, int shared_bytes, cudaStream_t stream)
+                                        int blocks, int threads, int shared_bytes,
+                                        cudaStream_t stream)
 {
-    cudaError_t status =
-        cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    cudaError_t status = cudaFuncSetAttribute(
+        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     if (status != cudaSuccess)
         return status;
     kernel<<<blocks, threads, shared_bytes, stream>>>(*problem);

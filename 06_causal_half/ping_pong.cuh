@@ -1,11 +1,12 @@
 /*
- * The steps of a consumer that takes turns with the others: ping_pong (08_ping_pong.cu) brings them, the rungs
- * after it keep them.
+ * The steps of a consumer that takes turns with the others: ping_pong (08_ping_pong.cu) brings
+ * them, the rungs after it keep them.
  *
- * The tensor cores serve one warpgroup at a time best: its products run back to back while the others compute
- * exponentials. So the right to start products goes around. A warpgroup waits for its turn, starts the scores
- * of the next block and the output of this one, and passes the turn on, before it waits for either. Turns are
- * named barriers, one per warpgroup: its own 128 threads wait there for the 128 of its predecessor to arrive.
+ * The tensor cores serve one warpgroup at a time best: its products run back to back while the
+ * others compute exponentials. So the right to start products goes around. A warpgroup waits for
+ * its turn, starts the scores of the next block and the output of this one, and passes the turn on,
+ * before it waits for either. Turns are named barriers, one per warpgroup: its own 128 threads wait
+ * there for the 128 of its predecessor to arrive.
  */
 #ifndef PING_PONG_CUH
 #define PING_PONG_CUH
@@ -24,8 +25,8 @@ static __device__ __forceinline__ void pass_turn(int warpgroup)
     named_barrier_arrive(1 + (warpgroup + 1) % WARPGROUPS, 256);
 }
 
-/* The first turn is warpgroup 0's, as if the last had passed it on; at the end there is one turn that nobody
- * takes. */
+/* The first turn is warpgroup 0's, as if the last had passed it on; at the end there is one turn
+ * that nobody takes. */
 template <int WARPGROUPS>
 static __device__ __forceinline__ void begin_turns(int warpgroup)
 {
@@ -64,12 +65,13 @@ static __device__ __forceinline__ void clear_rows(struct rows<HEAD_DIM> &rows)
 
 /* A tile's first block: its scores and softmax. */
 template <int WARPGROUPS, int HEAD_DIM, int STAGES>
-static __device__ __forceinline__ void first_step(struct key_value_ring<HEAD_DIM, STAGES> &ring,
-                                                  struct rows<HEAD_DIM> &rows, const __half *Q,
-                                                  struct ring_position &K_at, int warpgroup, bool masked,
-                                                  int first_key, const int (&visible)[2], float scale_log2)
+static __device__ __forceinline__ void
+first_step(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows,
+           const __half *Q, struct ring_position &K_at, int warpgroup, bool masked, int first_key,
+           const int (&visible)[2], float scale_log2)
 {
-    /* solution: wait for the keys, take a turn, start the scores, pass the turn; then the softmax. */
+    /* solution: wait for the keys, take a turn, start the scores, pass the turn; then the
+     * softmax. */
     float alpha[2];
     mbarrier_wait(&ring.K_full[K_at.stage], K_at.phase);
     take_turn<WARPGROUPS>(warpgroup);
@@ -88,16 +90,18 @@ static __device__ __forceinline__ void first_step(struct key_value_ring<HEAD_DIM
 }
 
 /*
- * One block in two halves. The first starts its scores and the output of the block before, in this warpgroup's turn. The
- * second waits for both: O is complete up to the block before when it returns, S holds the new block's P, and alpha the
- * factor for O that it asks for.
+ * One block in two halves. The first starts its scores and the output of the block before, in this
+ * warpgroup's turn. The second waits for both: O is complete up to the block before when it
+ * returns, S holds the new block's P, and alpha the factor for O that it asks for.
  */
 template <int WARPGROUPS, int HEAD_DIM, int STAGES>
 static __device__ __forceinline__ void
-start_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows, const __half *Q,
-               const struct ring_position &K_at, const struct ring_position &V_at, int warpgroup)
+start_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows,
+               const __half *Q, const struct ring_position &K_at, const struct ring_position &V_at,
+               int warpgroup)
 {
-    /* solution: the scores of this block and the output of the last one, started together in this turn. */
+    /* solution: the scores of this block and the output of the last one, started together in this
+     * turn. */
     mbarrier_wait(&ring.K_full[K_at.stage], K_at.phase);
     take_turn<WARPGROUPS>(warpgroup);
     start_scores<HEAD_DIM>(rows.S, Q, ring.K[K_at.stage]);
@@ -113,7 +117,8 @@ finish_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_
                 struct ring_position &K_at, struct ring_position &V_at, bool masked, int first_key,
                 const int (&visible)[2], float scale_log2, float (&alpha)[2])
 {
-    /* solution: the softmax as soon as the scores are there; then wait for the output. Hand back each place. */
+    /* solution: the softmax as soon as the scores are there; then wait for the output. Hand back
+     * each place. */
     const int lane = threadIdx.x % 32;
 
     wgmma_wait<1>();
@@ -137,8 +142,8 @@ finish_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_
 template <int WARPGROUPS, int HEAD_DIM, int STAGES>
 static __device__ __forceinline__ void
 step(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows, const __half *Q,
-     struct ring_position &K_at, struct ring_position &V_at, int warpgroup, bool masked, int first_key,
-     const int (&visible)[2], float scale_log2)
+     struct ring_position &K_at, struct ring_position &V_at, int warpgroup, bool masked,
+     int first_key, const int (&visible)[2], float scale_log2)
 {
     /* solution: the overlapped products, then O rescaled and P packed. */
     float alpha[2];
@@ -152,7 +157,8 @@ step(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows,
 /* A tile's last output. */
 template <int HEAD_DIM, int STAGES>
 static __device__ __forceinline__ void last_step(struct key_value_ring<HEAD_DIM, STAGES> &ring,
-                                                 struct rows<HEAD_DIM> &rows, struct ring_position &V_at)
+                                                 struct rows<HEAD_DIM> &rows,
+                                                 struct ring_position &V_at)
 {
     /* solution: the values that are left. */
     mbarrier_wait(&ring.V_full[V_at.stage], V_at.phase);

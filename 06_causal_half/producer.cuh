@@ -1,14 +1,15 @@
-/* A producer warp and its consumers: the roles that producer_warp (06_producer_warp.cu) brings and the next
- * rungs keep. */
+/* A producer warp and its consumers: the roles that producer_warp (06_producer_warp.cu) brings and
+ * the next rungs keep. */
 #ifndef PRODUCER_CUH
 #define PRODUCER_CUH
 
 #include "hopper_tile.cuh"
 
 /*
- * WARPGROUPS consumers of 64 queries each, and the producer. The registers that each may have are those of
- * the launch, 65536 over THREADS, moved from the producer to the consumers. At HEAD_DIM 64, where O is small,
- * there is room for three consumers: each block of K and V then serves 192 queries.
+ * WARPGROUPS consumers of 64 queries each, and the producer. The registers that each may have are
+ * those of the launch, 65536 over THREADS, moved from the producer to the consumers. At HEAD_DIM
+ * 64, where O is small, there is room for three consumers: each block of K and V then serves 192
+ * queries.
  */
 template <int HEAD_DIM>
 struct config {
@@ -43,8 +44,8 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM> *sh
                                                const struct hopper_tile &tile)
 {
     /* solution: queries once, then keys and values into the ring, last block first. */
-    load_queries<HEAD_DIM, config<HEAD_DIM>::WARPGROUPS>(shared->Q, &problem.Q, tile.row0, tile.head,
-                                                         &shared->Q_full);
+    load_queries<HEAD_DIM, config<HEAD_DIM>::WARPGROUPS>(shared->Q, &problem.Q, tile.row0,
+                                                         tile.head, &shared->Q_full);
     struct ring_position K_at = {0, 0}, V_at = {0, 0};
     for (int block = tile.blocks - 1; block >= 0; block--) {
         produce_keys(shared->ring, K_at, &problem.K, block, tile.kv_head);
@@ -59,25 +60,31 @@ struct producer_kernels {
 };
 
 template <int HEAD_DIM>
-static cudaError_t launch(hopper_kernel *kernel, const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                          uint16_t *O, float *LSE, const struct attention_shape *shape, cudaStream_t stream)
+static cudaError_t launch(hopper_kernel *kernel, const uint16_t *Q, const uint16_t *K,
+                          const uint16_t *V, uint16_t *O, float *LSE,
+                          const struct attention_shape *shape, cudaStream_t stream)
 {
     struct hopper_problem problem;
-    cudaError_t status = describe_hopper_problem(&problem, Q, K, V, O, LSE, shape, config<HEAD_DIM>::BM);
+    cudaError_t status =
+        describe_hopper_problem(&problem, Q, K, V, O, LSE, shape, config<HEAD_DIM>::BM);
     if (status != cudaSuccess || problem.order.tiles == 0)
         return status;
     return launch_hopper(kernel, &problem, problem.order.tiles, config<HEAD_DIM>::THREADS,
                          sizeof(struct shared_tiles<HEAD_DIM>), stream);
 }
 
-static inline cudaError_t launch_with_producer(const struct producer_kernels *kernels, const uint16_t *Q,
-                                               const uint16_t *K, const uint16_t *V, uint16_t *O, float *LSE,
-                                               const struct attention_shape *shape, cudaStream_t stream)
+static inline cudaError_t launch_with_producer(const struct producer_kernels *kernels,
+                                               const uint16_t *Q, const uint16_t *K,
+                                               const uint16_t *V, uint16_t *O, float *LSE,
+                                               const struct attention_shape *shape,
+                                               cudaStream_t stream)
 {
     const bool causal = shape != NULL && shape->causal;
     if (shape != NULL && shape->head_dim <= 64)
-        return launch<64>(causal ? kernels->causal_64 : kernels->full_64, Q, K, V, O, LSE, shape, stream);
-    return launch<128>(causal ? kernels->causal_128 : kernels->full_128, Q, K, V, O, LSE, shape, stream);
+        return launch<64>(causal ? kernels->causal_64 : kernels->full_64, Q, K, V, O, LSE, shape,
+                          stream);
+    return launch<128>(causal ? kernels->causal_128 : kernels->full_128, Q, K, V, O, LSE, shape,
+                       stream);
 }
 
 #endif

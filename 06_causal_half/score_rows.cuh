@@ -1,15 +1,16 @@
 /*
- * Softmax on scores that stay where the tensor cores left them: what one warp does with its 16 rows.
+ * Softmax on scores that stay where the tensor cores left them: what one warp does with its 16
+ * rows.
  *
- * An accumulator x of 16 rows and COLS columns is x[COLS / 2] per lane. With g = lane / 4 and t = lane % 4
- * element i is
+ * An accumulator x of 16 rows and COLS columns is x[COLS / 2] per lane. With g = lane / 4 and t =
+ * lane % 4 element i is
  *
  *     row g + 8 * r, column 8 * (i / 4) + 2 * t + i % 2          r = (i / 2) % 2
  *
- * as mma_m16n8k16 and wgmma make it (ptx.cuh). So a lane has elements of two rows, r = 0 and 1, and four
- * lanes side by side have the whole of both. Scores are unscaled: scale_log2 = scale * log2 e is multiplied
- * inside the exponent, where it costs nothing: 2^(s * scale_log2 - shift) is one multiply-add and one
- * exponential.
+ * as mma_m16n8k16 and wgmma make it (ptx.cuh). So a lane has elements of two rows, r = 0 and 1, and
+ * four lanes side by side have the whole of both. Scores are unscaled: scale_log2 = scale * log2 e
+ * is multiplied inside the exponent, where it costs nothing: 2^(s * scale_log2 - shift) is one
+ * multiply-add and one exponential.
  */
 #ifndef SCORE_ROWS_CUH
 #define SCORE_ROWS_CUH
@@ -17,9 +18,11 @@
 #include "half_problem.cuh"
 #include "ptx.cuh"
 
-/* Masks the keys that the lane's rows do not see. first_key is that of column 0; row r sees keys below visible[r]. */
+/* Masks the keys that the lane's rows do not see. first_key is that of column 0; row r sees keys
+ * below visible[r]. */
 template <int COUNT>
-static __device__ __forceinline__ void mask_scores(float (&S)[COUNT], int first_key, const int (&visible)[2])
+static __device__ __forceinline__ void mask_scores(float (&S)[COUNT], int first_key,
+                                                   const int (&visible)[2])
 {
     const int lane_key = first_key + threadIdx.x % 4 * 2;
     const int columns[2] = {visible[0] - lane_key,
@@ -44,18 +47,20 @@ static __device__ __forceinline__ float row_sum(float x)
 }
 
 /*
- * One step of the online softmax: S becomes P = 2^(S * scale_log2 - shift), m the maximum so far (of unscaled
- * scores), l this lane's part of the row's sum so far, and alpha the factor for what was summed before.
+ * One step of the online softmax: S becomes P = 2^(S * scale_log2 - shift), m the maximum so far
+ * (of unscaled scores), l this lane's part of the row's sum so far, and alpha the factor for what
+ * was summed before.
  *
- * Both rows go side by side, each in two chains for even and odd columns: a single chain of maxima or sums would
- * spend its time waiting for itself.
+ * Both rows go side by side, each in two chains for even and odd columns: a single chain of maxima
+ * or sums would spend its time waiting for itself.
  */
 template <int COUNT>
-static __device__ __forceinline__ void online_softmax(float (&S)[COUNT], float (&m)[2], float (&l)[2],
-                                                      float (&alpha)[2], float scale_log2)
+static __device__ __forceinline__ void
+online_softmax(float (&S)[COUNT], float (&m)[2], float (&l)[2], float (&alpha)[2], float scale_log2)
 {
     /*
-     * solution: the maximum over the four lanes of a row, the factor for what was before, the exponentials,
+     * solution: the maximum over the four lanes of a row, the factor for what was before, the
+     * exponentials,
      * the sum.
      */
     float chain[4] = {S[0], S[1], S[2], S[3]}, shift[2];
@@ -100,10 +105,11 @@ static __device__ __forceinline__ uint32_t pack_halves(float low, float high)
     return *(const uint32_t *)&pair;
 }
 
-/* x as halves. Registers 4k .. 4k + 3 are the left factor of 16 columns, 16k .. 16k + 15: no lane needs
- * another's. */
+/* x as halves. Registers 4k .. 4k + 3 are the left factor of 16 columns, 16k .. 16k + 15: no lane
+ * needs another's. */
 template <int COUNT>
-static __device__ __forceinline__ void pack_rows(uint32_t (&packed)[COUNT / 2], const float (&x)[COUNT])
+static __device__ __forceinline__ void pack_rows(uint32_t (&packed)[COUNT / 2],
+                                                 const float (&x)[COUNT])
 {
 #pragma unroll
     for (int i = 0; i < COUNT / 2; i++)
@@ -111,13 +117,13 @@ static __device__ __forceinline__ void pack_rows(uint32_t (&packed)[COUNT / 2], 
 }
 
 /*
- * Ends the rows: completes l, divides O by it and stores LSE (unless null) of those of the warp's rows that
- * lie inside of the sequence. first_row is the warp's first, LSE that of the head.
+ * Ends the rows: completes l, divides O by it and stores LSE (unless null) of those of the warp's
+ * rows that lie inside of the sequence. first_row is the warp's first, LSE that of the head.
  */
 template <int COUNT>
 static __device__ __forceinline__ void finish_rows(float (&O)[COUNT], const float (&m)[2],
-                                                   const float (&l)[2], float *LSE, int first_row, int seq_q,
-                                                   float scale_log2)
+                                                   const float (&l)[2], float *LSE, int first_row,
+                                                   int seq_q, float scale_log2)
 {
     float inverse[2];
 #pragma unroll
@@ -131,7 +137,8 @@ static __device__ __forceinline__ void finish_rows(float (&O)[COUNT], const floa
     scale_rows(O, inverse);
 }
 
-/* Stores the warp's rows as halves, two at a time, from where they are. O is the head's [seq_q, head_dim]. */
+/* Stores the warp's rows as halves, two at a time, from where they are. O is the head's [seq_q,
+ * head_dim]. */
 template <int COUNT>
 static __device__ __forceinline__ void store_rows(__half *O, const float (&x)[COUNT], int first_row,
                                                   int seq_q, int head_dim)

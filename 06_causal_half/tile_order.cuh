@@ -1,12 +1,14 @@
 /*
- * In which order the tiles of O are computed. They do not depend on each other, but they share two things.
+ * In which order the tiles of O are computed. They do not depend on each other, but they share two
+ * things.
  *
- * The chip: causal tiles near the end of the sequence see the most keys. Started last, one of them would run
- * alone while everyone else is done; so the longest come first and short ones fill the gaps.
+ * The chip: causal tiles near the end of the sequence see the most keys. Started last, one of them
+ * would run alone while everyone else is done; so the longest come first and short ones fill the
+ * gaps.
  *
- * The L2 cache: all tiles of a head read the same K and V. Heads go in groups whose K and V fit the cache
- * together, and the order "longest first" holds within a group. Full attention has nothing to balance and
- * takes one head at a time.
+ * The L2 cache: all tiles of a head read the same K and V. Heads go in groups whose K and V fit the
+ * cache together, and the order "longest first" holds within a group. Full attention has nothing to
+ * balance and takes one head at a time.
  */
 #ifndef TILE_ORDER_CUH
 #define TILE_ORDER_CUH
@@ -29,8 +31,8 @@ struct tile_place {
 
 static inline struct tile_order tile_order_of(const struct attention_shape *shape, int BM)
 {
-    /* Short sequences start many tiles at once and want a group's K and V while they are still on their way
-     * in. */
+    /* Short sequences start many tiles at once and want a group's K and V while they are still on
+     * their way in. */
     const size_t cached_bytes = shape->seq_kv <= 512 ? (size_t)8 << 20 : (size_t)32 << 20;
     const size_t head_bytes = (size_t)2 * sizeof(uint16_t) * shape->seq_kv * shape->head_dim;
     const size_t kv_heads = head_bytes == 0 ? 1 : cached_bytes / head_bytes;
@@ -47,8 +49,8 @@ static inline struct tile_order tile_order_of(const struct attention_shape *shap
     return order;
 }
 
-static __device__ __forceinline__ struct tile_place tile_place_of(const struct tile_order &order, int tile,
-                                                                  int BM)
+static __device__ __forceinline__ struct tile_place tile_place_of(const struct tile_order &order,
+                                                                  int tile, int BM)
 {
     const int first_head = tile / (order.row_tiles * order.group) * order.group;
     const int in_group = tile - first_head * order.row_tiles;

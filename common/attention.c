@@ -18,7 +18,8 @@ static cudaError_t require_rows(const char *names, int batch, int heads, int seq
 {
     const double rows = (double)batch * heads * seq;
     if (rows > INT_MAX)
-        return refuse(cudaErrorInvalidValue, "%s is %.0f; it must be at most %d", names, rows, INT_MAX);
+        return refuse(cudaErrorInvalidValue, "%s is %.0f; it must be at most %d", names, rows,
+                      INT_MAX);
     return cudaSuccess;
 }
 
@@ -36,31 +37,34 @@ static cudaError_t check_shape(const struct attention_shape *shape)
     if (shape->kv_heads < 1 || shape->heads % shape->kv_heads != 0)
         return refuse(cudaErrorInvalidValue, "kv_heads is %d; it must divide heads, which is %d",
                       shape->kv_heads, shape->heads);
-    if ((status = require_rows("batch * heads * seq_q", shape->batch, shape->heads, shape->seq_q)) !=
-        cudaSuccess)
+    if ((status = require_rows("batch * heads * seq_q", shape->batch, shape->heads,
+                               shape->seq_q)) != cudaSuccess)
         return status;
     return require_rows("batch * kv_heads * seq_kv", shape->batch, shape->kv_heads, shape->seq_kv);
 }
 
-static cudaError_t check_limits(const struct attention_shape *shape, const struct attention_limits *limits)
+static cudaError_t check_limits(const struct attention_shape *shape,
+                                const struct attention_limits *limits)
 {
     if (shape->head_dim < 1 || shape->head_dim > limits->max_head_dim)
-        return refuse(cudaErrorInvalidValue, "head_dim is %d; this kernel takes 1 .. %d", shape->head_dim,
-                      limits->max_head_dim);
+        return refuse(cudaErrorInvalidValue, "head_dim is %d; this kernel takes 1 .. %d",
+                      shape->head_dim, limits->max_head_dim);
     if (shape->head_dim % limits->head_dim_multiple != 0)
-        return refuse(cudaErrorInvalidValue, "head_dim is %d; this kernel takes multiples of %d up to %d",
-                      shape->head_dim, limits->head_dim_multiple, limits->max_head_dim);
+        return refuse(cudaErrorInvalidValue,
+                      "head_dim is %d; this kernel takes multiples of %d up to %d", shape->head_dim,
+                      limits->head_dim_multiple, limits->max_head_dim);
     if (shape->causal && !limits->causal)
         return refuse(cudaErrorInvalidValue, "causal is asked for; this kernel has no causal mask");
     if (!isfinite(shape->scale))
-        return refuse(cudaErrorInvalidValue, "scale is %g; it must be finite", (double)shape->scale);
+        return refuse(cudaErrorInvalidValue, "scale is %g; it must be finite",
+                      (double)shape->scale);
     return cudaSuccess;
 }
 
 cudaError_t attention_check_arguments(const void *Q, const void *K, const void *V, const void *O,
-                                      const float *LSE, const void *workspace, size_t workspace_bytes,
-                                      const struct attention_shape *shape, size_t element_bytes,
-                                      const struct attention_limits *limits)
+                                      const float *LSE, const void *workspace,
+                                      size_t workspace_bytes, const struct attention_shape *shape,
+                                      size_t element_bytes, const struct attention_limits *limits)
 {
     if (shape == NULL)
         return refuse(cudaErrorInvalidValue, "shape is null");
@@ -90,17 +94,18 @@ cudaError_t attention_check_arguments(const void *Q, const void *K, const void *
     enum { FIRST_WRITTEN = 3, ARRAYS = sizeof array / sizeof array[0] };
 
     for (int a = 0; a < ARRAYS && status == cudaSuccess; a++)
-        status = require_pointer(array[a].name, array[a].pointer, array[a].bytes, array[a].alignment);
+        status =
+            require_pointer(array[a].name, array[a].pointer, array[a].bytes, array[a].alignment);
     for (int a = FIRST_WRITTEN; a < ARRAYS; a++)
         for (int b = 0; b < a && status == cudaSuccess; b++)
-            status = require_disjoint(array[a].name, array[a].pointer, array[a].bytes, array[b].name,
-                                      array[b].pointer, array[b].bytes);
+            status = require_disjoint(array[a].name, array[a].pointer, array[a].bytes,
+                                      array[b].name, array[b].pointer, array[b].bytes);
     return status;
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- * The problem as the harness sees it. Only tensors() may meet a kv_heads, seq_q or seq_kv that still says "as
- * ...".
+/* -------------------------------------------------------------------------------------------------
+ * The problem as the harness sees it. Only tensors() may meet a kv_heads, seq_q or seq_kv that
+ * still says "as ...".
  */
 
 enum { MAX_HEAD_DIM = 256 };
@@ -108,12 +113,13 @@ enum { MAX_HEAD_DIM = 256 };
 static const struct size_option size_options[] = {
     [ATTENTION_BATCH] = {"batch", "sequences", 0, MAX_EXTENT, 1, 4, false},
     [ATTENTION_HEADS] = {"heads", "query heads", 0, MAX_EXTENT, 2, 32, false},
-    [ATTENTION_KV_HEADS] = {"kv-heads", "key/value heads, a divisor of heads; 0: as heads", 0, MAX_EXTENT, 0,
-                            0, false},
+    [ATTENTION_KV_HEADS] = {"kv-heads", "key/value heads, a divisor of heads; 0: as heads", 0,
+                            MAX_EXTENT, 0, 0, false},
     [ATTENTION_SEQ] = {"seq", "queries and keys", 0, MAX_EXTENT, 64, 1024, false},
     [ATTENTION_SEQ_Q] = {"seq-q", "queries; 0: as seq", 0, MAX_EXTENT, 0, 0, false},
     [ATTENTION_SEQ_KV] = {"seq-kv", "keys; 0: as seq", 0, MAX_EXTENT, 0, 0, false},
-    [ATTENTION_HEAD_DIM] = {"head-dim", "elements of a query, key or value", 1, MAX_HEAD_DIM, 16, 64, false},
+    [ATTENTION_HEAD_DIM] = {"head-dim", "elements of a query, key or value", 1, MAX_HEAD_DIM, 16,
+                            64, false},
     [ATTENTION_CAUSAL] = {"causal", "mask the keys that come after a query", 0, 1, 0, 0, true},
     {NULL, NULL, 0, 0, 0, 0, false},
 };
@@ -138,7 +144,8 @@ static double visible_pairs(const struct attention_shape *shape)
     const double queries = shape->seq_q, keys = shape->seq_kv;
     if (!shape->causal)
         return queries * keys;
-    /* The last `corner` queries see one key fewer than the query after them; earlier ones see none. */
+    /* The last `corner` queries see one key fewer than the query after them; earlier ones see
+     * none. */
     const double corner = fmin(queries, keys);
     return corner * (keys - corner) + corner * (corner + 1.0) / 2.0;
 }
@@ -155,8 +162,8 @@ static struct kernel_row kernel_half(const void *table, size_t index)
     return (struct kernel_row){row->name, row->idea};
 }
 
-static cudaError_t tensors_of(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count,
-                              enum tensor_type type)
+static cudaError_t tensors_of(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS],
+                              int *count, enum tensor_type type)
 {
     if (sizes[ATTENTION_KV_HEADS] == 0)
         sizes[ATTENTION_KV_HEADS] = sizes[ATTENTION_HEADS];
@@ -186,7 +193,8 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
     return tensors_of(sizes, list, count, TENSOR_F32);
 }
 
-static cudaError_t tensors_half(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
+static cudaError_t tensors_half(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS],
+                                int *count)
 {
     return tensors_of(sizes, list, count, TENSOR_F16);
 }
@@ -204,19 +212,21 @@ static size_t workspace(const void *table, size_t index, const long long sizes[M
 
 static size_t workspace_half(const void *table, size_t index, const long long sizes[MAX_SIZES])
 {
-    return workspace_bytes_of(((const struct attention_half_kernel *)table)[index].workspace, sizes);
+    return workspace_bytes_of(((const struct attention_half_kernel *)table)[index].workspace,
+                              sizes);
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- * Inputs. What a kind says about "the values" is a wish about the scores here; V stays as random as the kind
- * allows, so that a probability meeting the wrong row of V shows.
+/* -------------------------------------------------------------------------------------------------
+ * Inputs. What a kind says about "the values" is a wish about the scores here; V stays as random as
+ * the kind allows, so that a probability meeting the wrong row of V shows.
  */
 
 enum { STREAM_Q, STREAM_K, STREAM_V, STREAM_Q_REACH, STREAM_K_REACH, STREAM_SIGN };
 
-/* A query whose scores of LARGE keys are all of one sign and 104 to 200 in magnitude: e^-104 is 0 in float. */
-static double element_Q(const struct attention_shape *shape, enum input_kind kind, uint64_t seed, size_t row,
-                        size_t col)
+/* A query whose scores of LARGE keys are all of one sign and 104 to 200 in magnitude: e^-104 is 0
+ * in float. */
+static double element_Q(const struct attention_shape *shape, enum input_kind kind, uint64_t seed,
+                        size_t row, size_t col)
 {
     const size_t cols = (size_t)shape->head_dim, index = row * cols + col;
     switch (kind) {
@@ -236,10 +246,10 @@ static double element_Q(const struct attention_shape *shape, enum input_kind kin
     }
 }
 
-/* ASCENDING and DESCENDING keys give scores that run from 0 to 20 or back; with CONSTANT all keys of a head
- * tie. */
-static double element_K(const struct attention_shape *shape, enum input_kind kind, uint64_t seed, size_t row,
-                        size_t col)
+/* ASCENDING and DESCENDING keys give scores that run from 0 to 20 or back; with CONSTANT all keys
+ * of a head tie. */
+static double element_K(const struct attention_shape *shape, enum input_kind kind, uint64_t seed,
+                        size_t row, size_t col)
 {
     const size_t cols = (size_t)shape->head_dim, index = row * cols + col;
     const size_t head = row / (size_t)shape->seq_kv, key = row % (size_t)shape->seq_kv;
@@ -262,10 +272,11 @@ static double element_K(const struct attention_shape *shape, enum input_kind kin
     }
 }
 
-static double element_V(const struct attention_shape *shape, enum input_kind kind, uint64_t seed, size_t row,
-                        size_t col)
+static double element_V(const struct attention_shape *shape, enum input_kind kind, uint64_t seed,
+                        size_t row, size_t col)
 {
-    const enum input_kind kind_V = kind == INPUTS_UNIFORM || kind == INPUTS_OUTLIERS ? kind : INPUTS_NORMAL;
+    const enum input_kind kind_V =
+        kind == INPUTS_UNIFORM || kind == INPUTS_OUTLIERS ? kind : INPUTS_NORMAL;
     return input_element(row, col, (size_t)shape->head_dim, kind_V, seed, STREAM_V);
 }
 
@@ -276,11 +287,13 @@ static uint16_t half_bits(double x)
     const unsigned sign = signbit(x) ? 0x8000u : 0u;
     unsigned bits;
     if (magnitude < 0x1p-14) {
-        bits = (unsigned)nearbyint(magnitude * 0x1p24); /* 1024 is, rightly, the smallest normal number */
+        /* 1024 is, rightly, the smallest normal number */
+        bits = (unsigned)nearbyint(magnitude * 0x1p24);
     } else if (magnitude < 65520.0) {
         const int exponent = ilogb(magnitude);
         const unsigned significand = (unsigned)nearbyint(ldexp(magnitude, 10 - exponent));
-        bits = ((unsigned)(exponent + 15) << 10) + (significand - 1024u); /* 2048 carries into the exponent */
+        /* 2048 carries into the exponent */
+        bits = ((unsigned)(exponent + 15) << 10) + (significand - 1024u);
     } else {
         bits = 0x7c00u;
     }
@@ -311,7 +324,8 @@ static void inputs_of(const long long sizes[MAX_SIZES], enum input_kind kind, ui
     }
 }
 
-static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed, void *const *host)
+static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
+                   void *const *host)
 {
     inputs_of(sizes, kind, seed, host, TENSOR_F32);
 }
@@ -322,8 +336,9 @@ static void inputs_half(const long long sizes[MAX_SIZES], enum input_kind kind, 
     inputs_of(sizes, kind, seed, host, TENSOR_F16);
 }
 
-/* ----------------------------------------------------------------------------------------------------------------
- * The reference, one query at a time: once over the keys for the largest score, once for everything else.
+/* -------------------------------------------------------------------------------------------------
+ * The reference, one query at a time: once over the keys for the largest score, once for everything
+ * else.
  */
 
 struct query {
@@ -334,11 +349,12 @@ struct query {
     enum tensor_type type;
 };
 
-static void load_query(struct query *query, const struct attention_shape *shape, const void *Q, size_t row,
-                       enum tensor_type type)
+static void load_query(struct query *query, const struct attention_shape *shape, const void *Q,
+                       size_t row, enum tensor_type type)
 {
     const size_t seq_q = (size_t)shape->seq_q, seq_kv = (size_t)shape->seq_kv;
-    const size_t head = row / seq_q, i = row % seq_q, group = (size_t)(shape->heads / shape->kv_heads);
+    const size_t head = row / seq_q, i = row % seq_q,
+                 group = (size_t)(shape->heads / shape->kv_heads);
     query->head_dim = (size_t)shape->head_dim;
     query->first_key = head / group * seq_kv;
     query->visible = seq_kv;
@@ -370,9 +386,10 @@ static double score(const struct query *query, const void *K, size_t j, double *
 }
 
 /*
- * scale[0][c] begins as the sum of P·|v| and ends as that times 1 + A, A the largest reach of a visible key:
- * a rounding error of a score is a relative error of its exponential. Below the type's smallest normal number
- * the spacing of results, and of the probabilities that V is multiplied with, is fixed: the last term.
+ * scale[0][c] begins as the sum of P·|v| and ends as that times 1 + A, A the largest reach of a
+ * visible key: a rounding error of a score is a relative error of its exponential. Below the type's
+ * smallest normal number the spacing of results, and of the probabilities that V is multiplied
+ * with, is fixed: the last term.
  */
 static void reference_of(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
                          double *const *value, double *const *scale, enum tensor_type type)
@@ -397,7 +414,8 @@ static void reference_of(const long long sizes[MAX_SIZES], const void *const *ho
         const double p = exp(score(&query, host[1], j, &reach) - m);
         l += p;
         for (size_t c = 0; c < query.head_dim; c++) {
-            const double v = tensor_element(host[2], type, (query.first_key + j) * query.head_dim + c);
+            const double v =
+                tensor_element(host[2], type, (query.first_key + j) * query.head_dim + c);
             O[c] += p * v;
             weight[c] += p * fabs(v);
             magnitude[c] += fabs(v);
@@ -408,7 +426,8 @@ static void reference_of(const long long sizes[MAX_SIZES], const void *const *ho
     const double smallest_normal = type == TENSOR_F16 ? 0x1p-14 : FLT_MIN;
     for (size_t c = 0; c < query.head_dim; c++) {
         O[c] *= normalise;
-        weight[c] = weight[c] * normalise * (1.0 + A) + smallest_normal * (1.0 + magnitude[c] * normalise);
+        weight[c] =
+            weight[c] * normalise * (1.0 + A) + smallest_normal * (1.0 + magnitude[c] * normalise);
     }
     value[1][0] = query.visible > 0 ? m + log(l) : -INFINITY;
     scale[1][0] = query.visible > 0 ? 1.0 + A + fabs(value[1][0]) : 1.0;
@@ -439,8 +458,8 @@ static double bound_half(const long long sizes[MAX_SIZES])
     return bound(sizes) + 3.0 * UNIT_ROUNDOFF_F16;
 }
 
-/* LSE never touches half precision: its scale is what the wider bound must be multiplied with to stay as
- * strict. */
+/* LSE never touches half precision: its scale is what the wider bound must be multiplied with to
+ * stay as strict. */
 static void reference_half(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
                            double *const *value, double *const *scale)
 {
@@ -473,12 +492,13 @@ static double compulsory_bytes_half(const long long sizes[MAX_SIZES])
     return compulsory_bytes_of(sizes, TENSOR_F16);
 }
 
-static cudaError_t run(const void *table, size_t index, const long long sizes[MAX_SIZES], void *const *device,
-                       void *workspace_memory, cudaStream_t stream)
+static cudaError_t run(const void *table, size_t index, const long long sizes[MAX_SIZES],
+                       void *const *device, void *workspace_memory, cudaStream_t stream)
 {
     const struct attention_shape shape = shape_of(sizes);
     const struct attention_kernel *row = (const struct attention_kernel *)table + index;
-    return row->run(device[0], device[1], device[2], device[3], device[4], workspace_memory, &shape, stream);
+    return row->run(device[0], device[1], device[2], device[3], device[4], workspace_memory, &shape,
+                    stream);
 }
 
 static cudaError_t run_half(const void *table, size_t index, const long long sizes[MAX_SIZES],
@@ -486,7 +506,8 @@ static cudaError_t run_half(const void *table, size_t index, const long long siz
 {
     const struct attention_shape shape = shape_of(sizes);
     const struct attention_half_kernel *row = (const struct attention_half_kernel *)table + index;
-    return row->run(device[0], device[1], device[2], device[3], device[4], workspace_memory, &shape, stream);
+    return row->run(device[0], device[1], device[2], device[3], device[4], workspace_memory, &shape,
+                    stream);
 }
 
 const struct problem attention_problem = {

@@ -1,8 +1,9 @@
 /*
  * What the machine under a run can tell about itself, whichever of the two backends that is.
  *
- * Two implementations, chosen by the build: common/backend.c for a GPU, and one beside the CPU backend.
- * Everything else in the project asks here instead of asking which backend it was built for.
+ * Two implementations, chosen by the build: common/backend.c for a GPU, and one beside the CPU
+ * backend. Everything else in the project asks here instead of asking which backend it was built
+ * for.
  */
 #ifndef COMMON_BACKEND_H
 #define COMMON_BACKEND_H
@@ -16,17 +17,18 @@ extern "C" {
 #endif
 
 /*
- * What kernels did since the last reset, summed over all launches. A "load" or "store" is one instruction of
- * one thread, whatever its width; a "request" is that instruction executed once by a warp; a "sector" is one
- * of the aligned 32-byte pieces of global memory that a request touches. A "wavefront" is one pass of a
- * warp's request over the 32 banks of shared memory; the ideal is the number of passes for the same bytes
- * with no two lanes in conflict. Atomics are counted apart from loads and stores. Barriers are counted once
- * per block.
+ * What kernels did since the last reset, summed over all launches. A "load" or "store" is one
+ * instruction of one thread, whatever its width; a "request" is that instruction executed once by a
+ * warp; a "sector" is one of the aligned 32-byte pieces of global memory that a request touches. A
+ * "wavefront" is one pass of a warp's request over the 32 banks of shared memory; the ideal is the
+ * number of passes for the same bytes with no two lanes in conflict. Atomics are counted apart from
+ * loads and stores. Barriers are counted once per block.
  */
 struct counters {
     unsigned long long launches;
     unsigned long long global_loads, global_load_bytes, global_load_requests, global_load_sectors;
-    unsigned long long global_stores, global_store_bytes, global_store_requests, global_store_sectors;
+    unsigned long long global_stores, global_store_bytes, global_store_requests,
+        global_store_sectors;
     unsigned long long shared_loads, shared_stores;
     unsigned long long shared_wavefronts, shared_wavefronts_ideal;
     unsigned long long barriers;
@@ -42,21 +44,21 @@ int backend_architecture(void);
 /* True where an elapsed time says something about the kernel. */
 bool backend_has_timing(void);
 
-/* Copies the counters to *total. False, and *total all zero, where the backend does not count. Waits for the
- * device. */
+/* Copies the counters to *total. False, and *total all zero, where the backend does not count.
+ * Waits for the device. */
 bool backend_counters(struct counters *total);
 void backend_counters_reset(void);
 
 /*
- * Declares `bytes` of device memory at `device` off limits to kernels: the checked build reports the first
- * access. Elsewhere this does nothing. The fence ends when the memory is freed.
+ * Declares `bytes` of device memory at `device` off limits to kernels: the checked build reports
+ * the first access. Elsewhere this does nothing. The fence ends when the memory is freed.
  */
 void backend_fence(const void *device, size_t bytes);
 
 /*
- * The last error's full story (kernel, block, thread, source line, what was wrong), one line without a final
- * newline; the empty string when there is none or the backend only has error codes. Valid until the next
- * launch.
+ * The last error's full story (kernel, block, thread, source line, what was wrong), one line
+ * without a final newline; the empty string when there is none or the backend only has error codes.
+ * Valid until the next launch.
  */
 const char *backend_report(void);
 

@@ -7,8 +7,9 @@
 const char *detector_name(enum detector detector)
 {
     static const char *const names[] = {
-        [DETECTOR_NONE] = "none",     [DETECTOR_LAUNCH] = "launch", [DETECTOR_GUARD] = "guard",
-        [DETECTOR_INPUTS] = "inputs", [DETECTOR_POISON] = "poison", [DETECTOR_COMPARISON] = "comparison",
+        [DETECTOR_NONE] = "none",     [DETECTOR_LAUNCH] = "launch",
+        [DETECTOR_GUARD] = "guard",   [DETECTOR_INPUTS] = "inputs",
+        [DETECTOR_POISON] = "poison", [DETECTOR_COMPARISON] = "comparison",
     };
     return names[detector];
 }
@@ -18,7 +19,8 @@ size_t tensor_element_bytes(enum tensor_type type)
     return type == TENSOR_F16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-/* Exact. A normal half is the float with its exponent's bias moved from 15 to 127 and 13 more bits of fraction. */
+/* Exact. A normal half is the float with its exponent's bias moved from 15 to 127 and 13 more bits
+ * of fraction. */
 static double half_to_double(uint16_t bits)
 {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = bits & 0x7fff;
@@ -59,8 +61,8 @@ static double element_error(double out, double value, double scale)
     return fabs(out - value) / scale;
 }
 
-void check_compare(struct verdict *verdict, const struct tensor *tensor, const void *data, size_t first,
-                   size_t count, const double *value, const double *scale)
+void check_compare(struct verdict *verdict, const struct tensor *tensor, const void *data,
+                   size_t first, size_t count, const double *value, const double *scale)
 {
     for (size_t i = 0; i < count; i++) {
         const double out = tensor_element(data, tensor->type, first + i);
@@ -70,8 +72,9 @@ void check_compare(struct verdict *verdict, const struct tensor *tensor, const v
         if (!(error <= verdict->bound) && verdict->status != VERDICT_FAIL) {
             verdict->status = VERDICT_FAIL;
             verdict->detector = DETECTOR_COMPARISON;
-            snprintf(verdict->reason, sizeof verdict->reason, "%s[%zu][%zu] is %.9g, should be %.9g",
-                     tensor->name, (first + i) / tensor->cols, (first + i) % tensor->cols, out, value[i]);
+            snprintf(verdict->reason, sizeof verdict->reason,
+                     "%s[%zu][%zu] is %.9g, should be %.9g", tensor->name,
+                     (first + i) / tensor->cols, (first + i) % tensor->cols, out, value[i]);
         }
     }
 }

@@ -32,10 +32,11 @@ enum verdict_status {
 struct verdict {
     enum verdict_status status;
     enum detector detector;
-    double error;       /* max |out - ref| / scale over the checked elements */
-    double bound;       /* what rounding alone can make of it; pass is error <= bound */
-    double relative_l2; /* ||out - ref|| / ||ref|| over the finite checked elements of the first output */
-    char reason[320];   /* one line; empty for a pass */
+    double error; /* max |out - ref| / scale over the checked elements */
+    double bound; /* what rounding alone can make of it; pass is error <= bound */
+    /* ||out - ref|| / ||ref|| over the finite checked elements of the first output */
+    double relative_l2;
+    char reason[320]; /* one line; empty for a pass */
 };
 
 /* The element as double. Half is IEEE binary16. */
@@ -43,18 +44,20 @@ double tensor_element(const void *data, enum tensor_type type, size_t index);
 size_t tensor_element_bytes(enum tensor_type type);
 
 /*
- * Index of the first element that still holds the poison of device_buffer_poison() (all bits one); count when
- * there is none.
+ * Index of the first element that still holds the poison of device_buffer_poison() (all bits one);
+ * count when there is none.
  */
 size_t check_unwritten(const void *data, enum tensor_type type, size_t count);
 
 /*
- * Folds a piece of an output, `count` elements from element `first`, into the verdict. value and scale are
- * the reference's. A reference that is NaN or infinite must be met exactly; otherwise the element's error is
- * |out - value| / scale, and what is not <= bound (a NaN never is) fails the verdict with a reason that names
+ * Folds a piece of an output, `count` elements from element `first`, into the verdict. value and
+ * scale are the reference's. A reference that is NaN or infinite must be met exactly; otherwise the
+ * element's error is
+ * |out - value| / scale, and what is not <= bound (a NaN never is) fails the verdict with a reason
+ * that names
  * the tensor, the row and the column.
  */
-void check_compare(struct verdict *verdict, const struct tensor *tensor, const void *data, size_t first,
-                   size_t count, const double *value, const double *scale);
+void check_compare(struct verdict *verdict, const struct tensor *tensor, const void *data,
+                   size_t first, size_t count, const double *value, const double *scale);
 
 #endif

@@ -1,16 +1,18 @@
-/* Launching a kernel in clusters of blocks, sm_90 and newer: cudaLaunchKernelEx with the one attribute that it takes. */
+/* Launching a kernel in clusters of blocks, sm_90 and newer: cudaLaunchKernelEx with the one
+ * attribute that it takes. */
 #ifndef COMMON_CLUSTERS_CUH
 #define COMMON_CLUSTERS_CUH
 
 #include <cuda_runtime.h>
 
 /*
- * Launches kernel(arguments...) with clusters of `size` blocks on a grid of `grid` blocks, a multiple of it in each
- * direction, and `shared` bytes of dynamic shared memory. Returns what cudaLaunchKernelEx returns.
+ * Launches kernel(arguments...) with clusters of `size` blocks on a grid of `grid` blocks, a
+ * multiple of it in each direction, and `shared` bytes of dynamic shared memory. Returns what
+ * cudaLaunchKernelEx returns.
  */
 template <class... P, class... A>
-static cudaError_t launch_in_clusters(dim3 size, dim3 grid, int threads, size_t shared, cudaStream_t stream,
-                                      void (*kernel)(P...), A... arguments)
+static cudaError_t launch_in_clusters(dim3 size, dim3 grid, int threads, size_t shared,
+                                      cudaStream_t stream, void (*kernel)(P...), A... arguments)
 {
     cudaLaunchAttribute cluster;
     cluster.id = cudaLaunchAttributeClusterDimension;

@@ -45,7 +45,8 @@ void device_buffer_destroy(struct device_buffer *buffer)
 
 cudaError_t device_buffer_poison(const struct device_buffer *buffer)
 {
-    return buffer->bytes > 0 ? cudaMemset(buffer->data, POISON_PATTERN, buffer->bytes) : cudaSuccess;
+    return buffer->bytes > 0 ? cudaMemset(buffer->data, POISON_PATTERN, buffer->bytes)
+                             : cudaSuccess;
 }
 
 cudaError_t device_buffer_upload(const struct device_buffer *buffer, const void *host)
@@ -60,7 +61,8 @@ cudaError_t device_buffer_download(const struct device_buffer *buffer, void *hos
                              : cudaSuccess;
 }
 
-bool device_buffer_guards_intact(const struct device_buffer *buffer, long long *distance, cudaError_t *status)
+bool device_buffer_guards_intact(const struct device_buffer *buffer, long long *distance,
+                                 cudaError_t *status)
 {
     unsigned char guard[GUARD_BYTES + ALIGNMENT];
     const size_t front = front_bytes(buffer);

@@ -14,13 +14,15 @@ __global__ void ask(int *answer)
 
 static int fail(const char *what, cudaError_t error)
 {
-    fprintf(stderr,
-            "%s: %s\n"
-            "  no CUDA-capable device: there is no GPU or no driver; run on the CPU with BACKEND=cpu\n"
-            "  driver version insufficient: update the NVIDIA driver, or use an older CUDA Toolkit\n"
-            "  no kernel image: built for another architecture; `make clean`, then ARCH=sm_75 (a T4), sm_80, "
-            "...\n",
-            what, cudaGetErrorString(error));
+    fprintf(
+        stderr,
+        "%s: %s\n"
+        "  no CUDA-capable device: there is no GPU or no driver; run on the CPU with BACKEND=cpu\n"
+        "  driver version insufficient: update the NVIDIA driver, or use an older CUDA Toolkit\n"
+        "  no kernel image: built for another architecture; `make clean`, then ARCH=sm_75 (a T4), "
+        "sm_80, "
+        "...\n",
+        what, cudaGetErrorString(error));
     return 3;
 }
 
@@ -35,16 +37,18 @@ int main(void)
         return fail("the device does not answer", status);
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
-    printf("device:       %s, sm_%d, %d multiprocessors, %.1f GiB\n", properties.name, backend_architecture(),
-           properties.multiProcessorCount, (double)properties.totalGlobalMem / (1 << 30));
-    printf("CUDA:         driver %d.%d, runtime %d.%d\n", driver / 1000, driver % 1000 / 10, runtime / 1000,
-           runtime % 1000 / 10);
+    printf("device:       %s, sm_%d, %d multiprocessors, %.1f GiB\n", properties.name,
+           backend_architecture(), properties.multiProcessorCount,
+           (double)properties.totalGlobalMem / (1 << 30));
+    printf("CUDA:         driver %d.%d, runtime %d.%d\n", driver / 1000, driver % 1000 / 10,
+           runtime / 1000, runtime % 1000 / 10);
 
     int *answer = nullptr, host = 0;
     if ((status = cudaMalloc((void **)&answer, sizeof *answer)) != cudaSuccess)
         return fail("device memory cannot be allocated", status);
     ask<<<1, 1>>>(answer);
-    if ((status = cudaGetLastError()) != cudaSuccess || (status = cudaDeviceSynchronize()) != cudaSuccess ||
+    if ((status = cudaGetLastError()) != cudaSuccess ||
+        (status = cudaDeviceSynchronize()) != cudaSuccess ||
         (status = cudaMemcpy(&host, answer, sizeof host, cudaMemcpyDeviceToHost)) != cudaSuccess)
         return fail("a kernel does not run", status);
     cudaFree(answer);

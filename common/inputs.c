@@ -4,8 +4,9 @@
 #include <string.h>
 
 static const char *const kind_names[INPUT_KINDS] = {
-    [INPUTS_NORMAL] = "normal",       [INPUTS_UNIFORM] = "uniform",       [INPUTS_LARGE] = "large",
-    [INPUTS_ASCENDING] = "ascending", [INPUTS_DESCENDING] = "descending", [INPUTS_OUTLIERS] = "outliers",
+    [INPUTS_NORMAL] = "normal",         [INPUTS_UNIFORM] = "uniform",
+    [INPUTS_LARGE] = "large",           [INPUTS_ASCENDING] = "ascending",
+    [INPUTS_DESCENDING] = "descending", [INPUTS_OUTLIERS] = "outliers",
     [INPUTS_CONSTANT] = "constant",
 };
 
@@ -25,7 +26,8 @@ bool input_kind_find(const char *name, enum input_kind *kind)
     return false;
 }
 
-/* The finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014). */
+/* The finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators,
+ * 2014). */
 static uint64_t mix(uint64_t z)
 {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -82,7 +84,8 @@ double input_element(size_t row, size_t col, size_t cols, enum input_kind kind, 
     return input_normal(seed, stream, index);
 }
 
-void input_matrix(float *x, size_t rows, size_t cols, enum input_kind kind, uint64_t seed, uint64_t stream)
+void input_matrix(float *x, size_t rows, size_t cols, enum input_kind kind, uint64_t seed,
+                  uint64_t stream)
 {
     for (size_t row = 0; row < rows; row++)
         for (size_t col = 0; col < cols; col++)

@@ -5,10 +5,12 @@
 #include <float.h>
 #include <math.h>
 
-cudaError_t matmul_check_arguments(const float *A, const float *B, const float *C, int M, int N, int K)
+cudaError_t matmul_check_arguments(const float *A, const float *B, const float *C, int M, int N,
+                                   int K)
 {
     cudaError_t status;
-    if ((status = require_size("M", M)) != cudaSuccess || (status = require_size("N", N)) != cudaSuccess ||
+    if ((status = require_size("M", M)) != cudaSuccess ||
+        (status = require_size("N", N)) != cudaSuccess ||
         (status = require_size("K", K)) != cudaSuccess)
         return status;
 
@@ -40,7 +42,8 @@ static struct kernel_row kernel(const void *table, size_t index)
 
 static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
 {
-    const size_t M = (size_t)sizes[MATMUL_M], N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
+    const size_t M = (size_t)sizes[MATMUL_M], N = (size_t)sizes[MATMUL_N],
+                 K = (size_t)sizes[MATMUL_K];
     list[0] = (struct tensor){"A", TENSOR_INPUT, TENSOR_F32, M, K};
     list[1] = (struct tensor){"B", TENSOR_INPUT, TENSOR_F32, K, N};
     list[2] = (struct tensor){"C", TENSOR_OUTPUT, TENSOR_F32, M, N};
@@ -55,10 +58,13 @@ static size_t workspace(const void *table, size_t index, const long long sizes[M
 }
 
 /* A takes the kind; B does too where that still leaves its elements unlike one another. */
-static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed, void *const *host)
+static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
+                   void *const *host)
 {
-    const size_t M = (size_t)sizes[MATMUL_M], N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
-    enum input_kind kind_B = kind == INPUTS_UNIFORM || kind == INPUTS_OUTLIERS ? kind : INPUTS_NORMAL;
+    const size_t M = (size_t)sizes[MATMUL_M], N = (size_t)sizes[MATMUL_N],
+                 K = (size_t)sizes[MATMUL_K];
+    enum input_kind kind_B =
+        kind == INPUTS_UNIFORM || kind == INPUTS_OUTLIERS ? kind : INPUTS_NORMAL;
     input_matrix(host[0], M, K, kind, seed, 0);
     input_matrix(host[1], K, N, kind_B, seed, 1);
 }
@@ -103,12 +109,13 @@ static double flops(const long long sizes[MAX_SIZES])
 
 static double compulsory_bytes(const long long sizes[MAX_SIZES])
 {
-    const double M = (double)sizes[MATMUL_M], N = (double)sizes[MATMUL_N], K = (double)sizes[MATMUL_K];
+    const double M = (double)sizes[MATMUL_M], N = (double)sizes[MATMUL_N],
+                 K = (double)sizes[MATMUL_K];
     return sizeof(float) * (M * K + K * N + M * N);
 }
 
-static cudaError_t run(const void *table, size_t index, const long long sizes[MAX_SIZES], void *const *device,
-                       void *workspace_memory, cudaStream_t stream)
+static cudaError_t run(const void *table, size_t index, const long long sizes[MAX_SIZES],
+                       void *const *device, void *workspace_memory, cudaStream_t stream)
 {
     (void)workspace_memory;
     const struct matmul_kernel *row = (const struct matmul_kernel *)table + index;

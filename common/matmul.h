@@ -3,7 +3,8 @@
  *
  *     C[i][j] = sum over k of A[i][k] * B[k][j]        A is [M, K], B is [K, N], C is [M, N]
  *
- * All three row-major and contiguous. A zero M or N is success with nothing done; K = 0 gives C = 0.
+ * All three row-major and contiguous. A zero M or N is success with nothing done; K = 0 gives C =
+ * 0.
  */
 #ifndef COMMON_MATMUL_H
 #define COMMON_MATMUL_H
@@ -17,9 +18,9 @@ extern "C" {
 #endif
 
 /*
- * What every matmul kernel's C function looks like. A, B and C are device pointers; the work is launched on
- * `stream` and not waited for. Returns cudaErrorInvalidValue, with nothing launched, for what
- * matmul_check_arguments() refuses.
+ * What every matmul kernel's C function looks like. A, B and C are device pointers; the work is
+ * launched on `stream` and not waited for. Returns cudaErrorInvalidValue, with nothing launched,
+ * for what matmul_check_arguments() refuses.
  */
 typedef cudaError_t matmul_fn(const float *A, const float *B, float *C, int M, int N, int K,
                               cudaStream_t stream);
@@ -32,10 +33,11 @@ struct matmul_kernel {
 };
 
 /*
- * Refuses (cudaErrorInvalidValue and a sentence, see refusal.h) a negative size, a null or misaligned pointer
- * to something that is not empty, and a C that overlaps A or B.
+ * Refuses (cudaErrorInvalidValue and a sentence, see refusal.h) a negative size, a null or
+ * misaligned pointer to something that is not empty, and a C that overlaps A or B.
  */
-cudaError_t matmul_check_arguments(const float *A, const float *B, const float *C, int M, int N, int K);
+cudaError_t matmul_check_arguments(const float *A, const float *B, const float *C, int M, int N,
+                                   int K);
 
 /* Sizes as the harness knows them. */
 enum matmul_size { MATMUL_M, MATMUL_N, MATMUL_K };

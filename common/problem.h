@@ -1,7 +1,7 @@
 /*
- * What the harness must know about a problem so that one driver can run, check, time and grade every step.
- * matmul.c, softmax.c and attention.c each fill in one `struct problem`; nothing else differs between the
- * steps.
+ * What the harness must know about a problem so that one driver can run, check, time and grade
+ * every step. matmul.c, softmax.c and attention.c each fill in one `struct problem`; nothing else
+ * differs between the steps.
  */
 #ifndef COMMON_PROBLEM_H
 #define COMMON_PROBLEM_H
@@ -33,8 +33,9 @@ enum tensor_role { TENSOR_INPUT, TENSOR_OUTPUT };
 enum tensor_type { TENSOR_F32, TENSOR_F16 };
 
 /*
- * One array of the problem, seen as a matrix. Every output has the same number of rows, and row r of each is
- * computed by the reference together: a row is what a spot check of a large result looks at whole.
+ * One array of the problem, seen as a matrix. Every output has the same number of rows, and row r
+ * of each is computed by the reference together: a row is what a spot check of a large result looks
+ * at whole.
  */
 struct tensor {
     const char *name;
@@ -56,28 +57,34 @@ struct problem {
     struct kernel_row (*kernel)(const void *table, size_t index);
 
     /*
-     * Fills in `tensors`, inputs first, and *count. Returns cudaErrorInvalidValue and a sentence (refusal.h)
-     * for sizes that do not belong together; may replace "0 means as ..." by the value meant.
+     * Fills in `tensors`, inputs first, and *count. Returns cudaErrorInvalidValue and a sentence
+     * (refusal.h) for sizes that do not belong together; may replace "0 means as ..." by the value
+     * meant.
      */
-    cudaError_t (*tensors)(long long sizes[MAX_SIZES], struct tensor tensors[MAX_TENSORS], int *count);
+    cudaError_t (*tensors)(long long sizes[MAX_SIZES], struct tensor tensors[MAX_TENSORS],
+                           int *count);
 
     /* Bytes of workspace the kernel asks for. */
     size_t (*workspace)(const void *table, size_t index, const long long sizes[MAX_SIZES]);
 
     /* Fills the host arrays of the inputs, in the order of `tensors`. */
-    void (*inputs)(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed, void *const *host);
+    void (*inputs)(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
+                   void *const *host);
 
     /*
-     * Row `row` of every output in double precision: value[o][c] and the scale that its rounding errors are
-     * measured in, scale[o][c], for output o (in the order of `tensors`, counted from the first output).
+     * Row `row` of every output in double precision: value[o][c] and the scale that its rounding
+     * errors are measured in, scale[o][c], for output o (in the order of `tensors`, counted from
+     * the first output).
      */
     void (*reference)(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
                       double *const *value, double *const *scale);
 
-    /* Multiply-adds (or comparable steps) of one reference row, for the choice of how many rows to check. */
+    /* Multiply-adds (or comparable steps) of one reference row, for the choice of how many rows to
+     * check. */
     double (*reference_cost)(const long long sizes[MAX_SIZES]);
 
-    /* |out - value| <= bound * scale holds for a correct kernel. From the arithmetic; docs/mathematics.md
+    /* |out - value| <= bound * scale holds for a correct kernel. From the arithmetic;
+     * docs/mathematics.md
      * derives it. */
     double (*bound)(const long long sizes[MAX_SIZES]);
 
@@ -86,8 +93,8 @@ struct problem {
     double (*compulsory_bytes)(const long long sizes[MAX_SIZES]);
 
     /* Calls the kernel on device pointers in the order of `tensors`. */
-    cudaError_t (*run)(const void *table, size_t index, const long long sizes[MAX_SIZES], void *const *device,
-                       void *workspace, cudaStream_t stream);
+    cudaError_t (*run)(const void *table, size_t index, const long long sizes[MAX_SIZES],
+                       void *const *device, void *workspace, cudaStream_t stream);
 };
 
 /* Length of a sum of n terms in roundings: n for short sums, 6·sqrt(n) for long ones

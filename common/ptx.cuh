@@ -1,14 +1,15 @@
 /*
  * The PTX instructions that the kernels use, one small function each.
  *
- * PTX is the GPU's portable assembly. Some of what the hardware can do has no name in CUDA C++: matrix
- * products on registers, asynchronous copies, barriers that count bytes. Every such instruction stands here,
- * with its operands, its shapes and who holds what; kernels call these functions and hold no assembly
- * themselves. Each comment names the instruction as the PTX ISA manual does, chapter "Instruction Set"; sm_XX
- * is the first architecture that has it.
+ * PTX is the GPU's portable assembly. Some of what the hardware can do has no name in CUDA C++:
+ * matrix products on registers, asynchronous copies, barriers that count bytes. Every such
+ * instruction stands here, with its operands, its shapes and who holds what; kernels call these
+ * functions and hold no assembly themselves. Each comment names the instruction as the PTX ISA
+ * manual does, chapter "Instruction Set"; sm_XX is the first architecture that has it.
  *
- * Addresses in shared memory are 32-bit numbers, made by shared_address(). A fragment is a matrix spread over
- * the lanes of a warp; its elements are halves, two to a 32-bit register (the lower half first), or floats.
+ * Addresses in shared memory are 32-bit numbers, made by shared_address(). A fragment is a matrix
+ * spread over the lanes of a warp; its elements are halves, two to a 32-bit register (the lower
+ * half first), or floats.
  *
  * The CPU backend has a file of the same name that does the same work in plain C.
  */
@@ -21,8 +22,8 @@
 /* ---- addresses ---- */
 
 /*
- * The address of something in shared memory, as the instructions below want it: 32 bits, counted from the
- * start of the block's shared window (cvta).
+ * The address of something in shared memory, as the instructions below want it: 32 bits, counted
+ * from the start of the block's shared window (cvta).
  */
 __device__ __forceinline__ uint32_t shared_address(const void *shared)
 {
@@ -32,9 +33,10 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared)
 /* ---- loads that stay where they stand ---- */
 
 /*
- * Loads 16 bytes from shared memory, aligned to 16 (ld.volatile.shared). An ordinary load gives the same, but the
- * compiler is free to sink it to right before the first use, where that saves registers; then the value is not
- * there in time. This one stays among the other volatile accesses, copies and barriers in the order of the program.
+ * Loads 16 bytes from shared memory, aligned to 16 (ld.volatile.shared). An ordinary load gives the
+ * same, but the compiler is free to sink it to right before the first use, where that saves
+ * registers; then the value is not there in time. This one stays among the other volatile accesses,
+ * copies and barriers in the order of the program.
  */
 __device__ __forceinline__ float4 volatile_load(const float *shared)
 {
@@ -49,22 +51,24 @@ __device__ __forceinline__ float4 volatile_load(const float *shared)
 
 /*
  * Copies 4 or 16 bytes from global to shared memory without passing through registers, sm_80
- * (cp.async). Both addresses are aligned to the size. Nothing is there until a cp_async_wait() that covers
- * the copy, and then only this thread sees it: a barrier makes it visible to the others. The 16-byte copy
- * skips the L1 cache.
+ * (cp.async). Both addresses are aligned to the size. Nothing is there until a cp_async_wait() that
+ * covers the copy, and then only this thread sees it: a barrier makes it visible to the others. The
+ * 16-byte copy skips the L1 cache.
  *
- * With _zero_fill only the first `source_bytes` (a multiple of 4) are read (0 reads nothing, `global` is then
- * not looked at), and the rest of the destination becomes zero: what a tile's rows past the end of the array
- * want.
+ * With _zero_fill only the first `source_bytes` (a multiple of 4) are read (0 reads nothing,
+ * `global` is then not looked at), and the rest of the destination becomes zero: what a tile's rows
+ * past the end of the array want.
  *
- * sm_75 has no such instruction. There the copy is a load and a store, done when the function returns, and
- * commit and wait have nothing to do.
+ * sm_75 has no such instruction. There the copy is a load and a store, done when the function
+ * returns, and commit and wait have nothing to do.
  */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 
-__device__ __forceinline__ void cp_async_4_zero_fill(uint32_t shared, const void *global, int source_bytes)
+__device__ __forceinline__ void cp_async_4_zero_fill(uint32_t shared, const void *global,
+                                                     int source_bytes)
 {
-    *(uint32_t *)__cvta_shared_to_generic(shared) = source_bytes == 4 ? *(const uint32_t *)global : 0;
+    *(uint32_t *)__cvta_shared_to_generic(shared) =
+        source_bytes == 4 ? *(const uint32_t *)global : 0;
 }
 
 __device__ __forceinline__ void cp_async_4(uint32_t shared, const void *global)
@@ -77,13 +81,15 @@ __device__ __forceinline__ void cp_async_16(uint32_t shared, const void *global)
     *(uint4 *)__cvta_shared_to_generic(shared) = *(const uint4 *)global;
 }
 
-__device__ __forceinline__ void cp_async_16_zero_fill(uint32_t shared, const void *global, int source_bytes)
+__device__ __forceinline__ void cp_async_16_zero_fill(uint32_t shared, const void *global,
+                                                      int source_bytes)
 {
     if (source_bytes == 16) {
         cp_async_16(shared, global);
     } else {
         for (int byte = 0; byte < 16; byte += 4)
-            cp_async_4_zero_fill(shared + byte, (const char *)global + byte, byte < source_bytes ? 4 : 0);
+            cp_async_4_zero_fill(shared + byte, (const char *)global + byte,
+                                 byte < source_bytes ? 4 : 0);
     }
 }
 
@@ -103,9 +109,11 @@ __device__ __forceinline__ void cp_async_4(uint32_t shared, const void *global)
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared), "l"(global) : "memory");
 }
 
-__device__ __forceinline__ void cp_async_4_zero_fill(uint32_t shared, const void *global, int source_bytes)
+__device__ __forceinline__ void cp_async_4_zero_fill(uint32_t shared, const void *global,
+                                                     int source_bytes)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(source_bytes)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global),
+                 "r"(source_bytes)
                  : "memory");
 }
 
@@ -114,9 +122,11 @@ __device__ __forceinline__ void cp_async_16(uint32_t shared, const void *global)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
 }
 
-__device__ __forceinline__ void cp_async_16_zero_fill(uint32_t shared, const void *global, int source_bytes)
+__device__ __forceinline__ void cp_async_16_zero_fill(uint32_t shared, const void *global,
+                                                      int source_bytes)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(source_bytes)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global),
+                 "r"(source_bytes)
                  : "memory");
 }
 
@@ -126,7 +136,8 @@ __device__ __forceinline__ void cp_async_commit(void)
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits until at most the PENDING newest groups of this thread are still under way (cp.async.wait_group). */
+/* Waits until at most the PENDING newest groups of this thread are still under way
+ * (cp.async.wait_group). */
 template <int PENDING>
 __device__ __forceinline__ void cp_async_wait(void)
 {
@@ -138,10 +149,10 @@ __device__ __forceinline__ void cp_async_wait(void)
 /* ---- matrices between shared memory and registers ---- */
 
 /*
- * Loads four 8 x 8 matrices of halves, sm_75 (ldmatrix). Executed by the whole warp. A matrix is eight rows
- * of 16 bytes anywhere in shared memory, each aligned to 16: lane i passes the address of row i % 8 of matrix
- * i / 8, and register r[j] receives two elements of matrix j: row lane / 4, columns 2 * (lane % 4) and the
- * next.
+ * Loads four 8 x 8 matrices of halves, sm_75 (ldmatrix). Executed by the whole warp. A matrix is
+ * eight rows of 16 bytes anywhere in shared memory, each aligned to 16: lane i passes the address
+ * of row i % 8 of matrix i / 8, and register r[j] receives two elements of matrix j: row lane / 4,
+ * columns 2 * (lane % 4) and the next.
  *
  *     matrix j     columns 0 1     2 3     4 5     6 7
  *     row 0        lane 0          1       2       3
@@ -168,21 +179,24 @@ __device__ __forceinline__ void ldmatrix_x4_transposed(uint32_t r[4], uint32_t r
 }
 
 /*
- * The way back: stores four 8 x 8 matrices of halves, sm_90 (stmatrix). Lane i passes the address of row
- * i % 8 of matrix i / 8, and r[j] holds this lane's two elements of matrix j, as in the table above.
+ * The way back: stores four 8 x 8 matrices of halves, sm_90 (stmatrix). Lane i passes the address
+ * of row i % 8 of matrix i / 8, and r[j] holds this lane's two elements of matrix j, as in the
+ * table above.
  */
 __device__ __forceinline__ void stmatrix_x4(uint32_t row_address, const uint32_t r[4])
 {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row_address),
-                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
-                 : "memory");
+    asm volatile(
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row_address),
+        "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+        : "memory");
 }
 
 /* ---- matrix product by a warp ---- */
 
 /*
- * D += A * B on the tensor cores, half inputs and float sums, sm_80 (mma.sync, shape m16n8k16). Executed by
- * the whole warp. A is 16 x 16, B is 16 x 8, D is 16 x 8. With g = lane / 4 and t = lane % 4 a lane holds
+ * D += A * B on the tensor cores, half inputs and float sums, sm_80 (mma.sync, shape m16n8k16).
+ * Executed by the whole warp. A is 16 x 16, B is 16 x 8, D is 16 x 8. With g = lane / 4 and t =
+ * lane % 4 a lane holds
  *
  *     a[0]: row g,     columns 2t, 2t + 1          b[0]: rows 2t, 2t + 1,         column g
  *     a[1]: row g + 8, columns 2t, 2t + 1          b[1]: rows 2t + 8, 2t + 9,     column g
@@ -190,23 +204,23 @@ __device__ __forceinline__ void stmatrix_x4(uint32_t row_address, const uint32_t
  *     a[3]: row g + 8, columns 2t + 8, 2t + 9      d[0], d[1]: row g,     columns 2t, 2t + 1
  *                                                  d[2], d[3]: row g + 8, columns 2t, 2t + 1
  *
- * Two neighbouring D side by side have the layout of an A: what one product made can be packed to half in
- * place and multiplied again.
+ * Two neighbouring D side by side have the layout of an A: what one product made can be packed to
+ * half in place and multiplied again.
  */
 __device__ __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, "
+                 "%7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 /* ---- arithmetic ---- */
 
 /*
- * 2 to the power x by the special function unit, relative error below 2^-22; -inf gives 0, and so does a
- * result below the smallest normal float (ex2.approx.ftz).
+ * 2 to the power x by the special function unit, relative error below 2^-22; -inf gives 0, and so
+ * does a result below the smallest normal float (ex2.approx.ftz).
  */
 __device__ __forceinline__ float exp2_approximate(float x)
 {
@@ -218,20 +232,24 @@ __device__ __forceinline__ float exp2_approximate(float x)
 /* ---- barriers that count arrivals and bytes ---- */
 
 /*
- * An mbarrier is 8 bytes of shared memory, sm_90 in this use (mbarrier). It runs through phases. A phase is
- * over when `arrivals` threads have arrived and every byte that was announced has been written; the barrier
- * then starts the next phase by itself. Phases are told apart by their parity: the first is 0, the next 1,
- * then 0 again. Waiting for a parity returns once the phase of that parity is over, so on a new barrier a
- * wait for parity 1 returns at once: "the phase before the first" counts as over.
+ * An mbarrier is 8 bytes of shared memory, sm_90 in this use (mbarrier). It runs through phases. A
+ * phase is over when `arrivals` threads have arrived and every byte that was announced has been
+ * written; the barrier then starts the next phase by itself. Phases are told apart by their parity:
+ * the first is 0, the next 1, then 0 again. Waiting for a parity returns once the phase of that
+ * parity is over, so on a new barrier a wait for parity 1 returns at once: "the phase before the
+ * first" counts as over.
  *
- *     mbarrier_init           by one thread, then mbarrier_init_fence() by it, then a barrier of the block
- *     mbarrier_arrive         one arrival; what this thread did before is seen by whoever waits for the phase
- *     mbarrier_arrive_expect  one arrival that announces `bytes` to be written by asynchronous copies
- *     mbarrier_wait           until the phase of this parity is over (mbarrier.try_wait.parity in a loop)
+ *     mbarrier_init    by one thread, then mbarrier_init_fence() by it, then a barrier of the block
+ *     mbarrier_arrive  one arrival; what this thread did before is seen by whoever waits for the
+ *                      phase
+ *     mbarrier_arrive_expect  one arrival that announces `bytes` to be written by asynchronous
+ *                             copies
+ *     mbarrier_wait     until the phase of this parity is over (mbarrier.try_wait.parity in a loop)
  */
 __device__ __forceinline__ void mbarrier_init(uint64_t *barrier, int arrivals)
 {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
+                 "r"(arrivals)
                  : "memory");
 }
 
@@ -243,17 +261,20 @@ __device__ __forceinline__ void mbarrier_init_fence(void)
 
 __device__ __forceinline__ void mbarrier_arrive(uint64_t *barrier)
 {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
+                 : "memory");
 }
 
 __device__ __forceinline__ void mbarrier_arrive_expect(uint64_t *barrier, int bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+        "r"(bytes)
+        : "memory");
 }
 
-/* Whether the phase is over; the hardware may suspend the thread for a while before it answers no. */
+/* Whether the phase is over; the hardware may suspend the thread for a while before it answers
+ * no. */
 __device__ __forceinline__ bool mbarrier_try_wait(uint64_t *barrier, int parity)
 {
     uint32_t over;
@@ -275,9 +296,9 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t *barrier, int parity)
 /* ---- barriers among some warps of a block ---- */
 
 /*
- * Named barriers (bar.sync, bar.arrive): `barrier` is 1 .. 15 (0 is that of __syncthreads), `threads` a
- * multiple of 32. A barrier opens when that many threads have reached it, whichever of the two functions they
- * called; sync waits for the opening, arrive does not.
+ * Named barriers (bar.sync, bar.arrive): `barrier` is 1 .. 15 (0 is that of __syncthreads),
+ * `threads` a multiple of 32. A barrier opens when that many threads have reached it, whichever of
+ * the two functions they called; sync waits for the opening, arrive does not.
  */
 __device__ __forceinline__ void named_barrier_sync(int barrier, int threads)
 {
@@ -292,9 +313,10 @@ __device__ __forceinline__ void named_barrier_arrive(int barrier, int threads)
 /* ---- clusters: blocks that run together and reach into each other's shared memory ---- */
 
 /*
- * A launch may join neighbouring blocks to clusters, sm_90: up to 8, all of them running at the same time
- * (cudaLaunchKernelEx with cudaLaunchAttributeClusterDimension). A block's number in its cluster, and
- * how many blocks that has (%cluster_ctarank, %cluster_nctarank); 0 and 1 in a launch without clusters.
+ * A launch may join neighbouring blocks to clusters, sm_90: up to 8, all of them running at the
+ * same time (cudaLaunchKernelEx with cudaLaunchAttributeClusterDimension). A block's number in its
+ * cluster, and how many blocks that has (%cluster_ctarank, %cluster_nctarank); 0 and 1 in a launch
+ * without clusters.
  */
 __device__ __forceinline__ int cluster_rank(void)
 {
@@ -311,16 +333,18 @@ __device__ __forceinline__ int cluster_blocks(void)
 }
 
 /*
- * The barrier of the cluster, in two halves, sm_90 (barrier.cluster). Executed by whole warps. Every thread of
- * every block arrives once and then waits once; the wait ends when all threads of the cluster that have not
- * returned arrived. Between the two a thread may do whatever does not depend on the others.
+ * The barrier of the cluster, in two halves, sm_90 (barrier.cluster). Executed by whole warps.
+ * Every thread of every block arrives once and then waits once; the wait ends when all threads of
+ * the cluster that have not returned arrived. Between the two a thread may do whatever does not
+ * depend on the others.
  *
  *     cluster_arrive()           what this thread did before is seen by whoever waits (.release)
  *     cluster_arrive_relaxed()   says no more than that this thread has come so far (.relaxed)
  *     cluster_wait()             (.acquire)
  *
- * The shared memory of another block may be touched only when that block has begun, and only until it ends:
- * so there is a barrier before the first touch, which a relaxed arrival does for, and one after the last.
+ * The shared memory of another block may be touched only when that block has begun, and only until
+ * it ends: so there is a barrier before the first touch, which a relaxed arrival does for, and one
+ * after the last.
  */
 __device__ __forceinline__ void cluster_arrive(void)
 {
@@ -338,8 +362,8 @@ __device__ __forceinline__ void cluster_wait(void)
 }
 
 /*
- * The same place in the shared memory of the cluster's block `rank`, sm_90 (mapa). The result is an address
- * for the functions below and for no other of this file.
+ * The same place in the shared memory of the cluster's block `rank`, sm_90 (mapa). The result is an
+ * address for the functions below and for no other of this file.
  */
 __device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank)
 {
@@ -351,7 +375,8 @@ __device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank)
 /* Stores 8 or 16 bytes there, aligned to their size, sm_90 (st.shared::cluster). */
 __device__ __forceinline__ void cluster_store(uint32_t address, float2 value)
 {
-    asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(value.x), "f"(value.y)
+    asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(value.x),
+                 "f"(value.y)
                  : "memory");
 }
 
@@ -366,21 +391,21 @@ __device__ __forceinline__ void cluster_store(uint32_t address, float4 value)
 
 /*
  * The tensor memory accelerator (TMA) copies a box out of a three-dimensional array, sm_90
- * (cp.async.bulk.tensor). One thread starts it; a tensor map, made on the host (tensor_map.h), describes
- * array and box. x, y and z are the box's first column, row and matrix, which may lie outside of the array:
- * elements outside are read as zero and not written.
+ * (cp.async.bulk.tensor). One thread starts it; a tensor map, made on the host (tensor_map.h),
+ * describes array and box. x, y and z are the box's first column, row and matrix, which may lie
+ * outside of the array: elements outside are read as zero and not written.
  *
- * In shared memory the box lies row after row, 128 bytes a row, in a place aligned to 1024 bytes, and
- * SWIZZLED: in row r the eight 16-byte chunks are stored in the order chunk ^ (r % 8), so that the same chunk
- * of eight rows fills all 32 banks:
+ * In shared memory the box lies row after row, 128 bytes a row, in a place aligned to 1024 bytes,
+ * and SWIZZLED: in row r the eight 16-byte chunks are stored in the order chunk ^ (r % 8), so that
+ * the same chunk of eight rows fills all 32 banks:
  *
  *     row 0     0 1 2 3 4 5 6 7          row 2     2 3 0 1 6 7 4 5
  *     row 1     1 0 3 2 5 4 7 6          row 3     3 2 1 0 7 6 5 4          ... row 8 as row 0
  *
  * A load ends by counting its bytes, those outside of the array too, on the mbarrier.
  */
-__device__ __forceinline__ void tma_load(uint32_t shared, const CUtensorMap *map, int x, int y, int z,
-                                         uint64_t *barrier)
+__device__ __forceinline__ void tma_load(uint32_t shared, const CUtensorMap *map, int x, int y,
+                                         int z, uint64_t *barrier)
 {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared),
@@ -389,14 +414,16 @@ __device__ __forceinline__ void tma_load(uint32_t shared, const CUtensorMap *map
 }
 
 /*
- * The way back. Stores are waited for in groups by the thread that started them: tma_store_wait_read until at
- * most PENDING groups still read shared memory, which may then be overwritten; tma_store_wait until they are
- * complete.
+ * The way back. Stores are waited for in groups by the thread that started them:
+ * tma_store_wait_read until at most PENDING groups still read shared memory, which may then be
+ * overwritten; tma_store_wait until they are complete.
  */
-__device__ __forceinline__ void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t shared)
+__device__ __forceinline__ void tma_store(const CUtensorMap *map, int x, int y, int z,
+                                          uint32_t shared)
 {
     asm volatile(
-        "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(map),
+        "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::
+            "l"(map),
         "r"(x), "r"(y), "r"(z), "r"(shared)
         : "memory");
 }
@@ -425,9 +452,9 @@ __device__ __forceinline__ void tma_prefetch_map(const CUtensorMap *map)
 }
 
 /*
- * The copy engine and the tensor cores reach shared memory by a way of their own, the asynchronous proxy.
- * What this thread stored by ordinary instructions, stmatrix among them, is visible there only after this
- * fence (fence.proxy.async).
+ * The copy engine and the tensor cores reach shared memory by a way of their own, the asynchronous
+ * proxy. What this thread stored by ordinary instructions, stmatrix among them, is visible there
+ * only after this fence (fence.proxy.async).
  */
 __device__ __forceinline__ void async_proxy_fence(void)
 {
@@ -438,28 +465,31 @@ __device__ __forceinline__ void async_proxy_fence(void)
 
 /*
  * Four warps, the first of them a multiple of four, multiply together, asynchronously, sm_90a
- * (wgmma.mma_async). D += A * B, or D = A * B when accumulate is 0; half inputs, float sums; A is 64 x 16, B
- * is 16 x N, D is 64 x N. Executed by all 128 threads. Warp w of the four holds rows 16w .. 16w + 15 of D,
- * and of A when that is in registers. With g = lane / 4 and t = lane % 4, element i of d is
+ * (wgmma.mma_async). D += A * B, or D = A * B when accumulate is 0; half inputs, float sums; A is
+ * 64 x 16, B is 16 x N, D is 64 x N. Executed by all 128 threads. Warp w of the four holds rows 16w
+ * .. 16w + 15 of D, and of A when that is in registers. With g = lane / 4 and t = lane % 4, element
+ * i of d is
  *
  *     row 16w + g + 8 * ((i / 2) % 2),  column 8 * (i / 4) + 2t + i % 2
  *
- * that is, d[8k] .. d[8k + 7] are two D of mma_m16n8k16 side by side, columns 16k .. 16k + 15, and the
- * registers a[0] .. a[3] of 16 columns of A are laid out as there.
+ * that is, d[8k] .. d[8k + 7] are two D of mma_m16n8k16 side by side, columns 16k .. 16k + 15, and
+ * the registers a[0] .. a[3] of 16 columns of A are laid out as there.
  *
- * wgmma_shared takes A and B from shared memory, both with k along the row: A as 64 rows, B as N rows (B
- * transposed, as the keys of Q * K^T lie). wgmma_registers takes A from registers and B from shared memory
- * with n along the row: 16 rows of N (B as it is, as the values of P * V lie). Both read shared memory
- * through descriptors.
+ * wgmma_shared takes A and B from shared memory, both with k along the row: A as 64 rows, B as N
+ * rows (B transposed, as the keys of Q * K^T lie). wgmma_registers takes A from registers and B
+ * from shared memory with n along the row: 16 rows of N (B as it is, as the values of P * V lie).
+ * Both read shared memory through descriptors.
  *
  * The order of things, by every thread of the warpgroup:
  *
- *     wgmma_fence()     before the first product, and whenever registers of d or a were touched since the last
+ *     wgmma_fence()  before the first product, and whenever registers of d or a were touched since
+ *                    the last
  *     wgmma_...()       any number of products, also onto the same d
  *     wgmma_commit()    closes the group
- *     wgmma_wait<n>()   until at most the n newest groups are under way; only then may d be read, a be
+ *     wgmma_wait<n>()  until at most the n newest groups are under way; only then may d be read, a
+ *                      be
  *                       written and the shared memory be overwritten
- *     wgmma_hold(d)     keeps the compiler from moving reads of d above the wait; holds no instruction
+ *     wgmma_hold(d)  keeps the compiler from moving reads of d above the wait; holds no instruction
  */
 __device__ __forceinline__ void wgmma_fence(void)
 {
@@ -486,20 +516,23 @@ __device__ __forceinline__ void wgmma_hold(float (&d)[COUNT])
 }
 
 /*
- * A matrix descriptor: where a tile with 128-byte swizzled rows lies, as TMA leaves it (PTX ISA, "Matrix
- * Descriptor Format").
+ * A matrix descriptor: where a tile with 128-byte swizzled rows lies, as TMA leaves it (PTX ISA,
+ * "Matrix Descriptor Format").
  *
  *     bits 0-13     address / 16
- *     bits 16-29    leading byte offset / 16: with n along the row, from one 64-column panel to the next; with
+ *     bits 16-29  leading byte offset / 16: with n along the row, from one 64-column panel to the
+ *                 next; with
  *                   k along the row it is not used, because 16 columns never leave a panel
- *     bits 32-45    stride byte offset / 16: from eight rows to the next eight, 1024 for rows of 128 bytes
+ *     bits 32-45  stride byte offset / 16: from eight rows to the next eight, 1024 for rows of 128
+ *                 bytes
  *     bits 62-63    1: 128-byte swizzle
  *
- * The panel starts at a multiple of 1024 bytes. The hardware applies the swizzle to the address bits, so the
- * descriptor of a part is that of the tile with the part's unswizzled byte offset added, and that is
- * wgmma_descriptor_at().
+ * The panel starts at a multiple of 1024 bytes. The hardware applies the swizzle to the address
+ * bits, so the descriptor of a part is that of the tile with the part's unswizzled byte offset
+ * added, and that is wgmma_descriptor_at().
  */
-__device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t address, int leading_bytes, int stride_bytes)
+__device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t address, int leading_bytes,
+                                                     int stride_bytes)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(leading_bytes >> 4) << 16 |
            (uint64_t)(stride_bytes >> 4) << 32 | (uint64_t)1 << 62;
@@ -511,18 +544,20 @@ __device__ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int
 }
 
 /* The operands d[first] .. of an asm statement, which takes them only one by one. */
-#define PTX_FLOATS_8(d, first)                                                                               \
-    "+f"(d[(first)]), "+f"(d[(first) + 1]), "+f"(d[(first) + 2]), "+f"(d[(first) + 3]),                      \
+#define PTX_FLOATS_8(d, first)                                                                     \
+    "+f"(d[(first)]), "+f"(d[(first) + 1]), "+f"(d[(first) + 2]), "+f"(d[(first) + 3]),            \
         "+f"(d[(first) + 4]), "+f"(d[(first) + 5]), "+f"(d[(first) + 6]), "+f"(d[(first) + 7])
-#define PTX_FLOATS_32(d, first)                                                                              \
-    PTX_FLOATS_8(d, first), PTX_FLOATS_8(d, (first) + 8), PTX_FLOATS_8(d, (first) + 16),                     \
+#define PTX_FLOATS_32(d, first)                                                                    \
+    PTX_FLOATS_8(d, first), PTX_FLOATS_8(d, (first) + 8), PTX_FLOATS_8(d, (first) + 16),           \
         PTX_FLOATS_8(d, (first) + 24)
 #define PTX_FLOATS_64(d, first) PTX_FLOATS_32(d, first), PTX_FLOATS_32(d, (first) + 32)
 
 template <int N>
-__device__ __forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate)
+__device__ __forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b,
+                                             int accumulate)
 {
-    static_assert(N == 128, "add the shape that is needed: the instruction takes multiples of 8 up to 256");
+    static_assert(N == 128,
+                  "add the shape that is needed: the instruction takes multiples of 8 up to 256");
     asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %66, 0;"
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -541,23 +576,25 @@ __device__ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_
     static_assert(N == 64 || N == 128,
                   "add the shape that is needed: the instruction takes multiples of 8 up to 256");
     if constexpr (N == 64) {
-        asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %37, 0;"
-                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-                     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-                     "}, {%32, %33, %34, %35}, %36, accumulate, 1, 1, 1; }"
-                     : PTX_FLOATS_32(d, 0)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+        asm volatile(
+            "{ .reg .pred accumulate; setp.ne.b32 accumulate, %37, 0;"
+            "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+            "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+            "}, {%32, %33, %34, %35}, %36, accumulate, 1, 1, 1; }"
+            : PTX_FLOATS_32(d, 0)
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
     } else {
-        asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %69, 0;"
-                     "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-                     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-                     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-                     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-                     "}, {%64, %65, %66, %67}, %68, accumulate, 1, 1, 1; }"
-                     : PTX_FLOATS_64(d, 0)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+        asm volatile(
+            "{ .reg .pred accumulate; setp.ne.b32 accumulate, %69, 0;"
+            "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+            "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+            "}, {%64, %65, %66, %67}, %68, accumulate, 1, 1, 1; }"
+            : PTX_FLOATS_64(d, 0)
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
     }
 }
 
@@ -568,9 +605,10 @@ __device__ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_
 /* ---- registers moved between warpgroups ---- */
 
 /*
- * Gives registers back to the block's pool, or takes them from it (waiting until they are there), so that
- * this warpgroup has REGISTERS per thread from here on, a multiple of 8 from 24 to 240; sm_90a (setmaxnreg).
- * Executed by all warps of the warpgroup. The pool is what the block got at launch.
+ * Gives registers back to the block's pool, or takes them from it (waiting until they are there),
+ * so that this warpgroup has REGISTERS per thread from here on, a multiple of 8 from 24 to 240;
+ * sm_90a (setmaxnreg). Executed by all warps of the warpgroup. The pool is what the block got at
+ * launch.
  */
 template <int REGISTERS>
 __device__ __forceinline__ void registers_decrease(void)

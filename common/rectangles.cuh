@@ -1,11 +1,11 @@
 /*
- * Products of small matrices by one warp, from shared memory into registers: each thread owns a rectangle of
- * the product and reads its operands 16 bytes at a time.
+ * Products of small matrices by one warp, from shared memory into registers: each thread owns a
+ * rectangle of the product and reads its operands 16 bytes at a time.
  *
  *     C[row][col] += sum over k of A[k][row] * B[k][col]
  *
- * A warp's lanes stand in 4 rows (y) of 8 (x). A thread owns runs of four neighbouring rows: 4y .. 4y + 3, and
- * the same again 16 further down, and so on; columns likewise, 32 apart.
+ * A warp's lanes stand in 4 rows (y) of 8 (x). A thread owns runs of four neighbouring rows: 4y ..
+ * 4y + 3, and the same again 16 further down, and so on; columns likewise, 32 apart.
  */
 #ifndef COMMON_RECTANGLES_CUH
 #define COMMON_RECTANGLES_CUH
@@ -15,9 +15,9 @@
 static const int LANES_DOWN = 4, LANES_ACROSS = 8;
 
 /*
- * Where this lane stands: bits 0, 2 and 3 of its number make x, bits 1 and 4 make y. A lane shares its row
- * with lane ^ 1 and its column with lane ^ 2, and shared memory serves a 16-byte read in half the cycles where
- * lanes that are paired so want the same address.
+ * Where this lane stands: bits 0, 2 and 3 of its number make x, bits 1 and 4 make y. A lane shares
+ * its row with lane ^ 1 and its column with lane ^ 2, and shared memory serves a 16-byte read in
+ * half the cycles where lanes that are paired so want the same address.
  */
 static inline __device__ int lane_x(void)
 {
@@ -31,7 +31,8 @@ static inline __device__ int lane_y(void)
     return (lane >> 1 & 1) | (lane >> 3 & 2);
 }
 
-/* The largest, or the sum, of the 8 lanes with this lane's y; the same in all of them to the last bit. */
+/* The largest, or the sum, of the 8 lanes with this lane's y; the same in all of them to the last
+ * bit. */
 static inline __device__ float max_over_x(float value)
 {
     value = fmaxf(value, __shfl_xor_sync(0xffffffff, value, 1));
@@ -46,13 +47,15 @@ static inline __device__ float sum_over_x(float value)
     return value + __shfl_xor_sync(0xffffffff, value, 8);
 }
 
-/* The length of a thread's runs along a side of which it owns `count`: four, or two if it has no more. */
+/* The length of a thread's runs along a side of which it owns `count`: four, or two if it has no
+ * more. */
 static inline constexpr __host__ __device__ int run_of(int count)
 {
     return count < 4 ? count : 4;
 }
 
-/* Which row (or column) is the thread's i-th of `count`, for the thread at place `lane` of `lanes`. */
+/* Which row (or column) is the thread's i-th of `count`, for the thread at place `lane` of
+ * `lanes`. */
 static inline constexpr __host__ __device__ int spread(int i, int count, int lane, int lanes)
 {
     return i / run_of(count) * run_of(count) * lanes + run_of(count) * lane + i % run_of(count);
@@ -86,19 +89,21 @@ static inline __device__ void write_spread(float *to, const float from[COUNT], i
 }
 
 /*
- * Adds to the thread's TM x TN rectangle: rows k = 0 .. depth - 1 of A, at the pitch PITCH_A, times those of B.
- * TM is 2 or a multiple of 4, TN a multiple of 4. A and B are in shared memory, aligned to 16 bytes, pitches
- * are multiples of TM's run and of 4.
+ * Adds to the thread's TM x TN rectangle: rows k = 0 .. depth - 1 of A, at the pitch PITCH_A, times
+ * those of B. TM is 2 or a multiple of 4, TN a multiple of 4. A and B are in shared memory, aligned
+ * to 16 bytes, pitches are multiples of TM's run and of 4.
  */
 template <int TM, int TN, int PITCH_A, int PITCH_B>
-static inline __device__ void multiply_add(float C[TM][TN], const float *A, const float *B, int depth)
+static inline __device__ void multiply_add(float C[TM][TN], const float *A, const float *B,
+                                           int depth)
 {
 #pragma unroll 8
     for (int k = 0; k < depth; k++) {
         __align__(16) float a[TM], b[TN];
         read_spread<TM>(a, &A[k * PITCH_A], lane_y(), LANES_DOWN);
         read_spread<TN>(b, &B[k * PITCH_B], lane_x(), LANES_ACROSS);
-        /* Four columns at a time, odd rows backwards: from one product to the next, one operand stays where it is. */
+        /* Four columns at a time, odd rows backwards: from one product to the next, one operand
+         * stays where it is. */
 #pragma unroll
         for (int col0 = 0; col0 < TN; col0 += 4)
 #pragma unroll

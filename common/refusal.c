@@ -31,22 +31,24 @@ cudaError_t require_architecture(int architecture)
 {
     int device = backend_architecture();
     if (device < architecture)
-        return refuse(cudaErrorNotSupported, "needs sm_%d (this device is sm_%d)", architecture, device);
+        return refuse(cudaErrorNotSupported, "needs sm_%d (this device is sm_%d)", architecture,
+                      device);
     return cudaSuccess;
 }
 
 cudaError_t require_size(const char *name, int size)
 {
     if (size < 0 || size > MAX_EXTENT)
-        return refuse(cudaErrorInvalidValue, "%s is %d; it must be in 0 .. %d", name, size, MAX_EXTENT);
+        return refuse(cudaErrorInvalidValue, "%s is %d; it must be in 0 .. %d", name, size,
+                      MAX_EXTENT);
     return cudaSuccess;
 }
 
 cudaError_t require_blocks(size_t blocks)
 {
     if (blocks > INT_MAX)
-        return refuse(cudaErrorInvalidValue, "these sizes need %zu blocks; a grid holds at most %d", blocks,
-                      INT_MAX);
+        return refuse(cudaErrorInvalidValue, "these sizes need %zu blocks; a grid holds at most %d",
+                      blocks, INT_MAX);
     return cudaSuccess;
 }
 
@@ -55,11 +57,11 @@ cudaError_t require_pointer(const char *name, const void *pointer, size_t bytes,
     if (bytes == 0)
         return cudaSuccess;
     if (pointer == NULL)
-        return refuse(cudaErrorInvalidValue, "%s is null; it must point to %zu bytes of device memory", name,
-                      bytes);
+        return refuse(cudaErrorInvalidValue,
+                      "%s is null; it must point to %zu bytes of device memory", name, bytes);
     if ((uintptr_t)pointer % alignment != 0)
-        return refuse(cudaErrorInvalidValue, "%s is %p; it must be aligned to %zu bytes", name, pointer,
-                      alignment);
+        return refuse(cudaErrorInvalidValue, "%s is %p; it must be aligned to %zu bytes", name,
+                      pointer, alignment);
     return cudaSuccess;
 }
 
@@ -69,6 +71,7 @@ cudaError_t require_disjoint(const char *name_a, const void *a, size_t bytes_a, 
     uintptr_t begin_a = (uintptr_t)a, begin_b = (uintptr_t)b;
     if (bytes_a > 0 && bytes_b > 0 && begin_a < begin_b + bytes_b && begin_b < begin_a + bytes_a)
         return refuse(cudaErrorInvalidValue,
-                      "%s and %s overlap; an output may not share memory with another array", name_a, name_b);
+                      "%s and %s overlap; an output may not share memory with another array",
+                      name_a, name_b);
     return cudaSuccess;
 }

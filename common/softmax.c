@@ -46,15 +46,16 @@ static size_t workspace(const void *table, size_t index, const long long sizes[M
     return 0;
 }
 
-static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed, void *const *host)
+static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
+                   void *const *host)
 {
     input_matrix(host[0], (size_t)sizes[SOFTMAX_ROWS], (size_t)sizes[SOFTMAX_COLS], kind, seed, 0);
 }
 
 /*
- * A rounding of x - m, half an ulp of a number of that size, is a relative error of the exponential: hence
- * the factor 1 + |x - m|. FLT_MIN stands for the fixed spacing of the results that are below the normal
- * range.
+ * A rounding of x - m, half an ulp of a number of that size, is a relative error of the
+ * exponential: hence the factor 1 + |x - m|. FLT_MIN stands for the fixed spacing of the results
+ * that are below the normal range.
  */
 static void reference(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
                       double *const *value, double *const *scale)
@@ -87,7 +88,8 @@ static double bound(const long long sizes[MAX_SIZES])
     return UNIT_ROUNDOFF_F32 * (roundings((double)sizes[SOFTMAX_COLS]) + 8.0);
 }
 
-/* Per element: a comparison, a subtraction, an exponential, an addition to the sum, and the final scaling. */
+/* Per element: a comparison, a subtraction, an exponential, an addition to the sum, and the final
+ * scaling. */
 static double flops(const long long sizes[MAX_SIZES])
 {
     return 5.0 * (double)sizes[SOFTMAX_ROWS] * (double)sizes[SOFTMAX_COLS];
@@ -98,12 +100,13 @@ static double compulsory_bytes(const long long sizes[MAX_SIZES])
     return 2.0 * sizeof(float) * (double)sizes[SOFTMAX_ROWS] * (double)sizes[SOFTMAX_COLS];
 }
 
-static cudaError_t run(const void *table, size_t index, const long long sizes[MAX_SIZES], void *const *device,
-                       void *workspace_memory, cudaStream_t stream)
+static cudaError_t run(const void *table, size_t index, const long long sizes[MAX_SIZES],
+                       void *const *device, void *workspace_memory, cudaStream_t stream)
 {
     (void)workspace_memory;
     const struct softmax_kernel *row = (const struct softmax_kernel *)table + index;
-    return row->run(device[0], device[1], (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS], stream);
+    return row->run(device[0], device[1], (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS],
+                    stream);
 }
 
 const struct problem softmax_problem = {

@@ -68,15 +68,15 @@ static error_t complain(struct request *request, const char *format, ...)
 }
 
 /* Parses the whole of `text` as an integer in minimum .. maximum. */
-static error_t parse_integer(struct request *request, const char *option, const char *text, long long minimum,
-                             long long maximum, long long *value)
+static error_t parse_integer(struct request *request, const char *option, const char *text,
+                             long long minimum, long long maximum, long long *value)
 {
     char *end;
     errno = 0;
     *value = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno == ERANGE || *value < minimum || *value > maximum)
-        return complain(request, "--%s is '%s'; it must be a whole number in %lld .. %lld", option, text,
-                        minimum, maximum);
+        return complain(request, "--%s is '%s'; it must be a whole number in %lld .. %lld", option,
+                        text, minimum, maximum);
     return 0;
 }
 
@@ -135,7 +135,8 @@ static error_t set_size(struct request *request, int index, const char *text)
         request->sizes[index] = 1;
         return 0;
     }
-    return parse_integer(request, size->name, text, size->minimum, size->maximum, &request->sizes[index]);
+    return parse_integer(request, size->name, text, size->minimum, size->maximum,
+                         &request->sizes[index]);
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -165,7 +166,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case CSV_KEY:
         return select_format(request, REPORT_CSV);
     case ARGP_KEY_ARG:
-        return complain(request, "unexpected argument '%s'; only options are allowed, see --help", text);
+        return complain(request, "unexpected argument '%s'; only options are allowed, see --help",
+                        text);
     default:
         if (key >= FIRST_SIZE_KEY && key < FIRST_SIZE_KEY + MAX_SIZES)
             return set_size(request, key - FIRST_SIZE_KEY, text);
@@ -196,7 +198,8 @@ static void complain_of_option(struct request *request, const struct argp_option
         snprintf(dashed, sizeof dashed, "--%s", option->name);
         append_name(names, dashed);
         if (option->arg && strcmp(option->name, name) == 0) {
-            complain(request, "--%s needs a value: --%s %s (%s)", name, name, option->arg, option->doc);
+            complain(request, "--%s needs a value: --%s %s (%s)", name, name, option->arg,
+                     option->doc);
             return;
         }
     }
@@ -209,9 +212,11 @@ static bool parse_command_line(struct request *request, int argc, char **argv)
     static const struct argp_option general[] = {
         {"help", HELP_KEY, NULL, 0, "Show this and exit", 1},
         {"list", LIST_KEY, NULL, 0, "List the kernels in reading order and exit", 1},
-        {"kernel", KERNEL_KEY, "NAME", 0, "Run this kernel only; may be repeated (default: all)", 1},
+        {"kernel", KERNEL_KEY, "NAME", 0, "Run this kernel only; may be repeated (default: all)",
+         1},
         {"inputs", INPUTS_KEY, "KIND", 0,
-         "normal, uniform, large, ascending, descending, outliers or constant (default: normal)", 3},
+         "normal, uniform, large, ascending, descending, outliers or constant (default: normal)",
+         3},
         {"seed", SEED_KEY, "N", 0, "Seed of the inputs (default: 1)", 3},
         {"repeat", REPEAT_KEY, "N", 0, "Timed runs per kernel; the median is reported", 3},
         {"json", JSON_KEY, NULL, 0, "Report as one JSON object", 4},
@@ -227,22 +232,23 @@ static bool parse_command_line(struct request *request, int argc, char **argv)
         if (size->flag)
             snprintf(help[index], sizeof help[index], "%s", size->help);
         else
-            snprintf(help[index], sizeof help[index], "%s, %lld .. %lld (default: %lld)", size->help,
-                     size->minimum, size->maximum, request->sizes[index]);
+            snprintf(help[index], sizeof help[index], "%s, %lld .. %lld (default: %lld)",
+                     size->help, size->minimum, size->maximum, request->sizes[index]);
         options[GENERAL + index] = (struct argp_option){
             size->name, FIRST_SIZE_KEY + index, size->flag ? NULL : "N", 0, help[index], 2};
     }
 
     char description[256];
-    snprintf(
-        description, sizeof description,
-        "Runs the kernels of step %s, checks each against a double-precision reference and prints the ladder."
-        "\vExit status: 0 all passed, 1 a check failed, 2 bad usage, 3 no usable device.",
-        request->step);
+    snprintf(description, sizeof description,
+             "Runs the kernels of step %s, checks each against a double-precision reference and "
+             "prints the ladder."
+             "\vExit status: 0 all passed, 1 a check failed, 2 bad usage, 3 no usable device.",
+             request->step);
     const struct argp argp = {options, parse_option, NULL, description, NULL, NULL, NULL};
 
     int next = 1;
-    const error_t error = argp_parse(&argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, &next, request);
+    const error_t error =
+        argp_parse(&argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, &next, request);
     if (error && request->complaint[0] == '\0') {
         int wrong = next > 1 && next <= argc ? next - 1 : argc - 1;
         while (wrong > 1 && argv[wrong][0] != '-')
@@ -310,7 +316,8 @@ static void table_header(const struct request *request, const char *device)
 {
     printf("%s on %s (backend %s)\n", request->step, device, backend_name());
     print_sizes(request, "%s %lld  ");
-    printf("inputs %s  seed %llu\n", input_kind_name(request->inputs), (unsigned long long)request->seed);
+    printf("inputs %s  seed %llu\n", input_kind_name(request->inputs),
+           (unsigned long long)request->seed);
     printf("%.4g FLOP, %.4g compulsory bytes\n\n", request->problem->flops(request->sizes),
            request->problem->compulsory_bytes(request->sizes));
     printf("%-24s %-7s %9s %9s", "kernel", "check", "error", "bound");
@@ -336,8 +343,8 @@ static void table_row(const struct request *request, const struct result *result
         const struct counters *c = &result->counters;
         printf(" %11llu %10llu %12.0f %11.2f %11llu %7.2f %9llu %8llu %9.2f", c->global_loads,
                c->global_stores, global_bytes(c), sectors_per_request(c), c->shared_wavefronts,
-               per((double)c->shared_wavefronts, (double)c->shared_wavefronts_ideal), c->barriers, c->atomics,
-               per(request->problem->flops(request->sizes), global_bytes(c)));
+               per((double)c->shared_wavefronts, (double)c->shared_wavefronts_ideal), c->barriers,
+               c->atomics, per(request->problem->flops(request->sizes), global_bytes(c)));
     }
     printf("\n%-24s   %s\n", "", result->row.idea);
 }
@@ -407,15 +414,16 @@ static void json_header(const struct request *request, const char *device)
     printf("}, \"inputs\": \"%s\", \"seed\": %llu, \"flops\": %.17g, \"compulsory_bytes\": %.17g, "
            "\"kernels\": [",
            input_kind_name(request->inputs), (unsigned long long)request->seed,
-           request->problem->flops(request->sizes), request->problem->compulsory_bytes(request->sizes));
+           request->problem->flops(request->sizes),
+           request->problem->compulsory_bytes(request->sizes));
 }
 
 static void json_row(const struct request *request, const struct result *result, bool first)
 {
     printf("%s\n {\"name\": \"%s\", \"idea\": ", first ? "" : ",", result->row.name);
     print_quoted(result->row.idea, '\\');
-    printf(", \"check\": \"%s\", \"detector\": \"%s\", \"reason\": ", status_name(result->verdict.status),
-           detector_name(result->verdict.detector));
+    printf(", \"check\": \"%s\", \"detector\": \"%s\", \"reason\": ",
+           status_name(result->verdict.status), detector_name(result->verdict.detector));
     print_quoted(result->verdict.reason, '\\');
     printf(", \"error\": ");
     print_number(result->verdict.error);
@@ -443,7 +451,8 @@ static void csv_header(const struct request *request)
     printf("step,backend");
     for (int index = 0; request->problem->sizes[index].name; index++)
         printf(",%s", request->problem->sizes[index].name);
-    printf(",inputs,seed,kernel,check,detector,reason,error,bound,relative_l2,time_ms,gflops,gb_per_s");
+    printf(",inputs,seed,kernel,check,detector,reason,error,bound,relative_l2,time_ms,gflops,gb_"
+           "per_s");
     for (int f = 0; f < COUNTER_FIELDS; f++)
         printf(",%s", fields[f].name);
     printf("\n");
@@ -454,10 +463,12 @@ static void csv_row(const struct request *request, const struct result *result)
     printf("%s,%s", request->step, backend_name());
     for (int index = 0; request->problem->sizes[index].name; index++)
         printf(",%lld", request->sizes[index]);
-    printf(",%s,%llu,%s,%s,%s,", input_kind_name(request->inputs), (unsigned long long)request->seed,
-           result->row.name, status_name(result->verdict.status), detector_name(result->verdict.detector));
+    printf(",%s,%llu,%s,%s,%s,", input_kind_name(request->inputs),
+           (unsigned long long)request->seed, result->row.name, status_name(result->verdict.status),
+           detector_name(result->verdict.detector));
     print_quoted(result->verdict.reason, '"');
-    printf(",%.9g,%.9g,%.9g,", result->verdict.error, result->verdict.bound, result->verdict.relative_l2);
+    printf(",%.9g,%.9g,%.9g,", result->verdict.error, result->verdict.bound,
+           result->verdict.relative_l2);
     if (result->milliseconds > 0.0)
         printf("%.9g,%.9g,%.9g", result->milliseconds, gflops(request, result),
                gigabytes_per_second(request, result));
@@ -545,7 +556,8 @@ static enum step_status run_ladder(struct request *request, struct trial *trial,
     return status;
 }
 
-int step_main(int argc, char **argv, const char *step, const struct problem *problem, const void *table)
+int step_main(int argc, char **argv, const char *step, const struct problem *problem,
+              const void *table)
 {
     struct request request = {.step = step, .problem = problem, .table = table};
     set_defaults(&request);
@@ -566,7 +578,8 @@ int step_main(int argc, char **argv, const char *step, const struct problem *pro
     if (status == cudaSuccess)
         status = devices > 0 ? cudaGetDeviceProperties(&properties, 0) : cudaErrorNoDevice;
     if (status != cudaSuccess) {
-        fprintf(stderr, "%s: no usable device (%s); `make doctor` says why, BACKEND=cpu needs none\n", step,
+        fprintf(stderr,
+                "%s: no usable device (%s); `make doctor` says why, BACKEND=cpu needs none\n", step,
                 cudaGetErrorString(status));
         return STEP_NO_DEVICE;
     }

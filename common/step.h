@@ -15,17 +15,19 @@
 
 /* Exit statuses of a step's program. */
 enum step_status {
-    STEP_PASSED = 0,    /* every selected kernel passed its check, or needs a newer device and was skipped */
+    STEP_PASSED =
+        0, /* every selected kernel passed its check, or needs a newer device and was skipped */
     STEP_FAILED = 1,    /* a check failed */
     STEP_BAD_USAGE = 2, /* an argument is not understood, not allowed, or does not fit memory */
     STEP_NO_DEVICE = 3, /* there is no device to run on */
 };
 
 /*
- * Parses the command line (--help lists it), runs the selected kernels of `table` (an array of the problem's
- * kernel rows), judges each, and prints the ladder to stdout as a table, CSV or JSON. What is wrong goes to
- * stderr, one line. Returns an enum step_status.
+ * Parses the command line (--help lists it), runs the selected kernels of `table` (an array of the
+ * problem's kernel rows), judges each, and prints the ladder to stdout as a table, CSV or JSON.
+ * What is wrong goes to stderr, one line. Returns an enum step_status.
  */
-int step_main(int argc, char **argv, const char *step, const struct problem *problem, const void *table);
+int step_main(int argc, char **argv, const char *step, const struct problem *problem,
+              const void *table);
 
 #endif

@@ -9,7 +9,8 @@ cudaError_t stopwatch_create(struct stopwatch *watch, cudaStream_t stream)
     cudaError_t status = cudaGetDeviceProperties(&properties, 0);
     if (status != cudaSuccess)
         return status;
-    watch->flush_bytes = 2 * (size_t)(properties.l2CacheSize > 0 ? properties.l2CacheSize : 1 << 20);
+    watch->flush_bytes =
+        2 * (size_t)(properties.l2CacheSize > 0 ? properties.l2CacheSize : 1 << 20);
     if ((status = cudaMalloc(&watch->flush, watch->flush_bytes)) != cudaSuccess ||
         (status = cudaEventCreate(&watch->start)) != cudaSuccess ||
         (status = cudaEventCreate(&watch->stop)) != cudaSuccess)

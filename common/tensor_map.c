@@ -7,25 +7,27 @@
 
 /* cuTensorMapEncodeTiled() as the driver's header declares it. */
 typedef CUresult encode_fn(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *array,
-                           const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
-                           const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
-                           CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                           CUtensorMapFloatOOBfill outside);
+                           const cuuint64_t *sizes, const cuuint64_t *strides,
+                           const cuuint32_t *box, const cuuint32_t *element_strides,
+                           CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                           CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill outside);
 
 /*
- * The encoder is a function of the driver, not of the runtime. Asked for at run time, it needs no libcuda to link with,
- * and the program still starts where there is no driver.
+ * The encoder is a function of the driver, not of the runtime. Asked for at run time, it needs no
+ * libcuda to link with, and the program still starts where there is no driver.
  */
 static cudaError_t find_encoder(encode_fn **encode)
 {
     const unsigned int cuda_version = 12000; /* the first that has it */
     void *symbol = NULL;
     enum cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &symbol, cuda_version,
-                                                          cudaEnableDefault, &found);
+    cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &symbol,
+                                                          cuda_version, cudaEnableDefault, &found);
     if (status != cudaSuccess || found != cudaDriverEntryPointSuccess || symbol == NULL)
-        return refuse(cudaErrorNotSupported, "this driver has no tensor maps (CUDA 12.0 brought them)");
-    memcpy(encode, &symbol, sizeof symbol); /* C has no cast from an object's to a function's address */
+        return refuse(cudaErrorNotSupported,
+                      "this driver has no tensor maps (CUDA 12.0 brought them)");
+    /* C has no cast from an object's to a function's address */
+    memcpy(encode, &symbol, sizeof symbol);
     return cudaSuccess;
 }
 
@@ -46,12 +48,12 @@ cudaError_t tensor_map_of_halves(CUtensorMap *map, const void *array, size_t mat
     const cuuint32_t box[] = {TENSOR_MAP_BOX_COLS, box_rows, 1};
     const cuuint32_t element_strides[] = {1, 1, 1};
     CUresult result =
-        encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3, (void *)(uintptr_t)array, sizes, strides, box,
-               element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3, (void *)(uintptr_t)array, sizes, strides,
+               box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS)
         return refuse(cudaErrorInvalidValue,
-                      "no tensor map for [%zu, %zu, %zu] halves at %p (driver error %d)", matrices, rows,
-                      cols, array, (int)result);
+                      "no tensor map for [%zu, %zu, %zu] halves at %p (driver error %d)", matrices,
+                      rows, cols, array, (int)result);
     return cudaSuccess;
 }

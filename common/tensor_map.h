@@ -1,5 +1,6 @@
 /*
- * Tensor maps: how the copy engine (TMA) is told what an array looks like and which box of it to copy.
+ * Tensor maps: how the copy engine (TMA) is told what an array looks like and which box of it to
+ * copy.
  *
  * A map is 128 opaque bytes, made here on the host and passed to the kernel by value, as a `const
  * __grid_constant__` parameter. ptx.cuh says what tma_load() and tma_store() do with it.
@@ -19,9 +20,10 @@ extern "C" {
 enum { TENSOR_MAP_BOX_COLS = 64 };
 
 /*
- * Describes `array`, [matrices, rows, cols] of halves, row-major and contiguous, of which a box of box_rows
- * rows and 64 columns of one matrix is copied at a time, swizzled in units of 128 bytes. `array` is aligned
- * to 16 bytes, cols is a multiple of 8, all sizes are positive, box_rows is at most 256.
+ * Describes `array`, [matrices, rows, cols] of halves, row-major and contiguous, of which a box of
+ * box_rows rows and 64 columns of one matrix is copied at a time, swizzled in units of 128 bytes.
+ * `array` is aligned to 16 bytes, cols is a multiple of 8, all sizes are positive, box_rows is at
+ * most 256.
  *
  * Returns cudaErrorInvalidValue and a sentence (refusal.h) when the driver does not take that,
  * cudaErrorNotSupported when it has no tensor maps.

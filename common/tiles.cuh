@@ -1,9 +1,10 @@
-/* Counting tiles: the one piece of index arithmetic that every launcher and every ragged loop needs. */
+/* Counting tiles: the one piece of index arithmetic that every launcher and every ragged loop
+ * needs. */
 #ifndef COMMON_TILES_CUH
 #define COMMON_TILES_CUH
 
-/* The number of tiles of `tile` elements that cover n elements; never overflows, unlike (n + tile - 1) /
- * tile. */
+/* The number of tiles of `tile` elements that cover n elements; never overflows, unlike (n + tile -
+ * 1) / tile. */
 static inline __host__ __device__ int ceil_div(int n, int tile)
 {
     return n / tile + (n % tile != 0);

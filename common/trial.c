@@ -29,11 +29,13 @@ static cudaError_t require_memory(const char *where, double needed, double avail
     const double GiB = 1024.0 * 1024.0 * 1024.0;
     if (needed <= available)
         return cudaSuccess;
-    return refuse(cudaErrorMemoryAllocation, "these sizes need %.3g GiB of %s memory; %.3g GiB are free",
-                  needed / GiB, where, available / GiB);
+    return refuse(cudaErrorMemoryAllocation,
+                  "these sizes need %.3g GiB of %s memory; %.3g GiB are free", needed / GiB, where,
+                  available / GiB);
 }
 
-/* Refuses what cannot fit before anything is allocated: an overcommitted host would die halfway through. */
+/* Refuses what cannot fit before anything is allocated: an overcommitted host would die halfway
+ * through. */
 static cudaError_t require_fit(const struct trial *trial)
 {
     double device_bytes = 0.0, host_bytes = 0.0;
@@ -41,8 +43,8 @@ static cudaError_t require_fit(const struct trial *trial)
         device_bytes += tensor_bytes(&trial->tensors[t]);
         host_bytes += tensor_bytes(&trial->tensors[t]);
         if (is_output(trial, t))
-            host_bytes +=
-                2.0 * sizeof(double) * (double)trial->checked_count * (double)trial->tensors[t].cols;
+            host_bytes += 2.0 * sizeof(double) * (double)trial->checked_count *
+                          (double)trial->tensors[t].cols;
     }
 
     size_t device_free = 0, device_total = 0;
@@ -91,8 +93,8 @@ static size_t rows_to_check(const struct trial *trial, size_t rows)
     return affordable < 2.0 ? 2 : (size_t)affordable;
 }
 
-/* All rows, or the first, the last and a draw from between them. A row drawn twice is checked twice: no
- * harm. */
+/* All rows, or the first, the last and a draw from between them. A row drawn twice is checked
+ * twice: no harm. */
 static void choose_rows(struct trial *trial, size_t rows, uint64_t seed)
 {
     const uint64_t rows_stream = UINT64_MAX;
@@ -115,8 +117,8 @@ static void compute_reference(struct trial *trial)
             value[t - trial->input_count] = trial->value[t] + i * trial->tensors[t].cols;
             scale[t - trial->input_count] = trial->scale[t] + i * trial->tensors[t].cols;
         }
-        trial->problem->reference(trial->sizes, (const void *const *)trial->host, trial->checked_rows[i],
-                                  value, scale);
+        trial->problem->reference(trial->sizes, (const void *const *)trial->host,
+                                  trial->checked_rows[i], value, scale);
     }
 }
 
@@ -160,7 +162,8 @@ cudaError_t trial_create(struct trial *trial, const struct problem *problem, con
     trial->checked_count = rows_to_check(trial, rows);
 
     if ((status = require_fit(trial)) == cudaSuccess && !allocate_host(trial))
-        status = refuse(cudaErrorMemoryAllocation, "the host has not enough memory for these sizes");
+        status =
+            refuse(cudaErrorMemoryAllocation, "the host has not enough memory for these sizes");
     if (status == cudaSuccess) {
         problem->inputs(trial->sizes, kind, seed, trial->host);
         choose_rows(trial, rows, seed);
@@ -198,7 +201,8 @@ static void fail_launch(struct verdict *verdict, cudaError_t error)
              *report ? ": " : "", report);
 }
 
-static bool guards_intact(const struct device_buffer *buffer, const char *name, struct verdict *verdict)
+static bool guards_intact(const struct device_buffer *buffer, const char *name,
+                          struct verdict *verdict)
 {
     long long distance;
     cudaError_t status;
@@ -208,11 +212,11 @@ static bool guards_intact(const struct device_buffer *buffer, const char *name, 
     if (status != cudaSuccess)
         fail_launch(verdict, status);
     else if (distance < 0)
-        snprintf(verdict->reason, sizeof verdict->reason, "%s: written %lld bytes before its beginning", name,
-                 -distance);
+        snprintf(verdict->reason, sizeof verdict->reason,
+                 "%s: written %lld bytes before its beginning", name, -distance);
     else
-        snprintf(verdict->reason, sizeof verdict->reason, "%s: written %lld bytes past its end", name,
-                 distance);
+        snprintf(verdict->reason, sizeof verdict->reason, "%s: written %lld bytes past its end",
+                 name, distance);
     return false;
 }
 
@@ -225,7 +229,8 @@ static bool input_unchanged(const struct trial *trial, int t, struct verdict *ve
     free(after);
     if (!unchanged) {
         fail(verdict, DETECTOR_INPUTS);
-        snprintf(verdict->reason, sizeof verdict->reason, "input %s was changed", trial->tensors[t].name);
+        snprintf(verdict->reason, sizeof verdict->reason, "input %s was changed",
+                 trial->tensors[t].name);
     }
     return unchanged;
 }
@@ -238,8 +243,8 @@ static bool all_written(const struct trial *trial, int t, struct verdict *verdic
     if (unwritten == count)
         return true;
     fail(verdict, DETECTOR_POISON);
-    snprintf(verdict->reason, sizeof verdict->reason, "%s[%zu][%zu] was never written", tensor->name,
-             unwritten / tensor->cols, unwritten % tensor->cols);
+    snprintf(verdict->reason, sizeof verdict->reason, "%s[%zu][%zu] was never written",
+             tensor->name, unwritten / tensor->cols, unwritten % tensor->cols);
     return false;
 }
 
@@ -267,7 +272,8 @@ static void compare(const struct trial *trial, struct verdict *verdict)
 }
 
 /* What a run left behind, asked in the order of enum detector; the first fault is the verdict. */
-static void judge(struct trial *trial, const struct device_buffer *workspace, struct verdict *verdict)
+static void judge(struct trial *trial, const struct device_buffer *workspace,
+                  struct verdict *verdict)
 {
     for (int t = 0; t < trial->tensor_count; t++)
         if (!guards_intact(&trial->device[t], trial->tensors[t].name, verdict))
@@ -353,8 +359,9 @@ struct verdict trial_run(struct trial *trial, const void *table, size_t index)
     return verdict;
 }
 
-static cudaError_t time_laps(struct trial *trial, const void *table, size_t index, struct stopwatch *watch,
-                             const struct device_buffer *workspace, float *lap, size_t laps)
+static cudaError_t time_laps(struct trial *trial, const void *table, size_t index,
+                             struct stopwatch *watch, const struct device_buffer *workspace,
+                             float *lap, size_t laps)
 {
     enum { WARM_UP = 2 };
     cudaError_t status = cudaSuccess;

@@ -1,7 +1,7 @@
 /*
- * One trial: a problem of given sizes with fresh inputs, its reference, and guarded device memory, on which
- * any number of kernels are run and judged. The step programs, the tests and the benchmarks all go through
- * here.
+ * One trial: a problem of given sizes with fresh inputs, its reference, and guarded device memory,
+ * on which any number of kernels are run and judged. The step programs, the tests and the
+ * benchmarks all go through here.
  */
 #ifndef COMMON_TRIAL_H
 #define COMMON_TRIAL_H
@@ -31,26 +31,27 @@ struct trial {
 };
 
 /*
- * Prepares a trial. sizes has MAX_SIZES entries, kept as the problem understands them. offset moves every
- * buffer off its alignment by that many bytes (0 for none). Returns cudaErrorInvalidValue for sizes that do
- * not belong together and cudaErrorMemoryAllocation for what does not fit the host's or the device's memory,
- * both with a sentence (refusal.h), or another CUDA error; then *trial is empty.
+ * Prepares a trial. sizes has MAX_SIZES entries, kept as the problem understands them. offset moves
+ * every buffer off its alignment by that many bytes (0 for none). Returns cudaErrorInvalidValue for
+ * sizes that do not belong together and cudaErrorMemoryAllocation for what does not fit the host's
+ * or the device's memory, both with a sentence (refusal.h), or another CUDA error; then *trial is
+ * empty.
  */
 cudaError_t trial_create(struct trial *trial, const struct problem *problem, const long long *sizes,
                          enum input_kind kind, uint64_t seed, size_t offset);
 void trial_destroy(struct trial *trial);
 
 /*
- * Runs row `index` of the step's table once and judges it: outputs and workspace poisoned before; afterwards
- * no error, guards intact, inputs unchanged, every output element written, and the checked rows as close to
- * the reference as the arithmetic allows. Returns the verdict; the device is usable again afterwards even
- * when the kernel crashed.
+ * Runs row `index` of the step's table once and judges it: outputs and workspace poisoned before;
+ * afterwards no error, guards intact, inputs unchanged, every output element written, and the
+ * checked rows as close to the reference as the arithmetic allows. Returns the verdict; the device
+ * is usable again afterwards even when the kernel crashed.
  */
 struct verdict trial_run(struct trial *trial, const void *table, size_t index);
 
 /*
- * Median time of `laps` runs after two to warm up, in milliseconds (see stopwatch.h). Call it after a pass.
- * Returns a CUDA error when a run fails.
+ * Median time of `laps` runs after two to warm up, in milliseconds (see stopwatch.h). Call it after
+ * a pass. Returns a CUDA error when a run fails.
  */
 cudaError_t trial_time(struct trial *trial, const void *table, size_t index, size_t laps,
                        double *milliseconds);

@@ -6,15 +6,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether every row of a matrix `cols` wide begins at a multiple of 16 bytes, as a float4 access needs. */
+/* Whether every row of a matrix `cols` wide begins at a multiple of 16 bytes, as a float4 access
+ * needs. */
 static inline bool rows_aligned(const float *matrix, int cols)
 {
     return (uintptr_t)matrix % sizeof(float4) == 0 && cols % 4 == 0;
 }
 
 /*
- * Columns col .. col + 3 of a matrix's row; zeros past its end or, when the row is outside of the matrix, throughout.
- * With aligned rows and col a multiple of 4, four columns lie inside together or outside together.
+ * Columns col .. col + 3 of a matrix's row; zeros past its end or, when the row is outside of the
+ * matrix, throughout. With aligned rows and col a multiple of 4, four columns lie inside together
+ * or outside together.
  */
 static inline __device__ float4 load_4(const float *matrix, int row, int col, int rows, int cols,
                                        bool aligned)
@@ -29,8 +31,8 @@ static inline __device__ float4 load_4(const float *matrix, int row, int col, in
 }
 
 /* Stores to columns col .. col + 3 of a matrix's row, as far as they lie inside the matrix. */
-static inline __device__ void store_4(float *matrix, int row, int col, int rows, int cols, bool aligned,
-                                      float4 value)
+static inline __device__ void store_4(float *matrix, int row, int col, int rows, int cols,
+                                      bool aligned, float4 value)
 {
     float *p = matrix + (size_t)row * cols + col;
     const int inside = row < rows ? cols - col : 0;

@@ -18,11 +18,11 @@ struct size {
 };
 
 /* fills in a MAX_SIZES array */
-#define SIZES(size)                                                                                          \
-    {                                                                                                        \
-        [ATTENTION_BATCH] = (size).batch, [ATTENTION_HEADS] = (size).heads,                                  \
-        [ATTENTION_KV_HEADS] = (size).kv_heads, [ATTENTION_SEQ_Q] = (size).seq_q,                            \
-        [ATTENTION_SEQ_KV] = (size).seq_kv, [ATTENTION_HEAD_DIM] = (size).head_dim                           \
+#define SIZES(size)                                                                                \
+    {                                                                                              \
+        [ATTENTION_BATCH] = (size).batch, [ATTENTION_HEADS] = (size).heads,                        \
+        [ATTENTION_KV_HEADS] = (size).kv_heads, [ATTENTION_SEQ_Q] = (size).seq_q,                  \
+        [ATTENTION_SEQ_KV] = (size).seq_kv, [ATTENTION_HEAD_DIM] = (size).head_dim                 \
     }
 
 static inline struct attention_shape shape_of(struct size size)
@@ -43,7 +43,7 @@ static inline long long tiles(long long n, long long tile)
     return (n + tile - 1) / tile;
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Past the command line: what it cannot ask for, of either precision */
 
 static inline struct trial trial_of(const struct problem *problem, struct size size)
@@ -70,7 +70,8 @@ static inline cudaError_t run_once(const struct problem *problem, const void *ta
     const size_t bytes = problem->workspace(table, index, sizes);
     struct device_buffer workspace = {0};
     cr_assert(device_buffer_create(&workspace, bytes, 0) == cudaSuccess);
-    cudaError_t status = problem->run(table, index, sizes, device, bytes ? workspace.data : NULL, NULL);
+    cudaError_t status =
+        problem->run(table, index, sizes, device, bytes ? workspace.data : NULL, NULL);
     if (status == cudaSuccess)
         status = cudaDeviceSynchronize();
     device_buffer_destroy(&workspace);
@@ -92,7 +93,8 @@ static inline bool runs_here(const struct problem *problem, const void *table, s
 /* LSE may be null; O is as right as with it, and nothing is written where LSE would have been. */
 static inline void check_LSE_is_optional(const struct problem *problem, const void *table)
 {
-    static const struct size size[] = {{1, 2, 1, 37, 70, 24}, {2, 1, 1, 1, 700, 64}, {1, 1, 1, 5, 40, 128}};
+    static const struct size size[] = {
+        {1, 2, 1, 37, 70, 24}, {2, 1, 1, 1, 700, 64}, {1, 1, 1, 5, 40, 128}};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
         struct trial trial = trial_of(problem, size[i]);
         const struct tensor *O = &trial.tensors[O_AT], *LSE = &trial.tensors[LSE_AT];
@@ -108,7 +110,8 @@ static inline void check_LSE_is_optional(const struct problem *problem, const vo
             cr_assert(device_buffer_poison(&trial.device[LSE_AT]) == cudaSuccess);
             cr_assert(run_once(problem, table, index, trial.sizes, device) == cudaSuccess);
             cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
-            cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) == cudaSuccess);
+            cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) ==
+                      cudaSuccess);
             check_compare(&verdict, O, trial.host[O_AT], 0, O->rows * O->cols, trial.value[O_AT],
                           trial.scale[O_AT]);
             cr_expect(verdict.status == VERDICT_PASS, "%s: with LSE null, case %zu: %s", name, i,
@@ -162,8 +165,10 @@ static inline void refused(const struct trial *trial, const void *table, const l
             continue;
         refusal_clear();
         const cudaError_t status = problem->run(table, index, sizes, device, device[LSE_AT], NULL);
-        cr_expect(status == cudaErrorInvalidValue, "%s: %s: %s", name, words, cudaGetErrorString(status));
-        cr_expect(strstr(refusal(), words) != NULL, "%s: '%s' does not say '%s'", name, refusal(), words);
+        cr_expect(status == cudaErrorInvalidValue, "%s: %s: %s", name, words,
+                  cudaGetErrorString(status));
+        cr_expect(strstr(refusal(), words) != NULL, "%s: '%s' does not say '%s'", name, refusal(),
+                  words);
     }
     cr_assert(cudaDeviceSynchronize() == cudaSuccess);
 }
@@ -175,8 +180,12 @@ static inline void check_refused_sizes(const struct problem *problem, const void
         long long value[2];
         const char *words;
     } bad[] = {
-        {{ATTENTION_HEAD_DIM, ATTENTION_HEAD_DIM}, {0, 0}, "head_dim is 0; this kernel takes 1 .. 128"},
-        {{ATTENTION_HEAD_DIM, ATTENTION_HEAD_DIM}, {129, 129}, "head_dim is 129; this kernel takes 1 .. 128"},
+        {{ATTENTION_HEAD_DIM, ATTENTION_HEAD_DIM},
+         {0, 0},
+         "head_dim is 0; this kernel takes 1 .. 128"},
+        {{ATTENTION_HEAD_DIM, ATTENTION_HEAD_DIM},
+         {129, 129},
+         "head_dim is 129; this kernel takes 1 .. 128"},
         {{ATTENTION_HEAD_DIM, ATTENTION_HEAD_DIM}, {4096, 4096}, "head_dim is 4096"},
         {{ATTENTION_HEADS, ATTENTION_KV_HEADS}, {3, 2}, "kv_heads is 2"},
         {{ATTENTION_KV_HEADS, ATTENTION_KV_HEADS}, {0, 0}, "kv_heads is 0"},
@@ -195,7 +204,8 @@ static inline void check_refused_sizes(const struct problem *problem, const void
 }
 
 /* Null, askew, or the output on top of an input. */
-static inline void check_refused_pointers(const struct problem *problem, const void *table, struct size size)
+static inline void check_refused_pointers(const struct problem *problem, const void *table,
+                                          struct size size)
 {
     struct trial trial = trial_of(problem, size);
     for (size_t index = 0; problem->kernel(table, index).name; index++) {
@@ -220,11 +230,13 @@ static inline void check_refused_pointers(const struct problem *problem, const v
         }
         pointers_of(&trial, device);
         device[O_AT] = device[Q_AT];
-        cr_expect(problem->run(table, index, trial.sizes, device, workspace, NULL) == cudaErrorInvalidValue,
+        cr_expect(problem->run(table, index, trial.sizes, device, workspace, NULL) ==
+                      cudaErrorInvalidValue,
                   "%s: O on Q", name);
         pointers_of(&trial, device);
         if (workspace != NULL)
-            cr_expect(problem->run(table, index, trial.sizes, device, NULL, NULL) == cudaErrorInvalidValue,
+            cr_expect(problem->run(table, index, trial.sizes, device, NULL, NULL) ==
+                          cudaErrorInvalidValue,
                       "%s: workspace null", name);
         cr_assert(cudaDeviceSynchronize() == cudaSuccess);
         cr_assert(cudaFree(workspace) == cudaSuccess);
@@ -232,10 +244,11 @@ static inline void check_refused_pointers(const struct problem *problem, const v
     trial_destroy(&trial);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Single precision only: what only the shape can say */
 
-/* The scale is the caller's: 0 makes every key weigh the same, a negative one prefers the least similar. */
+/* The scale is the caller's: 0 makes every key weigh the same, a negative one prefers the least
+ * similar. */
 static inline void check_any_scale(const struct attention_kernel *table)
 {
     static const float scale[] = {0.0f, -0.5f, 3.0f};
@@ -269,8 +282,8 @@ static inline void check_any_scale(const struct attention_kernel *table)
                 }
                 for (int c = 0; c < 12; c++)
                     cr_assert(fabs(O[row * 12 + c] - sum[c] / l) < 1e-4,
-                              "%s: scale %g, O[%d][%d] is %g, not %g", kernel->name, (double)scale[i], row, c,
-                              (double)O[row * 12 + c], sum[c] / l);
+                              "%s: scale %g, O[%d][%d] is %g, not %g", kernel->name,
+                              (double)scale[i], row, c, (double)O[row * 12 + c], sum[c] / l);
             }
         }
     }
@@ -294,10 +307,11 @@ static inline void check_refused_shapes(const struct attention_kernel *table)
     for (const struct attention_kernel *kernel = table; kernel->name; kernel++)
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
             refusal_clear();
-            cr_expect(kernel->run(Q, K, V, O, LSE, LSE, bad[i].shape, NULL) == cudaErrorInvalidValue,
+            cr_expect(kernel->run(Q, K, V, O, LSE, LSE, bad[i].shape, NULL) ==
+                          cudaErrorInvalidValue,
                       "%s: %s", kernel->name, bad[i].words);
-            cr_expect(strstr(refusal(), bad[i].words) != NULL, "%s: '%s' does not say '%s'", kernel->name,
-                      refusal(), bad[i].words);
+            cr_expect(strstr(refusal(), bad[i].words) != NULL, "%s: '%s' does not say '%s'",
+                      kernel->name, refusal(), bad[i].words);
         }
     trial_destroy(&trial);
 }

@@ -1,8 +1,8 @@
 /*
  * What every test of the project does on top of Criterion.
  *
- * Criterion takes a test whose process calls exit(0) for a pass. TEST() expects an exit status that only the
- * end of the test's body gives, so code under test that exits early fails.
+ * Criterion takes a test whose process calls exit(0) for a pass. TEST() expects an exit status that
+ * only the end of the test's body gives, so code under test that exits early fails.
  */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
@@ -12,13 +12,13 @@
 
 enum { TEST_REACHED_ITS_END = 86, TEST_TIMEOUT_SECONDS = 600 };
 
-#define TEST(suite, name)                                                                                    \
-    static void suite##_##name##_body(void);                                                                 \
-    Test(suite, name, .exit_code = TEST_REACHED_ITS_END, .timeout = TEST_TIMEOUT_SECONDS)                    \
-    {                                                                                                        \
-        suite##_##name##_body();                                                                             \
-        exit(TEST_REACHED_ITS_END);                                                                          \
-    }                                                                                                        \
+#define TEST(suite, name)                                                                          \
+    static void suite##_##name##_body(void);                                                       \
+    Test(suite, name, .exit_code = TEST_REACHED_ITS_END, .timeout = TEST_TIMEOUT_SECONDS)          \
+    {                                                                                              \
+        suite##_##name##_body();                                                                   \
+        exit(TEST_REACHED_ITS_END);                                                                \
+    }                                                                                              \
     static void suite##_##name##_body(void)
 
 #endif

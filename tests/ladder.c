@@ -22,7 +22,8 @@ static bool watched(void)
 }
 
 /* "m=3 n=5 k=7" */
-static void describe(const struct problem *problem, const long long *sizes, char *text, size_t bytes)
+static void describe(const struct problem *problem, const long long *sizes, char *text,
+                     size_t bytes)
 {
     size_t used = 0;
     text[0] = '\0';
@@ -31,15 +32,16 @@ static void describe(const struct problem *problem, const long long *sizes, char
                                  problem->sizes[s].name, sizes[s]);
 }
 
-static struct trial create(const struct problem *problem, const long long *sizes, enum input_kind kind,
-                           uint64_t seed, size_t offset)
+static struct trial create(const struct problem *problem, const long long *sizes,
+                           enum input_kind kind, uint64_t seed, size_t offset)
 {
     struct trial trial;
     char text[200];
     describe(problem, sizes, text, sizeof text);
     refusal_clear();
     const cudaError_t status = trial_create(&trial, problem, sizes, kind, seed, offset);
-    cr_assert(status == cudaSuccess, "%s: no trial: %s %s", text, cudaGetErrorString(status), refusal());
+    cr_assert(status == cudaSuccess, "%s: no trial: %s %s", text, cudaGetErrorString(status),
+              refusal());
     return trial;
 }
 
@@ -47,8 +49,8 @@ static void check_kernel(struct trial *trial, const void *table, size_t index, c
                          enum input_kind kind, size_t offset)
 {
     const char *name = trial->problem->kernel(table, index).name;
-    const bool one_order =
-        getenv(WATCHED_VARIABLE) || (watched() && trial->problem->flops(trial->sizes) > WATCHED_ONE_ORDER);
+    const bool one_order = getenv(WATCHED_VARIABLE) ||
+                           (watched() && trial->problem->flops(trial->sizes) > WATCHED_ONE_ORDER);
     for (int order = 0; thread_orders[order] && !(one_order && order > 0); order++) {
         setenv(ORDER_VARIABLE, thread_orders[order], 1);
         const struct verdict verdict = trial_run(trial, table, index);
@@ -58,9 +60,9 @@ static void check_kernel(struct trial *trial, const void *table, size_t index, c
             return;
         }
         cr_expect(verdict.status == VERDICT_PASS,
-                  "%s %s inputs=%s offset=%zu order=%s: %s: %s (error %.3g, bound %.3g)", name, text,
-                  input_kind_name(kind), offset, thread_orders[order], detector_name(verdict.detector),
-                  verdict.reason, verdict.error, verdict.bound);
+                  "%s %s inputs=%s offset=%zu order=%s: %s: %s (error %.3g, bound %.3g)", name,
+                  text, input_kind_name(kind), offset, thread_orders[order],
+                  detector_name(verdict.detector), verdict.reason, verdict.error, verdict.bound);
     }
 }
 
@@ -88,8 +90,8 @@ size_t ladder_find(const struct problem *problem, const void *table, const char 
     return 0;
 }
 
-bool ladder_count(const struct problem *problem, const void *table, const char *name, const long long *sizes,
-                  struct counters *counters)
+bool ladder_count(const struct problem *problem, const void *table, const char *name,
+                  const long long *sizes, struct counters *counters)
 {
     const size_t index = ladder_find(problem, table, name);
     struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
@@ -118,7 +120,8 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
         const size_t count = tensor->rows * tensor->cols;
         cr_assert(device_buffer_download(&trial.device[t], trial.host[t]) == cudaSuccess);
         for (size_t i = 0; i < count; i++)
-            cr_assert(check_unwritten((const char *)trial.host[t] + i * tensor_element_bytes(tensor->type),
+            cr_assert(check_unwritten((const char *)trial.host[t] +
+                                          i * tensor_element_bytes(tensor->type),
                                       tensor->type, 1) == 0,
                       "%s %s wrote %s although it refused", name, text, tensor->name);
     }

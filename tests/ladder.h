@@ -1,5 +1,6 @@
 /*
- * Running a step's table in a test: every kernel, the sizes and inputs of one case, all three thread orders.
+ * Running a step's table in a test: every kernel, the sizes and inputs of one case, all three
+ * thread orders.
  */
 #ifndef TESTS_LADDER_H
 #define TESTS_LADDER_H
@@ -8,9 +9,11 @@
 #include "problem.h"
 #include "trial.h"
 
-/* The environment variable that orders blocks and threads on the CPU backend; a GPU pays it no heed. */
+/* The environment variable that orders blocks and threads on the CPU backend; a GPU pays it no
+ * heed. */
 #define ORDER_VARIABLE "SIMT_ORDER"
-/* Set where a tool watches every access from outside (tests/run --sanitizer): cases are limited as below. */
+/* Set where a tool watches every access from outside (tests/run --sanitizer): cases are limited as
+ * below. */
 #define WATCHED_VARIABLE "LADDER_WATCHED"
 
 extern const char *const thread_orders[]; /* in order, reversed, random; ends with null */
@@ -19,13 +22,13 @@ extern const char *const thread_orders[]; /* in order, reversed, random; ends wi
 bool ladder_full_size(void);
 
 /*
- * Every kernel of the table passes on these sizes (MAX_SIZES entries), inputs and seed, in each thread order,
- * with device pointers `offset` bytes off their alignment. A failure names the kernel, the sizes, the inputs,
- * the order and the reason. A kernel that needs a newer device is skipped with a line that says so; a refusal
- * is a failure.
+ * Every kernel of the table passes on these sizes (MAX_SIZES entries), inputs and seed, in each
+ * thread order, with device pointers `offset` bytes off their alignment. A failure names the
+ * kernel, the sizes, the inputs, the order and the reason. A kernel that needs a newer device is
+ * skipped with a line that says so; a refusal is a failure.
  *
- * Where every access is watched a case of more than a few million FLOPs is run in one order only, and one of
- * more than a hundred million not at all: each prints a line.
+ * Where every access is watched a case of more than a few million FLOPs is run in one order only,
+ * and one of more than a hundred million not at all: each prints a line.
  */
 void ladder_check(const struct problem *problem, const void *table, const long long *sizes,
                   enum input_kind kind, uint64_t seed, size_t offset);
@@ -34,11 +37,11 @@ void ladder_check(const struct problem *problem, const void *table, const long l
 size_t ladder_find(const struct problem *problem, const void *table, const char *name);
 
 /*
- * What one passing run of the named kernel did. Fails the test when the run does not pass. False, with zeros,
- * where the backend does not count.
+ * What one passing run of the named kernel did. Fails the test when the run does not pass. False,
+ * with zeros, where the backend does not count.
  */
-bool ladder_count(const struct problem *problem, const void *table, const char *name, const long long *sizes,
-                  struct counters *counters);
+bool ladder_count(const struct problem *problem, const void *table, const char *name,
+                  const long long *sizes, struct counters *counters);
 
 /* The named kernel refuses these sizes with a sentence that holds `words`, and writes nothing. */
 void ladder_refuses(const struct problem *problem, const void *table, const char *name,

@@ -1,4 +1,5 @@
-/* What test_01 and test_02 share: two tables of one problem, so the same shapes, inputs and refusals. */
+/* What test_01 and test_02 share: two tables of one problem, so the same shapes, inputs and
+ * refusals. */
 #ifndef TESTS_MATMUL_CASES_H
 #define TESTS_MATMUL_CASES_H
 
@@ -17,8 +18,8 @@ static void check(const struct matmul_kernel *table, long long M, long long N, l
     ladder_check(&matmul_problem, table, sizes, kind, seed, offset);
 }
 
-static bool count(const struct matmul_kernel *table, const char *name, long long M, long long N, long long K,
-                  struct counters *counters)
+static bool count(const struct matmul_kernel *table, const char *name, long long M, long long N,
+                  long long K, struct counters *counters)
 {
     const long long sizes[MAX_SIZES] = {[MATMUL_M] = M, [MATMUL_N] = N, [MATMUL_K] = K};
     return ladder_count(&matmul_problem, table, name, sizes, counters);
@@ -38,7 +39,8 @@ static void check_cases(const struct matmul_kernel *table, const struct matmul_c
 /* Every side is on either side of every tile that the two steps have. */
 static void check_cubes(const struct matmul_kernel *table)
 {
-    static const int sides[] = {1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 80, 100, 127, 128, 129};
+    static const int sides[] = {1,  2,  3,  7,  15, 16,  17,  31,  32,
+                                33, 63, 64, 65, 80, 100, 127, 128, 129};
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
         check(table, sides[i], sides[i], sides[i], INPUTS_NORMAL, 100 + i, 0);
 }
@@ -47,10 +49,11 @@ static void check_cubes(const struct matmul_kernel *table)
 static void check_rectangles(const struct matmul_kernel *table)
 {
     static const struct matmul_case cases[] = {
-        {37, 53, 71},  {71, 37, 53},   {53, 71, 37},    {131, 67, 19},   {19, 131, 67}, {67, 19, 131},
-        {257, 263, 9}, {300, 20, 17},  {20, 300, 17},   {1, 515, 33},    {515, 1, 33},  {1, 1, 1031},
-        {3, 5, 1000},  {1000, 3, 5},   {3, 1000, 5},    {1, 1000, 1},    {1000, 1, 1},  {64, 128, 24},
-        {128, 64, 24}, {129, 127, 25}, {127, 129, 255}, {128, 128, 256},
+        {37, 53, 71},    {71, 37, 53},    {53, 71, 37},  {131, 67, 19}, {19, 131, 67},
+        {67, 19, 131},   {257, 263, 9},   {300, 20, 17}, {20, 300, 17}, {1, 515, 33},
+        {515, 1, 33},    {1, 1, 1031},    {3, 5, 1000},  {1000, 3, 5},  {3, 1000, 5},
+        {1, 1000, 1},    {1000, 1, 1},    {64, 128, 24}, {128, 64, 24}, {129, 127, 25},
+        {127, 129, 255}, {128, 128, 256},
     };
     check_cases(table, cases, sizeof cases / sizeof *cases, 200);
 }
@@ -62,7 +65,8 @@ static void check_depths(const struct matmul_kernel *table)
         check(table, 20, 24, K, INPUTS_NORMAL, 300 + (uint64_t)K, 0);
 }
 
-/* On a GPU, more tiles along one side than gridDim.y can number; a CPU takes its time over those. */
+/* On a GPU, more tiles along one side than gridDim.y can number; a CPU takes its time over
+ * those. */
 static void check_long_sides(const struct matmul_kernel *table)
 {
     const long long side = ladder_full_size() ? 2200000 : 5000;
@@ -86,7 +90,8 @@ static void check_kinds(const struct matmul_kernel *table)
     }
 }
 
-/* Pointers aligned to 4 bytes only, with rows whose length a vector access would like and with others. */
+/* Pointers aligned to 4 bytes only, with rows whose length a vector access would like and with
+ * others. */
 static void check_misaligned(const struct matmul_kernel *table)
 {
     for (size_t offset = 4; offset < 16; offset += 4) {
@@ -96,9 +101,11 @@ static void check_misaligned(const struct matmul_kernel *table)
     }
 }
 
-/* Each kernel refuses these arguments with a sentence that holds `words`, and writes nothing to C. */
-static void check_refused(const struct matmul_kernel *table, const struct device_buffer *C, const float *A,
-                          const float *B, float *C_argument, struct matmul_case sizes, const char *words)
+/* Each kernel refuses these arguments with a sentence that holds `words`, and writes nothing to
+ * C. */
+static void check_refused(const struct matmul_kernel *table, const struct device_buffer *C,
+                          const float *A, const float *B, float *C_argument,
+                          struct matmul_case sizes, const char *words)
 {
     const size_t elements = C->bytes / sizeof(float);
     float *host = malloc(C->bytes);
@@ -106,14 +113,15 @@ static void check_refused(const struct matmul_kernel *table, const struct device
         cr_assert(device_buffer_poison(C) == cudaSuccess);
         refusal_clear();
         const cudaError_t status = kernel->run(A, B, C_argument, sizes.M, sizes.N, sizes.K, NULL);
-        cr_expect(status == cudaErrorInvalidValue, "%s took %s: status %d", kernel->name, words, (int)status);
-        cr_expect(strstr(refusal(), words) != NULL, "%s: '%s' does not say '%s'", kernel->name, refusal(),
-                  words);
+        cr_expect(status == cudaErrorInvalidValue, "%s took %s: status %d", kernel->name, words,
+                  (int)status);
+        cr_expect(strstr(refusal(), words) != NULL, "%s: '%s' does not say '%s'", kernel->name,
+                  refusal(), words);
         cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->name, backend_report());
         cr_assert(device_buffer_download(C, host) == cudaSuccess);
         for (size_t i = 0; i < elements; i++)
-            cr_assert(check_unwritten(host + i, TENSOR_F32, 1) == 0, "%s wrote C although it refused",
-                      kernel->name);
+            cr_assert(check_unwritten(host + i, TENSOR_F32, 1) == 0,
+                      "%s wrote C although it refused", kernel->name);
     }
     free(host);
 }
@@ -130,7 +138,8 @@ static void check_refusals(const struct matmul_kernel *table)
 
     check_refused(table, &C, a, b, c, (struct matmul_case){-1, SIDE, SIDE}, "M is -1");
     check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, -7, SIDE}, "N is -7");
-    check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, SIDE, INT_MIN}, "K is -2147483648");
+    check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, SIDE, INT_MIN},
+                  "K is -2147483648");
     check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, INT_MAX, SIDE}, "N is 2147483647");
     check_refused(table, &C, NULL, b, c, good, "A is null");
     check_refused(table, &C, a, NULL, c, good, "B is null");

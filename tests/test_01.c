@@ -45,7 +45,8 @@ TEST(arguments, refused)
 /* Both kernels: two loads per multiply-add and a store per element, whatever the shape. */
 TEST(counters, loads_and_stores)
 {
-    static const struct matmul_case cases[] = {{64, 64, 64}, {50, 70, 33}, {1, 100, 9}, {100, 1, 9}};
+    static const struct matmul_case cases[] = {
+        {64, 64, 64}, {50, 70, 33}, {1, 100, 9}, {100, 1, 9}};
     for (const struct matmul_kernel *kernel = naive_matmul_kernels; kernel->name; kernel++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             const struct matmul_case c = cases[i];
@@ -60,14 +61,15 @@ TEST(counters, loads_and_stores)
                       counters.global_load_bytes);
             cr_expect(counters.global_stores == elements, "%s: %llu stores", kernel->name,
                       counters.global_stores);
-            cr_expect(counters.shared_loads + counters.shared_stores + counters.barriers + counters.atomics ==
+            cr_expect(counters.shared_loads + counters.shared_stores + counters.barriers +
+                              counters.atomics ==
                           0,
                       "%s uses shared memory", kernel->name);
         }
 }
 
-/* With whole tiles: a request of 32 lanes is 32 sectors where they walk down a column, 4 along a row, 1 on
- * the spot. */
+/* With whole tiles: a request of 32 lanes is 32 sectors where they walk down a column, 4 along a
+ * row, 1 on the spot. */
 static void check_sectors(const char *name, unsigned long long per_A, unsigned long long per_B,
                           unsigned long long per_C)
 {
@@ -78,12 +80,13 @@ static void check_sectors(const char *name, unsigned long long per_A, unsigned l
         return;
     cr_expect(counters.global_load_requests == 2 * warps * K, "%s: %llu load requests", name,
               counters.global_load_requests);
-    cr_expect(counters.global_load_sectors == (per_A + per_B) * warps * K, "%s: %llu load sectors, not %llu",
-              name, counters.global_load_sectors, (per_A + per_B) * warps * K);
+    cr_expect(counters.global_load_sectors == (per_A + per_B) * warps * K,
+              "%s: %llu load sectors, not %llu", name, counters.global_load_sectors,
+              (per_A + per_B) * warps * K);
     cr_expect(counters.global_store_requests == warps, "%s: %llu store requests", name,
               counters.global_store_requests);
-    cr_expect(counters.global_store_sectors == per_C * warps, "%s: %llu store sectors, not %llu", name,
-              counters.global_store_sectors, per_C * warps);
+    cr_expect(counters.global_store_sectors == per_C * warps, "%s: %llu store sectors, not %llu",
+              name, counters.global_store_sectors, per_C * warps);
 }
 
 TEST(counters, sectors)

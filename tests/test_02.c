@@ -1,4 +1,5 @@
-/* Step 02: the tiled matmul, from a tile in shared memory to a kernel that stands beside the vendor's. */
+/* Step 02: the tiled matmul, from a tile in shared memory to a kernel that stands beside the
+ * vendor's. */
 #include "02_tiled_matmul/02_step.h"
 #include "matmul_cases.h"
 
@@ -42,7 +43,8 @@ TEST(arguments, refused)
     check_refusals(tiled_matmul_kernels);
 }
 
-/* sgemm and sgemm_cluster, which choose between tiles, as a table of their own; and the last of them. */
+/* sgemm and sgemm_cluster, which choose between tiles, as a table of their own; and the last of
+ * them. */
 static const struct matmul_kernel *last_rungs(void)
 {
     return tiled_matmul_kernels + ladder_find(&matmul_problem, tiled_matmul_kernels, "sgemm");
@@ -50,11 +52,12 @@ static const struct matmul_kernel *last_rungs(void)
 
 static const struct matmul_kernel *sgemm_cluster_alone(void)
 {
-    return tiled_matmul_kernels + ladder_find(&matmul_problem, tiled_matmul_kernels, "sgemm_cluster");
+    return tiled_matmul_kernels +
+           ladder_find(&matmul_problem, tiled_matmul_kernels, "sgemm_cluster");
 }
 
-/* 128 x 256 tiles on the CPU backend's 8 multiprocessors (the second list: on a GPU's many), each edge ragged
- * or not. */
+/* 128 x 256 tiles on the CPU backend's 8 multiprocessors (the second list: on a GPU's many), each
+ * edge ragged or not. */
 TEST(sgemm, large_tiles)
 {
     static const struct matmul_case few[] = {{512, 512, 32}, {511, 509, 35},  {500, 1000, 17},
@@ -66,7 +69,8 @@ TEST(sgemm, large_tiles)
         check_cases(last_rungs(), many, sizeof many / sizeof *many, 750);
 }
 
-/* Few tiles and a long K: shares of an even or odd number of steps, equal or not, the first of them ragged. */
+/* Few tiles and a long K: shares of an even or odd number of steps, equal or not, the first of them
+ * ragged. */
 TEST(sgemm, long_k)
 {
     static const struct matmul_case cases[] = {{64, 64, 256},  {1, 1, 256},     {100, 100, 300},
@@ -78,18 +82,19 @@ TEST(sgemm, long_k)
 }
 
 /*
- * Each choice of sgemm_cluster over tall and over wide tiles: 1, 2 and 8 blocks of one group, 1 and 2 blocks of two. The
- * first list fills the CPU backend's 8 multiprocessors, the second a GPU's 132, with whole tiles and ragged ones, and
- * with rows of B that are aligned to 16 bytes or not. The loop meets every number of steps along K up to 17, so each
- * number of shares with as few as it takes, and shares that are equal or not.
+ * Each choice of sgemm_cluster over tall and over wide tiles: 1, 2 and 8 blocks of one group, 1 and
+ * 2 blocks of two. The first list fills the CPU backend's 8 multiprocessors, the second a GPU's
+ * 132, with whole tiles and ragged ones, and with rows of B that are aligned to 16 bytes or not.
+ * The loop meets every number of steps along K up to 17, so each number of shares with as few as it
+ * takes, and shares that are equal or not.
  */
 TEST(sgemm, clusters)
 {
-    static const struct matmul_case few[] = {{1024, 64, 32}, {1019, 33, 19}, {1150, 60, 50}, {1150, 61, 50},
-                                             {1020, 64, 48}, {1017, 61, 50}, {512, 64, 128}, {499, 61, 119},
-                                             {128, 64, 256}, {67, 63, 263},  {64, 1024, 32}, {33, 1019, 19},
-                                             {60, 1152, 50}, {61, 1150, 50}, {64, 1024, 48}, {61, 1017, 50},
-                                             {64, 512, 128}, {61, 499, 119}, {64, 128, 256}, {63, 67, 263}};
+    static const struct matmul_case few[] = {
+        {1024, 64, 32}, {1019, 33, 19}, {1150, 60, 50}, {1150, 61, 50}, {1020, 64, 48},
+        {1017, 61, 50}, {512, 64, 128}, {499, 61, 119}, {128, 64, 256}, {67, 63, 263},
+        {64, 1024, 32}, {33, 1019, 19}, {60, 1152, 50}, {61, 1150, 50}, {64, 1024, 48},
+        {61, 1017, 50}, {64, 512, 128}, {61, 499, 119}, {64, 128, 256}, {63, 67, 263}};
     static const struct matmul_case many[] = {
         {1600, 1600, 64}, {1599, 1601, 67}, {12800, 64, 64}, {12799, 61, 67}, {8192, 64, 256},
         {8190, 61, 301},  {2048, 64, 256},  {2041, 61, 301}, {64, 12800, 64}, {61, 12799, 67},
@@ -103,16 +108,19 @@ TEST(sgemm, clusters)
         check_cases(sgemm_cluster_alone(), many, sizeof many / sizeof *many, 1100);
 }
 
-/* The shares are always added in the same order: every run gives the same bits, whoever comes first. */
+/* The shares are always added in the same order: every run gives the same bits, whoever comes
+ * first. */
 TEST(sgemm, clusters_repeat)
 {
     /* Clusters of 2 and of 8 blocks; blocks of two groups, one and two to a cluster. */
-    static const struct matmul_case cases[] = {{70, 90, 60}, {70, 90, 500}, {1020, 62, 50}, {70, 90, 120}};
+    static const struct matmul_case cases[] = {
+        {70, 90, 60}, {70, 90, 500}, {1020, 62, 50}, {70, 90, 120}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct matmul_case c = cases[i];
         const long long sizes[MAX_SIZES] = {[MATMUL_M] = c.M, [MATMUL_N] = c.N, [MATMUL_K] = c.K};
         struct trial trial;
-        cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 900 + i, 0) == cudaSuccess);
+        cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 900 + i, 0) ==
+                  cudaSuccess);
         const struct tensor *C = &trial.tensors[trial.input_count];
         const size_t bytes = C->rows * C->cols * sizeof(float);
         float *first = malloc(bytes);
@@ -131,10 +139,11 @@ TEST(sgemm, clusters_repeat)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* What each kernel does, counted, against closed formulas */
 
-/* What a kernel does to C [M, N] = A [M, K] · B [K, N] with tiles BM x BN, in steps of BK along K. */
+/* What a kernel does to C [M, N] = A [M, K] · B [K, N] with tiles BM x BN, in steps of BK along
+ * K. */
 struct expected {
     const char *name;
     int BM, BN, BK, threads;
@@ -160,15 +169,16 @@ static unsigned long long tiles(int n, int tile)
 }
 
 /* counters.x == value, or a message that names the kernel and the case. */
-#define EXPECT_COUNT(x, value)                                                                               \
-    cr_expect(counters.x == (value), "%s %dx%dx%d: " #x " is %llu, not %llu", name, c.M, c.N, c.K,           \
+#define EXPECT_COUNT(x, value)                                                                     \
+    cr_expect(counters.x == (value), "%s %dx%dx%d: " #x " is %llu, not %llu", name, c.M, c.N, c.K, \
               counters.x, (unsigned long long)(value))
 
 static void check_counters(const struct expected *e, struct matmul_case c)
 {
     const char *name = e->name;
     const unsigned long long M = c.M, N = c.N, K = c.K;
-    const unsigned long long blocks = tiles(c.M, e->BM) * tiles(c.N, e->BN), steps = tiles(c.K, e->BK);
+    const unsigned long long blocks = tiles(c.M, e->BM) * tiles(c.N, e->BN),
+                             steps = tiles(c.K, e->BK);
     const unsigned long long vector_A = c.K % 4 == 0 ? e->vector : 1,
                              vector_BC = c.N % 4 == 0 ? e->vector : 1;
     /* Every element of A once per tile across, of B once per tile down. */
@@ -180,17 +190,18 @@ static void check_counters(const struct expected *e, struct matmul_case c)
     EXPECT_COUNT(global_loads, from_A / vector_A + from_B / vector_BC);
     EXPECT_COUNT(global_load_bytes, sizeof(float) * (from_A + from_B));
     EXPECT_COUNT(global_store_bytes, sizeof(float) * M * N);
-    EXPECT_COUNT(shared_loads,
-                 blocks * (steps * e->BK + (e->reads_on ? 1 : 0)) * (unsigned)(e->threads * e->shared_loads));
-    EXPECT_COUNT(barriers,
-                 blocks * ((unsigned)e->barriers_per_block + steps * (unsigned)e->barriers_per_tile));
+    EXPECT_COUNT(shared_loads, blocks * (steps * e->BK + (e->reads_on ? 1 : 0)) *
+                                   (unsigned)(e->threads * e->shared_loads));
+    EXPECT_COUNT(barriers, blocks * ((unsigned)e->barriers_per_block +
+                                     steps * (unsigned)e->barriers_per_tile));
     EXPECT_COUNT(shared_wavefronts, counters.shared_wavefronts_ideal); /* no bank conflicts */
     EXPECT_COUNT(atomics, 0ull);
 }
 
 TEST(counters, formulas)
 {
-    static const struct matmul_case cases[] = {{64, 64, 64}, {128, 256, 16}, {130, 70, 36}, {33, 50, 19}};
+    static const struct matmul_case cases[] = {
+        {64, 64, 64}, {128, 256, 16}, {130, 70, 36}, {33, 50, 19}};
     for (size_t k = 0; k < sizeof ladder / sizeof *ladder; k++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             check_counters(&ladder[k], cases[i]);
@@ -201,7 +212,8 @@ TEST(counters, shared_tile_divides_loads_by_its_side)
 {
     struct counters counters;
     if (count(tiled_matmul_kernels, "shared_tile", 64, 64, 64, &counters))
-        cr_expect(counters.global_loads == 2 * 64 * 64 * 64 / 16, "%llu loads", counters.global_loads);
+        cr_expect(counters.global_loads == 2 * 64 * 64 * 64 / 16, "%llu loads",
+                  counters.global_loads);
 }
 
 /* Stores are as wide as loads, and the last rungs store four at a time wherever they can. */
@@ -221,10 +233,10 @@ TEST(counters, stores)
         if (!count(tiled_matmul_kernels, expected[k].name, 64, 48, 8, &aligned) ||
             !count(tiled_matmul_kernels, expected[k].name, 63, 47, 8, &ragged))
             return;
-        cr_expect(aligned.global_stores == expected[k].aligned, "%s: %llu stores of 64x48", expected[k].name,
-                  aligned.global_stores);
-        cr_expect(ragged.global_stores == expected[k].ragged, "%s: %llu stores of 63x47", expected[k].name,
-                  ragged.global_stores);
+        cr_expect(aligned.global_stores == expected[k].aligned, "%s: %llu stores of 64x48",
+                  expected[k].name, aligned.global_stores);
+        cr_expect(ragged.global_stores == expected[k].ragged, "%s: %llu stores of 63x47",
+                  expected[k].name, ragged.global_stores);
     }
 }
 

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void check(long long rows, long long cols, enum input_kind kind, uint64_t seed, size_t offset)
+static void check(long long rows, long long cols, enum input_kind kind, uint64_t seed,
+                  size_t offset)
 {
     const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
     ladder_check(&softmax_problem, online_softmax_kernels, sizes, kind, seed, offset);
@@ -23,7 +24,7 @@ static bool count(const char *name, long long rows, long long cols, struct count
     return ladder_count(&softmax_problem, online_softmax_kernels, name, sizes, counters);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Every kernel, every shape */
 
 TEST(shapes, short_rows)
@@ -56,7 +57,8 @@ TEST(shapes, very_long_rows)
     check(2, 131071, INPUTS_LARGE, 47, 0);
 }
 
-/* On both sides of each size of cluster and share of a thread that online_cluster chooses between, and past the last. */
+/* On both sides of each size of cluster and share of a thread that online_cluster chooses between,
+ * and past the last. */
 TEST(shapes, rows_of_a_cluster)
 {
     static const int cols[] = {57344, 57347,  57348,  61441,  65539,  65540,  90115,
@@ -85,13 +87,13 @@ TEST(shapes, misaligned)
             check(3, cols[i], INPUTS_NORMAL, 67 + i, offset);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Matrices that no generator makes */
 
-/* Runs every kernel on `host` in every order, with the two pointers each off its alignment, and judges the
- * output. */
-static void check_matrix(const char *what, const float *host, int rows, int cols, size_t input_offset,
-                         size_t output_offset)
+/* Runs every kernel on `host` in every order, with the two pointers each off its alignment, and
+ * judges the output. */
+static void check_matrix(const char *what, const float *host, int rows, int cols,
+                         size_t input_offset, size_t output_offset)
 {
     const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
     const struct tensor tensor = {"output", TENSOR_OUTPUT, TENSOR_F32, (size_t)rows, (size_t)cols};
@@ -99,30 +101,34 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
     const void *inputs[] = {host};
     struct device_buffer input, output;
     cr_assert(device_buffer_create(&input, elements * sizeof(float), input_offset) == cudaSuccess);
-    cr_assert(device_buffer_create(&output, elements * sizeof(float), output_offset) == cudaSuccess);
+    cr_assert(device_buffer_create(&output, elements * sizeof(float), output_offset) ==
+              cudaSuccess);
     cr_assert(device_buffer_upload(&input, host) == cudaSuccess);
     float *result = malloc(elements * sizeof *result);
-    double *value = malloc((size_t)cols * sizeof *value), *scale = malloc((size_t)cols * sizeof *scale);
+    double *value = malloc((size_t)cols * sizeof *value),
+           *scale = malloc((size_t)cols * sizeof *scale);
 
     for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->name; kernel++) {
         for (int order = 0; thread_orders[order]; order++) {
-            struct verdict verdict = {.status = VERDICT_PASS, .bound = softmax_problem.bound(sizes)};
+            struct verdict verdict = {.status = VERDICT_PASS,
+                                      .bound = softmax_problem.bound(sizes)};
             long long distance;
             cudaError_t status;
             cr_assert(device_buffer_poison(&output) == cudaSuccess);
             setenv(ORDER_VARIABLE, thread_orders[order], 1);
-            cr_assert(kernel->run(input.data, output.data, rows, cols, NULL) == cudaSuccess, "%s: %s",
-                      kernel->name, refusal());
-            cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->name, backend_report());
+            cr_assert(kernel->run(input.data, output.data, rows, cols, NULL) == cudaSuccess,
+                      "%s: %s", kernel->name, refusal());
+            cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->name,
+                      backend_report());
             unsetenv(ORDER_VARIABLE);
             cr_assert(device_buffer_download(&output, result) == cudaSuccess);
             for (int row = 0; row < rows; row++) {
                 softmax_problem.reference(sizes, inputs, (size_t)row, &value, &scale);
-                check_compare(&verdict, &tensor, result, (size_t)row * (size_t)cols, (size_t)cols, value,
-                              scale);
+                check_compare(&verdict, &tensor, result, (size_t)row * (size_t)cols, (size_t)cols,
+                              value, scale);
             }
-            cr_expect(verdict.status == VERDICT_PASS, "%s %s cols=%d order=%s: %s", kernel->name, what, cols,
-                      thread_orders[order], verdict.reason);
+            cr_expect(verdict.status == VERDICT_PASS, "%s %s cols=%d order=%s: %s", kernel->name,
+                      what, cols, thread_orders[order], verdict.reason);
             cr_expect(device_buffer_guards_intact(&output, &distance, &status),
                       "%s %s cols=%d: wrote %lld bytes off", kernel->name, what, cols, distance);
         }
@@ -207,8 +213,8 @@ static void fill_special(float *x, int cols, enum special_row kind, int at)
         x[at] = NAN;
 }
 
-/* The special element first, in the middle and last: each lies with another thread and another piece of the
- * row. */
+/* The special element first, in the middle and last: each lies with another thread and another
+ * piece of the row. */
 TEST(matrices, special_values)
 {
     static const int cols[] = {1, 2, 5, 33, 128, 515, 1023, 4097, 32777};
@@ -251,7 +257,8 @@ TEST(matrices, past_2_to_the_31_elements)
     enum { ROWS = 70000, COLS = 32768 };
     const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 1, [SOFTMAX_COLS] = COLS};
     const struct tensor tensor = {"last row of output", TENSOR_OUTPUT, TENSOR_F32, 1, COLS};
-    const size_t elements = (size_t)ROWS * COLS, last = elements - COLS, bytes = elements * sizeof(float);
+    const size_t elements = (size_t)ROWS * COLS, last = elements - COLS,
+                 bytes = elements * sizeof(float);
     size_t available = 0, total = 0;
     float *input = NULL, *output = NULL;
     if (!ladder_full_size() || cudaMemGetInfo(&available, &total) != cudaSuccess ||
@@ -261,7 +268,8 @@ TEST(matrices, past_2_to_the_31_elements)
     }
     cr_assert(cudaMalloc((void **)&input, bytes) == cudaSuccess);
     cr_assert(cudaMalloc((void **)&output, bytes) == cudaSuccess);
-    cr_assert(cudaMemset(input, 0x3f, bytes) == cudaSuccess); /* 0.747 everywhere but in the last row */
+    /* 0.747 everywhere but in the last row */
+    cr_assert(cudaMemset(input, 0x3f, bytes) == cudaSuccess);
 
     static float host[COLS], result[COLS];
     static double row_value[COLS], row_scale[COLS];
@@ -274,7 +282,8 @@ TEST(matrices, past_2_to_the_31_elements)
         struct verdict verdict = {.status = VERDICT_PASS, .bound = softmax_problem.bound(sizes)};
         cr_assert(cudaMemset(output, 0xff, bytes) == cudaSuccess);
         cr_assert(kernel->run(input, output, ROWS, COLS, NULL) == cudaSuccess);
-        cr_assert(cudaMemcpy(result, output + last, sizeof result, cudaMemcpyDeviceToHost) == cudaSuccess);
+        cr_assert(cudaMemcpy(result, output + last, sizeof result, cudaMemcpyDeviceToHost) ==
+                  cudaSuccess);
         check_compare(&verdict, &tensor, result, 0, COLS, value, scale);
         cr_expect(verdict.status == VERDICT_PASS, "%s: %s", kernel->name, verdict.reason);
     }
@@ -282,16 +291,17 @@ TEST(matrices, past_2_to_the_31_elements)
     cudaFree(output);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* The merge of running states */
 
 static bool nearly(struct running_softmax a, struct running_softmax b, double roundings_allowed)
 {
-    return a.m == b.m && fabs((double)a.l - b.l) <= roundings_allowed * UNIT_ROUNDOFF_F32 * fabs(b.l);
+    return a.m == b.m &&
+           fabs((double)a.l - b.l) <= roundings_allowed * UNIT_ROUNDOFF_F32 * fabs(b.l);
 }
 
-/* A state as it might arise: some maximum, and a sum of at least the maximum's own e^0. Now and then the
- * empty one. */
+/* A state as it might arise: some maximum, and a sum of at least the maximum's own e^0. Now and
+ * then the empty one. */
 static struct running_softmax some_state(uint64_t index)
 {
     const struct running_softmax state = {(float)(10.0 * input_normal(83, 0, index)),
@@ -317,9 +327,9 @@ TEST(merge, commutes)
 }
 
 /*
- * Each side makes two merges: four exponentials of 2 roundings, with half a rounding more of the argument
- * where it weighs most (t·e^-t <= 0.37), two multiplications and two additions. Both sides together stay
- * below 2 · 10.
+ * Each side makes two merges: four exponentials of 2 roundings, with half a rounding more of the
+ * argument where it weighs most (t·e^-t <= 0.37), two multiplications and two additions. Both sides
+ * together stay below 2 · 10.
  */
 TEST(merge, associates)
 {
@@ -328,13 +338,13 @@ TEST(merge, associates)
                                      c = some_state(3 * i + 2);
         const struct running_softmax left = running_softmax_merge(running_softmax_merge(a, b), c);
         const struct running_softmax right = running_softmax_merge(a, running_softmax_merge(b, c));
-        cr_expect(nearly(left, right, 20.0), "(%g, %g) and (%g, %g)", (double)left.m, (double)left.l,
-                  (double)right.m, (double)right.l);
+        cr_expect(nearly(left, right, 20.0), "(%g, %g) and (%g, %g)", (double)left.m,
+                  (double)left.l, (double)right.m, (double)right.l);
     }
 }
 
-/* Pairs drawn at random are merged until one state is left: a tree of any shape gives the row's maximum and
- * sum. */
+/* Pairs drawn at random are merged until one state is left: a tree of any shape gives the row's
+ * maximum and sum. */
 TEST(merge, any_tree_gives_the_row)
 {
     enum { COLS = 777 };
@@ -355,8 +365,9 @@ TEST(merge, any_tree_gives_the_row)
             const uint64_t b = input_bits(101, tree, left) % (left - 1);
             state[b] = running_softmax_merge(taken, state[b]);
         }
-        cr_expect(nearly(state[0], (struct running_softmax){(float)m, (float)l}, roundings(COLS) + 8.0),
-                  "(%.9g, %.9g), should be (%.9g, %.9g)", (double)state[0].m, (double)state[0].l, m, l);
+        cr_expect(
+            nearly(state[0], (struct running_softmax){(float)m, (float)l}, roundings(COLS) + 8.0),
+            "(%.9g, %.9g), should be (%.9g, %.9g)", (double)state[0].m, (double)state[0].l, m, l);
     }
 }
 
@@ -367,14 +378,15 @@ TEST(merge, special_values)
     cr_expect(nearly(running_softmax_merge(two, masked), two, 0.0), "-inf adds nothing");
     cr_expect(running_softmax_merge(nothing, masked).l == 0.0f, "nor to nothing");
     cr_expect(running_softmax_merge(masked, masked).l == 0.0f, "nor to itself");
-    cr_expect(isnan(running_softmax_merge(two, running_softmax_of(INFINITY)).l), "+inf spoils the sum");
+    cr_expect(isnan(running_softmax_merge(two, running_softmax_of(INFINITY)).l),
+              "+inf spoils the sum");
     cr_expect(isnan(running_softmax_merge(two, running_softmax_of(NAN)).l), "so does a NaN");
     const struct running_softmax spoilt = running_softmax_merge(nothing, running_softmax_of(NAN));
     cr_expect(isnan(running_softmax_merge(spoilt, nothing).l), "for good");
     cr_expect(isnan(running_softmax_merge(nothing, spoilt).l), "from either side");
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* What is refused */
 
 TEST(refusals, sizes_and_pointers)
@@ -424,18 +436,20 @@ TEST(refusals, empty_is_success)
 {
     for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->name; kernel++) {
         cr_expect(kernel->run(NULL, NULL, 0, 17, NULL) == cudaSuccess, "%s, no rows", kernel->name);
-        cr_expect(kernel->run(NULL, NULL, 17, 0, NULL) == cudaSuccess, "%s, no columns", kernel->name);
+        cr_expect(kernel->run(NULL, NULL, 17, 0, NULL) == cudaSuccess, "%s, no columns",
+                  kernel->name);
         cr_expect(cudaDeviceSynchronize() == cudaSuccess);
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* What the lesson says that the kernels do (asserted where accesses are counted) */
 
 static void expect_count(const char *name, const char *what, unsigned long long counted,
                          unsigned long long formula)
 {
-    cr_expect(counted == formula, "%s: %llu %s, the formula says %llu", name, counted, what, formula);
+    cr_expect(counted == formula, "%s: %llu %s, the formula says %llu", name, counted, what,
+              formula);
 }
 
 /* The matrix is read three times, twice, twice, once; and written once. */
@@ -468,7 +482,8 @@ TEST(counters, sweeps)
     }
 }
 
-/* A thread per row: every lane in a sector of its own. A warp or block per row: every sector used whole. */
+/* A thread per row: every lane in a sector of its own. A warp or block per row: every sector used
+ * whole. */
 TEST(counters, sectors)
 {
     const long long rows = 64, cols = 256;
@@ -477,8 +492,10 @@ TEST(counters, sectors)
         const char *name = i == 0 ? "three_pass" : "online";
         if (!count(name, rows, cols, &did))
             return;
-        expect_count(name, "sectors loaded", did.global_load_sectors, 32 * did.global_load_requests);
-        expect_count(name, "sectors stored", did.global_store_sectors, 32 * did.global_store_requests);
+        expect_count(name, "sectors loaded", did.global_load_sectors,
+                     32 * did.global_load_requests);
+        expect_count(name, "sectors stored", did.global_store_sectors,
+                     32 * did.global_store_requests);
     }
     for (int i = 0; i < 2; i++) {
         const char *name = i == 0 ? "online_warp" : "online_block";
@@ -514,19 +531,21 @@ TEST(counters, online_block)
 }
 
 /*
- * A cluster reads the row once, with one barrier in each block and two of the cluster, and each block stores its state in
- * each: as many blocks as hold the row at 11 float4 a thread. Rows that two blocks would hold at 7, and those that 8 do not
- * hold, are online_block's.
+ * A cluster reads the row once, with one barrier in each block and two of the cluster, and each
+ * block stores its state in each: as many blocks as hold the row at 11 float4 a thread. Rows that
+ * two blocks would hold at 7, and those that 8 do not hold, are online_block's.
  */
 TEST(counters, online_cluster)
 {
     static const struct {
         unsigned long long rows, cols, blocks, excess;
-    } shapes[] = {{2, 57347, 1, 14336 - 8192}, {3, 57348, 2, 0},  {2, 90115, 2, 0},  {1, 90116, 3, 0},
-                  {1, 131071, 3, 0},           {1, 135171, 3, 0}, {1, 135172, 4, 0}, {1, 360451, 8, 0},
-                  {1, 360452, 1, 90113 - 8192}};
+    } shapes[] = {
+        {2, 57347, 1, 14336 - 8192}, {3, 57348, 2, 0},  {2, 90115, 2, 0},  {1, 90116, 3, 0},
+        {1, 131071, 3, 0},           {1, 135171, 3, 0}, {1, 135172, 4, 0}, {1, 360451, 8, 0},
+        {1, 360452, 1, 90113 - 8192}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const unsigned long long rows = shapes[i].rows, cols = shapes[i].cols, blocks = shapes[i].blocks;
+        const unsigned long long rows = shapes[i].rows, cols = shapes[i].cols,
+                                 blocks = shapes[i].blocks;
         char name[64];
         struct counters did;
         if (!count("online_cluster", (long long)rows, (long long)cols, &did))

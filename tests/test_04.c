@@ -8,8 +8,8 @@ static void check(struct size size, enum input_kind kind, uint64_t seed, size_t 
     ladder_check(&attention_problem, flash_v1_kernels, sizes, kind, seed, offset);
 }
 
-/* The kernels that go tile by tile are fast enough to be tried at many more shapes than those that go key by
- * key. */
+/* The kernels that go tile by tile are fast enough to be tried at many more shapes than those that
+ * go key by key. */
 static void check_tiles(struct size size, enum input_kind kind, uint64_t seed, size_t offset)
 {
     const long long sizes[MAX_SIZES] = SIZES(size);
@@ -22,7 +22,7 @@ static bool count(const void *table, const char *name, struct size size, struct 
     return ladder_count(&attention_problem, table, name, sizes, counters);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Every kernel, every shape */
 
 TEST(shapes, sequences)
@@ -61,7 +61,8 @@ TEST(shapes, batches_and_heads)
 {
     static const int heads[][3] = {{2, 3, 3}, {3, 2, 1}, {2, 6, 2}, {1, 6, 3}, {5, 4, 1}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        check((struct size){heads[i][0], heads[i][1], heads[i][2], 9, 70, 20}, INPUTS_NORMAL, 61 + i, 0);
+        check((struct size){heads[i][0], heads[i][1], heads[i][2], 9, 70, 20}, INPUTS_NORMAL,
+              61 + i, 0);
 }
 
 TEST(shapes, inputs)
@@ -88,8 +89,9 @@ TEST(shapes, nothing_to_do)
     check((struct size){1, 1, 1, 0, 0, 16}, INPUTS_NORMAL, 93, 0);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
-/* FlashAttention-1 at every tile: tiles - 1, tiles, tiles + 1, two full ones and a tail, both ways */
+/* ---------------------------------------------------------------------------------------------- */
+/* FlashAttention-1 at every tile: tiles - 1, tiles, tiles + 1, two full ones and a tail, both
+ * ways */
 
 TEST(tiles, sequences)
 {
@@ -104,8 +106,10 @@ TEST(tiles, sequences)
 
 TEST(tiles, head_dims)
 {
-    for (int head_dim = 1; head_dim <= 128; head_dim += head_dim % 32 < 2 || head_dim % 32 > 29 ? 1 : 9)
-        check_tiles((struct size){1, 1, 1, 35, 141, head_dim}, INPUTS_NORMAL, 171 + (uint64_t)head_dim, 0);
+    for (int head_dim = 1; head_dim <= 128;
+         head_dim += head_dim % 32 < 2 || head_dim % 32 > 29 ? 1 : 9)
+        check_tiles((struct size){1, 1, 1, 35, 141, head_dim}, INPUTS_NORMAL,
+                    171 + (uint64_t)head_dim, 0);
 }
 
 TEST(tiles, heads_and_inputs)
@@ -117,7 +121,7 @@ TEST(tiles, heads_and_inputs)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
 TEST(contract, LSE_is_optional)
@@ -148,8 +152,8 @@ TEST(contract, refused_pointers)
     check_refused_pointers(&attention_problem, flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16});
 }
 
-/* The rows of all heads must be countable with an int, and a grid must hold the blocks that a kernel
- * wants. */
+/* The rows of all heads must be countable with an int, and a grid must hold the blocks that a
+ * kernel wants. */
 TEST(contract, refused_counts)
 {
     const struct attention_limits limits = {128, 1, false};
@@ -161,13 +165,14 @@ TEST(contract, refused_counts)
     shape = (struct attention_shape){1 << 11, 1 << 10, 1 << 10, 1, 1 << 10, 1, false, 1.0f};
     cr_expect(attention_check_arguments(pointer, pointer, pointer, pointer, NULL, NULL, 0, &shape,
                                         sizeof(float), &limits) == cudaErrorInvalidValue);
-    cr_expect(strstr(refusal(), "batch * kv_heads * seq_kv is 2147483648") != NULL, "%s", refusal());
+    cr_expect(strstr(refusal(), "batch * kv_heads * seq_kv is 2147483648") != NULL, "%s",
+              refusal());
     cr_expect(require_blocks(INT_MAX) == cudaSuccess);
     cr_expect(require_blocks((size_t)INT_MAX + 1) == cudaErrorInvalidValue);
 }
 
-/* The scores of one head at 16384 are 1 GiB, and standard wants them all; the others want a few floats per
- * query. */
+/* The scores of one head at 16384 are 1 GiB, and standard wants them all; the others want a few
+ * floats per query. */
 TEST(contract, workspace)
 {
     for (int seq = 1; seq <= 1 << 20; seq *= 2) {
@@ -176,18 +181,19 @@ TEST(contract, workspace)
         cr_expect(attention_standard_workspace(&shape) == queries * 2 * seq * sizeof(float));
         for (const struct attention_kernel *kernel = flash_v1_kernels + 1; kernel->name; kernel++) {
             const size_t bytes = kernel->workspace ? kernel->workspace(&shape) : 0;
-            cr_expect(bytes <= queries * 12 + 4, "%s: %zu bytes for %zu queries", kernel->name, bytes,
-                      queries);
+            cr_expect(bytes <= queries * 12 + 4, "%s: %zu bytes for %zu queries", kernel->name,
+                      bytes, queries);
         }
     }
     const struct attention_shape head = {1, 1, 1, 16384, 16384, 64, false, 0.125f};
     cr_expect(attention_standard_workspace(&head) == (size_t)1 << 30);
     cr_expect(attention_flash_v1_workspace(&head) == (size_t)2 * 16384 * sizeof(float));
     for (const struct attention_kernel *kernel = flash_v1_kernels; kernel->name; kernel++)
-        cr_expect(!kernel->workspace || kernel->workspace(NULL) == 0, "%s: a null shape", kernel->name);
+        cr_expect(!kernel->workspace || kernel->workspace(NULL) == 0, "%s: a null shape",
+                  kernel->name);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* What the lesson says about traffic, in elements of 4 bytes */
 
 static const struct size counted[] = {
@@ -204,14 +210,15 @@ struct traffic {
 
 static void expect_traffic(const char *name, const struct counters *counters, struct traffic is)
 {
-    cr_expect(counters->global_load_bytes == 4 * is.read, "%s: %llu bytes read, %llu expected", name,
-              counters->global_load_bytes, 4 * is.read);
-    cr_expect(counters->global_store_bytes == 4 * is.written, "%s: %llu bytes written, %llu expected", name,
-              counters->global_store_bytes, 4 * is.written);
+    cr_expect(counters->global_load_bytes == 4 * is.read, "%s: %llu bytes read, %llu expected",
+              name, counters->global_load_bytes, 4 * is.read);
+    cr_expect(counters->global_store_bytes == 4 * is.written,
+              "%s: %llu bytes written, %llu expected", name, counters->global_store_bytes,
+              4 * is.written);
 }
 
-/* Every score is written, read by each of the three sweeps of the softmax, written as a probability, and read
- * by each of the head_dim threads that need it. */
+/* Every score is written, read by each of the three sweeps of the softmax, written as a
+ * probability, and read by each of the head_dim threads that need it. */
 TEST(counters, standard)
 {
     for (int i = 0; i < COUNTED; i++) {
@@ -249,7 +256,8 @@ TEST(counters, key_by_key)
                        (struct traffic){once.read + rows * d * 7, once.written});
         cr_expect(counters.barriers == rows);
 
-        /* Each chunk reads q and stores O, l and m; each but the first loads them, all 32 lanes l and m. */
+        /* Each chunk reads q and stores O, l and m; each but the first loads them, all 32 lanes l
+         * and m. */
         const unsigned long long chunks = (unsigned long long)tiles(counted[i].seq_kv, CHUNK);
         count(flash_v1_kernels, "key_parallel_ordered", counted[i], &counters);
         expect_traffic("key_parallel_ordered", &counters,
@@ -264,11 +272,12 @@ TEST(counters, key_by_key)
     }
 }
 
-/* K and V once per head; per tile of Bc keys Q is read, O, l and m are read and written; all of it begins
- * written, and LSE is written at the beginning and at the end. */
+/* K and V once per head; per tile of Bc keys Q is read, O, l and m are read and written; all of it
+ * begins written, and LSE is written at the beginning and at the end. */
 static struct traffic flash_v1_traffic(struct size size, long long Bc)
 {
-    const long long heads = size.batch * size.heads, d = size.head_dim, passes = tiles(size.seq_kv, Bc);
+    const long long heads = size.batch * size.heads, d = size.head_dim,
+                    passes = tiles(size.seq_kv, Bc);
     return (struct traffic){
         (unsigned long long)(heads * (2 * size.seq_kv * d + passes * size.seq_q * (2 * d + 2))),
         (unsigned long long)(heads * size.seq_q * ((passes + 1) * (d + 2) + 2)),
@@ -285,8 +294,8 @@ static void expect_flash_v1(const char *name, struct size size, long long Br, lo
         const unsigned long long barriers =
             (unsigned long long)(size.batch * size.heads * tiles(size.seq_kv, Bc) *
                                  (1 + 3 * tiles(size.seq_q, Br)));
-        cr_expect(counters.barriers == barriers, "%s: %llu barriers, %llu expected", name, counters.barriers,
-                  barriers);
+        cr_expect(counters.barriers == barriers, "%s: %llu barriers, %llu expected", name,
+                  counters.barriers, barriers);
     }
 }
 

@@ -15,12 +15,13 @@ static bool count(const char *name, struct size size, struct counters *counters)
     return ladder_count(&attention_problem, flash_v2_kernels, name, sizes, counters);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Every kernel, every shape */
 
 TEST(shapes, sequences)
 {
-    static const int seq[] = {1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 80, 100, 127, 128, 129, 131};
+    static const int seq[] = {1,  2,  3,  7,  15,  16,  17,  31,  32, 33,
+                              63, 64, 65, 80, 100, 127, 128, 129, 131};
     for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
         check((struct size){1, 1, 1, seq[i], seq[i], 20}, INPUTS_NORMAL, 3 + i, 0);
 }
@@ -37,12 +38,14 @@ TEST(shapes, head_dims)
 /* The template arguments that the ladder does not use, or not on this device. */
 TEST(shapes, other_tiles)
 {
-    static const int seq[][2] = {{1, 1}, {31, 33}, {32, 8}, {65, 40}, {33, 97}, {15, 7}, {70, 67}, {133, 35}};
+    static const int seq[][2] = {{1, 1},   {31, 33}, {32, 8},  {65, 40},
+                                 {33, 97}, {15, 7},  {70, 67}, {133, 35}};
     static const int head_dim[] = {20, 64, 90, 128};
     for (size_t i = 0; i < sizeof seq / sizeof *seq; i++) {
         const struct size size = {1, 2, 1, seq[i][0], seq[i][1], head_dim[i % 4]};
         const long long sizes[MAX_SIZES] = SIZES(size);
-        ladder_check(&attention_problem, flash_v2_tiles, sizes, INPUTS_NORMAL, 51 + i, i % 3 == 2 ? 4 : 0);
+        ladder_check(&attention_problem, flash_v2_tiles, sizes, INPUTS_NORMAL, 51 + i,
+                     i % 3 == 2 ? 4 : 0);
     }
 }
 
@@ -74,8 +77,10 @@ TEST(shapes, batches_and_heads)
 {
     static const int heads[][3] = {{2, 3, 3}, {3, 2, 1}, {2, 6, 2}, {1, 6, 3}, {5, 4, 1}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-        check((struct size){heads[i][0], heads[i][1], heads[i][2], 18, 37, 20}, INPUTS_NORMAL, 101 + i, 0);
-        check((struct size){heads[i][0], heads[i][1], heads[i][2], 1, 530, 8}, INPUTS_NORMAL, 111 + i, 0);
+        check((struct size){heads[i][0], heads[i][1], heads[i][2], 18, 37, 20}, INPUTS_NORMAL,
+              101 + i, 0);
+        check((struct size){heads[i][0], heads[i][1], heads[i][2], 1, 530, 8}, INPUTS_NORMAL,
+              111 + i, 0);
     }
 }
 
@@ -106,7 +111,7 @@ TEST(shapes, nothing_to_see_and_nothing_to_do)
     check((struct size){1, 1, 1, 0, 0, 16}, INPUTS_NORMAL, 163, 0);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
 TEST(contract, LSE_is_optional)
@@ -139,18 +144,21 @@ TEST(contract, refused_pointers)
     check_refused_pointers(&attention_problem, flash_v2_kernels, size);
 }
 
-/* Not one of them has room for the N × N scores: at most so many floats for each row, however long it is. */
+/* Not one of them has room for the N × N scores: at most so many floats for each row, however long
+ * it is. */
 TEST(contract, workspace_is_linear)
 {
-    const int rows_in_flight = 4096; /* split_kv: 1024 blocks of 4 rows, or fewer blocks than one run makes */
+    /* split_kv: 1024 blocks of 4 rows, or fewer blocks than one run makes */
+    const int rows_in_flight = 4096;
     for (int seq = 1; seq <= 1 << 24; seq *= 2) {
-        for (int seq_q = 1; seq_q <= seq; seq_q = seq_q < seq && seq_q * 64 > seq ? seq : seq_q * 64) {
+        for (int seq_q = 1; seq_q <= seq;
+             seq_q = seq_q < seq && seq_q * 64 > seq ? seq : seq_q * 64) {
             const struct attention_shape shape = {1, 1, 1, seq_q, seq, 64, false, 0.125f};
             for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->name; kernel++) {
                 const size_t bytes = kernel->workspace ? kernel->workspace(&shape) : 0;
                 const size_t most = ((size_t)rows_in_flight + seq_q) * (64 + 1) * sizeof(float);
-                cr_expect(bytes <= most, "%s: %d queries, %d keys: %zu bytes", kernel->name, seq_q, seq,
-                          bytes);
+                cr_expect(bytes <= most, "%s: %d queries, %d keys: %zu bytes", kernel->name, seq_q,
+                          seq, bytes);
             }
         }
     }
@@ -158,7 +166,7 @@ TEST(contract, workspace_is_linear)
     cr_expect(attention_split_kv_workspace(&shape) == 0, "the queries alone fill the grid");
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* What the lesson says about traffic */
 
 static const struct size counted[] = {
@@ -169,13 +177,14 @@ static const struct size counted[] = {
 };
 enum { COUNTED = sizeof counted / sizeof *counted };
 
-/* Elements that pass between the chip and global memory when a block owns Br queries: Q, O, LSE once, K and V
- * per block. */
+/* Elements that pass between the chip and global memory when a block owns Br queries: Q, O, LSE
+ * once, K and V per block. */
 static void flash_v2_traffic(struct size size, long long Br, unsigned long long *read,
                              unsigned long long *written)
 {
     const long long heads = size.batch * size.heads, d = size.head_dim;
-    *read = (unsigned long long)(heads * (size.seq_q * d + tiles(size.seq_q, Br) * 2 * size.seq_kv * d));
+    *read = (unsigned long long)(heads *
+                                 (size.seq_q * d + tiles(size.seq_q, Br) * 2 * size.seq_kv * d));
     *written = (unsigned long long)(heads * size.seq_q * (d + 1));
 }
 
@@ -188,10 +197,12 @@ static void expect_flash_v2_traffic(const void *table, const char *name, long lo
         if (!ladder_count(&attention_problem, table, name, sizes, &counters))
             return;
         flash_v2_traffic(counted[i], Br, &read, &written);
-        cr_expect(counters.global_load_bytes == 4 * read, "%s case %d: %llu bytes read, %llu expected", name,
-                  i, counters.global_load_bytes, 4 * read);
-        cr_expect(counters.global_store_bytes == 4 * written, "%s case %d: %llu bytes written, %llu expected",
-                  name, i, counters.global_store_bytes, 4 * written);
+        cr_expect(counters.global_load_bytes == 4 * read,
+                  "%s case %d: %llu bytes read, %llu expected", name, i, counters.global_load_bytes,
+                  4 * read);
+        cr_expect(counters.global_store_bytes == 4 * written,
+                  "%s case %d: %llu bytes written, %llu expected", name, i,
+                  counters.global_store_bytes, 4 * written);
     }
 }
 
@@ -236,8 +247,8 @@ TEST(counters, less_traffic_than_flash_v1)
         if (v1 == 0)
             return; /* nothing is counted on this backend */
         cr_expect(v2 < v1, "case %zu: flash_v2 moves %llu bytes, flash_v1 %llu", i, v2, v1);
-        cr_expect((double)v2 < 0.75 * (double)v1, "case %zu: flash_v2 moves %llu bytes, flash_v1 %llu", i, v2,
-                  v1);
+        cr_expect((double)v2 < 0.75 * (double)v1,
+                  "case %zu: flash_v2 moves %llu bytes, flash_v1 %llu", i, v2, v1);
     }
 }
 /* handout: goes on */
@@ -248,7 +259,8 @@ TEST(counters, split_kv_traffic)
         const struct size size = counted[i];
         const struct attention_shape shape = shape_of(size);
         const long long kv_heads = size.batch * size.kv_heads, d = size.head_dim;
-        const long long n = size.heads / size.kv_heads * size.seq_q; /* rows that share a key/value head */
+        /* rows that share a key/value head */
+        const long long n = size.heads / size.kv_heads * size.seq_q;
         const long long R = n == 1 ? 1 : SPLIT_KV_R, T = tiles(n, R);
         const long long G = d <= 32 ? 8 : d <= 64 ? 16 : 32;
         const long long workspace = (long long)attention_split_kv_workspace(&shape) / 4;
@@ -263,9 +275,11 @@ TEST(counters, split_kv_traffic)
         if (!count("split_kv", size, &counters))
             return;
         cr_expect(counters.global_load_bytes == 4 * (unsigned long long)read,
-                  "case %d: %llu bytes read, %lld expected", i, counters.global_load_bytes, 4 * read);
+                  "case %d: %llu bytes read, %lld expected", i, counters.global_load_bytes,
+                  4 * read);
         cr_expect(counters.global_store_bytes == 4 * (unsigned long long)written,
-                  "case %d: %llu bytes written, %lld expected", i, counters.global_store_bytes, 4 * written);
+                  "case %d: %llu bytes written, %lld expected", i, counters.global_store_bytes,
+                  4 * written);
     }
 }
 
@@ -278,7 +292,8 @@ TEST(counters, wide_loads)
         return;
     cr_expect(counters.global_load_sectors == counters.global_load_bytes / 32 ||
                   counters.global_load_sectors < counters.global_load_bytes / 32 + 1024,
-              "%llu sectors for %llu bytes", counters.global_load_sectors, counters.global_load_bytes);
+              "%llu sectors for %llu bytes", counters.global_load_sectors,
+              counters.global_load_bytes);
     cr_expect(counters.global_loads < counters.global_load_bytes / 15, "%llu loads for %llu bytes",
               counters.global_loads, counters.global_load_bytes);
 }
@@ -298,11 +313,13 @@ TEST(counters, barriers)
               "flash_v2_registers: %llu barriers", counters.barriers);
 }
 
-/* Nobody waits for a bank: the transposed K of flash_v2 is padded, the rows of flash_v2_registers are. */
+/* Nobody waits for a bank: the transposed K of flash_v2 is padded, the rows of flash_v2_registers
+ * are. */
 TEST(counters, no_bank_conflicts)
 {
     const struct size size = {1, 1, 1, 130, 70, 64};
-    for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->workspace == NULL; kernel++) {
+    for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->workspace == NULL;
+         kernel++) {
         struct counters counters;
         if (!count(kernel->name, size, &counters))
             return;

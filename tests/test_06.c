@@ -34,17 +34,19 @@ static struct trial trial_with(struct size size, bool causal, enum input_kind ki
 
 static bool rung_runs_here(const struct attention_half_kernel *kernel)
 {
-    return runs_here(&attention_half_problem, causal_half_kernels, (size_t)(kernel - causal_half_kernels));
+    return runs_here(&attention_half_problem, causal_half_kernels,
+                     (size_t)(kernel - causal_half_kernels));
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Every rung, every shape. BM is 64, 128 or 192 and BN 32, 64 or 128. */
 
 TEST(shapes, sequences_full)
 {
     static const int seq[] = {1, 2, 31, 32, 33, 63, 65, 80, 100, 127, 129};
     for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
-        check((struct size){1, 1, 1, seq[i], seq[i], i % 4 == 3 ? 128 : 64}, false, INPUTS_NORMAL, 3 + i);
+        check((struct size){1, 1, 1, seq[i], seq[i], i % 4 == 3 ? 128 : 64}, false, INPUTS_NORMAL,
+              3 + i);
 }
 
 /* The first query sees one key, the last all, and the diagonal cuts tiles in every way. */
@@ -52,7 +54,8 @@ TEST(shapes, sequences_causal)
 {
     static const int seq[] = {1, 2, 3, 7, 17, 31, 32, 33, 63, 64, 65, 80, 100, 127, 128, 129, 131};
     for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
-        check((struct size){1, 1, 1, seq[i], seq[i], i % 4 == 1 ? 128 : 64}, true, INPUTS_NORMAL, 31 + i);
+        check((struct size){1, 1, 1, seq[i], seq[i], i % 4 == 1 ? 128 : 64}, true, INPUTS_NORMAL,
+              31 + i);
 }
 
 /* At least two full tiles and a tail of every rung, both ways. */
@@ -87,10 +90,12 @@ TEST(shapes, head_dims_of_half_alone)
     }
 }
 
-/* Fewer queries than keys: the first query sees seq_kv - seq_q + 1 of them. A new token, a chunk of a prompt. */
+/* Fewer queries than keys: the first query sees seq_kv - seq_q + 1 of them. A new token, a chunk of
+ * a prompt. */
 TEST(shapes, fewer_queries_than_keys)
 {
-    static const int seq[][2] = {{1, 300}, {2, 65}, {5, 129}, {64, 127}, {65, 66}, {100, 293}, {3, 400}};
+    static const int seq[][2] = {{1, 300}, {2, 65},    {5, 129}, {64, 127},
+                                 {65, 66}, {100, 293}, {3, 400}};
     for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
         check((struct size){1, i < 2 ? 2 : 1, 1, seq[i][0], seq[i][1], i == 3 ? 128 : 64}, true,
               INPUTS_NORMAL, 111 + i);
@@ -99,7 +104,8 @@ TEST(shapes, fewer_queries_than_keys)
 /* More queries than keys: the first seq_q - seq_kv see none. Whole tiles of them, in {300, 1}. */
 TEST(shapes, queries_that_see_no_key)
 {
-    static const int seq[][2] = {{2, 1}, {33, 32}, {65, 1}, {129, 64}, {300, 1}, {293, 100}, {200, 7}};
+    static const int seq[][2] = {{2, 1},   {33, 32},   {65, 1}, {129, 64},
+                                 {300, 1}, {293, 100}, {200, 7}};
     for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
         check((struct size){1, i < 2 ? 2 : 1, 1, seq[i][0], seq[i][1], i == 3 ? 128 : 64}, true,
               INPUTS_NORMAL, 121 + i);
@@ -110,8 +116,8 @@ TEST(shapes, batches_and_heads)
 {
     static const int heads[][3] = {{2, 4, 1}, {2, 4, 2}, {1, 4, 4}, {3, 1, 1}, {1, 6, 3}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        check((struct size){heads[i][0], heads[i][1], heads[i][2], 37, 45, 64}, i % 2 == 0, INPUTS_NORMAL,
-              131 + i);
+        check((struct size){heads[i][0], heads[i][1], heads[i][2], 37, 45, 64}, i % 2 == 0,
+              INPUTS_NORMAL, 131 + i);
 }
 
 TEST(shapes, inputs)
@@ -136,13 +142,14 @@ TEST(shapes, nothing_to_see_and_nothing_to_do)
 TEST(shapes, more_tiles_than_multiprocessors)
 {
     int multiprocessors;
-    cr_assert(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0) == cudaSuccess);
+    cr_assert(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0) ==
+              cudaSuccess);
     check((struct size){1, multiprocessors + 3, 1, 3, 9, 64}, true, INPUTS_NORMAL, 161);
     check((struct size){1, multiprocessors + 1, 1, 3, 9, 128}, false, INPUTS_NORMAL, 162);
 }
 
-/* Causal heads are taken in groups whose K and V are 8 MB (rows of 512 keys): here a group of 32 and one of 1, two
- * tiles each. One rung stands for all that share tile_order.cuh. */
+/* Causal heads are taken in groups whose K and V are 8 MB (rows of 512 keys): here a group of 32
+ * and one of 1, two tiles each. One rung stands for all that share tile_order.cuh. */
 TEST(shapes, heads_in_groups)
 {
     const size_t index = ladder_find(&attention_half_problem, causal_half_kernels, "mma_pipelined");
@@ -150,7 +157,8 @@ TEST(shapes, heads_in_groups)
         fprintf(stderr, "too large to watch every access: heads in groups\n");
         return;
     }
-    struct trial trial = trial_with((struct size){1, 33, 33, 129, 512, 128}, true, INPUTS_NORMAL, 171);
+    struct trial trial =
+        trial_with((struct size){1, 33, 33, 129, 512, 128}, true, INPUTS_NORMAL, 171);
     if (runs_here(&attention_half_problem, causal_half_kernels, index)) {
         const struct verdict verdict = trial_run(&trial, causal_half_kernels, index);
         cr_expect(verdict.status == VERDICT_PASS, "mma_pipelined: %s", verdict.reason);
@@ -158,7 +166,7 @@ TEST(shapes, heads_in_groups)
     trial_destroy(&trial);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* What can be said without a tolerance */
 
 /* How many halves lie between two: 0 for the same (and for the two zeros), 1 for neighbours. */
@@ -181,14 +189,16 @@ TEST(exact, first_row_is_the_first_value)
         for (size_t head = 0; head < 2; head++)
             for (size_t c = 0; c < 64; c++)
                 cr_expect(halves_apart(O[head * 70 * 64 + c], V[head * 70 * 64 + c]) == 0,
-                          "%s: head %zu, O[0][%zu] is not V[0][%zu]", causal_half_kernels[index].name, head,
-                          c, c);
+                          "%s: head %zu, O[0][%zu] is not V[0][%zu]",
+                          causal_half_kernels[index].name, head, c, c);
     }
     trial_destroy(&trial);
 }
 
-/* Runs row `index` with and without the mask; *apart is the largest difference in rows first_row and after. */
-static void mask_on_and_off(struct size size, size_t index, size_t first_row, int *apart, float *LSE_apart)
+/* Runs row `index` with and without the mask; *apart is the largest difference in rows first_row
+ * and after. */
+static void mask_on_and_off(struct size size, size_t index, size_t first_row, int *apart,
+                            float *LSE_apart)
 {
     struct trial masked = trial_with(size, true, INPUTS_UNIFORM, 9);
     struct trial full = trial_with(size, false, INPUTS_UNIFORM, 9);
@@ -196,7 +206,8 @@ static void mask_on_and_off(struct size size, size_t index, size_t first_row, in
     cr_assert(trial_run(&full, causal_half_kernels, index).status == VERDICT_PASS);
     const uint16_t *O = masked.host[O_AT], *O_full = full.host[O_AT];
     const float *LSE = masked.host[LSE_AT], *LSE_full = full.host[LSE_AT];
-    const size_t rows = (size_t)(size.batch * size.heads * size.seq_q), cols = (size_t)size.head_dim;
+    const size_t rows = (size_t)(size.batch * size.heads * size.seq_q),
+                 cols = (size_t)size.head_dim;
     *apart = 0;
     *LSE_apart = 0.0f;
     for (size_t row = 0; row < rows; row++) {
@@ -212,8 +223,9 @@ static void mask_on_and_off(struct size size, size_t index, size_t first_row, in
     trial_destroy(&full);
 }
 
-/* Aligned to the bottom right, the mask hides nothing from the last query: one neighbouring half at most, which
- * two compilations of the same sums may make of it. V is positive here: nothing cancels. */
+/* Aligned to the bottom right, the mask hides nothing from the last query: one neighbouring half at
+ * most, which two compilations of the same sums may make of it. V is positive here: nothing
+ * cancels. */
 TEST(exact, a_mask_that_hides_nothing)
 {
     static const struct size single[] = {{2, 3, 1, 1, 300, 64}, {1, 2, 2, 1, 129, 128}};
@@ -226,18 +238,19 @@ TEST(exact, a_mask_that_hides_nothing)
             continue;
         for (size_t i = 0; i < 2; i++) {
             mask_on_and_off(single[i], index, 0, &apart, &LSE_apart);
-            cr_expect(apart <= 1 && LSE_apart < 1e-5f, "%s: one query, case %zu: %d halves, LSE %g", name, i,
-                      apart, (double)LSE_apart);
+            cr_expect(apart <= 1 && LSE_apart < 1e-5f, "%s: one query, case %zu: %d halves, LSE %g",
+                      name, i, apart, (double)LSE_apart);
             mask_on_and_off(last[i], index, (size_t)last[i].seq_q - 1, &apart, &LSE_apart);
-            cr_expect(apart <= 1 && LSE_apart < 1e-5f, "%s: last query, case %zu: %d halves, LSE %g", name, i,
-                      apart, (double)LSE_apart);
+            cr_expect(apart <= 1 && LSE_apart < 1e-5f,
+                      "%s: last query, case %zu: %d halves, LSE %g", name, i, apart,
+                      (double)LSE_apart);
             mask_on_and_off(last[i], index, 0, &apart, &LSE_apart);
             cr_expect(apart > 1, "%s: case %zu: the mask changes nothing at all", name, i);
         }
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* The same arithmetic on the host, in any mixture of precisions */
 
 enum precision { HALF, SINGLE, DOUBLE };
@@ -263,10 +276,11 @@ struct arithmetic {
 
 static const struct arithmetic as_the_kernels = {
     "P and O half, the rest float, as the kernels", SINGLE, SINGLE, HALF, SINGLE, SINGLE, HALF};
-static const struct arithmetic in_double = {"double", DOUBLE, DOUBLE, DOUBLE, DOUBLE, DOUBLE, DOUBLE};
+static const struct arithmetic in_double = {"double", DOUBLE, DOUBLE, DOUBLE,
+                                            DOUBLE,   DOUBLE, DOUBLE};
 
-/* Row `row` of O, over all batches and heads, in tiles of 64 keys: the algorithm of every rung. How wide the
- * tiles are decides which roundings happen, hardly how large they are. */
+/* Row `row` of O, over all batches and heads, in tiles of 64 keys: the algorithm of every rung. How
+ * wide the tiles are decides which roundings happen, hardly how large they are. */
 static void attend(const struct arithmetic *arithmetic, const struct attention_shape *shape,
                    const uint16_t *Q, const uint16_t *K, const uint16_t *V, size_t row, double *O)
 {
@@ -308,8 +322,9 @@ static void attend(const struct arithmetic *arithmetic, const struct attention_s
             const double P = rounded(p, arithmetic->P);
             l = rounded(l + p, arithmetic->l);
             for (size_t c = 0; c < head_dim; c++)
-                O[c] = rounded(O[c] + P * tensor_element(V, TENSOR_F16, (size_t)(k0 + j) * head_dim + c),
-                               arithmetic->acc);
+                O[c] = rounded(
+                    O[c] + P * tensor_element(V, TENSOR_F16, (size_t)(k0 + j) * head_dim + c),
+                    arithmetic->acc);
         }
     }
     for (size_t c = 0; c < head_dim; c++)
@@ -323,14 +338,16 @@ static struct attention_shape shape_with(struct size size, bool causal)
     return shape;
 }
 
-/* max |O - value| of some rows of the trial's inputs computed on the host; *largest is max |value|. */
+/* max |O - value| of some rows of the trial's inputs computed on the host; *largest is max
+ * |value|. */
 static double host_error(const struct arithmetic *arithmetic, const struct trial *trial,
                          const struct attention_shape *shape, size_t rows, double *largest)
 {
     double error = 0.0, O[128], value[128];
     *largest = 0.0;
     for (size_t row = 0; row < rows; row++) {
-        attend(&in_double, shape, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row, value);
+        attend(&in_double, shape, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row,
+               value);
         attend(arithmetic, shape, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row, O);
         for (int c = 0; c < shape->head_dim; c++) {
             const double distance = fabs(O[c] - value[c]);
@@ -347,9 +364,11 @@ static double kernel_error(const struct trial *trial, const struct attention_sha
     const size_t rows = trial->tensors[O_AT].rows;
     double error = 0.0, value[128];
     for (size_t row = 0; row < rows; row++) {
-        attend(&in_double, shape, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row, value);
+        attend(&in_double, shape, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row,
+               value);
         for (size_t c = 0; c < (size_t)shape->head_dim; c++) {
-            const double O = tensor_element(trial->host[O_AT], TENSOR_F16, row * (size_t)shape->head_dim + c);
+            const double O =
+                tensor_element(trial->host[O_AT], TENSOR_F16, row * (size_t)shape->head_dim + c);
             const double distance = fabs(O - value[c]);
             error = distance <= error ? error : distance;
         }
@@ -371,26 +390,32 @@ static cudaError_t run_scaled(const struct attention_half_kernel *kernel, const 
     return status;
 }
 
-/* Every rung that runs here has at most twice the error of the host's arithmetic on the same inputs. */
-static void expect_errors_like_the_host(const struct trial *trial, const struct attention_shape *shape,
-                                        const char *what)
+/* Every rung that runs here has at most twice the error of the host's arithmetic on the same
+ * inputs. */
+static void expect_errors_like_the_host(const struct trial *trial,
+                                        const struct attention_shape *shape, const char *what)
 {
     double largest;
-    const double host = host_error(&as_the_kernels, trial, shape, trial->tensors[O_AT].rows, &largest);
-    cr_assert(host > 0.0 && host < 0.01 * largest, "%s: the host's error is %g of %g", what, host, largest);
+    const double host =
+        host_error(&as_the_kernels, trial, shape, trial->tensors[O_AT].rows, &largest);
+    cr_assert(host > 0.0 && host < 0.01 * largest, "%s: the host's error is %g of %g", what, host,
+              largest);
     for (const struct attention_half_kernel *kernel = causal_half_kernels; kernel->name; kernel++) {
         if (!rung_runs_here(kernel))
             continue;
-        cr_assert(run_scaled(kernel, trial, shape) == cudaSuccess, "%s: %s", kernel->name, refusal());
+        cr_assert(run_scaled(kernel, trial, shape) == cudaSuccess, "%s: %s", kernel->name,
+                  refusal());
         const double error = kernel_error(trial, shape);
-        cr_expect(error <= 2.0 * host, "%s: %s: error %.3g, %.3g in the same arithmetic on the host",
-                  kernel->name, what, error, host);
+        cr_expect(error <= 2.0 * host,
+                  "%s: %s: error %.3g, %.3g in the same arithmetic on the host", kernel->name, what,
+                  error, host);
     }
 }
 
 TEST(accuracy, no_worse_than_the_same_arithmetic)
 {
-    static const enum input_kind kinds[] = {INPUTS_NORMAL, INPUTS_UNIFORM, INPUTS_ASCENDING, INPUTS_OUTLIERS};
+    static const enum input_kind kinds[] = {INPUTS_NORMAL, INPUTS_UNIFORM, INPUTS_ASCENDING,
+                                            INPUTS_OUTLIERS};
     static const struct size size[] = {{1, 2, 1, 40, 200, 64}, {1, 1, 1, 70, 70, 128}};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
@@ -410,13 +435,14 @@ static void fill_one_sided(uint16_t *rows, size_t count, size_t head_dim, unsign
             lowest_exponent + (unsigned)(input_bits(1, 1, row) % (20 - lowest_exponent));
         for (size_t c = 0; c < head_dim; c++)
             rows[row * head_dim + c] =
-                (uint16_t)(sign | exponent << 10 | (unsigned)(input_bits(1, 2, row * head_dim + c) & 0x3ff));
+                (uint16_t)(sign | exponent << 10 |
+                           (unsigned)(input_bits(1, 2, row * head_dim + c) & 0x3ff));
     }
 }
 
 /*
- * Unscaled scores up to and beyond the largest half, 65504, with a scale that makes a smooth softmax of them:
- * as accurate as any other. Kept as halves they would be infinite.
+ * Unscaled scores up to and beyond the largest half, 65504, with a scale that makes a smooth
+ * softmax of them: as accurate as any other. Kept as halves they would be infinite.
  */
 TEST(accuracy, scores_near_and_beyond_the_largest_half)
 {
@@ -436,15 +462,17 @@ TEST(accuracy, scores_near_and_beyond_the_largest_half)
         double largest;
         const double host = host_error(&as_the_kernels, &trial, &shape, 40, &largest);
         const double spoilt = host_error(&half_scores, &trial, &shape, 40, &largest);
-        cr_expect(i == 0 ? spoilt > host : !(spoilt <= 1.0), "S in half: error %g, in float %g", spoilt,
-                  host);
+        cr_expect(i == 0 ? spoilt > host : !(spoilt <= 1.0), "S in half: error %g, in float %g",
+                  spoilt, host);
 
         /* With the usual scale one key takes all; what matters is that a finite row comes out. */
         shape.scale = shape_of(size).scale;
-        for (const struct attention_half_kernel *kernel = causal_half_kernels; kernel->name; kernel++) {
+        for (const struct attention_half_kernel *kernel = causal_half_kernels; kernel->name;
+             kernel++) {
             if (!rung_runs_here(kernel))
                 continue;
-            cr_assert(run_scaled(kernel, &trial, &shape) == cudaSuccess, "%s: %s", kernel->name, refusal());
+            cr_assert(run_scaled(kernel, &trial, &shape) == cudaSuccess, "%s: %s", kernel->name,
+                      refusal());
             for (size_t e = 0; e < trial.tensors[O_AT].rows * trial.tensors[O_AT].cols; e++)
                 cr_assert(fabs(tensor_element(trial.host[O_AT], TENSOR_F16, e)) < 6.0,
                           "%s: head_dim %d, element %zu is %g", kernel->name, head_dim[i], e,
@@ -454,18 +482,25 @@ TEST(accuracy, scores_near_and_beyond_the_largest_half)
     }
 }
 
-/* The lesson's table: what each precision costs. `--filter accuracy/what_each_precision_costs` prints it. */
+/* The lesson's table: what each precision costs. `--filter accuracy/what_each_precision_costs`
+ * prints it. */
 TEST(accuracy, what_each_precision_costs)
 {
     static const struct arithmetic arithmetics[] = {
         {"everything float", SINGLE, SINGLE, SINGLE, SINGLE, SINGLE, SINGLE},
         {"O half", SINGLE, SINGLE, SINGLE, SINGLE, SINGLE, HALF},
-        {"P and O half, the rest float, as the kernels", SINGLE, SINGLE, HALF, SINGLE, SINGLE, HALF},
+        {"P and O half, the rest float, as the kernels", SINGLE, SINGLE, HALF, SINGLE, SINGLE,
+         HALF},
         {"S half too", SINGLE, HALF, HALF, SINGLE, SINGLE, HALF},
         {"l half too", SINGLE, SINGLE, HALF, HALF, SINGLE, HALF},
         {"the sum of P V half too", SINGLE, SINGLE, HALF, SINGLE, HALF, HALF},
     };
-    enum { ARITHMETICS = sizeof arithmetics / sizeof *arithmetics, CASES = 4, KERNELS = 2, ROWS = 4 };
+    enum {
+        ARITHMETICS = sizeof arithmetics / sizeof *arithmetics,
+        CASES = 4,
+        KERNELS = 2,
+        ROWS = 4
+    };
     static const struct {
         enum input_kind kind;
         int keys;
@@ -503,7 +538,7 @@ TEST(accuracy, what_each_precision_costs)
               "l or the accumulator in half is no worse");
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
 TEST(contract, LSE_is_optional)
@@ -523,7 +558,8 @@ TEST(contract, refused_sizes)
 
 TEST(contract, refused_pointers)
 {
-    check_refused_pointers(&attention_half_problem, causal_half_kernels, (struct size){1, 2, 1, 9, 70, 16});
+    check_refused_pointers(&attention_half_problem, causal_half_kernels,
+                           (struct size){1, 2, 1, 9, 70, 16});
 }
 
 /* All but `half` copy 16 bytes at a time. */
@@ -537,10 +573,10 @@ TEST(contract, refused_head_dims)
             long long sizes[MAX_SIZES];
             char words[80];
             set_sizes(sizes, (struct size){1, 1, 1, 5, 7, head_dim[i]}, true);
-            snprintf(words, sizeof words, "head_dim is %d; this kernel takes multiples of 8 up to 128",
-                     head_dim[i]);
-            ladder_refuses(&attention_half_problem, causal_half_kernels, causal_half_kernels[index].name,
-                           sizes, words);
+            snprintf(words, sizeof words,
+                     "head_dim is %d; this kernel takes multiples of 8 up to 128", head_dim[i]);
+            ladder_refuses(&attention_half_problem, causal_half_kernels,
+                           causal_half_kernels[index].name, sizes, words);
         }
     }
 }
@@ -558,8 +594,8 @@ TEST(contract, refused_alignment)
             pointers_of(&trial, device);
             device[t] = (char *)device[t] + 8;
             refusal_clear();
-            cr_expect(run_once(&attention_half_problem, causal_half_kernels, index, trial.sizes, device) ==
-                          cudaErrorInvalidValue,
+            cr_expect(run_once(&attention_half_problem, causal_half_kernels, index, trial.sizes,
+                               device) == cudaErrorInvalidValue,
                       "%s: %s on a multiple of 8 only", name, trial.tensors[t].name);
             cr_expect(refusal()[0] == trial.tensors[t].name[0] &&
                           strstr(refusal(), "must be aligned to 16 bytes"),
@@ -569,7 +605,8 @@ TEST(contract, refused_alignment)
     trial_destroy(&trial);
 }
 
-/* 0 makes every key weigh the same, a negative scale prefers the least similar; most rungs refuse both. */
+/* 0 makes every key weigh the same, a negative scale prefers the least similar; most rungs refuse
+ * both. */
 TEST(contract, scales)
 {
     static const float scale[] = {0.0f, -0.5f, 3.0f};
@@ -582,7 +619,8 @@ TEST(contract, scales)
             expect_errors_like_the_host(&trial, &shape, "scale 3");
             continue;
         }
-        for (const struct attention_half_kernel *kernel = causal_half_kernels; kernel->name; kernel++) {
+        for (const struct attention_half_kernel *kernel = causal_half_kernels; kernel->name;
+             kernel++) {
             if (!rung_runs_here(kernel))
                 continue;
             refusal_clear();
@@ -592,7 +630,8 @@ TEST(contract, scales)
                           "%s: scale %g: error %g %s", kernel->name, (double)scale[i],
                           kernel_error(&trial, &shape), refusal());
             else
-                cr_expect(status == cudaErrorInvalidValue && strstr(refusal(), "takes positive scales"),
+                cr_expect(status == cudaErrorInvalidValue &&
+                              strstr(refusal(), "takes positive scales"),
                           "%s: scale %g: '%s'", kernel->name, (double)scale[i], refusal());
         }
     }
@@ -609,15 +648,17 @@ TEST(contract, refused_shapes)
         if (!rung_runs_here(kernel))
             continue;
         refusal_clear();
-        cr_expect(run_scaled(kernel, &trial, NULL) == cudaErrorInvalidValue, "%s: shape null", kernel->name);
+        cr_expect(run_scaled(kernel, &trial, NULL) == cudaErrorInvalidValue, "%s: shape null",
+                  kernel->name);
         cr_expect(strstr(refusal(), "shape is null"), "%s: '%s'", kernel->name, refusal());
-        cr_expect(run_scaled(kernel, &trial, &not_finite) == cudaErrorInvalidValue, "%s: NaN", kernel->name);
+        cr_expect(run_scaled(kernel, &trial, &not_finite) == cudaErrorInvalidValue, "%s: NaN",
+                  kernel->name);
         cr_expect(strstr(refusal(), "scale is"), "%s: '%s'", kernel->name, refusal());
     }
     trial_destroy(&trial);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Devices that are too old, or too new: on a GPU there is only the one */
 
 /* The first architecture of each rung. Those for 90 are for 90 alone. */
@@ -636,7 +677,8 @@ static void expect_skips(int architecture)
     snprintf(text, sizeof text, "%d", architecture);
     setenv("SIMT_ARCH", text, 1);
     if (backend_architecture() != architecture) {
-        fprintf(stderr, "skipped: this device is sm_%d and will not be another\n", backend_architecture());
+        fprintf(stderr, "skipped: this device is sm_%d and will not be another\n",
+                backend_architecture());
         return;
     }
     struct trial trial = trial_with((struct size){1, 1, 1, 9, 17, 16}, true, INPUTS_NORMAL, 1);
@@ -645,11 +687,13 @@ static void expect_skips(int architecture)
         const int first = first_architecture(name);
         const bool runs = first == 90 ? architecture == 90 : architecture >= first;
         const struct verdict verdict = trial_run(&trial, causal_half_kernels, index);
-        cr_expect(verdict.status == (runs ? VERDICT_PASS : VERDICT_SKIPPED), "%s on sm_%d: status %d, %s",
-                  name, architecture, (int)verdict.status, verdict.reason);
+        cr_expect(verdict.status == (runs ? VERDICT_PASS : VERDICT_SKIPPED),
+                  "%s on sm_%d: status %d, %s", name, architecture, (int)verdict.status,
+                  verdict.reason);
         char words[64];
         if (architecture < first)
-            snprintf(words, sizeof words, "needs sm_%d (this device is sm_%d)", first, architecture);
+            snprintf(words, sizeof words, "needs sm_%d (this device is sm_%d)", first,
+                     architecture);
         else
             snprintf(words, sizeof words, "needs sm_90a");
         cr_expect(runs || strstr(verdict.reason, words), "%s on sm_%d: '%s'", name, architecture,
@@ -678,11 +722,12 @@ TEST(architecture, blackwell)
     expect_skips(100);
 }
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* What the lesson says about traffic */
 
-/* Tiles as the kernels' files have them, for head_dim up to 64 and up to 128: BM queries of a block, BN keys. Tiles may
- * begin with the sequence or, but for less than `granule` rows, end with it. */
+/* Tiles as the kernels' files have them, for head_dim up to 64 and up to 128: BM queries of a
+ * block, BN keys. Tiles may begin with the sequence or, but for less than `granule` rows, end with
+ * it. */
 struct tile_shape {
     const char *name;
     int BM[2], BN[2];
@@ -716,7 +761,8 @@ static long long key_rows_loaded(struct size size, bool causal, int BM, int BN, 
 {
     const long long missing = tiles(size.seq_q, BM) * BM - size.seq_q;
     long long keys = 0;
-    for (long long row0 = granule == 0 ? 0 : -(missing / granule * granule); row0 < size.seq_q; row0 += BM) {
+    for (long long row0 = granule == 0 ? 0 : -(missing / granule * granule); row0 < size.seq_q;
+         row0 += BM) {
         const long long last = (row0 + BM < size.seq_q ? row0 + BM : size.seq_q) - 1;
         const long long seen = causal ? last + 1 + size.seq_kv - size.seq_q : size.seq_kv;
         const long long whole = tiles(seen > 0 ? seen : 0, BN) * BN;
@@ -744,15 +790,16 @@ static void expect_traffic(const struct tile_shape *tile, struct size size, bool
     const long long keys =
         key_rows_loaded(size, causal, BM_of(tile, size, causal), tile->BN[d > 64], tile->granule);
     const long long read = 2 * heads * d * (size.seq_q + 2 * keys);
-    const bool draws = strcmp(tile->name, "hopper") == 0; /* a tile each time, and the counter back at last */
+    /* a tile each time, and the counter back at last */
+    const bool draws = strcmp(tile->name, "hopper") == 0;
     const long long blocks = heads * tiles(size.seq_q, BM_of(tile, size, causal));
     const long long written = heads * size.seq_q * (2 * d + 4);
     cr_expect(counters.global_load_bytes == (unsigned long long)read,
               "%s, head_dim %lld, causal %d: %llu bytes read, %lld expected", tile->name, d, causal,
               counters.global_load_bytes, read);
     cr_expect(counters.global_store_bytes == (unsigned long long)written,
-              "%s, head_dim %lld, causal %d: %llu bytes written, %lld expected", tile->name, d, causal,
-              counters.global_store_bytes, written);
+              "%s, head_dim %lld, causal %d: %llu bytes written, %lld expected", tile->name, d,
+              causal, counters.global_store_bytes, written);
     cr_expect(counters.atomics == (unsigned long long)(draws ? blocks + 1 : 0), "%s: %llu atomics",
               tile->name, counters.atomics);
 }
@@ -771,7 +818,8 @@ TEST(counters, ragged_traffic)
         expect_traffic(&tile_shapes[i], (struct size){1, 1, 1, 150, 141, 40}, true);
 }
 
-/* Square, T tiles of BM queries: T (T + 1) / 2 of T² squares of BM x BM are loaded, (T + 1) / 2T of the keys. */
+/* Square, T tiles of BM queries: T (T + 1) / 2 of T² squares of BM x BM are loaded, (T + 1) / 2T of
+ * the keys. */
 TEST(counters, causal_is_half_the_work)
 {
     for (int i = 0; i < TILE_SHAPES; i++) {
@@ -786,12 +834,13 @@ TEST(counters, causal_is_half_the_work)
         const unsigned long long keys_full = full.global_load_bytes - query_bytes;
         cr_expect(keys_full == (unsigned long long)(2 * 2 * T * seq * d), "%s: %llu bytes of keys",
                   tile->name, keys_full);
-        cr_expect(2 * T * keys_causal == (T + 1) * keys_full, "%s: %llu bytes of keys of %llu", tile->name,
-                  keys_causal, keys_full);
+        cr_expect(2 * T * keys_causal == (T + 1) * keys_full, "%s: %llu bytes of keys of %llu",
+                  tile->name, keys_causal, keys_full);
     }
 }
 
-/* Padding or swizzle: nobody waits for a bank. wmma is left out, its fragments' order being nobody's business. */
+/* Padding or swizzle: nobody waits for a bank. wmma is left out, its fragments' order being
+ * nobody's business. */
 TEST(counters, no_bank_conflicts)
 {
     static const int head_dim[] = {64, 128};
@@ -825,7 +874,8 @@ TEST(counters, barriers)
         for (int t = 0; t < TILE_SHAPES; t++)
             BN = strcmp(tile_shapes[t].name, expected[i].name) == 0 ? tile_shapes[t].BN[0] : BN;
         const long long barriers = expected[i].fixed + expected[i].per_tile * tiles(256, BN);
-        cr_expect(counters.barriers == (unsigned long long)barriers, "%s: %llu barriers, %lld expected",
-                  expected[i].name, counters.barriers, barriers);
+        cr_expect(counters.barriers == (unsigned long long)barriers,
+                  "%s: %llu barriers, %lld expected", expected[i].name, counters.barriers,
+                  barriers);
     }
 }

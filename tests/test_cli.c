@@ -37,8 +37,8 @@ static struct outcome *run(const char *environment, const char *step, const char
     char command[512], error_file[] = "/tmp/test_cli_XXXXXX";
     const int descriptor = mkstemp(error_file);
     cr_assert(descriptor >= 0);
-    snprintf(command, sizeof command, "%s build/%s/%s %s 2>%s", environment, build(), step, arguments,
-             error_file);
+    snprintf(command, sizeof command, "%s build/%s/%s %s 2>%s", environment, build(), step,
+             arguments, error_file);
     FILE *pipe = popen(command, "r");
     cr_assert(pipe != NULL);
     read_all(pipe, outcome.out, sizeof outcome.out);
@@ -61,11 +61,13 @@ static bool exists(const char *step)
 }
 
 /* Exit status 2 and one line on stderr that holds every one of `words`; nothing on stdout. */
-static void bad_usage(const char *step, const char *arguments, const char *first, const char *second)
+static void bad_usage(const char *step, const char *arguments, const char *first,
+                      const char *second)
 {
     const struct outcome *outcome = run("", step, arguments);
     const char *newline = strchr(outcome->error, '\n');
-    cr_expect(outcome->status == STEP_BAD_USAGE, "%s %s: exit status %d", step, arguments, outcome->status);
+    cr_expect(outcome->status == STEP_BAD_USAGE, "%s %s: exit status %d", step, arguments,
+              outcome->status);
     cr_expect(newline != NULL && newline[1] == '\0', "%s %s: not one line: %s", step, arguments,
               outcome->error);
     cr_expect(strstr(outcome->error, first) && strstr(outcome->error, second),
@@ -98,32 +100,36 @@ TEST(cli, help_lists_every_option)
 TEST(cli, list_is_in_reading_order)
 {
     const struct outcome *outcome = run("", "01_naive_matmul", "--list");
-    const char *first = strstr(outcome->out, "uncoalesced "), *second = strstr(outcome->out, "\ncoalesced ");
-    cr_expect(outcome->status == STEP_PASSED && first && second && first < second, "%s", outcome->out);
+    const char *first = strstr(outcome->out, "uncoalesced "),
+               *second = strstr(outcome->out, "\ncoalesced ");
+    cr_expect(outcome->status == STEP_PASSED && first && second && first < second, "%s",
+              outcome->out);
 }
 
 TEST(cli, defaults_pass)
 {
     for (int step = 0; step < STEPS; step++) {
         const struct outcome *outcome = run("", steps[step], "");
-        cr_expect(outcome->status == STEP_PASSED && strstr(outcome->out, " pass "), "%s: %d %s", steps[step],
-                  outcome->status, outcome->error);
+        cr_expect(outcome->status == STEP_PASSED && strstr(outcome->out, " pass "), "%s: %d %s",
+                  steps[step], outcome->status, outcome->error);
         cr_expect(strstr(outcome->out, "backend") != NULL);
     }
 }
 
 TEST(cli, kernel_selects)
 {
-    const struct outcome *outcome = run("", "01_naive_matmul", "--kernel coalesced --m 5 --n 6 --k 7 --csv");
+    const struct outcome *outcome =
+        run("", "01_naive_matmul", "--kernel coalesced --m 5 --n 6 --k 7 --csv");
     cr_expect(outcome->status == STEP_PASSED);
-    cr_expect(strstr(outcome->out, ",coalesced,pass,") && !strstr(outcome->out, ",uncoalesced,"), "%s",
-              outcome->out);
+    cr_expect(strstr(outcome->out, ",coalesced,pass,") && !strstr(outcome->out, ",uncoalesced,"),
+              "%s", outcome->out);
 }
 
 TEST(cli, same_seed_same_result)
 {
     static char first[65536];
-    const char *arguments = "--kernel coalesced --m 33 --n 34 --k 35 --seed 5 --inputs outliers --json";
+    const char *arguments =
+        "--kernel coalesced --m 33 --n 34 --k 35 --seed 5 --inputs outliers --json";
     snprintf(first, sizeof first, "%s", run("", "01_naive_matmul", arguments)->out);
     const char *other =
         run("", "01_naive_matmul", "--kernel coalesced --m 33 --n 34 --k 35 --seed 6 --json")->out;
@@ -161,7 +167,8 @@ TEST(cli, bad_values)
     bad_usage("01_naive_matmul", "--m 99999999999999999999999", "--m is", "0 .. 2147482624");
     bad_usage("01_naive_matmul", "--m 12x", "--m is '12x'", "whole number");
     bad_usage("01_naive_matmul", "--m ''", "--m is ''", "whole number");
-    bad_usage("01_naive_matmul", "--kernel nosuch", "--kernel is 'nosuch'", "uncoalesced, coalesced");
+    bad_usage("01_naive_matmul", "--kernel nosuch", "--kernel is 'nosuch'",
+              "uncoalesced, coalesced");
     bad_usage("01_naive_matmul", "--inputs nosuch", "--inputs is 'nosuch'", "normal, uniform");
     bad_usage("01_naive_matmul", "--seed -1", "--seed is '-1'", "0 ..");
     bad_usage("01_naive_matmul", "--repeat 0", "--repeat is '0'", "1 .. 100000");
@@ -189,11 +196,12 @@ TEST(cli, no_device)
 {
     const struct outcome *outcome = run("CUDA_VISIBLE_DEVICES=", "01_naive_matmul", "");
     cr_expect(outcome->status == STEP_NO_DEVICE, "exit status %d", outcome->status);
-    cr_expect(strstr(outcome->error, "no usable device") && strstr(outcome->error, "make doctor"), "%s",
-              outcome->error);
+    cr_expect(strstr(outcome->error, "no usable device") && strstr(outcome->error, "make doctor"),
+              "%s", outcome->error);
 }
 
-/* What a device is too old for is shown and skipped, and nothing has failed. (A GPU cannot pretend.) */
+/* What a device is too old for is shown and skipped, and nothing has failed. (A GPU cannot
+ * pretend.) */
 TEST(cli, an_older_device)
 {
     if (strcmp(build(), "gpu") == 0) {
@@ -208,7 +216,8 @@ TEST(cli, an_older_device)
 }
 
 /* A kernel that does nothing: the program must not succeed. */
-static cudaError_t idle(const float *A, const float *B, float *C, int M, int N, int K, cudaStream_t stream)
+static cudaError_t idle(const float *A, const float *B, float *C, int M, int N, int K,
+                        cudaStream_t stream)
 {
     (void)A, (void)B, (void)C, (void)M, (void)N, (void)K, (void)stream;
     return cudaSuccess;
@@ -216,7 +225,8 @@ static cudaError_t idle(const float *A, const float *B, float *C, int M, int N, 
 
 TEST(cli, a_failed_check_exits_with_1)
 {
-    static const struct matmul_kernel kernels[] = {{"idle", "does nothing", idle}, {NULL, NULL, NULL}};
+    static const struct matmul_kernel kernels[] = {{"idle", "does nothing", idle},
+                                                   {NULL, NULL, NULL}};
     char *arguments[] = {"idle", "--m", "4", "--n", "4", "--k", "4", NULL};
     cr_expect(step_main(7, arguments, "idle", &matmul_problem, kernels) == STEP_FAILED);
 }

@@ -1,7 +1,8 @@
 /*
  * The harness itself: references against cases worked by hand, and a check that is seen to fail.
  *
- * The kernels here are host functions of the right type: what is under test is who catches their faults.
+ * The kernels here are host functions of the right type: what is under test is who catches their
+ * faults.
  */
 #include "attention.h"
 #include "harness.h"
@@ -17,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* A matmul that computes on the host, right but for one fault. */
 
 enum fault {
@@ -43,8 +44,8 @@ static void product(const float *A, const float *B, float *C, int M, int N, int 
         for (int col = 0; col < N; col++) {
             double sum = 0.0;
             for (int k = 0; k < K; k++) {
-                const bool dropped =
-                    fault == FAULT_ONE_DROPPED_PRODUCT && row == M - 1 && col == N - 1 && k == K / 2;
+                const bool dropped = fault == FAULT_ONE_DROPPED_PRODUCT && row == M - 1 &&
+                                     col == N - 1 && k == K / 2;
                 sum += dropped ? 0.0 : (double)A[row * K + k] * B[k * N + col];
             }
             C[row * N + col] = (float)sum;
@@ -108,8 +109,8 @@ static cudaError_t faulty_matmul(const float *A, const float *B, float *C, int M
     return fault == FAULT_ERROR ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
-static const struct matmul_kernel faulty_kernels[] = {{"faulty", "one planted fault", faulty_matmul},
-                                                      {NULL, NULL, NULL}};
+static const struct matmul_kernel faulty_kernels[] = {
+    {"faulty", "one planted fault", faulty_matmul}, {NULL, NULL, NULL}};
 
 static struct verdict verdict_on(enum fault planted)
 {
@@ -128,8 +129,8 @@ static void caught(enum fault planted, enum detector detector, const char *words
     cr_expect(verdict.status == VERDICT_FAIL && verdict.detector == detector,
               "fault %d: status %d, detector %s instead of %s", (int)planted, (int)verdict.status,
               detector_name(verdict.detector), detector_name(detector));
-    cr_expect(strstr(verdict.reason, words) != NULL, "fault %d: '%s' does not say '%s'", (int)planted,
-              verdict.reason, words);
+    cr_expect(strstr(verdict.reason, words) != NULL, "fault %d: '%s' does not say '%s'",
+              (int)planted, verdict.reason, words);
 }
 
 TEST(check, passes_what_is_right)
@@ -211,7 +212,7 @@ TEST(check, meets_special_values_exactly)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* Trials */
 
 TEST(trial, spot_checks_first_and_last_row_of_what_is_large)
@@ -219,7 +220,8 @@ TEST(trial, spot_checks_first_and_last_row_of_what_is_large)
     const long long sizes[MAX_SIZES] = {[MATMUL_M] = 500, [MATMUL_N] = 1000, [MATMUL_K] = 5000};
     struct trial trial;
     cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 0) == cudaSuccess);
-    cr_expect(trial.checked_count < 500 && trial.checked_count >= 50, "%zu rows", trial.checked_count);
+    cr_expect(trial.checked_count < 500 && trial.checked_count >= 50, "%zu rows",
+              trial.checked_count);
     cr_expect(trial.checked_rows[0] == 0 && trial.checked_rows[trial.checked_count - 1] == 499);
     trial_destroy(&trial);
 }
@@ -229,7 +231,8 @@ TEST(trial, refuses_what_does_not_fit)
     const long long sizes[MAX_SIZES] = {
         [MATMUL_M] = 2000000000, [MATMUL_N] = 2000000000, [MATMUL_K] = 2000000000};
     struct trial trial;
-    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 0) == cudaErrorMemoryAllocation);
+    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 0) ==
+              cudaErrorMemoryAllocation);
     cr_expect(strstr(refusal(), "device memory") != NULL, "%s", refusal());
 }
 
@@ -253,7 +256,7 @@ TEST(stopwatch, takes_the_median)
     cr_assert(stopwatch_median(NULL, 0) == 0.0f);
 }
 
-/* -------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* Inputs */
 
 TEST(inputs, depend_on_seed_stream_and_index)
@@ -275,7 +278,8 @@ TEST(inputs, have_the_moments_they_claim)
         uniform += u / COUNT;
         cr_assert(u >= 0.0 && u < 1.0 && isfinite(x));
     }
-    cr_expect(fabs(normal) < 0.02 && fabs(normal_squared - 1.0) < 0.03, "%g %g", normal, normal_squared);
+    cr_expect(fabs(normal) < 0.02 && fabs(normal_squared - 1.0) < 0.03, "%g %g", normal,
+              normal_squared);
     cr_expect(fabs(uniform - 0.5) < 0.01, "%g", uniform);
 }
 
@@ -286,16 +290,19 @@ TEST(inputs, kinds_are_what_their_names_say)
     for (int kind = 0; kind < INPUT_KINDS; kind++) {
         enum input_kind found;
         input_matrix(x, ROWS, COLS, (enum input_kind)kind, 5, 0);
-        cr_expect(input_kind_find(input_kind_name((enum input_kind)kind), &found) && (int)found == kind);
+        cr_expect(input_kind_find(input_kind_name((enum input_kind)kind), &found) &&
+                  (int)found == kind);
         float least = x[0], most = x[0];
         for (int i = 0; i < ROWS * COLS; i++) {
             least = fminf(least, x[i]);
             most = fmaxf(most, x[i]);
         }
-        cr_expect(least < most, "%s is the same everywhere", input_kind_name((enum input_kind)kind));
+        cr_expect(least < most, "%s is the same everywhere",
+                  input_kind_name((enum input_kind)kind));
         if (kind == INPUTS_LARGE)
             cr_expect(least >= -200.0f && least < -190.0f && most > 190.0f && most <= 200.0f,
-                      "no row far below 0, or none far above: %g to %g", (double)least, (double)most);
+                      "no row far below 0, or none far above: %g to %g", (double)least,
+                      (double)most);
         for (int i = 0; kind == INPUTS_LARGE && i < ROWS * COLS; i++)
             cr_assert(fabsf(x[i]) >= 120.0f && (x[i] > 0.0f) == (x[i / COLS * COLS] > 0.0f));
         if (kind == INPUTS_ASCENDING)
@@ -309,13 +316,13 @@ TEST(inputs, kinds_are_what_their_names_say)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* References against cases worked by hand */
 
 static void close_to(double out, double expected, const char *what)
 {
-    cr_expect(fabs(out - expected) <= 1e-12 * fmax(1.0, fabs(expected)), "%s is %.17g, should be %.17g", what,
-              out, expected);
+    cr_expect(fabs(out - expected) <= 1e-12 * fmax(1.0, fabs(expected)),
+              "%s is %.17g, should be %.17g", what, out, expected);
 }
 
 TEST(reference, matmul)
@@ -327,7 +334,8 @@ TEST(reference, matmul)
     const void *const host[] = {A, B};
     for (size_t row = 0; row < 2; row++) {
         double value[2], scale[2];
-        matmul_problem.reference(sizes, host, row, (double *const[]){value}, (double *const[]){scale});
+        matmul_problem.reference(sizes, host, row, (double *const[]){value},
+                                 (double *const[]){scale});
         for (size_t col = 0; col < 2; col++) {
             close_to(value[col], C[row * 2 + col], "C");
             close_to(scale[col], C[row * 2 + col], "scale of all-positive products");
@@ -357,8 +365,9 @@ TEST(reference, attention)
     const float Q[] = {1.0f, 0.0f}, K[] = {0.0f, 5.0f, (float)log(3.0), -2.0f},
                 V[] = {4.0f, 8.0f, 8.0f, -4.0f};
     const long long sizes[MAX_SIZES] = {
-        [ATTENTION_BATCH] = 1, [ATTENTION_HEADS] = 1,  [ATTENTION_KV_HEADS] = 1, [ATTENTION_SEQ] = 1,
-        [ATTENTION_SEQ_Q] = 1, [ATTENTION_SEQ_KV] = 2, [ATTENTION_HEAD_DIM] = 2, [ATTENTION_CAUSAL] = 0};
+        [ATTENTION_BATCH] = 1,    [ATTENTION_HEADS] = 1, [ATTENTION_KV_HEADS] = 1,
+        [ATTENTION_SEQ] = 1,      [ATTENTION_SEQ_Q] = 1, [ATTENTION_SEQ_KV] = 2,
+        [ATTENTION_HEAD_DIM] = 2, [ATTENTION_CAUSAL] = 0};
     const void *const host[] = {Q, K, V};
     double O[2], O_scale[2], LSE[1], LSE_scale[1];
     attention_problem.reference(sizes, host, 0, (double *const[]){O, LSE},
@@ -375,8 +384,9 @@ TEST(reference, attention_causal_is_aligned_to_the_bottom_right)
     /* Three queries, two keys: the first query sees none, the second one key, the last both. */
     const float Q[] = {1, 1, 1}, K[] = {0, 0}, V[] = {2, 6};
     const long long sizes[MAX_SIZES] = {
-        [ATTENTION_BATCH] = 1, [ATTENTION_HEADS] = 1,  [ATTENTION_KV_HEADS] = 1, [ATTENTION_SEQ] = 3,
-        [ATTENTION_SEQ_Q] = 3, [ATTENTION_SEQ_KV] = 2, [ATTENTION_HEAD_DIM] = 1, [ATTENTION_CAUSAL] = 1};
+        [ATTENTION_BATCH] = 1,    [ATTENTION_HEADS] = 1, [ATTENTION_KV_HEADS] = 1,
+        [ATTENTION_SEQ] = 3,      [ATTENTION_SEQ_Q] = 3, [ATTENTION_SEQ_KV] = 2,
+        [ATTENTION_HEAD_DIM] = 1, [ATTENTION_CAUSAL] = 1};
     const void *const host[] = {Q, K, V};
     const double expected_O[] = {0, 2, 4}, expected_LSE[] = {-INFINITY, 0, log(2.0)};
     for (size_t row = 0; row < 3; row++) {
@@ -394,11 +404,13 @@ TEST(reference, attention_causal_is_aligned_to_the_bottom_right)
 
 TEST(reference, attention_groups_query_heads)
 {
-    /* Four query heads on two key/value heads: 0 and 1 read the first, 2 and 3 the second. One key: O = V. */
+    /* Four query heads on two key/value heads: 0 and 1 read the first, 2 and 3 the second. One key:
+     * O = V. */
     const float Q[] = {1, 2, 3, 4}, K[] = {1, 1}, V[] = {10, 20};
     const long long sizes[MAX_SIZES] = {
-        [ATTENTION_BATCH] = 1, [ATTENTION_HEADS] = 4,  [ATTENTION_KV_HEADS] = 2, [ATTENTION_SEQ] = 1,
-        [ATTENTION_SEQ_Q] = 1, [ATTENTION_SEQ_KV] = 1, [ATTENTION_HEAD_DIM] = 1, [ATTENTION_CAUSAL] = 0};
+        [ATTENTION_BATCH] = 1,    [ATTENTION_HEADS] = 4, [ATTENTION_KV_HEADS] = 2,
+        [ATTENTION_SEQ] = 1,      [ATTENTION_SEQ_Q] = 1, [ATTENTION_SEQ_KV] = 1,
+        [ATTENTION_HEAD_DIM] = 1, [ATTENTION_CAUSAL] = 0};
     const void *const host[] = {Q, K, V};
     for (size_t row = 0; row < 4; row++) {
         double O, O_scale, LSE, LSE_scale;
@@ -408,7 +420,7 @@ TEST(reference, attention_groups_query_heads)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* Argument checks: the sentence names the argument, the value, and what is allowed */
 
 static void refused(cudaError_t status, const char *words)
@@ -452,12 +464,14 @@ TEST(arguments, attention)
 {
     static float memory[400];
     const float *Q = memory, *K = memory + 100, *V = memory + 200, *O = memory + 300;
-    const struct attention_limits limits = {.max_head_dim = 128, .head_dim_multiple = 1, .causal = false};
+    const struct attention_limits limits = {
+        .max_head_dim = 128, .head_dim_multiple = 1, .causal = false};
     const struct attention_shape good = {1, 2, 1, 5, 5, 10, false, 0.5f};
     struct attention_shape shape = good;
 #define CHECK() attention_check_arguments(Q, K, V, O, NULL, NULL, 0, &shape, sizeof(float), &limits)
     cr_expect(CHECK() == cudaSuccess, "%s", refusal());
-    refused(attention_check_arguments(Q, K, V, O, NULL, NULL, 0, NULL, 4, &limits), "shape is null");
+    refused(attention_check_arguments(Q, K, V, O, NULL, NULL, 0, NULL, 4, &limits),
+            "shape is null");
     shape.head_dim = 0;
     refused(CHECK(), "head_dim is 0");
     shape.head_dim = 4096;
@@ -479,10 +493,13 @@ TEST(arguments, attention)
     shape = good, shape.seq_q = 0;
     cr_expect(CHECK() == cudaSuccess);
     shape = good;
-    refused(attention_check_arguments(NULL, K, V, O, NULL, NULL, 0, &shape, 4, &limits), "Q is null");
-    refused(attention_check_arguments(Q, K, V, NULL, NULL, NULL, 0, &shape, 4, &limits), "O is null");
+    refused(attention_check_arguments(NULL, K, V, O, NULL, NULL, 0, &shape, 4, &limits),
+            "Q is null");
+    refused(attention_check_arguments(Q, K, V, NULL, NULL, NULL, 0, &shape, 4, &limits),
+            "O is null");
     refused(attention_check_arguments(Q, K, V, Q, NULL, NULL, 0, &shape, 4, &limits), "overlap");
-    refused(attention_check_arguments(Q, K, V, O, NULL, NULL, 64, &shape, 4, &limits), "workspace is null");
+    refused(attention_check_arguments(Q, K, V, O, NULL, NULL, 64, &shape, 4, &limits),
+            "workspace is null");
 #undef CHECK
 }
 

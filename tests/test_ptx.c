@@ -1,8 +1,9 @@
 /*
- * The instructions of common/ptx.cuh, each alone on random data: what comes out must be what a model in plain C says,
- * and what one NVIDIA H200 gave for the same data (ptx/vectors/, see the README there). Moves of data are compared bit
- * for bit, arithmetic within the roundings that it may have. On the CPU backend everything runs in three thread orders,
- * and a kernel with a mistake must give the report that names it.
+ * The instructions of common/ptx.cuh, each alone on random data: what comes out must be what a
+ * model in plain C says, and what one NVIDIA H200 gave for the same data (ptx/vectors/, see the
+ * README there). Moves of data are compared bit for bit, arithmetic within the roundings that it
+ * may have. On the CPU backend everything runs in three thread orders, and a kernel with a mistake
+ * must give the report that names it.
  */
 #include "harness.h"
 #include "backend.h"
@@ -26,7 +27,8 @@ static bool has_architecture(int needed, bool exactly)
     const int device = backend_architecture();
     if (exactly ? device == needed : device >= needed)
         return true;
-    fprintf(stderr, "skipped: needs sm_%d%s (this device is sm_%d)\n", needed, exactly ? "a" : "", device);
+    fprintf(stderr, "skipped: needs sm_%d%s (this device is sm_%d)\n", needed, exactly ? "a" : "",
+            device);
     return false;
 }
 
@@ -36,13 +38,15 @@ static uint32_t *upload(const uint32_t *words, size_t count)
 {
     uint32_t *device = NULL;
     cr_assert_eq(cudaMalloc((void **)&device, count * sizeof *device), cudaSuccess);
-    cr_assert_eq(cudaMemcpy(device, words, count * sizeof *device, cudaMemcpyHostToDevice), cudaSuccess);
+    cr_assert_eq(cudaMemcpy(device, words, count * sizeof *device, cudaMemcpyHostToDevice),
+                 cudaSuccess);
     return device;
 }
 
 static void download(uint32_t *words, const uint32_t *device, size_t count)
 {
-    cr_assert_eq(cudaMemcpy(words, device, count * sizeof *device, cudaMemcpyDeviceToHost), cudaSuccess);
+    cr_assert_eq(cudaMemcpy(words, device, count * sizeof *device, cudaMemcpyDeviceToHost),
+                 cudaSuccess);
 }
 
 static void assert_success(cudaError_t status)
@@ -54,7 +58,8 @@ static const char *const orders[] = {"inorder", "reversed", "random:1"};
 enum { ORDERS = sizeof orders / sizeof *orders };
 
 /* Runs the kernel in all orders, which must not matter. */
-static void run(ptx_kernel *kernel, const uint32_t *in, size_t in_words, uint32_t *out, size_t out_words)
+static void run(ptx_kernel *kernel, const uint32_t *in, size_t in_words, uint32_t *out,
+                size_t out_words)
 {
     uint32_t *again = malloc(out_words * sizeof *again);
     uint32_t *device_in = upload(in, in_words), *device_out = upload(out, out_words);
@@ -62,8 +67,8 @@ static void run(ptx_kernel *kernel, const uint32_t *in, size_t in_words, uint32_
         setenv("SIMT_ORDER", orders[order], 1);
         assert_success(kernel(device_in, device_out));
         download(order == 0 ? out : again, device_out, out_words);
-        cr_assert(order == 0 || memcmp(out, again, out_words * sizeof *out) == 0, "order %s differs",
-                  orders[order]);
+        cr_assert(order == 0 || memcmp(out, again, out_words * sizeof *out) == 0,
+                  "order %s differs", orders[order]);
     }
     cudaFree(device_in);
     cudaFree(device_out);
@@ -110,14 +115,17 @@ static uint32_t bits_of(float value)
 }
 
 /*
- * Compares a result with the one of a GPU, bit for bit, or as floats that may differ from the exact result by
- * bound[i], so from each other by twice that. With PTX_VECTORS=DIRECTORY results are written there instead.
+ * Compares a result with the one of a GPU, bit for bit, or as floats that may differ from the exact
+ * result by bound[i], so from each other by twice that. With PTX_VECTORS=DIRECTORY results are
+ * written there instead.
  */
-static void compare_with_gpu(const char *name, const uint32_t *words, size_t count, const double *bound)
+static void compare_with_gpu(const char *name, const uint32_t *words, size_t count,
+                             const double *bound)
 {
     const char *write_to = getenv("PTX_VECTORS");
     char path[512];
-    snprintf(path, sizeof path, "%s/%s.txt", write_to != NULL ? write_to : "tests/ptx/vectors", name);
+    snprintf(path, sizeof path, "%s/%s.txt", write_to != NULL ? write_to : "tests/ptx/vectors",
+             name);
     if (write_to != NULL) {
         write_vector(path, words, count);
         return;
@@ -131,21 +139,22 @@ static void compare_with_gpu(const char *name, const uint32_t *words, size_t cou
         uint32_t expected;
         cr_assert_eq(fscanf(file, "%" SCNx32, &expected), 1, "%s ends at word %zu", path, i);
         if (bound == NULL)
-            cr_assert_eq(words[i], expected, "%s: word %zu is %08" PRIx32 ", on a GPU %08" PRIx32, name, i,
-                         words[i], expected);
+            cr_assert_eq(words[i], expected, "%s: word %zu is %08" PRIx32 ", on a GPU %08" PRIx32,
+                         name, i, words[i], expected);
         else
             cr_assert(fabs((double)float_of(words[i]) - float_of(expected)) <= 2 * bound[i],
-                      "%s: element %zu is %.9g, on a GPU %.9g, bound %g", name, i, float_of(words[i]),
-                      float_of(expected), bound[i]);
+                      "%s: element %zu is %.9g, on a GPU %.9g, bound %g", name, i,
+                      float_of(words[i]), float_of(expected), bound[i]);
     }
     fclose(file);
 }
 
-static void expect_words(const char *name, const uint32_t *words, const uint32_t *expected, size_t count)
+static void expect_words(const char *name, const uint32_t *words, const uint32_t *expected,
+                         size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        cr_assert_eq(words[i], expected[i], "%s: word %zu is %08" PRIx32 ", expected %08" PRIx32, name, i,
-                     words[i], expected[i]);
+        cr_assert_eq(words[i], expected[i], "%s: word %zu is %08" PRIx32 ", expected %08" PRIx32,
+                     name, i, words[i], expected[i]);
     compare_with_gpu(name, words, count, NULL);
 }
 
@@ -173,7 +182,8 @@ static uint16_t random_half(uint64_t stream, uint64_t index)
 static double half_value(uint16_t half)
 {
     const int exponent = half >> 10 & 31, fraction = half & 0x3ff;
-    const double magnitude = exponent == 0 ? ldexp(fraction, -24) : ldexp(1024 + fraction, exponent - 25);
+    const double magnitude =
+        exponent == 0 ? ldexp(fraction, -24) : ldexp(1024 + fraction, exponent - 25);
     return half & 0x8000 ? -magnitude : magnitude;
 }
 
@@ -183,9 +193,9 @@ static float random_float(uint64_t stream, uint64_t index)
 }
 
 /*
- * An element of A * B + C in double, and how far a float result may be from it. The products are exact. Each of them,
- * and C, is added with one rounding here, or on a GPU aligned to the largest and cut off: at most an ulp of the
- * magnitudes' sum, 2^-23 of it, for each.
+ * An element of A * B + C in double, and how far a float result may be from it. The products are
+ * exact. Each of them, and C, is added with one rounding here, or on a GPU aligned to the largest
+ * and cut off: at most an ulp of the magnitudes' sum, 2^-23 of it, for each.
  */
 struct sum {
     double value, magnitude;
@@ -238,8 +248,8 @@ TEST(ptx, ldmatrix)
     for (int lane = 0; lane < 32; lane++)
         for (int matrix = 0; matrix < 4; matrix++) {
             const int first = 8 * matrix, g = lane / 4, t = lane % 4;
-            expected[4 * lane + matrix] = half_at(in, first + g, 2 * t) | half_at(in, first + g, 2 * t + 1)
-                                                                              << 16;
+            expected[4 * lane + matrix] =
+                half_at(in, first + g, 2 * t) | half_at(in, first + g, 2 * t + 1) << 16;
             expected[128 + 4 * lane + matrix] =
                 half_at(in, first + 2 * t, g) | half_at(in, first + 2 * t + 1, g) << 16;
         }
@@ -415,9 +425,10 @@ TEST(ptx, registers)
 
 /* ---- bulk tensor copies ---- */
 
-typedef CUresult encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
-                           const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
-                           CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+typedef CUresult encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                           const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                           const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                           CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
 static encode_fn *encoder(void)
 {
@@ -431,7 +442,8 @@ static encode_fn *encoder(void)
     return encode;
 }
 
-/* An array of 2-byte elements, [depth][height][width] with rows `pitch` elements apart, and a box of it. */
+/* An array of 2-byte elements, [depth][height][width] with rows `pitch` elements apart, and a box
+ * of it. */
 struct box_case {
     const char *name;
     CUtensorMapSwizzle swizzle;
@@ -455,7 +467,8 @@ static CUresult describe(CUtensorMap *map, void *array, const struct box_case *c
 {
     const cuuint64_t sizes[3] = {(cuuint64_t)c->width, (cuuint64_t)c->height, (cuuint64_t)c->depth};
     const cuuint64_t strides[2] = {(cuuint64_t)c->pitch * 2, (cuuint64_t)c->pitch * c->height * 2};
-    const cuuint32_t box[3] = {(cuuint32_t)c->box_width, (cuuint32_t)c->box_height, (cuuint32_t)c->box_depth};
+    const cuuint32_t box[3] = {(cuuint32_t)c->box_width, (cuuint32_t)c->box_height,
+                               (cuuint32_t)c->box_depth};
     const cuuint32_t ones[3] = {1, 1, 1};
     return encoder()(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3, array, sizes, strides, box, ones,
                      CU_TENSOR_MAP_INTERLEAVE_NONE, c->swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,
@@ -472,8 +485,9 @@ static int box_words(const struct box_case *c)
     return c->box_depth * c->box_height * c->box_width / 2;
 }
 
-/* Where element (x, y, z) of the box lies in shared memory, in elements: rows follow each other, then 16-byte chunks of
- * eight elements change places within 32, 64 or 128 bytes, as the 128-byte line says that they lie in. */
+/* Where element (x, y, z) of the box lies in shared memory, in elements: rows follow each other,
+ * then 16-byte chunks of eight elements change places within 32, 64 or 128 bytes, as the 128-byte
+ * line says that they lie in. */
 static int box_place(const struct box_case *c, int x, int y, int z)
 {
     static const int chunks[] = {1, 2, 4, 8};
@@ -492,9 +506,9 @@ static int array_place(const struct box_case *c, int x, int y, int z)
     return (z * c->height + y) * c->pitch + x;
 }
 
-#define FOR_BOX(c, x, y, z)                                                                                  \
-    for (int z = 0; z < (c)->box_depth; z++)                                                                 \
-        for (int y = 0; y < (c)->box_height; y++)                                                            \
+#define FOR_BOX(c, x, y, z)                                                                        \
+    for (int z = 0; z < (c)->box_depth; z++)                                                       \
+        for (int y = 0; y < (c)->box_height; y++)                                                  \
             for (int x = 0; x < (c)->box_width; x++)
 
 enum { MAX_WORDS = 8192 };
@@ -511,11 +525,13 @@ TEST(ptx, tma_load)
         FOR_BOX(c, x, y, z)
         {
             const int from = array_place(c, x, y, z);
-            ((uint16_t *)expected)[box_place(c, x, y, z)] = from < 0 ? 0 : ((uint16_t *)array)[from];
+            ((uint16_t *)expected)[box_place(c, x, y, z)] =
+                from < 0 ? 0 : ((uint16_t *)array)[from];
         }
         uint32_t *device_array = upload(array, array_words(c)), *device_out = upload(out, words);
         CUtensorMap map;
-        cr_assert_eq(describe(&map, device_array, c), CUDA_SUCCESS, "%s: %s", c->name, backend_report());
+        cr_assert_eq(describe(&map, device_array, c), CUDA_SUCCESS, "%s: %s", c->name,
+                     backend_report());
         for (int order = 0; order < ORDERS; order++) {
             setenv("SIMT_ORDER", orders[order], 1);
             assert_success(ptx_tma_load(&map, c->x, c->y, c->z, 4 * words, device_out));
@@ -536,7 +552,8 @@ TEST(ptx, tma_store)
         const struct box_case *c = &box_cases[i];
         const int words = array_words(c);
         if (c->x < 0)
-            continue; /* an H200 clips a store past the end, and calls one before the beginning illegal */
+            /* an H200 clips a store past the end, and calls one before the beginning illegal */
+            continue;
         char name[64];
         snprintf(name, sizeof name, "%s_store", c->name);
         random_words(box, box_words(c), 40 + i);
@@ -550,7 +567,8 @@ TEST(ptx, tma_store)
         }
         uint32_t *device_box = upload(box, box_words(c)), *device_array = upload(before, words);
         CUtensorMap map;
-        cr_assert_eq(describe(&map, device_array, c), CUDA_SUCCESS, "%s: %s", c->name, backend_report());
+        cr_assert_eq(describe(&map, device_array, c), CUDA_SUCCESS, "%s: %s", c->name,
+                     backend_report());
         assert_success(ptx_tma_store(&map, c->x, c->y, c->z, 4 * box_words(c), device_box));
         download(array, device_array, words);
         expect_words(name, array, expected, words);
@@ -565,10 +583,12 @@ TEST(ptx, tensor_map_refused)
     if (!has_architecture(90, false))
         return;
     static const struct box_case bad[] = {
-        {"the row is longer than the swizzle", CU_TENSOR_MAP_SWIZZLE_64B, 1, 20, 64, 64, 1, 8, 64, 0, 0, 0},
-        {"the row is no multiple of 16 bytes", CU_TENSOR_MAP_SWIZZLE_NONE, 1, 20, 64, 64, 1, 8, 12, 0, 0, 0},
-        {"the stride is no multiple of 16 bytes", CU_TENSOR_MAP_SWIZZLE_NONE, 1, 20, 20, 20, 1, 8, 16, 0, 0,
-         0},
+        {"the row is longer than the swizzle", CU_TENSOR_MAP_SWIZZLE_64B, 1, 20, 64, 64, 1, 8, 64,
+         0, 0, 0},
+        {"the row is no multiple of 16 bytes", CU_TENSOR_MAP_SWIZZLE_NONE, 1, 20, 64, 64, 1, 8, 12,
+         0, 0, 0},
+        {"the stride is no multiple of 16 bytes", CU_TENSOR_MAP_SWIZZLE_NONE, 1, 20, 20, 20, 1, 8,
+         16, 0, 0, 0},
         {"the box is too high", CU_TENSOR_MAP_SWIZZLE_NONE, 1, 300, 64, 64, 1, 257, 16, 0, 0, 0},
         {"the box is empty", CU_TENSOR_MAP_SWIZZLE_NONE, 1, 20, 64, 64, 1, 0, 16, 0, 0, 0},
         {"the array is empty", CU_TENSOR_MAP_SWIZZLE_NONE, 1, 0, 64, 64, 1, 8, 16, 0, 0, 0},
@@ -588,9 +608,10 @@ TEST(ptx, tensor_map_refused)
 enum { STEPS_K = 16 * WGMMA_STEPS };
 
 /*
- * The byte where element (i, k) of an operand lies: i along M or N, k along K. The formulas are the PTX manual's canonical
- * layouts ("Strides", for 2-byte elements), T = 8 elements of 16 bytes. Rows of a swizzled operand are as long as the span;
- * a span of 32 bytes holds only 16 k, so the second step's lie behind all of the first's.
+ * The byte where element (i, k) of an operand lies: i along M or N, k along K. The formulas are the
+ * PTX manual's canonical layouts ("Strides", for 2-byte elements), T = 8 elements of 16 bytes. Rows
+ * of a swizzled operand are as long as the span; a span of 32 bytes holds only 16 k, so the second
+ * step's lie behind all of the first's.
  */
 struct operand {
     int span; /* bytes; 0: no swizzle */
@@ -604,13 +625,16 @@ static int element_place(const struct operand *o, int i, int k)
     int place = step * o->step;
     if (o->k_along_memory) {
         if (o->span == 0)
-            return o->begin + place + i / 8 * o->stride + i % 8 * 16 + in_step / 8 * o->leading + k % 8 * 2;
+            return o->begin + place + i / 8 * o->stride + i % 8 * 16 + in_step / 8 * o->leading +
+                   k % 8 * 2;
         place += i / 8 * o->stride + i % 8 * o->span + in_step * 2;
     } else {
         const int per_row = o->span / 2; /* elements of i that lie side by side */
         if (o->span == 0)
-            return o->begin + place + i / 8 * o->stride + i % 8 * 2 + in_step / 8 * o->leading + k % 8 * 16;
-        place += i / per_row * o->leading + i % per_row * 2 + in_step / 8 * o->stride + k % 8 * o->span;
+            return o->begin + place + i / 8 * o->stride + i % 8 * 2 + in_step / 8 * o->leading +
+                   k % 8 * 16;
+        place +=
+            i / per_row * o->leading + i % per_row * 2 + in_step / 8 * o->stride + k % 8 * o->span;
     }
     const int chunk = place / 16, line = place / 128;
     return o->begin + (chunk ^ line % (o->span / 16)) * 16 + place % 16;
@@ -653,8 +677,8 @@ static cudaError_t run_wgmma(const uint32_t *in, uint32_t *out)
     return wgmma_now(in, out, wgmma_layout_now);
 }
 
-static void test_wgmma(const char *name, wgmma_kernel *kernel, int n, bool a_in_registers, int swizzle,
-                       int accumulate)
+static void test_wgmma(const char *name, wgmma_kernel *kernel, int n, bool a_in_registers,
+                       int swizzle, int accumulate)
 {
     static uint16_t A[64 * STEPS_K], B[256 * STEPS_K];
     static uint32_t in[WGMMA_IMAGE / 4 + 128 * (4 * WGMMA_STEPS + 128)], out[128 * 128];
@@ -664,9 +688,11 @@ static void test_wgmma(const char *name, wgmma_kernel *kernel, int n, bool a_in_
     for (int i = 0; i < n * STEPS_K; i++)
         B[i] = random_half(15, i);
 
-    /* Operands that lie in shared memory, at multiples of 1024; what lies between is random and not to be read. */
+    /* Operands that lie in shared memory, at multiples of 1024; what lies between is random and not
+     * to be read. */
     random_words(in, WGMMA_IMAGE / 4, 16);
-    const struct operand a = pack(swizzle, true, 64, 1024), b = pack(swizzle, !a_in_registers, n, 16384);
+    const struct operand a = pack(swizzle, true, 64, 1024),
+                         b = pack(swizzle, !a_in_registers, n, 16384);
     if (!a_in_registers)
         place_operand((char *)in, &a, A, 64);
     place_operand((char *)in, &b, B, n);
@@ -676,7 +702,8 @@ static void test_wgmma(const char *name, wgmma_kernel *kernel, int n, bool a_in_
         const int row0 = thread / 32 * 16 + thread % 32 / 4, t = thread % 4;
         uint32_t *own = in + WGMMA_IMAGE / 4 + thread * (a_words + d_words);
         for (int i = 0; i < a_words; i++) {
-            const uint16_t *pair = &A[(row0 + i % 2 * 8) * STEPS_K + i / 4 * 16 + i % 4 / 2 * 8 + 2 * t];
+            const uint16_t *pair =
+                &A[(row0 + i % 2 * 8) * STEPS_K + i / 4 * 16 + i % 4 / 2 * 8 + 2 * t];
             own[i] = pair[0] | (uint32_t)pair[1] << 16;
         }
         for (int i = 0; i < d_words; i++) {
@@ -722,8 +749,8 @@ TEST(ptx, wgmma_registers)
 
 /* ---- mistakes ---- */
 
-/* What the CPU backend says, in the fast build and in the checked one. Null: nothing, but the output is wrong. Empty:
- * perhaps something, and the output may be right. */
+/* What the CPU backend says, in the fast build and in the checked one. Null: nothing, but the
+ * output is wrong. Empty: perhaps something, and the output may be right. */
 struct finding {
     enum mistake mistake;
     const char *fast, *checked;
@@ -738,7 +765,8 @@ static const struct finding findings[] = {
     {LDMATRIX_HALF_WARP, "only lanes 0x0000ffff are there", "names lanes which have returned"},
     {LDMATRIX_OUTSIDE, "of dynamic shared memory, of which the launch asked for 512",
      "of dynamic shared memory, of which the launch asked for 512"},
-    {MBARRIER_NOT_INITIALISED, "the mbarrier was not initialised", "the mbarrier was not initialised"},
+    {MBARRIER_NOT_INITIALISED, "the mbarrier was not initialised",
+     "the mbarrier was not initialised"},
     {MBARRIER_NO_BARRIER_AFTER_INIT, "", race}, /* in some orders all goes well */
     {MBARRIER_NO_FENCE, "mbarrier_init_fence() is missing", "mbarrier_init_fence() is missing"},
     {MBARRIER_NO_EXPECT, "ended while a tma_load()", race},
@@ -758,7 +786,8 @@ static const struct finding findings[] = {
     {TMA_STORE_NO_PROXY_FENCE, "", "async_proxy_fence() is missing"},
     {TMA_STORE_NO_COMMIT, "tma_store_commit() and a wait is missing",
      "tma_store_commit() and a wait is missing"},
-    {TMA_STORE_NO_WAIT, "tma_store_wait_read<0>() is missing", "tma_store_wait_read<0>() is missing"},
+    {TMA_STORE_NO_WAIT, "tma_store_wait_read<0>() is missing",
+     "tma_store_wait_read<0>() is missing"},
     {TMA_STORE_SOURCE_OVERWRITTEN, "that it was reading was overwritten",
      "that it was reading was overwritten"},
     {WGMMA_NO_FENCE, "wgmma_fence() is missing", "wgmma_fence() is missing"},
@@ -769,9 +798,11 @@ static const struct finding findings[] = {
     {WGMMA_ACCUMULATOR_WRITTEN, "wrote to the accumulator", "wrote to the accumulator"},
     {WGMMA_OPERAND_OVERWRITTEN, NULL, race},
     {WGMMA_MISALIGNED, "its tile must be aligned to that", "its tile must be aligned to that"},
-    {WGMMA_ONE_WARP_MISSING, "for the other warps of the warpgroup", "for the other warps of the warpgroup"},
+    {WGMMA_ONE_WARP_MISSING, "for the other warps of the warpgroup",
+     "for the other warps of the warpgroup"},
     {WGMMA_DIFFERENT_DESCRIPTORS, "asks for another product", "asks for another product"},
-    {NAMED_BARRIER_TOO_MANY, "a barrier that not all threads reach", "a barrier that not all threads reach"},
+    {NAMED_BARRIER_TOO_MANY, "a barrier that not all threads reach",
+     "a barrier that not all threads reach"},
     {REGISTERS_TOO_MANY, "registers that nobody gives back", "registers that nobody gives back"},
     {CLUSTER_NOT_BEGUN, "", "which may not have begun"},
     {CLUSTER_NO_LAST_BARRIER, "of the cluster has ended", "uninitialised shared memory"},
@@ -801,7 +832,8 @@ struct broken_run {
 
 static void start_broken(struct broken_run *run)
 {
-    static const struct box_case whole = {"", CU_TENSOR_MAP_SWIZZLE_128B, 1, 64, 64, 64, 1, 64, 64, 0, 0, 0};
+    static const struct box_case whole = {
+        "", CU_TENSOR_MAP_SWIZZLE_128B, 1, 64, 64, 64, 1, 64, 64, 0, 0, 0};
     static uint32_t words[BROKEN_WORDS];
     for (int i = 0; i < BROKEN_WORDS; i++)
         words[i] = random_half(30, 2 * i) | (uint32_t)random_half(30, 2 * i + 1) << 16;
@@ -852,13 +884,14 @@ static void expect_finding(const struct finding *finding)
     if (expected == NULL) {
         cr_expect_eq(status, cudaSuccess, "mistake %d: %s", finding->mistake, report);
         download(wrong, run.out, BROKEN_WORDS);
-        cr_expect(memcmp(wrong, right, sizeof wrong) != 0, "mistake %d has no effect", finding->mistake);
+        cr_expect(memcmp(wrong, right, sizeof wrong) != 0, "mistake %d has no effect",
+                  finding->mistake);
     } else if (*expected == '\0') {
         cr_expect(status == cudaSuccess || *report != '\0', "mistake %d", finding->mistake);
     } else {
         cr_expect_neq(status, cudaSuccess, "mistake %d is not found", finding->mistake);
-        cr_expect(strstr(report, expected) != NULL, "mistake %d: '%s' is not in '%s'", finding->mistake,
-                  expected, report);
+        cr_expect(strstr(report, expected) != NULL, "mistake %d: '%s' is not in '%s'",
+                  finding->mistake, expected, report);
     }
     assert_success(cudaDeviceReset());
 }
@@ -871,7 +904,8 @@ TEST(mistakes, each_is_found)
         expect_finding(&findings[i]);
 }
 
-/* Blocks of a cluster come in an order too; the checked build does not wait for the one in which things go wrong. */
+/* Blocks of a cluster come in an order too; the checked build does not wait for the one in which
+ * things go wrong. */
 TEST(mistakes, of_clusters_in_every_order)
 {
     if (!can_be_broken() || strcmp(backend_name(), "check") != 0)
@@ -882,16 +916,18 @@ TEST(mistakes, of_clusters_in_every_order)
             start_broken(&run);
             setenv("SIMT_ORDER", orders[order], 1);
             cr_expect_neq(run_broken(&run, findings[i].mistake, false), cudaSuccess,
-                          "mistake %d is not found in order %s", findings[i].mistake, orders[order]);
+                          "mistake %d is not found in order %s", findings[i].mistake,
+                          orders[order]);
             assert_success(cudaDeviceReset());
         }
 }
 
 /* ---- what the checked build counts ---- */
 
-#define EXPECT(counters, member, value)                                                                      \
-    cr_expect_eq((counters).member, (unsigned long long)(value), #member " is %llu, expected %llu",          \
-                 (counters).member, (unsigned long long)(value))
+#define EXPECT(counters, member, value)                                                            \
+    cr_expect_eq((counters).member, (unsigned long long)(value),                                   \
+                 #member " is %llu, expected %llu", (counters).member,                             \
+                 (unsigned long long)(value))
 
 TEST(ptx, counted)
 {

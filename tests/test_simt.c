@@ -1,6 +1,7 @@
 /*
- * CUDA as this project and small programs use it. On the CPU these are tests of the backend; on a GPU they pass too, and so
- * say that the backend is measured against the right thing. What only the CPU can do is skipped there, and says so.
+ * CUDA as this project and small programs use it. On the CPU these are tests of the backend; on a
+ * GPU they pass too, and so say that the backend is measured against the right thing. What only the
+ * CPU can do is skipped there, and says so.
  */
 #include "harness.h"
 #include "backend.h"
@@ -28,13 +29,13 @@ static void in_three_orders(const char *name, int (*feature)(void))
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         setenv("SIMT_ORDER", orders[i], 1);
         int wrong = feature();
-        cr_assert(wrong >= 0, "%s, %s: %s; %s", name, orders[i], cudaGetErrorName((cudaError_t)-wrong),
-                  backend_report());
+        cr_assert(wrong >= 0, "%s, %s: %s; %s", name, orders[i],
+                  cudaGetErrorName((cudaError_t)-wrong), backend_report());
         cr_assert_eq(wrong, 0, "%s, %s: %d results are wrong", name, orders[i], wrong);
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* Launches */
 
 TEST(launch, indices)
@@ -72,7 +73,7 @@ TEST(launch, occupancy)
     in_three_orders("occupancy", feature_occupancy);
 }
 
-/* ------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* Shared memory and barriers */
 
 TEST(barrier, static_shared)
@@ -110,7 +111,7 @@ TEST(barrier, many_barriers)
     in_three_orders("many_barriers", feature_many_barriers);
 }
 
-/* ------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* Warps */
 
 TEST(warp, shuffles)
@@ -158,7 +159,7 @@ TEST(warp, warp_reductions)
     in_three_orders("warp_reductions", feature_warp_reductions);
 }
 
-/* ------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* Atomics */
 
 TEST(atomic, integer_atomics)
@@ -206,7 +207,7 @@ TEST(atomic, last_block)
     in_three_orders("last_block", feature_last_block);
 }
 
-/* ------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* Memory, streams, events */
 
 TEST(memory, constants)
@@ -244,7 +245,7 @@ TEST(memory, large_offsets)
     in_three_orders("large_offsets", feature_large_offsets);
 }
 
-/* ------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* Numbers */
 
 TEST(math, intrinsics)
@@ -272,7 +273,7 @@ TEST(math, bfloat16)
     in_three_orders("bfloat16", feature_bfloat16);
 }
 
-/* ------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* Cooperative groups */
 
 TEST(group, block_and_tiles)
@@ -295,19 +296,22 @@ TEST(group, grid_sync)
     in_three_orders("grid_sync", feature_grid_sync);
 }
 
-/* ------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* Launches that are refused: an error code, nothing run, and the next launch works */
 
-/* CUDA 13.0 calls every bad launch an invalid value; before, bad shapes were an invalid configuration, as here. */
-static void expect_refusal(cudaError_t expected, dim3 grid, dim3 block, size_t shared, const char *word)
+/* CUDA 13.0 calls every bad launch an invalid value; before, bad shapes were an invalid
+ * configuration, as here. */
+static void expect_refusal(cudaError_t expected, dim3 grid, dim3 block, size_t shared,
+                           const char *word)
 {
     cudaError_t error = launch_shape(grid, block, shared);
     if (strcmp(backend_name(), "gpu") == 0 && error == cudaErrorInvalidValue)
         expected = cudaErrorInvalidValue;
-    cr_expect_eq(error, expected, "grid %u,%u,%u block %u,%u,%u shared %zu: %s", grid.x, grid.y, grid.z,
-                 block.x, block.y, block.z, shared, cudaGetErrorName(error));
+    cr_expect_eq(error, expected, "grid %u,%u,%u block %u,%u,%u shared %zu: %s", grid.x, grid.y,
+                 grid.z, block.x, block.y, block.z, shared, cudaGetErrorName(error));
     if (strcmp(backend_name(), "gpu") != 0)
-        cr_expect(strstr(backend_report(), word), "the report does not say '%s': %s", word, backend_report());
+        cr_expect(strstr(backend_report(), word), "the report does not say '%s': %s", word,
+                  backend_report());
     int result = 0;
     cr_expect_eq(run_harmless(&result), cudaSuccess);
     cr_expect_eq(result, 42);
@@ -327,7 +331,8 @@ TEST(refusal, shapes)
     expect_refusal(cudaErrorInvalidConfiguration, shape(1, 1, 65536), one, 0, "65535");
     expect_refusal(cudaErrorInvalidConfiguration, one, shape(0, 1, 1), 0, "block of 0 x 1 x 1");
     expect_refusal(cudaErrorInvalidConfiguration, one, shape(1025, 1, 1), 0, "1024");
-    expect_refusal(cudaErrorInvalidConfiguration, one, shape(33, 32, 1), 0, "33 x 32 x 1 = 1056 threads");
+    expect_refusal(cudaErrorInvalidConfiguration, one, shape(33, 32, 1), 0,
+                   "33 x 32 x 1 = 1056 threads");
     expect_refusal(cudaErrorInvalidConfiguration, one, shape(1, 1, 65), 0, "64");
     cr_expect_eq(launch_shape(one, shape(32, 32, 1), 0), cudaSuccess);
     cr_expect_eq(launch_shape(shape(70000, 1, 1), shape(1, 1, 1), 0), cudaSuccess);
@@ -338,7 +343,8 @@ TEST(refusal, dynamic_shared_memory)
 {
     const dim3 one = shape(1, 1, 1);
     int most = 0;
-    cr_assert_eq(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0), cudaSuccess);
+    cr_assert_eq(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
+                 cudaSuccess);
     cr_expect_eq(launch_shape(one, one, 48 << 10), cudaSuccess);
     expect_refusal(cudaErrorInvalidValue, one, one, (48 << 10) + 1, "cudaFuncSetAttribute");
     cr_expect_eq(allow_dynamic_shared(most + 1), cudaErrorInvalidValue);
@@ -404,7 +410,8 @@ TEST(refusal, calls)
     cr_expect_eq(cudaFree(data), cudaSuccess);
     cr_expect_eq(cudaFree(data), cudaErrorInvalidValue);
     cr_expect_str_eq(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress");
-    cr_expect_str_eq(cudaGetErrorString(cudaErrorIllegalAddress), "an illegal memory access was encountered");
+    cr_expect_str_eq(cudaGetErrorString(cudaErrorIllegalAddress),
+                     "an illegal memory access was encountered");
     cr_expect_str_eq(cudaGetErrorName((cudaError_t)12345), "unrecognized error code");
 }
 
@@ -425,7 +432,8 @@ TEST(refusal, copies)
     cr_expect_eq(cudaMemset(host, 0, 10), cudaErrorInvalidValue);
     cr_expect_eq(cudaMemset(data + 60, 0, 41), cudaErrorInvalidValue);
     cr_expect_eq(cudaMemcpy(NULL, host, 10, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
-    cr_expect_eq(cudaMemcpy(data, host, 10, (enum cudaMemcpyKind)9), cudaErrorInvalidMemcpyDirection);
+    cr_expect_eq(cudaMemcpy(data, host, 10, (enum cudaMemcpyKind)9),
+                 cudaErrorInvalidMemcpyDirection);
     cr_expect_eq(cudaMemcpy(data, host, 0, cudaMemcpyHostToDevice), cudaSuccess);
     cudaFree(data);
     cr_expect_eq(cudaMemcpy(data, host, 10, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
@@ -440,7 +448,8 @@ TEST(memory, host_code_follows_a_device_pointer)
     int ends[2], status = 0;
     char said[500] = "";
     cr_assert_eq(cudaMalloc((void **)&data, 100 * sizeof *data), cudaSuccess);
-    cr_assert_eq(cudaMallocManaged((void **)&managed, sizeof *managed, cudaMemAttachGlobal), cudaSuccess);
+    cr_assert_eq(cudaMallocManaged((void **)&managed, sizeof *managed, cudaMemAttachGlobal),
+                 cudaSuccess);
     *managed = 5;
     cr_assert_eq(pipe(ends), 0);
     pid_t child = fork();
@@ -459,7 +468,8 @@ TEST(memory, new_shared_memory_is_not_zero)
 {
     unsigned fixed = 0, dynamic = 0;
     if (strcmp(backend_name(), "cpu") != 0) {
-        fprintf(stderr, "skipped: a GPU may find anything there, and the checked build reports it\n");
+        fprintf(stderr,
+                "skipped: a GPU may find anything there, and the checked build reports it\n");
         return;
     }
     cr_assert_eq(read_unwritten_shared(&fixed, &dynamic), cudaSuccess);
@@ -478,7 +488,7 @@ TEST(memory, new_memory_is_not_zero)
         cr_assert_eq(host[i], 0xffffffffu);
 }
 
-/* ------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* Kernels that fail: the process lives, and the error stays (on the CPU until cudaDeviceReset) */
 
 static void expect_failure(cudaError_t (*fail)(void), cudaError_t expected, const char *words[])
@@ -516,7 +526,8 @@ TEST(failure, after_free)
 {
     if (!on_cpu())
         return;
-    expect_failure(fail_after_free, cudaErrorIllegalAddress, (const char *[]){"write_to", "freed", NULL});
+    expect_failure(fail_after_free, cudaErrorIllegalAddress,
+                   (const char *[]){"write_to", "freed", NULL});
 }
 
 TEST(failure, assertion)
@@ -527,7 +538,8 @@ TEST(failure, assertion)
 
 TEST(failure, trap)
 {
-    expect_failure(fail_trap, cudaErrorLaunchFailure, (const char *[]){"__trap", "thread (1,0,0)", NULL});
+    expect_failure(fail_trap, cudaErrorLaunchFailure,
+                   (const char *[]){"__trap", "thread (1,0,0)", NULL});
 }
 
 TEST(failure, stack_overflow)
@@ -548,16 +560,17 @@ TEST(failure, barrier_that_some_threads_skip)
 TEST(failure, two_barriers)
 {
     if (on_cpu())
-        expect_failure(
-            fail_two_barriers, cudaErrorLaunchFailure,
-            (const char *[]){"two_barriers", "divergent barrier", "32 wait at __syncthreads()", NULL});
+        expect_failure(fail_two_barriers, cudaErrorLaunchFailure,
+                       (const char *[]){"two_barriers", "divergent barrier",
+                                        "32 wait at __syncthreads()", NULL});
 }
 
 TEST(failure, warp_operation_that_some_lanes_skip)
 {
     if (on_cpu())
-        expect_failure(fail_warp_operation, cudaErrorLaunchFailure,
-                       (const char *[]){"7 wait at __shfl_sync()", "lanes 0xffffff80 are missing", NULL});
+        expect_failure(
+            fail_warp_operation, cudaErrorLaunchFailure,
+            (const char *[]){"7 wait at __shfl_sync()", "lanes 0xffffff80 are missing", NULL});
 }
 
 TEST(failure, mask_without_the_caller)
@@ -574,7 +587,7 @@ TEST(failure, grid_sync_that_one_block_skips)
                        (const char *[]){"grid.sync()", "3 of 4 blocks wait", NULL});
 }
 
-/* ------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* The environment */
 
 enum { COUNT = 100 };
@@ -668,8 +681,9 @@ TEST(environment, fork)
     cr_expect_eq(run_harmless(&result), cudaSuccess);
 }
 
-/* ------------------------------------------------------------------------------------------------------- */
-/* Programs that others might have written: compiled as they are, each says by its exit status whether it is right */
+/* ---------------------------------------------------------------------------------------------- */
+/* Programs that others might have written: compiled as they are, each says by its exit status
+ * whether it is right */
 
 TEST(programs, every_one)
 {
@@ -683,14 +697,15 @@ TEST(programs, every_one)
         snprintf(command, sizeof command, "build/%s/tests/programs/%.*s >/dev/null", backend_name(),
                  (int)(strlen(name) - strlen(".cu")), name);
         int status = system(command);
-        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: exit status %d", command, status);
+        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: exit status %d", command,
+                  status);
         ran++;
     }
     globfree(&sources);
     cr_assert(ran >= 12, "only %zu programs were found", ran);
 }
 
-/* ------------------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /* The compiler driver */
 
 /* Runs the command; what it prints, both streams, goes to `said`. Its exit status, or -1. */
@@ -723,9 +738,12 @@ TEST(simtcc, says_what_it_does_not_support)
         fclose(source);
         first[strcspn(first, "\n")] = '\0';
         const char *words = first + strlen("// says: ");
-        snprintf(command, sizeof command, "common/simt/simtcc -c %s -o /dev/null 2>&1", sources.gl_pathv[i]);
-        cr_expect_eq(run_command(command, said, sizeof said), 1, "%s was accepted", sources.gl_pathv[i]);
-        cr_expect(strstr(said, words), "%s: '%s' is not in: %.300s", sources.gl_pathv[i], words, said);
+        snprintf(command, sizeof command, "common/simt/simtcc -c %s -o /dev/null 2>&1",
+                 sources.gl_pathv[i]);
+        cr_expect_eq(run_command(command, said, sizeof said), 1, "%s was accepted",
+                     sources.gl_pathv[i]);
+        cr_expect(strstr(said, words), "%s: '%s' is not in: %.300s", sources.gl_pathv[i], words,
+                  said);
     }
     globfree(&sources);
 }
@@ -743,17 +761,20 @@ TEST(simtcc, bad_command_lines)
         {"-o", "-o needs an argument"},
         {"-arch=potato tests/simt/programs/scan.cu", "what architecture is 'potato'"},
         {"tests/simt/programs/scan.cu -lcublas", "libcublas is not supported"},
-        {"-c tests/simt/programs/scan.cu tests/simt/programs/atomics.cu -o x.o", "-c with -o takes one file"},
+        {"-c tests/simt/programs/scan.cu tests/simt/programs/atomics.cu -o x.o",
+         "-c with -o takes one file"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char command[300], said[2000];
         snprintf(command, sizeof command, "common/simt/simtcc %s 2>&1", cases[i].arguments);
         cr_expect_eq(run_command(command, said, sizeof said), 1, "%s", command);
-        cr_expect(strstr(said, cases[i].words), "%s: '%s' is not in: %s", command, cases[i].words, said);
+        cr_expect(strstr(said, cases[i].words), "%s: '%s' is not in: %s", command, cases[i].words,
+                  said);
     }
 }
 
-/* From another folder, through a symbolic link, with a blank in the names; the dependencies name the real files. */
+/* From another folder, through a symbolic link, with a blank in the names; the dependencies name
+ * the real files. */
 TEST(simtcc, other_folders)
 {
     if (!on_cpu())

@@ -1,6 +1,7 @@
 /*
- * The checked build: its counters against closed formulas, each error that it must report, and correct
- * programs that it must leave alone. In the other builds there is nothing to test, and the tests say so.
+ * The checked build: its counters against closed formulas, each error that it must report, and
+ * correct programs that it must leave alone. In the other builds there is nothing to test, and the
+ * tests say so.
  */
 #include "harness.h"
 #include "backend.h"
@@ -16,7 +17,8 @@ static bool checked(void)
 {
     if (strcmp(backend_name(), "check") == 0)
         return true;
-    fprintf(stderr, "skipped: this is the %s build, and only the checked build counts and reports\n",
+    fprintf(stderr,
+            "skipped: this is the %s build, and only the checked build counts and reports\n",
             backend_name());
     return false;
 }
@@ -30,7 +32,8 @@ static int *zeros(void)
     return data;
 }
 
-/* -------------------------------------------------------------------------------------------- counters */
+/* -------------------------------------------------------------------------------------------------
+ * counters */
 
 static struct counters counted(cudaError_t error)
 {
@@ -41,9 +44,10 @@ static struct counters counted(cudaError_t error)
     return counters;
 }
 
-#define EXPECT(counters, member, value)                                                                      \
-    cr_expect_eq((counters).member, (unsigned long long)(value), #member " is %llu, expected %llu",          \
-                 (counters).member, (unsigned long long)(value))
+#define EXPECT(counters, member, value)                                                            \
+    cr_expect_eq((counters).member, (unsigned long long)(value),                                   \
+                 #member " is %llu, expected %llu", (counters).member,                             \
+                 (unsigned long long)(value))
 
 TEST(counters, naive_matmul)
 {
@@ -80,8 +84,8 @@ TEST(counters, tiled_matmul)
     EXPECT(c, shared_loads, 2 * N * N * N);
     EXPECT(c, shared_stores, 2 * N * N * N / T);
     EXPECT(c, barriers, 2 * (N / T) * (N / T) * (N / T));
-    /* Two rows of 16 columns to a warp: nobody is in anybody's way, and no request needs more than one
-     * pass. */
+    /* Two rows of 16 columns to a warp: nobody is in anybody's way, and no request needs more than
+     * one pass. */
     EXPECT(c, shared_wavefronts, (2 * N * N * N + 2 * N * N * N / T) / 32);
     EXPECT(c, shared_wavefronts_ideal, c.shared_wavefronts);
     EXPECT(c, global_load_sectors, 4 * 2 * N * N * N / T / 32);
@@ -103,8 +107,8 @@ TEST(counters, do_not_depend_on_order)
         struct counters c = counted(count_tiled_matmul(data, data + N * N, data + 2 * N * N, N));
         if (i == 0)
             first = c;
-        cr_expect_eq(memcmp(&c, &first, sizeof c), 0, "SIMT_ORDER=%s SIMT_WORKERS=%s counts differently",
-                     orders[i], workers[i]);
+        cr_expect_eq(memcmp(&c, &first, sizeof c), 0,
+                     "SIMT_ORDER=%s SIMT_WORKERS=%s counts differently", orders[i], workers[i]);
     }
 }
 
@@ -115,19 +119,21 @@ TEST(counters, sectors_of_loads)
     static const struct {
         int threads, stride, offset, requests, sectors;
     } cases[] = {
-        {32, 1, 0, 1, 4},    {32, 1, 1, 1, 5},  {32, 1, 8, 1, 4},   {32, 2, 0, 1, 8},      {32, 8, 0, 1, 32},
-        {32, 100, 0, 1, 32}, {32, 0, 0, 1, 1},  {1, 1, 0, 1, 1},    {8, 1, 0, 1, 1},       {9, 1, 0, 1, 2},
-        {33, 1, 0, 2, 5},    {64, 8, 0, 2, 64}, {100, 1, 0, 4, 13}, {1024, 1, 0, 32, 128},
+        {32, 1, 0, 1, 4},   {32, 1, 1, 1, 5},      {32, 1, 8, 1, 4}, {32, 2, 0, 1, 8},
+        {32, 8, 0, 1, 32},  {32, 100, 0, 1, 32},   {32, 0, 0, 1, 1}, {1, 1, 0, 1, 1},
+        {8, 1, 0, 1, 1},    {9, 1, 0, 1, 2},       {33, 1, 0, 2, 5}, {64, 8, 0, 2, 64},
+        {100, 1, 0, 4, 13}, {1024, 1, 0, 32, 128},
     };
     float *data = (float *)zeros();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct counters c = counted(
-            count_strided_loads(data, data + 60000, cases[i].threads, cases[i].stride, cases[i].offset));
-        cr_expect(c.global_load_requests == (unsigned)cases[i].requests &&
-                      c.global_load_sectors == (unsigned)cases[i].sectors,
-                  "%d threads, stride %d, offset %d: %llu requests and %llu sectors, expected %d and %d",
-                  cases[i].threads, cases[i].stride, cases[i].offset, c.global_load_requests,
-                  c.global_load_sectors, cases[i].requests, cases[i].sectors);
+        struct counters c = counted(count_strided_loads(data, data + 60000, cases[i].threads,
+                                                        cases[i].stride, cases[i].offset));
+        cr_expect(
+            c.global_load_requests == (unsigned)cases[i].requests &&
+                c.global_load_sectors == (unsigned)cases[i].sectors,
+            "%d threads, stride %d, offset %d: %llu requests and %llu sectors, expected %d and %d",
+            cases[i].threads, cases[i].stride, cases[i].offset, c.global_load_requests,
+            c.global_load_sectors, cases[i].requests, cases[i].sectors);
         EXPECT(c, global_loads, cases[i].threads);
         EXPECT(c, global_stores, cases[i].threads);
     }
@@ -159,7 +165,8 @@ TEST(counters, one_load_whatever_its_width)
         EXPECT(c, global_load_requests, 1);
         EXPECT(c, global_load_sectors, 4 * width);
     }
-    struct counters c = counted(count_half_loads((unsigned short *)data, (unsigned short *)data + 1024));
+    struct counters c =
+        counted(count_half_loads((unsigned short *)data, (unsigned short *)data + 1024));
     EXPECT(c, global_loads, 32);
     EXPECT(c, global_load_bytes, 64);
     EXPECT(c, global_load_sectors, 2);
@@ -193,8 +200,8 @@ TEST(counters, wavefronts_by_stride)
     for (size_t i = 1; i < sizeof strides / sizeof *strides; i++) {
         struct counters c = counted(count_shared_stride(data, strides[i][0]));
         cr_expect_eq(c.shared_wavefronts, 2ull * (unsigned)strides[i][1],
-                     "stride %d: %llu wavefronts, expected %d twice", strides[i][0], c.shared_wavefronts,
-                     strides[i][1]);
+                     "stride %d: %llu wavefronts, expected %d twice", strides[i][0],
+                     c.shared_wavefronts, strides[i][1]);
         EXPECT(c, shared_wavefronts_ideal, 2);
     }
 }
@@ -225,7 +232,8 @@ TEST(counters, broadcast_is_free)
     EXPECT(c, shared_wavefronts_ideal, 2);
 }
 
-/* The k-th execution by each lane is one request, counted from where the warp last came together. */
+/* The k-th execution by each lane is one request, counted from where the warp last came
+ * together. */
 TEST(counters, lanes_that_part)
 {
     if (!checked())
@@ -237,8 +245,8 @@ TEST(counters, lanes_that_part)
     EXPECT(together, global_loads, apart.global_loads);
     EXPECT(apart, global_load_requests, 8);
     EXPECT(together, global_load_requests, 8);
-    /* Together: each round loads rows 0 to 3, 4 sectors each (every lane of 4 neighbours is in the first,
-     * ...). */
+    /* Together: each round loads rows 0 to 3, 4 sectors each (every lane of 4 neighbours is in the
+     * first, ...). */
     EXPECT(together, global_load_sectors, 2 * 4 * 4);
 }
 
@@ -286,7 +294,8 @@ TEST(counters, sum_until_reset)
     EXPECT(c, barriers, 0);
 }
 
-/* --------------------------------------------------------------------------------------------- reports */
+/* -------------------------------------------------------------------------------------------------
+ * reports */
 
 static const struct check_case *find(const struct check_case *cases, const char *name)
 {
@@ -327,9 +336,11 @@ static void expect_report(const char *name, cudaError_t expected, const char *co
     cr_expect_null(strchr(report, '\n'), "%s: the report has more than one line", name);
     for (; *says; says++) {
         char place[200];
-        snprintf(place, sizeof place, "check_broken.cu:%d", (*says)[0] == '@' ? marked_line(*says + 1) : 0);
+        snprintf(place, sizeof place, "check_broken.cu:%d",
+                 (*says)[0] == '@' ? marked_line(*says + 1) : 0);
         const char *wanted = (*says)[0] == '@' ? place : *says;
-        cr_expect_not_null(strstr(report, wanted), "%s: '%s' is not in the report: %s", name, wanted, report);
+        cr_expect_not_null(strstr(report, wanted), "%s: '%s' is not in the report: %s", name,
+                           wanted, report);
     }
     /* Sticky, until the device is reset; then everything works again. */
     cr_expect_eq(cudaMalloc((void **)&data, 4), expected, "%s: the error does not stick", name);
@@ -338,71 +349,80 @@ static void expect_report(const char *name, cudaError_t expected, const char *co
     cr_expect_eq(count_barriers(zeros(), 1, 1), cudaSuccess, "%s: nothing works after it", name);
 }
 
-#define REPORT_TEST(name, error, ...)                                                                        \
-    TEST(reports, name)                                                                                      \
-    {                                                                                                        \
-        static const char *const says[] = {__VA_ARGS__, NULL};                                               \
-        if (checked())                                                                                       \
-            expect_report(#name, error, says);                                                               \
+#define REPORT_TEST(name, error, ...)                                                              \
+    TEST(reports, name)                                                                            \
+    {                                                                                              \
+        static const char *const says[] = {__VA_ARGS__, NULL};                                     \
+        if (checked())                                                                             \
+            expect_report(#name, error, says);                                                     \
     }
 
-REPORT_TEST(load_past_end, cudaErrorIllegalAddress, "reads 4 bytes", "@load_past_end", "just past the end",
-            "262144 bytes", "argument 1", "kernel load_past_end, block (0,0,0), thread (1,0,0)")
+REPORT_TEST(load_past_end, cudaErrorIllegalAddress, "reads 4 bytes", "@load_past_end",
+            "just past the end", "262144 bytes", "argument 1",
+            "kernel load_past_end, block (0,0,0), thread (1,0,0)")
 REPORT_TEST(store_before_start, cudaErrorIllegalAddress, "writes 4 bytes", "@store_before_start",
             "4 bytes before the start")
 REPORT_TEST(wild_address, cudaErrorIllegalAddress, "out of bounds", "bytes past the end")
 REPORT_TEST(use_after_free, cudaErrorIllegalAddress, "use after free", "@store_one", "256 bytes")
 REPORT_TEST(null_pointer, cudaErrorIllegalAddress, "null pointer", "@store_one")
-REPORT_TEST(host_pointer, cudaErrorIllegalAddress, "host pointer in a kernel", "@store_one", "cudaMalloc")
+REPORT_TEST(host_pointer, cudaErrorIllegalAddress, "host pointer in a kernel", "@store_one",
+            "cudaMalloc")
 REPORT_TEST(dynamic_past_end, cudaErrorLaunchFailure,
             "just past the end of the 256 bytes of dynamic shared memory", "@store_dynamic")
 REPORT_TEST(dynamic_none, cudaErrorLaunchFailure, "the launch asked for none", "@store_dynamic")
-REPORT_TEST(static_index, cudaErrorLaunchFailure, "index 32 of an array of type 'int [32]'", "@store_static")
-REPORT_TEST(past_static, cudaErrorLaunchFailure, "just past the end of the shared variable s (148 bytes)",
-            "@past_static")
+REPORT_TEST(static_index, cudaErrorLaunchFailure, "index 32 of an array of type 'int [32]'",
+            "@store_static")
+REPORT_TEST(past_static, cudaErrorLaunchFailure,
+            "just past the end of the shared variable s (148 bytes)", "@past_static")
 REPORT_TEST(copy_too_much, cudaErrorIllegalAddress, "just past the end of", "@copy_too_much")
 REPORT_TEST(misaligned, cudaErrorMisalignedAddress, "float4", "4 bytes past a multiple of 16",
             "@load_misaligned")
-REPORT_TEST(no_barrier, cudaErrorLaunchFailure, "race on shared memory (s, byte", "@no_barrier_write",
-            "@no_barrier_read", "__syncthreads() is missing between")
-REPORT_TEST(no_second_barrier, cudaErrorLaunchFailure, "race on shared memory", "@no_second_barrier_write",
-            "@no_second_barrier_read", "__syncthreads() is missing after", "comes round again")
+REPORT_TEST(no_barrier, cudaErrorLaunchFailure, "race on shared memory (s, byte",
+            "@no_barrier_write", "@no_barrier_read", "__syncthreads() is missing between")
+REPORT_TEST(no_second_barrier, cudaErrorLaunchFailure, "race on shared memory",
+            "@no_second_barrier_write", "@no_second_barrier_read",
+            "__syncthreads() is missing after", "comes round again")
 REPORT_TEST(no_syncwarp, cudaErrorLaunchFailure, "race on shared memory", "@no_syncwarp",
             "__syncwarp() or __syncthreads()")
-REPORT_TEST(volatile_warp, cudaErrorLaunchFailure, "race on shared memory", "@volatile_warp", "volatile")
-REPORT_TEST(shuffle_instead_of_barrier, cudaErrorLaunchFailure, "race on shared memory", "__syncwarp()")
+REPORT_TEST(volatile_warp, cudaErrorLaunchFailure, "race on shared memory", "@volatile_warp",
+            "volatile")
+REPORT_TEST(shuffle_instead_of_barrier, cudaErrorLaunchFailure, "race on shared memory",
+            "__syncwarp()")
 REPORT_TEST(half_a_warp, cudaErrorLaunchFailure, "race on shared memory", "__syncwarp()")
 REPORT_TEST(same_place, cudaErrorLaunchFailure, "race on shared memory (winner", "@same_place",
             "different values")
 REPORT_TEST(neighbouring_bytes, cudaErrorLaunchFailure, "race on shared memory (s, byte 1 of 64)")
-REPORT_TEST(global_in_block, cudaErrorLaunchFailure, "race on global memory", "@global_in_block_write",
-            "@global_in_block_read", "__syncthreads() is missing")
+REPORT_TEST(global_in_block, cudaErrorLaunchFailure, "race on global memory",
+            "@global_in_block_write", "@global_in_block_read", "__syncthreads() is missing")
 REPORT_TEST(sum_without_atomic, cudaErrorLaunchFailure, "race on global memory (byte 0 of",
             "@sum_without_atomic", "atomic operation")
 REPORT_TEST(shift_left, cudaErrorLaunchFailure, "race on global memory", "@shift_left_read",
             "@shift_left_write", "nothing orders the blocks")
-REPORT_TEST(atomic_and_plain, cudaErrorLaunchFailure, "race on global memory", "@atomic_side", "@plain_side",
-            "make the other access atomic too")
-REPORT_TEST(last_block_without_fence, cudaErrorLaunchFailure, "race on global memory", "@partial_write",
-            "@partial_read", "__threadfence()")
-REPORT_TEST(turn_without_fence, cudaErrorLaunchFailure, "race on global memory", "@turn_without_fence")
+REPORT_TEST(atomic_and_plain, cudaErrorLaunchFailure, "race on global memory", "@atomic_side",
+            "@plain_side", "make the other access atomic too")
+REPORT_TEST(last_block_without_fence, cudaErrorLaunchFailure, "race on global memory",
+            "@partial_write", "@partial_read", "__threadfence()")
+REPORT_TEST(turn_without_fence, cudaErrorLaunchFailure, "race on global memory",
+            "@turn_without_fence")
 REPORT_TEST(early_return, cudaErrorLaunchFailure, "__syncthreads()", "@early_return")
 REPORT_TEST(barrier_for_some, cudaErrorLaunchFailure, "__syncthreads()", "@barrier_for_some")
 REPORT_TEST(shuffle_for_some, cudaErrorLaunchFailure, "__shfl_down_sync()", "@shuffle_for_some")
-REPORT_TEST(uninitialised_static, cudaErrorLaunchFailure, "uninitialised shared memory (s, byte 0 of 128)",
-            "@uninitialised_static")
+REPORT_TEST(uninitialised_static, cudaErrorLaunchFailure,
+            "uninitialised shared memory (s, byte 0 of 128)", "@uninitialised_static")
 REPORT_TEST(uninitialised_dynamic, cudaErrorLaunchFailure,
             "uninitialised shared memory (byte 0 of the dynamic", "@uninitialised_dynamic")
 REPORT_TEST(uninitialised_counter, cudaErrorLaunchFailure, "uninitialised shared memory (count",
             "@uninitialised_counter")
 REPORT_TEST(left_behind, cudaErrorLaunchFailure, "uninitialised shared memory", "block (1,0,0)")
 
-REPORT_TEST(cluster_relaxed, cudaErrorLaunchFailure, "race on global memory", "@cluster_relaxed_write",
-            "@cluster_relaxed_read", "block (0,0,0)", "block (1,0,0)", "cluster_wait()")
+REPORT_TEST(cluster_relaxed, cudaErrorLaunchFailure, "race on global memory",
+            "@cluster_relaxed_write", "@cluster_relaxed_read", "block (0,0,0)", "block (1,0,0)",
+            "cluster_wait()")
 REPORT_TEST(cluster_block_barrier, cudaErrorLaunchFailure, "race on shared memory (box, byte",
             "@cluster_push", "@cluster_pull", "of block (1,0,0)", "cluster_wait()")
 
-/* On the host a device pointer ends the program, as it does with a GPU; but first it is said where. */
+/* On the host a device pointer ends the program, as it does with a GPU; but first it is said
+ * where. */
 TEST(reports, host_reads_device)
 {
     if (!checked())
@@ -422,11 +442,13 @@ TEST(reports, host_reads_device)
     char text[2000], place[100];
     size_t length = 0;
     ssize_t got;
-    while (length < sizeof text - 1 && (got = read(ends[0], text + length, sizeof text - 1 - length)) > 0)
+    while (length < sizeof text - 1 &&
+           (got = read(ends[0], text + length, sizeof text - 1 - length)) > 0)
         length += (size_t)got;
     text[length] = '\0';
     cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "the program went on: status %d", status);
+    cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "the program went on: status %d",
+              status);
     snprintf(place, sizeof place, "check_broken.cu:%d", marked_line("host_reads_device"));
     cr_expect_not_null(strstr(text, place), "'%s' is not in: %s", place, text);
     cr_expect_not_null(strstr(text, "device pointer on the host"), "%s", text);
@@ -442,13 +464,15 @@ TEST(reports, in_every_order)
         for (int i = 0; i < 4; i++) {
             setenv("SIMT_ORDER", orders[i], 1);
             cudaError_t error = each->run(zeros());
-            cr_expect_neq(error, cudaSuccess, "%s is not caught with SIMT_ORDER=%s", each->name, orders[i]);
+            cr_expect_neq(error, cudaSuccess, "%s is not caught with SIMT_ORDER=%s", each->name,
+                          orders[i]);
             cudaDeviceReset();
             cudaGetLastError();
         }
 }
 
-/* -------------------------------------------------------------------------------------- fenced buffers */
+/* -------------------------------------------------------------------------------------- fenced
+ * buffers */
 
 TEST(fences, are_off_limits)
 {
@@ -461,11 +485,12 @@ TEST(fences, are_off_limits)
     cr_expect_eq(count_strided_stores(inside, 1024, 1, 0), cudaSuccess, "%s", backend_report());
     cr_expect_eq(count_strided_stores(inside, 1024, 1, 1), cudaErrorIllegalAddress);
     cr_expect_not_null(
-        strstr(backend_report(), "just past the end of the 4096 bytes between the guard zones"), "%s",
-        backend_report());
+        strstr(backend_report(), "just past the end of the 4096 bytes between the guard zones"),
+        "%s", backend_report());
 }
 
-/* -------------------------------------------------------------------------------------- simtcc --check */
+/* -------------------------------------------------------------------------------------- simtcc
+ * --check */
 
 static void read_output(const char *command, char *text, size_t size)
 {
@@ -503,7 +528,8 @@ TEST(programs, print_reports_and_counters_at_exit)
         cr_expect_not_null(strstr(text, says[i]), "'%s' is not in the output", says[i]);
 }
 
-/* ------------------------------------------------------------------------------------ correct programs */
+/* ------------------------------------------------------------------------------------ correct
+ * programs */
 
 /* In whatever order, on however many workers. */
 TEST(correct_programs, are_not_reported)

@@ -22,12 +22,15 @@ enum {
     MAX_LAPS = COLD_ROUNDS * COLD_BURST,
 };
 
-static const double REST_MS = 12.0;  /* before a cold burst */
-static const double SLICE_MS = 60.0; /* timed of one entrant in a sustained round; as long before, untimed */
-static const double SLOWEST_MS = 600.0;     /* a lap foreseen to take longer is skipped */
-static const double COLD_BUDGET_MS = 600.0; /* of one entrant and shape; three laps are timed all the same */
+static const double REST_MS = 12.0; /* before a cold burst */
+/* timed of one entrant in a sustained round; as long before, untimed */
+static const double SLICE_MS = 60.0;
+static const double SLOWEST_MS = 600.0; /* a lap foreseen to take longer is skipped */
+/* of one entrant and shape; three laps are timed all the same */
+static const double COLD_BUDGET_MS = 600.0;
 
-/* Beyond it an entrant computes something else (in half: not with half's rounding; in float: TF32), and is not timed. */
+/* Beyond it an entrant computes something else (in half: not with half's rounding; in float: TF32),
+ * and is not timed. */
 static double largest_difference(enum tensor_type type)
 {
     return type == TENSOR_F16 ? 5e-3 : 1e-4;
@@ -35,7 +38,8 @@ static double largest_difference(enum tensor_type type)
 
 enum role { RUNG, PEER, CEILING };
 
-/* A kernel of the ladder, a library's, or (CEILING) a copy that reads and writes what the problem must. */
+/* A kernel of the ladder, a library's, or (CEILING) a copy that reads and writes what the problem
+ * must. */
 struct entrant {
     enum role role;
     const char *name;
@@ -101,8 +105,8 @@ static size_t tensor_bytes(const struct tensor *tensor)
 static cudaError_t run(struct race *race, const struct entrant *entrant)
 {
     if (entrant->role == CEILING)
-        return cudaMemcpyAsync(race->copy_to, race->copy_from, race->copy_bytes, cudaMemcpyDeviceToDevice,
-                               race->stream);
+        return cudaMemcpyAsync(race->copy_to, race->copy_from, race->copy_bytes,
+                               cudaMemcpyDeviceToDevice, race->stream);
     refusal_clear();
     return race->bench->problem->run(entrant->table, entrant->index, race->sizes, race->device,
                                      race->workspace, race->stream);
@@ -115,8 +119,8 @@ static void progress(struct race *race, const char *label, const char *what)
     if (!isatty(STDERR_FILENO))
         return;
     const int filled = race->cells ? (int)(WIDTH * race->cells_done / race->cells) : 0;
-    fprintf(stderr, "\r\033[K[%.*s%*s] %s %s", filled, "##############################", WIDTH - filled, "",
-            label, what);
+    fprintf(stderr, "\r\033[K[%.*s%*s] %s %s", filled, "##############################",
+            WIDTH - filled, "", label, what);
     fflush(stderr);
 }
 
@@ -124,8 +128,9 @@ static cudaError_t draw_inputs(struct race *race)
 {
     cudaError_t status = cudaSuccess;
     for (int t = 0; t < race->input_count && status == cudaSuccess; t++)
-        status = fill_normal(race->device[t], race->tensors[t].type,
-                             race->tensors[t].rows * race->tensors[t].cols, ++race->seed, race->stream);
+        status =
+            fill_normal(race->device[t], race->tensors[t].type,
+                        race->tensors[t].rows * race->tensors[t].cols, ++race->seed, race->stream);
     return status;
 }
 
@@ -142,7 +147,8 @@ static void release_shape(struct race *race)
     race->expected = race->workspace = race->copy_from = race->copy_to = NULL;
 }
 
-/* The largest workspace that an entrant asks for and the device can give; the others are out of the race. */
+/* The largest workspace that an entrant asks for and the device can give; the others are out of the
+ * race. */
 static void allocate_workspace(struct race *race)
 {
     size_t available = 0, total = 0;
@@ -153,20 +159,24 @@ static void allocate_workspace(struct race *race)
         struct entrant *entrant = &race->entrant[e];
         if (entrant->role == CEILING)
             continue;
-        const size_t bytes = race->bench->problem->workspace(entrant->table, entrant->index, race->sizes);
+        const size_t bytes =
+            race->bench->problem->workspace(entrant->table, entrant->index, race->sizes);
         if (bytes > available / 10 * 9)
-            snprintf(entrant->note, sizeof entrant->note, "needs %.1f GB of workspace", bytes * 1e-9);
+            snprintf(entrant->note, sizeof entrant->note, "needs %.1f GB of workspace",
+                     bytes * 1e-9);
         else if (bytes > race->workspace_bytes)
             race->workspace_bytes = bytes;
     }
-    if (race->workspace_bytes > 0 && cudaMalloc(&race->workspace, race->workspace_bytes) != cudaSuccess)
+    if (race->workspace_bytes > 0 &&
+        cudaMalloc(&race->workspace, race->workspace_bytes) != cudaSuccess)
         race->workspace = NULL;
 }
 
 static cudaError_t prepare_shape(struct race *race, const struct bench_shape *shape)
 {
     memcpy(race->sizes, shape->sizes, sizeof race->sizes);
-    cudaError_t status = race->bench->problem->tensors(race->sizes, race->tensors, &race->tensor_count);
+    cudaError_t status =
+        race->bench->problem->tensors(race->sizes, race->tensors, &race->tensor_count);
     race->input_count = 0;
     while (race->tensors[race->input_count].role == TENSOR_INPUT)
         race->input_count++;
@@ -181,8 +191,8 @@ static cudaError_t prepare_shape(struct race *race, const struct bench_shape *sh
     if (status == cudaSuccess)
         status = cudaMalloc(&race->copy_to, race->copy_bytes);
     if (status == cudaSuccess)
-        status = fill_normal(race->copy_from, TENSOR_F32, race->copy_bytes / sizeof(float), ++race->seed,
-                             race->stream);
+        status = fill_normal(race->copy_from, TENSOR_F32, race->copy_bytes / sizeof(float),
+                             ++race->seed, race->stream);
     for (size_t e = 0; e < race->entrants; e++)
         race->entrant[e].note[0] = '\0';
     allocate_workspace(race);
@@ -191,8 +201,8 @@ static cudaError_t prepare_shape(struct race *race, const struct bench_shape *sh
     return status == cudaSuccess ? cudaStreamSynchronize(race->stream) : status;
 }
 
-static cudaError_t timed_lap(struct race *race, const struct entrant *entrant, bool flush, int lead, int runs,
-                             float *lap, struct reading *reading)
+static cudaError_t timed_lap(struct race *race, const struct entrant *entrant, bool flush, int lead,
+                             int runs, float *lap, struct reading *reading)
 {
     cudaError_t status = cudaSuccess;
     if (flush)
@@ -249,7 +259,8 @@ static bool qualify(struct race *race, struct entrant *entrant, bool first)
     if (entrant->note[0] != '\0')
         return true;
     if (foreseen > SLOWEST_MS) {
-        snprintf(entrant->note, sizeof entrant->note, "would take about %.1f s a lap", foreseen * 1e-3);
+        snprintf(entrant->note, sizeof entrant->note, "would take about %.1f s a lap",
+                 foreseen * 1e-3);
         return true;
     }
     cudaError_t status = cudaMemsetAsync(out, 0xff, tensor_bytes(output), race->stream);
@@ -269,20 +280,23 @@ static bool qualify(struct race *race, struct entrant *entrant, bool first)
         return true;
     if (first)
         return succeeded(race, entrant,
-                         cudaMemcpyAsync(race->expected, out, tensor_bytes(output), cudaMemcpyDeviceToDevice,
-                                         race->stream));
+                         cudaMemcpyAsync(race->expected, out, tensor_bytes(output),
+                                         cudaMemcpyDeviceToDevice, race->stream));
     if (!succeeded(race, entrant,
-                   relative_difference(out, race->expected, output->type, output->rows * output->cols,
-                                       &entrant->difference, race->stream)))
+                   relative_difference(out, race->expected, output->type,
+                                       output->rows * output->cols, &entrant->difference,
+                                       race->stream)))
         return false;
     if (!(entrant->difference <= largest_difference(output->type))) {
-        snprintf(entrant->note, sizeof entrant->note, "differs by %.1e: not timed", entrant->difference);
+        snprintf(entrant->note, sizeof entrant->note, "differs by %.1e: not timed",
+                 entrant->difference);
         race->failed = true;
     }
     return true;
 }
 
-/* The last kernel of the ladder is the one to be compared with: whoever disagrees with it is wrong or it is. */
+/* The last kernel of the ladder is the one to be compared with: whoever disagrees with it is wrong
+ * or it is. */
 static bool qualify_all(struct race *race)
 {
     if (!qualify(race, &race->entrant[race->last_rung], true))
@@ -328,7 +342,8 @@ static bool race_cold(struct race *race, struct samples *samples)
             if (!succeeded(race, entrant, cudaStreamSynchronize(race->stream)))
                 return false;
             rest(REST_MS);
-            if (!slow && !succeeded(race, entrant, timed_lap(race, entrant, true, 0, 1, &lap, &reading)))
+            if (!slow &&
+                !succeeded(race, entrant, timed_lap(race, entrant, true, 0, 1, &lap, &reading)))
                 return false;
             for (int burst = 0; burst < (slow ? 1 : COLD_BURST); burst++) {
                 if (!succeeded(race, entrant, timed_lap(race, entrant, true, 0, 1, &lap, &reading)))
@@ -341,7 +356,8 @@ static bool race_cold(struct race *race, struct samples *samples)
     return true;
 }
 
-/* Whether the entrant may stand for the ladder: its last kernel, and whatever is not far from the fastest. */
+/* Whether the entrant may stand for the ladder: its last kernel, and whatever is not far from the
+ * fastest. */
 static bool contends(const struct race *race, size_t e)
 {
     double fastest = 0.0;
@@ -367,9 +383,11 @@ static bool race_sustained(struct race *race, struct samples *samples)
             float lap;
             if (entrant->note[0] != '\0' || !contends(race, e))
                 continue;
-            const double expected = race->bench->problem->flops(race->sizes) * 1e-6 / entrant->gflops;
+            const double expected =
+                race->bench->problem->flops(race->sizes) * 1e-6 / entrant->gflops;
             const int runs = expected < SLICE_MS ? (int)fmin(SLICE_MS / expected, 1000.0) : 1;
-            if (!succeeded(race, entrant, timed_lap(race, entrant, false, runs, runs, &lap, &reading)))
+            if (!succeeded(race, entrant,
+                           timed_lap(race, entrant, false, runs, runs, &lap, &reading)))
                 return false;
             keep(&samples[e], lap, reading);
         }
@@ -402,14 +420,17 @@ static void report(struct race *race, const struct bench_shape *shape, const cha
         qsort(samples->lap, samples->laps, sizeof *samples->lap, ascending);
         const double median = stopwatch_median(samples->lap, samples->laps);
         const double own_flops = entrant->role == CEILING ? 0.0 : flops;
-        fprintf(race->csv, "%s,\"%s\",%s,%s,%s,%.0f,%.0f,%.6f,%.6f,%.6f,%zu,%.3f,%.1f,%.2e,%.0f,%.0f\n",
-                race->bench->step, shape->label, protocol, entrant->name, role_name(entrant->role), own_flops,
-                bytes, median, quantile(samples, 0.1), quantile(samples, 0.9), samples->laps,
-                own_flops / median * 1e-9, bytes / median * 1e-6, entrant->difference,
-                samples->megahertz / (double)samples->readings, samples->watts / (double)samples->readings);
-        printf("%-22s %-10s %-24s %-8s %10.4f ms %9.2f TFLOP/s %8.0f GB/s %5.0f MHz %4.0f W\n", shape->label,
-               protocol, entrant->name, role_name(entrant->role), median, own_flops / median * 1e-9,
-               bytes / median * 1e-6, samples->megahertz / (double)samples->readings,
+        fprintf(race->csv,
+                "%s,\"%s\",%s,%s,%s,%.0f,%.0f,%.6f,%.6f,%.6f,%zu,%.3f,%.1f,%.2e,%.0f,%.0f\n",
+                race->bench->step, shape->label, protocol, entrant->name, role_name(entrant->role),
+                own_flops, bytes, median, quantile(samples, 0.1), quantile(samples, 0.9),
+                samples->laps, own_flops / median * 1e-9, bytes / median * 1e-6,
+                entrant->difference, samples->megahertz / (double)samples->readings,
+                samples->watts / (double)samples->readings);
+        printf("%-22s %-10s %-24s %-8s %10.4f ms %9.2f TFLOP/s %8.0f GB/s %5.0f MHz %4.0f W\n",
+               shape->label, protocol, entrant->name, role_name(entrant->role), median,
+               own_flops / median * 1e-9, bytes / median * 1e-6,
+               samples->megahertz / (double)samples->readings,
                samples->watts / (double)samples->readings);
     }
     fflush(race->csv);
@@ -423,7 +444,8 @@ static void report_skipped(struct race *race, const struct bench_shape *shape)
             continue;
         fprintf(race->csv, "# skipped: %s, %s: %s\n", shape->label, race->entrant[e].name,
                 race->entrant[e].note);
-        printf("%-22s skipped    %-24s %s\n", shape->label, race->entrant[e].name, race->entrant[e].note);
+        printf("%-22s skipped    %-24s %s\n", shape->label, race->entrant[e].name,
+               race->entrant[e].note);
     }
 }
 
@@ -453,35 +475,38 @@ static bool race_shape(struct race *race, const struct bench_shape *shape)
     return complete;
 }
 
-static void write_header(struct race *race, const struct cudaDeviceProp *properties, const char *driver)
+static void write_header(struct race *race, const struct cudaDeviceProp *properties,
+                         const char *driver)
 {
     int runtime = 0;
     char date[32] = "";
     const time_t now = time(NULL);
     cudaRuntimeGetVersion(&runtime);
     strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
-    fprintf(race->csv, "# device: %s, sm_%d, %d multiprocessors, %d MB of L2 cache\n", properties->name,
-            backend_architecture(), properties->multiProcessorCount, properties->l2CacheSize >> 20);
+    fprintf(race->csv, "# device: %s, sm_%d, %d multiprocessors, %d MB of L2 cache\n",
+            properties->name, backend_architecture(), properties->multiProcessorCount,
+            properties->l2CacheSize >> 20);
     fprintf(race->csv, "# versions: driver %s; CUDA runtime %d.%d", driver, runtime / 1000,
             runtime % 1000 / 10);
     for (const char *const *version = race->bench->versions; version && *version; version++)
         fprintf(race->csv, "; %s", *version);
     fprintf(race->csv, "\n# date: %s\n", date);
+    fprintf(race->csv,
+            "# cold: %.0f ms of rest, one untimed run, then laps each after the L2 cache was "
+            "overwritten; order "
+            "shuffled, fresh inputs each of %d rounds\n",
+            REST_MS, COLD_ROUNDS);
+    fprintf(race->csv,
+            "# sustained: %.0f ms back to back untimed, then as long timed; order shuffled each of "
+            "%d rounds\n",
+            SLICE_MS, SUSTAINED_ROUNDS);
+    fprintf(race->csv, "# ms: medians; p10 and p90 beside them. bytes: each input read and each "
+                       "output written once. "
+                       "difference: ||out - last rung's|| / ||last rung's||\n");
     fprintf(
         race->csv,
-        "# cold: %.0f ms of rest, one untimed run, then laps each after the L2 cache was overwritten; order "
-        "shuffled, fresh inputs each of %d rounds\n",
-        REST_MS, COLD_ROUNDS);
-    fprintf(
-        race->csv,
-        "# sustained: %.0f ms back to back untimed, then as long timed; order shuffled each of %d rounds\n",
-        SLICE_MS, SUSTAINED_ROUNDS);
-    fprintf(race->csv,
-            "# ms: medians; p10 and p90 beside them. bytes: each input read and each output written once. "
-            "difference: ||out - last rung's|| / ||last rung's||\n");
-    fprintf(race->csv,
-            "step,shape,protocol,kernel,role,flops,bytes,ms,ms_p10,ms_p90,laps,tflops,gbps,difference,"
-            "sm_mhz,watts\n");
+        "step,shape,protocol,kernel,role,flops,bytes,ms,ms_p10,ms_p90,laps,tflops,gbps,difference,"
+        "sm_mhz,watts\n");
 }
 
 int bench_main(int argc, char **argv, const struct bench *bench)
@@ -501,7 +526,8 @@ int bench_main(int argc, char **argv, const struct bench *bench)
     if (status == cudaSuccess)
         status = cudaDeviceGetPCIBusId(bus, sizeof bus, 0);
     if (status != cudaSuccess) {
-        fprintf(stderr, "%s: a benchmark needs a GPU: %s\n", bench->step, cudaGetErrorString(status));
+        fprintf(stderr, "%s: a benchmark needs a GPU: %s\n", bench->step,
+                cudaGetErrorString(status));
         return 3;
     }
     snprintf(path, sizeof path, "build/%s.csv", bench->step);

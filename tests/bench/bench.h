@@ -1,16 +1,19 @@
 /*
  * Measuring: every kernel of a step's ladder and the libraries beside it, interleaved in one run.
  *
- * For each shape, fresh normal inputs are drawn on the device and every entrant's result is compared with one
- * entrant's, before anything is timed. Two protocols:
+ * For each shape, fresh normal inputs are drawn on the device and every entrant's result is
+ * compared with one entrant's, before anything is timed. Two protocols:
  *
- *     cold        the device rests 12 ms, runs the entrant once untimed, then a short burst of timed laps, each
+ *     cold  the device rests 12 ms, runs the entrant once untimed, then a short burst of timed
+ *           laps, each
  *                 after the L2 cache was overwritten; entrants in an order drawn anew each round
- *     sustained   back to back, as long untimed as timed, at the clocks that the power limit then allows; the L2
- *                 cache keeps what it keeps. For the last kernel of the ladder, those not far from the fastest, and the peers
+ *     sustained  back to back, as long untimed as timed, at the clocks that the power limit then
+ *                allows; the L2
+ *                 cache keeps what it keeps. For the last kernel of the ladder, those not far from
+ *                 the fastest, and the peers
  *
- * Results go to a CSV file with the hardware, the versions and the protocols in its header; what was skipped, and
- * why, goes to both. A progress bar appears on a terminal only.
+ * Results go to a CSV file with the hardware, the versions and the protocols in its header; what
+ * was skipped, and why, goes to both. A progress bar appears on a terminal only.
  */
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
@@ -35,7 +38,8 @@ struct bench {
         *versions; /* of the libraries behind the peers, "cuBLAS 13.1"; null ends; may be null */
 };
 
-/* Runs `bench` and writes argv[1], or build/STEP.csv. Returns the exit status: 0, 1 something failed, 3 no device. */
+/* Runs `bench` and writes argv[1], or build/STEP.csv. Returns the exit status: 0, 1 something
+ * failed, 3 no device. */
 int bench_main(int argc, char **argv, const struct bench *bench);
 
 #endif

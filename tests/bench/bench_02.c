@@ -2,7 +2,8 @@
 #include "bench.h"
 #include "peers.h"
 
-/* Squares, squares beside a power of two, and shapes that leave most of a large tile's processors idle. */
+/* Squares, squares beside a power of two, and shapes that leave most of a large tile's processors
+ * idle. */
 static const struct bench_shape shapes[] = {
     {"1024x1024x1024", {1024, 1024, 1024}},
     {"2048x2048x2048", {2048, 2048, 2048}},

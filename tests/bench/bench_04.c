@@ -13,6 +13,7 @@ static const struct bench_shape shapes[] = {
 /* flash_v1 (Br = Bc = 16) is the published walk-through's kernel with its faults put right. */
 int main(int argc, char **argv)
 {
-    const struct bench bench = {"04_flash_v1", &attention_problem, shapes, flash_v1_kernels, NULL, NULL};
+    const struct bench bench = {"04_flash_v1", &attention_problem, shapes, flash_v1_kernels, NULL,
+                                NULL};
     return bench_main(argc, argv, &bench);
 }

@@ -1,8 +1,8 @@
 #include "05_flash_v2/05_step.h"
 #include "bench.h"
 
-/* batch, heads, kv_heads, seq, seq_q, seq_kv, head_dim, causal. The last: one query and many keys, as when a model
- * writes its answer. */
+/* batch, heads, kv_heads, seq, seq_q, seq_kv, head_dim, causal. The last: one query and many keys,
+ * as when a model writes its answer. */
 static const struct bench_shape shapes[] = {
     {"B64 H32 N256 d64", {64, 32, 0, 256, 0, 0, 64, 0}},
     {"B32 H32 N512 d64", {32, 32, 0, 512, 0, 0, 64, 0}},
@@ -15,6 +15,7 @@ static const struct bench_shape shapes[] = {
 
 int main(int argc, char **argv)
 {
-    const struct bench bench = {"05_flash_v2", &attention_problem, shapes, flash_v2_kernels, NULL, NULL};
+    const struct bench bench = {"05_flash_v2", &attention_problem, shapes, flash_v2_kernels, NULL,
+                                NULL};
     return bench_main(argc, argv, &bench);
 }

@@ -1,7 +1,8 @@
 #include "06_causal_half/06_step.h"
 #include "bench.h"
 
-/* batch, heads, kv_heads, seq, seq_q, seq_kv, head_dim, causal; batch·seq = 16384, heads·head_dim = 2048 */
+/* batch, heads, kv_heads, seq, seq_q, seq_kv, head_dim, causal; batch·seq = 16384, heads·head_dim =
+ * 2048 */
 static const struct bench_shape shapes[] = {
     {"N512 d64 causal", {32, 32, 0, 512, 0, 0, 64, 1}},
     {"N2048 d64 causal", {8, 32, 0, 2048, 0, 0, 64, 1}},

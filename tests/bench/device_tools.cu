@@ -45,7 +45,8 @@ template <typename ELEMENT>
 __global__ void fill(ELEMENT *data, size_t count, uint64_t seed)
 {
     const size_t stride = (size_t)gridDim.x * blockDim.x;
-    for (size_t index = (size_t)blockIdx.x * blockDim.x + threadIdx.x; index < count; index += stride)
+    for (size_t index = (size_t)blockIdx.x * blockDim.x + threadIdx.x; index < count;
+         index += stride)
         store(data, index, normal(seed, index));
 }
 
@@ -55,7 +56,8 @@ __global__ void add_squares(const ELEMENT *out, const ELEMENT *expected, size_t 
 {
     const size_t stride = (size_t)gridDim.x * blockDim.x;
     double difference = 0.0, whole = 0.0;
-    for (size_t index = (size_t)blockIdx.x * blockDim.x + threadIdx.x; index < count; index += stride) {
+    for (size_t index = (size_t)blockIdx.x * blockDim.x + threadIdx.x; index < count;
+         index += stride) {
         const double y = load(expected, index), distance = load(out, index) - y;
         difference += distance * distance;
         whole += y * y;
@@ -88,8 +90,9 @@ extern "C" cudaError_t fill_normal(void *data, enum tensor_type type, size_t cou
     return cudaGetLastError();
 }
 
-extern "C" cudaError_t relative_difference(const void *out, const void *expected, enum tensor_type type,
-                                           size_t count, double *relative, cudaStream_t stream)
+extern "C" cudaError_t relative_difference(const void *out, const void *expected,
+                                           enum tensor_type type, size_t count, double *relative,
+                                           cudaStream_t stream)
 {
     double sums[2] = {0.0, 0.0}, *device_sums = NULL;
     *relative = 0.0;

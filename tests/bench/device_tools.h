@@ -13,11 +13,12 @@ extern "C" {
 #endif
 
 /* Fills `count` elements at `data` with standard normal numbers, a function of (seed, index). */
-cudaError_t fill_normal(void *data, enum tensor_type type, size_t count, uint64_t seed, cudaStream_t stream);
+cudaError_t fill_normal(void *data, enum tensor_type type, size_t count, uint64_t seed,
+                        cudaStream_t stream);
 
 /* *relative = ||out - expected|| / ||expected||, NaN where an element is. Waits for the stream. */
-cudaError_t relative_difference(const void *out, const void *expected, enum tensor_type type, size_t count,
-                                double *relative, cudaStream_t stream);
+cudaError_t relative_difference(const void *out, const void *expected, enum tensor_type type,
+                                size_t count, double *relative, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

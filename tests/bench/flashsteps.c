@@ -10,7 +10,8 @@
 
 #include <stdio.h>
 
-/* Whether index is that of a row: the tables end with one whose name is null, and that may be asked for. */
+/* Whether index is that of a row: the tables end with one whose name is null, and that may be asked
+ * for. */
 #define ROWS(table) ((int)(sizeof(table) / sizeof(table)[0]))
 
 const char *flashsteps_kernel(int step, int index)

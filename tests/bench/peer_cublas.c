@@ -6,7 +6,8 @@
 #include <cublas_v2.h>
 #include <stdio.h>
 
-static cublasHandle_t handle; /* made at the first call, as cuBLAS wants it: creating one takes long */
+/* made at the first call, as cuBLAS wants it: creating one takes long */
+static cublasHandle_t handle;
 
 /* A row-major matrix is the transpose of a column-major one: the call computes Cᵀ = Bᵀ·Aᵀ. */
 static cudaError_t cublas_matmul(const float *A, const float *B, float *C, int M, int N, int K,

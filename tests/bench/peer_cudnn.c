@@ -9,7 +9,8 @@
 static cudnnHandle_t handle; /* made at the first call */
 static cudnnTensorDescriptor_t shape;
 
-static cudaError_t cudnn_softmax(const float *input, float *output, int rows, int cols, cudaStream_t stream)
+static cudaError_t cudnn_softmax(const float *input, float *output, int rows, int cols,
+                                 cudaStream_t stream)
 {
     const float one = 1.0f, zero = 0.0f;
     if (!handle && (cudnnCreate(&handle) != CUDNN_STATUS_SUCCESS ||
@@ -18,8 +19,8 @@ static cudaError_t cudnn_softmax(const float *input, float *output, int rows, in
     if (cudnnSetStream(handle, stream) != CUDNN_STATUS_SUCCESS ||
         cudnnSetTensor4dDescriptor(shape, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, rows, cols, 1, 1) !=
             CUDNN_STATUS_SUCCESS ||
-        cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_INSTANCE, &one, shape, input,
-                            &zero, shape, output) != CUDNN_STATUS_SUCCESS)
+        cudnnSoftmaxForward(handle, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_INSTANCE, &one,
+                            shape, input, &zero, shape, output) != CUDNN_STATUS_SUCCESS)
         return refuse(cudaErrorNotSupported, "cuDNN does not take this shape");
     return cudaGetLastError();
 }

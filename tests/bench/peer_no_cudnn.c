@@ -3,7 +3,8 @@
 
 #include "refusal.h"
 
-static cudaError_t no_cudnn(const float *input, float *output, int rows, int cols, cudaStream_t stream)
+static cudaError_t no_cudnn(const float *input, float *output, int rows, int cols,
+                            cudaStream_t stream)
 {
     (void)input, (void)output, (void)rows, (void)cols, (void)stream;
     return refuse(cudaErrorNotSupported, "cuDNN was not found when the benchmark was built");

@@ -1,4 +1,5 @@
-/* The libraries that the last kernels are measured against, as tables of kernel rows. Only benchmarks link them. */
+/* The libraries that the last kernels are measured against, as tables of kernel rows. Only
+ * benchmarks link them. */
 #ifndef TESTS_BENCH_PEERS_H
 #define TESTS_BENCH_PEERS_H
 

@@ -10,7 +10,8 @@ typedef int nvml_init_fn(void);
 typedef int nvml_handle_fn(const char *pci_bus_id, void **device);
 typedef int nvml_driver_fn(char *version, unsigned length);
 
-/* A function from the library. C has no cast from an object's pointer to a function's, so it goes by a copy. */
+/* A function from the library. C has no cast from an object's pointer to a function's, so it goes
+ * by a copy. */
 #define FIND(function, library, name) (*(void **)(&(function)) = dlsym((library), (name)))
 
 void sensors_open(struct sensors *sensors, const char *pci_bus_id, char *driver, size_t driver_size)
@@ -28,8 +29,8 @@ void sensors_open(struct sensors *sensors, const char *pci_bus_id, char *driver,
     FIND(driver_version, sensors->nvml, "nvmlSystemGetDriverVersion");
     FIND(sensors->clock, sensors->nvml, "nvmlDeviceGetClockInfo");
     FIND(sensors->power, sensors->nvml, "nvmlDeviceGetPowerUsage");
-    if (!init || !handle || !driver_version || !sensors->clock || !sensors->power || init() != NVML_SUCCESS ||
-        handle(pci_bus_id, &sensors->device) != NVML_SUCCESS) {
+    if (!init || !handle || !driver_version || !sensors->clock || !sensors->power ||
+        init() != NVML_SUCCESS || handle(pci_bus_id, &sensors->device) != NVML_SUCCESS) {
         sensors_close(sensors);
         return;
     }

@@ -1,6 +1,6 @@
 /*
- * The device's clock and power while it works, read through NVML, the library behind nvidia-smi. Only queries:
- * nothing is ever set.
+ * The device's clock and power while it works, read through NVML, the library behind nvidia-smi.
+ * Only queries: nothing is ever set.
  */
 #ifndef TESTS_BENCH_SENSORS_H
 #define TESTS_BENCH_SENSORS_H
@@ -19,7 +19,8 @@ struct reading {
 };
 
 /* pci_bus_id as from cudaDeviceGetPCIBusId(). Without NVML every reading is 0. */
-void sensors_open(struct sensors *sensors, const char *pci_bus_id, char *driver, size_t driver_size);
+void sensors_open(struct sensors *sensors, const char *pci_bus_id, char *driver,
+                  size_t driver_size);
 void sensors_close(struct sensors *sensors);
 struct reading sensors_read(const struct sensors *sensors);
 

@@ -6,7 +6,7 @@
   broken.py list              the exercises: broken kernels by their symptoms
 
 A fault is a text file NAME.fault (README.md describes it): a first line "DETECTOR: what is wrong", the kernel, the sizes
-to run it at, and the edit. The edit is made in copies below build/broken/, never in the sources; search texts must be
+to run it at, and the edit. The edit is made in copies below build/broken/, never in the sources; the tokens of a search text must be
 found exactly once, so that a fault whose kernel has changed under it says so. Python's standard library suffices.
 """
 import collections
@@ -107,12 +107,16 @@ class Fault:
         return OUT / (f"exercise_{self.exercise:02}" if self.exercise and not os.environ.get("BROKEN_NAMED") else self.name)
 
 
-def search(fault, file, text):
-    """Where in the file the text begins that an edit replaces."""
-    source = (ROOT / file).read_text(encoding="utf-8")
-    if source.count(text) != 1:
-        raise Broken(f"{fault.name}: its text is {source.count(text)} times in {file}, not once:\n{text}")
-    return source.index(text)
+TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+def search(fault, file, text, source):
+    """Where in the source the text lies that an edit replaces, (begin, end): its tokens, however formatted or commented."""
+    pattern = r"\s*".join(map(re.escape, TOKEN.findall(without_comments(text))))
+    found = list(re.finditer(pattern, without_comments(source)))
+    if len(found) != 1:
+        raise Broken(f"{fault.name}: its text is {len(found)} times in {file}, not once:\n{text}")
+    return found[0].span()
 
 
 def read_faults(names=()):
@@ -142,13 +146,13 @@ def copy_sources(fault):
         if source.suffix in (".cu", ".cuh", ".h"):
             shutil.copyfile(source, directory / fault.step / source.name)
     for file, text, replacement in fault.edits:
-        search(fault, file, text)
         copy = directory / file
         if not copy.exists():
             copy.parent.mkdir(exist_ok=True)
             shutil.copyfile(ROOT / file, copy)
-        edited = copy.read_text(encoding="utf-8").replace(text, replacement)
-        copy.write_text(edited, encoding="utf-8")
+        source = copy.read_text(encoding="utf-8")
+        begin, end = search(fault, file, text, source)
+        copy.write_text(source[:begin] + replacement + source[end:], encoding="utf-8")
 
 
 def build(fault, backend):
@@ -266,9 +270,10 @@ def forgotten(faults, pattern):
     removed = set()
     for fault in faults:
         for file, text, replacement in fault.edits:
-            before, after = without_comments(text), without_comments(replacement)
+            source = (ROOT / file).read_text(encoding="utf-8")
+            begin, end = search(fault, file, text, source)
+            before, after = without_comments(source)[begin:end], without_comments(replacement)
             gone = collections.Counter(pattern.findall(before)) - collections.Counter(pattern.findall(after))
-            begin = search(fault, file, text)
             removed.update((file, begin + match.start()) for match in pattern.finditer(before) if match[0] in gone)
     found = []
     for path in sorted([*ROOT.glob("0?_*/*.cu*"), ROOT / "common/vectors.cuh"]):

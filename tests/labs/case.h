@@ -1,9 +1,10 @@
 /*
  * What grader and graded program say to each other: one file with a request, one with the answer.
  *
- * Both begin with their struct; behind it, from `image[t]` on, lies everything that one device buffer holds, guard
- * zones included. The graded program copies images to the device, runs one kernel, copies them back, and knows nothing
- * else: what the result should be, which seed the inputs came from and what the guards should hold is judge.c's.
+ * Both begin with their struct; behind it, from `image[t]` on, lies everything that one device
+ * buffer holds, guard zones included. The graded program copies images to the device, runs one
+ * kernel, copies them back, and knows nothing else: what the result should be, which seed the
+ * inputs came from and what the guards should hold is judge.c's.
  */
 #ifndef LABS_CASE_H
 #define LABS_CASE_H
@@ -23,8 +24,9 @@ struct lab_request {
     long long magic;
     long long kernel; /* row of the step's table */
     long long sizes[MAX_SIZES];
-    long long laps;           /* timed runs, 0 for none */
-    char order[32];           /* of threads and blocks, as tests/ladder.h has it; empty for the default */
+    long long laps; /* timed runs, 0 for none */
+    /* of threads and blocks, as tests/ladder.h has it; empty for the default */
+    char order[32];
     size_t data[LAB_IMAGES];  /* where in its image a buffer begins, behind the guard in front */
     size_t bytes[LAB_IMAGES]; /* of the buffer; of the workspace, the most there is */
     size_t image[LAB_IMAGES],

@@ -3,13 +3,14 @@
  *
  *     confine SECONDS MEGABYTES FILE_BYTES PROGRAM [ARGUMENT...]
  *
- * No environment; limits on processor time, on memory that it can write to, on the size of files; as user and group
- * 65534 ("nobody") when started as root; and a filter on system calls: no new process, no other program, no file opened
- * for writing, created, renamed or removed, no network, no look into other processes. It ends with the program's status.
+ * No environment; limits on processor time, on memory that it can write to, on the size of files;
+ * as user and group 65534 ("nobody") when started as root; and a filter on system calls: no new
+ * process, no other program, no file opened for writing, created, renamed or removed, no network,
+ * no look into other processes. It ends with the program's status.
  *
- * LABS_CONFINE=device leaves out what a GPU's driver needs: files may be opened for writing and removed (the user may
- * not write anywhere of worth), a local socket may be made and named, though not connected, and there is no
- * limit on memory.
+ * LABS_CONFINE=device leaves out what a GPU's driver needs: files may be opened for writing and
+ * removed (the user may not write anywhere of worth), a local socket may be made and named, though
+ * not connected, and there is no limit on memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -108,7 +109,8 @@ static const int refused[] = {
 #endif
 };
 
-/* Refused unless there is a device, whose driver (CUDA 13's, for one) does not start without them. */
+/* Refused unless there is a device, whose driver (CUDA 13's, for one) does not start without
+ * them. */
 static const int refused_without_device[] = {
     SYS_bind,
     SYS_unlinkat,
@@ -137,7 +139,8 @@ static int install_filter(const char *path, int device)
         ADD(IF_EQUAL(refused[i], 0, 1));
         ADD(DENY(EPERM));
     }
-    for (size_t i = 0; !device && i < sizeof refused_without_device / sizeof *refused_without_device; i++) {
+    for (size_t i = 0;
+         !device && i < sizeof refused_without_device / sizeof *refused_without_device; i++) {
         ADD(IF_EQUAL(refused_without_device[i], 0, 1));
         ADD(DENY(EPERM));
     }
@@ -149,7 +152,8 @@ static int install_filter(const char *path, int device)
     else
         ADD(DENY(EPERM));
     ADD(DENY(EPERM));
-    /* Threads yes, processes no. The flags of clone3 lie in memory, where no filter sees them: glibc then uses clone. */
+    /* Threads yes, processes no. The flags of clone3 lie in memory, where no filter sees them:
+     * glibc then uses clone. */
     ADD(IF_EQUAL(SYS_clone3, 0, 1));
     ADD(DENY(ENOSYS));
     ADD(IF_EQUAL(SYS_clone, 0, 4));
@@ -157,7 +161,8 @@ static int install_filter(const char *path, int device)
     ADD(IF_ANY(CLONE_THREAD, 0, 1));
     ADD(ALLOW);
     ADD(DENY(EPERM));
-    /* The one execve that starts the program: a path at this very address, which nobody knows afterwards. */
+    /* The one execve that starts the program: a path at this very address, which nobody knows
+     * afterwards. */
     ADD(IF_EQUAL(SYS_execve, 0, 6));
     ADD(LOAD(LOW(0)));
     ADD(IF_EQUAL((uintptr_t)path, 0, 3));
@@ -188,7 +193,8 @@ static int install_filter(const char *path, int device)
 
 static void limit(int resource, rlim_t value)
 {
-    /* A process that runs out of time gets SIGXCPU at the first limit; at the second it would be SIGKILL. */
+    /* A process that runs out of time gets SIGXCPU at the first limit; at the second it would be
+     * SIGKILL. */
     const struct rlimit both = {value, resource == RLIMIT_CPU ? value + 2 : value};
     if (setrlimit(resource, &both) != 0) {
         perror("confine: setrlimit");

@@ -1,9 +1,11 @@
 /*
- * The grader's own process: makes the inputs of a case, computes the reference, and judges answers. A student's code
- * never runs here. Commands come on stdin, a line each; every one is answered with a line of JSON.
+ * The grader's own process: makes the inputs of a case, computes the reference, and judges answers.
+ * A student's code never runs here. Commands come on stdin, a line each; every one is answered with
+ * a line of JSON.
  *
- *     case PROBLEM KIND SEED OFFSET SIZE...        matmul, softmax, attention, attention_half; sizes as the problem lists
- *     request KERNEL ORDER WORKSPACE LAPS FILE     writes the request file; ORDER is - for the default
+ *     case PROBLEM KIND SEED OFFSET SIZE...  matmul, softmax, attention, attention_half; sizes as
+ *                                            the problem lists
+ *     request KERNEL ORDER WORKSPACE LAPS FILE  writes the request file; ORDER is - for the default
  *     judge FILE                                   reads the answer file
  */
 #include "attention.h"
@@ -33,10 +35,13 @@ static struct {
     int count, inputs;
     uint64_t seed;
     struct lab_request request;
-    unsigned char *file; /* the request file as written: what the answer's images are compared with */
+    /* the request file as written: what the answer's images are compared with */
+    unsigned char *file;
     double *value[MAX_TENSORS], *scale[MAX_TENSORS];
     size_t
-        stride; /* every stride-th row is compared, and the last: 1 unless the reference would take too long */
+        /* every stride-th row is compared, and the last: 1 unless the reference would take too
+         * long */
+        stride;
 } now;
 
 /* A line of JSON whose text may hold anything. */
@@ -72,13 +77,15 @@ static void fill_random(unsigned char *bytes, size_t count, uint64_t stream)
 static void lay_out(size_t offset, size_t workspace)
 {
     struct lab_request *request = &now.request;
-    size_t end =
-        (sizeof(struct lab_answer) > sizeof *request ? sizeof(struct lab_answer) : sizeof *request) + 255;
+    size_t end = (sizeof(struct lab_answer) > sizeof *request ? sizeof(struct lab_answer)
+                                                              : sizeof *request) +
+                 255;
     for (int t = 0; t < LAB_IMAGES; t++) {
         const bool there = t < now.count || (t == LAB_WORKSPACE && workspace > 0);
         request->bytes[t] = t < now.count ? tensor_bytes(&now.tensors[t]) : there ? workspace : 0;
         request->data[t] = LAB_GUARD_BYTES + (t < now.count ? offset : 0);
-        request->image_bytes[t] = there ? request->data[t] + request->bytes[t] + LAB_GUARD_BYTES : 0;
+        request->image_bytes[t] =
+            there ? request->data[t] + request->bytes[t] + LAB_GUARD_BYTES : 0;
         request->image[t] = end / 256 * 256;
         end = request->image[t] + request->image_bytes[t] + 255;
     }
@@ -139,7 +146,8 @@ static void set_case(char *text)
     }
     const double budget = 5e8; /* multiply-adds */
     const size_t rows = now.tensors[now.inputs].rows;
-    now.stride = 1 + (size_t)((double)rows * now.problem->reference_cost(now.request.sizes) / budget);
+    now.stride =
+        1 + (size_t)((double)rows * now.problem->reference_cost(now.request.sizes) / budget);
     for (size_t row = 0; row < rows; row++) {
         if (!compared(row))
             continue;
@@ -167,13 +175,14 @@ static void set_case(char *text)
     answer("ok", "");
 }
 
-/* Only the workspace differs from one request of a case to the next, and it lies behind everything else. */
+/* Only the workspace differs from one request of a case to the next, and it lies behind everything
+ * else. */
 static void write_request(const char *text)
 {
     char order[32], path[4096];
     size_t workspace;
-    if (!now.problem || sscanf(text, "request %lld %31s %zu %lld %4095[^\n]", &now.request.kernel, order,
-                               &workspace, &now.request.laps, path) != 5) {
+    if (!now.problem || sscanf(text, "request %lld %31s %zu %lld %4095[^\n]", &now.request.kernel,
+                               order, &workspace, &now.request.laps, path) != 5) {
         answer("error", "not understood");
         return;
     }
@@ -182,7 +191,8 @@ static void write_request(const char *text)
     now.file = realloc(now.file, now.request.total);
     unsigned char *image = now.file + now.request.image[LAB_WORKSPACE];
     fill_random(image, now.request.image_bytes[LAB_WORKSPACE], 1000 + LAB_WORKSPACE);
-    snprintf(now.request.order, sizeof now.request.order, "%s", strcmp(order, "-") == 0 ? "" : order);
+    snprintf(now.request.order, sizeof now.request.order, "%s",
+             strcmp(order, "-") == 0 ? "" : order);
     memcpy(now.file, &now.request, sizeof now.request);
 
     FILE *file = fopen(path, "wb");
@@ -200,7 +210,8 @@ static bool images_intact(const unsigned char *file, char *reason, size_t size)
     for (int t = 0; t < LAB_IMAGES; t++) {
         const unsigned char *was = now.file + r->image[t], *is = file + r->image[t];
         const size_t behind = r->data[t] + r->bytes[t];
-        const char *name = t == LAB_WORKSPACE ? "workspace" : now.tensors[t < now.count ? t : 0].name;
+        const char *name =
+            t == LAB_WORKSPACE ? "workspace" : now.tensors[t < now.count ? t : 0].name;
         if (r->image_bytes[t] == 0)
             continue;
         if (memcmp(was, is, r->data[t]) != 0 ||
@@ -215,8 +226,10 @@ static bool images_intact(const unsigned char *file, char *reason, size_t size)
     }
     for (int t = now.inputs; t < now.count; t++) {
         const size_t elements = now.tensors[t].rows * now.tensors[t].cols;
-        if (check_unwritten(file + r->image[t] + r->data[t], now.tensors[t].type, elements) != elements) {
-            snprintf(reason, size, "poison: an element of %s was never written", now.tensors[t].name);
+        if (check_unwritten(file + r->image[t] + r->data[t], now.tensors[t].type, elements) !=
+            elements) {
+            snprintf(reason, size, "poison: an element of %s was never written",
+                     now.tensors[t].name);
             return false;
         }
     }
@@ -225,13 +238,15 @@ static bool images_intact(const unsigned char *file, char *reason, size_t size)
 
 static struct verdict compare(const unsigned char *file)
 {
-    struct verdict verdict = {.status = VERDICT_PASS, .bound = now.problem->bound(now.request.sizes)};
+    struct verdict verdict = {.status = VERDICT_PASS,
+                              .bound = now.problem->bound(now.request.sizes)};
     for (int t = now.inputs; t < now.count; t++) {
         const size_t cols = now.tensors[t].cols;
         for (size_t row = 0; row < now.tensors[t].rows; row++)
             if (compared(row))
-                check_compare(&verdict, &now.tensors[t], file + now.request.image[t] + now.request.data[t],
-                              row * cols, cols, now.value[t] + row * cols, now.scale[t] + row * cols);
+                check_compare(&verdict, &now.tensors[t],
+                              file + now.request.image[t] + now.request.data[t], row * cols, cols,
+                              now.value[t] + row * cols, now.scale[t] + row * cols);
     }
     return verdict;
 }
@@ -252,15 +267,17 @@ static void print_counters(const struct lab_answer *head)
            isfinite(head->milliseconds) ? head->milliseconds : 0.0, head->workspace);
     if (!head->counted)
         return;
-    printf(", \"counters\": {\"launches\": %llu, \"global_loads\": %llu, \"global_load_bytes\": %llu, "
-           "\"global_load_requests\": %llu, \"global_load_sectors\": %llu, \"global_stores\": %llu, "
-           "\"global_store_bytes\": %llu, \"global_store_requests\": %llu, \"global_store_sectors\": %llu, "
-           "\"shared_loads\": %llu, \"shared_stores\": %llu, \"shared_wavefronts\": %llu, "
-           "\"shared_wavefronts_ideal\": %llu, \"barriers\": %llu, \"atomics\": %llu}",
-           c->launches, c->global_loads, c->global_load_bytes, c->global_load_requests,
-           c->global_load_sectors, c->global_stores, c->global_store_bytes, c->global_store_requests,
-           c->global_store_sectors, c->shared_loads, c->shared_stores, c->shared_wavefronts,
-           c->shared_wavefronts_ideal, c->barriers, c->atomics);
+    printf(
+        ", \"counters\": {\"launches\": %llu, \"global_loads\": %llu, \"global_load_bytes\": %llu, "
+        "\"global_load_requests\": %llu, \"global_load_sectors\": %llu, \"global_stores\": %llu, "
+        "\"global_store_bytes\": %llu, \"global_store_requests\": %llu, \"global_store_sectors\": "
+        "%llu, "
+        "\"shared_loads\": %llu, \"shared_stores\": %llu, \"shared_wavefronts\": %llu, "
+        "\"shared_wavefronts_ideal\": %llu, \"barriers\": %llu, \"atomics\": %llu}",
+        c->launches, c->global_loads, c->global_load_bytes, c->global_load_requests,
+        c->global_load_sectors, c->global_stores, c->global_store_bytes, c->global_store_requests,
+        c->global_store_sectors, c->shared_loads, c->shared_stores, c->shared_wavefronts,
+        c->shared_wavefronts_ideal, c->barriers, c->atomics);
 }
 
 static void judge_answer(const unsigned char *file)
@@ -280,15 +297,18 @@ static void judge_answer(const unsigned char *file)
     if (head.magic != LAB_MAGIC || head.end < 0 || head.end > LAB_OTHER_STREAM)
         head.end = LAB_CRASHED;
     if (head.end != LAB_RAN) {
-        say(ends[head.end], head.end == LAB_CRASHED ? "ended before its answer was complete" : head.reason);
+        say(ends[head.end],
+            head.end == LAB_CRASHED ? "ended before its answer was complete" : head.reason);
     } else if (!images_intact(file, reason, sizeof reason)) {
         say("fail", reason);
     } else if (stored_too_little(&head)) {
         say("fail", "launch: the kernels themselves stored fewer bytes than the outputs have");
     } else {
         const struct verdict verdict = compare(file);
-        snprintf(reason, sizeof reason, "%s: %.300s", detector_name(verdict.detector), verdict.reason);
-        say(verdict.status == VERDICT_PASS ? "pass" : "fail", verdict.status == VERDICT_PASS ? "" : reason);
+        snprintf(reason, sizeof reason, "%s: %.300s", detector_name(verdict.detector),
+                 verdict.reason);
+        say(verdict.status == VERDICT_PASS ? "pass" : "fail",
+            verdict.status == VERDICT_PASS ? "" : reason);
     }
     print_counters(&head);
     printf("}\n");

@@ -15,13 +15,15 @@ static void protect(int access)
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     for (int i = 0; i < closed_count; i++) {
         const uintptr_t begin = (uintptr_t)closed_memory[i] / page * page;
-        const uintptr_t end = ((uintptr_t)closed_memory[i] + closed_bytes[i] + page - 1) / page * page;
+        const uintptr_t end =
+            ((uintptr_t)closed_memory[i] + closed_bytes[i] + page - 1) / page * page;
         if (closed_bytes[i] > 0)
             mprotect((void *)begin, end - begin, access);
     }
 }
 
-extern "C" void keeper_begin(cudaStream_t stream, void *const *memory, const size_t *bytes, int count)
+extern "C" void keeper_begin(cudaStream_t stream, void *const *memory, const size_t *bytes,
+                             int count)
 {
     given = stream;
     closed_memory = memory;
@@ -49,8 +51,10 @@ extern "C" cudaError_t __wrap_simt_run(const struct simt_launch *launch)
     return status;
 }
 
-extern "C" cudaError_t __real_cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream);
-extern "C" cudaError_t __wrap_cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream)
+extern "C" cudaError_t __real_cudaMemsetAsync(void *pointer, int value, size_t bytes,
+                                              cudaStream_t stream);
+extern "C" cudaError_t __wrap_cudaMemsetAsync(void *pointer, int value, size_t bytes,
+                                              cudaStream_t stream)
 {
     strays += stream != given;
     protect(PROT_READ | PROT_WRITE);

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Calling a row */
 
 static struct attention_shape shape_of(const long long *sizes)
@@ -38,29 +38,29 @@ static size_t no_workspace(const void *table, size_t index, const long long *siz
     return 0;
 }
 
-static cudaError_t run_matmul(const void *table, size_t index, const long long *sizes, void *const *device,
-                              void *workspace, cudaStream_t stream)
+static cudaError_t run_matmul(const void *table, size_t index, const long long *sizes,
+                              void *const *device, void *workspace, cudaStream_t stream)
 {
     (void)workspace;
-    return ((const struct matmul_kernel *)table)[index].run(device[0], device[1], device[2],
-                                                            (int)sizes[MATMUL_M], (int)sizes[MATMUL_N],
-                                                            (int)sizes[MATMUL_K], stream);
+    return ((const struct matmul_kernel *)table)[index].run(
+        device[0], device[1], device[2], (int)sizes[MATMUL_M], (int)sizes[MATMUL_N],
+        (int)sizes[MATMUL_K], stream);
 }
 
-static cudaError_t run_softmax(const void *table, size_t index, const long long *sizes, void *const *device,
-                               void *workspace, cudaStream_t stream)
+static cudaError_t run_softmax(const void *table, size_t index, const long long *sizes,
+                               void *const *device, void *workspace, cudaStream_t stream)
 {
     (void)workspace;
-    return ((const struct softmax_kernel *)table)[index].run(device[0], device[1], (int)sizes[SOFTMAX_ROWS],
-                                                             (int)sizes[SOFTMAX_COLS], stream);
+    return ((const struct softmax_kernel *)table)[index].run(
+        device[0], device[1], (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS], stream);
 }
 
-static cudaError_t run_attention(const void *table, size_t index, const long long *sizes, void *const *device,
-                                 void *workspace, cudaStream_t stream)
+static cudaError_t run_attention(const void *table, size_t index, const long long *sizes,
+                                 void *const *device, void *workspace, cudaStream_t stream)
 {
     const struct attention_shape shape = shape_of(sizes);
-    return ((const struct attention_kernel *)table)[index].run(device[0], device[1], device[2], device[3],
-                                                               device[4], workspace, &shape, stream);
+    return ((const struct attention_kernel *)table)[index].run(
+        device[0], device[1], device[2], device[3], device[4], workspace, &shape, stream);
 }
 
 static cudaError_t run_attention_half(const void *table, size_t index, const long long *sizes,
@@ -92,7 +92,7 @@ const struct lab_calls lab_softmax = {run_softmax, no_workspace};
 const struct lab_calls lab_attention = {run_attention, workspace_attention};
 const struct lab_calls lab_attention_half = {run_attention_half, workspace_attention_half};
 
-/* ------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* One request */
 
 struct run {
@@ -113,8 +113,8 @@ static void end(struct run *run, enum lab_end how, const char *reason)
 static void end_with_error(struct run *run, cudaError_t status)
 {
     char text[sizeof run->answer->reason];
-    snprintf(text, sizeof text, "%s%s%.200s", cudaGetErrorString(status), *backend_report() ? ": " : "",
-             backend_report());
+    snprintf(text, sizeof text, "%s%s%.200s", cudaGetErrorString(status),
+             *backend_report() ? ": " : "", backend_report());
     end(run, LAB_CUDA_ERROR, text);
 }
 
@@ -143,16 +143,17 @@ static cudaError_t copy_out(struct run *run)
     cudaError_t status = cudaSuccess;
     for (int t = 0; t < LAB_IMAGES && status == cudaSuccess; t++)
         if (run->memory[t])
-            status = cudaMemcpyAsync((char *)run->answer + run->request->image[t], run->memory[t],
-                                     run->request->image_bytes[t], cudaMemcpyDeviceToHost, run->stream);
+            status =
+                cudaMemcpyAsync((char *)run->answer + run->request->image[t], run->memory[t],
+                                run->request->image_bytes[t], cudaMemcpyDeviceToHost, run->stream);
     return status == cudaSuccess ? cudaStreamSynchronize(run->stream) : status;
 }
 
 static cudaError_t launch(struct run *run)
 {
     void *const workspace = run->answer->workspace > 0 ? run->device[LAB_WORKSPACE] : NULL;
-    return run->calls->run(run->table, (size_t)run->request->kernel, run->request->sizes, run->device,
-                           workspace, run->stream);
+    return run->calls->run(run->table, (size_t)run->request->kernel, run->request->sizes,
+                           run->device, workspace, run->stream);
 }
 
 static cudaError_t time_laps(struct run *run)
@@ -163,7 +164,8 @@ static cudaError_t time_laps(struct run *run)
     struct stopwatch watch;
     cudaError_t status = stopwatch_create(&watch, run->stream);
     for (size_t i = 0; i < WARM_UP + laps && status == cudaSuccess; i++)
-        if ((status = stopwatch_start(&watch)) == cudaSuccess && (status = launch(run)) == cudaSuccess)
+        if ((status = stopwatch_start(&watch)) == cudaSuccess &&
+            (status = launch(run)) == cudaSuccess)
             status = stopwatch_stop(&watch, &lap[i < WARM_UP ? 0 : i - WARM_UP]);
     if (status == cudaSuccess)
         run->answer->milliseconds = stopwatch_median(lap, laps);
@@ -177,7 +179,8 @@ static void run_request(struct run *run)
         end(run, LAB_NO_DEVICE, "there is no device");
         return;
     }
-    answer->workspace = run->calls->workspace(run->table, (size_t)run->request->kernel, run->request->sizes);
+    answer->workspace =
+        run->calls->workspace(run->table, (size_t)run->request->kernel, run->request->sizes);
     if (answer->workspace > run->request->bytes[LAB_WORKSPACE]) {
         end(run, LAB_WORKSPACE_TOO_LARGE, "asks for more workspace than there is");
         return;
@@ -220,7 +223,8 @@ int runner_main(const struct lab_calls *calls, const void *table)
         return 2;
     const size_t total = request->total;
     request = mmap(NULL, total, PROT_READ, MAP_PRIVATE, LAB_REQUEST_FD, 0);
-    struct lab_answer *answer = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED, LAB_ANSWER_FD, 0);
+    struct lab_answer *answer =
+        mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED, LAB_ANSWER_FD, 0);
     if (request == MAP_FAILED || answer == MAP_FAILED)
         return 2;
     if (*request->order)

@@ -1,6 +1,7 @@
 /*
- * The graded program: a student's kernels and this. It turns the inputs of a request into the outputs of an answer
- * (case.h) and can do nothing else. tests/labs/grade.py writes a main() for each step:
+ * The graded program: a student's kernels and this. It turns the inputs of a request into the
+ * outputs of an answer (case.h) and can do nothing else. tests/labs/grade.py writes a main() for
+ * each step:
  *
  *     return runner_main(LAB_CALLS(online_softmax_kernels), online_softmax_kernels);
  */
@@ -11,7 +12,8 @@
 #include "matmul.h"
 #include "softmax.h"
 
-/* How a table's rows are called; the problems themselves, with their references, are not part of this program. */
+/* How a table's rows are called; the problems themselves, with their references, are not part of
+ * this program. */
 struct lab_calls {
     cudaError_t (*run)(const void *table, size_t index, const long long *sizes, void *const *device,
                        void *workspace, cudaStream_t stream);
@@ -20,11 +22,11 @@ struct lab_calls {
 
 extern const struct lab_calls lab_matmul, lab_softmax, lab_attention, lab_attention_half;
 
-#define LAB_CALLS(table)                                                                                     \
-    _Generic((table)[0], struct matmul_kernel                                                                \
-             : &lab_matmul, struct softmax_kernel                                                            \
-             : &lab_softmax, struct attention_kernel                                                         \
-             : &lab_attention, struct attention_half_kernel                                                  \
+#define LAB_CALLS(table)                                                                           \
+    _Generic((table)[0], struct matmul_kernel                                                      \
+             : &lab_matmul, struct softmax_kernel                                                  \
+             : &lab_softmax, struct attention_kernel                                               \
+             : &lab_attention, struct attention_half_kernel                                        \
              : &lab_attention_half)
 
 int runner_main(const struct lab_calls *calls, const void *table);

@@ -1,7 +1,7 @@
 // needs: sm_90a
 /*
- * Correct kernels, and what is left of them when something is forgotten. On a GPU most of these mistakes hang, or go
- * unnoticed for years; they are for the CPU backend, which must find each.
+ * Correct kernels, and what is left of them when something is forgotten. On a GPU most of these
+ * mistakes hang, or go unnoticed for years; they are for the CPU backend, which must find each.
  */
 #include "finished.cuh"
 #include "ptx_kernels.h"
@@ -52,7 +52,8 @@ __global__ void load_matrices(enum mistake mistake, const uint32_t *in, uint32_t
 
 /* ---- mbarriers and TMA loads: one thread orders the box, all wait for it ---- */
 
-__global__ void load_box(enum mistake mistake, const __grid_constant__ CUtensorMap map, uint32_t *out)
+__global__ void load_box(enum mistake mistake, const __grid_constant__ CUtensorMap map,
+                         uint32_t *out)
 {
     extern __shared__ __align__(1024) uint32_t box[];
     __shared__ uint64_t arrived;
@@ -74,7 +75,8 @@ __global__ void load_box(enum mistake mistake, const __grid_constant__ CUtensorM
             mbarrier_arrive_expect(&arrived, BOX_BYTES);
         if (mistake == MBARRIER_TOO_MANY_ARRIVALS)
             mbarrier_arrive(&arrived);
-        tma_load(shared_address(box) + (mistake == TMA_MISALIGNED ? 128 : 0), &map, 0, 0, 0, &arrived);
+        tma_load(shared_address(box) + (mistake == TMA_MISALIGNED ? 128 : 0), &map, 0, 0, 0,
+                 &arrived);
     }
     if (mistake == MBARRIER_TRY_FOREVER) {
         while (!mbarrier_try_wait(&arrived, 0) || !mbarrier_try_wait(&arrived, 1)) {
@@ -104,7 +106,8 @@ __global__ void load_box(enum mistake mistake, const __grid_constant__ CUtensorM
 
 /* ---- TMA stores: all threads write the box, one stores it ---- */
 
-__global__ void store_box(enum mistake mistake, const __grid_constant__ CUtensorMap map, const uint32_t *in)
+__global__ void store_box(enum mistake mistake, const __grid_constant__ CUtensorMap map,
+                          const uint32_t *in)
 {
     extern __shared__ __align__(1024) uint32_t box[];
     for (int i = threadIdx.x; i < BROKEN_WORDS; i += blockDim.x) {
@@ -127,9 +130,11 @@ __global__ void store_box(enum mistake mistake, const __grid_constant__ CUtensor
     box[threadIdx.x] = 0;
 }
 
-/* ---- wgmma: `in` as a 64 x 64 matrix A, and as the rows of a 128 x 64 matrix of which B is the transpose ---- */
+/* ---- wgmma: `in` as a 64 x 64 matrix A, and as the rows of a 128 x 64 matrix of which B is the
+ * transpose ---- */
 
-__global__ void __launch_bounds__(256, 1) multiply(enum mistake mistake, const uint32_t *in, uint32_t *out)
+__global__ void __launch_bounds__(256, 1)
+    multiply(enum mistake mistake, const uint32_t *in, uint32_t *out)
 {
     extern __shared__ __align__(1024) uint32_t image[];
     for (int i = threadIdx.x; i < 3 * BROKEN_WORDS; i += blockDim.x)
@@ -168,7 +173,8 @@ __global__ void __launch_bounds__(256, 1) multiply(enum mistake mistake, const u
         registers_increase<256>(); /* nobody has given any back */
 }
 
-/* ---- clusters: each of two blocks stores half of the words into the other, which writes them to `out` ---- */
+/* ---- clusters: each of two blocks stores half of the words into the other, which writes them to
+ * `out` ---- */
 
 __global__ void swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *out)
 {
@@ -178,7 +184,8 @@ __global__ void swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *
     const float2 *half = (const float2 *)in + rank * pairs;
     float2 *received = (float2 *)out + other * pairs;
 
-    if (mistake != CLUSTER_WAITS_ONLY && (mistake != CLUSTER_HALF_WARP || !second_warp || threadIdx.x < 48))
+    if (mistake != CLUSTER_WAITS_ONLY &&
+        (mistake != CLUSTER_HALF_WARP || !second_warp || threadIdx.x < 48))
         cluster_arrive_relaxed(); /* this block has begun */
     if (mistake == CLUSTER_ARRIVES_TWICE)
         cluster_arrive();
@@ -191,7 +198,8 @@ __global__ void swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *
     if (mistake != CLUSTER_NOT_BEGUN)
         cluster_wait(); /* the other has begun too */
 
-    for (int i = threadIdx.x; i < pairs && (mistake != CLUSTER_ENDS_UNAWARE || rank == 1); i += blockDim.x) {
+    for (int i = threadIdx.x; i < pairs && (mistake != CLUSTER_ENDS_UNAWARE || rank == 1);
+         i += blockDim.x) {
         uint32_t address = shared_address(&place[i]);
         if (mistake == CLUSTER_MISALIGNED)
             address += 4;
@@ -199,7 +207,8 @@ __global__ void swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *
             address += pairs * sizeof(float2);
         if (mistake == CLUSTER_NO_ADDRESS)
             cluster_store(~address, half[i]);
-        cluster_store(cluster_address(address, mistake == CLUSTER_RANK_OUTSIDE ? 2 : other), half[i]);
+        cluster_store(cluster_address(address, mistake == CLUSTER_RANK_OUTSIDE ? 2 : other),
+                      half[i]);
     }
     if (mistake == CLUSTER_ENDS_TOO_EARLY || mistake == CLUSTER_ENDS_UNAWARE)
         return;
@@ -225,8 +234,8 @@ static cudaError_t launch_swap_halves(enum mistake mistake, const uint32_t *in, 
     return status != cudaSuccess ? status : finished();
 }
 
-cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *load, const CUtensorMap *store,
-                       const uint32_t *in, uint32_t *out)
+cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *load,
+                       const CUtensorMap *store, const uint32_t *in, uint32_t *out)
 {
     const enum mistake made = correct ? NO_MISTAKE : mistake;
     if (mistake <= COPY_ASYNC_MISALIGNED)

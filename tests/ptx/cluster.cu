@@ -1,7 +1,8 @@
 // needs: sm_90
 /*
- * Clusters: every thread stores two words in the shared memory of each block of its cluster, in blocks of even rank the
- * even lanes four; each block writes down what came to it, then which block of how many it is.
+ * Clusters: every thread stores two words in the shared memory of each block of its cluster, in
+ * blocks of even rank the even lanes four; each block writes down what came to it, then which block
+ * of how many it is.
  */
 #include "finished.cuh"
 #include "ptx_kernels.h"
@@ -42,7 +43,7 @@ __global__ void exchange(const uint32_t *in, uint32_t *out)
 
 cudaError_t ptx_cluster(const uint32_t *in, uint32_t *out)
 {
-    const cudaError_t status =
-        launch_in_clusters(CLUSTER_BLOCKS, CLUSTERS * CLUSTER_BLOCKS, 32, 0, NULL, exchange, in, out);
+    const cudaError_t status = launch_in_clusters(CLUSTER_BLOCKS, CLUSTERS * CLUSTER_BLOCKS, 32, 0,
+                                                  NULL, exchange, in, out);
     return status != cudaSuccess ? status : finished();
 }

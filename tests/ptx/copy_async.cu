@@ -1,5 +1,5 @@
-/* cp.async: both sizes, every number of source bytes, three groups of which one after the other is waited for; and
- * ld.volatile.shared, which reads what came last. */
+/* cp.async: both sizes, every number of source bytes, three groups of which one after the other is
+ * waited for; and ld.volatile.shared, which reads what came last. */
 #include "finished.cuh"
 #include "ptx_kernels.h"
 #include "ptx.cuh"

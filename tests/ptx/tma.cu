@@ -46,7 +46,8 @@ cudaError_t ptx_tma_load(const CUtensorMap *map, int x, int y, int z, int bytes,
     return finished();
 }
 
-cudaError_t ptx_tma_store(const CUtensorMap *map, int x, int y, int z, int bytes, const uint32_t *in)
+cudaError_t ptx_tma_store(const CUtensorMap *map, int x, int y, int z, int bytes,
+                          const uint32_t *in)
 {
     store_box<<<1, 64, bytes>>>(*map, x, y, z, bytes, in);
     return finished();

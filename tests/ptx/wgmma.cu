@@ -5,7 +5,8 @@
 #include "ptx.cuh"
 
 /* The swizzle is not one of wgmma_descriptor's arguments: it says 1, 128 bytes. */
-static __device__ uint64_t descriptor_of(const char *image, int begin, int leading, int stride, int swizzle)
+static __device__ uint64_t descriptor_of(const char *image, int begin, int leading, int stride,
+                                         int swizzle)
 {
     const uint64_t descriptor = wgmma_descriptor(shared_address(image) + begin, leading, stride);
     return (descriptor & ~((uint64_t)3 << 62)) | (uint64_t)swizzle << 62;
@@ -41,7 +42,8 @@ __global__ void __launch_bounds__(128, 1)
     for (int step = 0; step < WGMMA_STEPS; step++) {
         const int accumulate = step > 0 || layout.accumulate;
         if constexpr (A_IN_REGISTERS)
-            wgmma_registers<N>(d, a[step], wgmma_descriptor_at(B, step * layout.b_step), accumulate);
+            wgmma_registers<N>(d, a[step], wgmma_descriptor_at(B, step * layout.b_step),
+                               accumulate);
         else
             wgmma_shared<N>(d, wgmma_descriptor_at(A, step * layout.a_step),
                             wgmma_descriptor_at(B, step * layout.b_step), accumulate);

@@ -1,6 +1,6 @@
 /*
- * Kernels with one bug each. test_simt_check.c says which error each is, and that its report names the lines
- * that bear the marks in the comments.
+ * Kernels with one bug each. test_simt_check.c says which error each is, and that its report names
+ * the lines that bear the marks in the comments.
  */
 #include "check_kernels.h"
 #include "ptx.cuh"
@@ -14,7 +14,8 @@ static cudaError_t finished(void)
     return error != cudaSuccess ? error : cudaDeviceSynchronize();
 }
 
-/* --------------------------------------------------------------------------------------- out of bounds */
+/* --------------------------------------------------------------------------------------- out of
+ * bounds */
 
 __global__ void load_past_end(int *data)
 {
@@ -166,7 +167,8 @@ static cudaError_t run_misaligned(int *data)
     return finished();
 }
 
-/* ----------------------------------------------------------------------------------------------- races */
+/* -------------------------------------------------------------------------------------------------
+ * races */
 
 __global__ void no_barrier(int *data)
 {
@@ -342,7 +344,8 @@ static cudaError_t run_atomic_and_plain(int *data)
     return finished();
 }
 
-/* The last block to finish adds up what all wrote, but nobody made the writes visible before counting itself.
+/* The last block to finish adds up what all wrote, but nobody made the writes visible before
+ * counting itself.
  */
 __global__ void last_block_without_fence(int *data)
 {
@@ -366,7 +369,8 @@ static cudaError_t run_last_block_without_fence(int *data)
     return finished();
 }
 
-/* The turn is passed on with a fence, but taken without one: the sum may be read before the turn was seen. */
+/* The turn is passed on with a fence, but taken without one: the sum may be read before the turn
+ * was seen. */
 __global__ void turn_without_fence(int *data)
 {
     int *turn = &data[0], *sum = &data[2];
@@ -385,7 +389,8 @@ static cudaError_t run_turn_without_fence(int *data)
     return finished();
 }
 
-/* --------------------------------------------------------------------------------------- who does not come */
+/* --------------------------------------------------------------------------------------- who does
+ * not come */
 
 __global__ void early_return(int *data, int n)
 {
@@ -431,7 +436,8 @@ static cudaError_t run_shuffle_for_some(int *data)
     return finished();
 }
 
-/* --------------------------------------------------------------------------------------- uninitialised */
+/* -------------------------------------------------------------------------------------------------
+ * uninitialised */
 
 __global__ void uninitialised_static(int *data)
 {
@@ -489,14 +495,16 @@ static cudaError_t run_left_behind(int *data)
     return finished();
 }
 
-/* What blocks of a cluster write in global memory, too, is ordered by nothing but an arrival that is not relaxed. */
+/* What blocks of a cluster write in global memory, too, is ordered by nothing but an arrival that
+ * is not relaxed. */
 __global__ void cluster_relaxed(int *data)
 {
     const int other = cluster_rank() ^ 1;
     data[32 * cluster_rank() + threadIdx.x] = threadIdx.x; /* MARK cluster_relaxed_write */
     cluster_arrive_relaxed();
     cluster_wait();
-    data[64 + 32 * other + threadIdx.x] = data[32 * other + threadIdx.x]; /* MARK cluster_relaxed_read */
+    /* MARK cluster_relaxed_read */
+    data[64 + 32 * other + threadIdx.x] = data[32 * other + threadIdx.x];
 }
 
 /* A block's own barrier orders nothing in its neighbour. */

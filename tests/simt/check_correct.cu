@@ -1,6 +1,6 @@
 /*
- * Correct programs that a careless checker would report. Each checks its own result as well, and returns
- * cudaErrorUnknown when it is wrong.
+ * Correct programs that a careless checker would report. Each checks its own result as well, and
+ * returns cudaErrorUnknown when it is wrong.
  */
 #include "check_kernels.h"
 #include "ptx.cuh"
@@ -31,7 +31,8 @@ static cudaError_t compare_one(const int *data, int expected)
     return compare(data, &expected, 1);
 }
 
-/* --------------------------------------------------------------------------------------- within a warp */
+/* --------------------------------------------------------------------------------------- within a
+ * warp */
 
 __global__ void warp_sum(int *data)
 {
@@ -129,7 +130,8 @@ static cudaError_t run_shuffles_only(int *data)
     return compare_one(data, 496);
 }
 
-/* -------------------------------------------------------------------------------------- within a block */
+/* -------------------------------------------------------------------------------------- within a
+ * block */
 
 /* Two buffers need one barrier a step: whoever is ahead writes the one that nobody reads. */
 __global__ void double_buffer(int *data)
@@ -339,7 +341,8 @@ static cudaError_t run_padding(int *data)
     return compare(data, expected, 32);
 }
 
-/* --------------------------------------------------------------------------------------------- atomics */
+/* -------------------------------------------------------------------------------------------------
+ * atomics */
 
 __global__ void histogram(int *data)
 {
@@ -386,7 +389,8 @@ static cudaError_t run_last_block(int *data)
     return compare_one(data, 63 * 32);
 }
 
-/* The same where all threads write, each with its fence, and one counts for the block after a barrier. */
+/* The same where all threads write, each with its fence, and one counts for the block after a
+ * barrier. */
 __global__ void last_block_all_threads(int *data)
 {
     __shared__ int last;
@@ -422,7 +426,8 @@ __global__ void last_block_one_fence(int *data)
     data[1 + blockIdx.x * blockDim.x + threadIdx.x] = 1;
     __syncthreads(); /* the whole block has written */
     if (threadIdx.x == 0) {
-        __threadfence(); /* what the barrier brought to this thread is visible before the count says so */
+        /* what the barrier brought to this thread is visible before the count says so */
+        __threadfence();
         last = atomicAdd(&data[0], 1) == (int)gridDim.x - 1;
     }
     __syncthreads(); /* all know whether this is the last block */
@@ -440,7 +445,8 @@ static cudaError_t run_last_block_one_fence(int *data)
     return compare_one(data, 16 * 64);
 }
 
-/* Blocks add to one place in the order of their tickets: deterministic, without atomic additions. */
+/* Blocks add to one place in the order of their tickets: deterministic, without atomic
+ * additions. */
 __global__ void ordered_tickets(int *data)
 {
     int *turn = &data[0], *ticket_counter = &data[1], *sum = &data[2];
@@ -560,7 +566,8 @@ static cudaError_t run_volatile_between_warps(int *data)
     return compare_one(data, 9);
 }
 
-/* --------------------------------------------------------------------------------------- global memory */
+/* --------------------------------------------------------------------------------------- global
+ * memory */
 
 /* Three launches in which different threads and blocks touch the same places. */
 __global__ void reverse(const int *from, int *to, int n)
@@ -673,8 +680,8 @@ static cudaError_t run_shared_with_host(int *data)
 }
 
 /*
- * Blocks of a cluster hand data round, in shared and in global memory. The second warp stores for the first, which has
- * waited for the others to begin; the barrier of the block tells it so.
+ * Blocks of a cluster hand data round, in shared and in global memory. The second warp stores for
+ * the first, which has waited for the others to begin; the barrier of the block tells it so.
  */
 __global__ void cluster_ring(int *out)
 {
@@ -700,10 +707,12 @@ __global__ void cluster_ring(int *out)
     out[64 * block + threadIdx.x] = (int)box[63 - threadIdx.x].x + (int)box[threadIdx.x].y +
                                     out[1024 + 64 * (cluster + before) + 63 - threadIdx.x];
 
-    /* Once more, with the roles of shared memory swapped: nobody stores before the last phase's reads. */
+    /* Once more, with the roles of shared memory swapped: nobody stores before the last phase's
+     * reads. */
     cluster_arrive();
     cluster_wait(); /* everybody has read its box */
-    cluster_store(cluster_address(shared_address(&box[threadIdx.x]), next), make_float2(0.0f, 1.0f));
+    cluster_store(cluster_address(shared_address(&box[threadIdx.x]), next),
+                  make_float2(0.0f, 1.0f));
     cluster_arrive();
     cluster_wait(); /* all boxes are full, and nobody ends while another stores */
     out[64 * block + threadIdx.x] += (int)box[63 - threadIdx.x].y;
@@ -716,7 +725,8 @@ static cudaError_t run_cluster_ring(int *data)
     for (int block = 0; block < BLOCKS; block++) {
         const int before = (block + SIZE - 1) % SIZE;
         for (int i = 0; i < 64; i++)
-            expected[64 * block + i] = 64 * before + 63 - i + 7 + 10 * (block - block % SIZE + before) + 1;
+            expected[64 * block + i] =
+                64 * before + 63 - i + 7 + 10 * (block - block % SIZE + before) + 1;
     }
     cudaError_t error =
         launch_in_clusters(dim3(2, 2), dim3(2, 2 * BLOCKS / SIZE), 64, 0, NULL, cluster_ring, data);

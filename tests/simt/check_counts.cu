@@ -161,8 +161,8 @@ cudaError_t count_broadcast(float *out)
     return finished();
 }
 
-/* Lanes leave the first loop at different times. Only if the warp meets do they enter the second one
- * together. */
+/* Lanes leave the first loop at different times. Only if the warp meets do they enter the second
+ * one together. */
 __global__ void uneven_loops(const float *in, float *out, int meet)
 {
     int x = threadIdx.x;

@@ -1,7 +1,7 @@
 /*
- * Kernels for the tests of the checked build: what it must count, what it must report, and correct programs
- * that look suspicious and must not be reported. Each function launches on `data` (CHECK_INTS ints of device
- * memory, zero) and returns what the launch and a synchronisation say.
+ * Kernels for the tests of the checked build: what it must count, what it must report, and correct
+ * programs that look suspicious and must not be reported. Each function launches on `data`
+ * (CHECK_INTS ints of device memory, zero) and returns what the launch and a synchronisation say.
  */
 #ifndef CHECK_KERNELS_H
 #define CHECK_KERNELS_H
@@ -27,18 +27,22 @@ cudaError_t count_tiled_matmul(const float *A, const float *B, float *C,
                                int N); /* 16 x 16 tiles, N a multiple */
 cudaError_t count_strided_loads(const float *in, float *out, int threads, int stride, int offset);
 cudaError_t count_strided_stores(float *out, int threads, int stride, int offset);
-cudaError_t count_wide_loads(const float *in, float *out, int width); /* one warp, 2 or 4 floats a thread */
+/* one warp, 2 or 4 floats a thread */
+cudaError_t count_wide_loads(const float *in, float *out, int width);
 cudaError_t count_half_loads(const unsigned short *in, unsigned short *out);
-cudaError_t count_pitch(float *out, int pitch, int by_column); /* 32 x 32 in shared memory, 32 or 33 wide */
+/* 32 x 32 in shared memory, 32 or 33 wide */
+cudaError_t count_pitch(float *out, int pitch, int by_column);
 cudaError_t count_shared_width(float *out,
                                int width); /* one warp stores and loads 1, 2 or 4 floats a thread */
-cudaError_t count_shared_stride(float *out, int stride); /* one warp stores and loads every stride-th float */
+/* one warp stores and loads every stride-th float */
+cudaError_t count_shared_stride(float *out, int stride);
 cudaError_t count_broadcast(float *out);
 cudaError_t count_uneven_loops(const float *in, float *out,
                                int meet); /* lane x loads x % 4 + 1 times, twice */
 cudaError_t count_barriers(int *out, int barriers, int blocks);
 cudaError_t count_atomics(int *out, int blocks);
-cudaError_t count_waiting(int *data, int blocks); /* all blocks wait for a flag that the first one sets */
+/* all blocks wait for a flag that the first one sets */
+cudaError_t count_waiting(int *data, int blocks);
 
 /* check_broken.cu: tables that end with a null name */
 extern const struct check_case broken_programs[];

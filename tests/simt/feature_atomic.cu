@@ -35,9 +35,10 @@ int feature_integer_atomics(void)
     if (wrong < 0)
         return wrong;
     return (s[0] != N * (N - 1) / 2) + (s[1] != -2 * N) + (s[2] != 1 - N) + (s[3] != N - 1) +
-           (s[4] != 0x100) + (s[5] != 0xfffff) + (s[6] != 0) + (u[0] != 3 * N) + (u[1] != 1000 - (N - 1)) +
-           (u[2] != 4000000000u + N - 1) + (u[3] != N % 7) + (u[4] != (5 - N % 5) % 5) +
-           (w[0] != (1ull << 33) * N) + (w[1] != (unsigned long long)(N - 1) << 40) + (u[5] != 99);
+           (s[4] != 0x100) + (s[5] != 0xfffff) + (s[6] != 0) + (u[0] != 3 * N) +
+           (u[1] != 1000 - (N - 1)) + (u[2] != 4000000000u + N - 1) + (u[3] != N % 7) +
+           (u[4] != (5 - N % 5) % 5) + (w[0] != (1ull << 33) * N) +
+           (w[1] != (unsigned long long)(N - 1) << 40) + (u[5] != 99);
 }
 
 __global__ void float_atomics(float *f, double *d)
@@ -63,7 +64,8 @@ __global__ void greatest(const float *in, float *out, int n)
     if (i >= n)
         return;
     unsigned *cell = reinterpret_cast<unsigned *>(out);
-    unsigned seen = __float_as_uint(0.0f), expected; /* a guess: the first exchange tells the truth */
+    /* a guess: the first exchange tells the truth */
+    unsigned seen = __float_as_uint(0.0f), expected;
     do {
         expected = seen;
         seen = atomicCAS(cell, expected, __float_as_uint(fmaxf(__uint_as_float(expected), in[i])));
@@ -115,7 +117,8 @@ __global__ void atomic_refs(int *data)
     cuda::atomic_ref<int, cuda::thread_scope_device> most(data[1]);
     sum.fetch_add(2, cuda::std::memory_order_relaxed);
     int mine = threadIdx.x, seen = most.load(cuda::std::memory_order_acquire);
-    while (seen < mine && !most.compare_exchange_weak(seen, mine, cuda::std::memory_order_acq_rel)) {
+    while (seen < mine &&
+           !most.compare_exchange_weak(seen, mine, cuda::std::memory_order_acq_rel)) {
     }
 }
 
@@ -238,8 +241,8 @@ __global__ void sum_in_last_block(const int *in, int n, int *partial, unsigned *
 int feature_last_block(void)
 {
     enum { N = 10000, BLOCKS = 13 };
-    int *in = shared_array<int>(N), *partial = shared_array<int>(BLOCKS), *out = shared_array<int>(1),
-        expected = 0;
+    int *in = shared_array<int>(N), *partial = shared_array<int>(BLOCKS),
+        *out = shared_array<int>(1), expected = 0;
     unsigned *finished = shared_array<unsigned>(1);
     for (int i = 0; i < N; i++)
         expected += in[i] = i % 17;

@@ -155,7 +155,8 @@ __global__ void grid_sync_but_one()
 
 cudaError_t fail_grid_sync(void)
 {
-    cudaError_t error = cudaLaunchCooperativeKernel((void *)grid_sync_but_one, 4, 32, nullptr, 0, nullptr);
+    cudaError_t error =
+        cudaLaunchCooperativeKernel((void *)grid_sync_but_one, 4, 32, nullptr, 0, nullptr);
     return error == cudaSuccess ? outcome() : error;
 }
 

@@ -26,7 +26,8 @@ __global__ void tiles(int *out)
     int *mine = out + 5 * block.thread_rank();
     mine[0] = sum_of_tile(warp, 1) * 100 + sum_of_tile(quad, 1);
     mine[1] = warp.meta_group_rank() * 1000 + quad.meta_group_rank() * 10 + quad.thread_rank();
-    mine[2] = static_cast<int>(quad.ballot(quad.thread_rank() == 2)) + quad.any(threadIdx.y == 1) * 100;
+    mine[2] =
+        static_cast<int>(quad.ballot(quad.thread_rank() == 2)) + quad.any(threadIdx.y == 1) * 100;
     mine[3] = quad.shfl_xor(static_cast<int>(quad.thread_rank()), 1) + quad.shfl_up(7, 1);
     if (quad.thread_rank() == 0)
         atomicAdd(&total, 1);
@@ -42,7 +43,8 @@ int feature_block_and_tiles(void)
     for (int t = 0; wrong >= 0 && t < 96; t++) {
         const int *mine = out + 5 * t;
         wrong += (mine[0] != 3204) + (mine[1] != t / 32 * 1000 + t % 32 / 4 * 10 + t % 4) +
-                 (mine[2] != 4 + (t / 48 == 1) * 100) + (mine[3] != (t % 4 ^ 1) + 7) + (mine[4] != 48096024);
+                 (mine[2] != 4 + (t / 48 == 1) * 100) + (mine[3] != (t % 4 ^ 1) + 7) +
+                 (mine[4] != 48096024);
     }
     return wrong;
 }
@@ -103,7 +105,8 @@ int feature_group_collectives(void)
 __global__ void relay(int *data, int phases)
 {
     cg::grid_group grid = cg::this_grid();
-    const unsigned n = static_cast<unsigned>(grid.size()), me = static_cast<unsigned>(grid.thread_rank());
+    const unsigned n = static_cast<unsigned>(grid.size()),
+                   me = static_cast<unsigned>(grid.thread_rank());
     data[me] = me;
     for (int phase = 0; phase < phases; phase++) {
         grid.sync();
@@ -117,7 +120,8 @@ int feature_grid_sync(void)
     enum { BLOCKS = 6, THREADS = 64, N = BLOCKS * THREADS };
     int *data = shared_array<int>(2 * N), phases = 9;
     void *arguments[] = {&data, &phases};
-    cudaError_t error = cudaLaunchCooperativeKernel((void *)relay, BLOCKS, THREADS, arguments, 0, nullptr);
+    cudaError_t error =
+        cudaLaunchCooperativeKernel((void *)relay, BLOCKS, THREADS, arguments, 0, nullptr);
     if (error != cudaSuccess)
         return -(int)error;
     int wrong = wait_for_kernel();

@@ -152,10 +152,11 @@ int feature_parameters(void)
     read_parameters<<<1, 1>>>(p, 3, 0.5, NULL, (size_t)5 << 32,
                               out); /* NULL and an int convert, as in any call */
     int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong : (out[0] != 25.0f) + (out[1] != 3.5f) + (out[2] != 1.0f) + (out[3] != 1.0f);
+    return wrong < 0 ? wrong
+                     : (out[0] != 25.0f) + (out[1] != 3.5f) + (out[2] != 1.0f) + (out[3] != 1.0f);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* What is refused */
 
 __global__ void __launch_bounds__(1024) idle()

@@ -14,7 +14,8 @@ __global__ void intrinsics(int *i, float *f)
     i[4] = __mulhi(1 << 30, -16) + static_cast<int>(__umulhi(1u << 31, 10u)) * 100;
     i[5] = __umul64hi(1ull << 63, 6ull) == 3 && __mul24(1000, -1000) == -1000000;
     i[6] = __sad(-3, 7, 5u) + __dp4a(0x01020304, 0x01010101, 10) * 100;
-    i[7] = static_cast<int>(__funnelshift_l(0x80000000u, 1u, 4u)) + min(3, -4) * 1000 + max(2u, 9u) * 100000;
+    i[7] = static_cast<int>(__funnelshift_l(0x80000000u, 1u, 4u)) + min(3, -4) * 1000 +
+           max(2u, 9u) * 100000;
     f[0] = rsqrtf(16.0f);
     f[1] = __fdividef(1.0f, 8.0f) + __saturatef(3.0f) + __saturatef(-3.0f);
     f[2] = sinpif(0.5f) + cospif(1.0f) * 4;
@@ -90,7 +91,8 @@ int feature_vectors(void)
     for (int i = 0; wrong >= 0 && i < 32; i++) {
         float b = (float)(31 - i);
         wrong += (out[i].x != 2 * b + 0.75f) + (out[i].y != b + 0.25f) + (out[i].z != b + 0.75f) +
-                 (out[i].w != b + 0.5f) + (pairs[i].y != -i) + (bytes[i].x != i) + (bytes[i].w != 255);
+                 (out[i].w != b + 0.5f) + (pairs[i].y != -i) + (bytes[i].x != i) +
+                 (bytes[i].w != 255);
     }
     return wrong + (sizeof(float4) != 16) + (alignof(float4) != 16) + (sizeof(float3) != 12) +
            (alignof(int2) != 8) + (sizeof(double2) != 16);
@@ -131,12 +133,13 @@ int feature_half(void)
     int wrong = wait_for_kernel();
     /* 0.1 is 0.0999755859375 in binary16, and 1.6 is 1.599609375. */
     const float expected[8] = {1.599609375f, 2.349609375f, 6.0f, 5.0f, 12.0f, 3.0f, 3.5f, 3.0f};
-    const unsigned short expected_bits[8] = {0x7bff, 0x7c00, 0x0001, 0x0000, 0x3c00, 0x3c01, 0xbfff, 0xb555};
+    const unsigned short expected_bits[8] = {0x7bff, 0x7c00, 0x0001, 0x0000,
+                                             0x3c00, 0x3c01, 0xbfff, 0xb555};
     for (int k = 0; wrong >= 0 && k < 8; k++)
         wrong += (f[k] != expected[k]) + (bits[k] != expected_bits[k]);
     if (wrong >= 0)
-        wrong +=
-            (__half2float(*sum) != 16.0f) + (__low2float(*pair) != 32.0f) + (__high2float(*pair) != -32.0f);
+        wrong += (__half2float(*sum) != 16.0f) + (__low2float(*pair) != 32.0f) +
+                 (__high2float(*pair) != -32.0f);
     /* Every value survives the way through float. */
     for (int i = 0; wrong >= 0 && i < 65536; i++) {
         float value = __half2float(__ushort_as_half((unsigned short)i));

@@ -33,7 +33,8 @@ int feature_constants(void)
         wrong += y[i] != ((5.0f * i + 3) * i + 2) * i + 1 + 34;
     if (wrong >= 0)
         wrong += (back[0] != 1) + (back[3] != 5) +
-                 (cudaMemcpyToSymbol(coefficients, host, sizeof host, sizeof last) != cudaErrorInvalidValue);
+                 (cudaMemcpyToSymbol(coefficients, host, sizeof host, sizeof last) !=
+                  cudaErrorInvalidValue);
     cudaGetLastError();
     return wrong;
 }
@@ -71,7 +72,8 @@ int feature_device_variables(void)
     for (int i = 0; i < 8; i++)
         wrong += values[i] != 2.0f * i;
     runs++; /* the variables keep their values from run to run */
-    return wrong + (count != 5 + 16 * runs) + (both_sides != 1 << 2 * runs) + (bytes != sizeof table);
+    return wrong + (count != 5 + 16 * runs) + (both_sides != 1 << 2 * runs) +
+           (bytes != sizeof table);
 }
 
 int feature_copies(void)

@@ -22,8 +22,12 @@ int feature_shuffles(void)
     int wrong = wait_for_kernel();
     for (int t = 0; wrong >= 0 && t < 96; t++) {
         int lane = t % 32, base = t - lane;
-        int from[6] = {
-            5, (lane + 7) % 32, lane >= 3 ? lane - 3 : lane, lane + 4 < 32 ? lane + 4 : lane, lane ^ 9, 5};
+        int from[6] = {5,
+                       (lane + 7) % 32,
+                       lane >= 3 ? lane - 3 : lane,
+                       lane + 4 < 32 ? lane + 4 : lane,
+                       lane ^ 9,
+                       5};
         for (int k = 0; k < 6; k++)
             wrong += out[6 * t + k] != (base + from[k]) * 3 + 1;
     }
@@ -116,8 +120,8 @@ int feature_matches(void)
     match<<<1, 32>>>(out);
     int wrong = wait_for_kernel();
     for (int t = 0; wrong >= 0 && t < 32; t++)
-        wrong += (out[4 * t] != 0x11111111u << t % 4) + (out[4 * t + 1] != FULL) + (out[4 * t + 2] != 0) +
-                 (out[4 * t + 3] != 2);
+        wrong += (out[4 * t] != 0x11111111u << t % 4) + (out[4 * t + 1] != FULL) +
+                 (out[4 * t + 2] != 0) + (out[4 * t + 3] != 2);
     return wrong;
 }
 
@@ -184,7 +188,8 @@ __global__ void compact(const int *in, int *out, int *count, int n)
 int feature_activemask(void)
 {
     enum { N = 1000 };
-    int *in = shared_array<int>(N), *out = shared_array<int>(N), *count = shared_array<int>(1), expected = 0;
+    int *in = shared_array<int>(N), *out = shared_array<int>(N), *count = shared_array<int>(1),
+        expected = 0;
     long sum = 0, expected_sum = 0;
     for (int i = 0; i < N; i++) {
         in[i] = i * 31 % 997;

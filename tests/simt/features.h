@@ -1,6 +1,7 @@
 /*
- * One function per feature of CUDA that kernels of this project, or small programs, rely on. Each runs a kernel or two
- * and returns how many results were wrong: 0 on every backend. A negative number is a CUDA error.
+ * One function per feature of CUDA that kernels of this project, or small programs, rely on. Each
+ * runs a kernel or two and returns how many results were wrong: 0 on every backend. A negative
+ * number is a CUDA error.
  */
 #ifndef FEATURES_H
 #define FEATURES_H

@@ -1,6 +1,6 @@
 /*
- * Cooperative groups: blocks, grids, tiles of a warp, and the lanes that happen to be together. Groups larger than a
- * warp and smaller than a block, and clusters, are not there.
+ * Cooperative groups: blocks, grids, tiles of a warp, and the lanes that happen to be together.
+ * Groups larger than a warp and smaller than a block, and clusters, are not there.
  */
 #ifndef SIMT_COOPERATIVE_GROUPS_H
 #define SIMT_COOPERATIVE_GROUPS_H
@@ -12,7 +12,7 @@
 namespace cooperative_groups
 {
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Some lanes of a warp, by mask: what tiles and coalesced groups have in common */
 
 namespace details
@@ -83,22 +83,24 @@ class lanes
     T shfl_up(T value, unsigned delta, SIMT_CALL_SITE) const
     {
         unsigned rank = thread_rank();
-        return __shfl_sync(mask_, value, lane_of(delta <= rank ? rank - delta : rank), 32, line, file);
+        return __shfl_sync(mask_, value, lane_of(delta <= rank ? rank - delta : rank), 32, line,
+                           file);
     }
 
     template <class T>
     T shfl_down(T value, unsigned delta, SIMT_CALL_SITE) const
     {
         unsigned rank = thread_rank();
-        return __shfl_sync(mask_, value, lane_of(delta < size() - rank ? rank + delta : rank), 32, line,
-                           file);
+        return __shfl_sync(mask_, value, lane_of(delta < size() - rank ? rank + delta : rank), 32,
+                           line, file);
     }
 
     template <class T>
     T shfl_xor(T value, unsigned ranks, SIMT_CALL_SITE) const
     {
         unsigned rank = thread_rank() ^ ranks;
-        return __shfl_sync(mask_, value, lane_of(rank < size() ? rank : thread_rank()), 32, line, file);
+        return __shfl_sync(mask_, value, lane_of(rank < size() ? rank : thread_rank()), 32, line,
+                           file);
     }
 
     unsigned mask() const
@@ -135,7 +137,7 @@ inline unsigned tile_mask(unsigned size)
 
 } /* namespace details */
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* The block */
 
 class thread_block
@@ -187,7 +189,7 @@ inline thread_block this_thread_block()
     return thread_block();
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* The grid */
 
 class grid_group
@@ -250,7 +252,7 @@ inline grid_group this_grid()
     return grid_group();
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Tiles: aligned pieces of 1, 2, 4, 8, 16 or 32 lanes */
 
 template <unsigned Size, class Parent = void>
@@ -267,7 +269,8 @@ class thread_block_tile : public details::lanes
 
     /* thread_block_tile<8> stands for a tile of any parent. */
     template <class Other>
-    thread_block_tile(const thread_block_tile<Size, Other> &tile) : lanes(tile), parent_size(tile.parent_size)
+    thread_block_tile(const thread_block_tile<Size, Other> &tile)
+        : lanes(tile), parent_size(tile.parent_size)
     {
     }
 
@@ -317,7 +320,7 @@ tiled_partition(const thread_block_tile<ParentSize, Parent> &)
     return thread_block_tile<Size, thread_block_tile<ParentSize, Parent>>(ParentSize);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* The lanes that came here together */
 
 class coalesced_group : public details::lanes
@@ -346,7 +349,7 @@ inline coalesced_group binary_partition(const details::lanes &group, bool predic
     return coalesced_group(predicate ? yes : group.mask() & ~yes);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Any of these, when the kind is not known before the program runs */
 
 class thread_group
@@ -398,8 +401,9 @@ void sync(const Group &group, SIMT_CALL_SITE)
     group.sync(line, file);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
-/* Copies by a whole group. They are done at once; wait() is the barrier that programs need anyway. */
+/* ---------------------------------------------------------------------------------------------- */
+/* Copies by a whole group. They are done at once; wait() is the barrier that programs need
+ * anyway. */
 
 template <class Group, class T>
 void memcpy_async(const Group &group, T *to, const T *from, size_t bytes)

@@ -1,8 +1,8 @@
 /*
  * <cuda.h> of the CPU backend: of the CUDA driver's interface only what describes tensor maps.
  *
- * A program finds cuTensorMapEncodeTiled as on a GPU: through cudaGetDriverEntryPoint, or by linking (here nothing
- * but the runtime is linked).
+ * A program finds cuTensorMapEncodeTiled as on a GPU: through cudaGetDriverEntryPoint, or by
+ * linking (here nothing but the runtime is linked).
  */
 #ifndef SIMT_CUDA_H
 #define SIMT_CUDA_H
@@ -71,15 +71,15 @@ typedef enum CUtensorMapFloatOOBfill_enum {
 } CUtensorMapFloatOOBfill;
 
 /*
- * Strides are in bytes, from the second dimension on. What the copy engine cannot do is refused with
- * CUDA_ERROR_INVALID_VALUE; what only this backend cannot do (interleaving, element strides) with
- * CUDA_ERROR_NOT_SUPPORTED.
+ * Strides are in bytes, from the second dimension on. What the copy engine cannot do is refused
+ * with CUDA_ERROR_INVALID_VALUE; what only this backend cannot do (interleaving, element strides)
+ * with CUDA_ERROR_NOT_SUPPORTED.
  */
-CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
-                                        void *address, const cuuint64_t *sizes, const cuuint64_t *strides,
-                                        const cuuint32_t *box, const cuuint32_t *element_strides,
-                                        CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                                        CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
+CUresult CUDAAPI cuTensorMapEncodeTiled(
+    CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+    const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
+    const cuuint32_t *element_strides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+    CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
 
 #ifdef __cplusplus
 }

@@ -36,7 +36,7 @@ typedef __half2 __nv_half2;
 #define CUDART_ONE_FP16 __half::of_bits(0x3c00)
 #define CUDART_MAX_NORMAL_FP16 __half::of_bits(0x7bff)
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* To and from float and double */
 
 inline __half __float2half(float value)
@@ -104,29 +104,29 @@ inline float __high2float(__half2 value)
     return value.y;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* To and from integers */
 
-#define SIMT_INTEGER(name, T)                                                                                \
-    inline T __half2##name##_rn(__half value)                                                                \
-    {                                                                                                        \
-        return simt::saturated<T>(std::nearbyint(static_cast<float>(value)));                                \
-    }                                                                                                        \
-    inline T __half2##name##_rz(__half value)                                                                \
-    {                                                                                                        \
-        return simt::saturated<T>(std::trunc(static_cast<float>(value)));                                    \
-    }                                                                                                        \
-    inline T __half2##name##_ru(__half value)                                                                \
-    {                                                                                                        \
-        return simt::saturated<T>(std::ceil(static_cast<float>(value)));                                     \
-    }                                                                                                        \
-    inline T __half2##name##_rd(__half value)                                                                \
-    {                                                                                                        \
-        return simt::saturated<T>(std::floor(static_cast<float>(value)));                                    \
-    }                                                                                                        \
-    inline __half __##name##2half_rn(T value)                                                                \
-    {                                                                                                        \
-        return __half(static_cast<double>(value));                                                           \
+#define SIMT_INTEGER(name, T)                                                                      \
+    inline T __half2##name##_rn(__half value)                                                      \
+    {                                                                                              \
+        return simt::saturated<T>(std::nearbyint(static_cast<float>(value)));                      \
+    }                                                                                              \
+    inline T __half2##name##_rz(__half value)                                                      \
+    {                                                                                              \
+        return simt::saturated<T>(std::trunc(static_cast<float>(value)));                          \
+    }                                                                                              \
+    inline T __half2##name##_ru(__half value)                                                      \
+    {                                                                                              \
+        return simt::saturated<T>(std::ceil(static_cast<float>(value)));                           \
+    }                                                                                              \
+    inline T __half2##name##_rd(__half value)                                                      \
+    {                                                                                              \
+        return simt::saturated<T>(std::floor(static_cast<float>(value)));                          \
+    }                                                                                              \
+    inline __half __##name##2half_rn(T value)                                                      \
+    {                                                                                              \
+        return __half(static_cast<double>(value));                                                 \
     }
 
 /* clang-format off */
@@ -159,7 +159,7 @@ inline __half __ushort_as_half(unsigned short bits)
     return __half::of_bits(bits);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Parts of __half2 */
 
 inline __half2 make_half2(__half low, __half high)

@@ -1,7 +1,7 @@
 /*
- * <cuda_runtime.h> of the CPU backend: what nvcc's header of that name declares, for programs that run
- * without a GPU. C programs get the host functions; C++ programs also get the typed forms, kernel launches
- * and the device side.
+ * <cuda_runtime.h> of the CPU backend: what nvcc's header of that name declares, for programs that
+ * run without a GPU. C programs get the host functions; C++ programs also get the typed forms,
+ * kernel launches and the device side.
  */
 #ifndef SIMT_CUDA_RUNTIME_H
 #define SIMT_CUDA_RUNTIME_H

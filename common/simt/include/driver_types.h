@@ -281,7 +281,7 @@ typedef struct cudaLaunchConfig_t {
 } cudaLaunchConfig_t;
 
 /* Graphs, textures and surfaces are not there: using one of these types says so at compile time. */
-#define SIMT_UNSUPPORTED(what)                                                                               \
+#define SIMT_UNSUPPORTED(what)                                                                     \
     __attribute__((unavailable(what " are not supported by the CPU backend (simt)")))
 typedef struct simt_graph *cudaGraph_t SIMT_UNSUPPORTED("CUDA graphs");
 typedef struct simt_graph_exec *cudaGraphExec_t SIMT_UNSUPPORTED("CUDA graphs");

@@ -1,8 +1,9 @@
 /*
- * <mma.h> of the CPU backend: CUDA's warp matrix functions, for 16 x 16 x 16 products of halves with float sums.
+ * <mma.h> of the CPU backend: CUDA's warp matrix functions, for 16 x 16 x 16 products of halves
+ * with float sums.
  *
- * Which element of the matrix a fragment's x[i] is, CUDA does not say; only that fragments of one kind agree. Here a
- * lane has eight elements of each.
+ * Which element of the matrix a fragment's x[i] is, CUDA does not say; only that fragments of one
+ * kind agree. Here a lane has eight elements of each.
  */
 #ifndef SIMT_MMA_H
 #define SIMT_MMA_H
@@ -34,9 +35,9 @@ struct simt_elements {
 
 template <class Use, int M, int N, int K, class T, class Layout = void>
 struct fragment {
-    static_assert(
-        M < 0, "the CPU backend has wmma fragments of 16 x 16 x 16 only, of __half as matrix_a and matrix_b "
-               "and of float as accumulator");
+    static_assert(M < 0, "the CPU backend has wmma fragments of 16 x 16 x 16 only, of __half as "
+                         "matrix_a and matrix_b "
+                         "and of float as accumulator");
 };
 
 template <class Layout>
@@ -72,19 +73,21 @@ __forceinline__ void fill_fragment(Fragment &fragment, T value)
 }
 
 template <class Use, class Layout>
-__forceinline__ void load_matrix_sync(fragment<Use, 16, 16, 16, __half, Layout> &to, const __half *matrix,
-                                      unsigned pitch, SIMT_CALL_SITE)
+__forceinline__ void load_matrix_sync(fragment<Use, 16, 16, 16, __half, Layout> &to,
+                                      const __half *matrix, unsigned pitch, SIMT_CALL_SITE)
 {
     simt_wmma_load(to.x, matrix, pitch, simt_wmma_halves, simt_by_rows<Layout>::value, line, file);
 }
 
-__forceinline__ void load_matrix_sync(fragment<accumulator, 16, 16, 16, float> &to, const float *matrix,
-                                      unsigned pitch, layout_t layout, SIMT_CALL_SITE)
+__forceinline__ void load_matrix_sync(fragment<accumulator, 16, 16, 16, float> &to,
+                                      const float *matrix, unsigned pitch, layout_t layout,
+                                      SIMT_CALL_SITE)
 {
     simt_wmma_load(to.x, matrix, pitch, simt_wmma_floats, layout == mem_row_major, line, file);
 }
 
-__forceinline__ void store_matrix_sync(float *matrix, const fragment<accumulator, 16, 16, 16, float> &from,
+__forceinline__ void store_matrix_sync(float *matrix,
+                                       const fragment<accumulator, 16, 16, 16, float> &from,
                                        unsigned pitch, layout_t layout, SIMT_CALL_SITE)
 {
     simt_wmma_store(from.x, matrix, pitch, simt_wmma_floats, layout == mem_row_major, line, file);
@@ -97,8 +100,8 @@ __forceinline__ void mma_sync(fragment<accumulator, 16, 16, 16, float> &d,
                               const fragment<accumulator, 16, 16, 16, float> &c, SIMT_CALL_SITE)
 {
     static_assert(sizeof(__half) == 2, "a half is 16 bits");
-    simt_wmma_multiply(d.x, reinterpret_cast<const uint16_t *>(a.x), reinterpret_cast<const uint16_t *>(b.x),
-                       c.x, line, file);
+    simt_wmma_multiply(d.x, reinterpret_cast<const uint16_t *>(a.x),
+                       reinterpret_cast<const uint16_t *>(b.x), c.x, line, file);
 }
 
 } /* namespace wmma */

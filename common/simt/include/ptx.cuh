@@ -1,9 +1,10 @@
 /*
- * The PTX instructions that the kernels use, in plain C: the CPU backend's text of common/ptx.cuh, which documents them.
+ * The PTX instructions that the kernels use, in plain C: the CPU backend's text of common/ptx.cuh,
+ * which documents them.
  *
- * Each function checks what the hardware would silently do wrong: alignment, addresses outside of shared memory, warps
- * that do not come together, barriers that were not initialised. Asynchronous instructions complete as late as the rules
- * allow.
+ * Each function checks what the hardware would silently do wrong: alignment, addresses outside of
+ * shared memory, warps that do not come together, barriers that were not initialised. Asynchronous
+ * instructions complete as late as the rules allow.
  */
 #ifndef COMMON_PTX_CUH
 #define COMMON_PTX_CUH
@@ -83,7 +84,8 @@ __forceinline__ void stmatrix_x4(uint32_t row_address, const uint32_t r[4], SIMT
 
 /* ---- matrix product by a warp ---- */
 
-__forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], SIMT_CALL_SITE)
+__forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2],
+                                  SIMT_CALL_SITE)
 {
     simt_mma_m16n8k16(d, a, b, line, file);
 }
@@ -184,14 +186,15 @@ __forceinline__ void cluster_store(uint32_t address, float4 value, SIMT_CALL_SIT
 
 /* ---- bulk tensor copies ---- */
 
-__forceinline__ void tma_load(uint32_t shared, const CUtensorMap *map, int x, int y, int z, uint64_t *barrier,
-                              SIMT_CALL_SITE)
+__forceinline__ void tma_load(uint32_t shared, const CUtensorMap *map, int x, int y, int z,
+                              uint64_t *barrier, SIMT_CALL_SITE)
 {
     const int coordinates[3] = {x, y, z};
     simt_tensor_load(shared, map, coordinates, 3, barrier, line, file);
 }
 
-__forceinline__ void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t shared, SIMT_CALL_SITE)
+__forceinline__ void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t shared,
+                               SIMT_CALL_SITE)
 {
     const int coordinates[3] = {x, y, z};
     simt_tensor_store(map, coordinates, 3, shared, line, file);
@@ -249,13 +252,15 @@ __forceinline__ void wgmma_hold(float (&)[COUNT])
 }
 
 /*
- * The address may need more than the 18 bits that the hardware has, because here a program's shared variables lie beside
- * each other, those of all kernels. The rest goes where the hardware has nothing, from bit 52 on.
+ * The address may need more than the 18 bits that the hardware has, because here a program's shared
+ * variables lie beside each other, those of all kernels. The rest goes where the hardware has
+ * nothing, from bit 52 on.
  */
 __forceinline__ uint64_t wgmma_descriptor(uint32_t address, int leading_bytes, int stride_bytes)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(leading_bytes >> 4) << 16 |
-           (uint64_t)(stride_bytes >> 4) << 32 | (uint64_t)(address >> 18) << 52 | (uint64_t)1 << 62;
+           (uint64_t)(stride_bytes >> 4) << 32 | (uint64_t)(address >> 18) << 52 |
+           (uint64_t)1 << 62;
 }
 
 __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int byte_offset)
@@ -264,17 +269,20 @@ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int byte_offse
 }
 
 template <int N>
-__forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate, SIMT_CALL_SITE)
+__forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate,
+                                  SIMT_CALL_SITE)
 {
-    static_assert(N % 8 == 0 && N >= 8 && N <= 256, "the instruction takes multiples of 8 up to 256");
+    static_assert(N % 8 == 0 && N >= 8 && N <= 256,
+                  "the instruction takes multiples of 8 up to 256");
     simt_wgmma(d, N, nullptr, a, b, 0, accumulate, line, file);
 }
 
 template <int N>
-__forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uint64_t b, int accumulate,
-                                     SIMT_CALL_SITE)
+__forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uint64_t b,
+                                     int accumulate, SIMT_CALL_SITE)
 {
-    static_assert(N % 8 == 0 && N >= 8 && N <= 256, "the instruction takes multiples of 8 up to 256");
+    static_assert(N % 8 == 0 && N >= 8 && N <= 256,
+                  "the instruction takes multiples of 8 up to 256");
     simt_wgmma(d, N, a, 0, b, 1, accumulate, line, file);
 }
 
@@ -283,14 +291,16 @@ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uin
 template <int REGISTERS>
 __forceinline__ void registers_decrease(SIMT_CALL_SITE)
 {
-    static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "24 to 256, a multiple of 8");
+    static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256,
+                  "24 to 256, a multiple of 8");
     simt_registers(REGISTERS, 0, line, file);
 }
 
 template <int REGISTERS>
 __forceinline__ void registers_increase(SIMT_CALL_SITE)
 {
-    static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "24 to 256, a multiple of 8");
+    static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256,
+                  "24 to 256, a multiple of 8");
     simt_registers(REGISTERS, 1, line, file);
 }
 

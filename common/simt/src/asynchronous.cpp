@@ -66,8 +66,9 @@ void report_unfinished(const char *what, Site site, const char *missing)
 {
     const Block &block = *worker->block;
     report(block.launch, cudaErrorLaunchFailure,
-           "block (%u,%u,%u) ended while %s at %s:%d was under way: %s is missing (kernel %s)", block.index.x,
-           block.index.y, block.index.z, what, site.file, site.line, missing, kernel_name(*block.launch));
+           "block (%u,%u,%u) ended while %s at %s:%d was under way: %s is missing (kernel %s)",
+           block.index.x, block.index.y, block.index.z, what, site.file, site.line, missing,
+           kernel_name(*block.launch));
 }
 
 char *shared_place(uint32_t address, size_t bytes, size_t alignment, const char *what, Site site)
@@ -75,15 +76,16 @@ char *shared_place(uint32_t address, size_t bytes, size_t alignment, const char 
     const Worker &w = *worker;
     char *place = static_cast<char *>(simt_shared_pointer(address)), *end = place + bytes;
     if (address % alignment)
-        simt_fail("%s at %s:%d: the shared address 0x%x is not a multiple of %zu", what, site.file, site.line,
-                  address, alignment);
+        simt_fail("%s at %s:%d: the shared address 0x%x is not a multiple of %zu", what, site.file,
+                  site.line, address, alignment);
     bool inside = place >= w.shared_begin && end <= w.shared_end;
     bool dynamic = end > w.dynamic_begin && place < w.dynamic_begin + max_shared_per_block;
     if (!inside)
-        simt_fail("%s at %s:%d: 0x%x is no shared address; shared_address() makes one", what, site.file,
-                  site.line, address);
+        simt_fail("%s at %s:%d: 0x%x is no shared address; shared_address() makes one", what,
+                  site.file, site.line, address);
     if (dynamic && end > w.dynamic_end)
-        simt_fail("%s at %s:%d: bytes %td to %td of dynamic shared memory, of which the launch asked for %td",
+        simt_fail("%s at %s:%d: bytes %td to %td of dynamic shared memory, of which the launch "
+                  "asked for %td",
                   what, site.file, site.line, place - w.dynamic_begin, end - 1 - w.dynamic_begin,
                   w.dynamic_end - w.dynamic_begin);
     return place;

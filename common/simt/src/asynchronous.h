@@ -1,11 +1,14 @@
 /*
- * Asynchronous work of a block: copies and products that are under way until somebody waits for them. They are carried
- * out as late as the rules allow, so that a missing wait shows as a wrong answer or as a report, every time.
+ * Asynchronous work of a block: copies and products that are under way until somebody waits for
+ * them. They are carried out as late as the rules allow, so that a missing wait shows as a wrong
+ * answer or as a report, every time.
  *
  *   copy_async.cpp    cp.async: done at the wait that covers it
  *   mbarrier.cpp      barriers that count arrivals and bytes
- *   tensor_copy.cpp   TMA: a load is done when all threads wait and one of them for its mbarrier; a store reads shared
- *                     memory at the wait for that and writes global memory at the wait for that, or when the block ends
+ *   tensor_copy.cpp  TMA: a load is done when all threads wait and one of them for its mbarrier; a
+ *                    store reads shared
+ *                     memory at the wait for that and writes global memory at the wait for that, or
+ *                     when the block ends
  *   wgmma.cpp         done, for 16 rows, when their warp waits
  */
 #ifndef SIMT_ASYNCHRONOUS_H
@@ -77,7 +80,8 @@ struct Product {
     uint32_t a[4];
     uint64_t a_descriptor, b_descriptor;
     bool b_along_n, accumulate;
-    std::vector<float> before; /* d as it was; empty where an earlier product on the same d is under way */
+    /* d as it was; empty where an earlier product on the same d is under way */
+    std::vector<float> before;
     unsigned long long number; /* among the warpgroup's */
     unsigned long long group;
     const void *where;
@@ -90,7 +94,8 @@ struct Accumulator {
     std::vector<float> values;
 };
 
-/* One product as the first thread of the warpgroup asked for it; the others must ask for the same. */
+/* One product as the first thread of the warpgroup asked for it; the others must ask for the
+ * same. */
 struct SharedProduct {
     unsigned n;
     bool registers, b_along_n, accumulate;
@@ -137,29 +142,34 @@ inline ThreadWork &thread_work()
     return work.thread[worker->thread->linear];
 }
 
-/* `bytes` of the block's shared memory at a shared-window address; a report when it lies elsewhere or is misaligned. */
+/* `bytes` of the block's shared memory at a shared-window address; a report when it lies elsewhere
+ * or is misaligned. */
 char *shared_place(uint32_t address, size_t bytes, size_t alignment, const char *what, Site site);
 
 /*
- * Publishes to those who will wait for the phase that is under way what the running thread has done. Who waits for a
- * phase knows of arrivals in that phase, not of one that comes later, though it may have come by the time it goes on.
+ * Publishes to those who will wait for the phase that is under way what the running thread has
+ * done. Who waits for a phase knows of arrivals in that phase, not of one that comes later, though
+ * it may have come by the time it goes on.
  */
 void publish_on_mbarrier(Mbarrier &barrier);
 
-/* Adds to an mbarrier's phase, and ends it when nothing is missing. `bytes` may be negative: they have been written. */
+/* Adds to an mbarrier's phase, and ends it when nothing is missing. `bytes` may be negative: they
+ * have been written. */
 void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes);
 
 /* The mbarrier that was initialised at `place`; a report when there is none. */
 Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site);
 
-/* Lets the threads in mbarrier_try_wait go on with a no; false when there are none, or when that is no use. */
+/* Lets the threads in mbarrier_try_wait go on with a no; false when there are none, or when that is
+ * no use. */
 bool answer_impatient(BlockWork &work);
 /* Writes down what each mbarrier lacks, for the report that comes now. */
 void describe_waits(BlockWork &work);
 
 /* Carries out the load that somebody waits for; false when there is none. */
 bool complete_tensor_load(BlockWork &work);
-/* At the end of the block: stores that were read are written; work that nobody waited for is reported. */
+/* At the end of the block: stores that were read are written; work that nobody waited for is
+ * reported. */
 void finish_copies(BlockWork &work);
 void finish_tensor_copies(BlockWork &work);
 void finish_products(BlockWork &work);

@@ -8,15 +8,16 @@
 namespace simt
 {
 
-/* An exchange hands back what was there, but as a rule nobody looks: it is how a flag is set for the first time. */
+/* An exchange hands back what was there, but as a rule nobody looks: it is how a flag is set for
+ * the first time. */
 static bool reads(int operation)
 {
     return operation != simt_atomic_store && operation != simt_atomic_exchange;
 }
 
 /*
- * A thread that keeps to one address may be waiting for another thread to change it: now and then it lets the
- * others run, or they never would.
+ * A thread that keeps to one address may be waiting for another thread to change it: now and then
+ * it lets the others run, or they never would.
  */
 static void notice(const void *address, size_t bytes, bool reads, bool writes, const void *where)
 {
@@ -76,7 +77,8 @@ static Word perform(void *address, int operation, Word value, Word expected)
     case simt_atomic_exchange:
         return __atomic_exchange_n(cell, value, __ATOMIC_RELAXED);
     case simt_atomic_compare:
-        __atomic_compare_exchange_n(cell, &expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        __atomic_compare_exchange_n(cell, &expected, value, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
         return expected;
     case simt_atomic_add:
         return __atomic_fetch_add(cell, value, __ATOMIC_RELAXED);
@@ -97,14 +99,16 @@ static Word perform(void *address, int operation, Word value, Word expected)
 }
 
 template <class Word>
-static void update_word(void *address, simt_atomic_function *update, const void *operand, void *before)
+static void update_word(void *address, simt_atomic_function *update, const void *operand,
+                        void *before)
 {
     Word *cell = static_cast<Word *>(address);
     Word seen = __atomic_load_n(cell, __ATOMIC_RELAXED), wanted;
     do {
         wanted = seen;
         update(&wanted, operand);
-    } while (!__atomic_compare_exchange_n(cell, &seen, wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange_n(cell, &seen, wanted, false, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
     memcpy(before, &seen, sizeof seen);
 }
 
@@ -114,7 +118,8 @@ using namespace simt;
 
 extern "C" uint16_t simt_atomic_16(void *address, int operation, uint16_t value, uint16_t expected)
 {
-    notice(address, 2, reads(operation), operation != simt_atomic_load, __builtin_return_address(0));
+    notice(address, 2, reads(operation), operation != simt_atomic_load,
+           __builtin_return_address(0));
     uint16_t before = perform<uint16_t>(address, operation, value, expected);
     checker::atomic_done();
     return before;
@@ -122,7 +127,8 @@ extern "C" uint16_t simt_atomic_16(void *address, int operation, uint16_t value,
 
 extern "C" uint32_t simt_atomic_32(void *address, int operation, uint32_t value, uint32_t expected)
 {
-    notice(address, 4, reads(operation), operation != simt_atomic_load, __builtin_return_address(0));
+    notice(address, 4, reads(operation), operation != simt_atomic_load,
+           __builtin_return_address(0));
     uint32_t before = perform<uint32_t>(address, operation, value, expected);
     checker::atomic_done();
     return before;
@@ -130,7 +136,8 @@ extern "C" uint32_t simt_atomic_32(void *address, int operation, uint32_t value,
 
 extern "C" uint64_t simt_atomic_64(void *address, int operation, uint64_t value, uint64_t expected)
 {
-    notice(address, 8, reads(operation), operation != simt_atomic_load, __builtin_return_address(0));
+    notice(address, 8, reads(operation), operation != simt_atomic_load,
+           __builtin_return_address(0));
     uint64_t before = perform<uint64_t>(address, operation, value, expected);
     checker::atomic_done();
     return before;

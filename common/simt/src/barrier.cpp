@@ -20,7 +20,7 @@ static void note(Thread &thread, unsigned id, const Call &call)
     thread.call = &call;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Barrier 0: all threads of the block */
 
@@ -36,7 +36,8 @@ static void count_arrival(Barrier &barrier, Site site, bool truth)
     barrier.truths += truth;
 }
 
-/* Some lanes of a warp have returned and the others wait. Whole warps may return: no hardware ever waited for those. */
+/* Some lanes of a warp have returned and the others wait. Whole warps may return: no hardware ever
+ * waited for those. */
 static bool splits_a_warp(const Block &block)
 {
     for (unsigned w = 0; w < block.warps; w++)
@@ -91,7 +92,7 @@ void barriers_after_return(Thread &thread)
         complete(block);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Named barriers: those that arrive are counted, whoever they are */
 
@@ -100,7 +101,8 @@ static bool arrive(Thread &thread, unsigned id, unsigned threads, Site site)
     Block &block = *thread.warp->block;
     if (id >= max_barriers || threads == 0 || threads % warp_size || threads > max_block_threads) {
         report(block.launch, cudaErrorLaunchFailure,
-               "named barrier %u with %u threads at %s:%d: the barrier must be 0 to 15 and the count a "
+               "named barrier %u with %u threads at %s:%d: the barrier must be 0 to 15 and the "
+               "count a "
                "multiple of 32",
                id, threads, site.file, site.line);
         abandon_block();
@@ -110,8 +112,9 @@ static bool arrive(Thread &thread, unsigned id, unsigned threads, Site site)
         barrier.expected = threads;
     if (barrier.expected != threads) {
         report(block.launch, cudaErrorLaunchFailure,
-               "named barrier %u at %s:%d expects %u threads, but others came to it with a count of %u", id,
-               site.file, site.line, threads, barrier.expected);
+               "named barrier %u at %s:%d expects %u threads, but others came to it with a count "
+               "of %u",
+               id, site.file, site.line, threads, barrier.expected);
         abandon_block();
     }
     checker::released(&barrier);
@@ -140,7 +143,8 @@ extern "C" void simt_syncthreads(int line, const char *file)
 
 extern "C" int simt_syncthreads_reduce(int which, int value, int line, const char *file)
 {
-    static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()", "__syncthreads_or()"};
+    static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()",
+                                        "__syncthreads_or()"};
     const Barrier &barrier = synchronise(Site{file, line}, value != 0, names[which]);
     return which == 0 ? barrier.count : which == 1 ? barrier.all : barrier.any;
 }

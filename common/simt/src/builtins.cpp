@@ -34,10 +34,11 @@ bool is_builtin(const void *address)
 
 using namespace simt;
 
-/* The largest block that a launch can ask for; aligned for everything that wants shared memory aligned. */
+/* The largest block that a launch can ask for; aligned for everything that wants shared memory
+ * aligned. */
 __thread char simt_dynamic_shared[max_shared_per_block] __attribute__((aligned(1024)));
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Clocks */
 
@@ -60,7 +61,7 @@ extern "C" unsigned long long simt_globaltimer(void)
     return nanoseconds();
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Fences and other small things */
 
@@ -108,11 +109,12 @@ extern "C" void simt_fail(const char *format, ...)
     abandon_block();
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Where an address lies */
 
-/* Shared-window address 0 would look like a null pointer, so the window begins a little further on. */
+/* Shared-window address 0 would look like a null pointer, so the window begins a little further
+ * on. */
 static const unsigned window_offset = 1024;
 
 extern "C" unsigned simt_is_shared(const void *pointer)
@@ -126,15 +128,18 @@ extern "C" unsigned simt_is_local(const void *pointer)
     return on_fiber_stack(pointer);
 }
 
-/* Keeps the alignment of shared_begin, which alignment checks of matrix loads and bulk copies look at. */
+/* Keeps the alignment of shared_begin, which alignment checks of matrix loads and bulk copies look
+ * at. */
 static char *window_begin()
 {
-    return reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(worker->shared_begin) & ~uintptr_t(1023));
+    return reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(worker->shared_begin) &
+                                    ~uintptr_t(1023));
 }
 
 extern "C" unsigned simt_shared_address(const void *pointer)
 {
-    return static_cast<unsigned>(static_cast<const char *>(pointer) - window_begin()) + window_offset;
+    return static_cast<unsigned>(static_cast<const char *>(pointer) - window_begin()) +
+           window_offset;
 }
 
 extern "C" void *simt_shared_pointer(unsigned address)

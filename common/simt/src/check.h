@@ -73,12 +73,13 @@ inline bool reads(unsigned kind)
     return !writes(kind) || kind == atomic_update;
 }
 
-/* --------------------------------------------------------------------------------------- shadow memory */
+/* --------------------------------------------------------------------------------------- shadow
+ * memory */
 
 /*
- * Who made an access, and when. `block` numbers the blocks of all launches since the program began, so a
- * stamp from an earlier launch is recognised by its number and shadow memory never has to be cleared. `time`
- * counts the block's synchronisations: see check_order.cpp.
+ * Who made an access, and when. `block` numbers the blocks of all launches since the program began,
+ * so a stamp from an earlier launch is recognised by its number and shadow memory never has to be
+ * cleared. `time` counts the block's synchronisations: see check_order.cpp.
  */
 struct Stamp {
     uint32_t block; /* 0: no access yet */
@@ -109,20 +110,21 @@ inline uint32_t stamp_place(const Stamp &stamp)
 }
 
 /*
- * The shadow of one word, half word or byte. `write` is the last write; `other` are two accesses since,
- * chosen as far apart as possible (other blocks, other warps), so that whoever writes next without order
- * conflicts with one of them.
+ * The shadow of one word, half word or byte. `write` is the last write; `other` are two accesses
+ * since, chosen as far apart as possible (other blocks, other warps), so that whoever writes next
+ * without order conflicts with one of them.
  */
 struct Cell {
-    uint32_t head; /* bit 0: locked; the rest: the launch in which the cell was split into smaller ones */
+    /* bit 0: locked; the rest: the launch in which the cell was split into smaller ones */
+    uint32_t head;
     Stamp write;
     Stamp other[2];
 };
 
 /*
- * The shadow of a range of memory: a cell for every 4 bytes. A cell in which somebody touched less than 4
- * bytes is split into two of 2 bytes, and those into two of 1 byte. The planes are reserved addresses; pages
- * come with first use.
+ * The shadow of a range of memory: a cell for every 4 bytes. A cell in which somebody touched less
+ * than 4 bytes is split into two of 2 bytes, and those into two of 1 byte. The planes are reserved
+ * addresses; pages come with first use.
  */
 struct Shadow {
     uintptr_t base = 0; /* multiple of 4 */
@@ -133,13 +135,15 @@ struct Shadow {
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes);
 void shadow_release(Shadow &shadow);
 
-/* --------------------------------------------------------------------------------------------- regions */
+/* -------------------------------------------------------------------------------------------------
+ * regions */
 
 /* Memory that kernels may touch: one allocation, or the program's own variables. */
 struct Region {
     uintptr_t begin, end;
-    uintptr_t open_begin, open_end; /* the widest part without a fence: most accesses need no second look */
-    const Allocation *allocation;   /* null for the program's variables */
+    /* the widest part without a fence: most accesses need no second look */
+    uintptr_t open_begin, open_end;
+    const Allocation *allocation; /* null for the program's variables */
     bool freed;
     std::vector<std::pair<uintptr_t, uintptr_t>> fences;
     Shadow shadow;
@@ -151,18 +155,19 @@ void forget_shadows(); /* block numbers start again from 1 */
 void add_fence(const void *begin, size_t bytes);
 void add_program_variables(); /* __device__ and __constant__ ones are variables of the program */
 
-/* -------------------------------------------------------------------------------------------- counting */
+/* -------------------------------------------------------------------------------------------------
+ * counting */
 
-/* One execution of one instruction by a warp: who took part, and which sector or which word each lane
- * touched. */
+/* One execution of one instruction by a warp: who took part, and which sector or which word each
+ * lane touched. */
 struct Request {
     uint32_t lanes;
     uint32_t bytes;
     uint32_t piece[warp_size];
 };
 
-/* The executions of one instruction since the warp last came together. The k-th of each lane belong to one
- * request. */
+/* The executions of one instruction since the warp last came together. The k-th of each lane belong
+ * to one request. */
 struct Instruction {
     uint32_t round = 0; /* of the warp, when the numbers below were last reset */
     uint32_t open = 0;  /* requests that some lane has not made yet */
@@ -173,7 +178,8 @@ struct Instruction {
 
 enum Space : unsigned { global_space, shared_space };
 
-/* A place in the code, by return address: its number in the program and its number on this worker. */
+/* A place in the code, by return address: its number in the program and its number on this
+ * worker. */
 struct Place {
     uintptr_t key;
     uint32_t number; /* in the program: for reports */
@@ -182,7 +188,8 @@ struct Place {
 
 constexpr size_t recent_places = 1024; /* a power of two */
 
-/* ------------------------------------------------------------------------------------------ one worker */
+/* ------------------------------------------------------------------------------------------ one
+ * worker */
 
 struct BlockState;
 struct SyncObject;
@@ -204,9 +211,9 @@ struct Publication {
 };
 
 /*
- * An address that threads synchronise on. Objects between blocks keep every publication, so that who looked
- * early does not know what came later; they live as long as the launch. Objects within a block keep one
- * number per thread.
+ * An address that threads synchronise on. Objects between blocks keep every publication, so that
+ * who looked early does not know what came later; they live as long as the launch. Objects within a
+ * block keep one number per thread.
  */
 struct SyncObject {
     std::vector<Publication> publications;
@@ -216,8 +223,8 @@ struct SyncObject {
 };
 
 /*
- * What the barrier of a cluster makes known to those who wait there: for each block, accesses before `full` of all its
- * threads, and for each thread those before a time of its own.
+ * What the barrier of a cluster makes known to those who wait there: for each block, accesses
+ * before `full` of all its threads, and for each thread those before a time of its own.
  */
 struct ClusterKnowledge {
     uint32_t full[max_cluster_blocks];
@@ -226,7 +233,8 @@ struct ClusterKnowledge {
 };
 
 struct ClusterState {
-    ClusterKnowledge arriving;     /* at the phase that is under way; all of the phase before is part of it */
+    /* at the phase that is under way; all of the phase before is part of it */
+    ClusterKnowledge arriving;
     ClusterKnowledge completed[2]; /* the last two phases, by parity: nobody is further behind */
 };
 
@@ -246,11 +254,13 @@ struct ThreadState {
     uint32_t number, lane;
     uint32_t time; /* stamped on what the thread does now */
 
-    const void *look_at; /* an atomic or volatile read of this address, whose value is used from now on */
+    /* an atomic or volatile read of this address, whose value is used from now on */
+    const void *look_at;
     bool look_at_global;
     uintptr_t copied_struct; /* while it reads one: where the struct begins */
-    const void *polled;      /* the address of its last access, if that was an atomic or volatile read ... */
-    unsigned polls;          /* ... and how many more of the same went before */
+    /* the address of its last access, if that was an atomic or volatile read ... */
+    const void *polled;
+    unsigned polls; /* ... and how many more of the same went before */
 
     bool touched;                                /* made an access since its last fence */
     bool unfenced_write;                         /* wrote global memory since its last fence */
@@ -259,15 +269,18 @@ struct ThreadState {
     uint32_t published_time, published_full;
 
     uint32_t
-        cluster_phase; /* how often it has come out of the cluster's barrier, or knows of somebody who has */
-    std::vector<uint32_t> known; /* per thread of the block; empty while warp and block times say it all */
-    std::vector<Seen> seen;      /* publications of other blocks */
-    std::vector<Seen> glimpsed;  /* the same, with no fence since */
+        /* how often it has come out of the cluster's barrier, or knows of somebody who has */
+        cluster_phase;
+    /* per thread of the block; empty while warp and block times say it all */
+    std::vector<uint32_t> known;
+    std::vector<Seen> seen;     /* publications of other blocks */
+    std::vector<Seen> glimpsed; /* the same, with no fence since */
 };
 
 struct LaunchState;
 
-/* A write over another thread's write: a race unless it turns out to store what was there already. */
+/* A write over another thread's write: a race unless it turns out to store what was there
+ * already. */
 struct Overwrite {
     uintptr_t address;
     unsigned bytes;
@@ -276,8 +289,8 @@ struct Overwrite {
 };
 
 /*
- * The first read of shared memory that nobody had written, until the next barrier: another thread may turn
- * out to write it, and then it is a race.
+ * The first read of shared memory that nobody had written, until the next barrier: another thread
+ * may turn out to write it, and then it is a race.
  */
 struct Uninitialised {
     ThreadState *thread; /* null when there is none */
@@ -286,7 +299,8 @@ struct Uninitialised {
     const void *where;
 };
 
-/* The last access of a thread of the cluster to the shared memory of a block that is not its own. */
+/* The last access of a thread of the cluster to the shared memory of a block that is not its
+ * own. */
 struct Visit {
     Stamp stamp;
     const void *where;
@@ -302,19 +316,26 @@ struct BlockState {
     uint32_t clean_full; /* and all of it before this was fenced */
     bool partial;        /* some ThreadState::known is in use */
     std::vector<Seen> seen;
-    std::vector<uint32_t> grid_known; /* LaunchState::grid_time when this block last left grid.sync() */
-    std::map<const void *, std::unique_ptr<SyncObject>> objects; /* in shared memory, or of the runtime */
-    uint32_t cluster_phase;                                      /* as in ThreadState: known to all */
-    std::vector<Visit> visits;          /* of the cluster's other blocks in this one's shared memory */
-    std::vector<uint32_t> proxy_fenced; /* per thread: accesses before this passed a fence.proxy.async */
+    /* LaunchState::grid_time when this block last left grid.sync() */
+    std::vector<uint32_t> grid_known;
+    /* in shared memory, or of the runtime */
+    std::map<const void *, std::unique_ptr<SyncObject>> objects;
+    /* as in ThreadState: known to all */
+    uint32_t cluster_phase;
+    /* of the cluster's other blocks in this one's shared memory */
+    std::vector<Visit> visits;
+    /* per thread: accesses before this passed a fence.proxy.async */
+    std::vector<uint32_t> proxy_fenced;
 
     ThreadState thread[max_block_threads];
     ThreadState engine;
     WarpState warp[max_warps];
 
-    Shadow shared; /* static and dynamic shared memory both lie in the worker's thread-local storage */
+    /* static and dynamic shared memory both lie in the worker's thread-local storage */
+    Shadow shared;
     Uninitialised uninitialised;
-    std::atomic_flag *held;            /* while the running thread makes an atomic operation: see let_go */
+    /* while the running thread makes an atomic operation: see let_go */
+    std::atomic_flag *held;
     std::vector<Overwrite> overwrites; /* by the running thread, not yet settled */
 
     Place recent[recent_places]; /* direct-mapped cache in front of `places` */
@@ -347,7 +368,8 @@ inline ThreadState *current_thread_state(BlockState *block)
     return worker->thread ? static_cast<ThreadState *>(worker->thread->checker) : &block->engine;
 }
 
-/* ------------------------------------------------------------------------------------ check_access.cpp */
+/* -------------------------------------------------------------------------------------------------
+ * check_access.cpp */
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
@@ -356,24 +378,29 @@ bool polls(const ThreadState *thread, const void *pointer);
 /* Any number of bytes, as as many accesses as the hardware would need. */
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
 
-/* ------------------------------------------------------------------------------------- check_count.cpp */
+/* -------------------------------------------------------------------------------------------------
+ * check_count.cpp */
 
 const Place &find_place(BlockState *block, const void *where);
 void forget_places(BlockState *block);
-/* When the thread executed the instruction that made an access: since its warp last came together, before, or
- * never. */
+/* When the thread executed the instruction that made an access: since its warp last came together,
+ * before, or never. */
 enum class When { never, in_earlier_round, in_this_round };
 When when_executed(const ThreadState *thread, uintptr_t address, const Stamp &access);
-void count_global(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes, bool write);
-void count_shared(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes, bool write);
+void count_global(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes,
+                  bool write);
+void count_shared(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes,
+                  bool write);
 void close_round(BlockState *block, WarpState *warp); /* the whole warp came together */
 void add_counters(struct counters *sum, const struct counters &part);
 
-/* ------------------------------------------------------------------------------------ check_shadow.cpp */
+/* -------------------------------------------------------------------------------------------------
+ * check_shadow.cpp */
 
 void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes,
                    const Stamp &stamp);
-/* `home` is whose shared memory it is. False for threadIdx and its like, which are no shared memory. */
+/* `home` is whose shared memory it is. False for threadIdx and its like, which are no shared
+ * memory. */
 bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, unsigned bytes,
                    const Stamp &stamp, const void *where);
 /* Called before the running thread does anything else. */
@@ -381,7 +408,8 @@ void settle_overwrites(BlockState *block);
 /* At a barrier and at the block's end. */
 void settle_uninitialised(BlockState *block);
 
-/* ------------------------------------------------------------------------------------- check_order.cpp */
+/* -------------------------------------------------------------------------------------------------
+ * check_order.cpp */
 
 void order_block_begin(BlockState *block);
 bool ordered_before(const Stamp &earlier, const ThreadState *thread);
@@ -394,9 +422,9 @@ void order_grid_arrived(BlockState *block);
 void order_grid_left(BlockState *block);
 void order_fence(ThreadState *thread);
 /*
- * An atomic or volatile access: it may publish what a fence covered, and may see what others published. We
- * are told before the access is made; what it sees is settled when the thread next does anything
- * (order_look).
+ * An atomic or volatile access: it may publish what a fence covered, and may see what others
+ * published. We are told before the access is made; what it sees is settled when the thread next
+ * does anything (order_look).
  */
 void order_atomic(ThreadState *thread, const void *object, bool global, bool writes);
 void order_look(ThreadState *thread);
@@ -405,7 +433,8 @@ void order_proxy_fence(ThreadState *thread);
 bool passed_proxy_fence(const BlockState *block, const Stamp &write);
 void order_acquire(ThreadState *thread, const void *object);
 
-/* ----------------------------------------------------------------------------------- check_cluster.cpp */
+/* -------------------------------------------------------------------------------------------------
+ * check_cluster.cpp */
 
 /* The rank of a block of the same cluster; -1 for others. */
 int cluster_rank_of(const BlockState *block, uint32_t number);
@@ -417,48 +446,55 @@ bool cluster_orders(const ThreadState *thread, const Stamp &earlier);
 void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &known);
 /* Before the last thread returns: nobody may have visited who could come later than that. */
 void settle_visits(BlockState *block);
-/* The same place in the shared memory that is the calling worker's own; and the block of its cluster that it is in. */
+/* The same place in the shared memory that is the calling worker's own; and the block of its
+ * cluster that it is in. */
 uintptr_t own_place(uintptr_t address, const BlockState **home);
 
-/* ------------------------------------------------------------------------------------ check_source.cpp */
+/* -------------------------------------------------------------------------------------------------
+ * check_source.cpp */
 
 uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
-std::string source_line(const void *where); /* "tiled.cu:33", or "" where there is no debug information */
+/* "tiled.cu:33", or "" where there is no debug information */
+std::string source_line(const void *where);
 std::string
 shared_variable(uintptr_t address); /* "tile, byte 12 of 1024", of the calling worker's variables */
-/* Whether some static __shared__ variable holds the word at an offset in the program's thread-local storage. */
+/* Whether some static __shared__ variable holds the word at an offset in the program's thread-local
+ * storage. */
 bool in_shared_variable(size_t offset);
 bool in_read_only_data(uintptr_t address);
 
-/* ------------------------------------------------------------------------------------ check_report.cpp */
+/* -------------------------------------------------------------------------------------------------
+ * check_report.cpp */
 
 [[noreturn]] void report_race(ThreadState *thread, uintptr_t address, const Stamp &first,
                               const Stamp &second);
-/* `how`: what is missing for the access, at `where` by `visitor`, to the shared memory of another block. */
+/* `how`: what is missing for the access, at `where` by `visitor`, to the shared memory of another
+ * block. */
 [[noreturn]] void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit,
                                const void *where, const char *how);
 [[noreturn]] void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
                                   const Stamp &read);
 [[noreturn]] void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes,
                                        const void *where);
-[[noreturn]] void report_out_of_region(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
-                                       const void *where);
-[[noreturn]] void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
-                                        const void *where);
-[[noreturn]] void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
-                                        const void *where);
-[[noreturn]] void report_static_shared(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
-                                       const void *where);
+[[noreturn]] void report_out_of_region(ThreadState *thread, uintptr_t address, unsigned bytes,
+                                       bool write, const void *where);
+[[noreturn]] void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned bytes,
+                                        bool write, const void *where);
+[[noreturn]] void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned bytes,
+                                        bool write, const void *where);
+[[noreturn]] void report_static_shared(ThreadState *thread, uintptr_t address, unsigned bytes,
+                                       bool write, const void *where);
 /* `type` as the compiler writes it, in quotes: 'float [32]'. */
-[[noreturn]] void report_index(ThreadState *thread, const char *type, long long index, const char *file,
-                               unsigned line);
+[[noreturn]] void report_index(ThreadState *thread, const char *type, long long index,
+                               const char *file, unsigned line);
 [[noreturn]] void report_misaligned(ThreadState *thread, const char *type, uintptr_t address,
                                     unsigned alignment, const char *file, unsigned line);
 void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
                         const void *where);
 
-/* ------------------------------------------------------------------------------------- check_hooks.cpp */
+/* -------------------------------------------------------------------------------------------------
+ * check_hooks.cpp */
 
 /* The end of an atomic operation, be it that it was made or that it was reported. */
 void let_go(BlockState *block);

@@ -1,7 +1,7 @@
 /*
- * Whose memory is an address, and may the kernel touch it there? Every access of the compiled kernel comes
- * through on_access: it is found to be shared, global, or the thread's own, checked against its bounds,
- * counted, and stamped.
+ * Whose memory is an address, and may the kernel touch it there? Every access of the compiled
+ * kernel comes through on_access: it is found to be shared, global, or the thread's own, checked
+ * against its bounds, counted, and stamped.
  */
 #include "check.h"
 
@@ -14,14 +14,15 @@ namespace simt
 namespace checker
 {
 
-/* What a launch may ask for at most (227 KB). The worker's storage is that large; only the launch's part may
- * be used. */
+/* What a launch may ask for at most (227 KB). The worker's storage is that large; only the launch's
+ * part may be used. */
 constexpr size_t dynamic_shared_limit = 227 << 10;
 
-/* ----------------------------------------------------------------------------------- pages and regions */
+/* ----------------------------------------------------------------------------------- pages and
+ * regions */
 
-/* A table of tables: address bits 47..30, then 29..12. Each lower table holds the regions of 1 GB of
- * addresses. */
+/* A table of tables: address bits 47..30, then 29..12. Each lower table holds the regions of 1 GB
+ * of addresses. */
 constexpr unsigned page_bits = 12, table_bits = 18;
 constexpr size_t table_size = size_t{1} << table_bits;
 
@@ -39,8 +40,9 @@ static void own_page(uintptr_t address, Region *region)
 {
     Region **&table = tables[address >> (page_bits + table_bits)];
     if (!table)
-        table = static_cast<Region **>(mmap(nullptr, table_size * sizeof *table, PROT_READ | PROT_WRITE,
-                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+        table =
+            static_cast<Region **>(mmap(nullptr, table_size * sizeof *table, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     table[address >> page_bits & (table_size - 1)] = region;
 }
 
@@ -110,7 +112,8 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------- accesses */
+/* -------------------------------------------------------------------------------------------------
+ * accesses */
 
 static bool within(uintptr_t address, const void *begin, const void *end)
 {
@@ -126,9 +129,9 @@ static void host_access(uintptr_t address, unsigned bytes, unsigned kind, const 
 }
 
 /*
- * A thread that reads one address again and again waits for another thread to change it. How often it looks depends on
- * luck, so the wait counts as one read; and the other thread must get a chance to run. For atomic reads the runtime sees
- * to that, volatile ones are seen only here.
+ * A thread that reads one address again and again waits for another thread to change it. How often
+ * it looks depends on luck, so the wait counts as one read; and the other thread must get a chance
+ * to run. For atomic reads the runtime sees to that, volatile ones are seen only here.
  */
 static void notice_polling(ThreadState *thread, unsigned kind, const void *pointer)
 {
@@ -186,7 +189,8 @@ static void shared_access(ThreadState *thread, uintptr_t address, unsigned bytes
     thread->touched = true;
 }
 
-/* Neither shared nor global: the thread's own stack, the launch's arguments and constants are fine. */
+/* Neither shared nor global: the thread's own stack, the launch's arguments and constants are
+ * fine. */
 static void other_access(ThreadState *thread, uintptr_t address, unsigned bytes, unsigned kind,
                          const void *where)
 {
@@ -245,7 +249,8 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
 
 void on_range(const void *pointer, size_t bytes, unsigned kind, const void *where)
 {
-    /* The widest piece that divides both the address and the size: 4 for a struct of three floats. */
+    /* The widest piece that divides both the address and the size: 4 for a struct of three
+     * floats. */
     uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     uintptr_t common = address | bytes | 16;
     unsigned piece = static_cast<unsigned>(common & -common);
@@ -253,14 +258,16 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
         on_access(static_cast<const char *>(pointer) + done, piece, kind, where);
 }
 
-/* ----------------------------------------------------------------------------- the program's variables */
+/* ----------------------------------------------------------------------------- the program's
+ * variables */
 
 static int add_writable_parts(struct dl_phdr_info *info, size_t, void *)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) &part = info->dlpi_phdr[i];
         if (part.p_type == PT_LOAD && part.p_flags & PF_W)
-            add_region(reinterpret_cast<const void *>(info->dlpi_addr + part.p_vaddr), part.p_memsz, nullptr);
+            add_region(reinterpret_cast<const void *>(info->dlpi_addr + part.p_vaddr), part.p_memsz,
+                       nullptr);
     }
     return 1; /* only the program itself */
 }

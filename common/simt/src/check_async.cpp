@@ -9,8 +9,9 @@ namespace checker
 
 void asynchronous(const void *address, size_t bytes, Asynchronous how, const void *where)
 {
-    static const Kind kinds[] = {proxy_read_access, proxy_write_pending, proxy_write_access, copy_pending,
-                                 copy_access,       copy_access,         atomic_read};
+    static const Kind kinds[] = {proxy_read_access, proxy_write_pending, proxy_write_access,
+                                 copy_pending,      copy_access,         copy_access,
+                                 atomic_read};
     on_range(address, bytes, kinds[how], where);
 }
 

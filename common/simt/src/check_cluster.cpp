@@ -1,6 +1,7 @@
 /*
- * Blocks that share a cluster: what its barrier makes known, and accesses to the shared memory of another block. Blocks
- * of a cluster run one at a time (cluster.h), so they may look at each other's state.
+ * Blocks that share a cluster: what its barrier makes known, and accesses to the shared memory of
+ * another block. Blocks of a cluster run one at a time (cluster.h), so they may look at each
+ * other's state.
  */
 #include "check.h"
 #include "checker_async.h"
@@ -30,7 +31,8 @@ int cluster_rank_of(const BlockState *block, uint32_t number)
     return -1;
 }
 
-/* --------------------------------------------------------------------------------------- what is known */
+/* --------------------------------------------------------------------------------------- what is
+ * known */
 
 uint32_t known_cluster_phase(const ThreadState *thread)
 {
@@ -41,7 +43,8 @@ uint32_t known_cluster_phase(const ThreadState *thread)
 static const ClusterKnowledge *knowledge(const ThreadState *thread)
 {
     const uint32_t phase = known_cluster_phase(thread);
-    const ClusterState *state = static_cast<const ClusterState *>(thread->block->block->cluster->checker);
+    const ClusterState *state =
+        static_cast<const ClusterState *>(thread->block->block->cluster->checker);
     return phase == 0 ? nullptr : &state->completed[phase % 2];
 }
 
@@ -49,8 +52,8 @@ bool cluster_orders(const ThreadState *thread, const Stamp &earlier)
 {
     const ClusterKnowledge *known = knowledge(thread);
     const int rank = known ? cluster_rank_of(thread->block, earlier.block) : -1;
-    return rank >= 0 &&
-           (earlier.time < known->full[rank] || earlier.time < known->known[rank][stamp_thread(earlier)]);
+    return rank >= 0 && (earlier.time < known->full[rank] ||
+                         earlier.time < known->known[rank][stamp_thread(earlier)]);
 }
 
 void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &known)
@@ -61,7 +64,8 @@ void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &kno
         known[i] = std::max({known[i], from->full[rank], from->known[rank][i]});
 }
 
-/* ----------------------------------------------------------------------------------------- the barrier */
+/* ----------------------------------------------------------------------------------------- the
+ * barrier */
 
 static ClusterState *cluster_state(Cluster &cluster)
 {
@@ -74,7 +78,8 @@ static ClusterState *cluster_state(Cluster &cluster)
     return static_cast<ClusterState *>(cluster.checker);
 }
 
-/* What the thread knows about its own block; what it knows about others came from this barrier's earlier phases. */
+/* What the thread knows about its own block; what it knows about others came from this barrier's
+ * earlier phases. */
 static void publish_to_cluster(const ThreadState *thread, ClusterKnowledge &arriving)
 {
     const BlockState *block = thread->block;
@@ -126,7 +131,8 @@ void cluster_end(Cluster &cluster)
     cluster.checker = nullptr;
 }
 
-/* -------------------------------------------------------------------------------------------- accesses */
+/* -------------------------------------------------------------------------------------------------
+ * accesses */
 
 static void note_visit(BlockState *home, const Visit &visit)
 {
@@ -139,23 +145,27 @@ static void note_visit(BlockState *home, const Visit &visit)
     home->visits.push_back(visit);
 }
 
-/* Through the network between multiprocessors: counted, but not as the passes of a warp over the banks of its own. */
-void cluster_access(Block &home_block, const void *pointer, size_t bytes, bool writes, const void *where)
+/* Through the network between multiprocessors: counted, but not as the passes of a warp over the
+ * banks of its own. */
+void cluster_access(Block &home_block, const void *pointer, size_t bytes, bool writes,
+                    const void *where)
 {
-    BlockState *block = current_block_state(), *home = static_cast<BlockState *>(home_block.checker);
+    BlockState *block = current_block_state(),
+               *home = static_cast<BlockState *>(home_block.checker);
     ThreadState *thread = current_thread_state(block);
     settle_overwrites(block);
     if (thread->look_at)
         order_look(thread);
 
     const Kind kind = writes ? plain_write : plain_read;
-    const Stamp stamp = {block->number, pack_who(thread->number, kind, find_place(block, where).number),
+    const Stamp stamp = {block->number,
+                         pack_who(thread->number, kind, find_place(block, where).number),
                          thread->time};
     if (home != block && known_cluster_phase(thread) == 0)
         report_visit(thread, home, stamp, where,
                      "which may not have begun: no cluster_wait() has come before");
-    shadow_shared(thread, home, reinterpret_cast<uintptr_t>(pointer), static_cast<unsigned>(bytes), stamp,
-                  where);
+    shadow_shared(thread, home, reinterpret_cast<uintptr_t>(pointer), static_cast<unsigned>(bytes),
+                  stamp, where);
     counted_bulk(true, writes, bytes, 1);
     thread->touched = true;
     if (home != block)

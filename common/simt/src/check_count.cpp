@@ -1,9 +1,9 @@
 /*
- * Counters. Loads, stores and bytes are simply added up. Sectors and wavefronts belong to a warp's request,
- * and the lanes of a warp do not run side by side here: one runs until it has to wait, then the next. So the
- * lanes' accesses are matched: the k-th execution of an instruction by each lane, counted from the last time
- * that the whole warp came together, is one request. It is closed when all lanes have made it, or when the
- * warp comes together again.
+ * Counters. Loads, stores and bytes are simply added up. Sectors and wavefronts belong to a warp's
+ * request, and the lanes of a warp do not run side by side here: one runs until it has to wait,
+ * then the next. So the lanes' accesses are matched: the k-th execution of an instruction by each
+ * lane, counted from the last time that the whole warp came together, is one request. It is closed
+ * when all lanes have made it, or when the warp comes together again.
  *
  * Nothing in this depends on the order in which threads or blocks run.
  */
@@ -84,8 +84,8 @@ static void close(const Request &request, Space space, bool write, struct counte
 }
 
 /* The running lane's next execution of the instruction at `place`, on `piece` of memory. */
-static void take_part(ThreadState *thread, const Place &place, Space space, bool write, uint32_t piece,
-                      unsigned bytes)
+static void take_part(ThreadState *thread, const Place &place, Space space, bool write,
+                      uint32_t piece, unsigned bytes)
 {
     WarpState *warp = thread->warp;
     if (!warp) { /* the engine's accesses are a request each */
@@ -134,7 +134,8 @@ void close_round(BlockState *block, WarpState *warp)
                 Instruction &instruction = warp->instructions[space][write][local];
                 for (uint32_t k = 0; instruction.open > 0; k++)
                     if (instruction.requests[k].lanes) {
-                        close(instruction.requests[k], static_cast<Space>(space), write, block->counted);
+                        close(instruction.requests[k], static_cast<Space>(space), write,
+                              block->counted);
                         instruction.open--;
                     }
             }
@@ -143,7 +144,8 @@ void close_round(BlockState *block, WarpState *warp)
     warp->round++;
 }
 
-void count_global(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes, bool write)
+void count_global(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes,
+                  bool write)
 {
     struct counters &counted = thread->block->counted;
     if (write) {
@@ -153,10 +155,12 @@ void count_global(ThreadState *thread, const Place &place, uintptr_t address, un
         counted.global_loads++;
         counted.global_load_bytes += bytes;
     }
-    take_part(thread, place, global_space, write, static_cast<uint32_t>(address >> sector_bits), bytes);
+    take_part(thread, place, global_space, write, static_cast<uint32_t>(address >> sector_bits),
+              bytes);
 }
 
-void count_shared(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes, bool write)
+void count_shared(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes,
+                  bool write)
 {
     struct counters &counted = thread->block->counted;
     if (write)
@@ -166,7 +170,8 @@ void count_shared(ThreadState *thread, const Place &place, uintptr_t address, un
     take_part(thread, place, shared_space, write, static_cast<uint32_t>(address / 4), bytes);
 }
 
-/* ---------------------------------------------------------------------------------- places in the code */
+/* ---------------------------------------------------------------------------------- places in the
+ * code */
 
 void forget_places(BlockState *block)
 {
@@ -194,7 +199,8 @@ When when_executed(const ThreadState *thread, uintptr_t address, const Stamp &ac
 {
     Space space = find_region(address) ? global_space : shared_space;
     const WarpState *warp = thread->warp;
-    const std::vector<Instruction> &instructions = warp->instructions[space][writes(stamp_kind(access))];
+    const std::vector<Instruction> &instructions =
+        warp->instructions[space][writes(stamp_kind(access))];
     for (const auto &each : thread->block->places) {
         const Place &place = each.second;
         if (place.number != stamp_place(access) || place.local >= instructions.size())
@@ -209,12 +215,14 @@ When when_executed(const ThreadState *thread, uintptr_t address, const Stamp &ac
     return When::never;
 }
 
-/* ------------------------------------------------------------------------------------------------ sums */
+/* -------------------------------------------------------------------------------------------------
+ * sums */
 
 void add_counters(struct counters *sum, const struct counters &part)
 {
     /* The struct is nothing but unsigned long longs. */
-    static_assert(sizeof part % sizeof part.launches == 0, "struct counters has only one type of member");
+    static_assert(sizeof part % sizeof part.launches == 0,
+                  "struct counters has only one type of member");
     const unsigned long long *from = &part.launches;
     unsigned long long *to = &sum->launches;
     for (size_t i = 0; i < sizeof part / sizeof part.launches; i++)

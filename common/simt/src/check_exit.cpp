@@ -1,7 +1,7 @@
 /*
- * For programs built by `simtcc --check`: when the program ends it prints what was reported, and what each
- * kernel did. simtcc asks the linker for simt_print_at_exit, which pulls this file in; other programs go
- * without.
+ * For programs built by `simtcc --check`: when the program ends it prints what was reported, and
+ * what each kernel did. simtcc asks the linker for simt_print_at_exit, which pulls this file in;
+ * other programs go without.
  */
 #include "check.h"
 
@@ -46,18 +46,21 @@ static std::string ratio(unsigned long long a, unsigned long long b)
 
 static void print_table()
 {
-    fprintf(stderr, "simt: launches  glob.loads      stores       bytes sect/load /store  shar.loads      "
-                    "stores  wavefronts "
-                    "/ideal    barriers     atomics  kernel\n");
+    fprintf(stderr,
+            "simt: launches  glob.loads      stores       bytes sect/load /store  shar.loads      "
+            "stores  wavefronts "
+            "/ideal    barriers     atomics  kernel\n");
     for (const auto &kernel : kernels) {
         const struct counters &c = kernel.second;
         fprintf(
-            stderr, "simt: %8llu %11llu %11llu %11llu %9s %6s %11llu %11llu %11llu %6s %11llu %11llu  %s\n",
+            stderr,
+            "simt: %8llu %11llu %11llu %11llu %9s %6s %11llu %11llu %11llu %6s %11llu %11llu  %s\n",
             c.launches, c.global_loads, c.global_stores, c.global_load_bytes + c.global_store_bytes,
             ratio(c.global_load_sectors, c.global_load_requests).c_str(),
-            ratio(c.global_store_sectors, c.global_store_requests).c_str(), c.shared_loads, c.shared_stores,
-            c.shared_wavefronts, ratio(c.shared_wavefronts, c.shared_wavefronts_ideal).c_str(), c.barriers,
-            c.atomics, kernel.first.c_str());
+            ratio(c.global_store_sectors, c.global_store_requests).c_str(), c.shared_loads,
+            c.shared_stores, c.shared_wavefronts,
+            ratio(c.shared_wavefronts, c.shared_wavefronts_ideal).c_str(), c.barriers, c.atomics,
+            kernel.first.c_str());
     }
 }
 

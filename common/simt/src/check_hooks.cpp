@@ -22,7 +22,8 @@ static BlockState *state_of(const Block &block)
     return static_cast<BlockState *>(block.checker);
 }
 
-/* -------------------------------------------------------------------------------------------- launches */
+/* -------------------------------------------------------------------------------------------------
+ * launches */
 
 void launch_begin(Launch &launch)
 {
@@ -56,7 +57,8 @@ void launch_end(Launch &launch)
     delete state;
 }
 
-/* ---------------------------------------------------------------------------------------------- blocks */
+/* -------------------------------------------------------------------------------------------------
+ * blocks */
 
 static BlockState *new_state()
 {
@@ -75,7 +77,8 @@ void block_begin(Block &block)
     state->launch = static_cast<LaunchState *>(block.launch->checker);
     state->number = state->launch->first_block + static_cast<uint32_t>(block.linear);
     if (state->places_launch != block.launch->number) {
-        /* Numbers start afresh with each launch, so that the tables of a warp stay as short as its kernel. */
+        /* Numbers start afresh with each launch, so that the tables of a warp stay as short as its
+         * kernel. */
         state->places_launch = block.launch->number;
         forget_places(state);
     }
@@ -119,7 +122,8 @@ void thread_end(Thread &thread)
     }
 }
 
-/* ------------------------------------------------------------------------------------ synchronisations */
+/* -------------------------------------------------------------------------------------------------
+ * synchronisations */
 
 static void block_came_together(BlockState *state)
 {
@@ -157,8 +161,8 @@ void warp_met(Warp &warp, uint32_t mask, uint32_t lanes, const char *, bool orde
     BlockState *state = state_of(*warp.block);
     WarpState *warp_state = &state->warp[warp.number];
     settle_overwrites(state);
-    /* By the mask, not by who is left: which lanes have returned by now depends on the order in which they
-     * ran. */
+    /* By the mask, not by who is left: which lanes have returned by now depends on the order in
+     * which they ran. */
     if ((mask & warp.present) == warp.present)
         close_round(state, warp_state);
     if (orders_memory)
@@ -185,12 +189,14 @@ void thread_fence(const void *)
     order_fence(current_thread_state(state));
 }
 
-/* -------------------------------------------------------------------------------------------- accesses */
+/* -------------------------------------------------------------------------------------------------
+ * accesses */
 
 /*
- * What the shadow and the publications say of an atomic operation must be in the order in which the operations are made,
- * or the last block to count itself would not be the last that we know of. So from its announcement to its end an
- * operation holds a lock, which it shares with some other addresses.
+ * What the shadow and the publications say of an atomic operation must be in the order in which the
+ * operations are made, or the last block to count itself would not be the last that we know of. So
+ * from its announcement to its end an operation holds a lock, which it shares with some other
+ * addresses.
  */
 static void hold(BlockState *block, const void *address)
 {
@@ -232,7 +238,8 @@ void access(const void *address, size_t bytes, bool writes, const void *where)
     on_range(address, bytes, writes ? plain_write : plain_read, where);
 }
 
-/* ---------------------------------------------------------------------------------------------- memory */
+/* -------------------------------------------------------------------------------------------------
+ * memory */
 
 void allocated(Allocation &allocation)
 {
@@ -272,7 +279,8 @@ void reported(const char *text)
         report_listener(text);
 }
 
-/* -------------------------------------------------------------------------------------------- counters */
+/* -------------------------------------------------------------------------------------------------
+ * counters */
 
 bool counters(struct ::counters *total)
 {

@@ -1,19 +1,22 @@
 /*
  * Which accesses are ordered before which: the part of CUDA's memory model that programs use.
  *
- * A block's time is the number of synchronisations in it so far. A thread stamps its accesses with the time
- * of its own last synchronisation. "Thread T knows what thread S did before time t" is then one number:
- *   __syncthreads    everybody in the block knows everybody's accesses before now (BlockState::full_time)
- *   __syncwarp       the same for a warp                                               (WarpState::full_time)
- *   part of a warp   one number per thread of the block                                (ThreadState::known)
+ * A block's time is the number of synchronisations in it so far. A thread stamps its accesses with
+ * the time of its own last synchronisation. "Thread T knows what thread S did before time t" is
+ * then one number:
+ *   __syncthreads  everybody in the block knows everybody's accesses before now
+ *                  (BlockState::full_time)
+ *   __syncwarp       the same for a warp                                     (WarpState::full_time)
+ *   part of a warp   one number per thread of the block                        (ThreadState::known)
  *   grid.sync        one number per block of the grid (LaunchState::grid_time)
  *   clusters         one number per thread of each block (ClusterKnowledge)
  * Between blocks, and between
- * warps without a barrier, knowledge travels by publication: a fence followed by an atomic or volatile write,
- * seen by an atomic or volatile read of the same address. A publication carries what its thread knew at its
- * fence, and what it had itself seen published. Who sees it has glimpsed it (ThreadState::glimpsed), and knows
- * it after a fence of its own, or when its block meets at a barrier: the programming guide's own example (the
- * last block to finish adds up what all wrote) has a barrier there and no fence.
+ * warps without a barrier, knowledge travels by publication: a fence followed by an atomic or
+ * volatile write, seen by an atomic or volatile read of the same address. A publication carries
+ * what its thread knew at its fence, and what it had itself seen published. Who sees it has
+ * glimpsed it (ThreadState::glimpsed), and knows it after a fence of its own, or when its block
+ * meets at a barrier: the programming guide's own example (the last block to finish adds up what
+ * all wrote) has a barrier there and no fence.
  */
 #include "check.h"
 
@@ -33,8 +36,8 @@ static bool covers(const Publication &publication, const Stamp &stamp)
            (!publication.known.empty() && stamp.time < publication.known[thread]);
 }
 
-/* Whether some publication seen, or seen by its publisher in turn, covers the stamp. `visited`: how far we
- * looked. */
+/* Whether some publication seen, or seen by its publisher in turn, covers the stamp. `visited`: how
+ * far we looked. */
 static bool seen_covers(const std::vector<Seen> &seen, const Stamp &stamp,
                         std::map<const SyncObject *, size_t> &visited)
 {
@@ -65,13 +68,15 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
                (!thread->known.empty() && earlier.time < thread->known[number]);
     }
     LaunchState *launch = block->launch;
-    if (!block->grid_known.empty() && earlier.time < block->grid_known[earlier.block - launch->first_block])
+    if (!block->grid_known.empty() &&
+        earlier.time < block->grid_known[earlier.block - launch->first_block])
         return true;
     if (thread->seen.empty() && block->seen.empty())
         return false;
     std::lock_guard<std::mutex> hold(launch->lock);
     std::map<const SyncObject *, size_t> visited;
-    return seen_covers(thread->seen, earlier, visited) || seen_covers(block->seen, earlier, visited);
+    return seen_covers(thread->seen, earlier, visited) ||
+           seen_covers(block->seen, earlier, visited);
 }
 
 void order_block_begin(BlockState *block)
@@ -104,7 +109,8 @@ void order_block_begin(BlockState *block)
     block->engine.time = 0;
 }
 
-/* ---------------------------------------------------------------------------------------- small pieces */
+/* ---------------------------------------------------------------------------------------- small
+ * pieces */
 
 static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
 {
@@ -159,7 +165,8 @@ static std::vector<uint32_t> all_known(const ThreadState *thread)
 static std::vector<uint32_t> fenced_known(const ThreadState *thread)
 {
     const BlockState *block = thread->block;
-    std::vector<uint32_t> known(block->block->threads, std::max(thread->fence_full, block->clean_full));
+    std::vector<uint32_t> known(block->block->threads,
+                                std::max(thread->fence_full, block->clean_full));
     unsigned first = thread->warp->warp->number * warp_size;
     for (unsigned i = first; i < first + warp_size && i < known.size(); i++)
         known[i] = std::max(known[i], thread->fence_warp);
@@ -173,8 +180,8 @@ void step(ThreadState *thread)
     thread->time = ++thread->block->now;
 }
 
-/* A fence by every one of these threads that wrote makes the group's accesses as good as fenced by each of
- * them. */
+/* A fence by every one of these threads that wrote makes the group's accesses as good as fenced by
+ * each of them. */
 static bool all_fenced(const BlockState *block, unsigned first, uint32_t lanes)
 {
     for (; lanes; lanes &= lanes - 1)
@@ -183,7 +190,8 @@ static bool all_fenced(const BlockState *block, unsigned first, uint32_t lanes)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------- barriers */
+/* -------------------------------------------------------------------------------------------------
+ * barriers */
 
 void order_barrier(BlockState *block)
 {
@@ -278,7 +286,8 @@ void order_grid_left(BlockState *block)
     block->grid_known = block->launch->grid_time;
 }
 
-/* ----------------------------------------------------------------------------- fences and publications */
+/* ----------------------------------------------------------------------------- fences and
+ * publications */
 
 void order_fence(ThreadState *thread)
 {

@@ -1,4 +1,5 @@
-/* The sentences. Each says what happened, where, to which memory, and, where it is plain, what to do. */
+/* The sentences. Each says what happened, where, to which memory, and, where it is plain, what to
+ * do. */
 #include "check.h"
 #include "symbols.h"
 
@@ -23,7 +24,8 @@ static std::string format(const char *pattern, ...)
     return text;
 }
 
-/* --------------------------------------------------------------------------------------- who and where */
+/* --------------------------------------------------------------------------------------- who and
+ * where */
 
 static std::string at(const void *where)
 {
@@ -52,8 +54,8 @@ static std::string thread_name(const LaunchState *launch, unsigned thread)
 static std::string culprit(const ThreadState *thread)
 {
     const LaunchState *launch = thread->block->launch;
-    std::string who =
-        format("kernel %s, ", kernel_name(*launch->launch)) + block_name(launch, thread->block->number);
+    std::string who = format("kernel %s, ", kernel_name(*launch->launch)) +
+                      block_name(launch, thread->block->number);
     return thread->thread ? who + ", " + thread_name(launch, thread->number) : who;
 }
 
@@ -91,7 +93,8 @@ static std::string plural(unsigned long long count, const char *noun)
     abandon_block();
 }
 
-/* ---------------------------------------------------------------------------------------- which memory */
+/* ---------------------------------------------------------------------------------------- which
+ * memory */
 
 static uintptr_t number_of(const void *pointer)
 {
@@ -123,8 +126,8 @@ static std::vector<std::string> parameters(const std::string &signature)
 }
 
 /*
- * The device pointers among the launch's arguments, in the order of the kernel's parameters. The arguments
- * lie in a tuple, which the library fills from the last to the first.
+ * The device pointers among the launch's arguments, in the order of the kernel's parameters. The
+ * arguments lie in a tuple, which the library fills from the last to the first.
  */
 static std::vector<uintptr_t> pointer_arguments(const LaunchState *launch)
 {
@@ -168,8 +171,8 @@ static uintptr_t distance_to(const Allocation &allocation, uintptr_t address)
     return address < begin ? begin - address : address >= end ? address - end + 1 : 0;
 }
 
-/* Which allocation an address was meant for that lies in none: the nearest of those that the kernel was
- * given. */
+/* Which allocation an address was meant for that lies in none: the nearest of those that the kernel
+ * was given. */
 static const Allocation *meant_allocation(const LaunchState *launch, uintptr_t address)
 {
     const Allocation *meant = allocation_at(address);
@@ -186,7 +189,8 @@ static const Allocation *meant_allocation(const LaunchState *launch, uintptr_t a
 
 static std::string allocation_name(const LaunchState *launch, const Allocation &allocation)
 {
-    return format("allocation %llu (%s%s)", allocation.number, plural(allocation.bytes, "byte").c_str(),
+    return format("allocation %llu (%s%s)", allocation.number,
+                  plural(allocation.bytes, "byte").c_str(),
                   argument_name(launch, allocation).c_str());
 }
 
@@ -218,7 +222,8 @@ static std::string shared_name(uintptr_t address)
     return format("%s, byte %zu of %zu", variable.c_str(), offset - begin, bytes);
 }
 
-/* ----------------------------------------------------------------------------------------------- races */
+/* -------------------------------------------------------------------------------------------------
+ * races */
 
 /* The number after the last colon of "file.cu:12"; 0 when there is none. */
 static int line_number(const std::string &line)
@@ -228,20 +233,21 @@ static int line_number(const std::string &line)
 }
 
 /*
- * Between which lines a barrier is missing. The two lines may be those of different rounds of a loop, with
- * the barrier that is there in between: then the second thread has been at the first thread's line in this
- * round already although that line comes later, or was there in an earlier round although it comes before.
+ * Between which lines a barrier is missing. The two lines may be those of different rounds of a
+ * loop, with the barrier that is there in between: then the second thread has been at the first
+ * thread's line in this round already although that line comes later, or was there in an earlier
+ * round although it comes before.
  */
-static std::string missing_barrier(const char *barrier, const std::string &first, const std::string &second,
-                                   When at_first_line)
+static std::string missing_barrier(const char *barrier, const std::string &first,
+                                   const std::string &second, When at_first_line)
 {
     int from = line_number(first), to = line_number(second);
     if (from == 0 || to == 0 || from == to)
         return format("a %s is missing between them", barrier);
     int before = std::min(from, to), after = std::max(from, to);
     if (at_first_line == (from > to ? When::in_this_round : When::in_earlier_round))
-        return format("a %s is missing after line %d, before line %d comes round again", barrier, after,
-                      before);
+        return format("a %s is missing after line %d, before line %d comes round again", barrier,
+                      after, before);
     return format("a %s is missing between line %d and line %d", barrier, before, after);
 }
 
@@ -256,7 +262,8 @@ static bool one_is_atomic(const Stamp &first, const Stamp &second)
 }
 
 static std::string advice(const ThreadState *thread, uintptr_t address, const Stamp &first,
-                          const Stamp &second, const std::string &first_line, const std::string &second_line)
+                          const Stamp &second, const std::string &first_line,
+                          const std::string &second_line)
 {
     if (one_is_atomic(first, second))
         return first.block == second.block
@@ -266,12 +273,14 @@ static std::string advice(const ThreadState *thread, uintptr_t address, const St
         cluster_rank_of(thread->block, second.block) >= 0)
         return "; a cluster_arrive() and a cluster_wait() are missing between them";
     if (first.block != second.block)
-        return "; nothing orders the blocks of one launch: use an atomic operation or a second launch, or "
+        return "; nothing orders the blocks of one launch: use an atomic operation or a second "
+               "launch, or "
                "publish the data with __threadfence() and an atomic flag";
     if (is_pending(stamp_kind(first)))
         return "; nobody has waited for the copy in between";
     if (is_pending(stamp_kind(second)))
-        return "; the copy may start only when the other is done, or the other must wait for the copy";
+        return "; the copy may start only when the other is done, or the other must wait for the "
+               "copy";
     bool both_write = writes(stamp_kind(first)) && writes(stamp_kind(second));
     if (both_write && stamp_place(first) == stamp_place(second))
         return "; two threads store different values in one place";
@@ -307,14 +316,14 @@ void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, con
     fail(thread, cudaErrorLaunchFailure, text);
 }
 
-void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit, const void *where,
-                  const char *how)
+void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit,
+                  const void *where, const char *how)
 {
     const LaunchState *launch = thread->block->launch;
     fail(thread, cudaErrorLaunchFailure,
          "shared memory of another block: " + block_name(launch, visit.block) + " " +
-             thread_name(launch, stamp_thread(visit)) + " " + verb(stamp_kind(visit)) + " at " + at(where) +
-             " in " + block_name(launch, home->number) + ", " + how +
+             thread_name(launch, stamp_thread(visit)) + " " + verb(stamp_kind(visit)) + " at " +
+             at(where) + " in " + block_name(launch, home->number) + ", " + how +
              format(" (kernel %s)", kernel_name(*launch->launch)));
 }
 
@@ -326,17 +335,20 @@ void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
              "): " + thread_name(launch, stamp_thread(write)) + " writes at " +
              at(place_address(stamp_place(write))) + ", and the asynchronous work started at " +
              at(place_address(stamp_place(read))) +
-             " would not see it; async_proxy_fence() is missing after the write (" + culprit(thread) + ")");
+             " would not see it; async_proxy_fence() is missing after the write (" +
+             culprit(thread) + ")");
 }
 
 void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes, const void *where)
 {
     fail(thread, cudaErrorLaunchFailure,
-         "uninitialised shared memory (" + shared_name(address) + "): reads " + plural(bytes, "byte") +
-             " at " + at(where) + " that no thread of this block has written (" + culprit(thread) + ")");
+         "uninitialised shared memory (" + shared_name(address) + "): reads " +
+             plural(bytes, "byte") + " at " + at(where) +
+             " that no thread of this block has written (" + culprit(thread) + ")");
 }
 
-/* --------------------------------------------------------------------------------------- out of bounds */
+/* --------------------------------------------------------------------------------------- out of
+ * bounds */
 
 /* "12 bytes past the end of", "4 bytes before the start of". */
 static std::string distance(uintptr_t address, uintptr_t begin, uintptr_t end)
@@ -344,7 +356,8 @@ static std::string distance(uintptr_t address, uintptr_t begin, uintptr_t end)
     if (address < begin)
         return plural(begin - address, "byte") + " before the start of ";
     if (address >= end)
-        return address == end ? "just past the end of " : plural(address - end, "byte") + " past the end of ";
+        return address == end ? "just past the end of "
+                              : plural(address - end, "byte") + " past the end of ";
     return "across the end of ";
 }
 
@@ -392,7 +405,8 @@ void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned byte
     std::string text =
         "out of bounds: " + access_at(bytes, write, where) + ", " + distance(address, begin, end);
     if (begin == end)
-        text += "the dynamic shared memory, of which the launch asked for none: give its size as the third "
+        text += "the dynamic shared memory, of which the launch asked for none: give its size as "
+                "the third "
                 "launch "
                 "parameter";
     else
@@ -411,24 +425,27 @@ void report_static_shared(ThreadState *thread, uintptr_t address, unsigned bytes
     if (variable.empty())
         text += "before the first shared variable";
     else
-        text += distance(address, shared + begin, shared + begin + size) +
-                format("the shared variable %s (%s)", variable.c_str(), plural(size, "byte").c_str());
+        text +=
+            distance(address, shared + begin, shared + begin + size) +
+            format("the shared variable %s (%s)", variable.c_str(), plural(size, "byte").c_str());
     fail(thread, cudaErrorLaunchFailure, text + " (" + culprit(thread) + ")");
 }
 
-void report_index(ThreadState *thread, const char *type, long long index, const char *file, unsigned line)
+void report_index(ThreadState *thread, const char *type, long long index, const char *file,
+                  unsigned line)
 {
     fail(thread, cudaErrorLaunchFailure,
-         format("out of bounds: index %lld of an array of type %s at %s:%u", index, type, file, line) + " (" +
-             culprit(thread) + ")");
+         format("out of bounds: index %lld of an array of type %s at %s:%u", index, type, file,
+                line) +
+             " (" + culprit(thread) + ")");
 }
 
 void report_misaligned(ThreadState *thread, const char *type, uintptr_t address, unsigned alignment,
                        const char *file, unsigned line)
 {
     fail(thread, cudaErrorMisalignedAddress,
-         format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u", type, file, line,
-                static_cast<unsigned>(address % alignment), alignment) +
+         format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u", type, file,
+                line, static_cast<unsigned>(address % alignment), alignment) +
              " (" + culprit(thread) + ")");
 }
 
@@ -440,7 +457,8 @@ void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned byte
         text = "null pointer: " + text + format(", address %#zx", static_cast<size_t>(address));
     else
         text = "host pointer in a kernel: " + text +
-               format(", address %#zx, which is not device memory; allocate it with cudaMalloc and copy the "
+               format(", address %#zx, which is not device memory; allocate it with cudaMalloc and "
+                      "copy the "
                       "data there",
                       static_cast<size_t>(address));
     fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
@@ -450,10 +468,11 @@ void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned byte
 void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
                         const void *where)
 {
-    std::string text = format("device pointer on the host: host code %s, byte %zu of allocation %llu; copy "
-                              "the data with cudaMemcpy",
-                              access_at(bytes, write, where).c_str(),
-                              static_cast<size_t>(address - region->begin), region->allocation->number);
+    std::string text =
+        format("device pointer on the host: host code %s, byte %zu of allocation %llu; copy "
+               "the data with cudaMemcpy",
+               access_at(bytes, write, where).c_str(), static_cast<size_t>(address - region->begin),
+               region->allocation->number);
     fprintf(stderr, "simt: %s\n", text.c_str());
     report(nullptr, cudaErrorIllegalAddress, "%s", text.c_str());
 }

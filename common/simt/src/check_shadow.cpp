@@ -1,6 +1,6 @@
 /*
- * Shadow memory: who touched each word last. From it come races (two accesses, at least one a write, with
- * nothing that orders them) and reads of shared memory that the block never wrote.
+ * Shadow memory: who touched each word last. From it come races (two accesses, at least one a
+ * write, with nothing that orders them) and reads of shared memory that the block never wrote.
  */
 #include "check.h"
 
@@ -16,7 +16,8 @@ namespace checker
 
 constexpr unsigned cell_bytes[3] = {4, 2, 1};
 
-/* --------------------------------------------------------------------------------------------- storage */
+/* -------------------------------------------------------------------------------------------------
+ * storage */
 
 static Cell *reserve_cells(size_t count)
 {
@@ -33,7 +34,8 @@ void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
         shadow.plane[level] = reserve_cells(shadow.bytes / cell_bytes[level] + 1);
     if (shadow.plane[0] && shadow.plane[1] && shadow.plane[2])
         return;
-    fprintf(stderr, "simt: no address space to watch %zu bytes: races there will not be found\n", bytes);
+    fprintf(stderr, "simt: no address space to watch %zu bytes: races there will not be found\n",
+            bytes);
     shadow_release(shadow);
 }
 
@@ -58,7 +60,8 @@ static void unlock(Cell &cell)
     __atomic_store_n(&cell.head, cell.head & ~1u, __ATOMIC_RELEASE);
 }
 
-/* ------------------------------------------------------------------------------------------ one access */
+/* ------------------------------------------------------------------------------------------ one
+ * access */
 
 /* An access while it walks over its cells. */
 struct Access {
@@ -66,14 +69,15 @@ struct Access {
     Stamp stamp;
     bool global;
     const BlockState *home; /* whose shared memory it is */
-    uint32_t split_mark;    /* what Cell::head holds when the cell was split in this launch, or this block */
+    /* what Cell::head holds when the cell was split in this launch, or this block */
+    uint32_t split_mark;
 };
 
 static bool live(const Stamp &stamp, const Access &access)
 {
-    return access.global
-               ? stamp.block >= access.thread->block->launch->first_block
-               : stamp.block == access.home->number || cluster_rank_of(access.home, stamp.block) >= 0;
+    return access.global ? stamp.block >= access.thread->block->launch->first_block
+                         : stamp.block == access.home->number ||
+                               cluster_rank_of(access.home, stamp.block) >= 0;
 }
 
 static bool same_thread(const Stamp &a, const Stamp &b)
@@ -95,8 +99,8 @@ static bool conflicts(const Stamp &a, const Access &access)
         return false;
     if (one >= volatile_read && two >= volatile_read) {
         /*
-         * Volatile accesses are how flags are polled. But within a warp they are how code of the years before
-         * Volta relied on lanes that run in lock step, and that is a race now.
+         * Volatile accesses are how flags are polled. But within a warp they are how code of the
+         * years before Volta relied on lanes that run in lock step, and that is a race now.
          */
         bool both_volatile = one < atomic_read && two < atomic_read;
         return both_volatile && !access.global && same_warp(a, access.stamp);
@@ -124,9 +128,10 @@ static void keep(Cell &cell, const Access &access)
 }
 
 /*
- * Atomic and volatile accesses to one place come in some order, each after those that it saw. So the last such write
- * stands for all before it, and who has read the place since, without a race, is ordered after that write: the last block to
- * count itself may set the counter back with a plain store.
+ * Atomic and volatile accesses to one place come in some order, each after those that it saw. So
+ * the last such write stands for all before it, and who has read the place since, without a race,
+ * is ordered after that write: the last block to count itself may set the counter back with a plain
+ * store.
  */
 static bool has_seen_last_write(const Cell &cell, const Access &access)
 {
@@ -169,18 +174,21 @@ static bool touch(Cell &cell, const Access &access, Stamp *enemy)
     return conflict;
 }
 
-/* ---------------------------------------------------------------------------------- splitting of cells */
+/* ---------------------------------------------------------------------------------- splitting of
+ * cells */
 
 static bool is_split(const Cell &cell, const Access &access)
 {
     return (cell.head & ~1u) == access.split_mark;
 }
 
-static void conflict_found(const Access &access, uintptr_t address, unsigned bytes, const Stamp &enemy)
+static void conflict_found(const Access &access, uintptr_t address, unsigned bytes,
+                           const Stamp &enemy)
 {
     if (stamp_kind(enemy) != plain_write || stamp_kind(access.stamp) != plain_write)
         report_race(access.thread, address, enemy, access.stamp);
-    /* Both write. If the second stores the value that is there, nobody can tell them apart: wait and see. */
+    /* Both write. If the second stores the value that is there, nobody can tell them apart: wait
+     * and see. */
     Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
     memcpy(&overwrite.before, reinterpret_cast<const void *>(address), bytes);
     access.thread->block->overwrites.push_back(overwrite);
@@ -191,8 +199,8 @@ void settle_overwrites(BlockState *block)
     std::vector<Overwrite> overwrites;
     overwrites.swap(block->overwrites);
     for (const Overwrite &overwrite : overwrites)
-        if (memcmp(&overwrite.before, reinterpret_cast<const void *>(overwrite.address), overwrite.bytes) !=
-            0)
+        if (memcmp(&overwrite.before, reinterpret_cast<const void *>(overwrite.address),
+                   overwrite.bytes) != 0)
             report_race(&block->engine, overwrite.address, overwrite.first, overwrite.second);
 }
 
@@ -201,8 +209,10 @@ static void note_uninitialised(const Uninitialised &read)
     Uninitialised &noted = read.thread->block->uninitialised;
     if (!noted.thread)
         noted = read;
-    else if (noted.thread == read.thread && noted.address == read.address && noted.where == read.where)
-        settle_uninitialised(read.thread->block); /* a loop that may wait for something else to come of it */
+    else if (noted.thread == read.thread && noted.address == read.address &&
+             noted.where == read.where)
+        /* a loop that may wait for something else to come of it */
+        settle_uninitialised(read.thread->block);
 }
 
 void settle_uninitialised(BlockState *block)
@@ -215,8 +225,8 @@ void settle_uninitialised(BlockState *block)
 }
 
 /*
- * The part of [begin, end) that lies in one cell of `level`. Offsets count from the shadow's base. Returns
- * what went wrong instead of reporting it, because the word is locked.
+ * The part of [begin, end) that lies in one cell of `level`. Offsets count from the shadow's base.
+ * Returns what went wrong instead of reporting it, because the word is locked.
  */
 struct Outcome {
     bool uninitialised = false, conflict = false, unfenced = false;
@@ -235,7 +245,8 @@ static bool needs_proxy_fence(const Cell &cell, const Access &access)
 }
 
 /* Whether the block has written some part of a cell. */
-static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index, const Access &access)
+static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index,
+                           const Access &access)
 {
     const Cell &cell = shadow.plane[level][index];
     if (level < 2 && is_split(cell, access))
@@ -298,12 +309,13 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     }
 }
 
-/* ---------------------------------------------------------------------------------------- entry points */
+/* ---------------------------------------------------------------------------------------- entry
+ * points */
 
 /*
- * Most loads of global memory read words that nobody writes in this launch and that two other blocks, or this
- * thread, are known to have read already: nothing to add. Looked at without the lock: a write that comes at
- * this very moment conflicts with one of the two, whatever we do.
+ * Most loads of global memory read words that nobody writes in this launch and that two other
+ * blocks, or this thread, are known to have read already: nothing to add. Looked at without the
+ * lock: a write that comes at this very moment conflicts with one of the two, whatever we do.
  */
 static bool nothing_new_global(const Cell &cell, const Access &access)
 {
@@ -344,7 +356,8 @@ static bool long_ago(const Stamp &stamp, const Access &access)
                                     stamp_kind(stamp) <= atomic_update);
 }
 
-/* The first plain access to a word since the last barrier has nothing to be compared with. False if it is not that. */
+/* The first plain access to a word since the last barrier has nothing to be compared with. False if
+ * it is not that. */
 static bool first_since_barrier(Cell &cell, const Access &access)
 {
     unsigned kind = stamp_kind(access.stamp);
@@ -363,7 +376,8 @@ static bool first_since_barrier(Cell &cell, const Access &access)
     return true;
 }
 
-void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes, const Stamp &stamp)
+void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes,
+                   const Stamp &stamp)
 {
     Access access = {thread, stamp, true, nullptr, thread->block->launch->number << 1};
     if (!shadow.plane[0])
@@ -392,7 +406,8 @@ static bool outside_variables(uintptr_t address)
            !in_shared_variable(static_cast<size_t>(pointer - worker->shared_begin));
 }
 
-/* In a struct that is copied, words that nobody wrote may be padding, unless it begins with them. */
+/* In a struct that is copied, words that nobody wrote may be padding, unless it begins with
+ * them. */
 static bool is_padding(const ThreadState *thread, uintptr_t address)
 {
     return thread->copied_struct != 0 && address - thread->copied_struct >= 4;
@@ -414,8 +429,8 @@ bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, uns
             if (is_builtin(reinterpret_cast<const void *>(address)))
                 return false;
             if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
-                report_static_shared(thread, own_place(address, nullptr), bytes, writes(stamp_kind(stamp)),
-                                     where);
+                report_static_shared(thread, own_place(address, nullptr), bytes,
+                                     writes(stamp_kind(stamp)), where);
         }
         if (whole && first_since_barrier(cell, access))
             continue;

@@ -15,10 +15,11 @@ namespace simt
 namespace checker
 {
 
-/* ---------------------------------------------------------------------------------- places in the code */
+/* ---------------------------------------------------------------------------------- places in the
+ * code */
 
-/* Numbers for the places that stamps name. Shared by all workers; asked only when a worker first sees a
- * place. */
+/* Numbers for the places that stamps name. Shared by all workers; asked only when a worker first
+ * sees a place. */
 static std::mutex places_lock;
 static std::unordered_map<uintptr_t, uint32_t> numbers;
 static std::vector<uintptr_t> addresses;
@@ -26,7 +27,8 @@ static std::vector<uintptr_t> addresses;
 uint32_t place_number(const void *where)
 {
     std::lock_guard<std::mutex> hold(places_lock);
-    auto added = numbers.emplace(reinterpret_cast<uintptr_t>(where), static_cast<uint32_t>(addresses.size()));
+    auto added = numbers.emplace(reinterpret_cast<uintptr_t>(where),
+                                 static_cast<uint32_t>(addresses.size()));
     if (added.second)
         addresses.push_back(added.first->first);
     return added.first->second & ((1u << place_bits) - 1);
@@ -38,7 +40,8 @@ const void *place_address(uint32_t number)
     return reinterpret_cast<const void *>(addresses[number]);
 }
 
-/* ------------------------------------------------------------------------------------------- addr2line */
+/* -------------------------------------------------------------------------------------------------
+ * addr2line */
 
 static std::string program_path()
 {
@@ -83,12 +86,13 @@ static std::string shortened(std::string line)
 
 static bool in_library(const std::string &line)
 {
-    return line.find("simt/include/") != std::string::npos || line.find("/include/c++/") != std::string::npos;
+    return line.find("simt/include/") != std::string::npos ||
+           line.find("/include/c++/") != std::string::npos;
 }
 
 /*
- * addr2line -i prints the line of the innermost inlined function first, then those that it was inlined into.
- * The first that is not in our own headers is the kernel's.
+ * addr2line -i prints the line of the innermost inlined function first, then those that it was
+ * inlined into. The first that is not in our own headers is the kernel's.
  */
 static std::string look_up(const void *where)
 {
@@ -96,7 +100,8 @@ static std::string look_up(const void *where)
     uintptr_t offset = reinterpret_cast<uintptr_t>(where) - load_address() - 1;
     char address[32];
     snprintf(address, sizeof address, "%#zx", static_cast<size_t>(offset));
-    std::string command = "addr2line -i -e " + quoted(program_path()) + " " + address + " 2>/dev/null";
+    std::string command =
+        "addr2line -i -e " + quoted(program_path()) + " " + address + " 2>/dev/null";
     FILE *output = popen(command.c_str(), "r");
     if (!output)
         return "";
@@ -120,15 +125,16 @@ std::string source_line(const void *where)
     return added.first->second;
 }
 
-/* -------------------------------------------------------------------------------- static shared variables */
+/* -------------------------------------------------------------------------------- static shared
+ * variables */
 
 /* One truth per word. Empty in a program without symbols. */
 static std::vector<bool> words_of_variables()
 {
     std::vector<bool> words;
     size_t begin = 0, bytes = 0;
-    for (size_t offset = static_cast<size_t>(worker->shared_end - worker->shared_begin); offset-- > 0;
-         offset = begin) {
+    for (size_t offset = static_cast<size_t>(worker->shared_end - worker->shared_begin);
+         offset-- > 0; offset = begin) {
         if (shared_variable_before(offset, &begin, &bytes).empty())
             break;
         if (words.empty())
@@ -145,7 +151,8 @@ bool in_shared_variable(size_t offset)
     return words.empty() || words[offset / 4];
 }
 
-/* -------------------------------------------------------------------------------------- read-only data */
+/* -------------------------------------------------------------------------------------- read-only
+ * data */
 
 struct Span {
     uintptr_t begin, end;
@@ -170,8 +177,9 @@ bool in_read_only_data(uintptr_t address)
         dl_iterate_phdr(add_read_only, &found);
         return found;
     }();
-    return std::any_of(spans.begin(), spans.end(),
-                       [address](const Span &span) { return span.begin <= address && address < span.end; });
+    return std::any_of(spans.begin(), spans.end(), [address](const Span &span) {
+        return span.begin <= address && address < span.end;
+    });
 }
 
 } /* namespace checker */

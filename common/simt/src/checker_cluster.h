@@ -9,7 +9,8 @@ namespace simt
 namespace checker
 {
 
-/* The running thread arrives at the barrier of its cluster; relaxed: without publishing what it did. */
+/* The running thread arrives at the barrier of its cluster; relaxed: without publishing what it
+ * did. */
 void cluster_arrived(bool relaxed);
 /* The barrier opens: all have arrived. Once for the cluster. */
 void cluster_barrier_completed(Cluster &cluster);

@@ -1,4 +1,5 @@
-/* Clusters: who joins which, whose turn it is, their barrier, and stores into each other's shared memory. */
+/* Clusters: who joins which, whose turn it is, their barrier, and stores into each other's shared
+ * memory. */
 #include "cluster.h"
 #include "asynchronous.h"
 #include "checker_cluster.h"
@@ -34,10 +35,12 @@ static Place place_of(const Launch &launch, const uint3 &block)
                  block.x % size.x + size.x * (block.y % size.y + size.y * (block.z % size.z))};
 }
 
-unsigned long long launched_in_turn(const Launch &launch, const Order &order, unsigned long long turn)
+unsigned long long launched_in_turn(const Launch &launch, const Order &order,
+                                    unsigned long long turn)
 {
     const unsigned members = launch.cluster_blocks;
-    const unsigned long long cluster = block_in_turn(order, turn / members, launch.blocks / members);
+    const unsigned long long cluster =
+        block_in_turn(order, turn / members, launch.blocks / members);
     const unsigned rank = static_cast<unsigned>(turn % members);
     const dim3 &size = launch.cluster, &grid = launch.grid;
     const unsigned long long across = grid.x / size.x, down = grid.y / size.y;
@@ -49,11 +52,13 @@ unsigned long long launched_in_turn(const Launch &launch, const Order &order, un
 
 /* ---- who is there ---- */
 
-static std::mutex mutex;                                                /* of the table */
-static std::map<unsigned long long, std::unique_ptr<Cluster>> clusters; /* of the launch that runs */
+static std::mutex mutex; /* of the table */
+/* of the launch that runs */
+static std::map<unsigned long long, std::unique_ptr<Cluster>> clusters;
 
 /* The state is that of a cluster that nobody has joined. */
-static void start(Cluster &cluster, const Launch &launch, unsigned long long number, const Order &order)
+static void start(Cluster &cluster, const Launch &launch, unsigned long long number,
+                  const Order &order)
 {
     cluster.blocks = launch.cluster_blocks;
     cluster.joined = cluster.ended = cluster.left = cluster.running = cluster.idle = 0;
@@ -110,7 +115,8 @@ static void pass_turn(Cluster &cluster)
 {
     do
         cluster.running = (cluster.running + 1) % cluster.blocks;
-    while (cluster.member[cluster.rank_at[cluster.running]].ended && cluster.ended < cluster.blocks);
+    while (cluster.member[cluster.rank_at[cluster.running]].ended &&
+           cluster.ended < cluster.blocks);
     cluster.turn.notify_all();
 }
 
@@ -122,7 +128,8 @@ bool enter_cluster(Block &block)
     std::unique_lock<std::mutex> lock(cluster.mutex);
     cluster.joined++;
     cluster.turn.notify_all();
-    while (!cluster.turn.wait_for(lock, patience, [&] { return cluster.cancelled || has_turn(block); }))
+    while (!cluster.turn.wait_for(lock, patience,
+                                  [&] { return cluster.cancelled || has_turn(block); }))
         if (block.launch->failed && cluster.joined < cluster.blocks)
             cluster.cancelled = true; /* the others may never come */
     return !cluster.cancelled && !block.launch->failed;
@@ -203,7 +210,8 @@ static int has_opened(void *argument)
 
 void describe_cluster_barrier(Cluster &cluster)
 {
-    size_t length = static_cast<size_t>(snprintf(cluster.state, sizeof cluster.state, "cluster_wait()"));
+    size_t length =
+        static_cast<size_t>(snprintf(cluster.state, sizeof cluster.state, "cluster_wait()"));
     for (unsigned rank = 0; rank < cluster.blocks; rank++) {
         const Block &block = *cluster.member[rank].block;
         unsigned missing = 0;
@@ -211,9 +219,10 @@ void describe_cluster_barrier(Cluster &cluster)
             missing += (block.warp[t / warp_size].alive >> t % warp_size & 1) &&
                        block.thread[t].cluster_arrivals == cluster.phase;
         if (missing > 0)
-            length += static_cast<size_t>(snprintf(cluster.state + length, sizeof cluster.state - length,
-                                                   " (the cluster's block %u: %u of %u have not arrived)",
-                                                   rank, missing, block.threads));
+            length +=
+                static_cast<size_t>(snprintf(cluster.state + length, sizeof cluster.state - length,
+                                             " (the cluster's block %u: %u of %u have not arrived)",
+                                             rank, missing, block.threads));
         if (length >= sizeof cluster.state)
             return;
     }
@@ -221,7 +230,8 @@ void describe_cluster_barrier(Cluster &cluster)
 
 /* ---- addresses in other blocks ---- */
 
-/* What cluster_address() puts above the 28 bits of a shared-window address: the rank, counted from 1. */
+/* What cluster_address() puts above the 28 bits of a shared-window address: the rank, counted from
+ * 1. */
 constexpr unsigned rank_shift = 28;
 
 } /* namespace simt */
@@ -244,8 +254,9 @@ extern "C" void simt_cluster_arrive(int relaxed, int line, const char *file)
     Cluster &cluster = *worker->block->cluster;
     simt_meet(thread.warp->present, nullptr, arrive_together, "cluster_arrive()", 0, line, file);
     if (thread.cluster_arrivals > thread.cluster_waits)
-        simt_fail("cluster_arrive() at %s:%d: the thread has arrived already; cluster_wait() comes first",
-                  file, line);
+        simt_fail(
+            "cluster_arrive() at %s:%d: the thread has arrived already; cluster_wait() comes first",
+            file, line);
     checker::cluster_arrived(relaxed != 0);
     thread.cluster_arrivals++;
     if (++cluster.arrived == cluster.threads)
@@ -257,8 +268,9 @@ extern "C" void simt_cluster_wait(int line, const char *file)
     Thread &thread = self();
     simt_meet(thread.warp->present, nullptr, wait_together, "cluster_wait()", 0, line, file);
     if (thread.cluster_arrivals == thread.cluster_waits)
-        simt_fail("cluster_wait() at %s:%d: the thread has not arrived; cluster_arrive() comes first", file,
-                  line);
+        simt_fail(
+            "cluster_wait() at %s:%d: the thread has not arrived; cluster_arrive() comes first",
+            file, line);
     simt_wait(has_opened, &thread, worker->block->cluster->state, line, file);
     thread.cluster_waits++;
     checker::cluster_waited();
@@ -270,8 +282,9 @@ extern "C" uint32_t simt_cluster_address(uint32_t shared, int rank, int line, co
         simt_fail("cluster_address() at %s:%d: block %d of a cluster of %d", file, line, rank,
                   simt_cluster_blocks());
     if (shared >> rank_shift)
-        simt_fail("cluster_address() at %s:%d: 0x%x is no shared address; shared_address() makes one", file,
-                  line, shared);
+        simt_fail(
+            "cluster_address() at %s:%d: 0x%x is no shared address; shared_address() makes one",
+            file, line, shared);
     return shared | static_cast<uint32_t>(rank + 1) << rank_shift;
 }
 
@@ -282,15 +295,17 @@ extern "C" void simt_cluster_store(uint32_t address, const void *value, unsigned
     const Cluster &cluster = *block.cluster;
     const unsigned rank = address >> rank_shift ? (address >> rank_shift) - 1 : block.rank;
     if (rank >= cluster.blocks)
-        simt_fail("cluster_store() at %s:%d: 0x%x is no address in the cluster; cluster_address() makes one",
+        simt_fail("cluster_store() at %s:%d: 0x%x is no address in the cluster; cluster_address() "
+                  "makes one",
                   file, line, address);
-    char *own =
-        shared_place(address & ((1u << rank_shift) - 1), bytes, bytes, "cluster_store()", Site{file, line});
+    char *own = shared_place(address & ((1u << rank_shift) - 1), bytes, bytes, "cluster_store()",
+                             Site{file, line});
     const Member &home = cluster.member[rank];
     if (home.ended)
-        simt_fail("cluster_store() at %s:%d: block %u of the cluster has ended; a cluster_arrive() and a "
-                  "cluster_wait() after the last store would keep it",
-                  file, line, rank);
+        simt_fail(
+            "cluster_store() at %s:%d: block %u of the cluster has ended; a cluster_arrive() and a "
+            "cluster_wait() after the last store would keep it",
+            file, line, rank);
     char *place = home.worker->shared_begin + (own - worker->shared_begin);
     checker::cluster_access(*home.block, place, bytes, true, __builtin_return_address(0));
     memcpy(place, value, bytes);

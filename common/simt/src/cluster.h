@@ -1,7 +1,7 @@
 /*
- * Clusters: blocks that run together. Each has an OS thread, and with it shared memory of its own; they take turns, so
- * that only one of them runs at a time and what they share needs no lock. The turn goes on when no thread of the block
- * can.
+ * Clusters: blocks that run together. Each has an OS thread, and with it shared memory of its own;
+ * they take turns, so that only one of them runs at a time and what they share needs no lock. The
+ * turn goes on when no thread of the block can.
  */
 #ifndef SIMT_CLUSTER_H
 #define SIMT_CLUSTER_H
@@ -41,19 +41,24 @@ struct Cluster {
     void *checker;
 };
 
-/* The number of the launch's block that runs as number `turn`; those of a cluster come one after the other. */
-unsigned long long launched_in_turn(const Launch &launch, const Order &order, unsigned long long turn);
+/* The number of the launch's block that runs as number `turn`; those of a cluster come one after
+ * the other. */
+unsigned long long launched_in_turn(const Launch &launch, const Order &order,
+                                    unsigned long long turn);
 
-/* Finds the cluster of a block that is about to run, and its rank there; `alone` is for blocks without others. */
+/* Finds the cluster of a block that is about to run, and its rank there; `alone` is for blocks
+ * without others. */
 void join_cluster(Block &block, Cluster &alone, const Order &order);
-/* Waits until the other blocks have come too and it is this one's turn. False when the launch failed meanwhile. */
+/* Waits until the other blocks have come too and it is this one's turn. False when the launch
+ * failed meanwhile. */
 bool enter_cluster(Block &block);
 /* The block has ended. Waits for the others, which may yet look for its shared memory. */
 void leave_cluster(Block &block);
 /* The launch is over. */
 void forget_clusters();
 
-/* Gives the turn to the next block and waits for it to come back. False when nobody in the cluster can go on. */
+/* Gives the turn to the next block and waits for it to come back. False when nobody in the cluster
+ * can go on. */
 bool let_cluster_run(Block &block);
 /* The same for a thread that polls, and could go on. */
 void yield_to_cluster(Block &block);

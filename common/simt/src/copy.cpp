@@ -4,7 +4,8 @@
 #include "memory.h"
 #include <cstring>
 
-extern char __data_start, _end; /* the program's variables, __device__ and __constant__ ones among them */
+/* the program's variables, __device__ and __constant__ ones among them */
+extern char __data_start, _end;
 
 namespace simt
 {
@@ -15,7 +16,8 @@ static bool is_variable(const void *begin, size_t bytes)
     return p >= &__data_start && p + bytes <= &_end;
 }
 
-/* A sentence about what is wrong with `bytes` at `begin` as one side of a copy; false if nothing is. */
+/* A sentence about what is wrong with `bytes` at `begin` as one side of a copy; false if nothing
+ * is. */
 static bool complain_about(const void *begin, size_t bytes, bool want_device, const char *call,
                            const char *role)
 {
@@ -25,25 +27,29 @@ static bool complain_about(const void *begin, size_t bytes, bool want_device, co
         const Allocation *allocation = find_allocation(begin);
         if (!is_device_range(begin, bytes)) {
             if (allocation && !allocation->freed)
-                return refuse(cudaErrorInvalidValue,
-                              "%s: %zu bytes from byte %zu of an allocation of %zu bytes (%s)", call, bytes,
-                              static_cast<size_t>(static_cast<const char *>(begin) - allocation->begin),
-                              allocation->bytes, role);
-            return refuse(cudaErrorInvalidValue, "%s: %s %p is not in any living allocation", call, role,
-                          begin);
+                return refuse(
+                    cudaErrorInvalidValue,
+                    "%s: %zu bytes from byte %zu of an allocation of %zu bytes (%s)", call, bytes,
+                    static_cast<size_t>(static_cast<const char *>(begin) - allocation->begin),
+                    allocation->bytes, role);
+            return refuse(cudaErrorInvalidValue, "%s: %s %p is not in any living allocation", call,
+                          role, begin);
         }
         if (!want_device && !allocation->managed)
-            return refuse(cudaErrorInvalidValue, "%s: %s %p is device memory, but the copy's kind says host",
-                          call, role, begin);
+            return refuse(cudaErrorInvalidValue,
+                          "%s: %s %p is device memory, but the copy's kind says host", call, role,
+                          begin);
         return false;
     }
     if (want_device && !is_variable(begin, bytes))
-        return refuse(cudaErrorInvalidValue, "%s: %s %p is host memory, but the copy's kind says device",
-                      call, role, begin);
+        return refuse(cudaErrorInvalidValue,
+                      "%s: %s %p is host memory, but the copy's kind says device", call, role,
+                      begin);
     return false;
 }
 
-static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, const char *call)
+static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                        const char *call)
 {
     if (cudaError_t error = standing_error())
         return error;
@@ -86,13 +92,14 @@ static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call
 
 using namespace simt;
 
-extern "C" cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+extern "C" cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes,
+                                  enum cudaMemcpyKind kind)
 {
     return copy(to, from, bytes, kind, "cudaMemcpy");
 }
 
-extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                                       cudaStream_t)
+extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
+                                       enum cudaMemcpyKind kind, cudaStream_t)
 {
     return copy(to, from, bytes, kind, "cudaMemcpyAsync");
 }
@@ -102,20 +109,21 @@ extern "C" cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from,
 {
     if (width > to_pitch || width > from_pitch)
         return refuse(cudaErrorInvalidPitchValue,
-                      "cudaMemcpy2D: rows of %zu bytes do not fit pitches of %zu and %zu", width, to_pitch,
-                      from_pitch);
+                      "cudaMemcpy2D: rows of %zu bytes do not fit pitches of %zu and %zu", width,
+                      to_pitch, from_pitch);
     for (size_t y = 0; y < height; y++) {
         cudaError_t error =
-            copy(static_cast<char *>(to) + y * to_pitch, static_cast<const char *>(from) + y * from_pitch,
-                 width, kind, "cudaMemcpy2D");
+            copy(static_cast<char *>(to) + y * to_pitch,
+                 static_cast<const char *>(from) + y * from_pitch, width, kind, "cudaMemcpy2D");
         if (error != cudaSuccess)
             return error;
     }
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                                         size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t)
+extern "C" cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
+                                         size_t from_pitch, size_t width, size_t height,
+                                         enum cudaMemcpyKind kind, cudaStream_t)
 {
     return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
 }
@@ -130,10 +138,12 @@ extern "C" cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, c
     return fill(pointer, value, bytes, "cudaMemsetAsync");
 }
 
-extern "C" cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width, size_t height)
+extern "C" cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width,
+                                    size_t height)
 {
     for (size_t y = 0; y < height; y++) {
-        cudaError_t error = fill(static_cast<char *>(pointer) + y * pitch, value, width, "cudaMemset2D");
+        cudaError_t error =
+            fill(static_cast<char *>(pointer) + y * pitch, value, width, "cudaMemset2D");
         if (error != cudaSuccess)
             return error;
     }
@@ -151,23 +161,26 @@ extern "C" cudaError_t cudaMemAdvise(const void *, size_t, enum cudaMemoryAdvise
 }
 
 /* The C++ forms in simt/api.h give a null symbol for a copy that would not fit the variable. */
-extern "C" cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
-                                          enum cudaMemcpyKind kind)
+extern "C" cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes,
+                                          size_t offset, enum cudaMemcpyKind kind)
 {
     if (!symbol)
         return refuse(cudaErrorInvalidValue,
-                      "cudaMemcpyToSymbol: %zu bytes at offset %zu do not fit the variable", bytes, offset);
+                      "cudaMemcpyToSymbol: %zu bytes at offset %zu do not fit the variable", bytes,
+                      offset);
     return copy(static_cast<char *>(const_cast<void *>(symbol)) + offset, from, bytes, kind,
                 "cudaMemcpyToSymbol");
 }
 
-extern "C" cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
-                                            enum cudaMemcpyKind kind)
+extern "C" cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes,
+                                            size_t offset, enum cudaMemcpyKind kind)
 {
     if (!symbol)
         return refuse(cudaErrorInvalidValue,
-                      "cudaMemcpyFromSymbol: %zu bytes at offset %zu do not fit the variable", bytes, offset);
-    return copy(to, static_cast<const char *>(symbol) + offset, bytes, kind, "cudaMemcpyFromSymbol");
+                      "cudaMemcpyFromSymbol: %zu bytes at offset %zu do not fit the variable",
+                      bytes, offset);
+    return copy(to, static_cast<const char *>(symbol) + offset, bytes, kind,
+                "cudaMemcpyFromSymbol");
 }
 
 extern "C" cudaError_t cudaGetSymbolAddress(void **pointer, const void *symbol)

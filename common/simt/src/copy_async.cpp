@@ -1,6 +1,6 @@
 /*
- * cp.async. The global side is read when the copy starts, so that a bad address is found at its own line; shared memory
- * changes only at the wait that covers the copy.
+ * cp.async. The global side is read when the copy starts, so that a bad address is found at its own
+ * line; shared memory changes only at the wait that covers the copy.
  */
 #include "asynchronous.h"
 #include "checker_async.h"
@@ -28,8 +28,8 @@ void finish_copies(BlockWork &work)
 
 using namespace simt;
 
-extern "C" void simt_cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,
-                              int line, const char *file)
+extern "C" void simt_cp_async(uint32_t shared, const void *global, unsigned bytes,
+                              unsigned source_bytes, int line, const char *file)
 {
     const void *where = __builtin_return_address(0);
     Site site = {file, line};
@@ -39,8 +39,8 @@ extern "C" void simt_cp_async(uint32_t shared, const void *global, unsigned byte
         simt_fail("cp.async at %s:%d: reads %u bytes to write %u", file, line, source_bytes, bytes);
     if (source_bytes > 0) {
         if (reinterpret_cast<uintptr_t>(global) % bytes)
-            simt_fail("cp.async at %s:%d: the global address %p is not a multiple of %u", file, line, global,
-                      bytes);
+            simt_fail("cp.async at %s:%d: the global address %p is not a multiple of %u", file,
+                      line, global, bytes);
         checker::access(global, source_bytes, false, where);
         memcpy(copy.bytes, global, source_bytes);
     }

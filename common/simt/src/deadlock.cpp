@@ -43,7 +43,8 @@ constexpr unsigned max_groups = 4;
 
 static bool belongs(const Thread &thread, const Group &group)
 {
-    return thread.wait == group.first->wait && !strcmp(thread.call->what, group.first->call->what) &&
+    return thread.wait == group.first->wait &&
+           !strcmp(thread.call->what, group.first->call->what) &&
            same_site(thread.call->site, group.first->call->site);
 }
 
@@ -82,8 +83,8 @@ static void add_group(Text &text, const Group &group)
     for (unsigned i = 0; i < warp.meetings; i++) {
         const Meeting &meeting = warp.meeting[i];
         if (meeting.arrived >> thread.lane & 1)
-            text.add(" (mask 0x%08x: in warp %u lanes 0x%08x are missing)", meeting.mask, warp.number,
-                     meeting.mask & warp.present & ~meeting.arrived);
+            text.add(" (mask 0x%08x: in warp %u lanes 0x%08x are missing)", meeting.mask,
+                     warp.number, meeting.mask & warp.present & ~meeting.arrived);
     }
 }
 
@@ -94,8 +95,9 @@ static void add_group(Text &text, const Group &group)
     Group groups[max_groups];
     unsigned others;
     unsigned used = group_threads(block, groups, &others);
-    text.add("%s in kernel %s, block (%u,%u,%u) of %u threads", headline, kernel_name(*block.launch),
-             block.index.x, block.index.y, block.index.z, block.threads);
+    text.add("%s in kernel %s, block (%u,%u,%u) of %u threads", headline,
+             kernel_name(*block.launch), block.index.x, block.index.y, block.index.z,
+             block.threads);
     for (unsigned g = 0; g < used; g++)
         add_group(text, groups[g]);
     if (others)
@@ -109,10 +111,12 @@ static void add_group(Text &text, const Group &group)
 
 static bool waits_for_cluster(const Thread &thread)
 {
-    return thread.wait == Wait::condition && thread.call->what == thread.warp->block->cluster->state;
+    return thread.wait == Wait::condition &&
+           thread.call->what == thread.warp->block->cluster->state;
 }
 
-/* Of the blocks of a cluster one in which a thread waits for something else than the others, if there is one. */
+/* Of the blocks of a cluster one in which a thread waits for something else than the others, if
+ * there is one. */
 static const Block &block_to_blame(const Block &block)
 {
     for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {

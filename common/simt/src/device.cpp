@@ -52,7 +52,8 @@ int resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared)
     unsigned whole_warps = (threads + warp_size - 1) / warp_size * warp_size;
     size_t by_threads = max_threads_per_multiprocessor / whole_warps;
     size_t by_shared = shared_per_multiprocessor / (shared + reserved_shared_per_block);
-    return static_cast<int>(std::min({by_threads, by_shared, size_t(max_blocks_per_multiprocessor)}));
+    return static_cast<int>(
+        std::min({by_threads, by_shared, size_t(max_blocks_per_multiprocessor)}));
 }
 
 /* The architecture, or 90 with the complaint left for the next launch, which fails. */
@@ -65,7 +66,8 @@ static int architecture()
 
 static cudaError_t bad_device(int device)
 {
-    return refuse(cudaErrorInvalidDevice, "device %d: there is one device, and its number is 0", device);
+    return refuse(cudaErrorInvalidDevice, "device %d: there is one device, and its number is 0",
+                  device);
 }
 
 } /* namespace simt */
@@ -76,7 +78,8 @@ extern "C" cudaError_t cudaGetDeviceCount(int *count)
 {
     if (!count)
         return done(cudaErrorInvalidValue);
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES"); /* as on a GPU: set and empty hides all of them */
+    /* as on a GPU: set and empty hides all of them */
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     *count = visible && !*visible ? 0 : 1;
     return *count > 0 ? cudaSuccess : done(cudaErrorNoDevice);
 }
@@ -184,7 +187,8 @@ extern "C" cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr at
         {cudaDevAttrMemoryClockRate, static_cast<size_t>(p.memoryClockRate)},
         {cudaDevAttrGlobalMemoryBusWidth, static_cast<size_t>(p.memoryBusWidth)},
         {cudaDevAttrL2CacheSize, static_cast<size_t>(p.l2CacheSize)},
-        {cudaDevAttrMaxThreadsPerMultiProcessor, static_cast<size_t>(p.maxThreadsPerMultiProcessor)},
+        {cudaDevAttrMaxThreadsPerMultiProcessor,
+         static_cast<size_t>(p.maxThreadsPerMultiProcessor)},
         {cudaDevAttrAsyncEngineCount, static_cast<size_t>(p.asyncEngineCount)},
         {cudaDevAttrUnifiedAddressing, static_cast<size_t>(p.unifiedAddressing)},
         {cudaDevAttrComputeCapabilityMajor, static_cast<size_t>(p.major)},
@@ -207,7 +211,8 @@ extern "C" cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr at
             return cudaSuccess;
         }
     }
-    return refuse(cudaErrorInvalidValue, "cudaDeviceGetAttribute: the CPU backend has no attribute %d",
+    return refuse(cudaErrorInvalidValue,
+                  "cudaDeviceGetAttribute: the CPU backend has no attribute %d",
                   static_cast<int>(attribute));
 }
 
@@ -341,11 +346,12 @@ extern "C" cudaError_t cudaProfilerStop(void)
     return cudaSuccess;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Kernels */
 
-extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value)
+extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute,
+                                            int value)
 {
     if (cudaError_t error = standing_error())
         return error;
@@ -357,11 +363,12 @@ extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAtt
         return done(cudaErrorInvalidValue);
     size_t fixed = static_shared_bytes(kernel);
     if (value < 0 || static_cast<size_t>(value) + fixed > max_shared_per_block)
-        return refuse(cudaErrorInvalidValue,
-                      "cudaFuncSetAttribute: %d bytes of dynamic shared memory beside %zu of static; a block "
-                      "has at most "
-                      "%zu",
-                      value, fixed, max_shared_per_block);
+        return refuse(
+            cudaErrorInvalidValue,
+            "cudaFuncSetAttribute: %d bytes of dynamic shared memory beside %zu of static; a block "
+            "has at most "
+            "%zu",
+            value, fixed, max_shared_per_block);
     std::lock_guard<std::mutex> lock(mutex);
     raised_limits[kernel] = static_cast<size_t>(value);
     return cudaSuccess;
@@ -377,7 +384,8 @@ extern "C" cudaError_t cudaFuncSetSharedMemConfig(const void *kernel, enum cudaS
     return kernel ? standing_error() : done(cudaErrorInvalidDeviceFunction);
 }
 
-extern "C" cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel)
+extern "C" cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes,
+                                             const void *kernel)
 {
     if (!attributes)
         return done(cudaErrorInvalidValue);
@@ -393,8 +401,10 @@ extern "C" cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attribut
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel,
-                                                                     int block_size, size_t dynamic_shared)
+extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
+                                                                     const void *kernel,
+                                                                     int block_size,
+                                                                     size_t dynamic_shared)
 {
     if (!blocks || block_size <= 0)
         return done(cudaErrorInvalidValue);
@@ -404,10 +414,9 @@ extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *kernel,
-                                                                              int block_size,
-                                                                              size_t dynamic_shared,
-                                                                              unsigned int)
+extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int *blocks, const void *kernel, int block_size, size_t dynamic_shared, unsigned int)
 {
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, block_size, dynamic_shared);
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, block_size,
+                                                         dynamic_shared);
 }

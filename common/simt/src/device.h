@@ -1,4 +1,5 @@
-/* The device that the backend pretends to be: the same on every machine, so that choices and counts are too.
+/* The device that the backend pretends to be: the same on every machine, so that choices and counts
+ * are too.
  */
 #ifndef SIMT_DEVICE_H
 #define SIMT_DEVICE_H

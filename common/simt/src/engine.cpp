@@ -1,9 +1,10 @@
 /*
  * The engine: runs the threads of a block, one after another, on fibers.
  *
- * A fiber runs thread after thread until one of them has to wait. Only then does another fiber take over, so
- * a kernel without barriers never switches. Who runs next is decided by two levels of bit masks (ready warps,
- * ready lanes), in scheduling positions: which warp and lane a position stands for depends on SIMT_ORDER.
+ * A fiber runs thread after thread until one of them has to wait. Only then does another fiber take
+ * over, so a kernel without barriers never switches. Who runs next is decided by two levels of bit
+ * masks (ready warps, ready lanes), in scheduling positions: which warp and lane a position stands
+ * for depends on SIMT_ORDER.
  */
 #include "engine.h"
 #include "checker.h"
@@ -44,8 +45,9 @@ struct Engine : Worker {
     unsigned free_fibers;
     fcontext_t main; /* run_block, while the block runs */
     bool abandoned;
-    Cluster alone;                                /* of a block without others */
-    dim3 shape = dim3(0, 0, 0);                   /* the block shape that `storage` is laid out for */
+    Cluster alone; /* of a block without others */
+    /* the block shape that `storage` is laid out for */
+    dim3 shape = dim3(0, 0, 0);
     const std::vector<SharedVariable> *variables; /* the static shared ones of ... */
     const void *variables_of;                     /* ... this kernel */
     Block storage;
@@ -56,7 +58,7 @@ static Engine &engine()
     return *static_cast<Engine *>(worker);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Fibers */
 
@@ -64,8 +66,8 @@ static void add_stacks(Engine &e)
 {
     size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     size_t bytes = stacks_per_mapping * stack_bytes;
-    void *memory =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
         report(e.block->launch, cudaErrorMemoryAllocation, "no memory for the stacks of %u threads",
                e.block->threads);
@@ -96,7 +98,7 @@ bool on_fiber_stack(const void *address)
     return false;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Scheduling */
 
@@ -131,7 +133,7 @@ Thread &wait_for_ready(Block &block)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Running */
 
@@ -181,8 +183,8 @@ void give_fiber(Thread &thread)
     thread.fiber = take_fiber(e);
     /* Stacks that all begin at the same offset would share few cache sets. */
     size_t stagger = static_cast<size_t>(thread.fiber - e.fiber) % 64 * 64;
-    thread.context =
-        make_fcontext(thread.fiber->stack + stack_bytes - stagger, stack_bytes - stagger, fiber_main);
+    thread.context = make_fcontext(thread.fiber->stack + stack_bytes - stagger,
+                                   stack_bytes - stagger, fiber_main);
 }
 
 void abandon_block()
@@ -192,11 +194,12 @@ void abandon_block()
     __builtin_unreachable();
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Blocks */
 
-/* What depends on the block's shape only, so that a launch of many blocks does it once per worker. */
+/* What depends on the block's shape only, so that a launch of many blocks does it once per
+ * worker. */
 static void lay_out(Engine &e, dim3 shape)
 {
     Block &block = e.storage;
@@ -221,8 +224,8 @@ static void lay_out(Engine &e, dim3 shape)
     }
 }
 
-static void put_in_order(unsigned char *at, unsigned char *position, unsigned count, const Order &order,
-                         uint64_t salt)
+static void put_in_order(unsigned char *at, unsigned char *position, unsigned count,
+                         const Order &order, uint64_t salt)
 {
     std::iota(at, at + count, static_cast<unsigned char>(0));
     if (order.kind == Order::reversed)
@@ -261,7 +264,8 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear, const 
     }
 }
 
-/* Shared memory begins as NaN, whatever the type: what was there before, or zeros, would hide a missing store. */
+/* Shared memory begins as NaN, whatever the type: what was there before, or zeros, would hide a
+ * missing store. */
 static void poison_shared_memory(Engine &e, const Launch &launch)
 {
     if (!e.variables || e.variables_of != launch.entry) {
@@ -301,7 +305,8 @@ void run_block(Launch &launch, unsigned long long linear, const Order &order)
         activate(first);
         fcontext_t start = make_fcontext(first.fiber->stack + stack_bytes, stack_bytes, fiber_main);
         jump_fcontext(start,
-                      &e.main); /* comes back when the last thread has returned, or from abandon_block */
+                      /* comes back when the last thread has returned, or from abandon_block */
+                      &e.main);
     } else {
         e.abandoned = true;
     }
@@ -317,12 +322,12 @@ void run_block(Launch &launch, unsigned long long linear, const Order &order)
     e.block = nullptr;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Workers */
 
-/* The program's thread-local variables, among them all static __shared__ ones, as the calling OS thread has
- * them. */
+/* The program's thread-local variables, among them all static __shared__ ones, as the calling OS
+ * thread has them. */
 static int find_shared_variables(struct dl_phdr_info *info, size_t, void *argument)
 {
     Worker &w = *static_cast<Worker *>(argument);

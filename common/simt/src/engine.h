@@ -14,8 +14,8 @@ void become_worker();
 void run_block(Launch &launch, unsigned long long linear, const Order &order);
 
 /*
- * For operations that block. The caller has noted what it waits for in the thread; suspend returns once
- * somebody called make_ready for it (or at once, if that happened already).
+ * For operations that block. The caller has noted what it waits for in the thread; suspend returns
+ * once somebody called make_ready for it (or at once, if that happened already).
  */
 void suspend(Thread &self);
 void make_ready(Thread &thread);

@@ -8,7 +8,8 @@
 namespace simt
 {
 
-static std::mutex mutex; /* guards everything below but `last`, which each host thread has for itself */
+/* guards everything below but `last`, which each host thread has for itself */
+static std::mutex mutex;
 static cudaError_t failed_kernel; /* not shown yet */
 static cudaError_t sticky;
 static char story[2000];
@@ -102,8 +103,8 @@ extern "C" cudaError_t cudaPeekAtLastError(void)
 extern "C" const char *cudaGetErrorName(cudaError_t error)
 {
     switch (error) {
-#define SIMT_ERROR(name, code, description)                                                                  \
-    case name:                                                                                               \
+#define SIMT_ERROR(name, code, description)                                                        \
+    case name:                                                                                     \
         return #name;
 #include <simt/error_codes.def>
 #undef SIMT_ERROR
@@ -114,8 +115,8 @@ extern "C" const char *cudaGetErrorName(cudaError_t error)
 extern "C" const char *cudaGetErrorString(cudaError_t error)
 {
     switch (error) {
-#define SIMT_ERROR(name, code, description)                                                                  \
-    case name:                                                                                               \
+#define SIMT_ERROR(name, code, description)                                                        \
+    case name:                                                                                     \
         return description;
 #include <simt/error_codes.def>
 #undef SIMT_ERROR

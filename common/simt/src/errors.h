@@ -8,11 +8,12 @@ namespace simt
 {
 
 /*
- * Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and ends
- * through done().
+ * Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
+ * ends through done().
  *
- * A kernel that failed shows at the first call that waits for it, and from then on every call returns its
- * error, until cudaDeviceReset. A launch does not wait: it only returns an error that has already shown.
+ * A kernel that failed shows at the first call that waits for it, and from then on every call
+ * returns its error, until cudaDeviceReset. A launch does not wait: it only returns an error that
+ * has already shown.
  */
 cudaError_t standing_error();
 cudaError_t standing_error_without_waiting();
@@ -21,7 +22,8 @@ cudaError_t standing_error_without_waiting();
 cudaError_t done(cudaError_t error);
 
 /* done(), with the story for backend_report(). */
-cudaError_t refuse(cudaError_t error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+cudaError_t refuse(cudaError_t error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* A new launch: the last report is over. */
 void clear_report();

@@ -1,9 +1,9 @@
 /*
  * Signals of the running program, as far as kernels cause them.
  *
- * A worker that faults inside a kernel leaves the handler by switching to its own stack, as abandon_block
- * does anywhere else: the handler never returns, so it must not block its own signal (SA_NODEFER). Faults of
- * host code go on to whoever handled them before.
+ * A worker that faults inside a kernel leaves the handler by switching to its own stack, as
+ * abandon_block does anywhere else: the handler never returns, so it must not block its own signal
+ * (SA_NODEFER). Faults of host code go on to whoever handled them before.
  */
 #include "fault.h"
 #include "engine.h"
@@ -24,7 +24,8 @@ namespace simt
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 static struct sigaction previous[sizeof signals / sizeof *signals];
 
-/* "which is 12 bytes past the end of an allocation of 400 bytes", or what else is known about the address. */
+/* "which is 12 bytes past the end of an allocation of 400 bytes", or what else is known about the
+ * address. */
 static void describe_address(const void *address, char *text, size_t size)
 {
     const char *p = static_cast<const char *>(address);
@@ -32,8 +33,8 @@ static void describe_address(const void *address, char *text, size_t size)
     if (p < reinterpret_cast<const char *>(4096))
         snprintf(text, size, "%p, a null pointer", address);
     else if (near && near->freed && p < near->begin + near->bytes)
-        snprintf(text, size, "%p, in freed memory (allocation %llu, %zu bytes)", address, near->number,
-                 near->bytes);
+        snprintf(text, size, "%p, in freed memory (allocation %llu, %zu bytes)", address,
+                 near->number, near->bytes);
     else if (near && p >= near->begin + near->bytes)
         snprintf(text, size, "%p, %zu bytes past the end of %s %llu (%zu bytes)", address,
                  static_cast<size_t>(p - near->begin) - near->bytes,
@@ -51,15 +52,15 @@ static void fail_kernel(int signal, const siginfo_t *info)
     char who[100], where[200];
     describe_thread(thread, who, sizeof who);
     if (signal == SIGFPE) {
-        report(&launch, cudaErrorLaunchFailure, "integer division by zero (or overflow) in kernel %s, %s",
-               kernel_name(launch), who);
+        report(&launch, cudaErrorLaunchFailure,
+               "integer division by zero (or overflow) in kernel %s, %s", kernel_name(launch), who);
     } else if (signal == SIGILL) {
         report(&launch, cudaErrorIllegalInstruction, "illegal instruction in kernel %s, %s",
                kernel_name(launch), who);
     } else if (on_fiber_stack(info->si_addr)) {
         report(&launch, cudaErrorLaunchFailure,
-               "stack overflow in kernel %s, %s: too much local memory or recursion", kernel_name(launch),
-               who);
+               "stack overflow in kernel %s, %s: too much local memory or recursion",
+               kernel_name(launch), who);
     } else {
         describe_address(info->si_addr, where, sizeof where);
         report(&launch, cudaErrorIllegalAddress, "illegal address %s, in kernel %s, %s", where,
@@ -82,7 +83,8 @@ static void explain_host_fault(const void *address)
     if (inside)
         length = snprintf(
             line, sizeof line,
-            "simt: host code touched %p, which is device memory (byte %zu of allocation %llu, %zu bytes); "
+            "simt: host code touched %p, which is device memory (byte %zu of allocation %llu, %zu "
+            "bytes); "
             "use cudaMemcpy\n",
             address, static_cast<size_t>(static_cast<const char *>(address) - allocation->begin),
             allocation->number, allocation->bytes);
@@ -102,7 +104,8 @@ static void handle(int signal, siginfo_t *info, void *)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (signals[i] == signal)
             sigaction(signal, &previous[i], nullptr);
-    /* Returning runs the faulting instruction again, and this time the fault is the previous handler's. */
+    /* Returning runs the faulting instruction again, and this time the fault is the previous
+     * handler's. */
 }
 
 void catch_faults()
@@ -121,7 +124,8 @@ void catch_faults_on_this_thread()
 {
     constexpr size_t bytes = 64 << 10;
     stack_t stack = {};
-    stack.ss_sp = malloc(bytes); /* for as long as the worker lives, which is as long as the process */
+    /* for as long as the worker lives, which is as long as the process */
+    stack.ss_sp = malloc(bytes);
     stack.ss_size = bytes;
     if (stack.ss_sp)
         sigaltstack(&stack, nullptr);
@@ -142,8 +146,9 @@ extern "C" void __assert_fail(const char *assertion, const char *file, unsigned 
     }
     char who[100];
     describe_thread(*thread, who, sizeof who);
-    fprintf(stderr, "%s:%u: %s: %s: Assertion `%s' failed.\n", file, line, function, who, assertion);
-    report(worker->block->launch, cudaErrorAssert, "%s:%u: assertion `%s' failed in kernel %s, %s", file,
-           line, assertion, kernel_name(*worker->block->launch), who);
+    fprintf(stderr, "%s:%u: %s: %s: Assertion `%s' failed.\n", file, line, function, who,
+            assertion);
+    report(worker->block->launch, cudaErrorAssert, "%s:%u: assertion `%s' failed in kernel %s, %s",
+           file, line, assertion, kernel_name(*worker->block->launch), who);
     abandon_block();
 }

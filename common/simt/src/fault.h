@@ -1,5 +1,5 @@
-/* Faults in kernels (bad addresses, integer division by zero, failed asserts) end the launch, not the
- * process. */
+/* Faults in kernels (bad addresses, integer division by zero, failed asserts) end the launch, not
+ * the process. */
 #ifndef SIMT_FAULT_H
 #define SIMT_FAULT_H
 

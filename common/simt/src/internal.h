@@ -1,8 +1,9 @@
 /*
  * The CPU backend's own data: what a launch, a block, a warp and a thread are while they run.
  *
- * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber of that
- * worker, so nothing in Block, Warp or Thread needs a lock: only Launch is shared between workers.
+ * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber
+ * of that worker, so nothing in Block, Warp or Thread needs a lock: only Launch is shared between
+ * workers.
  */
 #ifndef SIMT_INTERNAL_H
 #define SIMT_INTERNAL_H
@@ -20,7 +21,8 @@ constexpr unsigned warp_size = 32;
 constexpr unsigned max_block_threads = 1024;
 constexpr unsigned max_warps = max_block_threads / warp_size;
 constexpr unsigned max_cluster_blocks = 8;
-constexpr unsigned max_barriers = 16; /* barrier 0 is __syncthreads, 1 to 15 are PTX's named barriers */
+/* barrier 0 is __syncthreads, 1 to 15 are PTX's named barriers */
+constexpr unsigned max_barriers = 16;
 
 /* A call in the program, as __builtin_FILE and __builtin_LINE saw it. */
 struct Site {
@@ -33,7 +35,8 @@ struct Warp;
 struct Cluster;
 
 /* What a thread runs on. */
-constexpr size_t stack_bytes = 256 << 10; /* address space; only pages that a thread touches take memory */
+/* address space; only pages that a thread touches take memory */
+constexpr size_t stack_bytes = 256 << 10;
 
 struct Fiber {
     char *stack; /* its lowest page is inaccessible */
@@ -54,7 +57,8 @@ struct alignas(64) Thread {
     uint3 index;     /* threadIdx */
     unsigned linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
     Warp *warp;
-    Fiber *fiber;     /* null before the thread first runs and after it returned (alive tells which) */
+    /* null before the thread first runs and after it returned (alive tells which) */
+    Fiber *fiber;
     void *context;    /* where to resume it */
     const Call *call; /* while it waits */
     unsigned char lane;
@@ -115,7 +119,8 @@ struct Block {
     unsigned alive;                    /* threads that have not returned */
     uint32_t ready_warps;              /* warps with a ready lane, by scheduling position */
     unsigned warp_cursor, lane_cursor; /* the scheduling position that runs or ran last */
-    unsigned char warp_at[max_warps], warp_position[max_warps]; /* scheduling order <-> warp number */
+    /* scheduling order <-> warp number */
+    unsigned char warp_at[max_warps], warp_position[max_warps];
     unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
     Barrier barrier[max_barriers];
     unsigned long long grid_barriers; /* grid.sync() calls that the block has begun */
@@ -150,7 +155,8 @@ struct Worker {
     Block *block;   /* the running one, or null between blocks */
     Thread *thread; /* the running one, or null */
     char *shared_begin,
-        *shared_end; /* this OS thread's static __shared__ variables (and other TLS of the program) */
+        /* this OS thread's static __shared__ variables (and other TLS of the program) */
+        *shared_end;
     char *dynamic_begin,
         *dynamic_end; /* this block's dynamic shared memory, exactly as large as the launch asked */
     void *checker;
@@ -169,22 +175,25 @@ inline bool on_own_stack(const void *address)
 {
     const Thread *thread = current_thread();
     return thread && thread->fiber &&
-           reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(thread->fiber->stack) <
+           reinterpret_cast<uintptr_t>(address) -
+                   reinterpret_cast<uintptr_t>(thread->fiber->stack) <
                stack_bytes;
 }
 
 /* True for addresses in the fibers' stacks of the calling worker (a thread's local variables). */
 bool on_fiber_stack(const void *address);
 
-/* Part of threadIdx, blockIdx, blockDim or gridDim, which lie among the calling OS thread's shared variables. */
+/* Part of threadIdx, blockIdx, blockDim or gridDim, which lie among the calling OS thread's shared
+ * variables. */
 bool is_builtin(const void *address);
 
-/* "kernel<16>(float*, int)": from the symbol table when it is there, else as spelled at the launch. */
+/* "kernel<16>(float*, int)": from the symbol table when it is there, else as spelled at the
+ * launch. */
 const char *kernel_name(const Launch &launch);
 
 /*
- * Device memory. All of it lies in one reserved range of addresses; each allocation ends at an inaccessible
- * page, and freed addresses stay inaccessible for as long as the range lasts.
+ * Device memory. All of it lies in one reserved range of addresses; each allocation ends at an
+ * inaccessible page, and freed addresses stay inaccessible for as long as the range lasts.
  */
 struct Allocation {
     char *begin;
@@ -196,15 +205,16 @@ struct Allocation {
 };
 
 bool in_device_arena(const void *address);
-/* The allocation (alive or freed) that holds `address`, or else the last one that begins below it; null if
- * none. */
+/* The allocation (alive or freed) that holds `address`, or else the last one that begins below it;
+ * null if none. */
 const Allocation *find_allocation(const void *address);
 
 /*
- * The first report wins: it becomes backend_report() and the launch's error. `launch` may be null (host-side
- * errors). Returns true if this call was the first.
+ * The first report wins: it becomes backend_report() and the launch's error. `launch` may be null
+ * (host-side errors). Returns true if this call was the first.
  */
-bool report(Launch *launch, cudaError_t error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool report(Launch *launch, cudaError_t error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Gives up the running block from inside a kernel. */
 [[noreturn]] void abandon_block();

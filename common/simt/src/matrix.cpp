@@ -1,4 +1,5 @@
-/* Matrices in a warp's registers: ldmatrix, stmatrix, mma.sync, and wmma's fragments. See common/ptx.cuh for layouts. */
+/* Matrices in a warp's registers: ldmatrix, stmatrix, mma.sync, and wmma's fragments. See
+ * common/ptx.cuh for layouts. */
 #include "matrix_product.h"
 #include "asynchronous.h"
 #include "checker.h"
@@ -175,7 +176,8 @@ static void load_fragment(void *const *slot, unsigned lanes)
     for (unsigned lane = 0; lane < warp_size; lane++) {
         const FragmentMove &move = *static_cast<const FragmentMove *>(slot[lane]);
         for (unsigned i = 0; i < fragment_elements; i++)
-            memcpy(move.fragment + i * move.element_bytes, in_memory(move, lane, i), move.element_bytes);
+            memcpy(move.fragment + i * move.element_bytes, in_memory(move, lane, i),
+                   move.element_bytes);
     }
 }
 
@@ -185,19 +187,22 @@ static void store_fragment(void *const *slot, unsigned lanes)
     for (unsigned lane = 0; lane < warp_size; lane++) {
         const FragmentMove &move = *static_cast<const FragmentMove *>(slot[lane]);
         for (unsigned i = 0; i < fragment_elements; i++)
-            memcpy(in_memory(move, lane, i), move.fragment + i * move.element_bytes, move.element_bytes);
+            memcpy(in_memory(move, lane, i), move.fragment + i * move.element_bytes,
+                   move.element_bytes);
     }
 }
 
 /*
- * What the calling lane touches, for the checker. Halves move as by ldmatrix: 16 bytes a lane, half a row (or column)
- * of the matrix. Floats move as each lane holds them: pairs along a row, or one by one.
+ * What the calling lane touches, for the checker. Halves move as by ldmatrix: 16 bytes a lane, half
+ * a row (or column) of the matrix. Floats move as each lane holds them: pairs along a row, or one
+ * by one.
  */
 static void touch(const FragmentMove &move, bool writes, const void *where)
 {
     unsigned lane = self().lane;
     if (move.element_bytes == 2) {
-        checker::access(move.matrix + (lane % 16 * move.pitch + lane / 16 * 8) * 2, 16, writes, where);
+        checker::access(move.matrix + (lane % 16 * move.pitch + lane / 16 * 8) * 2, 16, writes,
+                        where);
         return;
     }
     unsigned step = move.by_rows ? 2 : 1;
@@ -210,20 +215,23 @@ static FragmentMove move_between(const void *fragment, const void *matrix, unsig
 {
     unsigned bytes = kind == simt_wmma_halves ? 2 : 4;
     if (reinterpret_cast<uintptr_t>(matrix) % 32)
-        simt_fail("%s at %s:%d: the matrix begins at %p, not at a multiple of 32 bytes", what, site.file,
-                  site.line, matrix);
+        simt_fail("%s at %s:%d: the matrix begins at %p, not at a multiple of 32 bytes", what,
+                  site.file, site.line, matrix);
     if (pitch * bytes % 16 || pitch < 16)
-        simt_fail("%s at %s:%d: rows are %u elements apart; it must be a multiple of %u, 16 or more", what,
-                  site.file, site.line, pitch, 16 / bytes);
+        simt_fail(
+            "%s at %s:%d: rows are %u elements apart; it must be a multiple of %u, 16 or more",
+            what, site.file, site.line, pitch, 16 / bytes);
     return FragmentMove{static_cast<char *>(const_cast<void *>(fragment)),
-                        static_cast<char *>(const_cast<void *>(matrix)), pitch, bytes, by_rows != 0};
+                        static_cast<char *>(const_cast<void *>(matrix)), pitch, bytes,
+                        by_rows != 0};
 }
 
 } /* namespace simt */
 
 using namespace simt;
 
-extern "C" void simt_ldmatrix(uint32_t *r, uint32_t row_address, int transposed, int line, const char *file)
+extern "C" void simt_ldmatrix(uint32_t *r, uint32_t row_address, int transposed, int line,
+                              const char *file)
 {
     MatrixMove move = {shared_place(row_address, 16, 16, "ldmatrix", Site{file, line}), r};
     checker::access(move.row, 16, false, __builtin_return_address(0));
@@ -238,32 +246,35 @@ extern "C" void simt_stmatrix(const uint32_t *r, uint32_t row_address, int line,
     simt_meet(whole_warp, &move, store, "stmatrix", 0, line, file);
 }
 
-extern "C" void simt_mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, int line, const char *file)
+extern "C" void simt_mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, int line,
+                                  const char *file)
 {
     Mma mma = {d, a, b};
     simt_meet(whole_warp, &mma, run_mma, "mma_m16n8k16", 0, line, file);
 }
 
-extern "C" void simt_wmma_load(void *fragment, const void *matrix, unsigned pitch, int kind, int by_rows,
-                               int line, const char *file)
+extern "C" void simt_wmma_load(void *fragment, const void *matrix, unsigned pitch, int kind,
+                               int by_rows, int line, const char *file)
 {
     const char *what = "wmma::load_matrix_sync()";
-    FragmentMove move = move_between(fragment, matrix, pitch, kind, by_rows, what, Site{file, line});
+    FragmentMove move =
+        move_between(fragment, matrix, pitch, kind, by_rows, what, Site{file, line});
     touch(move, false, __builtin_return_address(0));
     simt_meet(whole_warp, &move, load_fragment, what, 0, line, file);
 }
 
-extern "C" void simt_wmma_store(const void *fragment, void *matrix, unsigned pitch, int kind, int by_rows,
-                                int line, const char *file)
+extern "C" void simt_wmma_store(const void *fragment, void *matrix, unsigned pitch, int kind,
+                                int by_rows, int line, const char *file)
 {
     const char *what = "wmma::store_matrix_sync()";
-    FragmentMove move = move_between(fragment, matrix, pitch, kind, by_rows, what, Site{file, line});
+    FragmentMove move =
+        move_between(fragment, matrix, pitch, kind, by_rows, what, Site{file, line});
     touch(move, true, __builtin_return_address(0));
     simt_meet(whole_warp, &move, store_fragment, what, 0, line, file);
 }
 
-extern "C" void simt_wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, int line,
-                                   const char *file)
+extern "C" void simt_wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c,
+                                   int line, const char *file)
 {
     WmmaProduct product = {d, a, b, c};
     simt_meet(whole_warp, &product, run_wmma, "wmma::mma_sync()", 0, line, file);

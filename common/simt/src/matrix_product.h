@@ -1,9 +1,10 @@
 /*
- * The tensor cores' arithmetic, as defined here: every product of two halves is exact in float, and the sum takes them
- * in the order of k, one rounding each:  d = (((d + a0 * b0) + a1 * b1) + ...).
+ * The tensor cores' arithmetic, as defined here: every product of two halves is exact in float, and
+ * the sum takes them in the order of k, one rounding each:  d = (((d + a0 * b0) + a1 * b1) + ...).
  *
- * The hardware adds several products at once, aligned to the largest, and drops what falls below; which, and how many,
- * differs between architectures. So the last bits differ from a GPU's, by no more than a rounding or two per product.
+ * The hardware adds several products at once, aligned to the largest, and drops what falls below;
+ * which, and how many, differs between architectures. So the last bits differ from a GPU's, by no
+ * more than a rounding or two per product.
  */
 #ifndef SIMT_MATRIX_PRODUCT_H
 #define SIMT_MATRIX_PRODUCT_H
@@ -20,7 +21,8 @@ inline float half_value(uint16_t bits)
     uint32_t magnitude = (bits & 0x7fffu) << 13, wide;
     float value;
     memcpy(&value, &magnitude, sizeof value);
-    value *= 0x1p112f; /* the difference of the two exponents' biases; makes subnormal halves right as well */
+    /* the difference of the two exponents' biases; makes subnormal halves right as well */
+    value *= 0x1p112f;
     memcpy(&wide, &value, sizeof wide);
     if ((bits & 0x7c00) == 0x7c00)
         wide |= 0x7f800000;

@@ -1,7 +1,7 @@
 /*
- * mbarriers: a phase is over when as many threads have arrived as the barrier was made for and all announced bytes have
- * been written. The state is kept here; the barrier's own 8 bytes of shared memory hold a mark, so that stores over it
- * are noticed.
+ * mbarriers: a phase is over when as many threads have arrived as the barrier was made for and all
+ * announced bytes have been written. The state is kept here; the barrier's own 8 bytes of shared
+ * memory hold a mark, so that stores over it are noticed.
  */
 #include "asynchronous.h"
 #include "checker_async.h"
@@ -20,8 +20,8 @@ static void check_place(const uint64_t *place, const char *what, Site site)
 {
     const char *begin = reinterpret_cast<const char *>(place);
     if (begin < worker->shared_begin || begin >= worker->shared_end)
-        simt_fail("%s at %s:%d: an mbarrier lies in shared memory, %p does not", what, site.file, site.line,
-                  static_cast<const void *>(place));
+        simt_fail("%s at %s:%d: an mbarrier lies in shared memory, %p does not", what, site.file,
+                  site.line, static_cast<const void *>(place));
     shared_place(simt_shared_address(place), sizeof *place, sizeof *place, what, site);
 }
 
@@ -31,11 +31,12 @@ Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site)
     BlockWork &work = block_work();
     auto found = work.mbarriers.find(place);
     if (found == work.mbarriers.end())
-        simt_fail(
-            "%s at %s:%d: the mbarrier was not initialised; mbarrier_init() and a __syncthreads() come first",
-            what, site.file, site.line);
+        simt_fail("%s at %s:%d: the mbarrier was not initialised; mbarrier_init() and a "
+                  "__syncthreads() come first",
+                  what, site.file, site.line);
     if (*place != mark)
-        simt_fail("%s at %s:%d: something else was stored over the mbarrier", what, site.file, site.line);
+        simt_fail("%s at %s:%d: something else was stored over the mbarrier", what, site.file,
+                  site.line);
     return found->second;
 }
 
@@ -77,13 +78,16 @@ static int can_go_on(void *argument)
            (waiting.may_give_up && block_work().answers != waiting.answered);
 }
 
-static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const char *what, Site site)
+static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const char *what,
+                           Site site)
 {
     Mbarrier &barrier = find_mbarrier(place, what, site);
     BlockWork &work = block_work();
     if (parity != 0 && parity != 1)
-        simt_fail("%s at %s:%d: the parity is %d; it must be 0 or 1", what, site.file, site.line, parity);
-    checker::asynchronous(place, sizeof *place, checker::barrier_operation, __builtin_return_address(0));
+        simt_fail("%s at %s:%d: the parity is %d; it must be 0 or 1", what, site.file, site.line,
+                  parity);
+    checker::asynchronous(place, sizeof *place, checker::barrier_operation,
+                          __builtin_return_address(0));
     Waiting waiting = {&barrier, static_cast<unsigned>(parity), may_give_up, work.answers};
     barrier.waiting++;
     work.impatient += may_give_up;
@@ -96,7 +100,8 @@ static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const 
     return true;
 }
 
-/* A loop that asks without end for what nobody does would hang: after so many answers it is told what it waits for. */
+/* A loop that asks without end for what nobody does would hang: after so many answers it is told
+ * what it waits for. */
 static const unsigned patience = 1000;
 
 bool answer_impatient(BlockWork &work)
@@ -114,15 +119,18 @@ void describe_waits(BlockWork &work)
         Mbarrier &barrier = entry.second;
         if (barrier.waiting == 0)
             continue;
-        int length = snprintf(barrier.state, sizeof barrier.state, "an mbarrier (phase %llu, parity %llu, ",
-                              barrier.phase, barrier.phase % 2);
+        int length =
+            snprintf(barrier.state, sizeof barrier.state, "an mbarrier (phase %llu, parity %llu, ",
+                     barrier.phase, barrier.phase % 2);
         char *rest = barrier.state + length;
         size_t space = sizeof barrier.state - static_cast<size_t>(length);
         if (barrier.bytes > 0)
-            snprintf(rest, space, "lacks %u of %u arrivals; %lld announced bytes are not being copied)",
+            snprintf(rest, space,
+                     "lacks %u of %u arrivals; %lld announced bytes are not being copied)",
                      barrier.missing, barrier.expected, barrier.bytes);
         else if (barrier.bytes < 0)
-            snprintf(rest, space, "lacks %u of %u arrivals; %lld bytes more were copied than announced)",
+            snprintf(rest, space,
+                     "lacks %u of %u arrivals; %lld bytes more were copied than announced)",
                      barrier.missing, barrier.expected, -barrier.bytes);
         else
             snprintf(rest, space, "lacks %u of %u arrivals)", barrier.missing, barrier.expected);
@@ -144,7 +152,8 @@ extern "C" void simt_mbarrier_init(uint64_t *place, int arrivals, int line, cons
     auto found = work.mbarriers.find(place);
     if (found != work.mbarriers.end() && *place == mark)
         simt_fail("mbarrier_init() at %s:%d: the mbarrier is already initialised", file, line);
-    checker::asynchronous(place, sizeof *place, checker::barrier_begins, __builtin_return_address(0));
+    checker::asynchronous(place, sizeof *place, checker::barrier_begins,
+                          __builtin_return_address(0));
     *place = mark;
     Mbarrier barrier = {};
     barrier.expected = barrier.missing = static_cast<unsigned>(arrivals);
@@ -165,12 +174,14 @@ extern "C" void simt_mbarrier_arrive(uint64_t *place, int bytes, int line, const
     const char *what = bytes ? "mbarrier_arrive_expect()" : "mbarrier_arrive()";
     Mbarrier &barrier = find_mbarrier(place, what, Site{file, line});
     if (bytes < 0 || bytes > largest_count)
-        simt_fail("%s at %s:%d: %d bytes; it must be 0 to %d", what, file, line, bytes, largest_count);
+        simt_fail("%s at %s:%d: %d bytes; it must be 0 to %d", what, file, line, bytes,
+                  largest_count);
     if (barrier.missing == 0)
-        simt_fail(
-            "%s at %s:%d: all %u arrivals of this phase were there already, which only waits for %lld bytes",
-            what, file, line, barrier.expected, barrier.bytes);
-    checker::asynchronous(place, sizeof *place, checker::barrier_operation, __builtin_return_address(0));
+        simt_fail("%s at %s:%d: all %u arrivals of this phase were there already, which only waits "
+                  "for %lld bytes",
+                  what, file, line, barrier.expected, barrier.bytes);
+    checker::asynchronous(place, sizeof *place, checker::barrier_operation,
+                          __builtin_return_address(0));
     publish_on_mbarrier(barrier);
     count_on_mbarrier(barrier, 1, bytes);
 }

@@ -1,8 +1,8 @@
 /*
- * Device memory lies in one reserved range of addresses, the arena. Each allocation takes whole pages there
- * and is moved against their end, so that the first byte past it (rounded to CUDA's alignment of 256) is on a
- * page that nobody may touch. Addresses are not given out again before the arena is used up: a stale pointer
- * finds nothing.
+ * Device memory lies in one reserved range of addresses, the arena. Each allocation takes whole
+ * pages there and is moved against their end, so that the first byte past it (rounded to CUDA's
+ * alignment of 256) is on a page that nobody may touch. Addresses are not given out again before
+ * the arena is used up: a stale pointer finds nothing.
  */
 #include "memory.h"
 #include "checker.h"
@@ -46,7 +46,8 @@ size_t device_memory_bytes()
 {
     static const size_t bytes = [] {
         struct sysinfo info;
-        return sysinfo(&info) == 0 ? static_cast<size_t>(info.totalram) * info.mem_unit / 2 : size_t(1) << 30;
+        return sysinfo(&info) == 0 ? static_cast<size_t>(info.totalram) * info.mem_unit / 2
+                                   : size_t(1) << 30;
     }();
     return bytes;
 }
@@ -54,7 +55,8 @@ size_t device_memory_bytes()
 static bool reserve_arena()
 {
     for (size_t bytes = arena_bytes; !arena && bytes >= size_t(1) << 32; bytes /= 2) {
-        void *memory = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *memory =
+            mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED)
             continue;
         arena = static_cast<char *>(memory);
@@ -74,9 +76,9 @@ bool in_device_arena(const void *address)
 static const Allocation *find_locked(const void *address)
 {
     const char *p = static_cast<const char *>(address);
-    auto after =
-        std::upper_bound(allocations.begin(), allocations.end(), p,
-                         [](const char *value, const Allocation *each) { return value < each->begin; });
+    auto after = std::upper_bound(
+        allocations.begin(), allocations.end(), p,
+        [](const char *value, const Allocation *each) { return value < each->begin; });
     return after == allocations.begin() ? nullptr : *(after - 1);
 }
 
@@ -107,8 +109,9 @@ static size_t pages_of(const Allocation &allocation)
 }
 
 /*
- * New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a GPU. In very large
- * allocations only the two ends do, so that memory nobody uses is never taken from the system.
+ * New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a
+ * GPU. In very large allocations only the two ends do, so that memory nobody uses is never taken
+ * from the system.
  */
 static void poison(char *begin, size_t bytes)
 {
@@ -122,8 +125,8 @@ static void poison(char *begin, size_t bytes)
 }
 
 /*
- * Changing the protection costs a system call for each allocation, twice a launch. Programs with many allocations do
- * without.
+ * Changing the protection costs a system call for each allocation, twice a launch. Programs with
+ * many allocations do without.
  */
 constexpr size_t most_closable = 64;
 
@@ -178,7 +181,8 @@ static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
     size_t usable = (bytes + alignment - 1) / alignment * alignment;
     size_t pages = whole_pages(usable);
     if (pages + page_bytes() > static_cast<size_t>(arena_end - arena_next))
-        return refuse(cudaErrorMemoryAllocation, "the addresses reserved for device memory are used up");
+        return refuse(cudaErrorMemoryAllocation,
+                      "the addresses reserved for device memory are used up");
     if (mprotect(arena_next, pages, PROT_READ | PROT_WRITE) != 0)
         return refuse(cudaErrorMemoryAllocation, "the system gives no memory for %zu bytes", bytes);
     Allocation *allocation = new Allocation();
@@ -231,8 +235,9 @@ static cudaError_t free_device(void *pointer)
     if (!allocation || allocation->begin != pointer)
         return refuse(cudaErrorInvalidValue, "cudaFree(%p): no allocation begins there", pointer);
     if (allocation->freed)
-        return refuse(cudaErrorInvalidValue, "cudaFree(%p): freed already (allocation %llu, %zu bytes)",
-                      pointer, allocation->number, allocation->bytes);
+        return refuse(cudaErrorInvalidValue,
+                      "cudaFree(%p): freed already (allocation %llu, %zu bytes)", pointer,
+                      allocation->number, allocation->bytes);
     give_back(*allocation);
     return cudaSuccess;
 }
@@ -264,7 +269,8 @@ extern "C" cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned 
     return error;
 }
 
-/* Pinned host memory is memory that both sides can touch, so here it is managed memory by another name. */
+/* Pinned host memory is memory that both sides can touch, so here it is managed memory by another
+ * name. */
 extern "C" cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int)
 {
     return cudaMallocManaged(pointer, bytes, cudaMemAttachGlobal);
@@ -320,7 +326,8 @@ extern "C" cudaError_t cudaHostUnregister(void *)
     return done(cudaErrorHostMemoryNotRegistered);
 }
 
-extern "C" cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer)
+extern "C" cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
+                                                const void *pointer)
 {
     if (!attributes)
         return done(cudaErrorInvalidValue);

@@ -14,8 +14,9 @@ size_t device_memory_bytes();
 bool is_device_range(const void *begin, size_t bytes);
 
 /*
- * While one of these exists, device memory can be touched: during launches and copies. At other times only managed memory
- * can, so that host code which follows a device pointer faults, as it does on a machine with a GPU.
+ * While one of these exists, device memory can be touched: during launches and copies. At other
+ * times only managed memory can, so that host code which follows a device pointer faults, as it
+ * does on a machine with a GPU.
  */
 class OpenDeviceMemory
 {

@@ -35,7 +35,8 @@ bool read_order(Order *order, char *complaint, size_t size)
         order->kind = Order::random;
     else {
         snprintf(complaint, size,
-                 "SIMT_ORDER is '%.100s'; it must be inorder, reversed, random or random:SEED", text);
+                 "SIMT_ORDER is '%.100s'; it must be inorder, reversed, random or random:SEED",
+                 text);
         return false;
     }
     order->seed = seed;
@@ -49,7 +50,8 @@ bool read_workers(unsigned *workers, char *complaint, size_t size)
     if (value == 0)
         value = 1;
     if (text && *text && !parse(text, 1, 1024, &value)) {
-        snprintf(complaint, size, "SIMT_WORKERS is '%.100s'; it must be a number from 1 to 1024", text);
+        snprintf(complaint, size, "SIMT_WORKERS is '%.100s'; it must be a number from 1 to 1024",
+                 text);
         return false;
     }
     *workers = static_cast<unsigned>(value);
@@ -70,7 +72,8 @@ bool read_architecture(int *architecture, char *complaint, size_t size)
         }
     }
     snprintf(complaint, size,
-             "SIMT_ARCH is '%.100s'; it must be a compute capability without the dot, from 70 (Volta) to "
+             "SIMT_ARCH is '%.100s'; it must be a compute capability without the dot, from 70 "
+             "(Volta) to "
              "121: 75, 80, "
              "86, 89, 90, ...",
              text);
@@ -86,7 +89,8 @@ static uint64_t scramble(uint64_t x)
     return x ^ x >> 31;
 }
 
-unsigned long long block_in_turn(const Order &order, unsigned long long turn, unsigned long long blocks)
+unsigned long long block_in_turn(const Order &order, unsigned long long turn,
+                                 unsigned long long blocks)
 {
     if (order.kind == Order::in_order)
         return turn;
@@ -97,7 +101,8 @@ unsigned long long block_in_turn(const Order &order, unsigned long long turn, un
     while (std::gcd(stride, blocks) != 1)
         stride++;
     unsigned long long offset = scramble(order.seed + 1) % blocks;
-    return static_cast<unsigned long long>((static_cast<unsigned __int128>(turn) * stride + offset) % blocks);
+    return static_cast<unsigned long long>(
+        (static_cast<unsigned __int128>(turn) * stride + offset) % blocks);
 }
 
 void shuffle(unsigned char *values, unsigned count, uint64_t seed)

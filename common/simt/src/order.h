@@ -14,7 +14,8 @@ bool read_workers(unsigned *workers, char *complaint, size_t size);
 bool read_architecture(int *architecture, char *complaint, size_t size);
 
 /* The block that runs as number `turn` of `blocks`. */
-unsigned long long block_in_turn(const Order &order, unsigned long long turn, unsigned long long blocks);
+unsigned long long block_in_turn(const Order &order, unsigned long long turn,
+                                 unsigned long long blocks);
 
 /* Puts values[0 .. count) into an order that the seed decides. */
 void shuffle(unsigned char *values, unsigned count, uint64_t seed);

@@ -15,7 +15,8 @@ namespace simt
 {
 
 constexpr auto patience = std::chrono::milliseconds(50);
-constexpr size_t worker_stack_bytes = 16 << 20; /* address space; holds the thread-local variables too */
+/* address space; holds the thread-local variables too */
+constexpr size_t worker_stack_bytes = 16 << 20;
 
 struct Pool {
     std::mutex mutex;
@@ -97,8 +98,8 @@ static bool want(Pool &p, unsigned count)
     bool created = true;
     while (p.threads < count && created) {
         pthread_t thread;
-        created =
-            pthread_create(&thread, &attributes, work, reinterpret_cast<void *>(uintptr_t(p.threads))) == 0;
+        created = pthread_create(&thread, &attributes, work,
+                                 reinterpret_cast<void *>(uintptr_t(p.threads))) == 0;
         p.threads += created;
     }
     pthread_attr_destroy(&attributes);
@@ -112,11 +113,13 @@ static bool over(const Pool &p, const Launch &launch)
     return p.working == 0 && (launch.failed || launch.next_block >= launch.blocks);
 }
 
-cudaError_t run_on_workers(Launch &launch, const Order &order, unsigned workers, unsigned long long resident)
+cudaError_t run_on_workers(Launch &launch, const Order &order, unsigned workers,
+                           unsigned long long resident)
 {
     Pool &p = the_pool();
     std::unique_lock<std::mutex> lock(p.mutex);
-    unsigned long long limit = std::min(launch.blocks, std::max<unsigned long long>(resident, workers));
+    unsigned long long limit =
+        std::min(launch.blocks, std::max<unsigned long long>(resident, workers));
     /* Of the blocks of a cluster one runs at a time, and each has an OS thread. */
     unsigned count = static_cast<unsigned>(
         launch.cooperative
@@ -129,11 +132,13 @@ cudaError_t run_on_workers(Launch &launch, const Order &order, unsigned workers,
     bool enough = want(p, count);
     if (p.wanted < launch.cluster_blocks || (launch.cooperative && !enough)) {
         p.launch = nullptr;
-        return refuse(cudaErrorLaunchOutOfResources, "the system gives no OS threads for %u blocks", count);
+        return refuse(cudaErrorLaunchOutOfResources, "the system gives no OS threads for %u blocks",
+                      count);
     }
     unsigned long long finished = 0;
     while (!p.idle.wait_for(lock, patience, [&] { return over(p, launch); })) {
-        if (finished == launch.finished_blocks && launch.next_block < launch.blocks && p.wanted < limit)
+        if (finished == launch.finished_blocks && launch.next_block < launch.blocks &&
+            p.wanted < limit)
             want(p, static_cast<unsigned>(std::min<unsigned long long>(2ull * p.wanted, limit)));
         finished = launch.finished_blocks;
     }
@@ -142,7 +147,7 @@ cudaError_t run_on_workers(Launch &launch, const Order &order, unsigned workers,
     return cudaSuccess;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* grid.sync() */
 
@@ -162,7 +167,8 @@ static void wait_for_grid(Block &block, Site site)
     while (p.grid_passed == turn && !launch.failed) {
         if (p.grid_arrived + launch.finished_blocks == launch.blocks)
             report(&launch, cudaErrorLaunchFailure,
-                   "grid.sync() at %s:%d in kernel %s: %llu of %llu blocks wait there, the others have ended",
+                   "grid.sync() at %s:%d in kernel %s: %llu of %llu blocks wait there, the others "
+                   "have ended",
                    site.file, site.line, kernel_name(launch), p.grid_arrived, launch.blocks);
         else
             p.grid_wake.wait_for(lock, patience);
@@ -182,10 +188,12 @@ extern "C" void simt_grid_sync(int line, const char *file)
     Thread &thread = self();
     Block &block = *thread.warp->block;
     if (!block.launch->cooperative)
-        simt_fail("grid.sync() at %s:%d in a kernel that was not launched with cudaLaunchCooperativeKernel",
+        simt_fail("grid.sync() at %s:%d in a kernel that was not launched with "
+                  "cudaLaunchCooperativeKernel",
                   file, line);
     simt_syncthreads(line, file);
-    if (++thread.grid_barriers > block.grid_barriers) { /* the first of the block to come out waits for all */
+    /* the first of the block to come out waits for all */
+    if (++thread.grid_barriers > block.grid_barriers) {
         block.grid_barriers++;
         wait_for_grid(block, Site{file, line});
     }

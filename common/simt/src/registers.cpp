@@ -1,6 +1,7 @@
 /*
- * setmaxnreg: registers that move between the warps of a block. The block's pool is what a launch can get at most: 65536
- * registers, shared equally, in steps of 8 per thread. Who asks for more waits until somebody has given enough back.
+ * setmaxnreg: registers that move between the warps of a block. The block's pool is what a launch
+ * can get at most: 65536 registers, shared equally, in steps of 8 per thread. Who asks for more
+ * waits until somebody has given enough back.
  */
 #include "asynchronous.h"
 #include "engine.h"
@@ -48,16 +49,17 @@ extern "C" void simt_registers(unsigned per_thread, int increase, int line, cons
         if (own == 0)
             own = at_launch(block);
         if (block.threads % 128)
-            simt_fail("%s at %s:%d: the block has %u threads; it must consist of warpgroups of 128", what,
-                      file, line, block.threads);
+            simt_fail("%s at %s:%d: the block has %u threads; it must consist of warpgroups of 128",
+                      what, file, line, block.threads);
         if (increase ? per_thread < own : per_thread > own)
-            simt_fail("%s at %s:%d: to %u registers per thread from %u, of which this block of %u threads "
+            simt_fail("%s at %s:%d: to %u registers per thread from %u, of which this block of %u "
+                      "threads "
                       "began with %u",
                       what, file, line, per_thread, own, block.threads, at_launch(block));
         if (increase) {
             Request request = {&work, (per_thread - own) * warp_size};
-            simt_wait(are_free, &request, "registers_increase(), for registers that nobody gives back", line,
-                      file);
+            simt_wait(are_free, &request,
+                      "registers_increase(), for registers that nobody gives back", line, file);
             work.free_registers -= request.registers;
         } else {
             work.free_registers += (own - per_thread) * warp_size;

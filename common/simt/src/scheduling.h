@@ -1,6 +1,7 @@
 /*
- * Who runs next, and the switch to it. Inline, because a switch makes the processor mispredict every return on the way
- * back into the kernel: the fewer calls lie between, the cheaper a barrier is.
+ * Who runs next, and the switch to it. Inline, because a switch makes the processor mispredict
+ * every return on the way back into the kernel: the fewer calls lie between, the cheaper a barrier
+ * is.
  */
 #ifndef SIMT_SCHEDULING_H
 #define SIMT_SCHEDULING_H
@@ -64,14 +65,16 @@ inline void activate(Thread &thread)
     set_thread_index(thread.index);
 }
 
-/* Where a suspended context is kept is what it hands to jump_fcontext; a fiber that ended hands over null. */
+/* Where a suspended context is kept is what it hands to jump_fcontext; a fiber that ended hands
+ * over null. */
 inline void keep_context(boost::context::detail::transfer_t from)
 {
     if (from.data)
         *static_cast<void **>(from.data) = from.fctx;
 }
 
-/* The neighbour is likely to run after the thread that runs now: its stack comes into the cache meanwhile. */
+/* The neighbour is likely to run after the thread that runs now: its stack comes into the cache
+ * meanwhile. */
 inline void prefetch_context(const Thread &thread)
 {
     const char *context = static_cast<const char *>(thread.context);
@@ -80,8 +83,8 @@ inline void prefetch_context(const Thread &thread)
 }
 
 /*
- * For operations that block. The caller has noted what it waits for in the thread; suspend returns once somebody called
- * make_ready for it (or at once, if that happened already).
+ * For operations that block. The caller has noted what it waits for in the thread; suspend returns
+ * once somebody called make_ready for it (or at once, if that happened already).
  */
 __attribute__((always_inline)) inline void suspend(Thread &self)
 {

@@ -1,6 +1,6 @@
 /*
- * Streams and events. Work is done by the time the call that starts it returns, so a stream has nothing to
- * remember and an event is a point in time.
+ * Streams and events. Work is done by the time the call that starts it returns, so a stream has
+ * nothing to remember and an event is a point in time.
  */
 #include "errors.h"
 #include <ctime>
@@ -125,7 +125,8 @@ extern "C" cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
     return standing_error_without_waiting();
 }
 
-extern "C" cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int)
+extern "C" cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
+                                                unsigned int)
 {
     return cudaEventRecord(event, stream);
 }
@@ -140,13 +141,15 @@ extern "C" cudaError_t cudaEventQuery(cudaEvent_t event)
     return event ? standing_error() : done(cudaErrorInvalidResourceHandle);
 }
 
-extern "C" cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t stop)
+extern "C" cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start,
+                                            cudaEvent_t stop)
 {
     if (!milliseconds)
         return done(cudaErrorInvalidValue);
     if (!start || !stop || !start->recorded || !stop->recorded || !start->timing || !stop->timing)
         return done(cudaErrorInvalidResourceHandle);
-    *milliseconds = static_cast<float>(static_cast<double>(stop->time.tv_sec - start->time.tv_sec) * 1e3 +
-                                       static_cast<double>(stop->time.tv_nsec - start->time.tv_nsec) * 1e-6);
+    *milliseconds =
+        static_cast<float>(static_cast<double>(stop->time.tv_sec - start->time.tv_sec) * 1e3 +
+                           static_cast<double>(stop->time.tv_nsec - start->time.tv_nsec) * 1e-6);
     return standing_error();
 }

@@ -1,8 +1,8 @@
 /*
  * Reads the symbol table of the running program, once, when something first asks.
  *
- * A __shared__ variable is a thread-local one inside its kernel, so its symbol is the kernel's with the
- * variable's name added: _Z4tilePf holds _ZZ4tilePfE2As.
+ * A __shared__ variable is a thread-local one inside its kernel, so its symbol is the kernel's with
+ * the variable's name added: _Z4tilePf holds _ZZ4tilePfE2As.
  */
 #include "symbols.h"
 #include <cstdlib>
@@ -76,7 +76,8 @@ static void read_table(Symbols &symbols, const char *file, const ElfW(Shdr) & ta
         int type = symbol[i].st_info & 0xf; /* the same for 32 and 64 bits */
         const char *name = names + symbol[i].st_name;
         if (type == STT_FUNC && symbol[i].st_value)
-            symbols.functions[reinterpret_cast<const void *>(base + symbol[i].st_value)].symbol = name;
+            symbols.functions[reinterpret_cast<const void *>(base + symbol[i].st_value)].symbol =
+                name;
         if (type == STT_TLS && !strncmp(name, "_ZZ", 3)) {
             symbols.thread_locals[name] = SharedVariable{symbol[i].st_value, symbol[i].st_size};
             symbols.by_offset[symbol[i].st_value] = name;
@@ -92,7 +93,8 @@ static void read_program(Symbols &symbols)
         return;
     void *memory = MAP_FAILED;
     if (fstat(file, &status) == 0)
-        memory = mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+        memory =
+            mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
     close(file);
     if (memory == MAP_FAILED)
         return;
@@ -169,8 +171,9 @@ const std::vector<SharedVariable> &shared_variables(const void *entry)
     if (asked_before != known.end())
         return asked_before->second;
     auto found = symbols().functions.find(entry);
-    return known[entry] = found == symbols().functions.end() ? std::vector<SharedVariable>()
-                                                             : find_shared_variables(found->second.symbol);
+    return known[entry] = found == symbols().functions.end()
+                              ? std::vector<SharedVariable>()
+                              : find_shared_variables(found->second.symbol);
 }
 
 } /* namespace simt */

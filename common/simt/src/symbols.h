@@ -10,7 +10,8 @@ namespace simt
 {
 
 /*
- * "tile<16>" for the function at `entry`; null when the symbol table does not know it. Lives as long as the program.
+ * "tile<16>" for the function at `entry`; null when the symbol table does not know it. Lives as
+ * long as the program.
  */
 const char *function_name(const void *entry);
 
@@ -18,17 +19,20 @@ const char *function_name(const void *entry);
 std::string function_signature(const void *entry);
 
 /*
- * The last static __shared__ variable that begins at or before an offset in the program's thread-local storage: its
- * name, where it begins, how large it is. An empty name when there is none.
+ * The last static __shared__ variable that begins at or before an offset in the program's
+ * thread-local storage: its name, where it begins, how large it is. An empty name when there is
+ * none.
  */
 std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes);
 
-/* A static __shared__ variable: where it lies in thread-local storage, which every worker has for itself. */
+/* A static __shared__ variable: where it lies in thread-local storage, which every worker has for
+ * itself. */
 struct SharedVariable {
     size_t offset, bytes;
 };
 
-/* Those that the function at `entry` declares itself; none when nothing is known. Lives as long as the program. */
+/* Those that the function at `entry` declares itself; none when nothing is known. Lives as long as
+ * the program. */
 const std::vector<SharedVariable> &shared_variables(const void *entry);
 
 } /* namespace simt */

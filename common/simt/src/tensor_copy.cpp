@@ -12,11 +12,13 @@ constexpr size_t bank_row = 128, sector = 32, chunk = 16;
 
 /* ---- boxes ---- */
 
-/* One row of a box: where it lies in global memory, and which part of it lies inside of the array. */
+/* One row of a box: where it lies in global memory, and which part of it lies inside of the
+ * array. */
 struct BoxRow {
-    size_t offset;      /* of the row in the box, in bytes and without swizzle */
-    char *global;       /* its part inside */
-    size_t skip, bytes; /* how far into the row that begins, and how long it is; 0 bytes: all is outside */
+    size_t offset; /* of the row in the box, in bytes and without swizzle */
+    char *global;  /* its part inside */
+    /* how far into the row that begins, and how long it is; 0 bytes: all is outside */
+    size_t skip, bytes;
 };
 
 static BoxRow box_row(const TensorMap &map, const int *coordinates, size_t number)
@@ -82,30 +84,36 @@ static TensorMap map_of(const CUtensorMap *encoded, unsigned rank, const char *w
     TensorMap map;
     memcpy(&map, encoded, sizeof map);
     if (map.mark != tensor_map_mark)
-        simt_fail("%s at %s:%d: what it was given is no tensor map; cuTensorMapEncodeTiled makes one", what,
-                  site.file, site.line);
+        simt_fail(
+            "%s at %s:%d: what it was given is no tensor map; cuTensorMapEncodeTiled makes one",
+            what, site.file, site.line);
     if (rank && map.rank != rank)
-        simt_fail("%s at %s:%d: the tensor map has rank %u, the copy %u coordinates", what, site.file,
-                  site.line, map.rank, rank);
+        simt_fail("%s at %s:%d: the tensor map has rank %u, the copy %u coordinates", what,
+                  site.file, site.line, map.rank, rank);
     return map;
 }
 
 /* The copy engine moves whole 16-byte chunks; a GPU calls anything else an illegal instruction. */
-static void check_first_coordinate(const TensorMap &map, const int *coordinates, const char *what, Site site)
+static void check_first_coordinate(const TensorMap &map, const int *coordinates, const char *what,
+                                   Site site)
 {
     const long long bytes = static_cast<long long>(coordinates[0]) * map.element_bytes;
     if (bytes % static_cast<long long>(chunk) != 0)
-        simt_fail("%s at %s:%d: the box begins %lld bytes into the rows (coordinate %d); it must be a "
-                  "multiple of 16",
-                  what, site.file, site.line, bytes, coordinates[0]);
+        simt_fail(
+            "%s at %s:%d: the box begins %lld bytes into the rows (coordinate %d); it must be a "
+            "multiple of 16",
+            what, site.file, site.line, bytes, coordinates[0]);
 }
 
-/* A load may begin before the array and reads zeros there; a store that did was an illegal instruction on an H200. */
-static void check_begins_inside(const TensorMap &map, const int *coordinates, const char *what, Site site)
+/* A load may begin before the array and reads zeros there; a store that did was an illegal
+ * instruction on an H200. */
+static void check_begins_inside(const TensorMap &map, const int *coordinates, const char *what,
+                                Site site)
 {
     for (unsigned i = 0; i < map.rank; i++)
         if (coordinates[i] < 0)
-            simt_fail("%s at %s:%d: coordinate %u of the box is %d; a store may not begin before the array",
+            simt_fail("%s at %s:%d: coordinate %u of the box is %d; a store may not begin before "
+                      "the array",
                       what, site.file, site.line, i, coordinates[i]);
 }
 
@@ -121,14 +129,15 @@ static void check_row_exists(const BoxRow &row, const char *what, Site site)
     if (!in_device_arena(row.global))
         return;
     const Allocation *allocation = find_allocation(row.global);
-    if (!allocation || allocation->freed || row.global + row.bytes > allocation->begin + allocation->bytes)
-        simt_fail("%s at %s:%d: the tensor map leads to %p, outside of any allocation", what, site.file,
-                  site.line, static_cast<void *>(row.global));
+    if (!allocation || allocation->freed ||
+        row.global + row.bytes > allocation->begin + allocation->bytes)
+        simt_fail("%s at %s:%d: the tensor map leads to %p, outside of any allocation", what,
+                  site.file, site.line, static_cast<void *>(row.global));
 }
 
 /* Global memory's side of a copy: bounds, order, counters. */
-static void touch_global(const TensorMap &map, const int *coordinates, bool writes, const char *what,
-                         Site site, const void *where)
+static void touch_global(const TensorMap &map, const int *coordinates, bool writes,
+                         const char *what, Site site, const void *where)
 {
     size_t bytes = 0, sectors = 0;
     for (size_t r = 0; r < box_rows(map); r++) {
@@ -136,8 +145,8 @@ static void touch_global(const TensorMap &map, const int *coordinates, bool writ
         if (row.bytes == 0)
             continue;
         check_row_exists(row, what, site);
-        checker::asynchronous(row.global, row.bytes, writes ? checker::proxy_write_ends : checker::proxy_read,
-                              where);
+        checker::asynchronous(row.global, row.bytes,
+                              writes ? checker::proxy_write_ends : checker::proxy_read, where);
         uintptr_t begin = reinterpret_cast<uintptr_t>(row.global);
         bytes += row.bytes;
         sectors += (begin + row.bytes - 1) / sector - begin / sector + 1;
@@ -153,7 +162,8 @@ static void count_shared(const TensorMap &map, bool writes)
 
 /* ---- loads ---- */
 
-/* Which of the loads that somebody waits for comes next: the engine keeps no order, so SIMT_ORDER decides. */
+/* Which of the loads that somebody waits for comes next: the engine keeps no order, so SIMT_ORDER
+ * decides. */
 static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
 {
     if (work.order.kind == Order::in_order)
@@ -223,16 +233,18 @@ void finish_tensor_copies(BlockWork &work)
                 write_store(store);
             else
                 report_unfinished("a tma_store()", store.site,
-                                  store.group < thread.store_groups ? "tma_store_wait_read<0>()"
-                                                                    : "tma_store_commit() and a wait");
+                                  store.group < thread.store_groups
+                                      ? "tma_store_wait_read<0>()"
+                                      : "tma_store_commit() and a wait");
 }
 
 } /* namespace simt */
 
 using namespace simt;
 
-extern "C" void simt_tensor_load(uint32_t shared, const CUtensorMap *encoded, const int *coordinates,
-                                 unsigned rank, uint64_t *barrier, int line, const char *file)
+extern "C" void simt_tensor_load(uint32_t shared, const CUtensorMap *encoded,
+                                 const int *coordinates, unsigned rank, uint64_t *barrier, int line,
+                                 const char *file)
 {
     static const char what[] = "tma_load()";
     const void *where = __builtin_return_address(0);
@@ -247,10 +259,11 @@ extern "C" void simt_tensor_load(uint32_t shared, const CUtensorMap *encoded, co
     load.where = where;
     load.site = site;
     if (!load.barrier->fenced)
-        simt_fail("%s at %s:%d: the copy engine does not know the mbarrier yet; mbarrier_init_fence() is "
-                  "missing after "
-                  "mbarrier_init()",
-                  what, file, line);
+        simt_fail(
+            "%s at %s:%d: the copy engine does not know the mbarrier yet; mbarrier_init_fence() is "
+            "missing after "
+            "mbarrier_init()",
+            what, file, line);
     touch_global(load.map, coordinates, false, what, site, where);
     count_shared(load.map, true);
     checker::asynchronous(load.to, box_bytes(load.map), checker::proxy_write_begins, where);
@@ -289,14 +302,16 @@ extern "C" void simt_tensor_store_wait(unsigned pending, int only_read)
 {
     ThreadWork &work = thread_work();
     size_t covered = 0;
-    while (covered < work.stores.size() && work.stores[covered].group + pending < work.store_groups) {
+    while (covered < work.stores.size() &&
+           work.stores[covered].group + pending < work.store_groups) {
         TensorStore &store = work.stores[covered++];
         read_store(store);
         if (!only_read)
             write_store(store);
     }
     if (!only_read)
-        work.stores.erase(work.stores.begin(), work.stores.begin() + static_cast<ptrdiff_t>(covered));
+        work.stores.erase(work.stores.begin(),
+                          work.stores.begin() + static_cast<ptrdiff_t>(covered));
 }
 
 extern "C" void simt_tensor_prefetch_map(const CUtensorMap *map, int line, const char *file)

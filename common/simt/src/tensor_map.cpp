@@ -1,4 +1,5 @@
-/* cuTensorMapEncodeTiled, and how a program finds it. The rules are those of the CUDA driver's documentation. */
+/* cuTensorMapEncodeTiled, and how a program finds it. The rules are those of the CUDA driver's
+ * documentation. */
 #include "tensor_map.h"
 #include "errors.h"
 #include <cstring>
@@ -46,8 +47,8 @@ static CUresult no(const char *format, T... arguments)
 }
 
 /* Sizes, strides and box, one dimension after the other. */
-static CUresult encode_dimensions(TensorMap &map, const cuuint64_t *sizes, const cuuint64_t *strides,
-                                  const cuuint32_t *box)
+static CUresult encode_dimensions(TensorMap &map, const cuuint64_t *sizes,
+                                  const cuuint64_t *strides, const cuuint32_t *box)
 {
     for (unsigned i = 0; i < map.rank; i++) {
         if (sizes[i] == 0 || sizes[i] > uint64_t(1) << 32)
@@ -61,11 +62,13 @@ static CUresult encode_dimensions(TensorMap &map, const cuuint64_t *sizes, const
     uint64_t extent = sizes[0] * map.element_bytes;
     for (unsigned i = 0; i + 1 < map.rank; i++) {
         if (strides[i] % 16 || strides[i] >= uint64_t(1) << 40)
-            return no("tensor map: stride %u is %llu bytes; it must be a multiple of 16 and less than 2^40",
+            return no("tensor map: stride %u is %llu bytes; it must be a multiple of 16 and less "
+                      "than 2^40",
                       i, static_cast<unsigned long long>(strides[i]));
         if (strides[i] < extent)
-            return no("tensor map: stride %u is %llu bytes, less than the %llu that lie within it", i,
-                      static_cast<unsigned long long>(strides[i]), static_cast<unsigned long long>(extent));
+            return no("tensor map: stride %u is %llu bytes, less than the %llu that lie within it",
+                      i, static_cast<unsigned long long>(strides[i]),
+                      static_cast<unsigned long long>(extent));
         map.stride[i] = strides[i];
         extent = sizes[i + 1] * strides[i];
     }
@@ -78,8 +81,9 @@ static CUresult check_box_row(const TensorMap &map)
     if (row % 16)
         return no("tensor map: a row of the box is %zu bytes; it must be a multiple of 16", row);
     if (span && row > span)
-        return no("tensor map: a row of the box is %zu bytes; it must fit in the swizzle's span of %zu", row,
-                  span);
+        return no(
+            "tensor map: a row of the box is %zu bytes; it must fit in the swizzle's span of %zu",
+            row, span);
     return CUDA_SUCCESS;
 }
 
@@ -87,11 +91,12 @@ static CUresult check_box_row(const TensorMap &map)
 
 using namespace simt;
 
-extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
-                                           void *address, const cuuint64_t *sizes, const cuuint64_t *strides,
-                                           const cuuint32_t *box, const cuuint32_t *element_strides,
-                                           CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                                           CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+extern "C" CUresult
+cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                       const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
+                       const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+                       CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                       CUtensorMapFloatOOBfill fill)
 {
     static const unsigned char spans[] = {0, 32, 64, 128};
     if (!map || reinterpret_cast<uintptr_t>(map) % 64)
@@ -105,8 +110,9 @@ extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType
         return no("tensor map: sizes, strides, box and element strides must be given");
     if (bytes_of(type) == 0 || static_cast<unsigned>(swizzle) >= sizeof spans ||
         static_cast<unsigned>(promotion) > CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
-        return no("tensor map: data type %d, swizzle %d or L2 promotion %d is not one that there is", type,
-                  swizzle, promotion);
+        return no(
+            "tensor map: data type %d, swizzle %d or L2 promotion %d is not one that there is",
+            type, swizzle, promotion);
     if (fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && !is_floating(type))
         return no("tensor map: only floating-point elements can be filled with NaN");
 
@@ -129,9 +135,9 @@ extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType
         unit_strides &= element_strides[i] == 1;
     bool whole_rows = encoded.swizzle_span == 0 || box_row_bytes(encoded) == encoded.swizzle_span;
     if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || !unit_strides || !whole_rows) {
-        refuse(cudaSuccess,
-               "tensor map: the CPU backend has no interleaving, no element strides other than 1, and no "
-               "rows shorter than the swizzle's span");
+        refuse(cudaSuccess, "tensor map: the CPU backend has no interleaving, no element strides "
+                            "other than 1, and no "
+                            "rows shorter than the swizzle's span");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     *map = CUtensorMap();
@@ -139,7 +145,8 @@ extern "C" CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType
     return CUDA_SUCCESS;
 }
 
-extern "C" cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long,
+extern "C" cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function,
+                                               unsigned long long,
                                                enum cudaDriverEntryPointQueryResult *result)
 {
     if (!symbol || !function)
@@ -151,9 +158,10 @@ extern "C" cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **functi
     return done(known || result ? cudaSuccess : cudaErrorSymbolNotFound);
 }
 
-extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int,
-                                                        unsigned long long flags,
-                                                        enum cudaDriverEntryPointQueryResult *result)
+extern "C" cudaError_t
+cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int,
+                                 unsigned long long flags,
+                                 enum cudaDriverEntryPointQueryResult *result)
 {
     return cudaGetDriverEntryPoint(symbol, function, flags, result);
 }

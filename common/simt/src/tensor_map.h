@@ -44,8 +44,8 @@ inline size_t swizzle_period(size_t span)
 }
 
 /*
- * Where the swizzle puts the byte at `offset` from a multiple of its period: the number of the 16-byte chunk (bits 4 on)
- * is combined with bits 7 on, as many as there are chunks in a span.
+ * Where the swizzle puts the byte at `offset` from a multiple of its period: the number of the
+ * 16-byte chunk (bits 4 on) is combined with bits 7 on, as many as there are chunks in a span.
  */
 inline size_t swizzled(size_t offset, size_t span)
 {

@@ -1,17 +1,17 @@
 /*
- * simt-translate: rewrites what g++ cannot parse in CUDA source, token by token and line by line, so that
- * every error message and every debugger still names the line that its author wrote.
+ * simt-translate: rewrites what g++ cannot parse in CUDA source, token by token and line by line,
+ * so that every error message and every debugger still names the line that its author wrote.
  *
  *     k<16><<<g, b>>>(x)           simt::simt_kernel("k<16>", k<16>).simt_configure(g, b)(x)
- *     k<<<g, b>>>(x)               the same, with a lambda where k's template arguments are to be deduced
+ *     k<<<g, b>>>(x)         the same, with a lambda where k's template arguments are to be deduced
  *     extern __shared__ T s[];     simt::pointer_to<T> const s = simt::dynamic_shared<T>();
  *     __shared__ alignas(16) T s   __shared__ __align__(16) T s
- *     #include "tile.cuh"          #include of the rewritten copy, if the header needs rewriting too
+ *     #include "tile.cuh"         #include of the rewritten copy, if the header needs rewriting too
  *
  *     simt-translate FILE.cu OUTPUT_DIR CUDA_INCLUDE_DIR [-I DIR]...
  *
- * prints the name of the rewritten copy; OUTPUT_DIR/sources lists all copies beside the names they were made
- * from.
+ * prints the name of the rewritten copy; OUTPUT_DIR/sources lists all copies beside the names they
+ * were made from.
  */
 #include <algorithm>
 #include <cctype>
@@ -40,8 +40,10 @@ struct Token {
 string output_dir;
 string cuda_include_dir; /* where cuda_runtime.h is: headers from there are never rewritten */
 std::vector<string> include_dirs;
-std::map<string, string> copies; /* source -> rewritten copy, or the source itself when it needs none */
-/* __global__ functions over all files: how many template arguments name one function that can be pointed at. */
+/* source -> rewritten copy, or the source itself when it needs none */
+std::map<string, string> copies;
+/* __global__ functions over all files: how many template arguments name one function that can be
+ * pointed at. */
 std::map<string, int> template_kernels;
 
 [[noreturn]] void fail(const string &file, int line, const string &message)
@@ -50,10 +52,10 @@ std::map<string, int> template_kernels;
     exit(1);
 }
 
-/* -------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 /*
- * Tokens. Comments and white space are blank; a preprocessor directive is one token, except #define, whose
- * body is code like any other.
+ * Tokens. Comments and white space are blank; a preprocessor directive is one token, except
+ * #define, whose body is code like any other.
  */
 
 class Lexer
@@ -177,7 +179,7 @@ class Lexer
     }
 };
 
-/* -------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------------------- */
 
 string read_file(const string &name)
 {
@@ -229,8 +231,9 @@ class Translator
     string file;
     std::vector<Token> t;
     int changes = 0;
-    int depth = 0;               /* of braces */
-    int device_depth = -1;       /* the depth at which the current device function's body begins, or -1 */
+    int depth = 0; /* of braces */
+    /* the depth at which the current device function's body begins, or -1 */
+    int device_depth = -1;
     bool device_heading = false; /* a __global__ or __device__ came by since the last ; or } */
     bool host_heading = false;
     std::vector<int> depth_at_if; /* both branches of an #if may open the same brace */
@@ -342,14 +345,16 @@ class Translator
             translate_asm(i);
         else if (w == "__noinline__" && !is(before(i), "("))
             replace(
-                i, "__attribute__((__noinline__))"); /* as a macro it would break the C++ library's own use */
+                /* as a macro it would break the C++ library's own use */
+                i, "__attribute__((__noinline__))");
         else if (w.compare(0, 4, "cuda") == 0)
             translate_untyped_kernel(i);
     }
 
-    /* -------------------------------------------------------------------------------- */
+    /* ------------------------------------------------------------------------------------------ */
 
-    /* k << <g, b >> > (x), as some editors format it, becomes k <<<g, b>>> (x): nothing else can be meant by << <. */
+    /* k << <g, b >> > (x), as some editors format it, becomes k <<<g, b>>> (x): nothing else can be
+     * meant by << <. */
     void join_spaced_launches()
     {
         for (size_t i = 0; i < t.size(); i++) {
@@ -397,8 +402,8 @@ class Translator
     }
 
     /*
-     * How many template arguments name one function of template <...>, with `open` at the <: those without a
-     * default. A pack never has enough.
+     * How many template arguments name one function of template <...>, with `open` at the <: those
+     * without a default. A pack never has enough.
      */
     int needed_arguments(size_t open) const
     {
@@ -450,7 +455,8 @@ class Translator
             }
             if (has_default(after(i)))
                 parameters =
-                    1000; /* a function pointer forgets it: call by name, as with deduced arguments */
+                    /* a function pointer forgets it: call by name, as with deduced arguments */
+                    1000;
             int &needed = template_kernels[t[i].spelling];
             needed = std::max(needed, parameters);
             return;
@@ -466,8 +472,8 @@ class Translator
         return false;
     }
 
-    /* Where the kernel expression that ends before token `end` begins: name, ns::name, name<arguments>,
-     * table[i].run. */
+    /* Where the kernel expression that ends before token `end` begins: name, ns::name,
+     * name<arguments>, table[i].run. */
     size_t kernel_begin(size_t end) const
     {
         size_t i = end;
@@ -505,7 +511,8 @@ class Translator
             if (t[i].kind != punctuation)
                 continue;
             if (*pair == '<') {
-                /* Template arguments: >>> closes three; parentheses inside hold whatever they like. */
+                /* Template arguments: >>> closes three; parentheses inside hold whatever they
+                 * like. */
                 if (is(i, ")") || is(i, "]"))
                     i = opening(i);
                 else if (is(i, ">>>"))
@@ -550,13 +557,14 @@ class Translator
         string name = kernel.substr(0, kernel.find('<'));
         size_t colon = name.rfind(':');
         auto known = template_kernels.find(colon == string::npos ? name : name.substr(colon + 1));
-        bool deduced = known != template_kernels.end() && given_arguments(begin, open) < known->second;
+        bool deduced =
+            known != template_kernels.end() && given_arguments(begin, open) < known->second;
         string call;
         if (device_depth >= 0)
             call = "simt::simt_kernel_in_device_code(0)";
         else if (deduced)
-            call = "simt::simt_deduced_kernel(" + quoted(kernel) + ", [](auto... simt_arguments) { " +
-                   kernel + "(simt_arguments...); })";
+            call = "simt::simt_deduced_kernel(" + quoted(kernel) +
+                   ", [](auto... simt_arguments) { " + kernel + "(simt_arguments...); })";
         else
             call = "simt::simt_kernel(" + quoted(kernel) + ", " + kernel + ")";
         erase(begin, open);
@@ -564,7 +572,7 @@ class Translator
         replace(close, ")");
     }
 
-    /* -------------------------------------------------------------------------------- */
+    /* ------------------------------------------------------------------------------------------ */
 
     void translate_shared(size_t i)
     {
@@ -604,7 +612,8 @@ class Translator
         string variable = t[name].spelling;
         erase(begin, end);
         if (device_depth < 0)
-            /* Outside of any function it cannot be a pointer: that would be set once, not once per worker. */
+            /* Outside of any function it cannot be a pointer: that would be set once, not once per
+             * worker. */
             replace(begin, "extern __thread " + type + " " + variable + "[]" + dimensions +
                                " __asm__(\"simt_dynamic_shared\")");
         else
@@ -628,7 +637,7 @@ class Translator
         return begin == string::npos ? "" : type.substr(begin, end - begin + 1);
     }
 
-    /* -------------------------------------------------------------------------------- */
+    /* ------------------------------------------------------------------------------------------ */
 
     void translate_asm(size_t i)
     {
@@ -639,12 +648,13 @@ class Translator
             return;
         size_t close = closing(open);
         erase(i, close + 1);
-        replace(i,
-                "static_assert(false, \"inline PTX assembly is not supported by the CPU backend (simt)\")");
+        replace(i, "static_assert(false, \"inline PTX assembly is not supported by the CPU backend "
+                   "(simt)\")");
         t[i].kind = word;
     }
 
-    /* cudaLaunchCooperativeKernel((void *)kernel, ...): the cast would hide the kernel's parameter types. */
+    /* cudaLaunchCooperativeKernel((void *)kernel, ...): the cast would hide the kernel's parameter
+     * types. */
     void translate_untyped_kernel(size_t i)
     {
         const string &w = t[i].spelling;
@@ -661,7 +671,7 @@ class Translator
             erase(cast, close + 1);
     }
 
-    /* -------------------------------------------------------------------------------- */
+    /* ------------------------------------------------------------------------------------------ */
 
     void translate_directive(size_t i)
     {
@@ -713,8 +723,8 @@ class Translator
 };
 
 /*
- * The name to include instead of `source`. A header that holds nothing to rewrite, nor includes such a
- * header, stays where it is.
+ * The name to include instead of `source`. A header that holds nothing to rewrite, nor includes
+ * such a header, stays where it is.
  */
 string translate_file(const string &source, bool is_header)
 {

@@ -71,7 +71,8 @@ extern "C" void *simt_block_storage(unsigned slot, size_t bytes)
 extern "C" void *simt_thread_storage(unsigned slot, size_t bytes)
 {
     if (!outstanding.threads[slot])
-        outstanding.threads[slot] = static_cast<char *>(allocate_storage(worker->block->threads, bytes));
+        outstanding.threads[slot] =
+            static_cast<char *>(allocate_storage(worker->block->threads, bytes));
     return outstanding.threads[slot] + self().linear * bytes;
 }
 

@@ -1,4 +1,5 @@
-/* Conditions, work that waits until nothing else can go on, and memory that lives as long as a block. */
+/* Conditions, work that waits until nothing else can go on, and memory that lives as long as a
+ * block. */
 #ifndef SIMT_WAIT_H
 #define SIMT_WAIT_H
 

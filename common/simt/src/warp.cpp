@@ -17,14 +17,15 @@ static void complete(Warp &warp, Meeting &meeting, bool orders_memory)
     done.run(warp.slot, done.arrived);
     for (uint32_t lanes = done.arrived; lanes; lanes &= lanes - 1) {
         Thread &thread =
-            warp.block->thread[warp.number * warp_size + static_cast<unsigned>(__builtin_ctz(lanes))];
+            warp.block
+                ->thread[warp.number * warp_size + static_cast<unsigned>(__builtin_ctz(lanes))];
         if (&thread != worker->thread)
             make_ready(thread);
     }
 }
 
-/* The lanes that a meeting still waits for. Lanes that never existed are not missed, nor, on most days,
- * returned ones. */
+/* The lanes that a meeting still waits for. Lanes that never existed are not missed, nor, on most
+ * days, returned ones. */
 static uint32_t missing(const Warp &warp, const Meeting &meeting)
 {
     uint32_t expected = checker::returned_threads_must_arrive ? warp.present : warp.alive;
@@ -64,8 +65,8 @@ void meetings_after_return(Thread &thread)
 
 using namespace simt;
 
-extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, int orders_memory,
-                          int line, const char *file)
+extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what,
+                          int orders_memory, int line, const char *file)
 {
     Thread &thread = self();
     Warp &warp = *thread.warp;
@@ -75,7 +76,8 @@ extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const ch
         char who[100];
         describe_thread(thread, who, sizeof who);
         report(warp.block->launch, cudaErrorLaunchFailure,
-               "%s at %s:%d: lane %u calls it with mask 0x%08x, which does not name the lane itself (kernel "
+               "%s at %s:%d: lane %u calls it with mask 0x%08x, which does not name the lane "
+               "itself (kernel "
                "%s, %s)",
                what, file, line, thread.lane, mask, kernel_name(*warp.block->launch), who);
         abandon_block();
@@ -104,7 +106,7 @@ extern "C" unsigned simt_thread_number(void)
     return self().linear;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* __activemask: the lanes that come to the same place together */
 
@@ -117,8 +119,8 @@ static uint32_t ready_lanes(const Warp &warp)
 }
 
 /*
- * Lets the warp's other lanes run until each has come here too, or waits elsewhere, or has returned. A lane
- * that polls memory would never do any of these, so there is an end to it.
+ * Lets the warp's other lanes run until each has come here too, or waits elsewhere, or has
+ * returned. A lane that polls memory would never do any of these, so there is an end to it.
  */
 extern "C" unsigned simt_activemask(int line, const char *file)
 {
@@ -133,7 +135,8 @@ extern "C" unsigned simt_activemask(int line, const char *file)
             uint32_t together = 0;
             for (uint32_t lanes = warp.gathering; lanes; lanes &= lanes - 1) {
                 unsigned lane = static_cast<unsigned>(__builtin_ctz(lanes));
-                if (same_site(warp.block->thread[warp.number * warp_size + lane].call->site, call.site))
+                if (same_site(warp.block->thread[warp.number * warp_size + lane].call->site,
+                              call.site))
                     together |= 1u << lane;
             }
             for (uint32_t lanes = together; lanes; lanes &= lanes - 1)
@@ -147,7 +150,7 @@ extern "C" unsigned simt_activemask(int line, const char *file)
     return warp.gathered[thread.lane];
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* __syncwarp */
 
@@ -160,12 +163,12 @@ extern "C" void simt_syncwarp(unsigned mask, int line, const char *file)
     simt_meet(mask, nullptr, nothing, "__syncwarp()", 1, line, file);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Shuffles */
 
-/* What a lane gets when it reads from a lane that is not there: on a GPU anything; here, NaN for every type
- * of float. */
+/* What a lane gets when it reads from a lane that is not there: on a GPU anything; here, NaN for
+ * every type of float. */
 static const uint64_t nobody = ~uint64_t(0);
 
 struct Shuffle {
@@ -173,7 +176,8 @@ struct Shuffle {
     int how, operand, width;
 };
 
-/* The lane that `lane` reads from; itself where the source would lie outside its segment of `width` lanes. */
+/* The lane that `lane` reads from; itself where the source would lie outside its segment of `width`
+ * lanes. */
 static unsigned source_lane(const Shuffle &shuffle, unsigned lane)
 {
     unsigned width = static_cast<unsigned>(shuffle.width);
@@ -201,24 +205,25 @@ static void run_shuffle(void *const *slot, unsigned lanes)
         unsigned lane = static_cast<unsigned>(__builtin_ctz(rest));
         Shuffle &shuffle = *static_cast<Shuffle *>(slot[lane]);
         unsigned from = source_lane(shuffle, lane);
-        shuffle.result = lanes >> from & 1 ? static_cast<const Shuffle *>(slot[from])->value : nobody;
+        shuffle.result =
+            lanes >> from & 1 ? static_cast<const Shuffle *>(slot[from])->value : nobody;
     }
 }
 
-extern "C" uint64_t simt_shuffle(unsigned mask, uint64_t value, int how, int operand, int width, int line,
-                                 const char *file)
+extern "C" uint64_t simt_shuffle(unsigned mask, uint64_t value, int how, int operand, int width,
+                                 int line, const char *file)
 {
     static const char *const names[] = {"__shfl_sync()", "__shfl_up_sync()", "__shfl_down_sync()",
                                         "__shfl_xor_sync()"};
     if (width < 1 || width > 32 || (width & (width - 1)))
-        simt_fail("%s at %s:%d: the width is %d; it must be 1, 2, 4, 8, 16 or 32", names[how], file, line,
-                  width);
+        simt_fail("%s at %s:%d: the width is %d; it must be 1, 2, 4, 8, 16 or 32", names[how], file,
+                  line, width);
     Shuffle shuffle = {value, 0, how, operand, width};
     simt_meet(mask, &shuffle, run_shuffle, names[how], 0, line, file);
     return shuffle.result;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Votes */
 
@@ -244,7 +249,8 @@ static void run_vote(void *const *slot, unsigned lanes)
 
 extern "C" unsigned simt_vote(unsigned mask, int predicate, int how, int line, const char *file)
 {
-    static const char *const names[] = {"__all_sync()", "__any_sync()", "__uni_sync()", "__ballot_sync()"};
+    static const char *const names[] = {"__all_sync()", "__any_sync()", "__uni_sync()",
+                                        "__ballot_sync()"};
     Vote vote = {predicate, 0, 0};
     simt_meet(mask, &vote, run_vote, names[how], 0, line, file);
     switch (how) {
@@ -259,7 +265,7 @@ extern "C" unsigned simt_vote(unsigned mask, int predicate, int how, int line, c
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Matches */
 
@@ -283,18 +289,19 @@ static void run_match(void *const *slot, unsigned lanes)
     }
 }
 
-extern "C" unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, int line, const char *file)
+extern "C" unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, int line,
+                               const char *file)
 {
     Match match = {value, 0, 0};
-    simt_meet(mask, &match, run_match, all_agree ? "__match_all_sync()" : "__match_any_sync()", 0, line,
-              file);
+    simt_meet(mask, &match, run_match, all_agree ? "__match_all_sync()" : "__match_any_sync()", 0,
+              line, file);
     if (!all_agree)
         return match.same;
     *all_agree = match.all_agree;
     return match.all_agree ? match.same : 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------
+/* -------------------------------------------------------------------------------------------------
  */
 /* Reductions */
 
@@ -339,9 +346,9 @@ static void run_reduction(void *const *slot, unsigned lanes)
 
 extern "C" unsigned simt_reduce(unsigned mask, unsigned value, int how, int line, const char *file)
 {
-    static const char *const names[] = {"__reduce_add_sync()", "__reduce_min_sync()", "__reduce_max_sync()",
-                                        "__reduce_min_sync()", "__reduce_max_sync()", "__reduce_and_sync()",
-                                        "__reduce_or_sync()",  "__reduce_xor_sync()"};
+    static const char *const names[] = {
+        "__reduce_add_sync()", "__reduce_min_sync()", "__reduce_max_sync()", "__reduce_min_sync()",
+        "__reduce_max_sync()", "__reduce_and_sync()", "__reduce_or_sync()",  "__reduce_xor_sync()"};
     Reduction reduction = {value, how};
     simt_meet(mask, &reduction, run_reduction, names[how], 0, line, file);
     return reduction.value;

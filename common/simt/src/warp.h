@@ -7,7 +7,8 @@
 namespace simt
 {
 
-/* Says which lanes wait where, which are missing and why, fails the launch and gives the block up. */
+/* Says which lanes wait where, which are missing and why, fails the launch and gives the block
+ * up. */
 [[noreturn]] void report_incomplete_meeting(const Warp &warp);
 
 } /* namespace simt */

@@ -1,9 +1,11 @@
 /*
- * wgmma: products of a warpgroup, 64 x n x 16. A thread only notes what it is asked for. When a warp waits, and all four
- * have asked, its 16 rows are computed: shared memory is read and d is written there and then.
+ * wgmma: products of a warpgroup, 64 x n x 16. A thread only notes what it is asked for. When a
+ * warp waits, and all four have asked, its 16 rows are computed: shared memory is read and d is
+ * written there and then.
  *
- * While a product is under way its d holds signalling NaNs. Whoever reads d too early computes with NaN; whoever writes
- * it, if only by arithmetic in place, which makes a signalling NaN a quiet one, is found out at the wait.
+ * While a product is under way its d holds signalling NaNs. Whoever reads d too early computes with
+ * NaN; whoever writes it, if only by arithmetic in place, which makes a signalling NaN a quiet one,
+ * is found out at the wait.
  */
 #include "asynchronous.h"
 #include "checker_async.h"
@@ -17,11 +19,13 @@ namespace simt
 
 constexpr unsigned warpgroup_threads = 128, rows_per_warp = 16, max_n = 256;
 static const uint32_t under_way = 0x7fa5a5a5;
-constexpr size_t core_row = 16; /* bytes: eight halves, the unit in which operands lie in shared memory */
+/* bytes: eight halves, the unit in which operands lie in shared memory */
+constexpr size_t core_row = 16;
 
 /* ---- descriptors ---- */
 
-/* What the bits of a descriptor say; see common/ptx.cuh and the PTX ISA, "Matrix Descriptor Format". */
+/* What the bits of a descriptor say; see common/ptx.cuh and the PTX ISA, "Matrix Descriptor
+ * Format". */
 struct Descriptor {
     uint32_t address, leading, stride;
     unsigned span; /* of the swizzle; 0: none */
@@ -32,9 +36,10 @@ static Descriptor decode(uint64_t bits)
 {
     static const unsigned char spans[] = {0, 128, 64, 32};
     Descriptor d;
-    /* Bits 14 and 15 take a carry of wgmma_descriptor_at, bits 52 on what wgmma_descriptor put there. */
-    d.address =
-        static_cast<uint32_t>((bits & 0xffff) << 4) + static_cast<uint32_t>((bits >> 52 & 0xff) << 18);
+    /* Bits 14 and 15 take a carry of wgmma_descriptor_at, bits 52 on what wgmma_descriptor put
+     * there. */
+    d.address = static_cast<uint32_t>((bits & 0xffff) << 4) +
+                static_cast<uint32_t>((bits >> 52 & 0xff) << 18);
     d.leading = static_cast<uint32_t>((bits >> 16 & 0x3fff) << 4);
     d.stride = static_cast<uint32_t>((bits >> 32 & 0x3fff) << 4);
     d.base_offset = bits >> 49 & 7;
@@ -43,13 +48,17 @@ static Descriptor decode(uint64_t bits)
 }
 
 /*
- * The offset, from the descriptor's address and before the swizzle, of the eight halves that begin at element `along` of
- * M or N, a multiple of 8 where those run along memory, and at `k`, a multiple of 8 where k does.
+ * The offset, from the descriptor's address and before the swizzle, of the eight halves that begin
+ * at element `along` of M or N, a multiple of 8 where those run along memory, and at `k`, a
+ * multiple of 8 where k does.
  *
- *     k along memory, no swizzle   8 x 8 pieces of 128 bytes; `leading` from one to the next in k, `stride` in m or n
+ *     k along memory, no swizzle  8 x 8 pieces of 128 bytes; `leading` from one to the next in k,
+ *                                 `stride` in m or n
  *     k along memory, swizzle      rows of one span; `stride` from eight rows to the next eight
- *     n along memory, no swizzle   8 x 8 pieces of 128 bytes; `stride` from one to the next in n, `leading` in k
- *     n along memory, swizzle      panels of one span; `leading` from panel to panel, `stride` from eight k to the next
+ *     n along memory, no swizzle  8 x 8 pieces of 128 bytes; `stride` from one to the next in n,
+ *                                 `leading` in k
+ *     n along memory, swizzle  panels of one span; `leading` from panel to panel, `stride` from
+ *                              eight k to the next
  */
 static size_t offset_of(const Descriptor &d, unsigned along, unsigned k, bool n_along_memory)
 {
@@ -69,7 +78,8 @@ static size_t offset_of(const Descriptor &d, unsigned along, unsigned k, bool n_
 static const char *core_row_at(const Descriptor &d, unsigned along, unsigned k, bool n_along_memory)
 {
     uint32_t address = d.address + static_cast<uint32_t>(offset_of(d, along, k, n_along_memory));
-    return static_cast<const char *>(simt_shared_pointer(static_cast<uint32_t>(swizzled(address, d.span))));
+    return static_cast<const char *>(
+        simt_shared_pointer(static_cast<uint32_t>(swizzled(address, d.span))));
 }
 
 static void check_descriptor(const Descriptor &d, char operand, unsigned along, bool n_along_memory,
@@ -77,26 +87,29 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
 {
     const char *what = "wgmma";
     if (d.base_offset)
-        simt_fail("%s at %s:%d: the descriptor of %c has base offset %u; the CPU backend has only 0", what,
-                  site.file, site.line, operand, d.base_offset);
+        simt_fail(
+            "%s at %s:%d: the descriptor of %c has base offset %u; the CPU backend has only 0",
+            what, site.file, site.line, operand, d.base_offset);
     if (d.span && d.address % swizzle_period(d.span) >= d.span)
-        simt_fail("%s at %s:%d: the descriptor of %c begins at 0x%x, in row %zu of a %u-byte swizzle, which "
+        simt_fail("%s at %s:%d: the descriptor of %c begins at 0x%x, in row %zu of a %u-byte "
+                  "swizzle, which "
                   "repeats every "
                   "%zu bytes: its tile must be aligned to that",
-                  what, site.file, site.line, operand, d.address, d.address % swizzle_period(d.span) / d.span,
-                  d.span, swizzle_period(d.span));
+                  what, site.file, site.line, operand, d.address,
+                  d.address % swizzle_period(d.span) / d.span, d.span, swizzle_period(d.span));
     /* The four corners lie in shared memory, and so does what is between. */
     for (unsigned a : {0u, along - 8})
         for (unsigned k : {0u, 8u}) {
             size_t offset = offset_of(d, a, k, n_along_memory);
-            shared_place(d.address + static_cast<uint32_t>(swizzled(offset, d.span)), core_row, core_row,
-                         operand == 'A' ? "wgmma, matrix A" : "wgmma, matrix B", site);
+            shared_place(d.address + static_cast<uint32_t>(swizzled(offset, d.span)), core_row,
+                         core_row, operand == 'A' ? "wgmma, matrix A" : "wgmma, matrix B", site);
         }
 }
 
 /* ---- operands ---- */
 
-/* The calling lane's share of the warp's share of the operands, so that together the warpgroup touches each row once. */
+/* The calling lane's share of the warp's share of the operands, so that together the warpgroup
+ * touches each row once. */
 template <class Touch>
 static void for_own_core_rows(const Product &product, Touch touch)
 {
@@ -105,9 +118,11 @@ static void for_own_core_rows(const Product &product, Touch touch)
         Descriptor a = decode(product.a_descriptor);
         /* Two of 64 rows' pieces: warp w has rows 16w on. */
         unsigned warp = thread / warp_size, lane = thread % warp_size;
-        touch(core_row_at(a, warp * rows_per_warp + lane % rows_per_warp, lane / rows_per_warp * 8, false));
+        touch(core_row_at(a, warp * rows_per_warp + lane % rows_per_warp, lane / rows_per_warp * 8,
+                          false));
     }
-    /* Eight neighbours take eight rows of one 8 x 8 piece, as the hardware does: they lie in different banks. */
+    /* Eight neighbours take eight rows of one 8 x 8 piece, as the hardware does: they lie in
+     * different banks. */
     Descriptor b = decode(product.b_descriptor);
     for (unsigned i = thread; i < 2 * product.n; i += warpgroup_threads) {
         if (product.b_along_n)
@@ -189,10 +204,11 @@ static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
         const Product &product = *lanes[lane];
         bool begins = !product.before.empty();
         if (begins && !is_untouched(product))
-            simt_fail("wgmma at %s:%d: lane %u wrote to the accumulator while the product was under way; "
-                      "wgmma_wait() "
-                      "comes first",
-                      product.site.file, product.site.line, lane);
+            simt_fail(
+                "wgmma at %s:%d: lane %u wrote to the accumulator while the product was under way; "
+                "wgmma_wait() "
+                "comes first",
+                product.site.file, product.site.line, lane);
         const float *d = begins ? product.before.data() : product.d;
         for (unsigned i = 0; i < n / 2; i++)
             D[place_of(lane, i, n)] = first.accumulate ? d[i] : 0.0f;
@@ -237,7 +253,8 @@ static bool is_under_way(const ThreadWork &work, const float *d)
 static size_t covered(const ThreadWork &work, unsigned pending)
 {
     size_t count = 0;
-    while (count < work.products.size() && work.products[count].group + pending < work.product_groups)
+    while (count < work.products.size() &&
+           work.products[count].group + pending < work.product_groups)
         count++;
     return count;
 }
@@ -258,8 +275,8 @@ static void complete(void *const *slot, unsigned lanes)
     for (unsigned lane = 0; lane < warp_size; lane++) {
         threads[lane] = &work.thread[warp.number * warp_size + lane];
         if (covered(*threads[lane], pending) != count)
-            simt_fail("wgmma_wait(): lane %u of the warp has started %zu products, lane 0 %zu", lane,
-                      covered(*threads[lane], pending), count);
+            simt_fail("wgmma_wait(): lane %u of the warp has started %zu products, lane 0 %zu",
+                      lane, covered(*threads[lane], pending), count);
     }
     for (size_t number = 0; number < count; number++)
         compute(threads, number, warp.number % 4);
@@ -289,13 +306,14 @@ static void join_warpgroup(Warpgroup &warpgroup, const Product &product)
         return;
     }
     SharedProduct &known = warpgroup.products[product.number];
-    if (known.n != asked.n || known.registers != asked.registers || known.b_along_n != asked.b_along_n ||
-        known.accumulate != asked.accumulate || known.a_descriptor != asked.a_descriptor ||
-        known.b_descriptor != asked.b_descriptor)
-        simt_fail("wgmma at %s:%d: this thread asks for another product than others of its warpgroup, as "
-                  "number %llu of "
-                  "theirs: shape, descriptors or accumulate differ",
-                  product.site.file, product.site.line, product.number + 1);
+    if (known.n != asked.n || known.registers != asked.registers ||
+        known.b_along_n != asked.b_along_n || known.accumulate != asked.accumulate ||
+        known.a_descriptor != asked.a_descriptor || known.b_descriptor != asked.b_descriptor)
+        simt_fail(
+            "wgmma at %s:%d: this thread asks for another product than others of its warpgroup, as "
+            "number %llu of "
+            "theirs: shape, descriptors or accumulate differ",
+            product.site.file, product.site.line, product.number + 1);
     known.threads++;
 }
 
@@ -316,8 +334,10 @@ void finish_products(BlockWork &work)
     for (const ThreadWork &thread : work.thread)
         for (const Product &product : thread.products)
             report(block.launch, cudaErrorLaunchFailure,
-                   "block (%u,%u,%u) ended while wgmma at %s:%d was under way: %s is missing (kernel %s)",
-                   block.index.x, block.index.y, block.index.z, product.site.file, product.site.line,
+                   "block (%u,%u,%u) ended while wgmma at %s:%d was under way: %s is missing "
+                   "(kernel %s)",
+                   block.index.x, block.index.y, block.index.z, product.site.file,
+                   product.site.line,
                    product.group < thread.product_groups ? "wgmma_wait<0>()" : "wgmma_commit()",
                    kernel_name(*block.launch));
 }
@@ -327,7 +347,8 @@ void finish_products(BlockWork &work)
 using namespace simt;
 
 extern "C" void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
-                           uint64_t b_descriptor, int b_along_n, int accumulate, int line, const char *file)
+                           uint64_t b_descriptor, int b_along_n, int accumulate, int line,
+                           const char *file)
 {
     Site site = {file, line};
     unsigned thread = worker->thread->linear;
@@ -357,9 +378,9 @@ extern "C" void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_d
     check_descriptor(decode(b_descriptor), 'B', n, product.b_along_n, site);
     bool chained = is_under_way(work, d);
     if (!work.products_fenced && !chained && (a || !is_as_left(work, d, n)))
-        simt_fail(
-            "wgmma at %s:%d: wgmma_fence() is missing: registers were touched since the last wgmma_wait()",
-            file, line);
+        simt_fail("wgmma at %s:%d: wgmma_fence() is missing: registers were touched since the last "
+                  "wgmma_wait()",
+                  file, line);
     for_own_core_rows(product, [&](const char *row) {
         checker::asynchronous(row, core_row, checker::proxy_read, product.where);
     });
@@ -388,8 +409,10 @@ extern "C" void simt_wgmma_wait(unsigned pending, int line, const char *file)
     ThreadWork &work = block.thread[thread];
     size_t count = covered(work, pending);
     if (count > 0) {
-        GroupWait wait = {&block.warpgroup[thread / warpgroup_threads], work.products[count - 1].number};
-        simt_wait(have_all_asked, &wait, "wgmma_wait(), for the other warps of the warpgroup", line, file);
+        GroupWait wait = {&block.warpgroup[thread / warpgroup_threads],
+                          work.products[count - 1].number};
+        simt_wait(have_all_asked, &wait, "wgmma_wait(), for the other warps of the warpgroup", line,
+                  file);
     }
     for (size_t i = 0; i < count; i++) {
         const Product &product = work.products[i];

@@ -9,7 +9,8 @@ __device__ static float atomicMaxFloat(float *address, float val)
     int old = atomicAdd(address_as_i, 0), assumed;
     do {
         assumed = old;
-        old = ::atomicCAS(address_as_i, assumed, __float_as_int(::fmaxf(val, __int_as_float(assumed))));
+        old = ::atomicCAS(address_as_i, assumed,
+                          __float_as_int(::fmaxf(val, __int_as_float(assumed))));
     } while (assumed != old);
     return __int_as_float(old);
 }
@@ -70,9 +71,9 @@ int main()
     if (cudaMemcpy(&r, d_r, sizeof(r), cudaMemcpyDeviceToHost) != cudaSuccess)
         return 2;
     bool ok = h[0] == 10 * len && h[1] == -10 * len && h[2] >= 0 && h[2] < len && h[3] == len - 1 &&
-              h[4] == 0 && h[5] == len % 18 && h[6] == (138 - len % 138) % 138 && h[7] >= 0 && h[7] < len &&
-              h[8] == 1 && h[9] == INT_MAX && h[10] == 0 && f[0] == -1000.0f + (len - 1) &&
-              f[1] == 0.5f * len && r == 40;
+              h[4] == 0 && h[5] == len % 18 && h[6] == (138 - len % 138) % 138 && h[7] >= 0 &&
+              h[7] < len && h[8] == 1 && h[9] == INT_MAX && h[10] == 0 &&
+              f[0] == -1000.0f + (len - 1) && f[1] == 0.5f * len && r == 40;
     if (!ok) {
         for (int i = 0; i < 11; i++)
             printf("%d ", h[i]);

@@ -30,7 +30,8 @@ __global__ void bitonicSortShared(unsigned *keys, unsigned *vals)
     s_key[threadIdx.x + SHARED_SIZE_LIMIT / 2] = keys[SHARED_SIZE_LIMIT / 2];
     s_val[threadIdx.x + SHARED_SIZE_LIMIT / 2] = vals[SHARED_SIZE_LIMIT / 2];
     for (unsigned size = 2; size <= SHARED_SIZE_LIMIT; size <<= 1) {
-        unsigned ddd = size < SHARED_SIZE_LIMIT ? (threadIdx.x & (size / 2)) == 0 : blockIdx.x % 2 == 0;
+        unsigned ddd =
+            size < SHARED_SIZE_LIMIT ? (threadIdx.x & (size / 2)) == 0 : blockIdx.x % 2 == 0;
         for (unsigned stride = size / 2; stride > 0; stride >>= 1) {
             __syncthreads();
             unsigned pos = 2 * threadIdx.x - (threadIdx.x & (stride - 1));
@@ -49,7 +50,8 @@ __global__ void bitonicMergeGlobal(unsigned *keys, unsigned *vals, unsigned size
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
     unsigned ddd = (i & (size / 2)) == 0;
     unsigned pos = 2 * i - (i & (stride - 1));
-    unsigned keyA = keys[pos], valA = vals[pos], keyB = keys[pos + stride], valB = vals[pos + stride];
+    unsigned keyA = keys[pos], valA = vals[pos], keyB = keys[pos + stride],
+             valB = vals[pos + stride];
     Comparator(keyA, valA, keyB, valB, ddd);
     keys[pos] = keyA;
     vals[pos] = valA;
@@ -75,7 +77,8 @@ int main()
         for (unsigned stride = size / 2; stride > 0; stride >>= 1)
             bitonicMergeGlobal<<<N / 512, 256>>>(d_keys, d_vals, size, stride);
     cudaMemcpy(sortedKeys.data(), d_keys, N * sizeof(unsigned), cudaMemcpyDeviceToHost);
-    if (cudaMemcpy(sortedVals.data(), d_vals, N * sizeof(unsigned), cudaMemcpyDeviceToHost) != cudaSuccess)
+    if (cudaMemcpy(sortedVals.data(), d_vals, N * sizeof(unsigned), cudaMemcpyDeviceToHost) !=
+        cudaSuccess)
         return 2;
     bool ok = std::is_sorted(sortedKeys.begin(), sortedKeys.end());
     for (unsigned i = 0; i < N; i++)

@@ -24,13 +24,14 @@ int main(void)
     cudaDeviceProp deviceProp;
     cudaSetDevice(0);
     cudaGetDeviceProperties(&deviceProp, 0);
-    std::cout << deviceProp.name << ", compute capability " << deviceProp.major << "." << deviceProp.minor
-              << ", " << deviceProp.multiProcessorCount << " multiprocessors, "
+    std::cout << deviceProp.name << ", compute capability " << deviceProp.major << "."
+              << deviceProp.minor << ", " << deviceProp.multiProcessorCount << " multiprocessors, "
               << deviceProp.totalGlobalMem / (1024.0 * 1024.0) << " MBytes\n";
     size_t free_bytes, total_bytes;
     cudaMemGetInfo(&free_bytes, &total_bytes);
     bool ok = deviceProp.warpSize == 32 && deviceProp.maxThreadsPerBlock == 1024 &&
-              free_bytes <= total_bytes && deviceProp.sharedMemPerBlock == 49152 && runtime >= 10000;
+              free_bytes <= total_bytes && deviceProp.sharedMemPerBlock == 49152 &&
+              runtime >= 10000;
     long long *cycles;
     int *out, bytes = 0;
     cudaMallocManaged(&cycles, sizeof *cycles);
@@ -42,9 +43,11 @@ int main(void)
     cudaError_t error = cudaGetLastError();
     // CUDA 13.0 says cudaErrorInvalidValue, before it was cudaErrorInvalidConfiguration.
     ok = ok && (error == cudaErrorInvalidConfiguration || error == cudaErrorInvalidValue) &&
-         std::string(cudaGetErrorName(cudaErrorInvalidConfiguration)) == "cudaErrorInvalidConfiguration";
+         std::string(cudaGetErrorName(cudaErrorInvalidConfiguration)) ==
+             "cudaErrorInvalidConfiguration";
     ok = ok && cudaGetLastError() == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess;
-    ok = ok && cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlock, 0) == cudaSuccess &&
+    ok = ok &&
+         cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlock, 0) == cudaSuccess &&
          bytes == 49152;
     std::cout << (ok ? "PASSED" : "FAILED") << std::endl;
     return ok ? 0 : 1;

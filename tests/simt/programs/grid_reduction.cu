@@ -1,4 +1,5 @@
-// Cooperative groups: tiles, coalesced groups and a barrier over the whole grid, with a launch sized by occupancy.
+// Cooperative groups: tiles, coalesced groups and a barrier over the whole grid, with a launch
+// sized by occupancy.
 #include <cooperative_groups.h>
 #include <cstdio>
 #include <cuda_runtime_api.h>
@@ -77,8 +78,8 @@ int main()
     cudaMalloc(&d_out, blocks * sizeof(float));
     cudaMemcpy(d_in, data.data(), n * sizeof(float), cudaMemcpyHostToDevice);
     void *args[] = {(void *)&d_in, (void *)&d_out, (void *)&count};
-    cudaError_t err = cudaLaunchCooperativeKernel((void *)reduceSinglePass, dim3(blocks), dim3(threads), args,
-                                                  threads * sizeof(double), 0);
+    cudaError_t err = cudaLaunchCooperativeKernel((void *)reduceSinglePass, dim3(blocks),
+                                                  dim3(threads), args, threads * sizeof(double), 0);
     if (err == cudaSuccess)
         err = cudaMemcpy(&result, d_out, sizeof(float), cudaMemcpyDeviceToHost);
     if (err != cudaSuccess || result != (float)expected) {

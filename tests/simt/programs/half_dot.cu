@@ -1,4 +1,5 @@
-// A dot product in half precision: __half2 loads, fused multiply-add, float accumulation across the warp.
+// A dot product in half precision: __half2 loads, fused multiply-add, float accumulation across the
+// warp.
 #include <cstdio>
 #include <cuda_fp16.h>
 #include <vector>

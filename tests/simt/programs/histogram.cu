@@ -31,7 +31,8 @@ __global__ void histogram256Kernel(uint *d_Histogram, const uint *d_Data, uint d
     for (uint i = 0; i < kWarps * kBins / kThreads; i++)
         s_Hist[threadIdx.x + i * kThreads] = 0;
     __syncthreads();
-    for (uint pos = blockIdx.x * blockDim.x + threadIdx.x; pos < dataCount; pos += blockDim.x * gridDim.x)
+    for (uint pos = blockIdx.x * blockDim.x + threadIdx.x; pos < dataCount;
+         pos += blockDim.x * gridDim.x)
         addWord(s_WarpHist, d_Data[pos]);
     __syncthreads();
     for (uint bin = threadIdx.x; bin < kBins; bin += kThreads) {

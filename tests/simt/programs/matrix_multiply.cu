@@ -25,7 +25,8 @@ __global__ void MatrixMulCUDA(float *C, const float *A, const float *B, int wA, 
     C[wB * BLOCK_SIZE * by + BLOCK_SIZE * bx + wB * ty + tx] = Csub;
 }
 
-__global__ void MatrixMulAnySize(float *C, const float *A, const float *B, int M, int N, int K, int tile)
+__global__ void MatrixMulAnySize(float *C, const float *A, const float *B, int M, int N, int K,
+                                 int tile)
 {
     extern __shared__ float smem[];
     float *As = smem;
@@ -81,8 +82,8 @@ static int run(int M, int N, int K, int block_size)
     else if (block_size == 32)
         MatrixMulCUDA<32><<<grid, threads>>>(d[2], d[0], d[1], K, N);
     else
-        MatrixMulAnySize<<<grid, threads, 2 * threads.x * threads.y * sizeof(float)>>>(d[2], d[0], d[1], M, N,
-                                                                                       K, threads.x);
+        MatrixMulAnySize<<<grid, threads, 2 * threads.x * threads.y * sizeof(float)>>>(
+            d[2], d[0], d[1], M, N, K, threads.x);
     cudaError_t error = cudaMemcpy(h[2], d[2], count[2] * sizeof(float), cudaMemcpyDeviceToHost);
     if (error != cudaSuccess) {
         fprintf(stderr, "%s\n", cudaGetErrorString(error));
@@ -98,7 +99,8 @@ static int run(int M, int N, int K, int block_size)
 
 int main()
 {
-    int bad = run(64, 96, 128, 16) || run(64, 96, 64, 32) || run(33, 47, 61, -8) || run(1, 1, 1, -16);
+    int bad =
+        run(64, 96, 128, 16) || run(64, 96, 64, 32) || run(33, 47, 61, -8) || run(1, 1, 1, -16);
     puts(bad ? "FAILED" : "PASSED");
     return bad;
 }

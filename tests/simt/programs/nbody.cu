@@ -40,8 +40,8 @@ __global__ void step(const float4 *oldPos, float4 *newPos, float4 *vel, int n, f
     v.y += acc.y * dt;
     v.z += acc.z * dt;
     vel[gtid] = v;
-    newPos[gtid] =
-        make_float4(myPosition.x + v.x * dt, myPosition.y + v.y * dt, myPosition.z + v.z * dt, myPosition.w);
+    newPos[gtid] = make_float4(myPosition.x + v.x * dt, myPosition.y + v.y * dt,
+                               myPosition.z + v.z * dt, myPosition.w);
 }
 
 int main()
@@ -61,7 +61,8 @@ int main()
     cudaMemcpy(d_pos[0], pos.data(), n * sizeof(float4), cudaMemcpyHostToDevice);
     cudaMemcpy(d_vel, vel.data(), n * sizeof(float4), cudaMemcpyHostToDevice);
     for (int s = 0; s < steps; s++) {
-        step<<<n / threads, threads, threads * sizeof(float4)>>>(d_pos[0], d_pos[1], d_vel, n, 0.01f);
+        step<<<n / threads, threads, threads * sizeof(float4)>>>(d_pos[0], d_pos[1], d_vel, n,
+                                                                 0.01f);
         std::swap(d_pos[0], d_pos[1]);
     }
     if (cudaMemcpy(pos.data(), d_pos[0], n * sizeof(float4), cudaMemcpyDeviceToHost) != cudaSuccess)
@@ -72,7 +73,8 @@ int main()
             double a[3] = {0, 0, 0};
             for (int j = 0; j < n; j++) {
                 double x = ref[j].x - ref[i].x, y = ref[j].y - ref[i].y, z = ref[j].z - ref[i].z;
-                double inv = 1.0 / sqrt(x * x + y * y + z * z + SOFTENING), f = ref[j].w * inv * inv * inv;
+                double inv = 1.0 / sqrt(x * x + y * y + z * z + SOFTENING),
+                       f = ref[j].w * inv * inv * inv;
                 a[0] += x * f;
                 a[1] += y * f;
                 a[2] += z * f;

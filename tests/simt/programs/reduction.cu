@@ -97,7 +97,8 @@ int main()
 {
     bool ok = true;
     for (int threads = 64; threads <= 512; threads *= 2)
-        ok = test<int>(100003, threads) && test<float>(65536, threads) && test<double>(777, threads) && ok;
+        ok = test<int>(100003, threads) && test<float>(65536, threads) &&
+             test<double>(777, threads) && ok;
     printf(ok ? "PASSED\n" : "FAILED\n");
     return ok ? 0 : 1;
 }

@@ -1,4 +1,5 @@
-// Warp-level programming: broadcast, butterfly sum, scan, ballot, and a bitonic sort of 32 keys in registers.
+// Warp-level programming: broadcast, butterfly sum, scan, ballot, and a bitonic sort of 32 keys in
+// registers.
 #include <cstdio>
 
 static const unsigned FULL_MASK = 0xffffffff;

@@ -49,11 +49,11 @@ struct Adder {
         return x + k;
     }
 };
-#define LAUNCH_ALL(k, g, b, ...)                                                                             \
-    do {                                                                                                     \
-        k<<<g, b>>>(__VA_ARGS__);                                                                            \
-        if (cudaGetLastError())                                                                              \
-            exit(1);                                                                                         \
+#define LAUNCH_ALL(k, g, b, ...)                                                                   \
+    do {                                                                                           \
+        k<<<g, b>>>(__VA_ARGS__);                                                                  \
+        if (cudaGetLastError())                                                                    \
+            exit(1);                                                                               \
     } while (0)
 #define STR(x) #x
 #ifdef NOT_DEFINED

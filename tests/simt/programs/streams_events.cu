@@ -23,7 +23,8 @@ __global__ void kernel(float *a, int offset)
 int main(int argc, char **argv)
 {
     const int blockSize = 256, nStreams = 4, n = 4 * 1024 * nStreams;
-    const int streamSize = n / nStreams, streamBytes = streamSize * sizeof(float), bytes = n * sizeof(float);
+    const int streamSize = n / nStreams, streamBytes = streamSize * sizeof(float),
+              bytes = n * sizeof(float);
     int devId = 0;
     if (argc > 1)
         devId = atoi(argv[1]);
@@ -50,9 +51,11 @@ int main(int argc, char **argv)
         int offset = i * streamSize;
         if (i > 0)
             checkCuda(cudaStreamWaitEvent(stream[i], done[i - 1], 0));
-        checkCuda(cudaMemcpyAsync(&d_a[offset], &a[offset], streamBytes, cudaMemcpyHostToDevice, stream[i]));
+        checkCuda(cudaMemcpyAsync(&d_a[offset], &a[offset], streamBytes, cudaMemcpyHostToDevice,
+                                  stream[i]));
         kernel<<<streamSize / blockSize, blockSize, 0, stream[i]>>>(d_a, offset);
-        checkCuda(cudaMemcpyAsync(&a[offset], &d_a[offset], streamBytes, cudaMemcpyDeviceToHost, stream[i]));
+        checkCuda(cudaMemcpyAsync(&a[offset], &d_a[offset], streamBytes, cudaMemcpyDeviceToHost,
+                                  stream[i]));
         checkCuda(cudaEventRecord(done[i], stream[i]));
     }
     checkCuda(cudaEventRecord(stopEvent, 0));

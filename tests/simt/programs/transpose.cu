@@ -42,7 +42,8 @@ int main(void)
     cudaMemcpy(d_in, h_in, bytes, cudaMemcpyHostToDevice);
     dim3 dimGrid((width + TILE_DIM - 1) / TILE_DIM, (height + TILE_DIM - 1) / TILE_DIM, 1);
     dim3 dimBlock(TILE_DIM, BLOCK_ROWS, 1);
-    void (*kernels[])(float *, const float *, int, int) = {transposeNaive, transposeNoBankConflicts};
+    void (*kernels[])(float *, const float *, int, int) = {transposeNaive,
+                                                           transposeNoBankConflicts};
     for (int k = 0; k < 2; k++) {
         cudaMemset(d_out, 0, bytes);
         kernels[k]<<<dimGrid, dimBlock>>>(d_out, d_in, width, height);

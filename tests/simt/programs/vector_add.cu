@@ -2,13 +2,13 @@
 #include <iostream>
 #include <vector>
 
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        cudaError_t err = (call);                                                                            \
-        if (err != cudaSuccess) {                                                                            \
-            std::cerr << #call << ": " << cudaGetErrorString(err) << std::endl;                              \
-            return 1;                                                                                        \
-        }                                                                                                    \
+#define CHECK(call)                                                                                \
+    do {                                                                                           \
+        cudaError_t err = (call);                                                                  \
+        if (err != cudaSuccess) {                                                                  \
+            std::cerr << #call << ": " << cudaGetErrorString(err) << std::endl;                    \
+            return 1;                                                                              \
+        }                                                                                          \
     } while (0)
 
 __global__ void vectorAdd(const float *a, const float *b, float *c, int numElements)

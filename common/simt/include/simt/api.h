@@ -96,8 +96,9 @@ cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *from, size_t bytes, 
 }
 
 template <class T>
-cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
-                                    cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t = nullptr)
+cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *from, size_t bytes,
+                                    size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice,
+                                    cudaStream_t = nullptr)
 {
     return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind);
 }
@@ -113,7 +114,8 @@ cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t
 
 template <class T>
 cudaError_t cudaMemcpyFromSymbolAsync(void *to, const T &symbol, size_t bytes, size_t offset = 0,
-                                      cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t = nullptr)
+                                      cudaMemcpyKind kind = cudaMemcpyDeviceToHost,
+                                      cudaStream_t = nullptr)
 {
     return cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind);
 }
@@ -127,7 +129,8 @@ cudaError_t cudaGetSymbolAddress(void **pointer, const T &symbol)
 template <class T>
 cudaError_t cudaGetSymbolAddress(T **pointer, const T &symbol)
 {
-    return cudaGetSymbolAddress(reinterpret_cast<void **>(pointer), static_cast<const void *>(&symbol));
+    return cudaGetSymbolAddress(reinterpret_cast<void **>(pointer),
+                                static_cast<const void *>(&symbol));
 }
 
 template <class T>
@@ -137,8 +140,8 @@ cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol)
     return cudaSuccess;
 }
 
-/* Kernels by name; a template kernel needs its arguments spelled out, as in cudaFuncSetAttribute(tile<16>,
- * ...). */
+/* Kernels by name; a template kernel needs its arguments spelled out, as in
+ * cudaFuncSetAttribute(tile<16>, ...). */
 template <class... P>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribute, int value)
 {
@@ -164,14 +167,15 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*kernel)
 }
 
 template <class... P>
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*kernel)(P...), int block_size,
-                                                          size_t dynamic_shared)
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*kernel)(P...),
+                                                          int block_size, size_t dynamic_shared)
 {
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, reinterpret_cast<const void *>(kernel),
-                                                         block_size, dynamic_shared);
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks, reinterpret_cast<const void *>(kernel), block_size, dynamic_shared);
 }
 
-/* The block size with the most resident threads and the smallest grid that fills the device with it. */
+/* The block size with the most resident threads and the smallest grid that fills the device with
+ * it. */
 template <class Kernel> /* a kernel, or its address as void * */
 cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, Kernel kernel,
                                                size_t dynamic_shared = 0, int block_limit = 0)

@@ -1,6 +1,7 @@
 /*
- * Atomic functions. All of them are calls into the runtime, so that the checked build counts each as one
- * atomic access and both builds notice a thread that does nothing but poll one address, and let others run.
+ * Atomic functions. All of them are calls into the runtime, so that the checked build counts each
+ * as one atomic access and both builds notice a thread that does nothing but poll one address, and
+ * let others run.
  */
 #ifndef SIMT_ATOMICS_H
 #define SIMT_ATOMICS_H
@@ -35,11 +36,11 @@ uint16_t simt_atomic_16(void *address, int operation, uint16_t value, uint16_t e
 uint32_t simt_atomic_32(void *address, int operation, uint32_t value, uint32_t expected);
 uint64_t simt_atomic_64(void *address, int operation, uint64_t value, uint64_t expected);
 
-/* *cell = update(*cell, operand) in one step, for what has no operation of its own. `before` receives the old
- * value. */
+/* *cell = update(*cell, operand) in one step, for what has no operation of its own. `before`
+ * receives the old value. */
 typedef void simt_atomic_function(void *cell, const void *operand);
-void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update, const void *operand,
-                        void *before);
+void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update,
+                        const void *operand, void *before);
 }
 
 namespace simt
@@ -49,7 +50,8 @@ namespace simt
 template <class T>
 inline T atomic(const volatile T *address, int operation, T value, T expected = T())
 {
-    static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8, "atomics are 2, 4 or 8 bytes wide");
+    static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8,
+                  "atomics are 2, 4 or 8 bytes wide");
     void *cell = const_cast<T *>(address);
     T before;
     if constexpr (sizeof(T) == 2) {
@@ -80,7 +82,8 @@ constexpr int atomic_minimum = std::is_signed_v<T> ? simt_atomic_min_signed : si
 template <class T>
 constexpr int atomic_maximum = std::is_signed_v<T> ? simt_atomic_max_signed : simt_atomic_max;
 template <class T>
-constexpr int atomic_addition = std::is_floating_point_v<T> ? simt_atomic_add_float : simt_atomic_add;
+constexpr int atomic_addition =
+    std::is_floating_point_v<T> ? simt_atomic_add_float : simt_atomic_add;
 
 /* 0 - value in T's own width, without a warning for unsigned T. */
 template <class T>
@@ -91,40 +94,40 @@ constexpr T negated(T value)
 
 } /* namespace simt */
 
-#define SIMT_ATOMIC(name, T, operation)                                                                      \
-    inline T name(T *address, T value)                                                                       \
-    {                                                                                                        \
-        return simt::atomic(address, operation, value);                                                      \
-    }                                                                                                        \
-    inline T name##_block(T *address, T value)                                                               \
-    {                                                                                                        \
-        return simt::atomic(address, operation, value);                                                      \
-    }                                                                                                        \
-    inline T name##_system(T *address, T value)                                                              \
-    {                                                                                                        \
-        return simt::atomic(address, operation, value);                                                      \
+#define SIMT_ATOMIC(name, T, operation)                                                            \
+    inline T name(T *address, T value)                                                             \
+    {                                                                                              \
+        return simt::atomic(address, operation, value);                                            \
+    }                                                                                              \
+    inline T name##_block(T *address, T value)                                                     \
+    {                                                                                              \
+        return simt::atomic(address, operation, value);                                            \
+    }                                                                                              \
+    inline T name##_system(T *address, T value)                                                    \
+    {                                                                                              \
+        return simt::atomic(address, operation, value);                                            \
     }
 
-#define SIMT_ATOMIC_COMPARE(name, T)                                                                         \
-    inline T name(T *address, T expected, T value)                                                           \
-    {                                                                                                        \
-        return simt::atomic(address, simt_atomic_compare, value, expected);                                  \
+#define SIMT_ATOMIC_COMPARE(name, T)                                                               \
+    inline T name(T *address, T expected, T value)                                                 \
+    {                                                                                              \
+        return simt::atomic(address, simt_atomic_compare, value, expected);                        \
     }
 
-#define SIMT_ATOMIC_INTEGER(T)                                                                               \
-    SIMT_ATOMIC(atomicAdd, T, simt_atomic_add)                                                               \
-    SIMT_ATOMIC(atomicAnd, T, simt_atomic_and)                                                               \
-    SIMT_ATOMIC(atomicOr, T, simt_atomic_or)                                                                 \
-    SIMT_ATOMIC(atomicXor, T, simt_atomic_xor)                                                               \
-    SIMT_ATOMIC(atomicExch, T, simt_atomic_exchange)                                                         \
-    SIMT_ATOMIC(atomicMin, T, simt::atomic_minimum<T>)                                                       \
-    SIMT_ATOMIC(atomicMax, T, simt::atomic_maximum<T>)                                                       \
-    SIMT_ATOMIC_COMPARE(atomicCAS, T)                                                                        \
-    SIMT_ATOMIC_COMPARE(atomicCAS_block, T)                                                                  \
-    SIMT_ATOMIC_COMPARE(atomicCAS_system, T)                                                                 \
-    inline T atomicSub(T *address, T value)                                                                  \
-    {                                                                                                        \
-        return simt::atomic(address, simt_atomic_add, simt::negated(value));                                 \
+#define SIMT_ATOMIC_INTEGER(T)                                                                     \
+    SIMT_ATOMIC(atomicAdd, T, simt_atomic_add)                                                     \
+    SIMT_ATOMIC(atomicAnd, T, simt_atomic_and)                                                     \
+    SIMT_ATOMIC(atomicOr, T, simt_atomic_or)                                                       \
+    SIMT_ATOMIC(atomicXor, T, simt_atomic_xor)                                                     \
+    SIMT_ATOMIC(atomicExch, T, simt_atomic_exchange)                                               \
+    SIMT_ATOMIC(atomicMin, T, simt::atomic_minimum<T>)                                             \
+    SIMT_ATOMIC(atomicMax, T, simt::atomic_maximum<T>)                                             \
+    SIMT_ATOMIC_COMPARE(atomicCAS, T)                                                              \
+    SIMT_ATOMIC_COMPARE(atomicCAS_block, T)                                                        \
+    SIMT_ATOMIC_COMPARE(atomicCAS_system, T)                                                       \
+    inline T atomicSub(T *address, T value)                                                        \
+    {                                                                                              \
+        return simt::atomic(address, simt_atomic_add, simt::negated(value));                       \
     }
 
 /* clang-format off */

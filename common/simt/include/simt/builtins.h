@@ -32,7 +32,8 @@ inline T *dynamic_shared()
 
 extern "C" {
 void simt_syncthreads(int line, const char *file);
-int simt_syncthreads_reduce(int which, int value, int line, const char *file); /* 0 count, 1 and, 2 or */
+/* 0 count, 1 and, 2 or */
+int simt_syncthreads_reduce(int which, int value, int line, const char *file);
 void simt_threadfence(void);
 void simt_trap(void) __attribute__((noreturn));
 void simt_nanosleep(unsigned ns);
@@ -51,12 +52,14 @@ inline int __syncthreads_count(int predicate, int line = __builtin_LINE(),
     return simt_syncthreads_reduce(0, predicate, line, file);
 }
 
-inline int __syncthreads_and(int predicate, int line = __builtin_LINE(), const char *file = __builtin_FILE())
+inline int __syncthreads_and(int predicate, int line = __builtin_LINE(),
+                             const char *file = __builtin_FILE())
 {
     return simt_syncthreads_reduce(1, predicate, line, file);
 }
 
-inline int __syncthreads_or(int predicate, int line = __builtin_LINE(), const char *file = __builtin_FILE())
+inline int __syncthreads_or(int predicate, int line = __builtin_LINE(),
+                            const char *file = __builtin_FILE())
 {
     return simt_syncthreads_reduce(2, predicate, line, file);
 }
@@ -103,17 +106,17 @@ inline long long clock64()
 /* glibc's clock() from <time.h> has the same signature and serves device code too. */
 
 /* Loads and stores with a hint for the cache, which is all that tells them from ordinary ones. */
-#define SIMT_LOAD(name)                                                                                      \
-    template <class T>                                                                                       \
-    __forceinline__ T name(const T *pointer)                                                                 \
-    {                                                                                                        \
-        return *pointer;                                                                                     \
+#define SIMT_LOAD(name)                                                                            \
+    template <class T>                                                                             \
+    __forceinline__ T name(const T *pointer)                                                       \
+    {                                                                                              \
+        return *pointer;                                                                           \
     }
-#define SIMT_STORE(name)                                                                                     \
-    template <class T>                                                                                       \
-    __forceinline__ void name(T *pointer, std::common_type_t<T> value)                                       \
-    {                                                                                                        \
-        *pointer = value;                                                                                    \
+#define SIMT_STORE(name)                                                                           \
+    template <class T>                                                                             \
+    __forceinline__ void name(T *pointer, std::common_type_t<T> value)                             \
+    {                                                                                              \
+        *pointer = value;                                                                          \
     }
 
 /* clang-format off */

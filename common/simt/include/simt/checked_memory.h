@@ -1,6 +1,7 @@
 /*
- * In the checked build, memcpy and its relatives in code compiled with the kernels call functions of the checker, which
- * see what they touch: the compiler does not announce it. To be included before <string.h>.
+ * In the checked build, memcpy and its relatives in code compiled with the kernels call functions
+ * of the checker, which see what they touch: the compiler does not announce it. To be included
+ * before <string.h>.
  */
 #ifndef SIMT_CHECKED_MEMORY_H
 #define SIMT_CHECKED_MEMORY_H

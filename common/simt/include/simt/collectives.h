@@ -40,7 +40,8 @@ namespace simt
 {
 
 template <class T>
-inline T shuffle(unsigned mask, T value, int how, int operand, int width, int line, const char *file)
+inline T shuffle(unsigned mask, T value, int how, int operand, int width, int line,
+                 const char *file)
 {
     static_assert(sizeof(T) <= 8, "a shuffle moves values of at most 8 bytes");
     uint64_t bits = 0;
@@ -67,7 +68,8 @@ inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, 
 template <class T>
 inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_down, static_cast<int>(delta), width, line, file);
+    return simt::shuffle(mask, value, simt_shuffle_down, static_cast<int>(delta), width, line,
+                         file);
 }
 
 template <class T>
@@ -119,7 +121,8 @@ inline unsigned __reduce_add_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
 
 inline int __reduce_add_sync(unsigned mask, int value, SIMT_CALL_SITE)
 {
-    return static_cast<int>(simt_reduce(mask, static_cast<unsigned>(value), simt_reduce_add, line, file));
+    return static_cast<int>(
+        simt_reduce(mask, static_cast<unsigned>(value), simt_reduce_add, line, file));
 }
 
 inline unsigned __reduce_min_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)

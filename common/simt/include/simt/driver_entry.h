@@ -1,4 +1,5 @@
-/* How a program that does not link libcuda finds the driver's functions. Included by cuda_runtime_api.h. */
+/* How a program that does not link libcuda finds the driver's functions. Included by
+ * cuda_runtime_api.h. */
 #ifndef SIMT_DRIVER_ENTRY_H
 #define SIMT_DRIVER_ENTRY_H
 
@@ -24,9 +25,10 @@ enum cudaDriverEntryPointQueryResult {
 /* The only driver function that there is: cuTensorMapEncodeTiled (cuda.h). */
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
                                     enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT_NULL);
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version,
-                                             unsigned long long flags,
-                                             enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT_NULL);
+cudaError_t
+cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version,
+                                 unsigned long long flags,
+                                 enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT_NULL);
 
 #undef SIMT_DEFAULT_NULL
 

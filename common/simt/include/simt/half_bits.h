@@ -1,4 +1,5 @@
-/* Bits of the two 16-bit floating-point formats, to and from float and double. Rounds to nearest, ties to even. */
+/* Bits of the two 16-bit floating-point formats, to and from float and double. Rounds to nearest,
+ * ties to even. */
 #ifndef SIMT_HALF_BITS_H
 #define SIMT_HALF_BITS_H
 
@@ -12,7 +13,8 @@ namespace simt
 struct Binary16 {
     static float to_float(uint16_t bits)
     {
-        /* Exponent and fraction move to float's places; the product repairs the bias, for subnormals too. */
+        /* Exponent and fraction move to float's places; the product repairs the bias, for
+         * subnormals too. */
         float magnitude = same_bits<float>(static_cast<uint32_t>(bits & 0x7fff) << 13) * 0x1p112f;
         uint32_t result = same_bits<uint32_t>(magnitude);
         if ((bits & 0x7c00) == 0x7c00)
@@ -55,16 +57,17 @@ struct Brain16 {
 };
 
 /*
- * double to float so that a second rounding, to 16 bits, gives what one rounding would: where the float is inexact its
- * last bit is made odd, which keeps it off every tie.
+ * double to float so that a second rounding, to 16 bits, gives what one rounding would: where the
+ * float is inexact its last bit is made odd, which keeps it off every tie.
  */
 inline float rounded_to_odd(double value)
 {
     float nearest = static_cast<float>(value);
     if (static_cast<double>(nearest) == value || nearest != nearest)
         return nearest;
-    float inner =
-        std::fabs(static_cast<double>(nearest)) > std::fabs(value) ? std::nextafter(nearest, 0.0f) : nearest;
+    float inner = std::fabs(static_cast<double>(nearest)) > std::fabs(value)
+                      ? std::nextafter(nearest, 0.0f)
+                      : nearest;
     return same_bits<float>(same_bits<uint32_t>(inner) | 1u);
 }
 

@@ -4,8 +4,9 @@
  *     kernel<16><<<grid, block, shared, stream>>>(a, b)
  * to  simt::simt_kernel("kernel<16>", kernel<16>).simt_configure(grid, block, shared, stream)(a, b)
  *
- * and, where the template arguments are left to be deduced from the call, hands over a lambda that makes the
- * call. The names begin with simt_ because a macro around the launch may have a parameter of any other name.
+ * and, where the template arguments are left to be deduced from the call, hands over a lambda that
+ * makes the call. The names begin with simt_ because a macro around the launch may have a parameter
+ * of any other name.
  */
 #ifndef SIMT_LAUNCH_H
 #define SIMT_LAUNCH_H
@@ -18,7 +19,8 @@
 /* What the compiled program hands to the runtime. */
 struct simt_launch {
     const char *kernel;
-    const void *entry; /* null where the kernel's address is not known: deduced template arguments */
+    /* null where the kernel's address is not known: deduced template arguments */
+    const void *entry;
     void (*invoke)(void *arguments);
     void *arguments;
     size_t argument_bytes;
@@ -122,8 +124,8 @@ struct Lambda {
 };
 
 template <class... P>
-Kernel<P...> simt_kernel(const char *name, void (*function)(P...), const char *file = __builtin_FILE(),
-                         int line = __builtin_LINE())
+Kernel<P...> simt_kernel(const char *name, void (*function)(P...),
+                         const char *file = __builtin_FILE(), int line = __builtin_LINE())
 {
     return {name, function, file, line};
 }
@@ -137,15 +139,16 @@ Lambda<F> simt_deduced_kernel(const char *name, F function, const char *file = _
 
 /* What simtcc makes of a launch inside a kernel or a __device__ function. */
 template <class... T>
-__attribute__((
-    unavailable("launching a kernel from device code (dynamic parallelism) is not supported by the CPU "
-                "backend (simt)"))) Kernel<>
+__attribute__((unavailable(
+    "launching a kernel from device code (dynamic parallelism) is not supported by the CPU "
+    "backend (simt)"))) Kernel<>
 simt_kernel_in_device_code(T...);
 
 /* arguments[i] points to the i-th argument, as cudaLaunchKernel wants it. */
 template <class... P, size_t... I>
-cudaError_t run_by_address(const char *name, void (*function)(P...), dim3 grid, dim3 block, void **arguments,
-                           size_t shared, cudaStream_t stream, int cooperative, std::index_sequence<I...>)
+cudaError_t run_by_address(const char *name, void (*function)(P...), dim3 grid, dim3 block,
+                           void **arguments, size_t shared, cudaStream_t stream, int cooperative,
+                           std::index_sequence<I...>)
 {
     (void)arguments;
     Configuration configuration = {name, "", 0, grid, block, shared, stream, dim3(1, 1, 1)};
@@ -156,23 +159,25 @@ cudaError_t run_by_address(const char *name, void (*function)(P...), dim3 grid, 
 } /* namespace simt */
 
 template <class... P>
-cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments, size_t shared = 0,
-                             cudaStream_t stream = nullptr)
+cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments,
+                             size_t shared = 0, cudaStream_t stream = nullptr)
 {
     return simt::run_by_address("", kernel, grid, block, arguments, shared, stream, 0,
                                 std::index_sequence_for<P...>());
 }
 
 template <class... P>
-cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments,
-                                        size_t shared = 0, cudaStream_t stream = nullptr)
+cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block,
+                                        void **arguments, size_t shared = 0,
+                                        cudaStream_t stream = nullptr)
 {
     return simt::run_by_address("", kernel, grid, block, arguments, shared, stream, 1,
                                 std::index_sequence_for<P...>());
 }
 
 template <class... P, class... A>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A &&...arguments)
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
+                               A &&...arguments)
 {
     int cooperative = 0;
     dim3 cluster(1, 1, 1);
@@ -181,11 +186,12 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
         if (attribute.id == cudaLaunchAttributeCooperative)
             cooperative = attribute.val.cooperative;
         else if (attribute.id == cudaLaunchAttributeClusterDimension)
-            cluster =
-                dim3(attribute.val.clusterDim.x, attribute.val.clusterDim.y, attribute.val.clusterDim.z);
+            cluster = dim3(attribute.val.clusterDim.x, attribute.val.clusterDim.y,
+                           attribute.val.clusterDim.z);
     }
     simt::Configuration configuration = {
-        "", "", 0, config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream, cluster};
+        "",     "", 0, config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream,
+        cluster};
     return configuration.run<void (*)(P...), P...>(reinterpret_cast<const void *>(kernel), kernel,
                                                    cooperative, static_cast<P>(arguments)...);
 }

@@ -1,8 +1,9 @@
 /*
- * CUDA's mathematical functions that <math.h> does not have, and the integer and conversion intrinsics.
+ * CUDA's mathematical functions that <math.h> does not have, and the integer and conversion
+ * intrinsics.
  *
- * The fast intrinsics (__expf, __sinf, __fdividef, ...) give the accurate result: programs that need the accuracy of the
- * slow functions cannot be told apart here from those that do with less.
+ * The fast intrinsics (__expf, __sinf, __fdividef, ...) give the accurate result: programs that
+ * need the accuracy of the slow functions cannot be told apart here from those that do with less.
  */
 #ifndef SIMT_MATH_H
 #define SIMT_MATH_H
@@ -16,29 +17,29 @@
 #include <math.h>
 #include <type_traits>
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* min, max, abs for every pair of types that CUDA has */
 
-#define SIMT_MIN_MAX(A, B, R)                                                                                \
-    constexpr R min(A a, B b)                                                                                \
-    {                                                                                                        \
-        return static_cast<R>(b) < static_cast<R>(a) ? static_cast<R>(b) : static_cast<R>(a);                \
-    }                                                                                                        \
-    constexpr R max(A a, B b)                                                                                \
-    {                                                                                                        \
-        return static_cast<R>(a) < static_cast<R>(b) ? static_cast<R>(b) : static_cast<R>(a);                \
+#define SIMT_MIN_MAX(A, B, R)                                                                      \
+    constexpr R min(A a, B b)                                                                      \
+    {                                                                                              \
+        return static_cast<R>(b) < static_cast<R>(a) ? static_cast<R>(b) : static_cast<R>(a);      \
+    }                                                                                              \
+    constexpr R max(A a, B b)                                                                      \
+    {                                                                                              \
+        return static_cast<R>(a) < static_cast<R>(b) ? static_cast<R>(b) : static_cast<R>(a);      \
     }
-#define SIMT_MIN_MAX_INTEGER(S, U)                                                                           \
+#define SIMT_MIN_MAX_INTEGER(S, U)                                                                 \
     SIMT_MIN_MAX(S, S, S) SIMT_MIN_MAX(U, U, U) SIMT_MIN_MAX(S, U, U) SIMT_MIN_MAX(U, S, U)
 /* Like fminf and fmaxf: a number wins over NaN. */
-#define SIMT_MIN_MAX_FLOAT(A, B, R)                                                                          \
-    inline R min(A a, B b)                                                                                   \
-    {                                                                                                        \
-        return std::fmin(static_cast<R>(a), static_cast<R>(b));                                              \
-    }                                                                                                        \
-    inline R max(A a, B b)                                                                                   \
-    {                                                                                                        \
-        return std::fmax(static_cast<R>(a), static_cast<R>(b));                                              \
+#define SIMT_MIN_MAX_FLOAT(A, B, R)                                                                \
+    inline R min(A a, B b)                                                                         \
+    {                                                                                              \
+        return std::fmin(static_cast<R>(a), static_cast<R>(b));                                    \
+    }                                                                                              \
+    inline R max(A a, B b)                                                                         \
+    {                                                                                              \
+        return std::fmax(static_cast<R>(a), static_cast<R>(b));                                    \
     }
 
 /* clang-format off */
@@ -64,17 +65,17 @@ constexpr unsigned int umax(unsigned int a, unsigned int b)
     return a < b ? b : a;
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Functions of float and double that <math.h> lacks */
 
-#define SIMT_FUNCTION(name, expression)                                                                      \
-    inline double name(double x)                                                                             \
-    {                                                                                                        \
-        return expression;                                                                                   \
-    }                                                                                                        \
-    inline float name##f(float single)                                                                       \
-    {                                                                                                        \
-        return static_cast<float>(name(static_cast<double>(single)));                                        \
+#define SIMT_FUNCTION(name, expression)                                                            \
+    inline double name(double x)                                                                   \
+    {                                                                                              \
+        return expression;                                                                         \
+    }                                                                                              \
+    inline float name##f(float single)                                                             \
+    {                                                                                              \
+        return static_cast<float>(name(static_cast<double>(single)));                              \
     }
 
 namespace simt
@@ -170,13 +171,13 @@ inline void sincospi(double x, double *sine, double *cosine)
     *cosine = cospi(x);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Fast intrinsics. The C library declares the first ten under these names without defining them. */
 
-#define SIMT_FAST(name, accurate)                                                                            \
-    extern "C" inline float name(float x) noexcept                                                           \
-    {                                                                                                        \
-        return accurate(x);                                                                                  \
+#define SIMT_FAST(name, accurate)                                                                  \
+    extern "C" inline float name(float x) noexcept                                                 \
+    {                                                                                              \
+        return accurate(x);                                                                        \
     }
 
 /* clang-format off */
@@ -219,7 +220,7 @@ inline float __saturatef(float x)
     return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; /* NaN becomes 0 */
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Arithmetic with a rounding direction */
 
 namespace simt
@@ -241,56 +242,65 @@ inline T rounded(F operation, T x, T y = T(0), T z = T(0))
 
 } /* namespace simt */
 
-#define SIMT_ROUNDED(suffix, direction)                                                                      \
-    inline float __fadd_##suffix(float x, float y)                                                           \
-    {                                                                                                        \
-        return simt::rounded<direction, float>([](float a, float b, float) { return a + b; }, x, y);         \
-    }                                                                                                        \
-    inline float __fsub_##suffix(float x, float y)                                                           \
-    {                                                                                                        \
-        return simt::rounded<direction, float>([](float a, float b, float) { return a - b; }, x, y);         \
-    }                                                                                                        \
-    inline float __fmul_##suffix(float x, float y)                                                           \
-    {                                                                                                        \
-        return simt::rounded<direction, float>([](float a, float b, float) { return a * b; }, x, y);         \
-    }                                                                                                        \
-    inline float __fdiv_##suffix(float x, float y)                                                           \
-    {                                                                                                        \
-        return simt::rounded<direction, float>([](float a, float b, float) { return a / b; }, x, y);         \
-    }                                                                                                        \
-    inline float __frcp_##suffix(float x)                                                                    \
-    {                                                                                                        \
-        return simt::rounded<direction, float>([](float a, float, float) { return 1.0f / a; }, x);           \
-    }                                                                                                        \
-    inline float __fsqrt_##suffix(float x)                                                                   \
-    {                                                                                                        \
-        return simt::rounded<direction, float>([](float a, float, float) { return std::sqrt(a); }, x);       \
-    }                                                                                                        \
-    inline float __fmaf_##suffix(float x, float y, float z)                                                  \
-    {                                                                                                        \
-        return simt::rounded<direction, float>([](float a, float b, float c) { return std::fma(a, b, c); },  \
-                                               x, y, z);                                                     \
-    }                                                                                                        \
-    inline double __dadd_##suffix(double x, double y)                                                        \
-    {                                                                                                        \
-        return simt::rounded<direction, double>([](double a, double b, double) { return a + b; }, x, y);     \
-    }                                                                                                        \
-    inline double __dsub_##suffix(double x, double y)                                                        \
-    {                                                                                                        \
-        return simt::rounded<direction, double>([](double a, double b, double) { return a - b; }, x, y);     \
-    }                                                                                                        \
-    inline double __dmul_##suffix(double x, double y)                                                        \
-    {                                                                                                        \
-        return simt::rounded<direction, double>([](double a, double b, double) { return a * b; }, x, y);     \
-    }                                                                                                        \
-    inline double __ddiv_##suffix(double x, double y)                                                        \
-    {                                                                                                        \
-        return simt::rounded<direction, double>([](double a, double b, double) { return a / b; }, x, y);     \
-    }                                                                                                        \
-    inline double __fma_##suffix(double x, double y, double z)                                               \
-    {                                                                                                        \
-        return simt::rounded<direction, double>(                                                             \
-            [](double a, double b, double c) { return std::fma(a, b, c); }, x, y, z);                        \
+#define SIMT_ROUNDED(suffix, direction)                                                            \
+    inline float __fadd_##suffix(float x, float y)                                                 \
+    {                                                                                              \
+        return simt::rounded<direction, float>([](float a, float b, float) { return a + b; }, x,   \
+                                               y);                                                 \
+    }                                                                                              \
+    inline float __fsub_##suffix(float x, float y)                                                 \
+    {                                                                                              \
+        return simt::rounded<direction, float>([](float a, float b, float) { return a - b; }, x,   \
+                                               y);                                                 \
+    }                                                                                              \
+    inline float __fmul_##suffix(float x, float y)                                                 \
+    {                                                                                              \
+        return simt::rounded<direction, float>([](float a, float b, float) { return a * b; }, x,   \
+                                               y);                                                 \
+    }                                                                                              \
+    inline float __fdiv_##suffix(float x, float y)                                                 \
+    {                                                                                              \
+        return simt::rounded<direction, float>([](float a, float b, float) { return a / b; }, x,   \
+                                               y);                                                 \
+    }                                                                                              \
+    inline float __frcp_##suffix(float x)                                                          \
+    {                                                                                              \
+        return simt::rounded<direction, float>([](float a, float, float) { return 1.0f / a; }, x); \
+    }                                                                                              \
+    inline float __fsqrt_##suffix(float x)                                                         \
+    {                                                                                              \
+        return simt::rounded<direction, float>([](float a, float, float) { return std::sqrt(a); }, \
+                                               x);                                                 \
+    }                                                                                              \
+    inline float __fmaf_##suffix(float x, float y, float z)                                        \
+    {                                                                                              \
+        return simt::rounded<direction, float>(                                                    \
+            [](float a, float b, float c) { return std::fma(a, b, c); }, x, y, z);                 \
+    }                                                                                              \
+    inline double __dadd_##suffix(double x, double y)                                              \
+    {                                                                                              \
+        return simt::rounded<direction, double>([](double a, double b, double) { return a + b; },  \
+                                                x, y);                                             \
+    }                                                                                              \
+    inline double __dsub_##suffix(double x, double y)                                              \
+    {                                                                                              \
+        return simt::rounded<direction, double>([](double a, double b, double) { return a - b; },  \
+                                                x, y);                                             \
+    }                                                                                              \
+    inline double __dmul_##suffix(double x, double y)                                              \
+    {                                                                                              \
+        return simt::rounded<direction, double>([](double a, double b, double) { return a * b; },  \
+                                                x, y);                                             \
+    }                                                                                              \
+    inline double __ddiv_##suffix(double x, double y)                                              \
+    {                                                                                              \
+        return simt::rounded<direction, double>([](double a, double b, double) { return a / b; },  \
+                                                x, y);                                             \
+    }                                                                                              \
+    inline double __fma_##suffix(double x, double y, double z)                                     \
+    {                                                                                              \
+        return simt::rounded<direction, double>(                                                   \
+            [](double a, double b, double c) { return std::fma(a, b, c); }, x, y, z);              \
     }
 
 SIMT_ROUNDED(rn, FE_TONEAREST)
@@ -299,7 +309,7 @@ SIMT_ROUNDED(ru, FE_UPWARD)
 SIMT_ROUNDED(rd, FE_DOWNWARD)
 #undef SIMT_ROUNDED
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Conversions: out-of-range values saturate, NaN becomes 0 */
 
 namespace simt
@@ -313,8 +323,8 @@ inline To saturated(double whole)
     /* 2^63 and the like are doubles; the largest To may not be. */
     double limit = std::ldexp(1.0, static_cast<int>(sizeof(To) * CHAR_BIT) - std::is_signed_v<To>);
     if (whole >= limit)
-        return static_cast<To>(~To(0) ^
-                               (std::is_signed_v<To> ? To(1) << (sizeof(To) * CHAR_BIT - 1) : To(0)));
+        return static_cast<To>(
+            ~To(0) ^ (std::is_signed_v<To> ? To(1) << (sizeof(To) * CHAR_BIT - 1) : To(0)));
     if (whole < (std::is_signed_v<To> ? -limit : 0.0))
         return std::is_signed_v<To> ? static_cast<To>(To(1) << (sizeof(To) * CHAR_BIT - 1)) : To(0);
     return static_cast<To>(whole);
@@ -345,40 +355,40 @@ inline float narrowed(double value)
 
 } /* namespace simt */
 
-#define SIMT_TO_INTEGER(from, From, to, To)                                                                  \
-    inline To __##from##2##to##_rn(From x)                                                                   \
-    {                                                                                                        \
-        return simt::saturated<To>(std::nearbyint(x));                                                       \
-    }                                                                                                        \
-    inline To __##from##2##to##_rz(From x)                                                                   \
-    {                                                                                                        \
-        return simt::saturated<To>(std::trunc(x));                                                           \
-    }                                                                                                        \
-    inline To __##from##2##to##_ru(From x)                                                                   \
-    {                                                                                                        \
-        return simt::saturated<To>(std::ceil(x));                                                            \
-    }                                                                                                        \
-    inline To __##from##2##to##_rd(From x)                                                                   \
-    {                                                                                                        \
-        return simt::saturated<To>(std::floor(x));                                                           \
+#define SIMT_TO_INTEGER(from, From, to, To)                                                        \
+    inline To __##from##2##to##_rn(From x)                                                         \
+    {                                                                                              \
+        return simt::saturated<To>(std::nearbyint(x));                                             \
+    }                                                                                              \
+    inline To __##from##2##to##_rz(From x)                                                         \
+    {                                                                                              \
+        return simt::saturated<To>(std::trunc(x));                                                 \
+    }                                                                                              \
+    inline To __##from##2##to##_ru(From x)                                                         \
+    {                                                                                              \
+        return simt::saturated<To>(std::ceil(x));                                                  \
+    }                                                                                              \
+    inline To __##from##2##to##_rd(From x)                                                         \
+    {                                                                                              \
+        return simt::saturated<To>(std::floor(x));                                                 \
     }
 
-#define SIMT_FROM_INTEGER(from, From, to, To)                                                                \
-    inline To __##from##2##to##_rn(From x)                                                                   \
-    {                                                                                                        \
-        return static_cast<To>(x);                                                                           \
-    }                                                                                                        \
-    inline To __##from##2##to##_rz(From x)                                                                   \
-    {                                                                                                        \
-        return simt::from_integer<FE_TOWARDZERO, To>(x);                                                     \
-    }                                                                                                        \
-    inline To __##from##2##to##_ru(From x)                                                                   \
-    {                                                                                                        \
-        return simt::from_integer<FE_UPWARD, To>(x);                                                         \
-    }                                                                                                        \
-    inline To __##from##2##to##_rd(From x)                                                                   \
-    {                                                                                                        \
-        return simt::from_integer<FE_DOWNWARD, To>(x);                                                       \
+#define SIMT_FROM_INTEGER(from, From, to, To)                                                      \
+    inline To __##from##2##to##_rn(From x)                                                         \
+    {                                                                                              \
+        return static_cast<To>(x);                                                                 \
+    }                                                                                              \
+    inline To __##from##2##to##_rz(From x)                                                         \
+    {                                                                                              \
+        return simt::from_integer<FE_TOWARDZERO, To>(x);                                           \
+    }                                                                                              \
+    inline To __##from##2##to##_ru(From x)                                                         \
+    {                                                                                              \
+        return simt::from_integer<FE_UPWARD, To>(x);                                               \
+    }                                                                                              \
+    inline To __##from##2##to##_rd(From x)                                                         \
+    {                                                                                              \
+        return simt::from_integer<FE_DOWNWARD, To>(x);                                             \
     }
 
 /* clang-format off */
@@ -430,7 +440,7 @@ inline float __double2float_rd(double x)
     return simt::narrowed<FE_DOWNWARD>(x);
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* The same bits under another type */
 
 namespace simt
@@ -493,7 +503,7 @@ inline double __hiloint2double(int high, int low)
                                    static_cast<uint32_t>(low));
 }
 
-/* ------------------------------------------------------------------------------------------------------------------ */
+/* ---------------------------------------------------------------------------------------------- */
 /* Integers */
 
 inline int __popc(unsigned int x)
@@ -540,7 +550,8 @@ inline unsigned long long __brevll(unsigned long long x)
            __brev(static_cast<unsigned int>(x >> 32));
 }
 
-/* Each nibble of `selector` picks one of the eight bytes of y:x, or, with its top bit, that byte's sign. */
+/* Each nibble of `selector` picks one of the eight bytes of y:x, or, with its top bit, that byte's
+ * sign. */
 inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector)
 {
     uint64_t bytes = static_cast<uint64_t>(y) << 32 | x;
@@ -619,7 +630,8 @@ inline unsigned int __uhadd(unsigned int x, unsigned int y)
 /* The upper word of high:low shifted left by shift mod 32, and the lower word shifted right. */
 inline unsigned int __funnelshift_l(unsigned int low, unsigned int high, unsigned int shift)
 {
-    return static_cast<unsigned int>((static_cast<uint64_t>(high) << 32 | low) << (shift & 31) >> 32);
+    return static_cast<unsigned int>((static_cast<uint64_t>(high) << 32 | low) << (shift & 31) >>
+                                     32);
 }
 
 inline unsigned int __funnelshift_r(unsigned int low, unsigned int high, unsigned int shift)

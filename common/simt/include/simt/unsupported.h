@@ -4,9 +4,9 @@
 
 #include <driver_types.h>
 
-#define SIMT_UNSUPPORTED_CALL(name, what)                                                                    \
-    template <class... T>                                                                                    \
-    SIMT_UNSUPPORTED(what)                                                                                   \
+#define SIMT_UNSUPPORTED_CALL(name, what)                                                          \
+    template <class... T>                                                                          \
+    SIMT_UNSUPPORTED(what)                                                                         \
     cudaError_t name(T...)
 
 SIMT_UNSUPPORTED_CALL(cudaGraphCreate, "CUDA graphs");
