@@ -290,6 +290,11 @@ check-clang: ## Compile all host code with clang, warnings as errors
 	@for file in $(wildcard common/*.c 0?_*/*.c tests/*.c); do \
 	    clang -std=c17 -D_GNU_SOURCE $(WARNINGS) $(include_cpu) -fsyntax-only $$file || exit 1; done
 
+# What a rung may add, tests/ladder.py says.
+.PHONY: ladder check-ladder
+ladder check-ladder: $(patsubst %,build/check/%,$(STEPS)) ## Count the lines of code each rung adds; fail when one adds too many
+	tests/ladder.py $(STEPS)
+
 .PHONY: lessons check-lessons
 lessons: $(patsubst %,build/check/%,$(STEPS)) ## Write the counted tables into the lessons
 	tests/lessons.py --write $(STEPS)
