@@ -46,14 +46,22 @@ def without_comments(source):
 
 
 class Statement:
-    """A statement, or a comment that has its lines for itself (no columns, no lines). Equal when their tokens are."""
+    """A statement, or a comment that has its lines for itself and counts for none."""
 
     def __init__(self, source, tokens, begin, end, columns):
         self.key = tuple(tokens)
-        self.begin, self.end = begin, end  # in the source
+        self.begin, self.columns = begin, columns
+        self.leads = not without_comments(source[:begin]).strip()  # nothing but comments stands before it
         self.text = " ".join(without_comments(source[begin:end]).split())
-        # How many lines of code it counts for: those it fills when formatted. It may have lost blanks to a narrow page.
+        # How many lines of code it counts for: those it fills when formatted, one blank lost at each break.
         self.lines = -(-len(re.sub(r"(?<=[(\[]) | (?=[)\]])", "", self.text)) // columns) if columns else 0
+        # Where it stands in the file, with the comment at its end: its first line's number, counted from 1, and its lines.
+        for comment in COMMENT_OR_STRING.finditer(source, end):
+            if "\n" not in source[end:comment.start()] and comment[0].startswith("/"):
+                end = comment.end()
+            break
+        self.number = source.count("\n", 0, begin) + 1
+        self.shown = source.split("\n")[self.number - 1:source.count("\n", 0, end) + 1]
 
 
 def closes_head(tokens):
@@ -134,9 +142,8 @@ class Rung:
     """One row of a step's table."""
 
     def __init__(self, step, row):
-        self.step, self.name, self.row = step, row["name"], row
-        self.begins = bool(row["begins"])
-        self.path = ROOT / step / pathlib.Path(row["file"]).name
+        self.step, self.name, self.begins = step, row["name"], row["begins"]
+        self.path = ROOT / step / row["file"]
 
     def headers(self):
         """The step's own headers that its file includes, in the order in which the compiler meets them."""
@@ -160,11 +167,16 @@ class Rung:
 
 
 @functools.lru_cache(maxsize=None)
+def program(step, *arguments):
+    """What the step's checked program says as JSON: with --list what its table says, else what its kernels did."""
+    command = [ROOT / "build" / "check" / step, "--json", *arguments]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+@functools.lru_cache(maxsize=None)
 def rungs(step):
     """The step's rungs in reading order."""
-    program = ROOT / "build" / "check" / step
-    listed = json.loads(subprocess.run([program, "--list", "--json"], check=True, capture_output=True, text=True).stdout)
-    return [Rung(step, row) for row in listed["kernels"]]
+    return [Rung(step, row) for row in program(step, "--list")["kernels"]]
 
 
 def find(step, name):
@@ -200,7 +212,10 @@ def rename(old, new, old_name, new_name):
 
 
 class Change:
-    """What a rung changes in the one before it. `script` holds (sign, file, statement) in reading order."""
+    """What a rung changes in the one before it: `script` holds (sign, file, statement) in reading order.
+
+    The sign is +, - or, for a statement that both have, a blank.
+    """
 
     def __init__(self, rung):
         self.rung, self.before = rung, predecessor(rung)
