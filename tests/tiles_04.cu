@@ -13,10 +13,10 @@ static cudaError_t limit_of_sm_75(int *bytes)
 
 #define cudaDeviceGetAttribute(value, attribute, device) limit_of_sm_75(value)
 #define attention_flash_v1_registers attention_flash_v1_registers_64_kb
-#include "04_flash_v1/7_flash_v1_registers.cu"
+#include "04_flash_v1/12_flash_v1_registers.cu"
 
 #define attention_flash_v1 attention_flash_v1_16x16
-#include "04_flash_v1/6_flash_v1.cu"
+#include "04_flash_v1/07_flash_v1.cu"
 
 extern "C" cudaError_t attention_flash_v1_16x32(const struct attention *call)
 {

@@ -37,11 +37,12 @@
 #include "ptx.cuh"
 #include "tiles.cuh"
 #include "vectors.cuh"
+#include "warp.cuh"
 
 #include <math_constants.h>
 
 static const int WARPS = 8;
-static const int THREADS = 32 * WARPS;
+static const int THREADS = WARP * WARPS;
 static const int MOST_ROWS = 4; /* of a block */
 static const int KEYS =
     4; /* keys that a group loads at once: 8 float4 a lane on their way hide the latency */
@@ -54,8 +55,6 @@ struct running {
     float m, l;
     float4 o;
 };
-
-/* solution: helpers of your own go here. */
 
 static __device__ __forceinline__ struct running nothing(void)
 {
@@ -106,20 +105,20 @@ static __device__ void merge_block(struct running state[R])
     static_assert(R <= WARPS, "a warp for each row");
     __shared__ float m_of_warp[R][WARPS], l_of_warp[R][WARPS];
     __shared__ float4 o_of_warp[R][WARPS][G];
-    const int warp = threadIdx.x / 32;
-    const int lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / WARP;
+    const int lane = threadIdx.x % WARP;
 
 #pragma unroll
     for (int r = 0; r < R; r++) {
 #pragma unroll
-        for (int distance = G; distance < 32; distance *= 2) {
+        for (int distance = G; distance < WARP; distance *= 2) {
             struct running other;
-            other.m = __shfl_xor_sync(0xffffffff, state[r].m, distance);
-            other.l = __shfl_xor_sync(0xffffffff, state[r].l, distance);
-            other.o.x = __shfl_xor_sync(0xffffffff, state[r].o.x, distance);
-            other.o.y = __shfl_xor_sync(0xffffffff, state[r].o.y, distance);
-            other.o.z = __shfl_xor_sync(0xffffffff, state[r].o.z, distance);
-            other.o.w = __shfl_xor_sync(0xffffffff, state[r].o.w, distance);
+            other.m = __shfl_xor_sync(FULL_MASK, state[r].m, distance);
+            other.l = __shfl_xor_sync(FULL_MASK, state[r].l, distance);
+            other.o.x = __shfl_xor_sync(FULL_MASK, state[r].o.x, distance);
+            other.o.y = __shfl_xor_sync(FULL_MASK, state[r].o.y, distance);
+            other.o.z = __shfl_xor_sync(FULL_MASK, state[r].o.z, distance);
+            other.o.w = __shfl_xor_sync(FULL_MASK, state[r].o.w, distance);
             merge(&state[r], &other);
         }
         if (lane < G)
@@ -147,13 +146,11 @@ static __device__ __forceinline__ void write_row(float *O, float *LSE, int row, 
                                                  int feature, int d, bool aligned,
                                                  const struct running *state)
 {
-    const float4 o = times(state->o, state->l > 0.0f ? 1.0f / state->l : 0.0f);
+    const float4 o = times(state->o, state->l == 0.0f ? 0.0f : 1.0f / state->l);
     store_4(O, row, feature, rows, d, aligned, o);
     if (LSE != NULL && feature == 0)
         LSE[row] = (state->m + log2f(state->l)) * CUDART_LN2_F;
 }
-
-/* end of solution */
 
 /*
  * One run of the keys for R rows. With one run O and LSE are the results themselves, with more the
@@ -165,11 +162,6 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
                const struct attention shape, int all_rows, int tiles, int runs, int run_keys,
                bool aligned)
 {
-    /*
-     * solution: each group of lanes takes a key at a time and keeps a running (m, l, O) for each of
-     * its rows;
-     * merge in the end.
-     */
     const int GROUPS = THREADS / G;
     const int group = threadIdx.x / G;
     const int feature = threadIdx.x % G * 4;
@@ -211,10 +203,7 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
             float s[KEYS], top = state[r].m;
 #pragma unroll
             for (int n = 0; n < KEYS; n++) {
-                s[n] = dot(q[r], key[n]);
-#pragma unroll
-                for (int distance = G / 2; distance > 0; distance /= 2)
-                    s[n] += __shfl_xor_sync(0xffffffff, s[n], distance);
+                s[n] = warp_sum(dot(q[r], key[n]), G);
                 if (k0 + n * GROUPS + group >= end_key)
                     s[n] = -CUDART_INF_F; /* a key past the end gets no weight */
                 top = fmaxf(top, s[n]);
@@ -235,12 +224,11 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
 
     merge_block<G, R>(state);
 
-    const int warp = threadIdx.x / 32;
-    if (warp < rows && threadIdx.x % 32 < G) {
+    const int warp = threadIdx.x / WARP;
+    if (warp < rows && threadIdx.x % WARP < G) {
         const int row = run * all_rows + head_row0 + row0 + warp;
         write_row(O, LSE, row, runs * all_rows, feature, d, aligned, &state[0]);
     }
-    /* end of solution */
 }
 
 /* A block merges the runs' results of one row. Groups take every GROUPS-th run. */
@@ -249,7 +237,6 @@ __global__ void __launch_bounds__(THREADS)
     merge_runs(const float *O_runs, const float *LSE_runs, float *O, float *LSE, int d,
                int all_rows, int runs, bool aligned)
 {
-    /* solution: the runs of a row, merged by the same rule. */
     const int GROUPS = THREADS / G;
     const int row = blockIdx.x;
     const int feature = threadIdx.x % G * 4;
@@ -268,7 +255,6 @@ __global__ void __launch_bounds__(THREADS)
 
     if (threadIdx.x < G)
         write_row(O, LSE, row, all_rows, feature, d, aligned, &state);
-    /* end of solution */
 }
 
 /* How the work of a shape that has some is cut up. */

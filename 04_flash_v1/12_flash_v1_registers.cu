@@ -1,25 +1,18 @@
 /*
- * Idea: the loops of flash_v1 with both products from registers. A warp owns a slice of queries at
- * a time, a thread a rectangle of its S and of its O, and the warps of a block never wait for one
- * another inside a tile of keys.
+ * Idea: the hardware's exponential has base 2. The scale and log2 e go into Q while it is loaded,
+ * so 2^(S - m') is one subtraction and one instruction. m is a base-2 logarithm here.
  *
- *     for each tile j of Bc keys, for each slice i of 4·TM queries:
- *         S = Q_i·K_jᵀ    m' = max(m, rowmax S)     P = 2^(S - m')     l' = l·2^(m - m') + rowsum P
- *         O = O · l·2^(m - m') / l' + P·V_j / l'             m = m', l = l'
+ *     for each tile j of Bc keys, for each slice i of 4·TR queries:
+ *         S = log2 e · scale · Q_i·K_jᵀ     m' = max(m, rowmax S)     P = 2^(S - m')
+ *         l' = l·2^(m - m') + rowsum P
+ *         O  = O · l·2^(m - m') / l' + P·V_j / l'            m = m', l = l'
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
- * heads, seq_q], all row-major. Workspace: l and m (a base-2 logarithm here), one each per query.
- *
- * Both products have one form, C[row][col] += A[k][row] · B[k][col]: S from Qᵀ and Kᵀ, O from Pᵀ
- * and V. So Q and K are transposed on their way into shared memory and P on its way back there, and
- * a step of k reads a run of four neighbours at a time: (TM + Bc/8) / 4 reads for TM·Bc/8
- * multiply-adds. Once a slice's scores are in registers its Q is no longer needed, so P overwrites
- * it. The scale and log2 e go into Q while it is loaded; the hardware's exponential has base 2.
+ * heads, seq_q], all row-major. Workspace: l and m, one each per query.
  *
  * A block owns one head; K [head_dim][Bc] and V [Bc][D] are shared by its warps, and each warp has
- * one slab for Q and P. D is head_dim rounded up to 32, 64, 96 or 128. Tiles and warps are chosen
- * by the shared memory that the device lets a block have: at head_dim 64 on sm_90 Bc = 128, TM = 8,
- * 8 warps, 209 KiB.
+ * one slab for Q and P and goes through its own slices of 4·TR queries. Thread (y, x) of a warp
+ * owns TR rows, TC = Bc / 8 scores and TD = D / 8 elements of O of each.
  *
  * Cost: global traffic as flash_v1 with this Bc. batch·heads blocks, one per multiprocessor.
  *
@@ -30,6 +23,7 @@
 #include "rectangles.cuh"
 #include "tiles.cuh"
 #include "vectors.cuh"
+#include "warp.cuh"
 
 #include <math_constants.h>
 
@@ -41,17 +35,15 @@ static const size_t SMALLEST_LIMIT =
  * banks. */
 static const int PAD = 4;
 
-static __host__ __device__ constexpr int slab_floats(int D, int Bc, int TM)
+static __host__ __device__ constexpr int slab_floats(int D, int Bc, int TR)
 {
-    return (D > Bc ? D : Bc) * (4 * TM + PAD);
+    return (D > Bc ? D : Bc) * (4 * TR + PAD);
 }
 
 static __host__ __device__ constexpr int tile_floats(int D, int Bc)
 {
     return D * (Bc + PAD) + Bc * D;
 }
-
-/* solution: helpers of your own go here. */
 
 /*
  * Copies rows 0 .. rows - 1 of a [rows, d] matrix, times `factor`, to the columns of a
@@ -65,7 +57,7 @@ static __device__ __forceinline__ void load_transposed(float *tile, int tile_row
                                                        float factor, int warp, int warps)
 {
     const int BATCH = 4;
-    const int lane = threadIdx.x % 32, step = 4 * warps;
+    const int lane = threadIdx.x % WARP, step = 4 * warps;
     for (int row0 = 4 * warp + lane / 8; row0 < tile_rows; row0 += BATCH * step) {
         float element[BATCH][D / 8];
 #pragma unroll
@@ -86,26 +78,24 @@ static __device__ __forceinline__ void load_transposed(float *tile, int tile_row
     }
 }
 
-/* end of solution */
-
-template <int D, int Bc, int TM, bool ALIGNED>
-__global__ void __launch_bounds__(32 * MAX_WARPS, 1)
+template <int D, int Bc, int TR, bool ALIGNED>
+__global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
     flash_v1_registers(const float *Q, const float *K, const float *V, float *O, float *LSE,
                        float *l, float *m, const struct attention shape)
 {
-    /* solution: the loops of flash_v1; S and O as rectangles in registers. */
-    const int ROWS = 4 * TM; /* of a slice */
-    const int TN = Bc / 8;   /* scores of a row that a thread owns */
-    const int TC = D / 8;    /* elements of a row of O that it owns */
+    const int ROWS = 4 * TR; /* of a slice */
+    const int TC = Bc / 8;   /* scores of a row that a thread owns */
+    const int TD = D / 8;    /* elements of a row of O that it owns */
     const int d = shape.head_dim;
-    const int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    const int lane = threadIdx.x % WARP;
     const int x = lane_x(), y = lane_y();
 
     extern __shared__ __align__(16) float shared[];
     float *K_tile = shared;                  /* [D][Bc + PAD] */
     float *V_tile = K_tile + D * (Bc + PAD); /* [Bc][D] */
     /* Q [D], P [Bc][ROWS + PAD] */
-    float *slab = shared + tile_floats(D, Bc) + warp * slab_floats(D, Bc, TM);
+    float *slab = shared + tile_floats(D, Bc) + warp * slab_floats(D, Bc, TR);
 
     const int head = blockIdx.x;
     const size_t first_query = (size_t)head * shape.seq_q;
@@ -114,8 +104,8 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
     for (int j0 = 0; j0 < shape.seq_kv; j0 += Bc) {
         const int keys = min(Bc, shape.seq_kv - j0);
         const bool last = j0 + keys == shape.seq_kv;
-        /* every warp is done with the previous K and V tile before it is overwritten */
-        __syncthreads();
+        __syncthreads(); /* every thread is done with the previous K and V before they are replaced
+                          */
         load_transposed<D>(K_tile, Bc, K + (first_key + j0) * d, keys, d, 1.0f, warp, warps);
         for (int e = 4 * threadIdx.x; e < Bc * D; e += 4 * blockDim.x)
             *(float4 *)&V_tile[e] =
@@ -124,8 +114,7 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
 
         for (int i0 = warp * ROWS; i0 < shape.seq_q; i0 += warps * ROWS) {
             const int queries = min(ROWS, shape.seq_q - i0);
-            /* every lane is done with the previous slice's P before Q overwrites it */
-            __syncwarp();
+            __syncwarp(); /* every lane is done with the previous P before Q overwrites it */
             load_transposed<D>(slab, ROWS, Q + (first_query + i0) * d, queries, d,
                                shape.scale * CUDART_L2E_F, 0, 1);
             __syncwarp(); /* the slice is complete before any lane reads it */
@@ -135,40 +124,42 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
             const float m_lane = lane < queries ? m[query] : -CUDART_INF_F;
             const float l_lane = lane < queries ? l[query] : 0.0f;
 
-            float S[TM][TN] = {};
-            multiply_add<TM, TN, ROWS + PAD, Bc + PAD>(S, slab, K_tile, d);
+            float S[TR][TC] = {};
+            multiply_add<TR, TC, ROWS + PAD, Bc + PAD>(S, slab, K_tile, d);
             __syncwarp(); /* every lane is done with Q before P overwrites it */
 
-            float factor_old[TM], factor_new[TM];
+            float rescale[TR], weight[TR];
 #pragma unroll
-            for (int r = 0; r < TM; r++) {
-                const int row = spread(r, TM, y, LANES_DOWN);
-                const float m_old = __shfl_sync(0xffffffff, m_lane, row);
-                const float l_old = __shfl_sync(0xffffffff, l_lane, row);
+            for (int r = 0; r < TR; r++) {
+                const int row = spread(r, TR, y, LANES_DOWN);
+                const float m_old = __shfl_sync(FULL_MASK, m_lane, row);
+                const float l_old = __shfl_sync(FULL_MASK, l_lane, row);
 
                 float m_new = m_old;
 #pragma unroll
-                for (int c = 0; c < TN; c++) {
+                for (int c = 0; c < TC; c++) {
                     /* Where there is no key, the score is a product with zeros. */
-                    if (spread(c, TN, x, LANES_ACROSS) >= keys)
+                    if (spread(c, TC, x, LANES_ACROSS) >= keys)
                         S[r][c] = -CUDART_INF_F;
                     m_new = fmaxf(m_new, S[r][c]);
                 }
                 m_new = max_over_x(m_new);
+                /* While every score is -inf, e^(S - 0) = 0; e^((-inf) - (-inf)) would be NaN. */
+                const float top = m_new == -CUDART_INF_F ? 0.0f : m_new;
 
                 float l_tile = 0.0f;
 #pragma unroll
-                for (int c = 0; c < TN; c++) {
-                    S[r][c] = exp2_approximate(S[r][c] - m_new); /* P from here on */
+                for (int c = 0; c < TC; c++) {
+                    S[r][c] = exp2_approximate(S[r][c] - top); /* P from here on */
                     l_tile += S[r][c];
                 }
                 l_tile = sum_over_x(l_tile);
 
                 const float l_kept =
-                    l_old * exp2_approximate(m_old - m_new); /* 0 at the first tile: l is 0 */
+                    l_old * exp2_approximate(m_old - top); /* 0 at the first tile: l is 0 */
                 const float l_new = l_kept + l_tile;
-                factor_new[r] = __fdividef(1.0f, l_new);
-                factor_old[r] = l_kept * factor_new[r];
+                weight[r] = l_new == 0.0f ? 0.0f : __fdividef(1.0f, l_new);
+                rescale[r] = l_kept * weight[r];
                 if (x == 0 && row < queries) {
                     m[first_query + i0 + row] = m_new;
                     l[first_query + i0 + row] = l_new;
@@ -178,12 +169,12 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
             }
 
 #pragma unroll
-            for (int c = 0; c < TN; c++) {
-                float p[TM];
+            for (int c = 0; c < TC; c++) {
+                float p[TR];
 #pragma unroll
-                for (int r = 0; r < TM; r++)
+                for (int r = 0; r < TR; r++)
                     p[r] = S[r][c];
-                write_spread<TM>(&slab[spread(c, TN, x, LANES_ACROSS) * (ROWS + PAD)], p, y,
+                write_spread<TR>(&slab[spread(c, TC, x, LANES_ACROSS) * (ROWS + PAD)], p, y,
                                  LANES_DOWN);
             }
             __syncwarp(); /* P is complete before any lane reads it */
@@ -191,84 +182,81 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
             /* O is on its way while the product runs; loads and stores in turn would wait for each
              * other. */
             float *O_slice = O + (first_query + i0) * d;
-            float4 old[TM][TC / 4];
+            float4 old[TR][TD / 4];
 #pragma unroll
-            for (int r = 0; r < TM; r++)
+            for (int r = 0; r < TR; r++)
 #pragma unroll
-                for (int c = 0; c < TC; c += 4)
-                    old[r][c / 4] = load_4(O_slice, spread(r, TM, y, LANES_DOWN),
-                                           spread(c, TC, x, LANES_ACROSS), queries, d, ALIGNED);
+                for (int c = 0; c < TD; c += 4)
+                    old[r][c / 4] = load_4(O_slice, spread(r, TR, y, LANES_DOWN),
+                                           spread(c, TD, x, LANES_ACROSS), queries, d, ALIGNED);
 
-            float PV[TM][TC] = {};
-            multiply_add<TM, TC, ROWS + PAD, D>(PV, slab, V_tile, keys);
+            float PV[TR][TD] = {};
+            multiply_add<TR, TD, ROWS + PAD, D>(PV, slab, V_tile, keys);
 
 #pragma unroll
-            for (int r = 0; r < TM; r++)
+            for (int r = 0; r < TR; r++)
 #pragma unroll
-                for (int c = 0; c < TC; c += 4) {
+                for (int c = 0; c < TD; c += 4) {
                     float4 o = old[r][c / 4];
-                    o.x = factor_old[r] * o.x + factor_new[r] * PV[r][c];
-                    o.y = factor_old[r] * o.y + factor_new[r] * PV[r][c + 1];
-                    o.z = factor_old[r] * o.z + factor_new[r] * PV[r][c + 2];
-                    o.w = factor_old[r] * o.w + factor_new[r] * PV[r][c + 3];
-                    store_4(O_slice, spread(r, TM, y, LANES_DOWN), spread(c, TC, x, LANES_ACROSS),
+                    o.x = rescale[r] * o.x + weight[r] * PV[r][c];
+                    o.y = rescale[r] * o.y + weight[r] * PV[r][c + 1];
+                    o.z = rescale[r] * o.z + weight[r] * PV[r][c + 2];
+                    o.w = rescale[r] * o.w + weight[r] * PV[r][c + 3];
+                    store_4(O_slice, spread(r, TR, y, LANES_DOWN), spread(c, TD, x, LANES_ACROSS),
                             queries, d, ALIGNED, o);
                 }
         }
     }
-    /* end of solution */
 }
 
-template <int D, int Bc, int TM, bool ALIGNED>
+template <int D, int Bc, int TR, bool ALIGNED>
 static cudaError_t launch(const struct attention *call, size_t shared_limit)
 {
     float *l = (float *)call->workspace;
     float *m = l + attention_query_rows(call);
     const size_t tile_bytes = tile_floats(D, Bc) * sizeof(float);
-    const size_t slab_bytes = slab_floats(D, Bc, TM) * sizeof(float);
+    const size_t slab_bytes = slab_floats(D, Bc, TR) * sizeof(float);
     const int warps = min((int)((shared_limit - tile_bytes) / slab_bytes), MAX_WARPS);
     const size_t shared_bytes = tile_bytes + warps * slab_bytes;
-    const cudaError_t status =
-        cudaFuncSetAttribute(flash_v1_registers<D, Bc, TM, ALIGNED>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    const auto kernel = flash_v1_registers<D, Bc, TR, ALIGNED>;
+    const cudaError_t status = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     if (status != cudaSuccess)
         return status;
 
-    flash_v1_registers<D, Bc, TM, ALIGNED>
-        <<<call->batch * call->heads, 32 * warps, shared_bytes, call->stream>>>(
-            (const float *)call->Q, (const float *)call->K, (const float *)call->V,
-            (float *)call->O, call->LSE, l, m, *call);
+    kernel<<<call->batch * call->heads, WARP * warps, shared_bytes, call->stream>>>(
+        (const float *)call->Q, (const float *)call->K, (const float *)call->V, (float *)call->O,
+        call->LSE, l, m, *call);
     return cudaGetLastError();
 }
 
 /*
- * The tile Bc, TM where 8 warps with it fit and V and O can be read 16 bytes at a time; else the
+ * The tile Bc, TR where 8 warps with it fit and V and O can be read 16 bytes at a time; else the
  * small one, which fits the 64 KiB of sm_75 with at least 3 warps.
  */
-template <int D, int Bc, int TM, int SMALL_Bc, int SMALL_TM>
+template <int D, int Bc, int TR, int SMALL_Bc, int SMALL_TR>
 static cudaError_t launch_what_fits(const struct attention *call, size_t shared_limit)
 {
     static_assert(sizeof(float) *
-                          (tile_floats(D, SMALL_Bc) + 3 * slab_floats(D, SMALL_Bc, SMALL_TM)) <=
+                          (tile_floats(D, SMALL_Bc) + 3 * slab_floats(D, SMALL_Bc, SMALL_TR)) <=
                       SMALLEST_LIMIT,
                   "three warps fit on every architecture");
-    const size_t wanted = sizeof(float) * (tile_floats(D, Bc) + MAX_WARPS * slab_floats(D, Bc, TM));
+    const size_t wanted = sizeof(float) * (tile_floats(D, Bc) + MAX_WARPS * slab_floats(D, Bc, TR));
     if (wanted <= shared_limit && rows_aligned((const float *)call->V, call->head_dim) &&
         rows_aligned((const float *)call->O, call->head_dim))
-        return launch<D, Bc, TM, true>(call, shared_limit);
-    return launch<D, SMALL_Bc, SMALL_TM, false>(call, shared_limit);
+        return launch<D, Bc, TR, true>(call, shared_limit);
+    return launch<D, SMALL_Bc, SMALL_TR, false>(call, shared_limit);
 }
 
 extern "C" cudaError_t attention_flash_v1_registers(const struct attention *call)
 {
     int device = 0, shared_limit = 0;
-    cudaError_t status = cudaGetDevice(&device);
+    cudaError_t status = attention_initial_state(call);
+    if (status == cudaSuccess)
+        status = cudaGetDevice(&device);
     if (status == cudaSuccess)
         status =
             cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    float *l = (float *)call->workspace;
-    if (status == cudaSuccess)
-        status = attention_initial_state(call, l, l + attention_query_rows(call));
     if (status != cudaSuccess)
         return status;
     if (call->head_dim <= 32)

@@ -18,15 +18,12 @@
 #include "04_step.h"
 #include "refusal.h"
 #include "tiles.cuh"
+#include "warp.cuh"
 
 #include <math_constants.h>
 
-static const int LANES = 32;
-static const unsigned ALL_LANES = 0xffffffffu;
 static const int THREADS = 256;
-static const int WARPS = THREADS / LANES;
-
-/* solution: helpers of your own go here. */
+static const int WARPS = THREADS / WARP;
 
 /* The first row of the K and V that a row of Q attends to. */
 static __device__ size_t first_key(const struct attention *shape, size_t row)
@@ -35,12 +32,9 @@ static __device__ size_t first_key(const struct attention *shape, size_t row)
     return head / (shape->heads / shape->kv_heads) * shape->seq_kv;
 }
 
-/* end of solution */
-
 __global__ void scores(const float *Q, const float *K, float *S, const struct attention shape,
                        size_t elements)
 {
-    /* solution: an element of S per thread. */
     const size_t element = (size_t)blockIdx.x * THREADS + threadIdx.x;
     if (element >= elements)
         return;
@@ -51,42 +45,37 @@ __global__ void scores(const float *Q, const float *K, float *S, const struct at
     for (int k = 0; k < shape.head_dim; k++)
         sum += Q[row * shape.head_dim + k] * K[key * shape.head_dim + k];
     S[element] = shape.scale * sum;
-    /* end of solution */
 }
 
 /* Safe softmax in three sweeps over the row: maximum, sum, quotient. */
 __global__ void softmax_rows(float *S, float *LSE, int rows, int seq_kv)
 {
-    /* solution: a row per warp, three sweeps; LSE where it is wanted. */
-    const int row = blockIdx.x * WARPS + threadIdx.x / LANES;
-    const int lane = threadIdx.x % LANES;
+    const int row = blockIdx.x * WARPS + threadIdx.x / WARP;
+    const int lane = threadIdx.x % WARP;
     if (row >= rows) /* the whole warp leaves */
         return;
     float *S_row = S + (size_t)row * seq_kv;
 
     float m = -CUDART_INF_F;
-    for (int j = lane; j < seq_kv; j += LANES)
+    for (int j = lane; j < seq_kv; j += WARP)
         m = fmaxf(m, S_row[j]);
-    for (int distance = LANES / 2; distance > 0; distance /= 2)
-        m = fmaxf(m, __shfl_xor_sync(ALL_LANES, m, distance));
+    m = warp_max(m);
+    const float top = m == -CUDART_INF_F ? 0.0f : m; /* (-inf) - (-inf) would be NaN */
 
     float l = 0.0f;
-    for (int j = lane; j < seq_kv; j += LANES)
-        l += expf(S_row[j] - m);
-    for (int distance = LANES / 2; distance > 0; distance /= 2)
-        l += __shfl_xor_sync(ALL_LANES, l, distance);
+    for (int j = lane; j < seq_kv; j += WARP)
+        l += expf(S_row[j] - top);
+    l = warp_sum(l);
 
-    for (int j = lane; j < seq_kv; j += LANES)
-        S_row[j] = expf(S_row[j] - m) / l;
+    for (int j = lane; j < seq_kv; j += WARP)
+        S_row[j] = l == 0.0f ? 0.0f : expf(S_row[j] - top) / l; /* every score is -inf: no weight */
     if (LSE != NULL && lane == 0)
         LSE[row] = m + logf(l);
-    /* end of solution */
 }
 
 __global__ void weighted_values(const float *P, const float *V, float *O,
                                 const struct attention shape, size_t elements)
 {
-    /* solution: an element of O per thread. */
     const size_t element = (size_t)blockIdx.x * THREADS + threadIdx.x;
     if (element >= elements)
         return;
@@ -99,7 +88,6 @@ __global__ void weighted_values(const float *P, const float *V, float *O,
     for (int j = 0; j < shape.seq_kv; j++)
         sum += P_row[j] * V_head[(size_t)j * shape.head_dim + col];
     O[element] = sum;
-    /* end of solution */
 }
 
 extern "C" cudaError_t attention_standard(const struct attention *call)
