@@ -246,6 +246,7 @@ test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, 
 .PHONY: test
 test: which-backend packages-test $(sort $(foreach run,$(TEST_RUNS),$(call test_binary,$(run)))) $(patsubst %,build/$(RUN_BUILD)/%,$(STEPS)) ## Pass all tests
 	@tests/run $(TEST_RUNS)
+	@$(if $(filter cpu,$(BACKEND)),tests/add_kernel.py)
 
 test-%: which-backend packages-test FORCE ## Pass the tests of step NN, as in `make test-03` (or test-common, test-cli, test-simt)
 	@$(if $(filter test_$*,$(TESTS)),,echo 'There are no tests test_$*; there are: $(TESTS)' >&2; exit 2;) \
