@@ -10,6 +10,7 @@
 #define SGEMM_TILE_CUH
 
 #include "02_step.h"
+#include "device.h"
 #include "ptx.cuh"
 #include "rectangles.cuh"
 #include "tiles.cuh"
@@ -45,8 +46,6 @@ static constexpr int shared_bytes_of(int BM, int BN)
 {
     return STAGES * stage_floats(BM, BN) * (int)sizeof(float);
 }
-
-/* solution: helpers of your own go here. */
 
 /*
  * Reads a thread's operands of one step: runs of four from As_k and Bs_k on. Multiply-adds of the
@@ -89,15 +88,11 @@ static __device__ __forceinline__ void copy_async(uint32_t to, const float *from
         cp_async_4_zero_fill(to, from, exists ? sizeof(float) : 0);
 }
 
-/* end of solution */
-
 /* How many tiles of BK cover K; the first is the ragged one. */
 static inline __host__ __device__ int tiles_along(int K)
 {
     return ceil_div(K, BK);
 }
-
-/* solution: helpers of your own go here. */
 
 /* Where in its group's tile this thread's i-th row and j-th column are. */
 template <int BM, int BN, int TN>
@@ -258,8 +253,6 @@ static __device__ __forceinline__ void store_tile(float *C, const float sum[TM][
                     aligned_C, make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));
 }
 
-/* end of solution */
-
 /* A shape of tile, and what a group of warps needs for it. */
 struct tile_shape {
     int BM, BN, threads, shared_bytes;
@@ -295,15 +288,11 @@ struct limits {
 
 static inline cudaError_t device_limits(struct limits *limits)
 {
-    int device;
-    cudaError_t status = cudaGetDevice(&device);
-    if (status == cudaSuccess)
-        status = cudaDeviceGetAttribute(&limits->multiprocessors, cudaDevAttrMultiProcessorCount,
-                                        device);
-    if (status == cudaSuccess)
-        status = cudaDeviceGetAttribute(&limits->shared_bytes,
-                                        cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    return status;
+    const cudaError_t status =
+        device_attribute(cudaDevAttrMultiProcessorCount, &limits->multiprocessors);
+    return status == cudaSuccess
+               ? device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &limits->shared_bytes)
+               : status;
 }
 
 #endif

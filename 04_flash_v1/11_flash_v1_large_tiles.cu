@@ -22,6 +22,7 @@
  * multiply-adds.
  */
 #include "04_step.h"
+#include "device.h"
 #include "rectangles.cuh"
 #include "tiles.cuh"
 #include "vectors.cuh"
@@ -251,13 +252,10 @@ static cudaError_t launch_what_fits(const struct attention *call, size_t shared_
 
 extern "C" cudaError_t attention_flash_v1_large_tiles(const struct attention *call)
 {
-    int device = 0, shared_limit = 0;
+    int shared_limit = 0;
     cudaError_t status = attention_initial_state(call);
     if (status == cudaSuccess)
-        status = cudaGetDevice(&device);
-    if (status == cudaSuccess)
-        status =
-            cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+        status = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &shared_limit);
     if (status != cudaSuccess)
         return status;
     if (call->head_dim <= 32)

@@ -19,6 +19,7 @@
  * Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 1.
  */
 #include "04_step.h"
+#include "device.h"
 #include "ptx.cuh"
 #include "rectangles.cuh"
 #include "tiles.cuh"
@@ -250,13 +251,10 @@ static cudaError_t launch_what_fits(const struct attention *call, size_t shared_
 
 extern "C" cudaError_t attention_flash_v1_registers(const struct attention *call)
 {
-    int device = 0, shared_limit = 0;
+    int shared_limit = 0;
     cudaError_t status = attention_initial_state(call);
     if (status == cudaSuccess)
-        status = cudaGetDevice(&device);
-    if (status == cudaSuccess)
-        status =
-            cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+        status = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &shared_limit);
     if (status != cudaSuccess)
         return status;
     if (call->head_dim <= 32)

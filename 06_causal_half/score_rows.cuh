@@ -18,6 +18,16 @@
 #include "half_problem.cuh"
 #include "ptx.cuh"
 
+/* How many keys the lane's two rows see. first_row is the warp's first. */
+template <bool CAUSAL>
+static __device__ __forceinline__ void find_visible(int (&visible)[2], int first_row, int seq_q,
+                                                    int seq_kv)
+{
+    const int row = first_row + threadIdx.x % 32 / 4;
+    for (int r = 0; r < 2; r++)
+        visible[r] = visible_keys<CAUSAL>(row + 8 * r, seq_q, seq_kv);
+}
+
 /* Masks the keys that the lane's rows do not see. first_key is that of column 0; row r sees keys
  * below visible[r]. */
 template <int COUNT>
@@ -58,11 +68,6 @@ template <int COUNT>
 static __device__ __forceinline__ void
 online_softmax(float (&S)[COUNT], float (&m)[2], float (&l)[2], float (&alpha)[2], float scale_log2)
 {
-    /*
-     * solution: the maximum over the four lanes of a row, the factor for what was before, the
-     * exponentials,
-     * the sum.
-     */
     float chain[4] = {S[0], S[1], S[2], S[3]}, shift[2];
 #pragma unroll
     for (int i = 4; i < COUNT; i++)
@@ -87,7 +92,6 @@ online_softmax(float (&S)[COUNT], float (&m)[2], float (&l)[2], float (&alpha)[2
 #pragma unroll
     for (int r = 0; r < 2; r++)
         l[r] = l[r] * alpha[r] + (chain[2 * r] + chain[2 * r + 1]);
-    /* end of solution */
 }
 
 template <int COUNT>
