@@ -227,7 +227,7 @@ class Race:
         print(f"{cell.label:22} skipped    {name:24} {why}", flush=True)
 
     def qualify(self, cell):
-        """The entrants whose output is right, each with its difference from the first peer."""
+        """The entrants that are right and fast enough to be timed, each with its difference from the first peer."""
         limit = 5e-3 if cell.output.dtype == torch.float16 else 1e-4
         expected, fit = None, []
         for name, role, run in sorted(cell.entrants, key=lambda entrant: entrant[1] != "peer"):
