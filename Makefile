@@ -290,12 +290,21 @@ check-clang: ## Compile all host code with clang, warnings as errors
 	@for file in $(wildcard common/*.c 0?_*/*.c tests/*.c); do \
 	    clang -std=c17 -D_GNU_SOURCE $(WARNINGS) $(include_cpu) -fsyntax-only $$file || exit 1; done
 
-.PHONY: lessons check-lessons
-lessons: $(patsubst %,build/check/%,$(STEPS)) ## Write the counted tables into the lessons
-	tests/lessons.py --write $(STEPS)
+.PHONY: ladder check-ladder
+ladder: $(patsubst %,build/check/%,$(STEPS)) ## Count the lines of code that each rung adds to the one before; fail when they are too many
+	tests/ladder.py $(STEPS)
 
-check-lessons: $(patsubst %,build/check/%,$(STEPS)) ## Fail when a lesson's counted table is not what the kernels do
-	tests/lessons.py --check $(STEPS)
+check-ladder: ladder
+
+# Every page with something in it that tests/lessons.py writes.
+LESSONS := $(STEPS) $(wildcard docs/tour.md)
+
+.PHONY: lessons check-lessons
+lessons: $(patsubst %,build/check/%,$(STEPS)) ## Write the lessons' tables, diffs and excerpts
+	tests/lessons.py --write $(LESSONS)
+
+check-lessons: $(patsubst %,build/check/%,$(STEPS)) ## Fail when one is not what the kernels are or do
+	tests/lessons.py --check $(LESSONS)
 
 include tests/broken/broken.mk
 include tests/labs/labs.mk
