@@ -2,7 +2,7 @@
  * The command line of a step's program.
  *
  * What it offers follows from the step's problem and from the rows of its table: an option that no
- * kernel takes is not there.
+ * kernel takes is not offered.
  */
 #ifndef COMMON_OPTIONS_H
 #define COMMON_OPTIONS_H

@@ -1,5 +1,5 @@
 /*
- * The step programs' command line, from outside: what they print, what they refuse, how they exit.
+ * The step programs' command line: what they print, what they refuse, how they exit.
  */
 #include "attention.h"
 #include "backend.h"
@@ -229,8 +229,8 @@ TEST(cli, no_device)
               "%s", outcome->error);
 }
 
-/* What a device is too old for is shown and skipped, and nothing has failed. (A GPU cannot
- * pretend.) */
+/* A kernel that needs a newer device is shown and skipped, and the run passes. (A GPU cannot
+ * pretend to be older.) */
 TEST(cli, an_older_device)
 {
     if (strcmp(build(), "gpu") == 0) {
