@@ -281,7 +281,7 @@ def counts(page):
     def times(value):
         return [cell(ratio(value(last), value(rung)) if last else None) for last, rung in zip(before, numbers)]
 
-    for name in ("loads", "bytes"):
+    for name in ("loads", "stores", "bytes"):
         columns += [(f"predicted {name}", [cell(rung.predicted[name]) for rung in numbers]),
                     (f"counted {name}", [marked(rung.predicted[name], rung.counted.get(name)) for rung in numbers]),
                     ("× fewer", times(lambda rung, name=name: rung.counted.get(name)))]
