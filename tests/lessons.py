@@ -178,7 +178,7 @@ def cell(value):
 
 def marked(predicted, counted):
     """What was counted, marked where the formula says another number."""
-    return cell(counted) + (" ≠" if None not in (predicted, counted) and predicted != counted else "")
+    return ("≠ " if None not in (predicted, counted) and predicted != counted else "") + cell(counted)
 
 
 def counts_of(row):
@@ -204,9 +204,8 @@ def predictions_of(row):
 
 def size_arguments(step):
     """The command line that gives another step the sizes which this one has unless told otherwise."""
-    sizes = [size for size in ladder.program(step, "--list")["sizes"] if size["offered"]]
     return [f"--{size['name']}" if size["flag"] else f"--{size['name']}={size['value']}"
-            for size in sizes if not size["flag"] or size["value"]]
+            for size in ladder.program(step, "--list")["sizes"] if not size["flag"] or size["value"]]
 
 
 class Numbers:
@@ -295,9 +294,7 @@ def counts(page):
                     ("× faster", times(lambda rung: rung.measured(shape)))]
     # What no kernel of this step has says nothing.
     columns = [column for column in columns if any(text not in ("–", "0", "1.00") for text in column[1])]
-    offered = {size["name"]: size for size in ladder.program(step, "--list")["sizes"] if size["offered"]}
-    sizes = ", ".join(f"{name} = {value}" for name, value in report["sizes"].items()
-                      if name in offered and not offered[name]["flag"] and isinstance(offered[name]["value"], int))
+    sizes = ", ".join(f"{name} = {value}" for name, value in report["sizes"].items())
     text = (f"Loads and bytes of global memory: predicted by the table's formulas, counted by `make run-{step[:2]}` on a CPU at"
             f" {sizes} ({report['flops']:,.0f} FLOP, {report['compulsory_bytes']:,.0f} compulsory bytes)")
     text += f"; {measured_at(page, step, shape)}." if shape else "."
