@@ -296,6 +296,7 @@ ladder: $(patsubst %,build/check/%,$(STEPS)) ## Count the lines of code that eac
 	tests/ladder.py $(STEPS)
 
 check-ladder: ladder
+	python3 -m doctest tests/ladder.py
 
 # Every page with something in it that tests/lessons.py writes.
 LESSONS := $(STEPS) $(wildcard docs/tour.md)

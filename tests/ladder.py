@@ -73,7 +73,30 @@ def closes_head(tokens):
 
 
 def statements(source):
-    """The statements of a source, and between them the comments that have lines for themselves, in order."""
+    """The statements of a source, and between them the comments that have lines for themselves, in order.
+
+    >>> def show(source):
+    ...     for statement in statements(source):
+    ...         print(statement.lines, statement.text)
+    >>> show("template <int N> void f(int x) { /* one\\nidea */ if (x) { g(x); } else for (;;) { h(\\n{1, 2}); } }")
+    1 template <int N>
+    1 void f(int x) {
+    1 if (x) {
+    1 g(x);
+    1 } else
+    1 for (;;) {
+    1 h( {1, 2});
+    1 }
+    1 }
+    >>> show("#define X \\\\\\n  1\\n/* idea */\\nenum { A, B };")
+    1 #define X \\ 1
+    0 
+    1 enum {
+    1 A, B
+    1 };
+    >>> show("int x = " + " + ".join(["variable"] * 10) + ";")  # 115 characters
+    2 int x = variable + variable + variable + variable + variable + variable + variable + variable + variable + variable;
+    """
     blanked = without_comments(source)
     found = [Statement(source, re.findall(r"\w+|[^\w\s*/]", match[0]), *match.span(), 0)
              for match in COMMENT_OR_STRING.finditer(source)
@@ -196,7 +219,14 @@ def predecessor(rung):
 
 
 def rename(old, new, old_name, new_name):
-    """Gives the statements of `old` the names of `new` where a name differs by the kernel's own name, or its step, alone."""
+    """Gives the statements of `old` the names of `new` where a name differs by the kernel's own name, or its step, alone.
+
+    >>> old = statements('#include "01_step.h"\\nmatmul_a(); __a x; a(b_a);')
+    >>> new = statements('#include "02_step.h"\\nmatmul_b(); __a x; b(b_a);')
+    >>> rename(old, new, "a", "b")
+    >>> len(common(old, new))
+    4
+    """
     known = {token for statement in new for token in statement.key}
     own = re.compile(rf"(?<![A-Za-z0-9]){old_name}(?![A-Za-z0-9])", re.IGNORECASE)
     headers = [token for token in known if re.fullmatch(r'"0\d_step\.h"', token)]
