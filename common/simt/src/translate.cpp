@@ -745,7 +745,7 @@ string translate_file(const string &source, bool is_header)
         std::cerr << "simt-translate: cannot write " << copy << "\n";
         exit(1);
     }
-    std::ofstream(output_dir + "/sources", std::ios::app) << copy << ' ' << source << '\n';
+    std::ofstream(output_dir + "/sources", std::ios::app) << copy << '\t' << source << '\n';
     copies[source] = copy;
     return copy;
 }
