@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Asks ncu (Nsight Compute) what each rung keeps busy. Python's standard library only.
 
-    tests/bench/profile.py STEP ...          profiles on a GPU: docs/results/STEP_ncu.csv and the table in the lesson
-    tests/bench/profile.py --table STEP ...  the table only, from the CSV file that is there
-    tests/bench/profile.py --check STEP ...  writes nothing; fails when a lesson's table is not what the CSV file says
+    tests/bench/ncu_profile.py STEP ...          profiles on a GPU: docs/results/STEP_ncu.csv and the table in the lesson
+    tests/bench/ncu_profile.py --table STEP ...  the table only, from the CSV file that is there
+    tests/bench/ncu_profile.py --check STEP ...  writes nothing; fails when a lesson's table is not what the CSV file says
 
 Of what a rung launches, the kernel that takes longest is shown. ncu runs it once for each group of counters, with the
 clock held at its base: shares are of the peak at that clock. Needs build/gpu/STEP.
@@ -145,7 +145,7 @@ def main():
             done = profile(step) and done
         done = lesson_table.update(
             step, "ncu", lambda: table(step), not arguments.check,
-            f"its table is not what {step}_ncu.csv says; tests/bench/profile.py --table {step} writes it") and done
+            f"its table is not what {step}_ncu.csv says; tests/bench/ncu_profile.py --table {step} writes it") and done
     return 0 if done else 1
 
 
