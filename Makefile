@@ -92,7 +92,7 @@ kernels_of = $(foreach file,$(wildcard $(1)/[0-9]*_*.cu),$(call kernel_in,$(base
 
 # STEP=03 and KERNEL=name choose, for the targets that take them; the end of this file refuses the rest. They are for this
 # make, not for programs that it starts.
-TAKES_STEP := run test sanitize lessons check-lessons
+TAKES_STEP := run test sanitize
 TAKES_KERNEL := $(foreach goal,run test sanitize,$(goal) $(STEP_NUMBERS:%=$(goal)-%))
 STEP ?=
 KERNEL ?=
@@ -254,7 +254,7 @@ which-backend:
 	@echo 'backend: $(BACKEND) ($(BACKEND_REASON))'
 
 HELP = grep -hE '^[a-z][a-zA-Z-]*%?:.*\#\# $(1): ' $(filter-out %.d,$(MAKEFILE_LIST)) | sed -E 's/%?:[^\#]*\#\# $(1): /\t/' | \
-    awk -F '\t' '{ printf "  make %-15s %s\n", $$1, $$2 }'
+    awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
 .PHONY: help
 help: ## maintain: This list
@@ -269,7 +269,7 @@ help: ## maintain: This list
 kernel_options = $(patsubst %,--kernel=%,$(filter $(KERNEL),$(call kernels_of,$(1))))
 
 .PHONY: run
-run: which-backend $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## learn: Check every kernel of every step, print the ladders (KERNEL=name: only that one)
+run: which-backend $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## learn: Check every kernel, print the ladders (STEP=03, KERNEL=name: only those)
 	@status=0; $(foreach step,$(CHOSEN_STEPS),build/$(RUN_BUILD)/$(step) $(call kernel_options,$(step)) || status=$$?; echo;) exit $$status
 
 # $(1) is a step.
@@ -329,7 +329,7 @@ gpu-build: packages-gpu $(patsubst %,build/gpu/%,$(STEPS)) $(patsubst %,build/gp
 
 DOCTOR := build/$(if $(filter gpu,$(BACKEND)),gpu,cpu)/doctor
 .PHONY: doctor
-doctor: ## learn: What this machine has, which backend is chosen and why, and one kernel that runs
+doctor: ## learn: What this machine has, which backend is chosen and why; runs one kernel
 	@echo 'backend:      $(BACKEND) ($(BACKEND_REASON))'
 	@echo 'architecture: $(ARCH)'
 	@echo "compiler:     $$($(CXX) --version 2>/dev/null | head -n 1 | grep . || echo 'none; install with: $(INSTALL)')"
@@ -339,31 +339,9 @@ doctor: ## learn: What this machine has, which backend is chosen and why, and on
 	@$(MAKE) --no-print-directory $(DOCTOR)
 	@$(DOCTOR)
 
-# Versions of clang-format differ in what they make of the same file; 14 is Debian 12's and the one that counts.
-CLANG_FORMAT ?= clang-format-14
-FORMATTED = $(shell git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' 2>/dev/null)
-
-.PHONY: format check-format
-format: ## maintain: Format all sources (clang-format-14)
-	$(CLANG_FORMAT) -i $(FORMATTED)
-
-check-format: ## maintain: Fail when a source is not formatted
-	$(CLANG_FORMAT) --dry-run --Werror $(FORMATTED)
-
-.PHONY: check-clang
-check-clang: ## maintain: Compile all host code with clang, warnings as errors
-	@for file in $(wildcard common/*.c 0?_*/*.c tests/*.c); do \
-	    clang -std=c17 -D_GNU_SOURCE $(WARNINGS) $(include_cpu) -fsyntax-only $$file || exit 1; done
-
-.PHONY: lessons check-lessons
-lessons: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## maintain: Write the counted tables into the lessons
-	@$(PYTHON) tests/lessons.py --write $(CHOSEN_STEPS)
-
-check-lessons: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## maintain: Fail when a counted table is not what the kernels do
-	@$(PYTHON) tests/lessons.py --check $(CHOSEN_STEPS)
-
 include tests/broken/broken.mk
 include tests/labs/labs.mk
+include tests/maintain.mk
 
 .PHONY: clean
 clean: ## maintain: Remove build/

@@ -44,7 +44,7 @@ BENCH_REFUSAL := $(if $(filter gpu,$(BACKEND)),$(if $(DEVICE_CAPABILITY),,nvidia
 
 # One step after the other, whatever -j says: two kernels at a time would measure each other.
 .PHONY: bench
-bench: ## gpu: Time every kernel beside its peers; write docs/results, the lessons' tables, plots
+bench: ## gpu: Time every kernel beside its peers; write docs/results and the lessons' tables
 	@[ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
 	@for number in $(filter $(CHOSEN_NUMBERS),$(BENCH_STEPS)); do $(MAKE) --no-print-directory bench-$$number || exit; done
 
@@ -58,7 +58,7 @@ bench-%: FORCE
 	$(PYTHON) tests/bench/report.py $(call step_named,$*)
 
 .PHONY: profile
-profile: ## gpu: Ask ncu what every kernel keeps busy; write docs/results and the lessons' tables
+profile: ## gpu: Ask ncu what every kernel keeps busy; write the same places
 	@for number in $(CHOSEN_NUMBERS); do $(MAKE) --no-print-directory profile-$$number || exit; done
 
 profile-%: FORCE

@@ -16,7 +16,7 @@ endif
 SOUND := $(foreach build,cpu check,$(patsubst %,build/$(build)/%,$(FAULT_STEPS)))
 
 .PHONY: test-broken broken broken-list
-test-broken: packages-python $(SOUND) ## test: Plant one fault at a time; each must be caught, by the detector its file names
+test-broken: packages-python $(SOUND) ## test: Plant one fault at a time; each must be caught as its file says
 	@$(BROKEN) test $(KERNEL)
 
 broken: packages-python $(SOUND) ## learn: Build one broken kernel and see what is said of it: make broken KERNEL=3
