@@ -1,7 +1,8 @@
 /*
  * The last line of `make doctor`: what the runtime sees, and one kernel that really ran.
  *
- * Exit status 0 when the kernel gave the right answer; otherwise 3 and a line that says what to do.
+ * Exit status 0 when the kernel gave the right answer; 2 when an environment variable is wrong;
+ * otherwise 3 and a line that says what to do.
  */
 #include "backend.h"
 
@@ -30,6 +31,10 @@ int main(void)
 {
     int devices = 0, driver = 0, runtime = 0;
     cudaDeviceProp properties;
+    if (*backend_complaint()) {
+        fprintf(stderr, "%s\n", backend_complaint());
+        return 2;
+    }
     cudaError_t status = cudaGetDeviceCount(&devices);
     if (status != cudaSuccess || devices == 0)
         return fail("no device", status != cudaSuccess ? status : cudaErrorNoDevice);

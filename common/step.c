@@ -572,6 +572,11 @@ int step_main(int argc, char **argv, const char *step, const struct problem *pro
         return STEP_PASSED;
     }
 
+    if (*backend_complaint()) {
+        fprintf(stderr, "%s: %s\n", step, backend_complaint());
+        return STEP_BAD_USAGE;
+    }
+
     int devices = 0;
     struct cudaDeviceProp properties;
     cudaError_t status = cudaGetDeviceCount(&devices);

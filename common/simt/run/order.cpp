@@ -72,10 +72,8 @@ bool read_architecture(int *architecture, char *complaint, size_t size)
         }
     }
     snprintf(complaint, size,
-             "SIMT_ARCH is '%.100s'; it must be a compute capability without the dot, from 70 "
-             "(Volta) to "
-             "121: 75, 80, "
-             "86, 89, 90, ...",
+             "SIMT_ARCH is '%.100s'; it must be a compute capability without the dot or a letter, "
+             "from 70 (Volta) to 121: 75, 80, 86, 89, 90, ...",
              text);
     return false;
 }
