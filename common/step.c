@@ -1,6 +1,7 @@
 #include "step.h"
 
 #include "backend.h"
+#include "output.h"
 #include "refusal.h"
 #include "trial.h"
 
@@ -556,8 +557,8 @@ static enum step_status run_ladder(struct request *request, struct trial *trial,
     return status;
 }
 
-int step_main(int argc, char **argv, const char *step, const struct problem *problem,
-              const void *table)
+static enum step_status run_step(int argc, char **argv, const char *step,
+                                 const struct problem *problem, const void *table)
 {
     struct request request = {.step = step, .problem = problem, .table = table};
     set_defaults(&request);
@@ -599,4 +600,15 @@ int step_main(int argc, char **argv, const char *step, const struct problem *pro
     const enum step_status outcome = run_ladder(&request, &trial, properties.name);
     trial_destroy(&trial);
     return outcome;
+}
+
+int step_main(int argc, char **argv, const char *step, const struct problem *problem,
+              const void *table)
+{
+    if (!output_is_open())
+        return STEP_BAD_USAGE;
+    const enum step_status status = run_step(argc, argv, step, problem, table);
+    if (!output_arrived(stdout) && status == STEP_PASSED)
+        return STEP_BAD_USAGE;
+    return status;
 }

@@ -206,6 +206,18 @@ TEST(cli, no_device)
               "%s", outcome->error);
 }
 
+TEST(cli, a_report_that_does_not_arrive)
+{
+    static const char *const kinds[] = {"--help", "--list", "--m 4", "--m 4 --json", "--m 4 --csv"};
+    char arguments[64];
+    for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
+        snprintf(arguments, sizeof arguments, "%s >/dev/full", kinds[kind]);
+        bad_usage("01_naive_matmul", arguments, "could not be written", "report");
+        snprintf(arguments, sizeof arguments, "%s >&-", kinds[kind]);
+        bad_usage("01_naive_matmul", arguments, "standard output is closed", "report");
+    }
+}
+
 /* One sentence and not one per kernel, and never a device that looks too old. */
 TEST(cli, bad_environment)
 {

@@ -409,6 +409,8 @@ def main(arguments):
         print(__doc__, file=sys.stderr)
         return 2
     try:
+        if sys.stdout is None:
+            raise Broken("standard output is closed: there is nowhere to report to")
         return commands[arguments[0]](arguments[1:])
     except Broken as error:
         print(f"broken.py: {error}", file=sys.stderr)
