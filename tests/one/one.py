@@ -186,10 +186,10 @@ def main(arguments):
     if sys.stdout is None:
         raise SystemExit("standard output is closed: there is nowhere to print to")
     text = make(arguments[0], arguments[1])
-    if len(arguments) == 3:
-        pathlib.Path(arguments[2]).write_text(text)
-    else:
+    if len(arguments) < 3 or not arguments[2]:
         sys.stdout.write(text)
+    elif not (file := pathlib.Path(arguments[2])).exists() or file.read_text() != text:
+        file.write_text(text)
 
 
 if __name__ == "__main__":
