@@ -15,6 +15,11 @@ int backend_architecture(void)
     return 10 * major + minor;
 }
 
+const char *backend_complaint(void)
+{
+    return "";
+}
+
 bool backend_has_timing(void)
 {
     return true;

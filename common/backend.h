@@ -40,6 +40,12 @@ const char *backend_name(void);
 /* The device's compute capability as major * 10 + minor, 75 for a T4; 0 when there is no device. */
 int backend_architecture(void);
 
+/*
+ * What is wrong with the environment variables that the backend reads, one sentence; the empty
+ * string when nothing is. A launch would fail, and a device that cannot be told looks too old.
+ */
+const char *backend_complaint(void);
+
 /* True where an elapsed time says something about the kernel. */
 bool backend_has_timing(void);
 

@@ -2,6 +2,7 @@
 
 #include "backend.h"
 #include "options.h"
+#include "output.h"
 #include "refusal.h"
 #include "report.h"
 #include "trial.h"
@@ -59,8 +60,8 @@ static enum step_status run_ladder(struct request *request, struct trial *trial,
     return status;
 }
 
-int step_main(int argc, char **argv, const char *step, const struct problem *problem,
-              const void *table)
+static enum step_status run_step(int argc, char **argv, const char *step,
+                                 const struct problem *problem, const void *table)
 {
     struct request request;
     if (!options_parse(&request, step, problem, table, argc, argv)) {
@@ -78,6 +79,11 @@ int step_main(int argc, char **argv, const char *step, const struct problem *pro
         }
         report_list(&request);
         return STEP_PASSED;
+    }
+
+    if (*backend_complaint()) {
+        fprintf(stderr, "%s: %s\n", step, backend_complaint());
+        return STEP_BAD_USAGE;
     }
 
     int devices = 0;
@@ -102,4 +108,15 @@ int step_main(int argc, char **argv, const char *step, const struct problem *pro
     const enum step_status outcome = run_ladder(&request, &trial, properties.name);
     trial_destroy(&trial);
     return outcome;
+}
+
+int step_main(int argc, char **argv, const char *step, const struct problem *problem,
+              const void *table)
+{
+    if (!output_is_open())
+        return STEP_BAD_USAGE;
+    const enum step_status status = run_step(argc, argv, step, problem, table);
+    if (!output_arrived(stdout) && status == STEP_PASSED)
+        return STEP_BAD_USAGE;
+    return status;
 }

@@ -61,11 +61,11 @@ static bool exists(const char *step)
     return file != NULL;
 }
 
-/* Exit status 2 and one line on stderr that holds every one of `words`; nothing on stdout. */
-static void bad_usage(const char *step, const char *arguments, const char *first,
-                      const char *second)
+/* Exit status 2 and one line on stderr that holds both words; nothing on stdout. */
+static void refused(const char *environment, const char *step, const char *arguments,
+                    const char *first, const char *second)
 {
-    const struct outcome *outcome = run("", step, arguments);
+    const struct outcome *outcome = run(environment, step, arguments);
     const char *newline = strchr(outcome->error, '\n');
     cr_expect(outcome->status == STEP_BAD_USAGE, "%s %s: exit status %d", step, arguments,
               outcome->status);
@@ -74,6 +74,12 @@ static void bad_usage(const char *step, const char *arguments, const char *first
     cr_expect(strstr(outcome->error, first) && strstr(outcome->error, second),
               "%s %s: '%s' says not '%s' and '%s'", step, arguments, outcome->error, first, second);
     cr_expect(outcome->out[0] == '\0', "%s %s: printed %s", step, arguments, outcome->out);
+}
+
+static void bad_usage(const char *step, const char *arguments, const char *first,
+                      const char *second)
+{
+    refused("", step, arguments, first, second);
 }
 
 TEST(cli, every_step_is_built)
@@ -227,6 +233,32 @@ TEST(cli, no_device)
     cr_expect(outcome->status == STEP_NO_DEVICE, "exit status %d", outcome->status);
     cr_expect(strstr(outcome->error, "no usable device") && strstr(outcome->error, "make doctor"),
               "%s", outcome->error);
+}
+
+TEST(cli, a_report_that_does_not_arrive)
+{
+    static const char *const kinds[] = {"--help",        "--list", "--m 4",
+                                        "--list --json", "--m 4",  "--m 4 --json"};
+    char arguments[64];
+    for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
+        snprintf(arguments, sizeof arguments, "%s >/dev/full", kinds[kind]);
+        bad_usage("01_naive_matmul", arguments, "could not be written", "report");
+        snprintf(arguments, sizeof arguments, "%s >&-", kinds[kind]);
+        bad_usage("01_naive_matmul", arguments, "standard output is closed", "report");
+    }
+}
+
+/* One sentence and not one per kernel, and never a device that looks too old. */
+TEST(cli, bad_environment)
+{
+    if (strcmp(build(), "gpu") == 0) {
+        fprintf(stderr, "skipped: a GPU's program reads no such variables\n");
+        return;
+    }
+    refused("SIMT_ARCH=90a", "06_causal_half", "", "SIMT_ARCH is '90a'", "without the dot");
+    refused("SIMT_ARCH=12", "06_causal_half", "", "SIMT_ARCH is '12'", "from 70");
+    refused("SIMT_ORDER=sideways", "05_flash_v2", "", "SIMT_ORDER is 'sideways'", "reversed");
+    refused("SIMT_WORKERS=0", "01_naive_matmul", "", "SIMT_WORKERS is '0'", "from 1 to");
 }
 
 /* A kernel that needs a newer device is shown and skipped, and the run passes. (A GPU cannot

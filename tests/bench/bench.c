@@ -2,6 +2,7 @@
 
 #include "backend.h"
 #include "device_tools.h"
+#include "output.h"
 #include "refusal.h"
 #include "sensors.h"
 #include "stopwatch.h"
@@ -546,9 +547,10 @@ int bench_main(int argc, char **argv, const struct bench *bench)
     for (const struct bench_shape *shape = bench->shapes; shape->label; shape++)
         if (!race_shape(&race, shape))
             break;
+    const bool written = output_arrived(race.csv);
     fclose(race.csv);
     sensors_close(&race.sensors);
     stopwatch_destroy(&race.watch);
     cudaStreamDestroy(race.stream);
-    return race.failed ? 1 : 0;
+    return race.failed || !written ? 1 : 0;
 }

@@ -4,6 +4,7 @@
   broken.py test [NAME ...]   build each fault, run it, and compare what caught it with what its file says
   broken.py show NAME         build one fault and print what each detector says of it
   broken.py list              the exercises: broken kernels by their symptoms
+  broken.py steps [NAME ...]  the steps that these faults are in
 
 A fault is a text file NAME.fault (README.md describes it): a first line "DETECTOR: what is wrong", the kernel, the sizes
 to run it at, and the edit. The edit is made in copies below build/broken/, never in the sources; the tokens of a search text must be
@@ -387,6 +388,11 @@ def show(names):
     return 0
 
 
+def steps(names):
+    print(*sorted({fault.step for fault in read_faults(names)}))
+    return 0
+
+
 def exercises(names):
     if names:
         raise Broken("list takes no names")
@@ -398,11 +404,13 @@ def exercises(names):
 
 
 def main(arguments):
-    commands = {"test": test, "show": show, "list": exercises}
+    commands = {"test": test, "show": show, "list": exercises, "steps": steps}
     if not arguments or arguments[0] not in commands:
         print(__doc__, file=sys.stderr)
         return 2
     try:
+        if sys.stdout is None:
+            raise Broken("standard output is closed: there is nowhere to report to")
         return commands[arguments[0]](arguments[1:])
     except Broken as error:
         print(f"broken.py: {error}", file=sys.stderr)
