@@ -194,18 +194,26 @@ static const struct choice *choose(int M, int N, int K, const struct limits *lim
     return best;
 }
 
+extern "C" struct cost matmul_sgemm_cluster_cost(const struct matmul_kernel *row, int M, int N,
+                                                 int K)
+{
+    struct limits limits;
+    if (backend_architecture() < 90)
+        return matmul_sgemm_cost(row, M, N, K);
+    if (device_limits(&limits) != cudaSuccess)
+        return {};
+    return cost_of_tiles(choose(M, N, K, &limits)->shape, M, N, K);
+}
+
 extern "C" cudaError_t matmul_sgemm_cluster(const float *A, const float *B, float *C, int M, int N,
                                             int K, cudaStream_t stream)
 {
     if (backend_architecture() < 90)
         return matmul_sgemm(A, B, C, M, N, K, stream);
 
-    cudaError_t status = matmul_check_arguments(A, B, C, M, N, K);
-    if (status != cudaSuccess || M == 0 || N == 0)
-        return status;
-
     struct limits limits;
-    if ((status = device_limits(&limits)) != cudaSuccess)
+    cudaError_t status = device_limits(&limits);
+    if (status != cudaSuccess)
         return status;
     const struct choice *choice = choose(M, N, K, &limits);
     const size_t blocks = (size_t)tiles_of_C(choice->shape, M, N) * choice->blocks;

@@ -279,6 +279,15 @@ static inline int tiles_of_C(const struct tile_shape *shape, int M, int N)
     return ceil_div(M, shape->BM) * ceil_div(N, shape->BN);
 }
 
+/* Of each tile all rows of A and columns of B are loaded, those past an edge from before it. */
+static inline struct cost cost_of_tiles(const struct tile_shape *shape, int M, int N, int K)
+{
+    const long long tiles = tiles_of_C(shape, M, N), outputs = (long long)M * N;
+    const int width = N % 4 == 0 ? 4 : 1;
+    return {tiles * (shape->BM + shape->BN / width) * K, outputs / width,
+            4 * tiles * (shape->BM + shape->BN) * K, 4 * outputs};
+}
+
 /* What the choice of a tile depends on, of the current device. */
 struct limits {
     int multiprocessors, shared_bytes;

@@ -103,10 +103,8 @@ extern "C" cudaError_t softmax_online_cluster(const float *input, float *output,
     if (vectors <= 2 * THREADS * MIN_VECTORS || blocks > MAX_BLOCKS || backend_architecture() < 90)
         return softmax_online_block(input, output, rows, cols, stream);
 
-    cudaError_t status = softmax_check_arguments(input, output, rows, cols);
-    if (status == cudaSuccess)
-        status = require_blocks((size_t)rows * blocks);
-    if (status != cudaSuccess || rows == 0)
+    const cudaError_t status = require_blocks((size_t)rows * blocks);
+    if (status != cudaSuccess)
         return status;
 
     const bool few = ceil_div(vectors, THREADS * blocks) <= 8;

@@ -26,11 +26,11 @@ __global__ void initial_state(float *O, float *LSE, float *l, float *m, size_t r
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_initial_state(float *O, float *LSE, float *l, float *m,
-                                               size_t rows, int head_dim, cudaStream_t stream)
+extern "C" cudaError_t attention_initial_state(const struct attention *call, float *l, float *m)
 {
-    const size_t elements = rows * head_dim; /* at most 2^31 rows of 128: fewer than 2^31 blocks */
-    initial_state<<<(unsigned)(elements / THREADS + 1), THREADS, 0, stream>>>(O, LSE, l, m, rows,
-                                                                              head_dim);
+    const size_t rows = attention_query_rows(call);
+    const size_t elements = rows * call->head_dim; /* fewer than 2^31 rows of 128: so are blocks */
+    initial_state<<<(unsigned)(elements / THREADS + 1), THREADS, 0, call->stream>>>(
+        (float *)call->O, call->LSE, l, m, rows, call->head_dim);
     return cudaGetLastError();
 }

@@ -63,7 +63,7 @@ static __device__ __forceinline__ float2 load_pair(const __half *pair)
 template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS)
     flash_half(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
-               struct attention_shape shape)
+               struct attention shape)
 {
     /*
      * solution: flash_v2 with halves in shared memory and floats in registers; skip the tiles that
@@ -179,9 +179,7 @@ __global__ void __launch_bounds__(THREADS)
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_half(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                      uint16_t *O, float *LSE, void *,
-                                      const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_half(const struct attention *call)
 {
     static const struct half_kernels kernels = {
         flash_half<64, BM, BN, false>,
@@ -189,8 +187,5 @@ extern "C" cudaError_t attention_half(const uint16_t *Q, const uint16_t *K, cons
         flash_half<128, BM, BN, false>,
         flash_half<128, BM, BN, true>,
     };
-    cudaError_t status = check_half_arguments(Q, K, V, O, LSE, shape, true);
-    if (status != cudaSuccess)
-        return status;
-    return launch_half(&kernels, BM, THREADS, Q, K, V, O, LSE, shape, stream);
+    return launch_half(&kernels, BM, THREADS, call);
 }

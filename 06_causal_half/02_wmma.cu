@@ -63,7 +63,7 @@ static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PA
 template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS)
     flash_wmma(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
-               struct attention_shape shape)
+               struct attention shape)
 {
     /* solution: S = Q K^T and P V through fragments; S and P meet the softmax in shared memory. */
     __shared__ __align__(32) __half tile_Q[BM][HEAD_DIM + PAD];
@@ -183,9 +183,7 @@ __global__ void __launch_bounds__(THREADS)
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_wmma(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                      uint16_t *O, float *LSE, void *,
-                                      const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_wmma(const struct attention *call)
 {
     static const struct half_kernels kernels = {
         flash_wmma<64, BM, BN, false>,
@@ -193,10 +191,5 @@ extern "C" cudaError_t attention_wmma(const uint16_t *Q, const uint16_t *K, cons
         flash_wmma<128, BM, BN, false>,
         flash_wmma<128, BM, BN, true>,
     };
-    cudaError_t status = require_architecture(75);
-    if (status == cudaSuccess)
-        status = check_half_arguments(Q, K, V, O, LSE, shape, false);
-    if (status != cudaSuccess)
-        return status;
-    return launch_half(&kernels, BM, THREADS, Q, K, V, O, LSE, shape, stream);
+    return launch_half(&kernels, BM, THREADS, call);
 }

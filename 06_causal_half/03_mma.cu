@@ -57,7 +57,7 @@ static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PA
 template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS)
     flash_mma(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
-              struct attention_shape shape)
+              struct attention shape)
 {
     /*
      * solution: ldmatrix and mma from ptx.cuh; the softmax of score_rows.cuh on the accumulators; P
@@ -145,9 +145,7 @@ __global__ void __launch_bounds__(THREADS)
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_mma(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                     uint16_t *O, float *LSE, void *,
-                                     const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_mma(const struct attention *call)
 {
     static const struct half_kernels kernels = {
         flash_mma<64, BM, BN, false>,
@@ -155,10 +153,5 @@ extern "C" cudaError_t attention_mma(const uint16_t *Q, const uint16_t *K, const
         flash_mma<128, BM, BN, false>,
         flash_mma<128, BM, BN, true>,
     };
-    cudaError_t status = require_architecture(80);
-    if (status == cudaSuccess)
-        status = check_half_arguments(Q, K, V, O, LSE, shape, false);
-    if (status != cudaSuccess)
-        return status;
-    return launch_half(&kernels, BM, THREADS, Q, K, V, O, LSE, shape, stream);
+    return launch_half(&kernels, BM, THREADS, call);
 }

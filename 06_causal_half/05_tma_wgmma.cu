@@ -129,19 +129,17 @@ __global__ void __launch_bounds__(THREADS, 1)
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_tma_wgmma(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                           uint16_t *O, float *LSE, void *,
-                                           const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_tma_wgmma(const struct attention *call)
 {
     struct hopper_problem problem;
-    cudaError_t status = describe_hopper_problem(&problem, Q, K, V, O, LSE, shape, BM);
-    if (status != cudaSuccess || problem.order.tiles == 0)
+    cudaError_t status = describe_hopper_problem(&problem, call, BM);
+    if (status != cudaSuccess)
         return status;
-    if (shape->head_dim <= 64)
-        return launch_hopper(shape->causal ? flash_tma_wgmma<64, true> : flash_tma_wgmma<64, false>,
+    if (call->head_dim <= 64)
+        return launch_hopper(call->causal ? flash_tma_wgmma<64, true> : flash_tma_wgmma<64, false>,
                              &problem, problem.order.tiles, THREADS,
-                             sizeof(struct shared_tiles<64>), stream);
-    return launch_hopper(shape->causal ? flash_tma_wgmma<128, true> : flash_tma_wgmma<128, false>,
+                             sizeof(struct shared_tiles<64>), call->stream);
+    return launch_hopper(call->causal ? flash_tma_wgmma<128, true> : flash_tma_wgmma<128, false>,
                          &problem, problem.order.tiles, THREADS, sizeof(struct shared_tiles<128>),
-                         stream);
+                         call->stream);
 }

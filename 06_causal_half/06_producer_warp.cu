@@ -110,10 +110,7 @@ __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_producer_warp(const uint16_t *Q, const uint16_t *K,
-                                               const uint16_t *V, uint16_t *O, float *LSE, void *,
-                                               const struct attention_shape *shape,
-                                               cudaStream_t stream)
+extern "C" cudaError_t attention_producer_warp(const struct attention *call)
 {
     static const struct producer_kernels kernels = {
         flash_producer_warp<64, false>,
@@ -121,5 +118,5 @@ extern "C" cudaError_t attention_producer_warp(const uint16_t *Q, const uint16_t
         flash_producer_warp<128, false>,
         flash_producer_warp<128, true>,
     };
-    return launch_with_producer(&kernels, Q, K, V, O, LSE, shape, stream);
+    return launch_with_producer(&kernels, call);
 }

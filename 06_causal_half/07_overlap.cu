@@ -155,9 +155,7 @@ __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_overlap(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                         uint16_t *O, float *LSE, void *,
-                                         const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_overlap(const struct attention *call)
 {
     static const struct producer_kernels kernels = {
         flash_overlap<64, false>,
@@ -165,5 +163,5 @@ extern "C" cudaError_t attention_overlap(const uint16_t *Q, const uint16_t *K, c
         flash_overlap<128, false>,
         flash_overlap<128, true>,
     };
-    return launch_with_producer(&kernels, Q, K, V, O, LSE, shape, stream);
+    return launch_with_producer(&kernels, call);
 }

@@ -101,9 +101,7 @@ __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_ping_pong(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                           uint16_t *O, float *LSE, void *,
-                                           const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_ping_pong(const struct attention *call)
 {
     static const struct producer_kernels kernels = {
         flash_ping_pong<64, false>,
@@ -111,5 +109,5 @@ extern "C" cudaError_t attention_ping_pong(const uint16_t *Q, const uint16_t *K,
         flash_ping_pong<128, false>,
         flash_ping_pong<128, true>,
     };
-    return launch_with_producer(&kernels, Q, K, V, O, LSE, shape, stream);
+    return launch_with_producer(&kernels, call);
 }

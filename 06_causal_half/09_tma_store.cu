@@ -103,9 +103,7 @@ __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
     /* end of solution */
 }
 
-extern "C" cudaError_t attention_tma_store(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                           uint16_t *O, float *LSE, void *,
-                                           const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_tma_store(const struct attention *call)
 {
     static const struct producer_kernels kernels = {
         flash_tma_store<64, false>,
@@ -113,5 +111,5 @@ extern "C" cudaError_t attention_tma_store(const uint16_t *Q, const uint16_t *K,
         flash_tma_store<128, false>,
         flash_tma_store<128, true>,
     };
-    return launch_with_producer(&kernels, Q, K, V, O, LSE, shape, stream);
+    return launch_with_producer(&kernels, call);
 }

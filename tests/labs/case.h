@@ -22,7 +22,7 @@ enum { LAB_REQUEST_FD = 3, LAB_ANSWER_FD = 4 };
 
 struct lab_request {
     long long magic;
-    long long kernel; /* row of the step's table */
+    char kernel[64]; /* the name of a row of the step's table */
     long long sizes[MAX_SIZES];
     long long laps; /* timed runs, 0 for none */
     /* of threads and blocks, as tests/ladder.h has it; empty for the default */

@@ -124,7 +124,7 @@ def files_of(steps):
     yield from ((pathlib.Path("docs") / name,) * 2 for name in PAGES)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/results").glob(f"{step}*")))
     yield from ((pathlib.Path("tests") / name,) * 2 for name in SUPPORT)
-    yield from ((pathlib.Path("tests") / f"test_{step[:2]}.c",) * 2 for step in steps)
+    yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "tests").glob(f"t*_{step[:2]}.c*")))
     unused = unused_helpers(steps)
     for folder in ("common", *steps):
         for path in sorted((ROOT / folder).rglob("*")):

@@ -24,10 +24,11 @@
 static const struct {
     const char *name;
     const struct problem *problem;
-} problems[] = {{"matmul", &matmul_problem},
-                {"softmax", &softmax_problem},
-                {"attention", &attention_problem},
-                {"attention_half", &attention_half_problem}};
+    enum tensor_type type;
+} problems[] = {{"matmul", &matmul_problem, TENSOR_F32},
+                {"softmax", &softmax_problem, TENSOR_F32},
+                {"attention", &attention_problem, TENSOR_F32},
+                {"attention_half", &attention_problem, TENSOR_F16}};
 
 static struct {
     const struct problem *problem;
@@ -115,9 +116,12 @@ static void set_case(char *text)
         answer("error", "not understood");
         return;
     }
+    enum tensor_type type = TENSOR_F32;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
-        if (strcmp(problems[i].name, name) == 0)
+        if (strcmp(problems[i].name, name) == 0) {
             now.problem = problems[i].problem;
+            type = problems[i].type;
+        }
     if (!now.problem) {
         answer("error", "no such problem");
         return;
@@ -125,6 +129,8 @@ static void set_case(char *text)
     text += read;
     for (int s = 0; now.problem->sizes[s].name; s++)
         now.request.sizes[s] = strtoll(text, &text, 10);
+    if (now.problem == &attention_problem)
+        now.request.sizes[ATTENTION_TYPE] = type;
     now.seed = seed;
     now.request.magic = LAB_MAGIC;
     if (now.problem->tensors(now.request.sizes, now.tensors, &now.count) != cudaSuccess) {
@@ -181,7 +187,7 @@ static void write_request(const char *text)
 {
     char order[32], path[4096];
     size_t workspace;
-    if (!now.problem || sscanf(text, "request %lld %31s %zu %lld %4095[^\n]", &now.request.kernel,
+    if (!now.problem || sscanf(text, "request %63s %31s %zu %lld %4095[^\n]", now.request.kernel,
                                order, &workspace, &now.request.laps, path) != 5) {
         answer("error", "not understood");
         return;

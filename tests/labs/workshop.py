@@ -33,8 +33,7 @@ ALLOWED = set("""
     cudaFuncSetCacheConfig cudaFuncGetAttributes cudaGetDevice cudaDeviceGetAttribute cudaMemsetAsync
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel
     cudaOccupancyMaxActiveBlocksPerMultiprocessor cudaOccupancyMaxPotentialBlockSize
-    matmul_check_arguments softmax_check_arguments attention_check_arguments attention_query_rows
-    refuse require_architecture require_size require_blocks require_pointer require_disjoint
+    attention_query_rows refuse require_size require_blocks require_pointer require_disjoint
     backend_architecture tensor_map_of_halves
 """.split())
 ALLOWED |= {name + kind for kind in ("", "f") for name in """
