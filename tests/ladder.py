@@ -117,7 +117,9 @@ def statements(source):
             block = nesting.pop()
             if block and tokens:  # what stands before a closing brace without a semicolon
                 found.append(Statement(source, tokens, begin, matches[at - 1].end(), COLUMNS - INDENT * depth))
-                tokens, begin, depth = [], match.start(), nesting.count(True)
+                tokens, begin = [], match.start()
+            if not tokens:
+                depth = nesting.count(True)
         tokens.append(token)
         inside = not all(nesting)
         ends = not inside and (
@@ -161,10 +163,14 @@ def common(old, new):
 # Rungs
 
 
-def code_of(path):
-    """The statements of a rung's source, but for the functions that give a row's cost, and the comments above them."""
+def code_of(source):
+    """The statements of a rung's source, but for the functions that give a row's cost, and the comments above them.
+
+    >>> [s.text for s in code_of("int a; /* x */ int b;\\n/* c */\\nstruct cost f(int x) { if (x) { y(); } } int d;")]
+    ['int a;', 'int b;', 'int d;']
+    """
     found, skipping = [], False
-    for statement in statements(path.read_text("utf-8")):
+    for statement in statements(source):
         outermost = statement.columns in (COLUMNS, 0)
         if outermost and re.search(r"\bstruct cost \w+\(.*\{$", statement.text):
             skipping = True
@@ -198,7 +204,7 @@ class Rung:
 
     def lines(self):
         """How many lines of code the rung is, with all that it includes of its step's."""
-        return sum(statement.lines for path in [*self.headers(), self.path] for statement in code_of(path))
+        return sum(statement.lines for path in [*self.headers(), self.path] for statement in code_of(path.read_text("utf-8")))
 
     def __str__(self):
         return f"{self.step}/{self.name}"
@@ -278,7 +284,7 @@ class Change:
 
     @staticmethod
     def _statements(rung, headers):
-        return [(path, statement) for path in [*headers, rung.path] for statement in code_of(path)]
+        return [(path, statement) for path in [*headers, rung.path] for statement in code_of(path.read_text("utf-8"))]
 
     def count(self, sign):
         return sum(statement.lines for s, _, statement in self.script if s == sign)
