@@ -21,7 +21,7 @@ struct request {
     long long sizes[MAX_SIZES];
     bool selected[MAX_KERNELS];
     bool any_selected;
-    bool list, help, json;
+    bool list, help, json, wide;
     enum input_kind inputs;
     uint64_t seed;
     long long repeat; /* timed runs of a kernel */

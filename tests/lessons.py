@@ -281,9 +281,10 @@ def counts(page):
         return [cell(ratio(value(last), value(rung)) if last else None) for last, rung in zip(before, numbers)]
 
     for name in ("loads", "stores", "bytes"):
-        columns += [(f"predicted {name}", [cell(rung.predicted[name]) for rung in numbers]),
-                    (f"counted {name}", [marked(rung.predicted[name], rung.counted.get(name)) for rung in numbers]),
-                    ("× fewer", times(lambda rung, name=name: rung.counted.get(name)))]
+        counted = (f"counted {name}", [marked(rung.predicted[name], rung.counted.get(name)) for rung in numbers])
+        columns += [counted] if name == "stores" else [
+            (f"predicted {name}", [cell(rung.predicted[name]) for rung in numbers]), counted,
+            ("× fewer", times(lambda rung, name=name: rung.counted.get(name)))]
     columns += [(name, [cell(rung.counted.get(name)) for rung in numbers]) for name in
                 ("sectors per load request", "shared wavefronts", "× ideal", "barriers", "atomics")]
     columns.append(("FLOP per byte", [cell(ratio(report["flops"], rung.counted.get("bytes"))) for rung in numbers]))
@@ -295,7 +296,7 @@ def counts(page):
     # What no kernel of this step has says nothing.
     columns = [column for column in columns if any(text not in ("–", "0", "1.00") for text in column[1])]
     sizes = ", ".join(f"{name} = {value}" for name, value in report["sizes"].items())
-    text = (f"Loads and bytes of global memory: predicted by the table's formulas, counted by `make run-{step[:2]}` on a CPU at"
+    text = (f"Loads, stores and bytes of global memory: predicted by the table's formulas, counted by `make run-{step[:2]}` on a CPU at"
             f" {sizes} ({report['flops']:,.0f} FLOP, {report['compulsory_bytes']:,.0f} compulsory bytes)")
     text += f"; {measured_at(page, step, shape)}." if shape else "."
     return (textwrap.fill(text, 110, break_long_words=False, break_on_hyphens=False) + "\n\n"
