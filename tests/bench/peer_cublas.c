@@ -26,7 +26,9 @@ static cudaError_t cublas_matmul(const float *A, const float *B, float *C, int M
 }
 
 const struct matmul_kernel cublas_kernels[] = {
-    {.about.name = "cublas", .about.idea = "cublasSgemm, single precision without TF32", .launch = cublas_matmul},
+    {.about.name = "cublas",
+     .about.idea = "cublasSgemm, single precision without TF32",
+     .launch = cublas_matmul},
     {.about.name = NULL},
 };
 
