@@ -67,16 +67,9 @@ def smoothed(script):
     return smooth
 
 
-def is_lesson(file, statement):
-    """Whether a statement is for the reader of a diff: not a file's header, not a hint for a handout."""
-    comment = statement.lines == 0
-    hint = comment and re.search(r"\bsolution\b", " ".join(statement.shown))
-    return not hint and not (comment and statement.leads)
-
-
 def diff_lines(change):
-    """The lines of the diff, a line that says where before each group of changes."""
-    script = smoothed([entry for entry in change.script if is_lesson(*entry[1:])])
+    """The lines of the diff, a line that says where before each group of changes; without the files' header comments."""
+    script = smoothed([(sign, file, s) for sign, file, s in change.script if s.lines or not s.leads])
     changed = [place for place, entry in enumerate(script) if entry[0] != " "]
     near = {place for at in changed for place in range(at - CONTEXT, at + CONTEXT + 1)}
     lines, last, printed = [], None, {}
@@ -116,7 +109,7 @@ def diff(page, name):
     block = "```diff\n" + "\n".join(lines) + "\n```"
     if len(lines) <= FOLD:
         return f"From [{before.path.name}]({link}): {counted}.\n\n{block}"
-    return f"<details><summary>From {link}: {counted}</summary>\n\n{block}\n</details>"
+    return f"<details><summary>From {before.path.name}: {counted}</summary>\n\n{block}\n</details>"
 
 
 def statement_end(source, begin):
