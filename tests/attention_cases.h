@@ -114,9 +114,12 @@ static inline cudaError_t run_once(const struct attention_kernel *row, struct at
     return status;
 }
 
-/* False, and a line that says why, when the device is too old or too new for the kernel. */
+/* False when the kernel is not to be tested, and, with a line that says why, when the device is too
+ * old or too new for it. */
 static inline bool runs_here(const struct attention_kernel *row)
 {
+    if (!ladder_wants(&row->about))
+        return false;
     refusal_clear();
     if (require_device(&row->about) == cudaSuccess)
         return true;
