@@ -285,7 +285,7 @@ static inline struct cost cost_of_tiles(const struct tile_shape *shape, int M, i
     const long long tiles = tiles_of_C(shape, M, N), outputs = (long long)M * N;
     const int width = N % 4 == 0 ? 4 : 1;
     return {tiles * (shape->BM + shape->BN / width) * K, outputs / width,
-            sizeof(float) * tiles * (shape->BM + shape->BN) * K, sizeof(float) * outputs};
+            4 * tiles * (shape->BM + shape->BN) * K, 4 * outputs};
 }
 
 /* What the choice of a tile depends on, of the current device. */

@@ -320,8 +320,8 @@ extern "C" struct cost attention_split_kv_cost(const struct attention_kernel *,
         stored += rows * d;
         stored_scalars += rows;
     }
-    return {floats / width + scalars, stored / width + stored_scalars,
-            sizeof(float) * (floats + scalars), sizeof(float) * (stored + stored_scalars)};
+    return {floats / width + scalars, stored / width + stored_scalars, 4 * (floats + scalars),
+            4 * (stored + stored_scalars)};
 }
 
 template <int G, int R>
