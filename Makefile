@@ -116,8 +116,8 @@ common_cpu := $(COMMON_SOURCES)
 common_check := $(COMMON_SOURCES)
 
 runtime_gpu :=
-runtime_cpu := build/cpu/simt/libsimt.a
-runtime_check := build/check/simt/libsimt.a
+runtime_cpu := build/simt/libsimt.a
+runtime_check := $(runtime_cpu)
 
 # Beside the C compiler's; simtcc's are in its rules.
 kernel_flags_gpu = $(NVCC_FLAGS) for $(ARCH)

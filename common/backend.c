@@ -1,4 +1,4 @@
-/* backend.h on a GPU: no counters, no fences, no story beyond CUDA's error code. */
+/* backend.h on a GPU: no counters, no fences, no report beyond CUDA's error code. */
 #include "backend.h"
 
 const char *backend_name(void)

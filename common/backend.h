@@ -1,9 +1,8 @@
 /*
- * What the machine under a run can tell about itself, whichever of the two backends that is.
+ * What a program can ask about the machine it runs on, on either backend.
  *
  * Two implementations, chosen by the build: common/backend.c for a GPU, and one beside the CPU
- * backend. Everything else in the project asks here instead of asking which backend it was built
- * for.
+ * backend. The rest of the project asks here and never which backend it was built for.
  */
 #ifndef COMMON_BACKEND_H
 #define COMMON_BACKEND_H
@@ -62,7 +61,7 @@ void backend_counters_reset(void);
 void backend_fence(const void *device, size_t bytes);
 
 /*
- * The last error's full story (kernel, block, thread, source line, what was wrong), one line
+ * The last error's full report (kernel, block, thread, source line, what was wrong), one line
  * without a final newline; the empty string when there is none or the backend only has error codes.
  * Valid until the next launch.
  */

@@ -42,21 +42,22 @@ static enum step_status worse(enum step_status status, const struct result *resu
 static enum step_status run_ladder(struct request *request, struct trial *trial, const char *device)
 {
     enum step_status status = STEP_PASSED;
-    bool first = true;
+    struct result results[MAX_KERNELS];
+    size_t count = 0;
     memcpy(request->sizes, trial->sizes, sizeof request->sizes);
-    report_begin(request, device);
     for (size_t index = 0; index < request_kernels(request); index++) {
         if (request->any_selected && !request->selected[index])
             continue;
-        const struct result result = run_kernel(request, trial, index);
-        report_result(request, &result, first);
-        if (result.verdict.status == VERDICT_FAIL || result.verdict.status == VERDICT_REFUSED)
-            fprintf(stderr, "%s: %s: %s\n", request->step, result.kernel->name,
-                    result.verdict.reason);
-        status = worse(status, &result);
-        first = false;
+        struct result *result = &results[count++];
+        report_running(request, request_kernel(request, index));
+        *result = run_kernel(request, trial, index);
+        report_running(request, NULL);
+        if (result->verdict.status == VERDICT_FAIL || result->verdict.status == VERDICT_REFUSED)
+            fprintf(stderr, "%s: %s: %s\n", request->step, result->kernel->name,
+                    result->verdict.reason);
+        status = worse(status, result);
     }
-    report_end(request);
+    report(request, device, results, count);
     return status;
 }
 

@@ -127,7 +127,8 @@ static inline bool runs_here(const struct attention_kernel *row)
     return false;
 }
 
-/* LSE may be null; O is as right as with it, and nothing is written where LSE would have been. */
+/* LSE may be null. O is as accurate as with it, and nothing is written where LSE would have been.
+ */
 static inline void check_LSE_is_optional(const struct attention_kernel *table,
                                          enum tensor_type type)
 {
@@ -270,8 +271,8 @@ static inline void check_refused_pointers(const struct attention_kernel *table, 
     trial_destroy(&trial);
 }
 
-/* The scale is the caller's: 0 makes every key weigh the same, a negative one prefers the least
- * similar. */
+/* The caller chooses the scale: 0 gives all keys the same weight, a negative one prefers the least
+ * similar keys. */
 static inline void check_any_scale(const struct attention_kernel *table)
 {
     static const float scale[] = {0.0f, -0.5f, 3.0f};

@@ -20,10 +20,20 @@ check-clang: ## maintain: Compile all host code with clang, warnings as errors
 check-commands: packages-python build/check/01_naive_matmul ## test: What make refuses, make -n, and a clone whose path has a space
 	@tests/commands
 
-TAKES_STEP += lessons check-lessons
-.PHONY: lessons check-lessons
-lessons: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## maintain: Write the counted tables into the lessons
-	@$(PYTHON) tests/lessons.py --write $(CHOSEN_STEPS)
+.PHONY: ladder check-ladder
+TAKES_STEP += ladder check-ladder lessons check-lessons
+ladder: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Count the lines that each rung adds; fail when too many
+	@$(PYTHON) tests/ladder.py $(STEPS)
 
-check-lessons: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## maintain: Fail when a counted table is not what the kernels do
-	@$(PYTHON) tests/lessons.py --check $(CHOSEN_STEPS)
+check-ladder: ladder
+	@$(PYTHON) -m doctest tests/ladder.py
+
+# Every page with something in it that tests/lessons.py writes.
+LESSONS = $(CHOSEN_STEPS) $(if $(STEP),,$(wildcard docs/tour.md))
+
+.PHONY: lessons check-lessons
+lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Write the tables, diffs and excerpts of the lessons
+	@$(PYTHON) tests/lessons.py --write $(LESSONS)
+
+check-lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Fail when one is not what the kernels are or do
+	@$(PYTHON) tests/lessons.py --check $(LESSONS)

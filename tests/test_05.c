@@ -51,7 +51,8 @@ TEST(shapes, sequences)
         check((struct size){1, 1, 1, seq[i], seq[i], 20}, INPUTS_NORMAL, 3 + i, 0);
 }
 
-/* On both sides of every width that a kernel pads head_dim to, and odd ones that no float4 fits. */
+/* On both sides of every width that a kernel pads head_dim to, and odd ones that are no multiple of
+ * a float4. */
 TEST(shapes, head_dims)
 {
     static const int head_dim[] = {1,  2,  3,  4,  5,  16, 31, 32,  33,  36, 63,
@@ -165,8 +166,8 @@ TEST(contract, refused_pointers)
     check_refused_pointers(flash_v2_kernels, size);
 }
 
-/* Not one of them has room for the N × N scores: at most so many floats for each row, however long
- * it is. */
+/* None of them has room for the N × N scores: at most so many floats per row, however long the row
+ * is. */
 TEST(contract, workspace_is_linear)
 {
     /* split_kv: 1024 blocks of 4 rows, or fewer blocks than one run makes */
@@ -232,8 +233,7 @@ TEST(counters, barriers)
               "flash_v2_registers: %llu barriers", counters.barriers);
 }
 
-/* Nobody waits for a bank: the transposed K of flash_v2 is padded, the rows of flash_v2_registers
- * are. */
+/* No bank conflicts: flash_v2 pads its transposed K, flash_v2_registers its rows. */
 TEST(counters, no_bank_conflicts)
 {
     const struct size size = {1, 1, 1, 130, 70, 64};

@@ -124,7 +124,7 @@ TEST(shapes, nothing_to_see_and_nothing_to_do)
     }
 }
 
-/* More tiles than blocks that stay: the rung that draws its tiles draws. */
+/* More tiles than blocks, so that the persistent kernel draws tiles. */
 TEST(shapes, more_tiles_than_multiprocessors)
 {
     int multiprocessors;
@@ -153,9 +153,9 @@ TEST(shapes, heads_in_groups)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* What can be said without a tolerance */
+/* What needs no tolerance */
 
-/* How many halves lie between two: 0 for the same (and for the two zeros), 1 for neighbours. */
+/* The distance between two halves: 0 for the same (and for the two zeros), 1 for neighbours. */
 static int halves_apart(uint16_t a, uint16_t b)
 {
     const int place_a = a >> 15 ? -(a & 0x7fff) : a;
@@ -443,7 +443,7 @@ TEST(accuracy, scores_near_and_beyond_the_largest_half)
         cr_expect(i == 0 ? spoilt > host : !(spoilt <= 1.0), "S in half: error %g, in float %g",
                   spoilt, host);
 
-        /* With the usual scale one key takes all; what matters is that a finite row comes out. */
+        /* With the usual scale one key has all the weight; the test is that the row is finite. */
         call.scale = usual_scale;
         for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
              kernel++) {
@@ -573,8 +573,8 @@ TEST(contract, refused_alignment)
     trial_destroy(&trial);
 }
 
-/* 0 makes every key weigh the same, a negative scale prefers the least similar; most rungs refuse
- * both. */
+/* 0 gives all keys the same weight, a negative scale prefers the least similar keys; most rungs
+ * refuse both. */
 TEST(contract, scales)
 {
     struct trial trial = half_trial((struct size){1, 1, 1, 9, 150, 16}, true, INPUTS_NORMAL, 5);
@@ -592,7 +592,7 @@ TEST(contract, scales)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* Devices that are too old, or too new: on a GPU there is only the one */
+/* Devices that are too old or too new; a GPU can only be itself */
 
 static void expect_skips(int architecture)
 {
@@ -696,8 +696,8 @@ TEST(counters, causal_is_half_the_work)
     }
 }
 
-/* Padding or swizzle: nobody waits for a bank. wmma is left out, its fragments' order being
- * nobody's business. */
+/* Padding or swizzle: no bank conflicts. wmma is left out, because the layout of its fragments is
+ * unspecified. */
 TEST(counters, no_bank_conflicts)
 {
     static const int head_dim[] = {64, 128};
@@ -716,7 +716,7 @@ TEST(counters, no_bank_conflicts)
     }
 }
 
-/* Barriers of the whole block: two a tile, then one, then none but that which begins. */
+/* Barriers of the whole block: two per tile, then one, then only the first one. */
 TEST(counters, barriers)
 {
     static const struct {

@@ -1,9 +1,9 @@
 /*
- * The instructions of common/ptx.cuh, each alone on random data: what comes out must be what a
- * model in plain C says, and what one NVIDIA H200 gave for the same data (ptx/vectors/, see the
- * README there). Moves of data are compared bit for bit, arithmetic within the roundings that it
- * may have. On the CPU backend everything runs in three thread orders, and a kernel with a mistake
- * must give the report that names it.
+ * The instructions of common/ptx.cuh, each alone on random data. The result must agree with a model
+ * in plain C and with what one NVIDIA H200 gave for the same data (ptx/vectors/, see the README
+ * there). Moves of data are compared bit for bit, arithmetic within the roundings that it may have.
+ * On the CPU backend everything runs in three thread orders, and a kernel with a mistake must give
+ * the report that names it.
  */
 #include "harness.h"
 #include "backend.h"
@@ -21,7 +21,7 @@ static bool on_gpu(void)
     return strcmp(backend_name(), "gpu") == 0;
 }
 
-/* sm_90a has what later architectures do not. */
+/* sm_90a has instructions that later architectures lack. */
 static bool has_architecture(int needed, bool exactly)
 {
     const int device = backend_architecture();
@@ -57,7 +57,7 @@ static void assert_success(cudaError_t status)
 static const char *const orders[] = {"inorder", "reversed", "random:1"};
 enum { ORDERS = sizeof orders / sizeof *orders };
 
-/* Runs the kernel in all orders, which must not matter. */
+/* Runs the kernel in all orders; the result must not depend on them. */
 static void run(ptx_kernel *kernel, const uint32_t *in, size_t in_words, uint32_t *out,
                 size_t out_words)
 {
@@ -195,7 +195,7 @@ static float random_float(uint64_t stream, uint64_t index)
 /*
  * An element of A * B + C in double, and how far a float result may be from it. The products are
  * exact. Each of them, and C, is added with one rounding here, or on a GPU aligned to the largest
- * and cut off: at most an ulp of the magnitudes' sum, 2^-23 of it, for each.
+ * and truncated: at most an ulp of the magnitudes' sum, 2^-23 of it, for each.
  */
 struct sum {
     double value, magnitude;
@@ -495,7 +495,7 @@ static int box_place(const struct box_case *c, int x, int y, int z)
     return place ^ place / 64 % chunks[c->swizzle] * 8;
 }
 
-/* Where it lies in the array, or -1: outside. */
+/* Its position in the array, or -1 outside. */
 static int array_place(const struct box_case *c, int x, int y, int z)
 {
     x += c->x;
@@ -577,7 +577,7 @@ TEST(ptx, tma_store)
     }
 }
 
-/* The encoder says no to what the copy engine cannot do. */
+/* The encoder refuses what the copy engine cannot do. */
 TEST(ptx, tensor_map_refused)
 {
     if (!has_architecture(90, false))
@@ -904,8 +904,8 @@ TEST(mistakes, each_is_found)
         expect_finding(&findings[i]);
 }
 
-/* Blocks of a cluster come in an order too; the checked build does not wait for the one in which
- * things go wrong. */
+/* Blocks of a cluster also run in some order; the checked build finds each mistake in every order.
+ */
 TEST(mistakes, of_clusters_in_every_order)
 {
     if (!can_be_broken() || strcmp(backend_name(), "check") != 0)

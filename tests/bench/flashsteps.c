@@ -22,7 +22,7 @@ static const struct problem *problem_of(int step)
                                   : &attention_problem;
 }
 
-/* Row `index` of a step's table; null past the end and for a step that is not there. */
+/* Row `index` of a step's table; null past the end and for a step that does not exist. */
 static const struct kernel *row(int step, int index)
 {
     if (step < 1 || step > STEPS || index < 0)

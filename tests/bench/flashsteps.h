@@ -1,6 +1,6 @@
 /*
  * libflashsteps.so: every kernel of the project behind one C ABI, for Python's ctypes, Julia, or
- * whoever else can call C. `make build/gpu/libflashsteps.so` builds it.
+ * any language that can call C. `make build/gpu/libflashsteps.so` builds it.
  *
  * A kernel is a row of its step's table and is named by the step, 1 .. 6, and its index there. What
  * it is called with lies in a struct of host memory, laid out as C lays it out: three for the three
@@ -34,7 +34,7 @@ struct flashsteps_softmax {
     cudaStream_t stream;
 };
 
-/* The name of a kernel, in reading order; null past the end and for a step that is not there. */
+/* The name of a kernel, in reading order; null past the end and for a step that does not exist. */
 const char *flashsteps_kernel(int step, int index);
 
 /* Runs a kernel of steps 1 and 2, of step 3, and of steps 4, 5 and 6. */

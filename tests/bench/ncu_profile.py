@@ -18,7 +18,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-import lesson_table  # noqa: E402
+import lessons  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results"
 JOBS = 8  # programs at a time; ncu lets only one of them use the counters, the others check their results on the CPU
@@ -143,9 +143,8 @@ def main():
     for step in arguments.steps:
         if not (arguments.table or arguments.check):
             done = profile(step) and done
-        done = lesson_table.update(
-            step, "ncu", lambda: table(step), not arguments.check,
-            f"its table is not what {step}_ncu.csv says; tests/bench/ncu_profile.py --table {step} writes it") and done
+        done = lessons.fill(ROOT / step / "README.md", {"ncu": lambda _: table(step)}, not arguments.check,
+                            f"tests/bench/ncu_profile.py --table {step} writes what {step}_ncu.csv says") and done
     return 0 if done else 1
 
 

@@ -21,7 +21,7 @@ import re
 import subprocess
 import sys
 
-IN_TIME = 28  # multiply-adds between a load and its first use, so that nobody waits with two warps on a scheduler
+IN_TIME = 28  # multiply-adds between a load and its first use, so that no warp waits when a scheduler has two
 
 
 def kernels(path, architecture):

@@ -169,7 +169,7 @@ def build(fault, backend):
     objects = [ROOT / "build" / backend / "obj" / fault.step / (p.name + ".o") for p in sources]
     program = directory / f"{backend}_{fault.step}"
     run_tool(fault.name, [os.environ.get("CXX", "g++"), "-pthread", str(target), *(str(o) for o in objects if o != sound),
-                          f"build/{backend}/libcommon.a", f"build/{backend}/simt/libsimt.a",
+                          f"build/{backend}/libcommon.a", "build/simt/libsimt.a",
                           "-lboost_context", "-lm", "-ldl", "-o", str(program)])
     return program
 
@@ -226,9 +226,9 @@ def judge(program, kernel, sizes, enough=None):
 
 def examine(fault):
     """
-    {detector: why} over all sizes of a fault. Who else would have caught it is only of interest where its file says nobody. The
-    checked build comes first. Without a report the fast build does nothing else; where there was one, the harness may have
-    more to say there, because nothing stops the kernel.
+    {detector: why} over all sizes of a fault. Other detectors matter only where the file says that there are none ("only"). The
+    checked build comes first. If it reports nothing, the fast build would do the same; if it does, the harness may find more in
+    the fast build, because nothing stops the kernel there.
     """
     found = {}
     enough = None if fault.only else fault.detector
