@@ -296,11 +296,12 @@ test_binaries = $(sort $(foreach run,$(1),$(call test_binary,$(run))))
 # Of these runs those of some tests; all of them when no step and no kernel is chosen.
 runs_of = $(foreach test,$(2),$(filter %/$(test) %/$(test):counters,$(1)))
 chosen_runs = $(if $(STEP)$(KERNEL),$(call runs_of,$(1),$(CHOSEN_NUMBERS:%=test_%)),$(1))
-run_sanitized = tests/run $(if $(filter gpu,$(BACKEND)),--sanitizer)
+run_tests = tests/run $(KERNEL:%=--kernel=%)
+run_sanitized = $(run_tests) $(if $(filter gpu,$(BACKEND)),--sanitizer)
 
 .PHONY: test
 test: which-backend $(call test_binaries,$(call chosen_runs,$(TEST_RUNS))) $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## test: Pass all tests
-	@tests/run $(call chosen_runs,$(TEST_RUNS))
+	@$(run_tests) $(call chosen_runs,$(TEST_RUNS))
 
 .PHONY: sanitize
 sanitize: which-backend $(call test_binaries,$(call chosen_runs,$(SANITIZE_RUNS))) ## test: Pass them with every access watched (compute-sanitizer on a GPU)
@@ -310,7 +311,7 @@ sanitize: which-backend $(call test_binaries,$(call chosen_runs,$(SANITIZE_RUNS)
 define test_targets
 .PHONY: test-$(1) sanitize-$(1)
 test-$(1): which-backend $(call test_binaries,$(call runs_of,$(TEST_RUNS),test_$(1))) $(if $(filter cli,$(1)),$(patsubst %,build/$(RUN_BUILD)/%,$(STEPS)))
-	@tests/run $(call runs_of,$(TEST_RUNS),test_$(1))
+	@$$(run_tests) $(call runs_of,$(TEST_RUNS),test_$(1))
 
 sanitize-$(1): which-backend $(call test_binaries,$(call runs_of,$(SANITIZE_RUNS),test_$(1)))
 	@$$(run_sanitized) $(call runs_of,$(SANITIZE_RUNS),test_$(1))

@@ -15,6 +15,12 @@
  * below. */
 #define WATCHED_VARIABLE "LADDER_WATCHED"
 
+/* Names of kernels, separated by blanks: only they are tested (tests/run --kernel). */
+#define KERNEL_VARIABLE "LADDER_KERNEL"
+
+/* Whether this kernel is to be tested. */
+bool ladder_wants(const struct kernel *kernel);
+
 extern const char *const thread_orders[]; /* in order, reversed, random; ends with null */
 
 /* True on a GPU that no tool slows down: cases may have billions of elements. */

@@ -110,6 +110,8 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
 
     for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
          kernel++) {
+        if (!ladder_wants(&kernel->about))
+            continue;
         for (int order = 0; thread_orders[order]; order++) {
             struct verdict verdict = {.status = VERDICT_PASS,
                                       .bound = softmax_problem.bound(sizes)};
@@ -282,6 +284,8 @@ TEST(matrices, past_2_to_the_31_elements)
     cr_assert(cudaMemcpy(input + last, host, sizeof host, cudaMemcpyHostToDevice) == cudaSuccess);
     for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
          kernel++) {
+        if (!ladder_wants(&kernel->about))
+            continue;
         struct verdict verdict = {.status = VERDICT_PASS, .bound = softmax_problem.bound(sizes)};
         cr_assert(cudaMemset(output, 0xff, bytes) == cudaSuccess);
         cr_assert(softmax_run(kernel, input, output, ROWS, COLS, NULL) == cudaSuccess);
@@ -418,6 +422,8 @@ TEST(refusals, sizes_and_pointers)
     cr_assert(cudaMemset(memory, 0, 4 * (size_t)cols * sizeof *memory) == cudaSuccess);
     for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
          kernel++) {
+        if (!ladder_wants(&kernel->about))
+            continue;
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             refusal_clear();
             const cudaError_t status = softmax_run(kernel, cases[i].input, cases[i].output,
@@ -440,6 +446,8 @@ TEST(refusals, empty_is_success)
 {
     for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
          kernel++) {
+        if (!ladder_wants(&kernel->about))
+            continue;
         cr_expect(softmax_run(kernel, NULL, NULL, 0, 17, NULL) == cudaSuccess, "%s, no rows",
                   kernel->about.name);
         cr_expect(softmax_run(kernel, NULL, NULL, 17, 0, NULL) == cudaSuccess, "%s, no columns",

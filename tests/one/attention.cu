@@ -2,26 +2,34 @@
 
 #include "check.cuh"
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <float.h>
 
-/* Rounds count numbers to the kernel's element type; the caller's copy becomes the rounded one. */
-static void *to_type(float *x, size_t count)
-{
-    if (type == TENSOR_F32)
-        return x;
-    __half *halves = (__half *)malloc(count * sizeof *halves);
-    for (size_t i = 0; i < count; i++) {
-        halves[i] = __float2half(x[i]);
-        x[i] = __half2float(halves[i]);
-    }
-    return halves;
-}
+static const size_t element_bytes = type == TENSOR_F32 ? 4 : 2;
 
 static double element(const void *x, size_t index)
 {
-    return type == TENSOR_F32 ? ((const float *)x)[index]
-                              : __half2float(((const __half *)x)[index]);
+    if (type == TENSOR_F32)
+        return ((const float *)x)[index];
+    if (type == TENSOR_F16)
+        return __half2float(((const __half *)x)[index]);
+    return __bfloat162float(((const __nv_bfloat16 *)x)[index]);
+}
+
+/* A copy of count numbers in the kernel's element type; the originals are rounded to it as well. */
+static void *to_type(float *x, size_t count)
+{
+    void *rounded = malloc(count * element_bytes);
+    for (size_t i = 0; i < count; i++) {
+        if (type == TENSOR_F32)
+            ((float *)rounded)[i] = x[i];
+        else if (type == TENSOR_F16)
+            ((__half *)rounded)[i] = __float2half(x[i]);
+        else
+            ((__nv_bfloat16 *)rounded)[i] = __float2bfloat16(x[i]);
+        x[i] = (float)element(rounded, i);
+    }
+    return rounded;
 }
 
 /* One row of O, and its LSE, from the rows Q[i], K and V of its head. */
@@ -53,7 +61,6 @@ static double reference(double *O, const float *Q, const float *K, const float *
 int main(void)
 {
     need_architecture(ARCHITECTURE);
-    const size_t element_bytes = type == TENSOR_F32 ? sizeof(float) : sizeof(__half);
     const size_t queries = (size_t)batch * heads * seq_q, keys = (size_t)batch * kv_heads * seq_kv;
     const size_t d = head_dim;
     float *Q = numbers(queries * d, 1), *K = numbers(keys * d, 2), *V = numbers(keys * d, 3);
@@ -78,10 +85,11 @@ int main(void)
 
     /*
      * |Q|, |K| and |V| are at most 1, so scores are at most sqrt(d) and have d roundings, P twice
-     * their error, and the sums over the keys seq_kv roundings more. Halves round P and O.
+     * their error, and the sums over the keys seq_kv roundings more. The short types round P and O.
      */
     const double single = (2.0 * d * sqrt((double)d) + 2.0 * seq_kv + 32.0) * 0x1p-24;
-    const double bound = single + (type == TENSOR_F32 ? 0.0 : 3.0 * 0x1p-11);
+    const double rounding = type == TENSOR_F32 ? 0.0 : type == TENSOR_F16 ? 0x1p-11 : 0x1p-8;
+    const double bound = single + 3.0 * rounding;
     double *expected = (double *)malloc(d * sizeof *expected);
     for (size_t query = 0; query < queries; query++) {
         const size_t head = query / seq_q, kv_head = head / (heads / kv_heads);

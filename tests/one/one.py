@@ -20,11 +20,13 @@ SIZES = {"matmul": "--m 128 --n 96 --k 80", "softmax": "--rows 3 --cols 40000",
 
 # What a kernel's file may use of the rest of the project, in the order in which it must stand. It is left out where
 # nothing uses it.
-LIBRARY = (("common/problem.h", "tensor_type"), ("common/problem.h", "cost"), ("common/attention.h", "attention"), ("common/attention.c", "attention_query_rows"),
-           ("common/backend.c", "backend_architecture"), ("common/refusal.c", "sentence"),
-           ("common/refusal.c", "refuse"), ("common/refusal.c", "refusal"), ("common/refusal.c", "require_blocks"),
-           ("common/tensor_map.h", "TENSOR_MAP_BOX_COLS"), ("common/tensor_map.c", "encode_fn"),
-           ("common/tensor_map.c", "find_encoder"), ("common/tensor_map.c", "tensor_map_of_halves"))
+LIBRARY = (
+    ("common/problem.h", "tensor_type"), ("common/problem.h", "cost"), ("common/attention.h", "attention"),
+    ("common/attention.c", "attention_query_rows"), ("common/backend.c", "backend_architecture"),
+    ("common/refusal.c", "sentence"), ("common/refusal.c", "refuse"), ("common/refusal.c", "refusal"),
+    ("common/refusal.c", "require_blocks"), ("common/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
+    ("common/tensor_map.c", "encode_fn"), ("common/tensor_map.c", "find_encoder"),
+    ("common/tensor_map.c", "tensor_map_of_halves"))
 
 GUARD = re.compile(r"^#ifndef (\w+)\n#define \1\n(.*)^#endif\n", re.M | re.S)
 LINKAGE = re.compile(r'^#ifdef __cplusplus\n(?:extern "C" \{|\})\n#endif\n', re.M)
@@ -39,11 +41,12 @@ def words(text):
 
 
 def chunks(text):
-    """The declarations of a source with their comments: what blank lines separate, but neither { } nor #if .. #endif."""
+    """The declarations of a source with their comments: what blank lines separate, { } and #if whole."""
     found = []
     for part in re.split(r"\n\s*\n", LINKAGE.sub("", GUARD.sub(r"\2", text))):
         last = found[-1] if found else ""
-        if last.count("{") > last.count("}") or len(re.findall("^#if", last, re.M)) > len(re.findall("^#endif", last, re.M)):
+        conditions = len(re.findall("^#if", last, re.M)) - len(re.findall("^#endif", last, re.M))
+        if last.count("{") > last.count("}") or conditions > 0:
             found[-1] += "\n\n" + part
         else:
             found.append(part.strip("\n"))
@@ -65,7 +68,9 @@ def defines(chunk):
 
 
 def exports(path):
-    return {name for chunk in chunks(path.read_text()) if re.search('^extern "C"', chunk, re.M) for name in defines(chunk)}
+    """The C functions that a .cu file gives to others."""
+    given = [chunk for chunk in chunks(path.read_text()) if re.search('^extern "C"', chunk, re.M)]
+    return {name for chunk in given for name in defines(chunk)}
 
 
 def used(candidates, text):
@@ -130,14 +135,24 @@ def program_list(program, *arguments):
                                      text=True).stdout)
 
 
+def row_of(facts, name):
+    names = [kernel["name"] for kernel in facts["kernels"]]
+    if name not in names:
+        raise SystemExit(f"KERNEL is '{name}'; it must be one of {', '.join(names)}")
+    return facts["kernels"][names.index(name)]
+
+
 def make(program, name):
-    arguments = SIZES[program_list(program)["problem"]].split()
+    facts = program_list(program)
+    kernel = row_of(facts, name)
+    arguments = SIZES[facts["problem"]].split()
+    offered = {size["name"] for size in facts["sizes"]}
+    if "causal" in offered and kernel["causal"]:
+        arguments.append("--causal")
+    if "type" in offered:
+        arguments += ["--type", kernel["types"][0]]
     facts = program_list(program, *arguments)
-    if any(size["name"] == "causal" and size["offered"] for size in facts["sizes"]):
-        facts = program_list(program, *arguments, "--causal")
-    kernel = next((kernel for kernel in facts["kernels"] if kernel["name"] == name), None)
-    if kernel is None:
-        raise SystemExit(f"KERNEL is '{name}'; it must be one of {', '.join(k['name'] for k in facts['kernels'])}")
+    kernel = row_of(facts, name)  # with the workspace of these sizes
     step, problem = facts["step"], facts["problem"]
     one = One(step)
 
@@ -156,16 +171,18 @@ def make(program, name):
     check = re.sub(r"\bARCHITECTURE\b", json.dumps(architecture), re.sub(r"\bNAME\b", name, check))
 
     sizes = {size["name"].replace("-", "_"): size["value"] for size in facts["sizes"]}
-    constants = [f"static const {'bool' if size['flag'] else 'int'} {size['name'].replace('-', '_')} = {size['value']};"
-                 for size in facts["sizes"] if size["name"] not in ("seq", "type")]
-    if "type" in sizes:
-        constants.append(f"static const enum tensor_type type = TENSOR_{sizes['type'].upper()};")
-        constants.append(f"static const size_t workspace_bytes = {kernel['workspace']}; /* at these sizes */")
+    constants = [f"static const int {size} = {value};" for size, value in sizes.items()
+                 if size not in ("seq", "causal", "type")]
+    if problem == "attention":
+        constants += [f"static const bool causal = {str(bool(sizes.get('causal'))).lower()};",
+                      f"static const enum tensor_type type = TENSOR_{kernel['types'][0].upper()};",
+                      f"static const size_t workspace_bytes = {kernel['workspace']}; /* at these sizes */"]
 
     library = one.library(headers + body + check + " ".join(constants))
     instructions = one.instructions(headers + body)
-    compute = architecture.replace("sm", "compute")
-    arch = f"-gencode arch={compute},code={architecture}" if architecture.endswith("a") else f"-arch={architecture or 'sm_75'}"
+    arch = f"-arch={architecture or 'sm_75'}"
+    if architecture.endswith("a"):
+        arch = f"-gencode arch={architecture.replace('sm', 'compute')},code={architecture}"
     banner = f"""/*
  * {step}, {name}: {kernel['idea']}.
  *
