@@ -20,6 +20,10 @@ check-clang: ## maintain: Compile all host code with clang, warnings as errors
 check-commands: packages-python build/check/01_naive_matmul ## test: What make refuses, make -n, and a clone whose path has a space
 	@tests/commands
 
+.PHONY: check-add-kernel
+check-add-kernel: packages-python ## test: A kernel that is one file and one row, taken in by run, test, sanitize, the tables and gpu-build
+	@$(PYTHON) tests/add_kernel.py
+
 .PHONY: ladder check-ladder
 TAKES_STEP += ladder check-ladder lessons check-lessons
 ladder: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Count the lines that each rung adds; fail when too many
