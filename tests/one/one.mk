@@ -24,7 +24,7 @@ build/one/$(2).cu: build/$(RUN_BUILD)/$(1) $(wildcard tests/one/*)
 endef
 $(foreach step,$(STEPS),$(foreach kernel,$(call kernels_of,$(step)),$(eval $(call one_rules,$(step),$(kernel)))))
 
-build/one/%.cpu: build/one/%.cu build/cpu/simt/libsimt.a $(SIMTCC)
+build/one/%.cpu: build/one/%.cu $(runtime_cpu) $(SIMTCC)
 	@$(SIMTCC) -O0 -Wall -Werror $< -o $@.run && $@.run && mv $@.run $@
 
 # Exit status 3: this device is too old for it.
