@@ -27,7 +27,7 @@ static cudaError_t require_rows(const char *names, int batch, int heads, int seq
     return cudaSuccess;
 }
 
-/* What every attention kernel demands of a shape, whatever its own limits. */
+/* What every attention kernel requires of a shape, beyond its own limits. */
 static cudaError_t check_shape(const struct attention *call)
 {
     cudaError_t status;
@@ -80,7 +80,7 @@ static cudaError_t check_limits(const struct attention_kernel *row, const struct
     return cudaSuccess;
 }
 
-/* Pointers, of a shape that is good and has something to compute. */
+/* The pointers of a valid shape that has something to compute. */
 static cudaError_t check_arrays(const struct attention_kernel *row, const struct attention *call)
 {
     const size_t element = tensor_element_bytes(call->type), workspace_alignment = 256;
@@ -127,8 +127,8 @@ cudaError_t attention_run(const struct attention_kernel *row, const struct atten
 }
 
 /* -------------------------------------------------------------------------------------------------
- * The problem as the harness sees it. Only tensors() may meet a kv_heads, seq_q or seq_kv that
- * still says "as ...".
+ * The problem as the harness sees it. Only tensors() sees a kv_heads, seq_q or seq_kv that still
+ * means "as ...".
  */
 
 enum { MAX_HEAD_DIM = 256 };
@@ -251,8 +251,8 @@ static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_S
 }
 
 /* -------------------------------------------------------------------------------------------------
- * Inputs. What a kind says about "the values" is a wish about the scores here; V stays as random as
- * the kind allows, so that a probability meeting the wrong row of V shows.
+ * Inputs. Here the kind describes the scores; V stays as random as the kind allows, so that a
+ * probability multiplied with the wrong row of V shows.
  */
 
 enum { STREAM_Q, STREAM_K, STREAM_V, STREAM_Q_REACH, STREAM_K_REACH, STREAM_SIGN };

@@ -41,7 +41,7 @@ struct attention {
 
 /*
  * What every attention kernel's C function looks like: launches on the call's stream and does not
- * wait. Called by attention_run(), which has found the call good and O not empty.
+ * wait. Called by attention_run(), which has checked the call and found O not empty.
  */
 typedef cudaError_t attention_fn(const struct attention *call);
 

@@ -64,7 +64,7 @@ static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_S
     return row->cost(row, (int)sizes[MATMUL_M], (int)sizes[MATMUL_N], (int)sizes[MATMUL_K]);
 }
 
-/* A takes the kind; B does too where that still leaves its elements unlike one another. */
+/* A has the kind; so does B, unless that would make its elements alike. */
 static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
                    void *const *host)
 {

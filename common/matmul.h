@@ -19,8 +19,8 @@ extern "C" {
 
 /*
  * What every matmul kernel's C function looks like. A, B and C are device pointers; the work is
- * launched on `stream` and not waited for. Called by matmul_run(), which has found the arguments
- * good and C not empty.
+ * launched on `stream` and not waited for. Called by matmul_run(), which has checked the arguments
+ * and found C not empty.
  */
 typedef cudaError_t matmul_fn(const float *A, const float *B, float *C, int M, int N, int K,
                               cudaStream_t stream);

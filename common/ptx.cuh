@@ -3,8 +3,8 @@
  *
  * PTX is the GPU's portable assembly. Some of what the hardware can do has no name in CUDA C++:
  * matrix products on registers, asynchronous copies, barriers that count bytes. Every such
- * instruction stands here, with its operands, its shapes and who holds what; kernels call these
- * functions and hold no assembly themselves. Each comment names the instruction as the PTX ISA
+ * instruction is here, with its operands, its shapes and which lane holds what; kernels call these
+ * functions and contain no assembly themselves. Each comment names the instruction as the PTX ISA
  * manual does, chapter "Instruction Set"; sm_XX is the first architecture that has it.
  *
  * Addresses in shared memory are 32-bit numbers, made by shared_address(). A fragment is a matrix
@@ -30,13 +30,13 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared)
     return (uint32_t)__cvta_generic_to_shared(shared);
 }
 
-/* ---- loads that stay where they stand ---- */
+/* ---- loads that the compiler does not move ---- */
 
 /*
  * Loads 16 bytes from shared memory, aligned to 16 (ld.volatile.shared). An ordinary load gives the
- * same, but the compiler is free to sink it to right before the first use, where that saves
- * registers; then the value is not there in time. This one stays among the other volatile accesses,
- * copies and barriers in the order of the program.
+ * same, but the compiler may move it down to just before its first use to save registers, and then
+ * the value arrives too late. This one stays among the other volatile accesses, copies and barriers
+ * in the order of the program.
  */
 __device__ __forceinline__ float4 volatile_load(const float *shared)
 {
@@ -51,13 +51,13 @@ __device__ __forceinline__ float4 volatile_load(const float *shared)
 
 /*
  * Copies 4 or 16 bytes from global to shared memory without passing through registers, sm_80
- * (cp.async). Both addresses are aligned to the size. Nothing is there until a cp_async_wait() that
- * covers the copy, and then only this thread sees it: a barrier makes it visible to the others. The
- * 16-byte copy skips the L1 cache.
+ * (cp.async). Both addresses are aligned to the size. The data has arrived only after a
+ * cp_async_wait() that covers the copy, and at first only this thread sees it: a barrier makes it
+ * visible to the others. The 16-byte copy skips the L1 cache.
  *
- * With _zero_fill only the first `source_bytes` (a multiple of 4) are read (0 reads nothing,
- * `global` is then not looked at), and the rest of the destination becomes zero: what a tile's rows
- * past the end of the array want.
+ * With _zero_fill only the first `source_bytes` (a multiple of 4) are read (0 reads nothing and
+ * ignores `global`), and the rest of the destination becomes zero, as rows of a tile past the end
+ * of the array need.
  *
  * sm_75 has no such instruction. There the copy is a load and a store, done when the function
  * returns, and commit and wait have nothing to do.
@@ -191,6 +191,18 @@ __device__ __forceinline__ void stmatrix_x4(uint32_t row_address, const uint32_t
         : "memory");
 }
 
+/*
+ * Transposes one 8 x 8 matrix of halves within the warp's registers, sm_75 (movmatrix). Executed by
+ * the whole warp. Each lane passes its two elements, as ldmatrix_x4 leaves them, and receives those
+ * that ldmatrix_x4_transposed would have left.
+ */
+__device__ __forceinline__ uint32_t movmatrix_transposed(uint32_t r)
+{
+    uint32_t transposed;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(r));
+    return transposed;
+}
+
 /* ---- matrix product by a warp ---- */
 
 /*
@@ -240,8 +252,8 @@ __device__ __forceinline__ float exp2_approximate(float x)
  * first" counts as over.
  *
  *     mbarrier_init    by one thread, then mbarrier_init_fence() by it, then a barrier of the block
- *     mbarrier_arrive  one arrival; what this thread did before is seen by whoever waits for the
- *                      phase
+ *     mbarrier_arrive  one arrival; makes what this thread did before visible to those that wait
+ *                      for the phase
  *     mbarrier_arrive_expect  one arrival that announces `bytes` to be written by asynchronous
  *                             copies
  *     mbarrier_wait     until the phase of this parity is over (mbarrier.try_wait.parity in a loop)
@@ -335,16 +347,16 @@ __device__ __forceinline__ int cluster_blocks(void)
 /*
  * The barrier of the cluster, in two halves, sm_90 (barrier.cluster). Executed by whole warps.
  * Every thread of every block arrives once and then waits once; the wait ends when all threads of
- * the cluster that have not returned arrived. Between the two a thread may do whatever does not
- * depend on the others.
+ * the cluster that have not returned arrived. Between the two a thread may do anything that does
+ * not depend on the others.
  *
- *     cluster_arrive()           what this thread did before is seen by whoever waits (.release)
- *     cluster_arrive_relaxed()   says no more than that this thread has come so far (.relaxed)
+ *     cluster_arrive()           makes what this thread did visible to those that wait (.release)
+ *     cluster_arrive_relaxed()   only says that this thread has come this far (.relaxed)
  *     cluster_wait()             (.acquire)
  *
- * The shared memory of another block may be touched only when that block has begun, and only until
- * it ends: so there is a barrier before the first touch, which a relaxed arrival does for, and one
- * after the last.
+ * The shared memory of another block may be accessed only after that block has begun and before it
+ * ends: so there is a barrier before the first access, for which a relaxed arrival is enough, and
+ * one after the last.
  */
 __device__ __forceinline__ void cluster_arrive(void)
 {
@@ -363,7 +375,7 @@ __device__ __forceinline__ void cluster_wait(void)
 
 /*
  * The same place in the shared memory of the cluster's block `rank`, sm_90 (mapa). The result is an
- * address for the functions below and for no other of this file.
+ * address for the functions below and for no others in this file.
  */
 __device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank)
 {
@@ -452,9 +464,9 @@ __device__ __forceinline__ void tma_prefetch_map(const CUtensorMap *map)
 }
 
 /*
- * The copy engine and the tensor cores reach shared memory by a way of their own, the asynchronous
- * proxy. What this thread stored by ordinary instructions, stmatrix among them, is visible there
- * only after this fence (fence.proxy.async).
+ * The copy engine and the tensor cores access shared memory through the asynchronous proxy. What
+ * this thread stored by ordinary instructions, stmatrix among them, is visible there only after
+ * this fence (fence.proxy.async).
  */
 __device__ __forceinline__ void async_proxy_fence(void)
 {
@@ -480,7 +492,7 @@ __device__ __forceinline__ void async_proxy_fence(void)
  * from shared memory with n along the row: 16 rows of N (B as it is, as the values of P * V lie).
  * Both read shared memory through descriptors.
  *
- * The order of things, by every thread of the warpgroup:
+ * The order of calls, by every thread of the warpgroup:
  *
  *     wgmma_fence()  before the first product, and whenever registers of d or a were touched since
  *                    the last
@@ -606,7 +618,7 @@ __device__ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_
 
 /*
  * Gives registers back to the block's pool, or takes them from it (waiting until they are there),
- * so that this warpgroup has REGISTERS per thread from here on, a multiple of 8 from 24 to 240;
+ * so that this warpgroup has REGISTERS per thread from here on, a multiple of 8 from 24 to 256;
  * sm_90a (setmaxnreg). Executed by all warps of the warpgroup. The pool is what the block got at
  * launch.
  */

@@ -13,8 +13,8 @@ typedef CUresult encode_fn(CUtensorMap *map, CUtensorMapDataType type, cuuint32_
                            CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill outside);
 
 /*
- * The encoder is a function of the driver, not of the runtime. Asked for at run time, it needs no
- * libcuda to link with, and the program still starts where there is no driver.
+ * The encoder is a function of the driver, not of the runtime. Looked up at run time, it needs no
+ * libcuda at link time, and the program also starts without a driver.
  */
 static cudaError_t find_encoder(encode_fn **encode)
 {
@@ -34,7 +34,7 @@ static cudaError_t find_encoder(encode_fn **encode)
 cudaError_t tensor_map_of_halves(CUtensorMap *map, const void *array, size_t matrices, size_t rows,
                                  size_t cols, unsigned int box_rows)
 {
-    /* Looked for once a thread: it costs more than the encoding. */
+    /* Looked up once per thread, because it costs more than the encoding. */
     static _Thread_local encode_fn *encode;
     if (encode == NULL) {
         cudaError_t status = find_encoder(&encode);

@@ -1,6 +1,6 @@
 /*
- * Tensor maps: how the copy engine (TMA) is told what an array looks like and which box of it to
- * copy.
+ * Tensor maps: the description of an array, and of the box of it to copy, for the copy engine
+ * (TMA).
  *
  * A map is 128 opaque bytes, made here on the host and passed to the kernel by value, as a `const
  * __grid_constant__` parameter. ptx.cuh says what tma_load() and tma_store() do with it.
@@ -25,7 +25,7 @@ enum { TENSOR_MAP_BOX_COLS = 64 };
  * `array` is aligned to 16 bytes, cols is a multiple of 8, all sizes are positive, box_rows is at
  * most 256.
  *
- * Returns cudaErrorInvalidValue and a sentence (refusal.h) when the driver does not take that,
+ * Returns cudaErrorInvalidValue and a message (refusal.h) when the driver refuses that,
  * cudaErrorNotSupported when it has no tensor maps.
  */
 cudaError_t tensor_map_of_halves(CUtensorMap *map, const void *array, size_t matrices, size_t rows,

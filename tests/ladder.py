@@ -5,7 +5,7 @@
     tests/ladder.py --show KERNEL STEP ...   what KERNEL adds (+) and removes (-)
 
 A step's rungs and their order come from `build/check/STEP --list --json`. A rung's code is its .cu file and those of its
-step's .cuh files that the rung before it does not include.
+step's .cuh files that the rung before it does not include, without their cost formulas: these are the table's.
 
 A line of code is a statement: comments, blank lines and line breaks do not count, whatever a formatter makes of them.
 `for (...) {`, `}`, `} else {`, `if (...)` without a brace, `template <...>` and a preprocessor line are a statement each;
@@ -73,7 +73,30 @@ def closes_head(tokens):
 
 
 def statements(source):
-    """The statements of a source, and between them the comments that have lines for themselves, in order."""
+    """The statements of a source, and between them the comments that have lines for themselves, in order.
+
+    >>> def show(source):
+    ...     for statement in statements(source):
+    ...         print(statement.lines, statement.text)
+    >>> show("template <int N> void f(int x) { /* one\\nidea */ if (x) { g(x); } else for (;;) { h(\\n{1, 2}); } }")
+    1 template <int N>
+    1 void f(int x) {
+    1 if (x) {
+    1 g(x);
+    1 } else
+    1 for (;;) {
+    1 h( {1, 2});
+    1 }
+    1 }
+    >>> show("#define X \\\\\\n  1\\n/* idea */\\nenum { A, B };")
+    1 #define X \\ 1
+    0 
+    1 enum {
+    1 A, B
+    1 };
+    >>> show("int x = " + " + ".join(["variable"] * 10) + ";")  # 115 characters
+    2 int x = variable + variable + variable + variable + variable + variable + variable + variable + variable + variable;
+    """
     blanked = without_comments(source)
     found = [Statement(source, re.findall(r"\w+|[^\w\s*/]", match[0]), *match.span(), 0)
              for match in COMMENT_OR_STRING.finditer(source)
@@ -94,7 +117,9 @@ def statements(source):
             block = nesting.pop()
             if block and tokens:  # what stands before a closing brace without a semicolon
                 found.append(Statement(source, tokens, begin, matches[at - 1].end(), COLUMNS - INDENT * depth))
-                tokens, begin, depth = [], match.start(), nesting.count(True)
+                tokens, begin = [], match.start()
+            if not tokens:
+                depth = nesting.count(True)
         tokens.append(token)
         inside = not all(nesting)
         ends = not inside and (
@@ -138,6 +163,25 @@ def common(old, new):
 # Rungs
 
 
+def code_of(source):
+    """The statements of a rung's source, but for the functions that give a row's cost, and the comments above them.
+
+    >>> [s.text for s in code_of("int a; /* x */ int b;\\n/* c */\\nstruct cost f(int x) { if (x) { y(); } } int d;")]
+    ['int a;', 'int b;', 'int d;']
+    """
+    found, skipping = [], False
+    for statement in statements(source):
+        outermost = statement.columns in (COLUMNS, 0)
+        if outermost and re.search(r"\bstruct cost \w+\(.*\{$", statement.text):
+            skipping = True
+            while found and found[-1].lines == 0 and not found[-1].leads:
+                found.pop()
+        if not skipping:
+            found.append(statement)
+        skipping = skipping and not (outermost and statement.key == ("}",))
+    return found
+
+
 class Rung:
     """One row of a step's table."""
 
@@ -160,7 +204,7 @@ class Rung:
 
     def lines(self):
         """How many lines of code the rung is, with all that it includes of its step's."""
-        return sum(s.lines for path in [*self.headers(), self.path] for s in statements(path.read_text("utf-8")))
+        return sum(statement.lines for path in [*self.headers(), self.path] for statement in code_of(path.read_text("utf-8")))
 
     def __str__(self):
         return f"{self.step}/{self.name}"
@@ -196,7 +240,14 @@ def predecessor(rung):
 
 
 def rename(old, new, old_name, new_name):
-    """Gives the statements of `old` the names of `new` where a name differs by the kernel's own name, or its step, alone."""
+    """Gives the statements of `old` the names of `new` where a name differs by the kernel's own name, or its step, alone.
+
+    >>> old = statements('#include "01_step.h"\\nmatmul_a(); __a x; a(b_a);')
+    >>> new = statements('#include "02_step.h"\\nmatmul_b(); __a x; b(b_a);')
+    >>> rename(old, new, "a", "b")
+    >>> len(common(old, new))
+    4
+    """
     known = {token for statement in new for token in statement.key}
     own = re.compile(rf"(?<![A-Za-z0-9]){old_name}(?![A-Za-z0-9])", re.IGNORECASE)
     headers = [token for token in known if re.fullmatch(r'"0\d_step\.h"', token)]
@@ -233,7 +284,7 @@ class Change:
 
     @staticmethod
     def _statements(rung, headers):
-        return [(path, statement) for path in [*headers, rung.path] for statement in statements(path.read_text("utf-8"))]
+        return [(path, statement) for path in [*headers, rung.path] for statement in code_of(path.read_text("utf-8"))]
 
     def count(self, sign):
         return sum(statement.lines for s, _, statement in self.script if s == sign)

@@ -67,16 +67,9 @@ def smoothed(script):
     return smooth
 
 
-def is_lesson(file, statement):
-    """Whether a statement is for the reader of a diff: not a file's header, not a hint for a handout."""
-    comment = statement.lines == 0
-    hint = comment and re.search(r"\bsolution\b", " ".join(statement.shown))
-    return not hint and not (comment and statement.leads)
-
-
 def diff_lines(change):
-    """The lines of the diff, a line that says where before each group of changes."""
-    script = smoothed([entry for entry in change.script if is_lesson(*entry[1:])])
+    """The lines of the diff, a line that says where before each group of changes; without the files' header comments."""
+    script = smoothed([(sign, file, s) for sign, file, s in change.script if s.lines or not s.leads])
     changed = [place for place, entry in enumerate(script) if entry[0] != " "]
     near = {place for at in changed for place in range(at - CONTEXT, at + CONTEXT + 1)}
     lines, last, printed = [], None, {}
@@ -116,7 +109,7 @@ def diff(page, name):
     block = "```diff\n" + "\n".join(lines) + "\n```"
     if len(lines) <= FOLD:
         return f"From [{before.path.name}]({link}): {counted}.\n\n{block}"
-    return f"<details><summary>From {link}: {counted}</summary>\n\n{block}\n</details>"
+    return f"<details><summary>From {before.path.name}: {counted}</summary>\n\n{block}\n</details>"
 
 
 def statement_end(source, begin):
@@ -168,29 +161,28 @@ def ratio(amount, whole):
 
 
 def cell(value):
-    """A count with separators of thousands, a ratio with three digits, a dash for what is not known."""
+    """As the terminal has it: a count with separators of thousands, a ratio with three digits, a dash for the unknown."""
     if value is None:
         return "–"
-    if isinstance(value, int) or value >= 100:
+    if isinstance(value, int) or value >= 99.95:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return f"{value:.{1 if value >= 9.995 else 2 if value >= 0.9995 else 3 if value >= 0.09995 else 4}f}"
 
 
 def marked(predicted, counted):
     """What was counted, marked where the formula says another number."""
-    return cell(counted) + (" ≠" if None not in (predicted, counted) and predicted != counted else "")
+    return ("≠ " if None not in (predicted, counted) and predicted != counted else "") + cell(counted)
 
 
 def counts_of(row):
-    """What is counted of a kernel, by the names that the terminal has for it too; {} for one that was not run."""
+    """What is counted of a kernel, by its names in the terminal too (common/report.c); {} for one that was not run."""
     if "global_loads" not in row:
         return {}
     return {
-        "global loads": row["global_loads"],
-        "global stores": row["global_stores"],
-        "global bytes": row["global_load_bytes"] + row["global_store_bytes"],
-        "sectors/request": ratio(row["global_load_sectors"] + row["global_store_sectors"],
-                                 row["global_load_requests"] + row["global_store_requests"]),
+        "loads": row["global_loads"],
+        "stores": row["global_stores"],
+        "bytes": row["global_load_bytes"] + row["global_store_bytes"],
+        "sectors per load request": ratio(row["global_load_sectors"], row["global_load_requests"]),
         "shared wavefronts": row["shared_wavefronts"],
         "× ideal": ratio(row["shared_wavefronts"], row["shared_wavefronts_ideal"]),
         "barriers": row["barriers"],
@@ -200,15 +192,13 @@ def counts_of(row):
 
 def predictions_of(row):
     """What the formulas of a table's row say."""
-    return {"global loads": row["global_loads"], "global stores": row["global_stores"],
-            "global bytes": row["bytes_read"] + row["bytes_written"]}
+    return {"loads": row["global_loads"], "stores": row["global_stores"], "bytes": row["bytes_read"] + row["bytes_written"]}
 
 
 def size_arguments(step):
     """The command line that gives another step the sizes which this one has unless told otherwise."""
-    sizes = [size for size in ladder.program(step, "--list")["sizes"] if size["offered"]]
     return [f"--{size['name']}" if size["flag"] else f"--{size['name']}={size['value']}"
-            for size in sizes if not size["flag"] or size["value"]]
+            for size in ladder.program(step, "--list")["sizes"] if not size["flag"] or size["value"]]
 
 
 class Numbers:
@@ -283,23 +273,24 @@ def counts(page):
     def times(value):
         return [cell(ratio(value(last), value(rung)) if last else None) for last, rung in zip(before, numbers)]
 
-    for name in ("global loads", "global bytes"):
-        columns += [(f"{name}, predicted", [cell(rung.predicted[name]) for rung in numbers]),
-                    ("counted", [marked(rung.predicted[name], rung.counted.get(name)) for rung in numbers]),
-                    ("× fewer", times(lambda rung, name=name: rung.counted.get(name)))]
+    for name in ("loads", "stores", "bytes"):
+        counted = (f"counted {name}", [marked(rung.predicted[name], rung.counted.get(name)) for rung in numbers])
+        columns += [counted] if name == "stores" else [
+            (f"predicted {name}", [cell(rung.predicted[name]) for rung in numbers]), counted,
+            ("× fewer", times(lambda rung, name=name: rung.counted.get(name)))]
     columns += [(name, [cell(rung.counted.get(name)) for rung in numbers]) for name in
-                ("sectors/request", "shared wavefronts", "× ideal", "barriers", "atomics")]
-    columns.append(("FLOP/byte", [cell(ratio(report["flops"], rung.counted.get("global bytes"))) for rung in numbers]))
+                ("sectors per load request", "shared wavefronts", "× ideal", "barriers", "atomics")]
+    columns.append(("FLOP per byte", [cell(ratio(report["flops"], rung.counted.get("bytes"))) for rung in numbers]))
     if shape:
         unit = next(rung.rate(shape)[1] for rung in numbers if shape in rung.milliseconds)
-        columns += [("measured, ms", [cell(rung.measured(shape)) for rung in numbers]),
+        columns += [("measured ms", [cell(rung.measured(shape)) for rung in numbers]),
                     (unit, [cell(rung.rate(shape)[0]) for rung in numbers]),
                     ("× faster", times(lambda rung: rung.measured(shape)))]
     # What no kernel of this step has says nothing.
     columns = [column for column in columns if any(text not in ("–", "0", "1.00") for text in column[1])]
     sizes = ", ".join(f"{name} = {value}" for name, value in report["sizes"].items())
-    text = (f"Predicted by the table's formulas, counted by `make run-{step[:2]}` on a CPU at {sizes} ({report['flops']:,.0f}"
-            f" FLOP, {report['compulsory_bytes']:,.0f} compulsory bytes)")
+    text = (f"Loads, stores and bytes of global memory: predicted by the table's formulas, counted by `make run-{step[:2]}` on a CPU at"
+            f" {sizes} ({report['flops']:,.0f} FLOP, {report['compulsory_bytes']:,.0f} compulsory bytes)")
     text += f"; {measured_at(page, step, shape)}." if shape else "."
     return (textwrap.fill(text, 110, break_long_words=False, break_on_hyphens=False) + "\n\n"
             + table(["kernel", *(title for title, _ in columns)],
@@ -316,7 +307,7 @@ def rung_table(page, name):
             for name in now.counted if now.counted[name] or last and last.counted[name]]
     if now.measured(shape):
         ms = last.measured(shape) if last else None
-        rows.append([f"ms, measured on an {device(rung.step)} at {shape}", "–", cell(now.measured(shape))]
+        rows.append([f"measured ms, on an {device(rung.step)} at {shape}", "–", cell(now.measured(shape))]
                     + ([cell(ms), f"{cell(ratio(ms, now.measured(shape)))} × faster" if ms else "–"] if last else []))
     header = [f"`{rung.name}`", "predicted", "counted", *([f"`{before.name}`", "× fewer"] if before else [])]
     return table(header, rows)

@@ -1,5 +1,4 @@
-/* Step 02: the tiled matmul, from a tile in shared memory to a kernel that stands beside the
- * vendor's. */
+/* Step 02: the tiled matmul, from a tile in shared memory to a kernel as fast as the vendor's. */
 #include "02_tiled_matmul/02_step.h"
 #include "matmul_cases.h"
 
@@ -112,8 +111,8 @@ TEST(sgemm, clusters)
         check_cases(sgemm_cluster_alone(), many, sizeof many / sizeof *many, 1100);
 }
 
-/* The shares are always added in the same order: every run gives the same bits, whoever comes
- * first. */
+/* The shares are always added in the same order: every run gives the same bits, whichever block
+ * arrives first. */
 TEST(sgemm, clusters_repeat)
 {
     /* Clusters of 2 and of 8 blocks; blocks of two groups, one and two to a cluster. */
@@ -154,7 +153,7 @@ struct expected {
     int shared_loads;       /* of one thread at one k */
     int barriers_per_block; /* apart from those per tile */
     int barriers_per_tile;
-    bool reads_on; /* reads the first operands of a tile that is not there */
+    bool reads_on; /* reads the first operands of a tile that does not exist */
 };
 
 static const struct expected ladder[] = {
@@ -246,7 +245,7 @@ static void check_choice(const struct chosen *chosen)
     EXPECT_COUNT(atomics, 0ull);
     /* Two of the cluster in each block. */
     EXPECT_COUNT(barriers, tiles_of_C * (shares + steps + (shares > 1 ? 2 * blocks : 0)));
-    /* Who stores an element reads each share's sum of it. */
+    /* The thread that stores an element reads each share's sum of it. */
     EXPECT_COUNT(shared_loads, tiles_of_C * (shares + BK * steps) * threads * ((TM + TN) / 4) +
                                    (shares > 1 ? shares * M * N / width : 0));
     EXPECT_COUNT(shared_wavefronts, counters.shared_wavefronts_ideal);

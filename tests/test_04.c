@@ -198,7 +198,7 @@ TEST(contract, refused_pointers)
     check_refused_pointers(flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16});
 }
 
-/* The scores of one head at 16384 are 1 GiB, and standard wants them all; the others want a few
+/* The scores of one head at 16384 are 1 GiB, and standard needs them all; the others need a few
  * floats per query. */
 TEST(contract, workspace)
 {

@@ -1,7 +1,7 @@
 /*
- * CUDA as this project and small programs use it. On the CPU these are tests of the backend; on a
- * GPU they pass too, and so say that the backend is measured against the right thing. What only the
- * CPU can do is skipped there, and says so.
+ * CUDA as this project and small programs use it. On the CPU these are tests of the backend; they
+ * pass on a GPU too, which shows that they demand what CUDA does. Tests that need the CPU are
+ * skipped there with a message.
  */
 #include "harness.h"
 #include "backend.h"
@@ -22,7 +22,7 @@ static bool on_cpu(void)
     return false;
 }
 
-/* Every feature is tried in three orders of blocks and threads: none of them may depend on one. */
+/* Each feature is tried in three orders of blocks and threads and may not depend on them. */
 static void in_three_orders(const char *name, int (*feature)(void))
 {
     static const char *const orders[] = {"inorder", "reversed", "random:7"};
@@ -439,7 +439,7 @@ TEST(refusal, copies)
     cr_expect_eq(cudaMemcpy(data, host, 10, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
 }
 
-/* In a child process, for it dies; what it says goes to a pipe. */
+/* In a child process, because it aborts; its output goes to a pipe. */
 TEST(memory, host_code_follows_a_device_pointer)
 {
     if (!on_cpu())
@@ -503,7 +503,7 @@ static void expect_failure(cudaError_t (*fail)(void), cudaError_t expected, cons
     cr_expect_eq(cudaDeviceSynchronize(), expected, "the error is sticky");
     cr_expect_eq(run_harmless(&result), expected, "every call returns it");
     if (strcmp(backend_name(), "gpu") == 0)
-        return; /* there, only a new process is rid of it */
+        return; /* there, only a new process clears it */
     cr_expect_eq(cudaDeviceReset(), cudaSuccess);
     cr_expect_eq(run_harmless(&result), cudaSuccess, "the device works again");
     cr_expect_eq(result, 42);
@@ -521,7 +521,7 @@ TEST(failure, past_the_end)
                    (const char *[]){"write_to", "block (1,0,0), thread (3,0,0)", NULL});
 }
 
-/* A GPU keeps freed memory mapped for the next allocation and says nothing. */
+/* A GPU keeps freed memory mapped for the next allocation and reports nothing. */
 TEST(failure, after_free)
 {
     if (!on_cpu())
@@ -682,8 +682,8 @@ TEST(environment, fork)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* Programs that others might have written: compiled as they are, each says by its exit status
- * whether it is right */
+/* Programs as others might write them, compiled unchanged; the exit status says whether the result
+ * is right */
 
 TEST(programs, every_one)
 {
@@ -771,6 +771,15 @@ TEST(simtcc, bad_command_lines)
         cr_expect(strstr(said, cases[i].words), "%s: '%s' is not in: %s", command, cases[i].words,
                   said);
     }
+}
+
+/* What a room of the backend includes and calls lies in itself or below. */
+TEST(rooms, arrows_point_down)
+{
+    if (!on_cpu())
+        return;
+    char said[4000];
+    cr_expect_eq(run_command("tests/simt/rooms 2>&1", said, sizeof said), 0, "%s", said);
 }
 
 /* From another folder, through a symbolic link, with a blank in the names; the dependencies name

@@ -1,7 +1,7 @@
 /*
  * The checked build: its counters against closed formulas, each error that it must report, and
- * correct programs that it must leave alone. In the other builds there is nothing to test, and the
- * tests say so.
+ * correct programs on which it must stay silent. In the other builds there is nothing to test, and
+ * the tests say so.
  */
 #include "harness.h"
 #include "backend.h"
@@ -84,14 +84,14 @@ TEST(counters, tiled_matmul)
     EXPECT(c, shared_loads, 2 * N * N * N);
     EXPECT(c, shared_stores, 2 * N * N * N / T);
     EXPECT(c, barriers, 2 * (N / T) * (N / T) * (N / T));
-    /* Two rows of 16 columns to a warp: nobody is in anybody's way, and no request needs more than
-     * one pass. */
+    /* Two rows of 16 columns per warp: no bank conflicts, so no request needs more than one pass.
+     */
     EXPECT(c, shared_wavefronts, (2 * N * N * N + 2 * N * N * N / T) / 32);
     EXPECT(c, shared_wavefronts_ideal, c.shared_wavefronts);
     EXPECT(c, global_load_sectors, 4 * 2 * N * N * N / T / 32);
 }
 
-/* The counts are those of the program, whichever way its threads and blocks take turns. */
+/* The counts depend on the program only, not on the order of its threads and blocks. */
 TEST(counters, do_not_depend_on_order)
 {
     if (!checked())
@@ -232,8 +232,7 @@ TEST(counters, broadcast_is_free)
     EXPECT(c, shared_wavefronts_ideal, 2);
 }
 
-/* The k-th execution by each lane is one request, counted from where the warp last came
- * together. */
+/* The k-th execution by each lane is one request, counted from where the warp last converged. */
 TEST(counters, lanes_that_part)
 {
     if (!checked())
@@ -263,7 +262,7 @@ TEST(counters, barriers_and_atomics)
     EXPECT(c, shared_stores, 6);
 }
 
-/* However often a thread has to look: the wait is one load. */
+/* A wait counts as one load, however often the thread polls. */
 TEST(counters, waiting_is_one_load)
 {
     if (!checked())
@@ -421,8 +420,8 @@ REPORT_TEST(cluster_relaxed, cudaErrorLaunchFailure, "race on global memory",
 REPORT_TEST(cluster_block_barrier, cudaErrorLaunchFailure, "race on shared memory (box, byte",
             "@cluster_push", "@cluster_pull", "of block (1,0,0)", "cluster_wait()")
 
-/* On the host a device pointer ends the program, as it does with a GPU; but first it is said
- * where. */
+/* On the host a device pointer ends the program, as it does with a GPU, but first the place is
+ * reported. */
 TEST(reports, host_reads_device)
 {
     if (!checked())
@@ -454,7 +453,7 @@ TEST(reports, host_reads_device)
     cr_expect_not_null(strstr(text, "device pointer on the host"), "%s", text);
 }
 
-/* What is found does not depend on who comes first, only whom it is found on. */
+/* Whether a fault is found does not depend on the order; which thread it is reported for does. */
 TEST(reports, in_every_order)
 {
     if (!checked())
@@ -531,7 +530,7 @@ TEST(programs, print_reports_and_counters_at_exit)
 /* ------------------------------------------------------------------------------------ correct
  * programs */
 
-/* In whatever order, on however many workers. */
+/* In any order, on any number of workers. */
 TEST(correct_programs, are_not_reported)
 {
     if (!checked())

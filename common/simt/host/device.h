@@ -1,0 +1,37 @@
+/* The device that the backend pretends to be: the same on every machine, so that choices and counts
+ * are too.
+ */
+#ifndef SIMT_DEVICE_H
+#define SIMT_DEVICE_H
+
+#include <cstddef>
+#include <cuda_runtime_api.h>
+
+namespace simt
+{
+
+constexpr unsigned warp_size = 32;
+constexpr unsigned max_block_threads = 1024;
+constexpr int multiprocessors = 8;
+constexpr int max_threads_per_multiprocessor = 2048;
+constexpr int max_blocks_per_multiprocessor = 32;
+constexpr size_t default_dynamic_shared = 48 << 10;
+constexpr size_t max_shared_per_block = 227 << 10;
+constexpr size_t shared_per_multiprocessor = 228 << 10;
+constexpr size_t reserved_shared_per_block = 1 << 10;
+
+/* Static shared memory of the kernel, as far as the program's symbols tell. */
+size_t static_shared_bytes(const void *kernel);
+
+/* What cudaFuncSetAttribute allowed for the kernel, or 48 KB less its static shared memory. */
+size_t dynamic_shared_limit(const void *kernel);
+
+/* Blocks of this kernel that one multiprocessor holds at a time; 0 where not even one fits. */
+int resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared);
+
+/* cudaDeviceReset. */
+void forget_kernel_attributes();
+
+} /* namespace simt */
+
+#endif

@@ -1,0 +1,190 @@
+/*
+ * mbarriers: a phase is over when as many threads have arrived as the barrier was made for and all
+ * announced bytes have been written. The state is kept here; the barrier's own 8 bytes of shared
+ * memory hold a mark, so that stores over it are noticed.
+ */
+#include "instructions/asynchronous.h"
+#include "threads/wait.h"
+#include "host/checker.h"
+#include "run/engine.h"
+#include <cstdio>
+#include <ptx.cuh>
+
+namespace simt
+{
+
+static const uint64_t mark = 0x7265697272616210;
+static const int largest_count = (1 << 20) - 1; /* of arrivals, and of announced bytes */
+
+/* In shared memory, aligned: the mbarrier's place or a report. */
+static void check_place(const uint64_t *place, const char *what, Site site)
+{
+    const char *begin = reinterpret_cast<const char *>(place);
+    if (begin < worker->shared_begin || begin >= worker->shared_end)
+        fail_at(site, what, "an mbarrier lies in shared memory, %p does not",
+                static_cast<const void *>(place));
+    shared_place(simt_shared_address(place), sizeof *place, sizeof *place, what, site);
+}
+
+Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site)
+{
+    check_place(place, what, site);
+    BlockWork &work = block_work();
+    auto found = work.mbarriers.find(place);
+    if (found == work.mbarriers.end())
+        fail_at(
+            site, what,
+            "the mbarrier was not initialised; mbarrier_init() and a __syncthreads() come first");
+    if (*place != mark)
+        fail_at(site, what, "something else was stored over the mbarrier");
+    return found->second;
+}
+
+void publish_on_mbarrier(Mbarrier &barrier)
+{
+    checker->released(&barrier.order[barrier.phase % 2]);
+}
+
+void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes)
+{
+    BlockWork &work = block_work();
+    work.timeouts = 0;
+    barrier.missing -= arrivals;
+    barrier.bytes += bytes;
+    if (barrier.missing == 0 && barrier.bytes == 0) {
+        barrier.phase++;
+        barrier.missing = barrier.expected;
+    }
+}
+
+/* ---- waiting ---- */
+
+struct Waiting {
+    const Mbarrier *barrier;
+    unsigned parity;
+    bool may_give_up;
+    unsigned long long answered; /* BlockWork::answers when it began */
+};
+
+static bool is_over(const Mbarrier &barrier, unsigned parity)
+{
+    return barrier.phase % 2 != parity;
+}
+
+static int can_go_on(void *argument)
+{
+    const Waiting &waiting = *static_cast<const Waiting *>(argument);
+    return is_over(*waiting.barrier, waiting.parity) ||
+           (waiting.may_give_up && block_work().answers != waiting.answered);
+}
+
+/* What the barrier lacks, arrivals or bytes, or has too many of. */
+static void describe(const void *argument, char *text, size_t size)
+{
+    const Mbarrier &barrier = *static_cast<const Waiting *>(argument)->barrier;
+    char bytes[100] = "";
+    if (barrier.bytes > 0)
+        snprintf(bytes, sizeof bytes, "; %lld announced bytes are not being copied", barrier.bytes);
+    else if (barrier.bytes < 0)
+        snprintf(bytes, sizeof bytes, "; %lld bytes more were copied than announced",
+                 -barrier.bytes);
+    snprintf(text, size, "an mbarrier (phase %llu, parity %llu, lacks %u of %u arrivals%s)",
+             barrier.phase, barrier.phase % 2, barrier.missing, barrier.expected, bytes);
+}
+
+static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const char *what,
+                           Site site, const void *where)
+{
+    Mbarrier &barrier = find_mbarrier(place, what, site);
+    BlockWork &work = block_work();
+    if (parity != 0 && parity != 1)
+        fail_at(site, what, "the parity is %d; it must be 0 or 1", parity);
+    checker->asynchronous(place, sizeof *place, barrier_operation, where);
+    Waiting waiting = {&barrier, static_cast<unsigned>(parity), may_give_up, work.answers};
+    barrier.waiting++;
+    work.impatient += may_give_up;
+    wait_for(can_go_on, &waiting, Call{"an mbarrier", site, true, describe});
+    work.impatient -= may_give_up;
+    barrier.waiting--;
+    if (!is_over(barrier, waiting.parity))
+        return false;
+    checker->acquired(&barrier.order[parity]);
+    return true;
+}
+
+/* A loop that asks without end for what nobody does would hang: after so many answers it is told
+ * what it waits for. */
+static const unsigned most_timeouts = 1000;
+
+bool answer_impatient(BlockWork &work)
+{
+    if (work.impatient == 0 || work.timeouts >= most_timeouts)
+        return false;
+    work.timeouts++;
+    work.answers++;
+    return true;
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
+{
+    check_place(place, "mbarrier_init()", site);
+    BlockWork &work = block_work();
+    if (arrivals < 1 || arrivals > largest_count)
+        fail_at(site, "mbarrier_init()", "%d arrivals; it must be 1 to %d", arrivals,
+                largest_count);
+    auto found = work.mbarriers.find(place);
+    if (found != work.mbarriers.end() && *place == mark)
+        fail_at(site, "mbarrier_init()", "the mbarrier is already initialised");
+    checker->asynchronous(place, sizeof *place, barrier_begins, __builtin_return_address(0));
+    *place = mark;
+    Mbarrier barrier = {};
+    barrier.expected = barrier.missing = static_cast<unsigned>(arrivals);
+    barrier.initialiser = worker->thread->linear;
+    work.mbarriers[place] = barrier;
+}
+
+void ptx::mbarrier_init_fence(void)
+{
+    for (auto &entry : block_work().mbarriers)
+        if (entry.second.initialiser == worker->thread->linear)
+            entry.second.fenced = true;
+}
+
+static void arrive(uint64_t *place, int bytes, const char *what, Site site, const void *where)
+{
+    Mbarrier &barrier = find_mbarrier(place, what, site);
+    if (bytes < 0 || bytes > largest_count)
+        fail_at(site, what, "%d bytes; it must be 0 to %d", bytes, largest_count);
+    if (barrier.missing == 0)
+        fail_at(site, what,
+                "all %u arrivals of this phase were there already, which only waits for %lld bytes",
+                barrier.expected, barrier.bytes);
+    checker->asynchronous(place, sizeof *place, barrier_operation, where);
+    publish_on_mbarrier(barrier);
+    count_on_mbarrier(barrier, 1, bytes);
+}
+
+void ptx::mbarrier_arrive(uint64_t *place, Site site)
+{
+    arrive(place, 0, "mbarrier_arrive()", site, __builtin_return_address(0));
+}
+
+void ptx::mbarrier_arrive_expect(uint64_t *place, int bytes, Site site)
+{
+    arrive(place, bytes, "mbarrier_arrive_expect()", site, __builtin_return_address(0));
+}
+
+bool ptx::mbarrier_try_wait(uint64_t *place, int parity, Site site)
+{
+    return wait_for_phase(place, parity, true, "mbarrier_try_wait()", site,
+                          __builtin_return_address(0));
+}
+
+void ptx::mbarrier_wait(uint64_t *place, int parity, Site site)
+{
+    wait_for_phase(place, parity, false, "mbarrier_wait()", site, __builtin_return_address(0));
+}

@@ -1,0 +1,32 @@
+/* The engine runs the threads of one block on fibers of the calling OS thread; see engine.cpp. */
+#ifndef SIMT_ENGINE_H
+#define SIMT_ENGINE_H
+
+#include "run/state.h"
+
+namespace simt
+{
+
+/* Makes the calling OS thread a worker, able to run blocks. Once per OS thread. */
+void become_worker();
+
+/* Runs the launch's block number `linear` to its end, or until it is abandoned. */
+void run_block(Launch &launch, unsigned long long linear);
+
+/* The running thread; never null in functions that only kernels call. */
+inline Thread &self()
+{
+    return *worker->thread;
+}
+
+/*
+ * Each says who waits where, fails the launch and gives the block up: when nobody in it can go on,
+ * when not all came to the same barrier, when lanes have returned that a warp operation names.
+ */
+[[noreturn]] void report_deadlock(Block &block);
+[[noreturn]] void report_divergent_barrier(Block &block);
+[[noreturn]] void report_incomplete_meeting(const Warp &warp);
+
+} /* namespace simt */
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * Faults in kernels: bad addresses, integer division by zero, failed asserts. A worker that faults
+ * leaves the handler by switching to its own stack, as abandon_block does anywhere else.
+ */
+#include "run/fault.h"
+#include "host/fault.h"
+#include "run/engine.h"
+#include "host/errors.h"
+#include <cassert>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+namespace simt
+{
+
+static __thread bool failing; /* a fault while a fault is being reported is the runtime's own */
+
+static void fail_kernel(int signal, const siginfo_t *info)
+{
+    if (!current_thread() || failing)
+        return; /* a fault of host code */
+    failing = true;
+    const Thread &thread = self();
+    Launch &launch = *worker->block->launch;
+    char who[100], where[200];
+    describe_thread(thread, who, sizeof who);
+    if (signal == SIGFPE) {
+        report(launch, cudaErrorLaunchFailure,
+               "integer division by zero (or overflow) in kernel %s, %s", kernel_name(launch), who);
+    } else if (signal == SIGILL) {
+        report(launch, cudaErrorIllegalInstruction, "illegal instruction in kernel %s, %s",
+               kernel_name(launch), who);
+    } else if (on_fiber_stack(info->si_addr)) {
+        report(launch, cudaErrorLaunchFailure,
+               "stack overflow in kernel %s, %s: too much local memory or recursion",
+               kernel_name(launch), who);
+    } else {
+        describe_address(info->si_addr, where, sizeof where);
+        report(launch, cudaErrorIllegalAddress, "illegal address %s, in kernel %s, %s", where,
+               kernel_name(launch), who);
+    }
+    failing = false;
+    abandon_block();
+}
+
+void catch_faults_of_kernels()
+{
+    catch_faults(fail_kernel);
+}
+
+void catch_faults_on_this_thread()
+{
+    constexpr size_t bytes = 64 << 10;
+    stack_t stack = {};
+    /* for as long as the worker lives, which is as long as the process */
+    stack.ss_sp = malloc(bytes);
+    stack.ss_size = bytes;
+    if (stack.ss_sp)
+        sigaltstack(&stack, nullptr);
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+/* What assert() calls, in place of the C library's. */
+extern "C" void __assert_fail(const char *assertion, const char *file, unsigned int line,
+                              const char *function) noexcept
+{
+    Thread *thread = current_thread();
+    if (!thread) {
+        fprintf(stderr, "%s:%u: %s: Assertion `%s' failed.\n", file, line, function, assertion);
+        abort();
+    }
+    char who[100];
+    describe_thread(*thread, who, sizeof who);
+    fprintf(stderr, "%s:%u: %s: %s: Assertion `%s' failed.\n", file, line, function, who,
+            assertion);
+    report(*worker->block->launch, cudaErrorAssert, "%s:%u: assertion `%s' failed in kernel %s, %s",
+           file, line, assertion, kernel_name(*worker->block->launch), who);
+    abandon_block();
+}

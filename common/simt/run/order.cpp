@@ -1,0 +1,44 @@
+/* In which order blocks, warps and lanes run. */
+#include "run/order.h"
+#include <numeric>
+
+namespace simt
+{
+
+/* One step of the splitmix64 generator. */
+static uint64_t scramble(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+unsigned long long block_in_turn(const Order &order, unsigned long long turn,
+                                 unsigned long long blocks)
+{
+    if (order.kind == Order::in_order)
+        return turn;
+    if (order.kind == Order::reversed)
+        return blocks - 1 - turn;
+    /* A stride without a common factor visits every block once, and needs no table. */
+    unsigned long long stride = scramble(order.seed) % blocks;
+    while (std::gcd(stride, blocks) != 1)
+        stride++;
+    unsigned long long offset = scramble(order.seed + 1) % blocks;
+    return static_cast<unsigned long long>(
+        (static_cast<unsigned __int128>(turn) * stride + offset) % blocks);
+}
+
+void shuffle(unsigned char *values, unsigned count, uint64_t seed)
+{
+    for (unsigned i = count; i > 1; i--) {
+        seed = scramble(seed);
+        unsigned other = static_cast<unsigned>(seed % i);
+        unsigned char kept = values[i - 1];
+        values[i - 1] = values[other];
+        values[other] = kept;
+    }
+}
+
+} /* namespace simt */

@@ -1,0 +1,19 @@
+/* In which order blocks, warps and lanes run. */
+#ifndef SIMT_ORDER_H
+#define SIMT_ORDER_H
+
+#include "host/environment.h"
+
+namespace simt
+{
+
+/* The block that runs as number `turn` of `blocks`. */
+unsigned long long block_in_turn(const Order &order, unsigned long long turn,
+                                 unsigned long long blocks);
+
+/* Puts values[0 .. count) into an order that the seed decides. */
+void shuffle(unsigned char *values, unsigned count, uint64_t seed);
+
+} /* namespace simt */
+
+#endif

@@ -1,0 +1,252 @@
+/*
+ * The CPU backend's own data: what a launch, a block, a warp and a thread are while they run.
+ *
+ * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber
+ * of that worker, so nothing in Block, Warp or Thread needs a lock: only Launch is shared between
+ * workers.
+ */
+#ifndef SIMT_STATE_H
+#define SIMT_STATE_H
+
+#include "host/checker.h"
+#include "host/device.h"
+#include "host/environment.h"
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <cuda_runtime.h>
+#include <simt/warp.h>
+
+namespace simt
+{
+
+constexpr unsigned max_warps = max_block_threads / warp_size;
+constexpr unsigned max_cluster_blocks = 8;
+/* barrier 0 is __syncthreads, 1 to 15 are PTX's named barriers */
+constexpr unsigned max_barriers = 16;
+
+inline bool same_site(const Site &a, const Site &b)
+{
+    return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
+}
+
+/* The numbers of a mask's bits, as in `for (unsigned lane : bits(mask))`. */
+struct Bits {
+    uint32_t rest;
+
+    Bits begin() const
+    {
+        return *this;
+    }
+    Bits end() const
+    {
+        return Bits{0};
+    }
+    bool operator!=(const Bits &other) const
+    {
+        return rest != other.rest;
+    }
+    void operator++()
+    {
+        rest &= rest - 1;
+    }
+    unsigned operator*() const
+    {
+        return static_cast<unsigned>(__builtin_ctz(rest));
+    }
+};
+
+inline Bits bits(uint32_t mask)
+{
+    return Bits{mask};
+}
+
+struct BlockWork;
+
+/* Address space; only pages that a thread touches take memory. */
+constexpr size_t stack_bytes = 256 << 10;
+
+/* What a thread runs on. */
+struct Fiber {
+    char *stack; /* its lowest page is inaccessible */
+};
+
+/* What a thread that cannot go on is waiting for. */
+enum class Wait : unsigned char { nothing, barrier, warp, condition, cluster };
+
+/* What a thread waits for, and where: on its own stack, as long as it waits. */
+struct Call {
+    const char *what;
+    Site site;
+    bool orders_memory; /* of a warp operation: as given to simt_meet */
+    /* of a condition: more than `what` says, when somebody asks; or null */
+    void (*describe)(const void *argument, char *text, size_t size) = nullptr;
+};
+
+/* The first line of the cache holds all that a barrier needs. */
+struct alignas(64) Thread {
+    uint3 index;     /* threadIdx */
+    unsigned linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
+    Warp *warp;
+    /* null before the thread first runs and after it returned (alive tells which) */
+    Fiber *fiber;
+    void *context;    /* where to resume it */
+    const Call *call; /* while it waits */
+    unsigned char lane;
+    Wait wait;
+    unsigned char barrier; /* while it waits for one: which */
+
+    simt_condition *condition; /* while it waits for one */
+    void *condition_argument;
+    unsigned long long grid_barriers; /* grid.sync() calls so far */
+    unsigned long long cluster_arrivals,
+        cluster_waits;       /* the same of the two halves of the cluster's barrier */
+    const void *last_atomic; /* spin detection: the address of the last atomic ... */
+    unsigned atomic_repeats; /* ... and how often in a row */
+    check::ThreadState *checked;
+};
+
+/* Lanes of one warp that came to the same operation with the same mask and wait for the rest. */
+struct Meeting {
+    uint32_t mask, arrived;
+    simt_meeting *run;
+    const char *what;
+};
+
+struct Warp {
+    Block *block;
+    unsigned number;              /* within the block */
+    uint32_t present;             /* lanes that exist: the last warp of a block may be short */
+    uint32_t alive;               /* lanes that have not returned */
+    uint32_t ready;               /* who can run, by scheduling position, not by lane */
+    uint32_t at_barrier;          /* who waits at barrier 0, by lane */
+    uint32_t polling;             /* who waits for a condition, by lane */
+    uint32_t gathering;           /* who is in __activemask, by lane ... */
+    uint32_t gathered[warp_size]; /* ... and what it will return */
+    unsigned meetings;
+    Meeting meeting[warp_size];
+    void *slot[warp_size]; /* what each waiting lane deposited */
+};
+
+struct Barrier {
+    unsigned arrived;    /* threads that wait or, for a named barrier, came by */
+    unsigned expected;   /* named barriers: the count that their callers gave */
+    bool mixed;          /* arrivals came from different places in the source */
+    Site site;           /* of the first arrival */
+    unsigned truths;     /* __syncthreads_count, _and, _or: arrivals with a predicate that holds */
+    int count, all, any; /* the same, as the last completed barrier left them */
+};
+
+/* Who has to know that a thread has returned. */
+enum AfterReturn {
+    barrier_after_return,
+    meetings_after_return,
+    cluster_after_return,
+    after_returns
+};
+
+struct Block {
+    Launch *launch;
+    uint3 index; /* blockIdx */
+    unsigned long long linear;
+    Cluster *cluster;
+    unsigned rank; /* in the cluster */
+    unsigned threads, warps;
+    unsigned alive;                    /* threads that have not returned */
+    uint32_t ready_warps;              /* warps with a ready lane, by scheduling position */
+    unsigned warp_cursor, lane_cursor; /* the scheduling position that runs or ran last */
+    /* scheduling order <-> warp number */
+    unsigned char warp_at[max_warps], warp_position[max_warps];
+    unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
+    Barrier barrier[max_barriers];
+    unsigned long long grid_barriers; /* grid.sync() calls that the block has begun */
+    unsigned long long barriers;      /* completed __syncthreads (any flavour) */
+    /* What the rooms above have to do here: set when it first comes up in this block, else null. */
+    void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
+    bool (*carry_out)(Block &); /* nobody can go on: one piece of asynchronous work; false: none */
+    void (*finish)(Block &);    /* all threads have returned */
+    BlockWork *work;            /* asynchronous instructions' */
+    Thread thread[max_block_threads];
+    Warp warp[max_warps];
+    check::BlockState *checked;
+};
+
+struct Launch {
+    const char *kernel; /* as spelled at the launch; see kernel_name() for the symbol */
+    const void *entry;  /* the kernel function, null for one with deduced template arguments */
+    void (*invoke)(void *arguments);
+    void *arguments;
+    size_t argument_bytes;
+    dim3 grid, block;
+    size_t dynamic_shared;
+    bool cooperative;
+    dim3 cluster;            /* in blocks */
+    unsigned cluster_blocks; /* the product of the three */
+    unsigned long long blocks;
+    unsigned long long number; /* launches since the program started, from 1 */
+    Site site;
+    Order order;
+    std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
+    std::atomic<bool> failed{
+        false}; /* a report was made: blocks stop at their next wait, no new ones start */
+    check::LaunchState *checked = nullptr;
+};
+
+/* One per OS thread that runs blocks. */
+struct Worker {
+    Block *block;   /* the running one, or null between blocks */
+    Thread *thread; /* the running one, or null */
+    char *shared_begin,
+        /* this OS thread's static __shared__ variables (and other TLS of the program) */
+        *shared_end;
+    char *dynamic_begin,
+        *dynamic_end; /* this block's dynamic shared memory, exactly as large as the launch asked */
+    check::BlockState *checked;
+};
+
+/* This OS thread's worker; null on threads that are not running kernels. */
+extern __thread Worker *worker; /* __thread: no initialisation check at each use */
+
+inline Thread *current_thread()
+{
+    return worker ? worker->thread : nullptr;
+}
+
+/* The same for the running thread's own stack: what most local variables are found by. */
+inline bool on_own_stack(const void *address)
+{
+    const Thread *thread = current_thread();
+    return thread && thread->fiber &&
+           reinterpret_cast<uintptr_t>(address) -
+                   reinterpret_cast<uintptr_t>(thread->fiber->stack) <
+               stack_bytes;
+}
+
+/* True for addresses in the fibers' stacks of the calling worker (a thread's local variables). */
+bool on_fiber_stack(const void *address);
+
+/* "kernel<16>(float*, int)": from the symbol table when it is there, else as spelled at the
+ * launch. */
+const char *kernel_name(const Launch &launch);
+
+/*
+ * The first report wins: it becomes backend_report() and the launch's error. Returns true if this
+ * call was the first.
+ */
+bool report(Launch &launch, cudaError_t error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* simt_fail() with "WHAT at FILE:LINE: " before the message. */
+[[noreturn]] void fail_at(Site site, const char *what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Gives up the running block from inside a kernel. */
+[[noreturn]] void abandon_block();
+
+/* "block (1,0,0), thread (3,0,0)", into `text`. */
+void describe_thread(const Thread &thread, char *text, size_t size);
+
+} /* namespace simt */
+
+#endif

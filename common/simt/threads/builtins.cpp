@@ -1,0 +1,81 @@
+/* What device code reads and calls that is neither a barrier nor a warp operation nor an atomic. */
+#include "host/checker.h"
+#include "run/engine.h"
+#include <ctime>
+
+using namespace simt;
+
+/* ---- Clocks ---- */
+
+static unsigned long long nanoseconds()
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<unsigned long long>(now.tv_sec) * 1000000000u +
+           static_cast<unsigned long long>(now.tv_nsec);
+}
+
+/* One tick per nanosecond: a device of 1 GHz. */
+extern "C" long long simt_clock(void)
+{
+    return static_cast<long long>(nanoseconds());
+}
+
+extern "C" unsigned long long simt_globaltimer(void)
+{
+    return nanoseconds();
+}
+
+/* ---- Fences and other small things ---- */
+
+extern "C" void simt_threadfence(void)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    checker->thread_fence();
+}
+
+extern "C" void simt_nanosleep(unsigned)
+{
+    simt_yield();
+}
+
+extern "C" void simt_trap(void)
+{
+    simt_fail("__trap()");
+}
+
+/* ---- Where an address lies ---- */
+
+/* Shared-window address 0 would look like a null pointer, so the window begins a little further
+ * on. */
+static const unsigned window_offset = 1024;
+
+extern "C" unsigned simt_is_shared(const void *pointer)
+{
+    const char *p = static_cast<const char *>(pointer);
+    return p >= worker->shared_begin && p < worker->shared_end;
+}
+
+extern "C" unsigned simt_is_local(const void *pointer)
+{
+    return on_fiber_stack(pointer);
+}
+
+/* Keeps the alignment of shared_begin, which alignment checks of matrix loads and bulk copies look
+ * at. */
+static char *window_begin()
+{
+    return reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(worker->shared_begin) &
+                                    ~uintptr_t(1023));
+}
+
+extern "C" unsigned simt_shared_address(const void *pointer)
+{
+    return static_cast<unsigned>(static_cast<const char *>(pointer) - window_begin()) +
+           window_offset;
+}
+
+extern "C" void *simt_shared_pointer(unsigned address)
+{
+    return window_begin() + (address - window_offset);
+}

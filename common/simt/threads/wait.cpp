@@ -1,0 +1,71 @@
+/* Conditions that a thread waits for, and whoever else may run meanwhile. */
+#include "threads/wait.h"
+#include "run/cluster.h"
+#include "run/pool.h"
+#include "run/scheduling.h"
+#include <sched.h>
+
+namespace simt
+{
+
+void wait_for(simt_condition *condition, void *argument, const Call &call, Wait kind)
+{
+    if (condition(argument))
+        return;
+    Thread &thread = self();
+    thread.wait = kind;
+    thread.condition = condition;
+    thread.condition_argument = argument;
+    thread.call = &call;
+    thread.warp->polling |= 1u << thread.lane;
+    suspend(thread);
+    thread.wait = Wait::nothing;
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" void simt_wait(simt_condition *condition, void *argument, const char *what, Site site)
+{
+    wait_for(condition, argument, Call{what, site, true});
+}
+
+/* Other warps first: two lanes of one warp that both poll must not keep the rest from running. */
+extern "C" void simt_yield(void)
+{
+    Thread &thread = self();
+    Block &block = *thread.warp->block;
+    bool alone = !block.ready_warps;
+    make_ready(thread);
+    block.lane_cursor = warp_size - 1;
+    block.warp_cursor = (block.warp_cursor + 1) % max_warps;
+    suspend(thread);
+    if (alone) /* what it waits for must come from another block, on another OS thread */
+        sched_yield();
+    static __thread unsigned
+        yields; /* several threads of the block may poll for another one of its cluster */
+    if (alone || ++yields % 64 == 0)
+        yield_to_cluster(block);
+}
+
+extern "C" void simt_grid_sync(Site site)
+{
+    Thread &thread = self();
+    Block &block = *thread.warp->block;
+    if (!block.launch->cooperative)
+        simt_fail("grid.sync() at %s:%d in a kernel that was not launched with "
+                  "cudaLaunchCooperativeKernel",
+                  site.file, site.line);
+    simt_syncthreads(site);
+    /* the first of the block to come out waits for all */
+    if (++thread.grid_barriers > block.grid_barriers) {
+        block.grid_barriers++;
+        wait_for_grid(block, site);
+    }
+}
+
+extern "C" int simt_is_cooperative(void)
+{
+    return worker->block->launch->cooperative;
+}

@@ -1,0 +1,404 @@
+/*
+ * simt-translate: rewrites what g++ cannot parse in CUDA source, token by token and line by line.
+ * It reads preprocessed text (g++ -E), in which headers and macros are as plain as the source
+ * itself and every line says where it comes from, so that messages and debuggers name the author's
+ * lines.
+ *
+ *     k<16><<<g, b>>>(x)           simt::simt_kernel("k<16>", ...).simt_configure(g, b)(x)
+ *     __shared__ T s               STORAGE T s
+ *     extern __shared__ T s[];     simt::pointer_to<T> const s = simt::dynamic_shared<T>();
+ *     __global__, __device__, __host__      nothing
+ *
+ *     simt-translate STORAGE < PREPROCESSED > REWRITTEN
+ */
+#include <algorithm>
+#include <cctype>
+#include <initializer_list>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+using std::string;
+
+namespace
+{
+
+enum Kind { blank, word, literal, punctuation };
+
+struct Token {
+    Kind kind;
+    string lead; /* what stands before it: white space, directives, headers of the system */
+    string spelling;
+};
+
+class Lexer
+{
+  public:
+    Lexer(const string &source) : s(source)
+    {
+    }
+
+    std::vector<Token> all()
+    {
+        std::vector<Token> tokens(1); /* the first and the last stand for nothing */
+        for (size_t begin = at, end = 0; at < s.size(); begin = at) {
+            Kind kind = next();
+            if (kind == blank && at < s.size())
+                continue;
+            tokens.push_back({kind, s.substr(end, begin - end), s.substr(begin, at - begin)});
+            end = at;
+        }
+        tokens.push_back({});
+        return tokens;
+    }
+
+  private:
+    const string &s;
+    size_t at = 0;
+
+    bool looking_at(const char *what) const
+    {
+        return s.compare(at, string(what).size(), what) == 0;
+    }
+
+    void skip_line()
+    {
+        at = std::min(s.find('\n', at), s.size());
+    }
+
+    /* # 12 "file.h" FLAGS: 1 where a file begins, 2 where one goes on, and 3 if it is the system's.
+     */
+    void skip_directive()
+    {
+        size_t begin = at;
+        skip_line();
+        const string flags = s.substr(begin, at - begin);
+        const size_t end = flags.rfind('"');
+        const auto has = [&](char flag) { return flags.find(flag, end) != string::npos; };
+        if (end == string::npos || !isdigit(flags[2]) || !(has('1') || has('2')) || !has('3'))
+            return;
+        while (at < s.size() && (!looking_at("\n# ") || !ends_system_header(at + 1))) {
+            at++;
+            skip_line();
+        }
+    }
+
+    bool ends_system_header(size_t marker) const
+    {
+        const size_t end = std::min(s.find('\n', marker), s.size()), quote = s.rfind('"', end);
+        const string flags = quote > marker && quote < end ? s.substr(quote, end - quote) : "";
+        return flags.find('2') != string::npos && flags.find('3') == string::npos;
+    }
+
+    void skip_quoted(char quote)
+    {
+        at++;
+        while (at < s.size() && s[at] != quote && s[at] != '\n')
+            at += s[at] == '\\' ? 2 : 1;
+        at = std::min(at + 1, s.size());
+    }
+
+    void skip_raw_string()
+    {
+        size_t open = s.find('(', at);
+        string end = ")" + s.substr(at + 2, open - at - 2) + "\"";
+        size_t close = s.find(end, open);
+        at = close == string::npos ? s.size() : close + end.size();
+    }
+
+    void skip_while(bool (*belongs)(unsigned char))
+    {
+        while (at < s.size() && belongs(static_cast<unsigned char>(s[at])))
+            at++;
+    }
+
+    Kind next()
+    {
+        unsigned char c = static_cast<unsigned char>(s[at]);
+        if (c == '#' && (at == 0 || s[at - 1] == '\n')) {
+            skip_directive();
+            return blank;
+        }
+        if (isspace(c)) {
+            do
+                at++;
+            while (at < s.size() && isspace(static_cast<unsigned char>(s[at])));
+            return blank;
+        }
+        if (looking_at("R\"")) {
+            skip_raw_string();
+            return literal;
+        }
+        if (c == '"' || c == '\'') {
+            skip_quoted(s[at]);
+            return literal;
+        }
+        if (isalpha(c) || c == '_') {
+            skip_while([](unsigned char d) { return isalnum(d) || d == '_'; });
+            return word;
+        }
+        if (isdigit(c)) {
+            skip_while([](unsigned char d) { return isalnum(d) || d == '.' || d == '\''; });
+            return literal;
+        }
+        at += looking_at("<<<") || looking_at(">>>")                     ? 3
+              : looking_at("<<") || looking_at("::") || looking_at("->") ? 2
+                                                                         : 1;
+        return punctuation;
+    }
+};
+
+class Translator
+{
+  public:
+    Translator(const string &content, const string &shared_storage)
+        : storage(shared_storage), t(Lexer(content).all())
+    {
+    }
+
+    /* The rewritten text. */
+    string run()
+    {
+        for (size_t i = 0; i < t.size(); i++)
+            if (t[i].kind == punctuation)
+                translate_punctuation(i);
+            else if (t[i].kind == word)
+                translate_word(i);
+        string out;
+        for (const Token &token : t)
+            out += token.lead + token.spelling;
+        return out;
+    }
+
+  private:
+    string storage; /* what a static __shared__ variable is declared as */
+    std::vector<Token> t;
+    int depth = 0;               /* of braces */
+    int device_depth = -1;       /* at which the current device function's body begins, or -1 */
+    bool device_heading = false; /* a __global__ or __device__ came by since the last ; or } */
+    bool host_heading = false;
+
+    bool is(size_t i, const char *spelling) const
+    {
+        return i < t.size() && t[i].kind != literal && t[i].spelling == spelling;
+    }
+
+    bool is_one_of(size_t i, std::initializer_list<const char *> spellings) const
+    {
+        return std::any_of(spellings.begin(), spellings.end(),
+                           [&](const char *each) { return is(i, each); });
+    }
+
+    void replace(size_t i, const string &spelling)
+    {
+        t[i].spelling = spelling;
+        t[i].kind = literal; /* and as it shall be */
+    }
+
+    /* Leaves the line breaks between what it removes. */
+    void erase(size_t from, size_t to)
+    {
+        for (size_t i = from; i < to; i++)
+            replace(i, "");
+    }
+
+    /* The tokens [from, to) with a blank where there was some space. */
+    string spelled(size_t from, size_t to) const
+    {
+        string out;
+        for (size_t i = from; i < to; i++)
+            out += (i == from || t[i].lead.empty() ? "" : " ") + t[i].spelling;
+        return out;
+    }
+
+    /* The bracket that closes the one at `open`; t.size() when none does. */
+    size_t closing(size_t open) const
+    {
+        int level = 0;
+        for (size_t i = open; i < t.size(); i++) {
+            level += is_one_of(i, {"(", "[", "{"}) - is_one_of(i, {")", "]", "}"});
+            if (level == 0)
+                return i;
+        }
+        return t.size();
+    }
+
+    /* The bracket that opens what the one at `close` closes; 0 when there is none. */
+    size_t opening(size_t close) const
+    {
+        int level = 0;
+        for (size_t i = close; i > 0 && !is_one_of(i, {";", "{"}); i--) {
+            if (!is_one_of(close, {">", ">>>"}))
+                level += is_one_of(i, {")", "]"}) - is_one_of(i, {"(", "["});
+            else if (is_one_of(i, {")", "]"})) /* inside, < and > are what they like */
+                i = opening(i);
+            else
+                level += is(i, ">>>") ? 3 : is(i, ">") - is(i, "<");
+            if (level == 0)
+                return i;
+        }
+        return 0;
+    }
+
+    void translate_punctuation(size_t i)
+    {
+        if (is_one_of(i, {"<<<", "<<"})) {
+            translate_launch(i);
+        } else if (is(i, "{")) {
+            if (device_heading && !host_heading && device_depth < 0)
+                device_depth = depth;
+            depth++;
+        } else if (is(i, "}") && --depth == device_depth) {
+            device_depth = -1;
+        }
+        if (is_one_of(i, {"{", "}", ";"}))
+            device_heading = host_heading = false;
+    }
+
+    void translate_word(size_t i)
+    {
+        if (is_one_of(i, {"__global__", "__device__", "__host__"})) {
+            (is(i, "__host__") ? host_heading : device_heading) = true;
+            replace(i, "");
+        } else if (is(i, "__shared__")) {
+            translate_shared(i);
+        } else if (is_one_of(i, {"asm", "__asm__", "__asm"}) && device_depth >= 0) {
+            const size_t open = is(i + 1, "volatile") || is(i + 1, "__volatile__") ? i + 2 : i + 1;
+            erase(i, closing(open) + 1);
+            replace(i, "static_assert(false, \"inline PTX assembly is not supported by the CPU "
+                       "backend (simt)\")");
+        } else if (is(i, "__noinline__") && !is(i - 1, "(")) {
+            /* as a macro it would break the C++ library's own use */
+            replace(i, "__attribute__((__noinline__))");
+        } else if (is_one_of(i, {"cudaLaunchKernel", "cudaLaunchCooperativeKernel"})) {
+            /* (void *)kernel as the first argument: the cast would hide the parameters' types */
+            const size_t type = is(i + 3, "const") ? i + 4 : i + 3;
+            if (is(i + 2, "(") && is(type, "void") && is(type + 1, "*") && is(type + 2, ")"))
+                erase(i + 2, type + 3);
+        }
+    }
+
+    /* Where the kernel expression that ends before token `end` begins: name, ns::name,
+     * name<arguments>, table[i].run, (*kernel). */
+    size_t kernel_begin(size_t end) const
+    {
+        for (size_t i = end - 1;; i--) {
+            while (is_one_of(i, {">", ">>>", "]", ")"})) {
+                i = opening(i);
+                if (i == 0 || (is(i, "(") && t[i - 1].kind != word))
+                    return i == 0 ? end : i;
+                i--;
+            }
+            if (t[i].kind != word)
+                return end;
+            if (is(i - 1, "::") && t[i - 2].kind != word && !is(i - 2, ">"))
+                return i - 1; /* ::name */
+            if (!is_one_of(i - 1, {"::", ".", "->"}))
+                return i;
+            i--;
+        }
+    }
+
+    static string quoted(const string &plain)
+    {
+        string out = "\"";
+        for (char c : plain)
+            out += c == '"' || c == '\\' ? string("\\") + c : string(1, c);
+        return out + "\"";
+    }
+
+    /* Some editors write << < and >> >: nothing else can be meant by them. */
+    void translate_launch(size_t open)
+    {
+        const bool spaced = is(open, "<<");
+        const size_t begin = kernel_begin(open);
+        size_t close = open + (spaced ? 2 : 1), last = close;
+        if (begin == open || (spaced && !is(open + 1, "<")))
+            return;
+        for (;; close++) {
+            if (close >= t.size() || is(close, ";"))
+                return; /* no launch, or one that g++ will complain about */
+            if (is_one_of(close, {"(", "[", "{"}))
+                close = closing(close);
+            last = is(close, ">>>") ? close : close + 2;
+            if ((is(close, ">>>") || (is(close, ">") && is(close + 1, ">") && is(last, ">"))) &&
+                is(last + 1, "("))
+                break;
+        }
+        const string kernel = spelled(begin, open);
+        const string call =
+            device_depth >= 0 ? "simt::simt_kernel_in_device_code(0)"
+                              : "simt::simt_kernel(" + quoted(kernel) +
+                                    ", [&](auto simt_take) -> decltype(simt_take(" + kernel +
+                                    ")) { return simt_take(" + kernel +
+                                    "); }, [&](auto... simt_arguments) -> decltype(" + kernel +
+                                    "(simt_arguments...)) { " + kernel + "(simt_arguments...); })";
+        erase(begin, open + (spaced ? 2 : 1));
+        replace(begin, call + ".simt_configure(");
+        erase(close, last);
+        replace(last, ")");
+    }
+
+    /* `static` and `extern` may stand on either side, and `extern` before the type. */
+    void translate_shared(size_t i)
+    {
+        size_t begin = is(i + 1, "extern") ? i + 1 : i - 1;
+        while (t[begin].kind == word && !is(begin, "extern"))
+            begin--;
+        if (is(begin, "extern"))
+            return translate_dynamic_shared(begin, i);
+        for (size_t side : {i - 1, i + 1})
+            if (is(side, "static"))
+                replace(side, "");
+        if (is(i + 1, "alignas")) {
+            replace(closing(i + 2), ")))");
+            replace(i + 1, "__attribute__((aligned");
+        }
+        replace(i, storage);
+    }
+
+    /* From extern to [] or ;, with __shared__ at `shared`. */
+    void translate_dynamic_shared(size_t begin, size_t shared)
+    {
+        size_t bracket = begin, end = begin;
+        while (end < t.size() && !is(end, ";"))
+            end++;
+        while (bracket < end && !is(bracket, "["))
+            bracket++;
+        if (end == t.size() || bracket == end || !is(bracket + 1, "]"))
+            return replace(begin,
+                           "static_assert(false, \"expected extern __shared__ TYPE name[];\");");
+        replace(begin, "");
+        replace(shared, "");
+        /* Without alignment, which dynamic shared memory always has. */
+        for (size_t i = begin; i < bracket; i++)
+            if (is_one_of(i, {"alignas", "__attribute__"}))
+                erase(i, closing(i + 1) + 1);
+        const string type = spelled(begin, bracket - 1), name = t[bracket - 1].spelling;
+        const string dimensions = spelled(bracket + 2, end); /* of name[][N]: the N */
+        erase(begin, end);
+        if (device_depth < 0)
+            /* Outside of any function it cannot be a pointer: that would be set once, not once per
+             * worker. */
+            replace(begin, "extern __thread " + type + " " + name + "[]" + dimensions +
+                               " __asm__(\"simt_dynamic_shared\")");
+        else
+            replace(begin, "simt::pointer_to<" + type + dimensions + "> const " + name +
+                               " = simt::dynamic_shared<" + type + dimensions + ">()");
+    }
+};
+
+} /* namespace */
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        std::cerr << "usage: simt-translate STORAGE < PREPROCESSED > REWRITTEN\n";
+        return 2;
+    }
+    std::ios::sync_with_stdio(false);
+    const string source{std::istreambuf_iterator<char>(std::cin), {}};
+    std::cout << Translator(source, argv[1]).run();
+    return std::cout.flush() ? 0 : 1;
+}
