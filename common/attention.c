@@ -72,8 +72,10 @@ static cudaError_t check_limits(const struct attention_kernel *row, const struct
                       row->head_dim_multiple, row->max_head_dim);
     if (call->causal && !row->causal)
         return refuse(cudaErrorInvalidValue, "causal is asked for; this kernel has no causal mask");
-    if (!isfinite(call->scale))
-        return refuse(cudaErrorInvalidValue, "scale is %g; it must be finite", (double)call->scale);
+    /* Kernels whose exponentials have base 2 multiply the scale by log2 e. */
+    if (!isfinite(call->scale * 1.44269504f))
+        return refuse(cudaErrorInvalidValue, "scale is %g; scale * log2(e) must be finite",
+                      (double)call->scale);
     if (row->positive_scale && call->scale <= 0.0f)
         return refuse(cudaErrorInvalidValue, "scale is %g; this kernel takes positive scales",
                       (double)call->scale);
