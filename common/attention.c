@@ -72,8 +72,10 @@ static cudaError_t check_limits(const struct attention_kernel *row, const struct
                       row->head_dim_multiple, row->max_head_dim);
     if (call->causal && !row->causal)
         return refuse(cudaErrorInvalidValue, "causal is asked for; this kernel has no causal mask");
-    if (!isfinite(call->scale))
-        return refuse(cudaErrorInvalidValue, "scale is %g; it must be finite", (double)call->scale);
+    /* Kernels whose exponentials have base 2 multiply the scale by log2 e. */
+    if (!isfinite(call->scale * 1.44269504f))
+        return refuse(cudaErrorInvalidValue, "scale is %g; scale * log2(e) must be finite",
+                      (double)call->scale);
     if (row->positive_scale && call->scale <= 0.0f)
         return refuse(cudaErrorInvalidValue, "scale is %g; this kernel takes positive scales",
                       (double)call->scale);
@@ -138,10 +140,10 @@ static const struct size_option size_options[] = {
     [ATTENTION_HEADS] = {"heads", "query heads", 0, MAX_EXTENT, 2, 32, .flag = false},
     [ATTENTION_KV_HEADS] = {"kv-heads", "key/value heads, a divisor of heads; 0: as heads",
                             .maximum = MAX_EXTENT},
-    [ATTENTION_SEQ] = {"seq", "queries and keys", 0, MAX_EXTENT, 64, 1024, .flag = false},
+    [ATTENTION_SEQ] = {"seq", "queries and keys", 0, MAX_EXTENT, 128, 1024, .flag = false},
     [ATTENTION_SEQ_Q] = {"seq-q", "queries; 0: as seq", .maximum = MAX_EXTENT},
     [ATTENTION_SEQ_KV] = {"seq-kv", "keys; 0: as seq", .maximum = MAX_EXTENT},
-    [ATTENTION_HEAD_DIM] = {"head-dim", "elements of a query, key or value", 1, MAX_HEAD_DIM, 16,
+    [ATTENTION_HEAD_DIM] = {"head-dim", "elements of a query, key or value", 1, MAX_HEAD_DIM, 64,
                             64, .flag = false},
     [ATTENTION_CAUSAL] = {"causal", "mask the keys that come after a query", .flag = true},
     [ATTENTION_TYPE] = {"type", "element type of Q, K, V and O", .choices = tensor_type_names},

@@ -118,6 +118,17 @@ static inline void check_nan_scores(const struct attention_kernel *table)
     trial_destroy(&head.trial);
 }
 
+/* A scale that only fits a float until it is multiplied by log2 e. */
+static inline void check_refused_scales(const struct attention_kernel *table)
+{
+    struct head head = head_of((struct size){1, 1, 1, 2, 3, 4});
+    head.call.scale = 3e38f;
+    expect_refused(table, &head.call, "scale is 3e+38");
+    head.call.scale = -3e38f;
+    expect_refused(table, &head.call, "scale is -3e+38");
+    trial_destroy(&head.trial);
+}
+
 /* Scores below -10,000, which no stand-in for -inf survives, ascending and descending: the largest
  * is -20000, and the others, 15.625 below each other, weigh next to nothing. */
 static inline void check_very_small_scores(const struct attention_kernel *table)

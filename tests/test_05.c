@@ -180,6 +180,11 @@ TEST(contract, very_small_scores)
     check_very_small_scores(other_tiles);
 }
 
+TEST(contract, refused_scales)
+{
+    check_refused_scales(flash_v2_kernels);
+}
+
 TEST(contract, refused_calls)
 {
     check_refused_calls(flash_v2_kernels, TENSOR_F32);
