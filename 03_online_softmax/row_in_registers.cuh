@@ -1,21 +1,17 @@
 /*
- * A row that the registers of its threads hold: how they load it, form its exponentials, merge
- * their states and store it. For rows that begin anywhere: float4 where 16 bytes are aligned,
- * single columns at the ends.
+ * A row that the registers of its threads hold: how they load it, form its exponentials and store
+ * it. For rows that begin anywhere: float4 where 16 bytes are aligned, single columns at the ends.
  */
 #ifndef ROW_IN_REGISTERS_CUH
 #define ROW_IN_REGISTERS_CUH
 
 #include "running_softmax.cuh"
 
+#include <math_constants.h>
 #include <stdint.h>
 
-static const int WARP = 32;
-static const unsigned ALL_LANES = 0xffffffffu;
-
 /* How a row lies in memory: columns 0 .. head - 1, then `vectors` aligned float4, then columns tail
- * .. cols
- * - 1. */
+ * .. cols - 1. */
 struct row_layout {
     int head, vectors, tail;
 };
@@ -69,25 +65,26 @@ static __device__ void store4(float *output, float4 e, float factor, bool aligne
     }
 }
 
-/* A thread's float4 of a row: `first`, first + LANES, ... as far as they lie before `end`;
- * elsewhere -inf. */
-template <int LANES, int VECTORS>
-static __device__ void load_vectors(float4 (&e)[VECTORS], const float4 *row, int first, int end)
+/* A thread's part of a row: `first`, first + LANES, ... as far as it lies before `end`; elsewhere
+ * -inf. */
+template <int LANES, int KEPT>
+static __device__ void load_kept(float4 (&e)[KEPT], const float4 *row, int first, int end)
 {
-    for (int i = 0; i < VECTORS; i++) {
-        const int vector = first + i * LANES;
-        e[i] = vector < end ? row[vector] : make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
+    const float4 nothing = {-CUDART_INF_F, -CUDART_INF_F, -CUDART_INF_F, -CUDART_INF_F};
+    for (int i = 0; i < KEPT; i++) {
+        const int at = first + i * LANES;
+        e[i] = at < end ? row[at] : nothing;
     }
 }
 
-template <int LANES, int VECTORS>
-static __device__ void store_vectors(float *row, const float4 (&e)[VECTORS], int first, int end,
-                                     float factor, bool aligned)
+template <int LANES, int KEPT>
+static __device__ void store_kept(float *row, const float4 (&e)[KEPT], int first, int end,
+                                  float factor, bool aligned)
 {
-    for (int i = 0; i < VECTORS; i++) {
-        const int vector = first + i * LANES;
-        if (vector < end)
-            store4(row + 4 * vector, e[i], factor, aligned);
+    for (int i = 0; i < KEPT; i++) {
+        const int at = first + i * LANES;
+        if (at < end)
+            store4(row + 4 * at, e[i], factor, aligned);
     }
 }
 
@@ -95,58 +92,23 @@ static __device__ void store_vectors(float *row, const float4 (&e)[VECTORS], int
  * Puts the exponentials in the place of the numbers, against the maximum of all that this thread
  * has seen: them, and what came before them. Returns its state.
  */
-template <int VECTORS>
-static __device__ struct running_softmax exponentials(float4 (&e)[VECTORS], float *e_end,
+template <int KEPT>
+static __device__ struct running_softmax exponentials(float4 (&e)[KEPT], float *e_end,
                                                       struct running_softmax before)
 {
     float m = fmaxf(before.m, *e_end);
-    for (int i = 0; i < VECTORS; i++)
+    for (int i = 0; i < KEPT; i++)
         m = fmaxf(m, max4(e[i]));
 
     const float shift = running_softmax_shift(m);
     *e_end = __expf(*e_end - shift);
     float l = before.l * __expf(before.m - shift) + *e_end;
-    for (int i = 0; i < VECTORS; i++) {
+    for (int i = 0; i < KEPT; i++) {
         e[i] = exp4(e[i], shift);
         l += sum4(e[i]);
     }
     const struct running_softmax state = {m, l};
     return state;
-}
-
-/*
- * The merged state of each group of LANES lanes, the same in all of them to the last bit: a maximum
- * and a plain sum commute exactly, so a butterfly serves.
- */
-template <int LANES>
-static __device__ struct running_softmax merge_lanes(struct running_softmax state)
-{
-    float m = state.m;
-    for (int distance = LANES / 2; distance > 0; distance /= 2)
-        m = fmaxf(m, __shfl_xor_sync(ALL_LANES, m, distance));
-    float l = state.l * __expf(state.m - running_softmax_shift(m));
-    for (int distance = LANES / 2; distance > 0; distance /= 2)
-        l += __shfl_xor_sync(ALL_LANES, l, distance);
-    const struct running_softmax merged = {m, l};
-    return merged;
-}
-
-/* The merged state of the LANES threads that own a row. Called once a launch: its shared cells are
- * not reused. */
-template <int LANES>
-static __device__ struct running_softmax merge_row(struct running_softmax state)
-{
-    if constexpr (LANES <= WARP) {
-        return merge_lanes<LANES>(state);
-    } else {
-        __shared__ struct running_softmax of_warp[WARP];
-        const int lane = threadIdx.x % WARP;
-        state = merge_lanes<WARP>(state);
-        if (lane == 0)
-            of_warp[threadIdx.x / WARP] = state;
-        __syncthreads(); /* every warp's state is in shared memory before any warp reads them all */
-        return merge_lanes<WARP>(lane < LANES / WARP ? of_warp[lane] : running_softmax_empty());
-    }
 }
 
 #endif
