@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(config<HEAD_DIM, WARPGROUPS>::THREADS, 1)
 template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
 static cudaError_t launch(const struct attention *call)
 {
-    using shape = config<HEAD_DIM, WARPGROUPS>;
+    typedef struct config<HEAD_DIM, WARPGROUPS> shape;
     struct persistent_problem problem;
     problem.drawn = (unsigned int *)call->workspace;
     int multiprocessors;

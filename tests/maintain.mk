@@ -21,7 +21,7 @@ check-commands: packages-python build/check/01_naive_matmul ## test: What make r
 	@tests/commands
 
 .PHONY: check-add-kernel
-check-add-kernel: packages-python ## test: A kernel that is one file and one row, taken in by run, test, sanitize, the tables and gpu-build
+check-add-kernel: packages-python ## test: Add a kernel, one file and one row, to a copy; everything takes it in
 	@$(PYTHON) tests/add_kernel.py
 
 .PHONY: ladder check-ladder

@@ -2,7 +2,7 @@
 #ifndef BOX_CASES_H
 #define BOX_CASES_H
 
-#include "ptx/ptx_cases.h"
+#include "ptx_cases.h"
 
 typedef CUresult encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
                            const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,

@@ -4,9 +4,9 @@
 #define PTX_CASES_H
 
 #include "backend.h"
-#include "harness.h"
+#include "tests/harness.h"
 #include "inputs.h"
-#include "ptx/ptx_kernels.h"
+#include "ptx_kernels.h"
 
 #include <float.h>
 #include <inttypes.h>

@@ -102,8 +102,7 @@ static bool poll_conditions(Block &block)
 {
     bool any = false;
     for (unsigned w = 0; w < block.warps; w++) {
-        for (uint32_t lanes = block.warp[w].polling; lanes; lanes &= lanes - 1) {
-            unsigned lane = static_cast<unsigned>(__builtin_ctz(lanes));
+        for (unsigned lane : bits(block.warp[w].polling)) {
             Thread &thread = block.thread[w * warp_size + lane];
             if (!thread.condition(thread.condition_argument))
                 continue;
@@ -254,8 +253,8 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear)
         Warp &warp = block.warp[w];
         warp.alive = warp.present;
         warp.ready = 0;
-        for (uint32_t lanes = warp.present; lanes; lanes &= lanes - 1)
-            warp.ready |= 1u << block.lane_position[__builtin_ctz(lanes)];
+        for (unsigned lane : bits(warp.present))
+            warp.ready |= 1u << block.lane_position[lane];
         warp.at_barrier = warp.polling = warp.gathering = 0;
         warp.meetings = 0;
     }

@@ -31,6 +31,37 @@ inline bool same_site(const Site &a, const Site &b)
     return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
 }
 
+/* The numbers of a mask's bits, as in `for (unsigned lane : bits(mask))`. */
+struct Bits {
+    uint32_t rest;
+
+    Bits begin() const
+    {
+        return *this;
+    }
+    Bits end() const
+    {
+        return Bits{0};
+    }
+    bool operator!=(const Bits &other) const
+    {
+        return rest != other.rest;
+    }
+    void operator++()
+    {
+        rest &= rest - 1;
+    }
+    unsigned operator*() const
+    {
+        return static_cast<unsigned>(__builtin_ctz(rest));
+    }
+};
+
+inline Bits bits(uint32_t mask)
+{
+    return Bits{mask};
+}
+
 struct BlockWork;
 
 /* Address space; only pages that a thread touches take memory. */
@@ -204,6 +235,10 @@ const char *kernel_name(const Launch &launch);
  * call was the first.
  */
 bool report(Launch &launch, cudaError_t error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* simt_fail() with "WHAT at FILE:LINE: " before the message. */
+[[noreturn]] void fail_at(Site site, const char *what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Gives up the running block from inside a kernel. */

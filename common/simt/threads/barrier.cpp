@@ -40,8 +40,8 @@ static void complete(Block &block)
     checker->barrier_completed(block);
     for (unsigned w = 0; w < block.warps; w++) {
         Warp &warp = block.warp[w];
-        for (uint32_t lanes = warp.at_barrier; lanes; lanes &= lanes - 1)
-            make_ready(block.thread[w * warp_size + static_cast<unsigned>(__builtin_ctz(lanes))]);
+        for (unsigned lane : bits(warp.at_barrier))
+            make_ready(block.thread[w * warp_size + lane]);
         warp.at_barrier = 0;
     }
 }

@@ -13,10 +13,8 @@ static void complete(Warp &warp, Meeting &meeting, bool orders_memory)
     meeting = warp.meeting[--warp.meetings];
     checker->warp_met(warp, done.mask, done.arrived, orders_memory);
     done.run(warp.slot, done.arrived);
-    for (uint32_t lanes = done.arrived; lanes; lanes &= lanes - 1) {
-        Thread &thread =
-            warp.block
-                ->thread[warp.number * warp_size + static_cast<unsigned>(__builtin_ctz(lanes))];
+    for (unsigned lane : bits(done.arrived)) {
+        Thread &thread = warp.block->thread[warp.number * warp_size + lane];
         if (&thread != worker->thread)
             make_ready(thread);
     }
@@ -72,9 +70,9 @@ extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const ch
     const Call call = {what, site, orders_memory != 0};
     thread.call = &call;
     if (!(mask >> thread.lane & 1)) {
-        simt_fail("%s at %s:%d: lane %u calls it with mask 0x%08x, which does not name the lane "
-                  "itself",
-                  what, site.file, site.line, thread.lane, mask);
+        fail_at(site, what,
+                "lane %u calls it with mask 0x%08x, which does not name the lane itself",
+                thread.lane, mask);
     }
     Meeting &meeting = find_or_open(warp, mask, run, what);
     meeting.arrived |= 1u << thread.lane;
@@ -105,8 +103,8 @@ extern "C" unsigned simt_thread_number(void)
 static uint32_t ready_lanes(const Warp &warp)
 {
     uint32_t lanes = 0;
-    for (uint32_t positions = warp.ready; positions; positions &= positions - 1)
-        lanes |= 1u << warp.block->lane_at[__builtin_ctz(positions)];
+    for (unsigned lane : bits(warp.ready))
+        lanes |= 1u << warp.block->lane_at[lane];
     return lanes;
 }
 
@@ -125,14 +123,13 @@ extern "C" unsigned simt_activemask(Site site)
     for (int round = 0; warp.gathering & me; round++) {
         if (!(ready_lanes(warp) & ~warp.gathering) || round == 64) {
             uint32_t together = 0;
-            for (uint32_t lanes = warp.gathering; lanes; lanes &= lanes - 1) {
-                unsigned lane = static_cast<unsigned>(__builtin_ctz(lanes));
+            for (unsigned lane : bits(warp.gathering)) {
                 if (same_site(warp.block->thread[warp.number * warp_size + lane].call->site,
                               call.site))
                     together |= 1u << lane;
             }
-            for (uint32_t lanes = together; lanes; lanes &= lanes - 1)
-                warp.gathered[__builtin_ctz(lanes)] = together;
+            for (unsigned lane : bits(together))
+                warp.gathered[lane] = together;
             warp.gathering &= ~together;
         } else {
             make_ready(thread);
@@ -189,8 +186,7 @@ static unsigned source_lane(const Shuffle &shuffle, unsigned lane)
 
 static void run_shuffle(void *const *slot, unsigned lanes)
 {
-    for (unsigned rest = lanes; rest; rest &= rest - 1) {
-        unsigned lane = static_cast<unsigned>(__builtin_ctz(rest));
+    for (unsigned lane : bits(lanes)) {
         Shuffle &shuffle = *static_cast<Shuffle *>(slot[lane]);
         unsigned from = source_lane(shuffle, lane);
         shuffle.result =
@@ -221,13 +217,12 @@ struct Vote {
 static void run_vote(void *const *slot, unsigned lanes)
 {
     unsigned ballot = 0;
-    for (unsigned rest = lanes; rest; rest &= rest - 1) {
-        unsigned lane = static_cast<unsigned>(__builtin_ctz(rest));
+    for (unsigned lane : bits(lanes)) {
         if (static_cast<const Vote *>(slot[lane])->predicate)
             ballot |= 1u << lane;
     }
-    for (unsigned rest = lanes; rest; rest &= rest - 1) {
-        Vote &vote = *static_cast<Vote *>(slot[__builtin_ctz(rest)]);
+    for (unsigned lane : bits(lanes)) {
+        Vote &vote = *static_cast<Vote *>(slot[lane]);
         vote.ballot = ballot;
         vote.voters = lanes;
     }
@@ -261,11 +256,10 @@ struct Match {
 
 static void run_match(void *const *slot, unsigned lanes)
 {
-    for (unsigned rest = lanes; rest; rest &= rest - 1) {
-        Match &match = *static_cast<Match *>(slot[__builtin_ctz(rest)]);
+    for (unsigned lane : bits(lanes)) {
+        Match &match = *static_cast<Match *>(slot[lane]);
         match.same = 0;
-        for (unsigned others = lanes; others; others &= others - 1) {
-            unsigned other = static_cast<unsigned>(__builtin_ctz(others));
+        for (unsigned other : bits(lanes)) {
             if (static_cast<const Match *>(slot[other])->value == match.value)
                 match.same |= 1u << other;
         }
@@ -317,12 +311,11 @@ static void run_reduction(void *const *slot, unsigned lanes)
 {
     unsigned first = static_cast<unsigned>(__builtin_ctz(lanes));
     Reduction result = *static_cast<const Reduction *>(slot[first]);
-    for (unsigned rest = lanes & (lanes - 1); rest; rest &= rest - 1) {
-        const Reduction &lane = *static_cast<const Reduction *>(slot[__builtin_ctz(rest)]);
-        result.value = combine(result.value, lane.value, result.how);
-    }
-    for (unsigned rest = lanes; rest; rest &= rest - 1)
-        static_cast<Reduction *>(slot[__builtin_ctz(rest)])->value = result.value;
+    for (unsigned lane : bits(lanes & (lanes - 1)))
+        result.value =
+            combine(result.value, static_cast<const Reduction *>(slot[lane])->value, result.how);
+    for (unsigned lane : bits(lanes))
+        static_cast<Reduction *>(slot[lane])->value = result.value;
 }
 
 extern "C" unsigned simt_reduce(unsigned mask, unsigned value, int how, Site site)
