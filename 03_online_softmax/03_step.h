@@ -36,6 +36,7 @@ KERNEL(online_cluster, "9_online_cluster.cu",
 #define STEP_03_H
 
 #include "backend.h"
+#include "refusal.h"
 #include "softmax.h"
 
 #ifdef __cplusplus

@@ -18,14 +18,10 @@
 #include "03_step.h"
 #include "merge_row.cuh"
 
-#include <limits.h>
-
 template <int LANES>
-__global__ void __launch_bounds__(LANES, 1)
-    online_block(const float *__restrict__ input, float *__restrict__ output, int cols)
+__global__ void __launch_bounds__(LANES) online_block(const float *input, float *output, int cols)
 {
-    const int lane = threadIdx.x;
-    const int row = blockIdx.x;
+    const int lane = threadIdx.x, row = blockIdx.x;
     input += (size_t)row * cols;
     output += (size_t)row * cols;
 
@@ -54,7 +50,7 @@ static const struct shape {
 } shapes[] = {{1024, softmax_online_warp},
               {4096, launch<128>},
               {16384, launch<512>},
-              {INT_MAX, launch<1024>}};
+              {MAX_EXTENT, launch<1024>}};
 
 extern "C" cudaError_t softmax_online_block(const float *input, float *output, int rows, int cols,
                                             cudaStream_t stream)

@@ -17,7 +17,6 @@
 #include "03_step.h"
 #include "merge_row.cuh"
 
-#include <limits.h>
 #include <math_constants.h>
 
 static const int KEPT = 32; /* columns of a thread: half of the 64 registers of each of 1024 */
@@ -63,22 +62,23 @@ static __device__ struct running_softmax exponentials(float (&e)[KEPT])
 }
 
 template <int LANES>
-__global__ void __launch_bounds__(LANES, 1)
-    online_registers(const float *__restrict__ input, float *__restrict__ output, int cols)
+__global__ void __launch_bounds__(LANES)
+    online_registers(const float *input, float *output, int cols)
 {
-    const int lane = threadIdx.x;
-    const int row = blockIdx.x;
+    const int lane = threadIdx.x, row = blockIdx.x;
     input += (size_t)row * cols;
     output += (size_t)row * cols;
 
+    const int first = lane, end = cols;
+
     float e[KEPT];
-    load_kept<LANES>(e, input, lane, cols);
+    load_kept<LANES>(e, input, first, end);
     const struct running_softmax own = exponentials(e);
 
     const struct running_softmax whole = merge_row<LANES>(own);
     const float factor = __expf(own.m - whole.m) / whole.l;
 
-    store_kept<LANES>(output, e, lane, cols, factor);
+    store_kept<LANES>(output, e, first, end, factor);
 }
 
 template <int LANES>
@@ -94,10 +94,10 @@ static const struct shape {
     int cols;
     softmax_fn *launch;
 } shapes[] = {{1024, softmax_online_warp},
-              {128 * KEPT, launch<128>},
-              {512 * KEPT, launch<512>},
-              {1024 * KEPT, launch<1024>},
-              {INT_MAX, softmax_online_block}};
+              {4096, launch<128>},
+              {16384, launch<512>},
+              {32768, launch<1024>},
+              {MAX_EXTENT, softmax_online_block}};
 
 extern "C" cudaError_t softmax_online_registers(const float *input, float *output, int rows,
                                                 int cols, cudaStream_t stream)

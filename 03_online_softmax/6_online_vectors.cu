@@ -18,20 +18,10 @@
 #include "merge_row.cuh"
 #include "vectors.cuh"
 
-#include <limits.h>
 #include <math_constants.h>
+#include <stdint.h>
 
 static const int KEPT = 8; /* float4 of a thread: half of the 64 registers of each of 1024 */
-
-static __device__ float max4(float4 x)
-{
-    return fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w));
-}
-
-static __device__ float sum4(float4 x)
-{
-    return (x.x + x.y) + (x.z + x.w);
-}
 
 static __device__ float4 exp4(float4 x, float shift)
 {
@@ -39,10 +29,18 @@ static __device__ float4 exp4(float4 x, float shift)
                        __expf(x.w - shift));
 }
 
-static __device__ void store4(float *output, float4 e, float factor)
+/* Stores factor · e, as one float4 where the output is aligned like the input. */
+static __device__ void store4(float *output, float4 e, float factor, bool aligned)
 {
     e = make_float4(e.x * factor, e.y * factor, e.z * factor, e.w * factor);
-    *(float4 *)output = e;
+    if (aligned) {
+        *(float4 *)output = e;
+    } else {
+        output[0] = e.x;
+        output[1] = e.y;
+        output[2] = e.z;
+        output[3] = e.w;
+    }
 }
 
 /* A thread's part of a row: `first`, first + LANES, ... as far as it lies before `end`; elsewhere
@@ -59,12 +57,12 @@ static __device__ void load_kept(float4 (&e)[KEPT], const float4 *row, int first
 
 template <int LANES>
 static __device__ void store_kept(float *row, const float4 (&e)[KEPT], int first, int end,
-                                  float factor)
+                                  float factor, bool aligned)
 {
     for (int i = 0; i < KEPT; i++) {
         const int at = first + i * LANES;
         if (at < end)
-            store4(row + 4 * at, e[i], factor);
+            store4(row + 4 * at, e[i], factor, aligned);
     }
 }
 
@@ -74,42 +72,44 @@ static __device__ struct running_softmax exponentials(float4 (&e)[KEPT])
 {
     float m = -CUDART_INF_F;
     for (int i = 0; i < KEPT; i++)
-        m = fmaxf(m, max4(e[i]));
+        m = fmaxf(m, fmaxf(fmaxf(e[i].x, e[i].y), fmaxf(e[i].z, e[i].w)));
 
     const float shift = running_softmax_shift(m);
     float l = 0.0f;
     for (int i = 0; i < KEPT; i++) {
         e[i] = exp4(e[i], shift);
-        l += sum4(e[i]);
+        l += (e[i].x + e[i].y) + (e[i].z + e[i].w);
     }
     const struct running_softmax state = {m, l};
     return state;
 }
 
 template <int LANES>
-__global__ void __launch_bounds__(LANES, 1)
-    online_vectors(const float *__restrict__ input, float *__restrict__ output, int cols)
+__global__ void __launch_bounds__(LANES) online_vectors(const float *input, float *output, int cols)
 {
-    const int lane = threadIdx.x;
-    const int row = blockIdx.x;
+    const int lane = threadIdx.x, row = blockIdx.x;
     input += (size_t)row * cols;
     output += (size_t)row * cols;
 
+    const float4 *middle = (const float4 *)input;
+    const int first = lane, end = cols / 4;
+
     float4 e[KEPT];
-    load_kept<LANES>(e, (const float4 *)input, lane, cols / 4);
+    load_kept<LANES>(e, middle, first, end);
     const struct running_softmax own = exponentials(e);
 
     const struct running_softmax whole = merge_row<LANES>(own);
     const float factor = __expf(own.m - whole.m) / whole.l;
 
-    store_kept<LANES>(output, e, lane, cols / 4, factor);
+    const bool aligned = ((uintptr_t)input - (uintptr_t)output) % sizeof(float4) == 0;
+    store_kept<LANES>(output, e, first, end, factor, aligned);
 }
 
 template <int LANES>
 static cudaError_t launch(const float *input, float *output, int rows, int cols,
                           cudaStream_t stream)
 {
-    if (!rows_aligned(input, cols) || !rows_aligned(output, cols))
+    if (!rows_aligned(input, cols))
         return softmax_online_registers(input, output, rows, cols, stream);
     online_vectors<LANES><<<rows, LANES, 0, stream>>>(input, output, cols);
     return cudaGetLastError();
@@ -120,10 +120,10 @@ static const struct shape {
     int cols;
     softmax_fn *launch;
 } shapes[] = {{1024, softmax_online_warp},
-              {4 * 128 * KEPT, launch<128>},
-              {4 * 512 * KEPT, launch<512>},
-              {4 * 1024 * KEPT, launch<1024>},
-              {INT_MAX, softmax_online_block}};
+              {4096, launch<128>},
+              {16384, launch<512>},
+              {32768, launch<1024>},
+              {MAX_EXTENT, softmax_online_block}};
 
 extern "C" cudaError_t softmax_online_vectors(const float *input, float *output, int rows, int cols,
                                               cudaStream_t stream)

@@ -18,27 +18,22 @@
 #include "merge_row.cuh"
 #include "row_in_registers.cuh"
 
-#include <limits.h>
-
 static const int KEPT = 8; /* float4 of a thread: half of the 64 registers of each of 1024 */
 
 template <int LANES>
-__global__ void __launch_bounds__(LANES, 1)
-    online_ragged(const float *__restrict__ input, float *__restrict__ output, int cols)
+__global__ void __launch_bounds__(LANES) online_ragged(const float *input, float *output, int cols)
 {
-    static_assert(LANES >= 6, "a row's two ends need six threads");
-    const int lane = threadIdx.x;
-    const int row = blockIdx.x;
+    const int lane = threadIdx.x, row = blockIdx.x;
     input += (size_t)row * cols;
     output += (size_t)row * cols;
 
-    const struct row_layout layout = layout_of(input, cols);
-    const float4 *middle = (const float4 *)(input + layout.head);
-    const int first = lane, end = layout.vectors;
+    const int head = head_of(input, cols), vectors = (cols - head) / 4;
+    const float4 *middle = (const float4 *)(input + head);
+    const int first = lane, end = vectors;
 
     float4 e[KEPT];
     load_kept<LANES>(e, middle, first, end);
-    const int end_col = end_column(layout, lane, cols);
+    const int end_col = end_column(head, lane, cols);
     float e_end = end_col >= 0 ? input[end_col] : -CUDART_INF_F;
     const struct running_softmax own = exponentials(e, &e_end, running_softmax_empty());
 
@@ -46,7 +41,7 @@ __global__ void __launch_bounds__(LANES, 1)
     const float factor = __expf(own.m - whole.m) / whole.l;
 
     const bool aligned = ((uintptr_t)input - (uintptr_t)output) % sizeof(float4) == 0;
-    store_kept<LANES>(output + layout.head, e, first, end, factor, aligned);
+    store_kept<LANES>(output + head, e, first, end, factor, aligned);
     if (end_col >= 0)
         output[end_col] = e_end * factor;
 }
@@ -64,10 +59,10 @@ static const struct shape {
     int cols;
     softmax_fn *launch;
 } shapes[] = {{1024, softmax_online_warp},
-              {4 * 128 * KEPT, launch<128>},
-              {4 * 512 * KEPT, launch<512>},
-              {4 * 1024 * KEPT, launch<1024>},
-              {INT_MAX, softmax_online_block}};
+              {4096, launch<128>},
+              {16384, launch<512>},
+              {32768, launch<1024>},
+              {MAX_EXTENT, softmax_online_block}};
 
 extern "C" cudaError_t softmax_online_ragged(const float *input, float *output, int rows, int cols,
                                              cudaStream_t stream)

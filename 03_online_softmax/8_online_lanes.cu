@@ -21,8 +21,6 @@
 #include "row_in_registers.cuh"
 #include "tiles.cuh"
 
-#include <limits.h>
-
 /* Threads of a block where LANES of them own a row. */
 static __host__ __device__ constexpr int block_threads(int LANES)
 {
@@ -44,41 +42,42 @@ __global__ void __launch_bounds__(block_threads(LANES), 1)
     input += (size_t)row * cols;
     output += (size_t)row * cols;
 
-    const struct row_layout layout = layout_of(input, cols);
-    const float4 *middle = (const float4 *)(input + layout.head);
-    const int excess = EXCESS ? max(layout.vectors - LANES * KEPT, 0) : 0;
-    const int first = excess + lane, end = layout.vectors;
+    const int head = head_of(input, cols), vectors = (cols - head) / 4;
+    const float4 *middle = (const float4 *)(input + head);
+    const int excess = EXCESS ? max(vectors - LANES * KEPT, 0) : 0;
+    const int first = excess + lane, end = vectors;
 
     /* What the registers will not hold is seen, and forgotten again. */
     struct running_softmax state = running_softmax_empty();
 #pragma unroll 4
     for (int vector = lane; vector < excess; vector += LANES) {
         const float4 x = middle[vector];
-        const float m = fmaxf(state.m, max4(x));
+        const float m = fmaxf(state.m, fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w)));
         const float shift = running_softmax_shift(m);
-        state.l = state.l * __expf(state.m - shift) + sum4(exp4(x, shift));
+        const float4 e = exp4(x, shift);
+        state.l = state.l * __expf(state.m - shift) + ((e.x + e.y) + (e.z + e.w));
         state.m = m;
     }
 
     float4 e[KEPT];
     load_kept<LANES>(e, middle, first, end);
-    const int end_col = end_column(layout, lane, cols);
+    const int end_col = end_column(head, lane, cols);
     float e_end = end_col >= 0 ? input[end_col] : -CUDART_INF_F;
     const struct running_softmax own = exponentials(e, &e_end, state);
 
-    const struct running_softmax whole = merge_row<LANES>(own);
+    const struct running_softmax whole =
+        LANES <= WARP ? merge_lanes<LANES>(own) : merge_row<LANES>(own);
     const float factor = __expf(own.m - whole.m) / whole.l;
 
     const bool aligned = ((uintptr_t)input - (uintptr_t)output) % sizeof(float4) == 0;
-    store_kept<LANES>(output + layout.head, e, first, end, factor, aligned);
+    store_kept<LANES>(output + head, e, first, end, factor, aligned);
     if (end_col >= 0)
         output[end_col] = e_end * factor;
 
         /* Backwards: what was read last is the likeliest to be in the caches still. */
 #pragma unroll 4
     for (int vector = excess - 1 - lane; vector >= 0; vector -= LANES)
-        store4(output + layout.head + 4 * vector, exp4(middle[vector], whole.m), 1.0f / whole.l,
-               aligned);
+        store4(output + head + 4 * vector, exp4(middle[vector], whole.m), 1.0f / whole.l, aligned);
 }
 
 template <int LANES, int KEPT, bool EXCESS = false>
@@ -99,7 +98,7 @@ static const struct shape {
               {512, launch<32, 4>},     {1024, launch<32, 8>},
               {2048, launch<128, 4>},   {4096, launch<256, 4>},
               {8192, launch<512, 4>},   {16384, launch<512, 8>},
-              {32768, launch<1024, 8>}, {INT_MAX, launch<1024, 8, true>}};
+              {32768, launch<1024, 8>}, {MAX_EXTENT, launch<1024, 8, true>}};
 
 extern "C" cudaError_t softmax_online_lanes(const float *input, float *output, int rows, int cols,
                                             cudaStream_t stream)

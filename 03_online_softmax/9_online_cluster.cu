@@ -21,11 +21,9 @@
  * block, two of the cluster, blocks² · 8 bytes through the network between multiprocessors.
  */
 #include "03_step.h"
-#include "backend.h"
 #include "clusters.cuh"
 #include "merge_row.cuh"
 #include "ptx.cuh"
-#include "refusal.h"
 #include "row_in_registers.cuh"
 #include "tiles.cuh"
 
@@ -52,19 +50,18 @@ __global__ void __launch_bounds__(LANES, 1)
     cluster_arrive_relaxed();
 
     const int rank = cluster_rank(), blocks = cluster_blocks();
-    const int lane = threadIdx.x;
-    const int row = blockIdx.x / blocks;
+    const int lane = threadIdx.x, row = blockIdx.x / blocks;
     input += (size_t)row * cols;
     output += (size_t)row * cols;
 
-    const struct row_layout layout = layout_of(input, cols);
-    const float4 *middle = (const float4 *)(input + layout.head);
-    const int share = share_of_block(layout.vectors, blocks);
-    const int first = rank * share + lane, end = min((rank + 1) * share, layout.vectors);
+    const int head = head_of(input, cols), vectors = (cols - head) / 4;
+    const float4 *middle = (const float4 *)(input + head);
+    const int share = share_of_block(vectors, blocks);
+    const int first = rank * share + lane, end = min((rank + 1) * share, vectors);
 
     float4 e[KEPT];
     load_kept<LANES>(e, middle, first, end);
-    const int end_col = rank == 0 ? end_column(layout, lane, cols) : -1;
+    const int end_col = rank == 0 ? end_column(head, lane, cols) : -1;
     float e_end = end_col >= 0 ? input[end_col] : -CUDART_INF_F;
     const struct running_softmax own = exponentials(e, &e_end, running_softmax_empty());
     const struct running_softmax merged = merge_row<LANES>(own);
@@ -83,7 +80,7 @@ __global__ void __launch_bounds__(LANES, 1)
     const float factor = __expf(own.m - whole.m) / whole.l;
 
     const bool aligned = ((uintptr_t)input - (uintptr_t)output) % sizeof(float4) == 0;
-    store_kept<LANES>(output + layout.head, e, first, end, factor, aligned);
+    store_kept<LANES>(output + head, e, first, end, factor, aligned);
     if (end_col >= 0)
         output[end_col] = e_end * factor;
 }
@@ -91,8 +88,7 @@ __global__ void __launch_bounds__(LANES, 1)
 extern "C" cudaError_t softmax_online_cluster(const float *input, float *output, int rows, int cols,
                                               cudaStream_t stream)
 {
-    const int vectors = cols / 4;
-    const int blocks = ceil_div(vectors, LANES * MAX_KEPT);
+    const int vectors = cols / 4, blocks = ceil_div(vectors, LANES * MAX_KEPT);
     if (vectors <= 2 * LANES * MIN_KEPT || blocks > MAX_BLOCKS || backend_architecture() < 90)
         return softmax_online_lanes(input, output, rows, cols, stream);
 

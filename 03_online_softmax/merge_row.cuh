@@ -19,23 +19,19 @@ static __device__ struct running_softmax merge_lanes(struct running_softmax stat
 }
 
 /*
- * The merged state of the LANES threads that own a row, the same in all of them. Called once a
- * launch: its shared cells are not reused.
+ * The merged state of the LANES threads of a block, the same in all of them. Called once a launch:
+ * its shared cells are not reused.
  */
 template <int LANES>
 static __device__ struct running_softmax merge_row(struct running_softmax state)
 {
-    if constexpr (LANES <= WARP) {
-        return merge_lanes<LANES>(state);
-    } else {
-        __shared__ struct running_softmax of_warp[WARP];
-        const int lane = threadIdx.x % WARP;
-        state = merge_lanes<WARP>(state);
-        if (lane == 0)
-            of_warp[threadIdx.x / WARP] = state;
-        __syncthreads(); /* every warp's state is in shared memory before any warp reads them all */
-        return merge_lanes<WARP>(lane < LANES / WARP ? of_warp[lane] : running_softmax_empty());
-    }
+    __shared__ struct running_softmax of_warp[WARP];
+    const int lane = threadIdx.x % WARP;
+    state = merge_lanes<WARP>(state);
+    if (lane == 0)
+        of_warp[threadIdx.x / WARP] = state;
+    __syncthreads(); /* every warp's state is in shared memory before any warp reads them all */
+    return merge_lanes<WARP>(lane < LANES / WARP ? of_warp[lane] : running_softmax_empty());
 }
 
 #endif

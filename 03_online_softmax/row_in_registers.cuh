@@ -10,39 +10,21 @@
 #include <math_constants.h>
 #include <stdint.h>
 
-/* How a row lies in memory: columns 0 .. head - 1, then `vectors` aligned float4, then columns tail
- * .. cols - 1. */
-struct row_layout {
-    int head, vectors, tail;
-};
-
-static __device__ struct row_layout layout_of(const float *row, int cols)
+/* How many columns lie before the first multiple of 16 bytes in a row. */
+static __device__ int head_of(const float *row, int cols)
 {
     const int floats_to_alignment = (4 - (uintptr_t)row / sizeof(float) % 4) % 4;
-    struct row_layout layout;
-    layout.head = min(floats_to_alignment, cols);
-    layout.vectors = (cols - layout.head) / 4;
-    layout.tail = layout.head + 4 * layout.vectors;
-    return layout;
+    return min(floats_to_alignment, cols);
 }
 
 /* The column that thread `lane` takes from the row's ends, -1 for none: three threads for each
  * end. */
-static __device__ int end_column(struct row_layout layout, int lane, int cols)
+static __device__ int end_column(int head, int lane, int cols)
 {
+    const int tail = head + (cols - head) / 4 * 4;
     if (lane < 3)
-        return lane < layout.head ? lane : -1;
-    return lane - 3 < cols - layout.tail ? layout.tail + lane - 3 : -1;
-}
-
-static __device__ float max4(float4 x)
-{
-    return fmaxf(fmaxf(x.x, x.y), fmaxf(x.z, x.w));
-}
-
-static __device__ float sum4(float4 x)
-{
-    return (x.x + x.y) + (x.z + x.w);
+        return lane < head ? lane : -1;
+    return lane - 3 < cols - tail ? tail + lane - 3 : -1;
 }
 
 static __device__ float4 exp4(float4 x, float shift)
@@ -98,14 +80,14 @@ static __device__ struct running_softmax exponentials(float4 (&e)[KEPT], float *
 {
     float m = fmaxf(before.m, *e_end);
     for (int i = 0; i < KEPT; i++)
-        m = fmaxf(m, max4(e[i]));
+        m = fmaxf(m, fmaxf(fmaxf(e[i].x, e[i].y), fmaxf(e[i].z, e[i].w)));
 
     const float shift = running_softmax_shift(m);
     *e_end = __expf(*e_end - shift);
     float l = before.l * __expf(before.m - shift) + *e_end;
     for (int i = 0; i < KEPT; i++) {
         e[i] = exp4(e[i], shift);
-        l += sum4(e[i]);
+        l += (e[i].x + e[i].y) + (e[i].z + e[i].w);
     }
     const struct running_softmax state = {m, l};
     return state;
