@@ -40,6 +40,15 @@ struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int
                          4 * m * n};
 }
 
+struct cost matmul_whole_tiles_cost(const struct matmul_kernel *row, int M, int N, int K)
+{
+    const long long m = M, n = N, k = K;
+    const long long tiles = (m + row->BM - 1) / row->BM * ((n + row->BN - 1) / row->BN);
+    const int load_B = N % 4 == 0 ? row->load_width : 1, store = N % 4 == 0 ? row->store_width : 1;
+    return (struct cost){tiles * (row->BM + row->BN / load_B) * k, m * n / store,
+                         4 * tiles * (row->BM + row->BN) * k, 4 * m * n};
+}
+
 static const struct size_option size_options[] = {
     [MATMUL_M] = {.name = "m",
                   .help = "rows of A and C",
