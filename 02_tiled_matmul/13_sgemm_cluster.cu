@@ -7,9 +7,9 @@
  * K is divided into shares, in two ways. The blocks of a cluster compute the same tile of C
  * (split-K); and a block may have two groups of warps (sliced-K), so that one can multiply while
  * the other waits. Each group computes the whole tile over its share of K. Then it pushes its sums
- * to where they are needed: a group stores an equal part of the tile, and gets everybody's sums of
- * that part into its inbox in shared memory. Nothing is added in global memory and the order of the
- * terms is always the same, so the result is, too.
+ * to where they are needed: a group stores an equal part of the tile, and gets every group's sums
+ * of that part into its inbox in shared memory. Nothing is added in global memory and the order of
+ * the terms is always the same, so the result is, too.
  *
  * What a group does until then is sgemm's. Products with tiles enough are computed as sgemm does,
  * by clusters of one block of one group.
@@ -91,7 +91,7 @@ static __device__ __forceinline__ void add_and_store(const float sum[TM][TN], fl
             const float4 term = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
             cluster_store(cluster_address(shared_address(to), owner / GROUPS), term);
         }
-    /* Everything that was sent has arrived, and nobody sends to a block that has ended. */
+    /* Everything that was sent has arrived, and no block sends to one that has ended. */
     cluster_arrive();
     cluster_wait();
 
@@ -318,7 +318,7 @@ static int shared_bytes_of_choice(const struct choice *choice)
 static const double LARGE_TIME = 0.93;
 /* one block on a multiprocessor, and its warps fill it */
 static const double TWO_GROUPS_TIME = 0.97;
-static const double ONE_GROUP_TIME = 1.08; /* one block, and nobody multiplies while it waits */
+static const double ONE_GROUP_TIME = 1.08; /* one block, and no other multiplies while it waits */
 /* blocks of two groups, which come one after the other */
 static const double SEQUENCE_TIME = 1.08;
 /* clusters of more than two, whose blocks are spread unevenly */
