@@ -6,10 +6,10 @@
  *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
  * A block owns a BM x BN tile of C and walks along K in steps of BK. A warp owns a patch of 4·TM
- * rows by 8·TN columns of the tile, its lanes 4 down and 8 across (common/rectangles.cuh); a thread
- * owns TM rows by TN columns of the patch, in runs of four neighbours: rows 4·lane_y .. 4·lane_y +
- * 3 and the same again 16 further down, columns likewise 32 apart. The tile of A is transposed on
- * its way into shared memory, so that a run of four rows lies side by side there too.
+ * rows by 8·TN columns of the tile, its lanes 4 down and 8 across; a thread owns TM rows by TN
+ * columns of the patch, in runs of four neighbours: rows 4·lane_y .. 4·lane_y + 3 and the same
+ * again 16 further down, columns likewise 32 apart. The tile of A is transposed on its way into
+ * shared memory, so that a run of four rows lies side by side there too.
  *
  * Shared memory holds STAGES tiles of each matrix: one being read, the others on their way. The
  * operands of the next step are read during the products of this one, also across the barrier
@@ -51,18 +51,16 @@ static __device__ void copy_tiles(float As[BK][BM + PAD], float Bs[BK][BN], cons
     cp_async_commit();
 }
 
-/* Reads a thread's operands of one step: runs of four, from row y of A's tile and column x of B's
- * on. */
-static __device__ void read_operands(float a[TM], float b[TN], const float As_k[BM + PAD],
-                                     const float Bs_k[BN], int y, int x)
+/* Reads a thread's operands of one step: runs of four, from As_k and Bs_k on. */
+static __device__ void read_operands(float a[TM], float b[TN], const float *As_k, const float *Bs_k)
 {
     for (int i = 0; i < TM; i += 4)
-        *(float4 *)&a[i] = *(const float4 *)&As_k[y + i * LANES_DOWN];
+        *(float4 *)&a[i] = *(const float4 *)&As_k[i * LANES_DOWN];
     for (int j = 0; j < TN; j += 4)
-        *(float4 *)&b[j] = *(const float4 *)&Bs_k[x + j * LANES_ACROSS];
+        *(float4 *)&b[j] = *(const float4 *)&Bs_k[j * LANES_ACROSS];
 }
 
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 2)
     warp_tile(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_C)
 {
     __shared__ __align__(16) float As[STAGES][BK][BM + PAD];
@@ -73,6 +71,7 @@ __global__ void __launch_bounds__(THREADS)
     const int row0 = blockIdx.x / tiles_across * BM;
     const int col0 = blockIdx.x % tiles_across * BN;
 
+    /* Where this thread's first row and column are in the tile. */
     const int warp = threadIdx.x / 32;
     const int y = warp / WARPS_ACROSS * LANES_DOWN * TM + 4 * lane_y();
     const int x = warp % WARPS_ACROSS * LANES_ACROSS * TN + 4 * lane_x();
@@ -86,26 +85,26 @@ __global__ void __launch_bounds__(THREADS)
     cp_async_wait<STAGES - 2>();
     /* every thread's copies of the first tile have arrived before any thread reads it */
     __syncthreads();
-    read_operands(a[0], b[0], As[0][0], Bs[0][0], y, x);
+    read_operands(a[0], b[0], &As[0][0][y], &Bs[0][0][x]);
 
-    for (int k0 = 0, stage = 0; k0 < K; k0 += BK) {
-        const int next_stage = (stage + 1) % STAGES, free_stage = (stage + STAGES - 1) % STAGES;
-        copy_tiles(As[free_stage], Bs[free_stage], A, B, row0, col0, k0 + (STAGES - 1) * BK, M, N,
-                   K);
+    int reading = 0, writing = STAGES - 1;
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        copy_tiles(As[writing], Bs[writing], A, B, row0, col0, k0 + (STAGES - 1) * BK, M, N, K);
 
 #pragma unroll
         for (int k = 0; k < BK; k++) {
-            if (k < BK - 1) {
-                read_operands(a[(k + 1) % 2], b[(k + 1) % 2], As[stage][k + 1], Bs[stage][k + 1], y,
-                              x);
-            } else {
+            if (k == BK - 1) {
                 cp_async_wait<STAGES - 2>();
                 /* Every thread's copies of the next tile have arrived before any thread reads it,
                    and every thread has read this tile: its stage is free for the copies issued
                    next. */
                 __syncthreads();
-                read_operands(a[0], b[0], As[next_stage][0], Bs[next_stage][0], y, x);
+                writing = reading;
+                reading = (reading + 1) % STAGES;
             }
+            const int next_k = (k + 1) % BK;
+            read_operands(a[(k + 1) % 2], b[(k + 1) % 2], &As[reading][next_k][y],
+                          &Bs[reading][next_k][x]);
             /* Serpentine: every product but the first shares a factor with the one before it, and
                reads one register less. */
             for (int i = 0; i < TM; i++)
@@ -114,7 +113,6 @@ __global__ void __launch_bounds__(THREADS)
                     sum[i][j] += a[k % 2][i] * b[k % 2][j];
                 }
         }
-        stage = next_stage;
     }
     /* no copy is under way when the block's shared memory is given to another */
     cp_async_wait<0>();

@@ -10,7 +10,7 @@
  * that a run of four rows lies side by side there too.
  *
  * The loads of the next tile are issued before the arithmetic that hides their latency and stored
- * after it, into the buffer that nobody reads. One barrier per tile is enough: it covers both
+ * after it, into the buffer that no thread reads. One barrier per tile is enough: it covers both
  * buffers.
  *
  * Cost: M·N·K·(1/BM + 1/BN) / 4 global loads of 16 bytes where rows are aligned to 16 bytes (K and
