@@ -20,6 +20,8 @@ PAGES = ("hardware.md", "loops.md", "mathematics.md")
 SUPPORT = ("run", "harness.h", "ladder.c", "ladder.h", "attention_cases.h", "half_cases.h", "matmul_cases.h")
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
+# What tests/lessons.py quotes of a kernel: what a student is to write.
+QUOTED = re.compile(r"^<!-- (?:code|diff):[^\n]*:begin -->\n.*?^<!-- [^\n]*:end -->\n", re.M | re.S)
 
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
@@ -119,7 +121,7 @@ def copied(path, text, steps):
     if path.parent.name in STEPS.values() and path.suffix in (".cu", ".cuh"):
         return stub(path)
     if path.suffix == ".md":
-        return ANSWER.sub("", text)
+        return ANSWER.sub("", QUOTED.sub("", text))
     if path.name == "Makefile":
         text = re.sub(r"^-?include tests/.*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text, flags=re.M)
         # nvcc's number for names that nobody refers to: an unfinished kernel does not use its constants yet.
