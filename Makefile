@@ -111,7 +111,7 @@ gencode = $(foreach arch,$(1),-gencode=arch=$(patsubst sm_%,compute_%,$(arch))$(
 
 # A kernel that begins "// needs: sm_80" is compiled for those of ARCH that can run it, and for sm_80 when none can: its
 # launcher then refuses the device. sm_90a has instructions that later architectures dropped, so it stands alone.
-NEEDS := $(shell grep -Ho '^// needs: sm_[0-9]*a\?' 0?_*/*.cu common/*.cu tests/simt/*.cu tests/ptx/*.cu 2>/dev/null | sed 's,:// needs: sm_,=,')
+NEEDS := $(shell grep -Ho '^// needs: sm_[0-9]*a\?' 0?_*/*.cu common/*.cu tests/simt/*.cu tests/ptx/*.cu tests/tiles_*.cu 2>/dev/null | sed 's,:// needs: sm_,=,')
 needed = $(patsubst $(1)=%,%,$(filter $(1)=%,$(NEEDS)))
 at_least = $(foreach arch,$(ARCH),$(shell [ $(patsubst %a,%,$(patsubst sm_%,%,$(arch))) -ge $(1) ] && echo $(arch)))
 arches_for = $(if $(needed),$(if $(filter %a,$(needed)),sm_$(needed),$(or $(call at_least,$(needed)),sm_$(needed))),$(ARCH))
@@ -181,7 +181,8 @@ kernels_of_test_cli :=
 kernels_of_test_simt := $(wildcard tests/simt/feature_*.cu)
 kernels_of_test_simt_check := $(wildcard tests/simt/check_*.cu)
 kernels_of_test_ptx := $(wildcard tests/ptx/*.cu)
-kernels_of_test = $(if $(filter test_0%,$(1)),$(wildcard 0[1-$(patsubst test_0%,%,$(1))]_*/*.cu),$(kernels_of_$(1)))
+# Of a step: its kernels, and variants of them that only its tests need.
+kernels_of_test = $(if $(filter test_0%,$(1)),$(wildcard $(patsubst test_%,%,$(1))_*/*.cu tests/$(patsubst test_%,tiles_%,$(1)).cu),$(kernels_of_$(1)))
 
 $(foreach build,$(BUILDS),$(eval $(call build_rules,$(build),$(if $(filter gpu,$(build)),$$(NVCC),$$(CXX)))))
 $(foreach build,$(BUILDS),$(foreach step,$(STEPS),$(eval $(call step_rules,$(build),$(step)))))

@@ -1,4 +1,33 @@
-/* Step 02's kernels in reading order. Adding a kernel is adding a file and a row. */
+/*
+ * Step 02's kernels in reading order. Adding a kernel is adding its file and a row here:
+ * common/matmul.h says what the fields are.
+ *
+ * The rows are read twice: for the declarations of their functions, and, in C, as the table.
+ */
+#ifdef KERNEL
+
+KERNEL(shared_tile, "1_shared_tile.cu", "a block shares a tile of A and of B through shared memory",
+       .about.begins = true, .cost = matmul_tiled_cost, .BM = 16, .BN = 16, .load_width = 1,
+       .store_width = 1)
+KERNEL(register_tile, "2_register_tile.cu", "a thread computes 8 x 8 elements from registers",
+       .cost = matmul_tiled_cost, .BM = 128, .BN = 128, .load_width = 1, .store_width = 1)
+KERNEL(vectorized, "3_vectorized.cu", "16 bytes per load, from global and from shared memory",
+       .cost = matmul_tiled_cost, .BM = 128, .BN = 128, .load_width = 4, .store_width = 4)
+KERNEL(pipelined, "4_pipelined.cu", "the next tile travels through registers during the arithmetic",
+       .cost = matmul_tiled_cost, .BM = 128, .BN = 128, .load_width = 4, .store_width = 4)
+KERNEL(async, "5_async.cu", "tiles travel past the registers, three ahead",
+       .cost = matmul_tiled_cost, .BM = 128, .BN = 128, .load_width = 1, .store_width = 4)
+KERNEL(warp_tile, "6_warp_tile.cu",
+       "square warp tiles, operands one step ahead: the inner loop is almost all multiply-add",
+       .cost = matmul_tiled_cost, .BM = 128, .BN = 128, .load_width = 1, .store_width = 4)
+KERNEL(sgemm, "7_sgemm.cu",
+       "128 x 256 tiles, or smaller ones where those would leave processors idle",
+       .about.begins = true, .cost = matmul_sgemm_cost)
+KERNEL(sgemm_cluster, "8_sgemm_cluster.cu",
+       "where tiles are few, blocks and groups of warps share one, each with a share of K",
+       .about.architecture = "sm_90", .about.falls_back = true, .cost = matmul_sgemm_cluster_cost)
+
+#else
 #ifndef STEP_02_H
 #define STEP_02_H
 
@@ -8,36 +37,24 @@
 extern "C" {
 #endif
 
-matmul_fn matmul_shared_tile;   /* 1_shared_tile.cu */
-matmul_fn matmul_register_tile; /* 2_register_tile.cu */
-matmul_fn matmul_vectorized;    /* 3_vectorized.cu */
-matmul_fn matmul_pipelined;     /* 4_pipelined.cu */
-matmul_fn matmul_async;         /* 5_async.cu */
-matmul_fn matmul_warp_tile;     /* 6_warp_tile.cu */
-matmul_fn matmul_sgemm;         /* 7_sgemm.cu */
-matmul_fn matmul_sgemm_cluster; /* 8_sgemm_cluster.cu */
+#define KERNEL MATMUL_DECLARATION
+#include "02_step.h"
+#undef KERNEL
 
-static const struct matmul_kernel tiled_matmul_kernels[] = {
-    {"shared_tile", "a block shares a tile of A and of B through shared memory",
-     matmul_shared_tile},
-    {"register_tile", "a thread computes 8 x 8 elements from registers", matmul_register_tile},
-    {"vectorized", "16 bytes per load, from global and from shared memory", matmul_vectorized},
-    {"pipelined", "the next tile travels through registers during the arithmetic",
-     matmul_pipelined},
-    {"async", "tiles travel past the registers, three ahead", matmul_async},
-    {"warp_tile",
-     "square warp tiles, operands one step ahead: the inner loop is almost all multiply-add",
-     matmul_warp_tile},
-    {"sgemm", "128 x 256 tiles, or smaller ones where those would leave processors idle",
-     matmul_sgemm},
-    {"sgemm_cluster",
-     "where tiles are few, blocks and groups of warps share one, each with a share of K",
-     matmul_sgemm_cluster},
-    {NULL, NULL, NULL},
-};
+/* These choose a tile by the device: their files say which. */
+matmul_cost_fn matmul_sgemm_cost, matmul_sgemm_cluster_cost;
 
 #ifdef __cplusplus
 }
-#endif
+#else
 
+#define KERNEL MATMUL_ROW
+static const struct matmul_kernel tiled_matmul_kernels[] = {
+#include "02_step.h"
+    {.about.name = NULL},
+};
+#undef KERNEL
+
+#endif
+#endif
 #endif

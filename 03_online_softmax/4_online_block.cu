@@ -33,7 +33,6 @@ template <int LANES, int VECTORS, bool EXCESS>
 __global__ void __launch_bounds__(block_threads(LANES), 1)
     online_block(const float *__restrict__ input, float *__restrict__ output, int rows, int cols)
 {
-    /* solution: read the row once, keep it in registers, merge over the block, write it once. */
     static_assert(LANES >= 6, "a row's two ends need six threads");
     const int ROWS = block_threads(LANES) / LANES;
     const int lane = threadIdx.x % LANES;
@@ -80,7 +79,6 @@ __global__ void __launch_bounds__(block_threads(LANES), 1)
     for (int vector = excess - 1 - lane; vector >= 0; vector -= LANES)
         store4(output + layout.head + 4 * vector, exp4(middle[vector], whole.m), 1.0f / whole.l,
                aligned);
-    /* end of solution */
 }
 
 template <int LANES, int VECTORS, bool EXCESS>
@@ -96,10 +94,6 @@ static cudaError_t launch(const float *input, float *output, int rows, int cols,
 extern "C" cudaError_t softmax_online_block(const float *input, float *output, int rows, int cols,
                                             cudaStream_t stream)
 {
-    cudaError_t status = softmax_check_arguments(input, output, rows, cols);
-    if (status != cudaSuccess || rows == 0 || cols == 0)
-        return status;
-
     /* The smallest shape that holds the row: idle threads load nothing, but their registers are
      * taken. */
     const int vectors = cols / 4;

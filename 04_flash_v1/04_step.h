@@ -1,4 +1,35 @@
-/* Step 04's kernels in reading order. Adding a kernel is adding a file and a row. */
+/*
+ * Step 04's kernels in reading order. Adding a kernel is adding its file and a row here:
+ * common/attention.h says what the fields are.
+ *
+ * The rows are read twice: for the declarations of their functions, and, in C, as the table.
+ */
+#ifdef KERNEL
+
+KERNEL(standard, "1_standard.cu", "three kernels; the scores are a matrix in global memory",
+       .about.begins = true, .max_head_dim = 128, .workspace = scores_workspace,
+       .cost = standard_cost)
+KERNEL(row_parallel, "2_row_parallel.cu",
+       "a warp per query, lanes side by side along d; keys one after the other",
+       .about.begins = true, .max_head_dim = 128, .cost = row_parallel_cost)
+KERNEL(key_parallel_ordered, "3_key_parallel_ordered.cu",
+       "the keys of a query cut into chunks; their warps take turns in order", .max_head_dim = 128,
+       .workspace = turns_workspace, .cost = key_parallel_ordered_cost)
+KERNEL(key_parallel_atomic, "4_key_parallel_atomic.cu",
+       "the chunks in any order: atomic max and add, the grid waits between them",
+       .max_head_dim = 128, .workspace = statistics_workspace, .cost = key_parallel_atomic_cost)
+KERNEL(key_parallel_block, "5_key_parallel_block.cu",
+       "a block per query deals the keys to its warps and merges on chip", .max_head_dim = 128,
+       .cost = key_parallel_block_cost)
+KERNEL(flash_v1, "6_flash_v1.cu",
+       "tiles: keys outside, queries inside; O, l and m revisited in global memory",
+       .about.begins = true, .max_head_dim = 128, .workspace = statistics_workspace,
+       .cost = flash_v1_cost, .Br = {16, 16}, .Bc = {16, 16})
+KERNEL(flash_v1_registers, "7_flash_v1_registers.cu",
+       "the same loops; a thread holds a rectangle of S and of O in registers", .max_head_dim = 128,
+       .workspace = statistics_workspace, .cost = flash_v1_registers_cost)
+
+#else
 #ifndef STEP_04_H
 #define STEP_04_H
 
@@ -8,66 +39,145 @@
 extern "C" {
 #endif
 
-attention_fn attention_standard;             /* 1_standard.cu */
-attention_fn attention_row_parallel;         /* 2_row_parallel.cu */
-attention_fn attention_key_parallel_ordered; /* 3_key_parallel_ordered.cu */
-attention_fn attention_key_parallel_atomic;  /* 4_key_parallel_atomic.cu */
-attention_fn attention_key_parallel_block;   /* 5_key_parallel_block.cu */
-attention_fn attention_flash_v1;             /* 6_flash_v1.cu, Br = 16, Bc = 16 */
-attention_fn attention_flash_v1_registers;   /* 7_flash_v1_registers.cu */
-
-attention_workspace_fn attention_standard_workspace;
-attention_workspace_fn attention_key_parallel_ordered_workspace;
-attention_workspace_fn attention_key_parallel_atomic_workspace;
-attention_workspace_fn attention_flash_v1_workspace; /* of both FA1 kernels: l and m */
-
-static const struct attention_kernel flash_v1_kernels[] = {
-    {"standard", "three kernels; the scores are a matrix in global memory", attention_standard,
-     attention_standard_workspace},
-    {"row_parallel", "a warp per query, lanes side by side along d; keys one after the other",
-     attention_row_parallel, NULL},
-    {"key_parallel_ordered", "the keys of a query cut into chunks; their warps take turns in order",
-     attention_key_parallel_ordered, attention_key_parallel_ordered_workspace},
-    {"key_parallel_atomic",
-     "the chunks in any order: atomic max and add, the grid waits between them",
-     attention_key_parallel_atomic, attention_key_parallel_atomic_workspace},
-    {"key_parallel_block", "a block per query deals the keys to its warps and merges on chip",
-     attention_key_parallel_block, NULL},
-    {"flash_v1", "tiles: keys outside, queries inside; O, l and m revisited in global memory",
-     attention_flash_v1, attention_flash_v1_workspace},
-    {"flash_v1_registers", "the same loops; a thread holds a rectangle of S and of O in registers",
-     attention_flash_v1_registers, attention_flash_v1_workspace},
-    {NULL, NULL, NULL, NULL},
-};
-
-/* The same sources with other template arguments: tiles that are not square, and the tiles for an
- * sm_75. */
-attention_fn attention_flash_v1_16x32; /* Br = 16, Bc = 32 */
-attention_fn attention_flash_v1_32x8;  /* Br = 32, Bc = 8 */
-attention_fn attention_flash_v1_registers_64_kb;
-
-/* FlashAttention-1 at every tile that this step has. */
-static const struct attention_kernel flash_v1_tiles[] = {
-    {"flash_v1", "Br = 16, Bc = 16", attention_flash_v1, attention_flash_v1_workspace},
-    {"flash_v1_16x32", "Br = 16, Bc = 32", attention_flash_v1_16x32, attention_flash_v1_workspace},
-    {"flash_v1_32x8", "Br = 32, Bc = 8", attention_flash_v1_32x8, attention_flash_v1_workspace},
-    {"flash_v1_registers", "Bc = 128 where it fits", attention_flash_v1_registers,
-     attention_flash_v1_workspace},
-    {"flash_v1_registers_64_kb", "in 64 KB of shared memory", attention_flash_v1_registers_64_kb,
-     attention_flash_v1_workspace},
-    {NULL, NULL, NULL, NULL},
-};
+#define KERNEL ATTENTION_DECLARATION
+#include "04_step.h"
+#undef KERNEL
 
 /*
- * What the FA1 kernels begin with, line 2 of the paper's algorithm: O = 0, l = 0, m = -inf, for
- * `rows` queries. LSE, if not null, becomes -inf, which is its value when no key ever comes.
+ * What the FA1 kernels begin with, line 2 of the paper's algorithm: O = 0, and for each query l =
+ * 0, m = -inf. LSE, if not null, becomes -inf, which is its value when no key ever comes.
  * initial_state.cu
  */
-cudaError_t attention_initial_state(float *O, float *LSE, float *l, float *m, size_t rows,
-                                    int head_dim, cudaStream_t stream);
+cudaError_t attention_initial_state(const struct attention *call, float *l, float *m);
 
 #ifdef __cplusplus
 }
-#endif
+#else
 
+/* Workspaces: the scores; l, m and turn of each query and the counter of tickets; l and m. */
+static size_t scores_workspace(const struct attention *call)
+{
+    return call->seq_kv > 0 ? attention_query_rows(call) * call->seq_kv * sizeof(float) : 0;
+}
+
+static size_t turns_workspace(const struct attention *call)
+{
+    const size_t rows = attention_query_rows(call);
+    return rows > 0 ? rows * (2 * sizeof(float) + sizeof(int)) + sizeof(int) : 0;
+}
+
+static size_t statistics_workspace(const struct attention *call)
+{
+    return attention_query_rows(call) * 2 * sizeof(float);
+}
+
+/* Costs, where every access is to one float. */
+
+static struct cost floats(long long loaded, long long stored)
+{
+    return (struct cost){loaded, stored, sizeof(float) * loaded, sizeof(float) * stored};
+}
+
+/* Two products from memory, and of the scores four loads more and two stores. */
+static struct cost standard_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    const long long rows = attention_query_rows(call), d = call->head_dim,
+                    scores = rows * call->seq_kv;
+    (void)row;
+    return floats((4 * d + 3) * scores, 2 * scores + rows * (d + 1));
+}
+
+/* The query once, every key and every value once per query; O and LSE once. */
+static struct cost row_parallel_cost(const struct attention_kernel *row,
+                                     const struct attention *call)
+{
+    const long long rows = attention_query_rows(call), d = call->head_dim;
+    (void)row;
+    return floats(rows * d * (1 + 2 * (long long)call->seq_kv), rows * (d + 1));
+}
+
+static long long chunks(const struct attention *call)
+{
+    const int CHUNK = 32;
+    return call->seq_kv > 0 ? (call->seq_kv + CHUNK - 1) / CHUNK : 1;
+}
+
+/* Each chunk loads the query and stores O, l and m; each but the first loads them, and l and m in
+ * all 32 lanes. Turns are waited for with atomics, which are not counted here. */
+static struct cost key_parallel_ordered_cost(const struct attention_kernel *row,
+                                             const struct attention *call)
+{
+    const long long rows = attention_query_rows(call), d = call->head_dim;
+    struct cost once = row_parallel_cost(row, call);
+    return floats(once.loads + rows * (chunks(call) - 1) * (d + d + 64),
+                  rows * (chunks(call) * (d + 2) + 1));
+}
+
+/* Three phases, each with the query and the keys; m is loaded in two, l in one, by all 32 lanes.
+ * The atomics, 2 + d for each query and chunk, are not counted here. */
+static struct cost key_parallel_atomic_cost(const struct attention_kernel *row,
+                                            const struct attention *call)
+{
+    const long long rows = attention_query_rows(call), d = call->head_dim, keys = call->seq_kv;
+    const long long pieces = keys > 0 ? rows * chunks(call) : 0;
+    (void)row;
+    return floats(pieces * (3 * d + 3 * 32) + 4 * rows * keys * d + 2 * rows, rows * (d + 3));
+}
+
+/* As row_parallel, but each of the 8 warps loads the query. */
+static struct cost key_parallel_block_cost(const struct attention_kernel *row,
+                                           const struct attention *call)
+{
+    const long long rows = attention_query_rows(call), d = call->head_dim;
+    struct cost once = row_parallel_cost(row, call);
+    return floats(once.loads + 7 * rows * d, once.stores);
+}
+
+/*
+ * K and V once per head. Per tile of Bc keys Q is loaded, and O, l and m are loaded and stored; all
+ * of it is stored once at the beginning, and LSE at the beginning and at the end. V and O are moved
+ * `width` floats at a time.
+ */
+static struct cost tiles_of_keys_cost(const struct attention *call, int Bc, int width)
+{
+    const long long heads = (long long)call->batch * call->heads, d = call->head_dim;
+    const long long queries = heads * call->seq_q, keys = heads * call->seq_kv;
+    const long long passes = (call->seq_kv + Bc - 1) / Bc, last = call->seq_kv > 0;
+    const long long stores_once = queries * (d + 3 + last);
+    struct cost cost = floats(2 * keys * d + passes * queries * (2 * d + 2),
+                              stores_once + passes * queries * (d + 2));
+    cost.loads = keys * (d + d / width) + passes * queries * (d + d / width + 2);
+    cost.stores = stores_once + passes * queries * (d / width + 2);
+    return cost;
+}
+
+static struct cost flash_v1_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return tiles_of_keys_cost(call, row->Bc[call->head_dim > 64], 1);
+}
+
+/* 128 keys a tile, 16 bytes at a time, where a block may have the shared memory and rows are
+ * aligned. */
+static struct cost flash_v1_registers_cost(const struct attention_kernel *row,
+                                           const struct attention *call)
+{
+    const int needed = 210 * 1024;
+    int device = 0, shared_limit = 0;
+    (void)row;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (shared_limit >= needed && call->head_dim % 4 == 0)
+        return tiles_of_keys_cost(call, 128, 4);
+    return tiles_of_keys_cost(call, call->head_dim <= 64 ? 64 : 32, 1);
+}
+
+#define KERNEL ATTENTION_ROW
+static const struct attention_kernel flash_v1_kernels[] = {
+#include "04_step.h"
+    {.about.name = NULL},
+};
+#undef KERNEL
+
+#endif
+#endif
 #endif

@@ -25,23 +25,17 @@ static const int LANES = 32;
 static const unsigned ALL_LANES = 0xffffffffu;
 static const int THREADS = 256;
 static const int WARPS = THREADS / LANES;
-static const int MAX_HEAD_DIM = 128;
-
-/* solution: helpers of your own go here. */
 
 /* The first row of the K and V that a row of Q attends to. */
-static __device__ size_t first_key(const struct attention_shape *shape, size_t row)
+static __device__ size_t first_key(const struct attention *shape, size_t row)
 {
     const size_t head = row / shape->seq_q;
     return head / (shape->heads / shape->kv_heads) * shape->seq_kv;
 }
 
-/* end of solution */
-
-__global__ void scores(const float *Q, const float *K, float *S, const struct attention_shape shape,
+__global__ void scores(const float *Q, const float *K, float *S, const struct attention shape,
                        size_t elements)
 {
-    /* solution: an element of S per thread. */
     const size_t element = (size_t)blockIdx.x * THREADS + threadIdx.x;
     if (element >= elements)
         return;
@@ -52,13 +46,11 @@ __global__ void scores(const float *Q, const float *K, float *S, const struct at
     for (int k = 0; k < shape.head_dim; k++)
         sum += Q[row * shape.head_dim + k] * K[key * shape.head_dim + k];
     S[element] = shape.scale * sum;
-    /* end of solution */
 }
 
 /* Safe softmax in three sweeps over the row: maximum, sum, quotient. */
 __global__ void softmax_rows(float *S, float *LSE, int rows, int seq_kv)
 {
-    /* solution: a row per warp, three sweeps; LSE where it is wanted. */
     const int row = blockIdx.x * WARPS + threadIdx.x / LANES;
     const int lane = threadIdx.x % LANES;
     if (row >= rows) /* the whole warp leaves */
@@ -81,13 +73,11 @@ __global__ void softmax_rows(float *S, float *LSE, int rows, int seq_kv)
         S_row[j] = expf(S_row[j] - m) / l;
     if (LSE != NULL && lane == 0)
         LSE[row] = m + logf(l);
-    /* end of solution */
 }
 
 __global__ void weighted_values(const float *P, const float *V, float *O,
-                                const struct attention_shape shape, size_t elements)
+                                const struct attention shape, size_t elements)
 {
-    /* solution: an element of O per thread. */
     const size_t element = (size_t)blockIdx.x * THREADS + threadIdx.x;
     if (element >= elements)
         return;
@@ -100,39 +90,25 @@ __global__ void weighted_values(const float *P, const float *V, float *O,
     for (int j = 0; j < shape.seq_kv; j++)
         sum += P_row[j] * V_head[(size_t)j * shape.head_dim + col];
     O[element] = sum;
-    /* end of solution */
 }
 
-extern "C" size_t attention_standard_workspace(const struct attention_shape *shape)
+extern "C" cudaError_t attention_standard(const struct attention *call)
 {
-    const size_t rows = attention_query_rows(shape);
-    return rows > 0 && shape->seq_kv > 0 ? rows * shape->seq_kv * sizeof(float) : 0;
-}
-
-extern "C" cudaError_t attention_standard(const float *Q, const float *K, const float *V, float *O,
-                                          float *LSE, void *workspace,
-                                          const struct attention_shape *shape, cudaStream_t stream)
-{
-    const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    const size_t rows = attention_query_rows(shape);
-    cudaError_t status =
-        attention_check_arguments(Q, K, V, O, LSE, workspace, attention_standard_workspace(shape),
-                                  shape, sizeof(float), &limits);
-    if (status != cudaSuccess || rows == 0)
-        return status;
-
-    const size_t scores_in_all = rows * shape->seq_kv;
-    const size_t outputs_in_all = rows * shape->head_dim;
+    const size_t rows = attention_query_rows(call);
+    const size_t scores_in_all = rows * call->seq_kv;
+    const size_t outputs_in_all = rows * call->head_dim;
     const size_t blocks = scores_in_all / THREADS + (scores_in_all % THREADS != 0);
-    if ((status = require_blocks(blocks)) != cudaSuccess)
+    const cudaError_t status = require_blocks(blocks);
+    if (status != cudaSuccess)
         return status;
 
-    float *S = (float *)workspace;
+    float *S = (float *)call->workspace;
     if (blocks > 0)
-        scores<<<(unsigned)blocks, THREADS, 0, stream>>>(Q, K, S, *shape, scores_in_all);
-    softmax_rows<<<ceil_div((int)rows, WARPS), THREADS, 0, stream>>>(S, LSE, (int)rows,
-                                                                     shape->seq_kv);
-    weighted_values<<<(unsigned)(outputs_in_all / THREADS + 1), THREADS, 0, stream>>>(
-        S, V, O, *shape, outputs_in_all);
+        scores<<<(unsigned)blocks, THREADS, 0, call->stream>>>(
+            (const float *)call->Q, (const float *)call->K, S, *call, scores_in_all);
+    softmax_rows<<<ceil_div((int)rows, WARPS), THREADS, 0, call->stream>>>(S, call->LSE, (int)rows,
+                                                                           call->seq_kv);
+    weighted_values<<<(unsigned)(outputs_in_all / THREADS + 1), THREADS, 0, call->stream>>>(
+        S, (const float *)call->V, (float *)call->O, *call, outputs_in_all);
     return cudaGetLastError();
 }

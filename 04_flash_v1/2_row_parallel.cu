@@ -21,9 +21,8 @@
 static const int WARPS = 4;
 
 __global__ void row_parallel(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                             const struct attention_shape shape, int rows)
+                             const struct attention shape, int rows)
 {
-    /* solution: load q, see one key after the other, store O and, where it is wanted, LSE. */
     const int d = shape.head_dim;
     const int lane = threadIdx.x % LANES;
     const int row = blockIdx.x * WARPS + threadIdx.x / LANES;
@@ -44,22 +43,13 @@ __global__ void row_parallel(const float *Q, const float *K, const float *V, flo
     row_store(O + (size_t)row * d, state.o, d, lane);
     if (LSE != NULL && lane == 0)
         LSE[row] = state.m + logf(state.l);
-    /* end of solution */
 }
 
-extern "C" cudaError_t attention_row_parallel(const float *Q, const float *K, const float *V,
-                                              float *O, float *LSE, void *workspace,
-                                              const struct attention_shape *shape,
-                                              cudaStream_t stream)
+extern "C" cudaError_t attention_row_parallel(const struct attention *call)
 {
-    const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    const int rows = (int)attention_query_rows(shape);
-    cudaError_t status =
-        attention_check_arguments(Q, K, V, O, LSE, workspace, 0, shape, sizeof(float), &limits);
-    if (status != cudaSuccess || rows == 0)
-        return status;
-
-    row_parallel<<<ceil_div(rows, WARPS), WARPS * LANES, 0, stream>>>(Q, K, V, O, LSE, *shape,
-                                                                      rows);
+    const int rows = (int)attention_query_rows(call);
+    row_parallel<<<ceil_div(rows, WARPS), WARPS * LANES, 0, call->stream>>>(
+        (const float *)call->Q, (const float *)call->K, (const float *)call->V, (float *)call->O,
+        call->LSE, *call, rows);
     return cudaGetLastError();
 }

@@ -37,9 +37,8 @@ static int chunks_of(int seq_kv)
 
 __global__ void key_parallel_ordered(const float *Q, const float *K, const float *V, float *O,
                                      float *LSE, float *l, float *m, int *turn, int *tickets,
-                                     const struct attention_shape shape, int rows, int chunks)
+                                     const struct attention shape, int rows, int chunks)
 {
-    /* solution: draw a ticket, see a chunk of keys, wait for your turn, merge, pass the turn on. */
     const int d = shape.head_dim;
     const int lane = threadIdx.x % LANES;
 
@@ -98,43 +97,26 @@ __global__ void key_parallel_ordered(const float *Q, const float *K, const float
         __threadfence(); /* release: whoever sees the new turn sees O, l and m as they are now */
         atomicExch(&turn[row], chunk + 1);
     }
-    /* end of solution */
 }
 
-extern "C" size_t attention_key_parallel_ordered_workspace(const struct attention_shape *shape)
+extern "C" cudaError_t attention_key_parallel_ordered(const struct attention *call)
 {
-    const size_t rows = attention_query_rows(shape);
-    return rows > 0 ? rows * (2 * sizeof(float) + sizeof(int)) + sizeof(int) : 0;
-}
-
-extern "C" cudaError_t attention_key_parallel_ordered(const float *Q, const float *K,
-                                                      const float *V, float *O, float *LSE,
-                                                      void *workspace,
-                                                      const struct attention_shape *shape,
-                                                      cudaStream_t stream)
-{
-    const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    const int rows = (int)attention_query_rows(shape);
-    cudaError_t status = attention_check_arguments(Q, K, V, O, LSE, workspace,
-                                                   attention_key_parallel_ordered_workspace(shape),
-                                                   shape, sizeof(float), &limits);
-    if (status != cudaSuccess || rows == 0)
-        return status;
-
-    const int chunks = chunks_of(shape->seq_kv);
+    const int rows = (int)attention_query_rows(call);
+    const int chunks = chunks_of(call->seq_kv);
     const size_t warps = (size_t)rows * chunks;
-    if ((status = require_blocks(warps + WARPS)) !=
-        cudaSuccess) /* tickets are counted with an int */
+    cudaError_t status = require_blocks(warps + WARPS); /* tickets are counted with an int */
+    if (status != cudaSuccess)
         return status;
 
-    float *l = (float *)workspace;
+    float *l = (float *)call->workspace;
     float *m = l + rows;
     int *turn = (int *)(m + rows);
     int *tickets = turn + rows;
-    if ((status = cudaMemsetAsync(turn, 0, ((size_t)rows + 1) * sizeof(int), stream)) !=
+    if ((status = cudaMemsetAsync(turn, 0, ((size_t)rows + 1) * sizeof(int), call->stream)) !=
         cudaSuccess)
         return status;
-    key_parallel_ordered<<<ceil_div((int)warps, WARPS), WARPS * LANES, 0, stream>>>(
-        Q, K, V, O, LSE, l, m, turn, tickets, *shape, rows, chunks);
+    key_parallel_ordered<<<ceil_div((int)warps, WARPS), WARPS * LANES, 0, call->stream>>>(
+        (const float *)call->Q, (const float *)call->K, (const float *)call->V, (float *)call->O,
+        call->LSE, l, m, turn, tickets, *call, rows, chunks);
     return cudaGetLastError();
 }

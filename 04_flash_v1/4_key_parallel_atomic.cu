@@ -30,8 +30,6 @@
 static const int WARPS = 4;
 static const int CHUNK = 32; /* keys */
 
-/* solution: helpers of your own go here. */
-
 /*
  * The maximum of floats by the integer atomics that the hardware has. A float whose sign bit is
  * clear compares as a signed integer does, one whose sign bit is set the other way round as an
@@ -46,13 +44,10 @@ static __device__ void atomic_max(float *address, float x)
         atomicMin((unsigned *)address, __float_as_uint(x));
 }
 
-/* end of solution */
-
 __global__ void key_parallel_atomic(const float *Q, const float *K, const float *V, float *O,
-                                    float *LSE, float *l, float *m,
-                                    const struct attention_shape shape, size_t rows)
+                                    float *LSE, float *l, float *m, const struct attention shape,
+                                    size_t rows)
 {
-    /* solution: four phases, three waits of the grid: nothing, maxima, sums, outputs. */
     const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
     const int d = shape.head_dim;
     const int lane = threadIdx.x % LANES;
@@ -113,12 +108,6 @@ __global__ void key_parallel_atomic(const float *Q, const float *K, const float 
     for (size_t row = warp; LSE != NULL && row < rows; row += warps)
         if (lane == 0)
             LSE[row] = m[row] + logf(l[row]);
-    /* end of solution */
-}
-
-extern "C" size_t attention_key_parallel_atomic_workspace(const struct attention_shape *shape)
-{
-    return attention_query_rows(shape) * 2 * sizeof(float);
 }
 
 /* How many blocks the device runs at once; refused where it cannot make them wait for each
@@ -142,30 +131,21 @@ static cudaError_t resident_blocks(int *blocks)
     return cudaSuccess;
 }
 
-extern "C" cudaError_t attention_key_parallel_atomic(const float *Q, const float *K, const float *V,
-                                                     float *O, float *LSE, void *workspace,
-                                                     const struct attention_shape *shape,
-                                                     cudaStream_t stream)
+extern "C" cudaError_t attention_key_parallel_atomic(const struct attention *call)
 {
-    const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    size_t rows = attention_query_rows(shape);
-    cudaError_t status = attention_check_arguments(Q, K, V, O, LSE, workspace,
-                                                   attention_key_parallel_atomic_workspace(shape),
-                                                   shape, sizeof(float), &limits);
-    if (status != cudaSuccess || rows == 0)
-        return status;
-
     int resident = 0;
-    if ((status = resident_blocks(&resident)) != cudaSuccess)
+    const cudaError_t status = resident_blocks(&resident);
+    if (status != cudaSuccess)
         return status;
-    const size_t pieces = rows * max(ceil_div(shape->seq_kv, CHUNK), 1);
+    size_t rows = attention_query_rows(call);
+    const size_t pieces = rows * max(ceil_div(call->seq_kv, CHUNK), 1);
     const size_t useful = pieces / WARPS + (pieces % WARPS != 0);
     const unsigned blocks = useful < (size_t)resident ? (unsigned)useful : (unsigned)resident;
 
-    float *l = (float *)workspace;
+    struct attention shape = *call;
+    float *l = (float *)shape.workspace;
     float *m = l + rows;
-    struct attention_shape shape_argument = *shape;
-    void *arguments[] = {&Q, &K, &V, &O, &LSE, &l, &m, &shape_argument, &rows};
+    void *arguments[] = {&shape.Q, &shape.K, &shape.V, &shape.O, &shape.LSE, &l, &m, &shape, &rows};
     return cudaLaunchCooperativeKernel((const void *)key_parallel_atomic, dim3(blocks),
-                                       dim3(WARPS * LANES), arguments, 0, stream);
+                                       dim3(WARPS * LANES), arguments, 0, call->stream);
 }

@@ -24,12 +24,8 @@ static const int THREADS = WARPS * LANES;
 static_assert(MAX_HEAD_DIM <= THREADS, "the merge has a thread for every element of O");
 
 __global__ void key_parallel_block(const float *Q, const float *K, const float *V, float *O,
-                                   float *LSE, const struct attention_shape shape)
+                                   float *LSE, const struct attention shape)
 {
-    /*
-     * solution: every warp sees its share of the keys; then one warp merges what they left in
-     * shared memory.
-     */
     __shared__ float m_warp[WARPS], l_warp[WARPS], o_warp[WARPS][MAX_HEAD_DIM];
 
     const int d = shape.head_dim;
@@ -76,21 +72,13 @@ __global__ void key_parallel_block(const float *Q, const float *K, const float *
     }
     if (LSE != NULL && threadIdx.x == 0)
         LSE[row] = M + logf(L);
-    /* end of solution */
 }
 
-extern "C" cudaError_t attention_key_parallel_block(const float *Q, const float *K, const float *V,
-                                                    float *O, float *LSE, void *workspace,
-                                                    const struct attention_shape *shape,
-                                                    cudaStream_t stream)
+extern "C" cudaError_t attention_key_parallel_block(const struct attention *call)
 {
-    const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    const int rows = (int)attention_query_rows(shape);
-    cudaError_t status =
-        attention_check_arguments(Q, K, V, O, LSE, workspace, 0, shape, sizeof(float), &limits);
-    if (status != cudaSuccess || rows == 0)
-        return status;
-
-    key_parallel_block<<<rows, THREADS, 0, stream>>>(Q, K, V, O, LSE, *shape);
+    const int rows = (int)attention_query_rows(call);
+    key_parallel_block<<<rows, THREADS, 0, call->stream>>>(
+        (const float *)call->Q, (const float *)call->K, (const float *)call->V, (float *)call->O,
+        call->LSE, *call);
     return cudaGetLastError();
 }

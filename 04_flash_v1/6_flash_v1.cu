@@ -30,13 +30,8 @@ static const int MAX_HEAD_DIM = 128;
 
 template <int Br, int Bc>
 __global__ void flash_v1(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                         float *l, float *m, const struct attention_shape shape)
+                         float *l, float *m, const struct attention shape)
 {
-    /*
-     * solution: a block owns a head. Outer loop: tiles of K and V into shared memory. Inner loop:
-     * tiles of Q,
-     * with O, l and m from global memory and back.
-     */
     const int d = shape.head_dim;
     extern __shared__ float shared[];
     float *Q_tile = shared;          /* [Br][d] */
@@ -109,58 +104,26 @@ __global__ void flash_v1(const float *Q, const float *K, const float *V, float *
             }
         }
     }
-    /* end of solution */
-}
-
-extern "C" size_t attention_flash_v1_workspace(const struct attention_shape *shape)
-{
-    return attention_query_rows(shape) * 2 * sizeof(float);
 }
 
 template <int Br, int Bc>
-static cudaError_t launch(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                          void *workspace, const struct attention_shape *shape, cudaStream_t stream)
+static cudaError_t launch(const struct attention *call)
 {
     static_assert(4 * ((Br + 2 * Bc) * MAX_HEAD_DIM + Br * Bc + 2 * Br) <= 48 * 1024,
                   "fits every device");
-    const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    const size_t rows = attention_query_rows(shape);
-    cudaError_t status =
-        attention_check_arguments(Q, K, V, O, LSE, workspace, attention_flash_v1_workspace(shape),
-                                  shape, sizeof(float), &limits);
-    if (status != cudaSuccess || rows == 0)
+    float *l = (float *)call->workspace;
+    float *m = l + attention_query_rows(call);
+    const cudaError_t status = attention_initial_state(call, l, m);
+    if (status != cudaSuccess)
         return status;
-
-    float *l = (float *)workspace;
-    float *m = l + rows;
-    if ((status = attention_initial_state(O, LSE, l, m, rows, shape->head_dim, stream)) !=
-        cudaSuccess)
-        return status;
-    const size_t shared_bytes = (size_t)(Br + 2 * Bc) * shape->head_dim * sizeof(float);
-    flash_v1<Br, Bc><<<shape->batch * shape->heads, Br * Bc, shared_bytes, stream>>>(
-        Q, K, V, O, LSE, l, m, *shape);
+    const size_t shared_bytes = (size_t)(Br + 2 * Bc) * call->head_dim * sizeof(float);
+    flash_v1<Br, Bc><<<call->batch * call->heads, Br * Bc, shared_bytes, call->stream>>>(
+        (const float *)call->Q, (const float *)call->K, (const float *)call->V, (float *)call->O,
+        call->LSE, l, m, *call);
     return cudaGetLastError();
 }
 
-extern "C" cudaError_t attention_flash_v1(const float *Q, const float *K, const float *V, float *O,
-                                          float *LSE, void *workspace,
-                                          const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_flash_v1(const struct attention *call)
 {
-    return launch<16, 16>(Q, K, V, O, LSE, workspace, shape, stream);
-}
-
-extern "C" cudaError_t attention_flash_v1_16x32(const float *Q, const float *K, const float *V,
-                                                float *O, float *LSE, void *workspace,
-                                                const struct attention_shape *shape,
-                                                cudaStream_t stream)
-{
-    return launch<16, 32>(Q, K, V, O, LSE, workspace, shape, stream);
-}
-
-extern "C" cudaError_t attention_flash_v1_32x8(const float *Q, const float *K, const float *V,
-                                               float *O, float *LSE, void *workspace,
-                                               const struct attention_shape *shape,
-                                               cudaStream_t stream)
-{
-    return launch<32, 8>(Q, K, V, O, LSE, workspace, shape, stream);
+    return launch<16, 16>(call);
 }

@@ -33,7 +33,6 @@
 
 #include <math_constants.h>
 
-static const int MAX_HEAD_DIM = 128;
 static const int MAX_WARPS = 8;
 static const size_t SMALLEST_LIMIT =
     64 * 1024; /* of shared memory a block: sm_75's, later ones allow 99 KB or more */
@@ -51,8 +50,6 @@ static __host__ __device__ constexpr int tile_floats(int D, int Bc)
 {
     return D * (Bc + PAD) + Bc * D;
 }
-
-/* solution: helpers of your own go here. */
 
 /*
  * Copies rows 0 .. rows - 1 of a [rows, d] matrix, times `factor`, to the columns of a
@@ -87,14 +84,11 @@ static __device__ __forceinline__ void load_transposed(float *tile, int tile_row
     }
 }
 
-/* end of solution */
-
 template <int D, int Bc, int TM, bool ALIGNED>
 __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
     flash_v1_registers(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                       float *l, float *m, const struct attention_shape shape)
+                       float *l, float *m, const struct attention shape)
 {
-    /* solution: the loops of flash_v1; S and O as rectangles in registers. */
     const int ROWS = 4 * TM; /* of a slice */
     const int TN = Bc / 8;   /* scores of a row that a thread owns */
     const int TC = D / 8;    /* elements of a row of O that it owns */
@@ -217,14 +211,13 @@ __global__ void __launch_bounds__(32 * MAX_WARPS, 1)
                 }
         }
     }
-    /* end of solution */
 }
 
 template <int D, int Bc, int TM, bool ALIGNED>
-static cudaError_t launch(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                          float *l, float *m, const struct attention_shape *shape,
-                          size_t shared_limit, cudaStream_t stream)
+static cudaError_t launch(const struct attention *call, size_t shared_limit)
 {
+    float *l = (float *)call->workspace;
+    float *m = l + attention_query_rows(call);
     const size_t tile_bytes = tile_floats(D, Bc) * sizeof(float);
     const size_t slab_bytes = slab_floats(D, Bc, TM) * sizeof(float);
     const int warps = min((int)((shared_limit - tile_bytes) / slab_bytes), MAX_WARPS);
@@ -236,8 +229,9 @@ static cudaError_t launch(const float *Q, const float *K, const float *V, float 
         return status;
 
     flash_v1_registers<D, Bc, TM, ALIGNED>
-        <<<shape->batch * shape->heads, 32 * warps, shared_bytes, stream>>>(Q, K, V, O, LSE, l, m,
-                                                                            *shape);
+        <<<call->batch * call->heads, 32 * warps, shared_bytes, call->stream>>>(
+            (const float *)call->Q, (const float *)call->K, (const float *)call->V,
+            (float *)call->O, call->LSE, l, m, *call);
     return cudaGetLastError();
 }
 
@@ -246,71 +240,36 @@ static cudaError_t launch(const float *Q, const float *K, const float *V, float 
  * small one, which fits the 64 KiB of sm_75 with at least 3 warps.
  */
 template <int D, int Bc, int TM, int SMALL_Bc, int SMALL_TM>
-static cudaError_t launch_what_fits(const float *Q, const float *K, const float *V, float *O,
-                                    float *LSE, float *l, float *m,
-                                    const struct attention_shape *shape, size_t shared_limit,
-                                    cudaStream_t stream)
+static cudaError_t launch_what_fits(const struct attention *call, size_t shared_limit)
 {
     static_assert(sizeof(float) *
                           (tile_floats(D, SMALL_Bc) + 3 * slab_floats(D, SMALL_Bc, SMALL_TM)) <=
                       SMALLEST_LIMIT,
                   "three warps fit on every architecture");
     const size_t wanted = sizeof(float) * (tile_floats(D, Bc) + MAX_WARPS * slab_floats(D, Bc, TM));
-    if (wanted <= shared_limit && rows_aligned(V, shape->head_dim) &&
-        rows_aligned(O, shape->head_dim))
-        return launch<D, Bc, TM, true>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
-    return launch<D, SMALL_Bc, SMALL_TM, false>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
+    if (wanted <= shared_limit && rows_aligned((const float *)call->V, call->head_dim) &&
+        rows_aligned((const float *)call->O, call->head_dim))
+        return launch<D, Bc, TM, true>(call, shared_limit);
+    return launch<D, SMALL_Bc, SMALL_TM, false>(call, shared_limit);
 }
 
-static cudaError_t attend(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                          void *workspace, const struct attention_shape *shape, size_t shared_limit,
-                          cudaStream_t stream)
-{
-    const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    const size_t rows = attention_query_rows(shape);
-    cudaError_t status =
-        attention_check_arguments(Q, K, V, O, LSE, workspace, attention_flash_v1_workspace(shape),
-                                  shape, sizeof(float), &limits);
-    if (status != cudaSuccess || rows == 0)
-        return status;
-
-    float *l = (float *)workspace;
-    float *m = l + rows;
-    if ((status = attention_initial_state(O, LSE, l, m, rows, shape->head_dim, stream)) !=
-        cudaSuccess)
-        return status;
-    if (shape->head_dim <= 32)
-        return launch_what_fits<32, 128, 8, 64, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit,
-                                                   stream);
-    if (shape->head_dim <= 64)
-        return launch_what_fits<64, 128, 8, 64, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit,
-                                                   stream);
-    if (shape->head_dim <= 96)
-        return launch_what_fits<96, 128, 4, 32, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit,
-                                                   stream);
-    return launch_what_fits<128, 128, 4, 32, 4>(Q, K, V, O, LSE, l, m, shape, shared_limit, stream);
-}
-
-extern "C" cudaError_t attention_flash_v1_registers(const float *Q, const float *K, const float *V,
-                                                    float *O, float *LSE, void *workspace,
-                                                    const struct attention_shape *shape,
-                                                    cudaStream_t stream)
+extern "C" cudaError_t attention_flash_v1_registers(const struct attention *call)
 {
     int device = 0, shared_limit = 0;
     cudaError_t status = cudaGetDevice(&device);
     if (status == cudaSuccess)
         status =
             cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    float *l = (float *)call->workspace;
+    if (status == cudaSuccess)
+        status = attention_initial_state(call, l, l + attention_query_rows(call));
     if (status != cudaSuccess)
         return status;
-    return attend(Q, K, V, O, LSE, workspace, shape, (size_t)shared_limit, stream);
-}
-
-extern "C" cudaError_t attention_flash_v1_registers_64_kb(const float *Q, const float *K,
-                                                          const float *V, float *O, float *LSE,
-                                                          void *workspace,
-                                                          const struct attention_shape *shape,
-                                                          cudaStream_t stream)
-{
-    return attend(Q, K, V, O, LSE, workspace, shape, SMALLEST_LIMIT, stream);
+    if (call->head_dim <= 32)
+        return launch_what_fits<32, 128, 8, 64, 4>(call, shared_limit);
+    if (call->head_dim <= 64)
+        return launch_what_fits<64, 128, 8, 64, 4>(call, shared_limit);
+    if (call->head_dim <= 96)
+        return launch_what_fits<96, 128, 4, 32, 4>(call, shared_limit);
+    return launch_what_fits<128, 128, 4, 32, 4>(call, shared_limit);
 }

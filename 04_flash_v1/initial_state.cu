@@ -13,7 +13,6 @@ static const int THREADS = 256;
 
 __global__ void initial_state(float *O, float *LSE, float *l, float *m, size_t rows, int head_dim)
 {
-    /* solution: O = 0, l = 0, m = -inf, LSE = -inf, each element once. */
     const size_t element = (size_t)blockIdx.x * THREADS + threadIdx.x;
     if (element < rows * head_dim)
         O[element] = 0.0f;
@@ -23,14 +22,13 @@ __global__ void initial_state(float *O, float *LSE, float *l, float *m, size_t r
         if (LSE != NULL)
             LSE[element] = -CUDART_INF_F;
     }
-    /* end of solution */
 }
 
-extern "C" cudaError_t attention_initial_state(float *O, float *LSE, float *l, float *m,
-                                               size_t rows, int head_dim, cudaStream_t stream)
+extern "C" cudaError_t attention_initial_state(const struct attention *call, float *l, float *m)
 {
-    const size_t elements = rows * head_dim; /* at most 2^31 rows of 128: fewer than 2^31 blocks */
-    initial_state<<<(unsigned)(elements / THREADS + 1), THREADS, 0, stream>>>(O, LSE, l, m, rows,
-                                                                              head_dim);
+    const size_t rows = attention_query_rows(call);
+    const size_t elements = rows * call->head_dim; /* fewer than 2^31 rows of 128: so are blocks */
+    initial_state<<<(unsigned)(elements / THREADS + 1), THREADS, 0, call->stream>>>(
+        (float *)call->O, call->LSE, l, m, rows, call->head_dim);
     return cudaGetLastError();
 }

@@ -1,4 +1,24 @@
-/* Step 05's kernels in reading order. Adding a kernel is adding a file and a row. */
+/*
+ * Step 05's kernels in reading order. Adding a kernel is adding its file and a row here:
+ * common/attention.h says what the fields are.
+ *
+ * The rows are read twice: for the declarations of their functions, and, in C, as the table.
+ */
+#ifdef KERNEL
+
+KERNEL(flash_v2, "1_flash_v2.cu",
+       "a block owns a tile of queries and walks the keys; O is divided by l once, at the end",
+       .about.begins = true, .max_head_dim = 128, .cost = flash_v2_cost, .Br = {16, 16},
+       .Bc = {16, 16})
+KERNEL(flash_v2_registers, "2_flash_v2_registers.cu",
+       "a warp owns its rows, a thread a square of S and of O in registers", .about.begins = true,
+       .max_head_dim = 128, .cost = flash_v2_registers_cost)
+KERNEL(split_kv, "3_split_kv.cu",
+       "the keys split over blocks; partial (O, LSE) merged by a second kernel",
+       .about.begins = true, .max_head_dim = 128, .workspace = attention_split_kv_workspace,
+       .cost = attention_split_kv_cost)
+
+#else
 #ifndef STEP_05_H
 #define STEP_05_H
 
@@ -8,53 +28,59 @@
 extern "C" {
 #endif
 
-attention_fn attention_flash_v2;           /* 1_flash_v2.cu */
-attention_fn attention_flash_v2_registers; /* 2_flash_v2_registers.cu */
-attention_fn attention_split_kv;           /* 3_split_kv.cu */
+#define KERNEL ATTENTION_DECLARATION
+#include "05_step.h"
+#undef KERNEL
 
+/* How the keys are split is 3_split_kv.cu's to know. */
 attention_workspace_fn attention_split_kv_workspace;
-
-/* The same sources with other template arguments: tiles that are not square, and the tiles for an
- * sm_75. */
-attention_fn attention_flash_v2_16x32; /* Br = 16, Bc = 32 */
-attention_fn attention_flash_v2_32x8;  /* Br = 32, Bc = 8 */
-attention_fn attention_flash_v2_registers_64_kb;
-
-/*
- * What the lesson's formulas, and the tests that assert them, are in. flash_v2: Br queries by Bc
- * keys, the tile of flash_v1. flash_v2_registers: the same for a head_dim of 33 .. 64 where a block
- * may have 106 KiB of shared memory. split_kv: the rows of a block where there is more than one to
- * take.
- */
-enum {
-    FLASH_V2_BR = 16,
-    FLASH_V2_BC = 16,
-    FLASH_V2_REGISTERS_BR = 128,
-    FLASH_V2_REGISTERS_BC = 64,
-    SPLIT_KV_R = 4,
-};
-
-static const struct attention_kernel flash_v2_kernels[] = {
-    {"flash_v2",
-     "a block owns a tile of queries and walks the keys; O is divided by l once, at the end",
-     attention_flash_v2, NULL},
-    {"flash_v2_registers", "a warp owns its rows, a thread a square of S and of O in registers",
-     attention_flash_v2_registers, NULL},
-    {"split_kv", "the keys split over blocks; partial (O, LSE) merged by a second kernel",
-     attention_split_kv, attention_split_kv_workspace},
-    {NULL, NULL, NULL, NULL},
-};
-
-static const struct attention_kernel flash_v2_tiles[] = {
-    {"flash_v2_16x32", "Br = 16, Bc = 32", attention_flash_v2_16x32, NULL},
-    {"flash_v2_32x8", "Br = 32, Bc = 8", attention_flash_v2_32x8, NULL},
-    {"flash_v2_registers_64_kb", "in 64 KB of shared memory", attention_flash_v2_registers_64_kb,
-     NULL},
-    {NULL, NULL, NULL, NULL},
-};
+attention_cost_fn attention_split_kv_cost;
 
 #ifdef __cplusplus
 }
-#endif
+#else
 
+/* Q, O and LSE once, K and V once for each tile of Br queries; V and O `width` floats at a time. */
+static struct cost tiles_of_queries_cost(const struct attention *call, int Br, int width)
+{
+    const long long heads = (long long)call->batch * call->heads, d = call->head_dim;
+    const long long queries = heads * call->seq_q;
+    const long long keys = heads * ((call->seq_q + Br - 1) / Br) * call->seq_kv;
+    return (struct cost){queries * d + keys * (d + d / width), queries * (d / width + 1),
+                         sizeof(float) * (queries * d + keys * 2 * d),
+                         sizeof(float) * queries * (d + 1)};
+}
+
+static struct cost flash_v2_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return tiles_of_queries_cost(call, row->Br[call->head_dim > 64], 1);
+}
+
+/* The tile is the largest that the shared memory of a block holds: its queries at a head_dim of 1
+ * .. 32, 33 .. 64, 65 .. 96 and 97 .. 128, and the bytes they need; smaller tiles elsewhere. */
+static struct cost flash_v2_registers_cost(const struct attention_kernel *row,
+                                           const struct attention *call)
+{
+    static const struct {
+        int Br, bytes, small_Br;
+    } tiles[] = {{128, 74752, 64}, {128, 108544, 64}, {64, 101376, 64}, {64, 81920, 32}};
+    const int size = (call->head_dim - 1) / 32;
+    int device = 0, shared_limit = 0;
+    (void)row;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    return tiles_of_queries_cost(
+        call, shared_limit >= tiles[size].bytes ? tiles[size].Br : tiles[size].small_Br,
+        call->head_dim % 4 == 0 ? 4 : 1);
+}
+
+#define KERNEL ATTENTION_ROW
+static const struct attention_kernel flash_v2_kernels[] = {
+#include "05_step.h"
+    {.about.name = NULL},
+};
+#undef KERNEL
+
+#endif
+#endif
 #endif

@@ -34,13 +34,8 @@ static const int MAX_HEAD_DIM = 128;
 
 template <int Br, int Bc>
 __global__ void flash_v2(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                         const struct attention_shape shape)
+                         const struct attention shape)
 {
-    /*
-     * solution: a block owns Br queries. Over the tiles of keys: S, row maximum and sum by
-     * shuffles, O
-     * rescaled, P V added. Divide by l once, at the end.
-     */
     static_assert(32 % Bc == 0 && Br * Bc % 32 == 0,
                   "a row exchanges m, l and P inside one full warp");
 
@@ -125,43 +120,19 @@ __global__ void flash_v2(const float *Q, const float *K, const float *V, float *
         if (LSE != NULL && col == 0)
             LSE[q_row0 + row] = m + logf(l);
     }
-    /* end of solution */
 }
 
 template <int Br, int Bc>
-static cudaError_t launch(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                          void *workspace, const struct attention_shape *shape, cudaStream_t stream)
+static cudaError_t launch(const struct attention *call)
 {
-    const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    cudaError_t status =
-        attention_check_arguments(Q, K, V, O, LSE, workspace, 0, shape, sizeof(float), &limits);
-    if (status != cudaSuccess || attention_query_rows(shape) == 0)
-        return status;
-
-    const int blocks = shape->batch * shape->heads * ceil_div(shape->seq_q, Br);
-    flash_v2<Br, Bc><<<blocks, Br * Bc, 0, stream>>>(Q, K, V, O, LSE, *shape);
+    const int blocks = call->batch * call->heads * ceil_div(call->seq_q, Br);
+    flash_v2<Br, Bc><<<blocks, Br * Bc, 0, call->stream>>>(
+        (const float *)call->Q, (const float *)call->K, (const float *)call->V, (float *)call->O,
+        call->LSE, *call);
     return cudaGetLastError();
 }
 
-extern "C" cudaError_t attention_flash_v2(const float *Q, const float *K, const float *V, float *O,
-                                          float *LSE, void *workspace,
-                                          const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_flash_v2(const struct attention *call)
 {
-    return launch<FLASH_V2_BR, FLASH_V2_BC>(Q, K, V, O, LSE, workspace, shape, stream);
-}
-
-extern "C" cudaError_t attention_flash_v2_16x32(const float *Q, const float *K, const float *V,
-                                                float *O, float *LSE, void *workspace,
-                                                const struct attention_shape *shape,
-                                                cudaStream_t stream)
-{
-    return launch<16, 32>(Q, K, V, O, LSE, workspace, shape, stream);
-}
-
-extern "C" cudaError_t attention_flash_v2_32x8(const float *Q, const float *K, const float *V,
-                                               float *O, float *LSE, void *workspace,
-                                               const struct attention_shape *shape,
-                                               cudaStream_t stream)
-{
-    return launch<32, 8>(Q, K, V, O, LSE, workspace, shape, stream);
+    return launch<16, 16>(call);
 }

@@ -47,7 +47,6 @@
 
 static const int WARPS = 4;
 static const int THREADS = 32 * WARPS;
-static const int MAX_HEAD_DIM = 128;
 static const size_t SMALLEST_LIMIT =
     64 * 1024; /* of shared memory a block: sm_75's, later ones allow 99 KB or more */
 
@@ -68,8 +67,6 @@ static __host__ __device__ constexpr int shared_floats(int R, int C, int D)
 {
     return D * (16 * R + PAD) + D * (8 * C + PAD) + 8 * C * D + WARPS * slab_floats(R, C);
 }
-
-/* solution: helpers of your own go here. */
 
 /*
  * Starts the copy of keys key0 .. key0 + Bc - 1 of K [keys, head_dim] into the columns of K_tile
@@ -128,14 +125,11 @@ static __device__ __forceinline__ void start_copy_of_V(float *V_tile, const floa
     cp_async_commit();
 }
 
-/* end of solution */
-
 template <int R, int C, int D>
 __global__ void __launch_bounds__(THREADS, 2)
     flash_v2_registers(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                       const struct attention_shape shape, bool aligned)
+                       const struct attention shape, bool aligned)
 {
-    /* solution: the same; a warp owns its rows, a thread its rectangles of S and O. */
     const int Br = 16 * R;
     const int Bc = 8 * C;
     const int E = D / 8;             /* features of O that a thread owns */
@@ -262,65 +256,41 @@ __global__ void __launch_bounds__(THREADS, 2)
                 LSE[q_row0 + row] = (m[r] + log2f(l[r])) * CUDART_LN2_F;
         }
     }
-    /* end of solution */
 }
 
 template <int R, int C, int D>
-static cudaError_t launch(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                          const struct attention_shape *shape, cudaStream_t stream)
+static cudaError_t launch(const struct attention *call)
 {
+    const float *Q = (const float *)call->Q, *K = (const float *)call->K,
+                *V = (const float *)call->V;
+    float *O = (float *)call->O;
     const int shared_bytes = shared_floats(R, C, D) * sizeof(float);
-    const bool aligned = rows_aligned(K, shape->head_dim) && rows_aligned(V, shape->head_dim) &&
-                         rows_aligned(O, shape->head_dim);
+    const bool aligned = rows_aligned(K, call->head_dim) && rows_aligned(V, call->head_dim) &&
+                         rows_aligned(O, call->head_dim);
     const cudaError_t status = cudaFuncSetAttribute(
         flash_v2_registers<R, C, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     if (status != cudaSuccess)
         return status;
 
-    const int blocks = shape->batch * shape->heads * ceil_div(shape->seq_q, 16 * R);
+    const int blocks = call->batch * call->heads * ceil_div(call->seq_q, 16 * R);
     flash_v2_registers<R, C, D>
-        <<<blocks, THREADS, shared_bytes, stream>>>(Q, K, V, O, LSE, *shape, aligned);
+        <<<blocks, THREADS, shared_bytes, call->stream>>>(Q, K, V, O, call->LSE, *call, aligned);
     return cudaGetLastError();
 }
 
 /* The tile R, C where a block may have that much shared memory, else the small one, for sm_75's 64
  * KB. */
 template <int R, int C, int SMALL_R, int SMALL_C, int D>
-static cudaError_t launch_what_fits(const float *Q, const float *K, const float *V, float *O,
-                                    float *LSE, const struct attention_shape *shape,
-                                    size_t shared_limit, cudaStream_t stream)
+static cudaError_t launch_what_fits(const struct attention *call, size_t shared_limit)
 {
     static_assert(shared_floats(SMALL_R, SMALL_C, D) * sizeof(float) <= SMALLEST_LIMIT,
                   "fits every architecture");
     if (shared_floats(R, C, D) * sizeof(float) <= shared_limit)
-        return launch<R, C, D>(Q, K, V, O, LSE, shape, stream);
-    return launch<SMALL_R, SMALL_C, D>(Q, K, V, O, LSE, shape, stream);
+        return launch<R, C, D>(call);
+    return launch<SMALL_R, SMALL_C, D>(call);
 }
 
-static cudaError_t attend(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                          void *workspace, const struct attention_shape *shape, size_t shared_limit,
-                          cudaStream_t stream)
-{
-    const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    cudaError_t status =
-        attention_check_arguments(Q, K, V, O, LSE, workspace, 0, shape, sizeof(float), &limits);
-    if (status != cudaSuccess || attention_query_rows(shape) == 0)
-        return status;
-
-    if (shape->head_dim <= 32)
-        return launch_what_fits<8, 8, 4, 4, 32>(Q, K, V, O, LSE, shape, shared_limit, stream);
-    if (shape->head_dim <= 64)
-        return launch_what_fits<FLASH_V2_REGISTERS_BR / 16, FLASH_V2_REGISTERS_BC / 8, 4, 4, 64>(
-            Q, K, V, O, LSE, shape, shared_limit, stream);
-    if (shape->head_dim <= 96)
-        return launch_what_fits<4, 8, 4, 4, 96>(Q, K, V, O, LSE, shape, shared_limit, stream);
-    return launch_what_fits<4, 4, 2, 4, 128>(Q, K, V, O, LSE, shape, shared_limit, stream);
-}
-
-extern "C" cudaError_t attention_flash_v2_registers(const float *Q, const float *K, const float *V,
-                                                    float *O, float *LSE, void *workspace,
-                                                    const struct attention_shape *shape,
-                                                    cudaStream_t stream)
+extern "C" cudaError_t attention_flash_v2_registers(const struct attention *call)
 {
     int device = 0, shared_limit = 0;
     cudaError_t status = cudaGetDevice(&device);
@@ -329,14 +299,11 @@ extern "C" cudaError_t attention_flash_v2_registers(const float *Q, const float 
             cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (status != cudaSuccess)
         return status;
-    return attend(Q, K, V, O, LSE, workspace, shape, (size_t)shared_limit, stream);
-}
-
-extern "C" cudaError_t attention_flash_v2_registers_64_kb(const float *Q, const float *K,
-                                                          const float *V, float *O, float *LSE,
-                                                          void *workspace,
-                                                          const struct attention_shape *shape,
-                                                          cudaStream_t stream)
-{
-    return attend(Q, K, V, O, LSE, workspace, shape, SMALLEST_LIMIT, stream);
+    if (call->head_dim <= 32)
+        return launch_what_fits<8, 8, 4, 4, 32>(call, shared_limit);
+    if (call->head_dim <= 64)
+        return launch_what_fits<8, 8, 4, 4, 64>(call, shared_limit);
+    if (call->head_dim <= 96)
+        return launch_what_fits<4, 8, 4, 4, 96>(call, shared_limit);
+    return launch_what_fits<4, 4, 2, 4, 128>(call, shared_limit);
 }

@@ -42,7 +42,7 @@
 
 static const int WARPS = 8;
 static const int THREADS = 32 * WARPS;
-static const int MAX_HEAD_DIM = 128;
+static const int MOST_ROWS = 4; /* of a block */
 static const int KEYS =
     4; /* keys that a group loads at once: 8 float4 a lane on their way hide the latency */
 static const int RUN = 256;   /* keys of a run at least: fewer are not worth the merge */
@@ -54,8 +54,6 @@ struct running {
     float m, l;
     float4 o;
 };
-
-/* solution: helpers of your own go here. */
 
 static __device__ __forceinline__ struct running nothing(void)
 {
@@ -153,8 +151,6 @@ static __device__ __forceinline__ void write_row(float *O, float *LSE, int row, 
         LSE[row] = (state->m + log2f(state->l)) * CUDART_LN2_F;
 }
 
-/* end of solution */
-
 /*
  * One run of the keys for R rows. With one run O and LSE are the results themselves, with more the
  * workspace, where run s has its results all_rows rows behind those of run s - 1.
@@ -162,14 +158,9 @@ static __device__ __forceinline__ void write_row(float *O, float *LSE, int row, 
 template <int G, int R>
 __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
     attend_run(const float *Q, const float *K, const float *V, float *O, float *LSE,
-               const struct attention_shape shape, int all_rows, int tiles, int runs, int run_keys,
+               const struct attention shape, int all_rows, int tiles, int runs, int run_keys,
                bool aligned)
 {
-    /*
-     * solution: each group of lanes takes a key at a time and keeps a running (m, l, O) for each of
-     * its rows;
-     * merge in the end.
-     */
     const int GROUPS = THREADS / G;
     const int group = threadIdx.x / G;
     const int feature = threadIdx.x % G * 4;
@@ -240,7 +231,6 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
         const int row = run * all_rows + head_row0 + row0 + warp;
         write_row(O, LSE, row, runs * all_rows, feature, d, aligned, &state[0]);
     }
-    /* end of solution */
 }
 
 /* A block merges the runs' results of one row. Groups take every GROUPS-th run. */
@@ -249,7 +239,6 @@ __global__ void __launch_bounds__(THREADS)
     merge_runs(const float *O_runs, const float *LSE_runs, float *O, float *LSE, int d,
                int all_rows, int runs, bool aligned)
 {
-    /* solution: the runs of a row, merged by the same rule. */
     const int GROUPS = THREADS / G;
     const int row = blockIdx.x;
     const int feature = threadIdx.x % G * 4;
@@ -268,7 +257,6 @@ __global__ void __launch_bounds__(THREADS)
 
     if (threadIdx.x < G)
         write_row(O, LSE, row, all_rows, feature, d, aligned, &state);
-    /* end of solution */
 }
 
 /* How the work of a shape that has some is cut up. */
@@ -278,83 +266,89 @@ struct plan {
     int blocks;
 };
 
-static struct plan plan_for(const struct attention_shape *shape)
+static struct plan plan_for(const struct attention *call)
 {
     struct plan plan;
-    const int head_rows = shape->heads / shape->kv_heads * shape->seq_q;
-    plan.R = head_rows == 1 ? 1 : SPLIT_KV_R;
+    const int head_rows = call->heads / call->kv_heads * call->seq_q;
+    plan.R = head_rows == 1 ? 1 : MOST_ROWS;
     plan.tiles = ceil_div(head_rows, plan.R);
 
-    const int all_tiles = shape->batch * shape->kv_heads * plan.tiles;
-    const int most_runs = shape->seq_kv > RUN ? ceil_div(shape->seq_kv, RUN) : 1;
+    const int all_tiles = call->batch * call->kv_heads * plan.tiles;
+    const int most_runs = call->seq_kv > RUN ? ceil_div(call->seq_kv, RUN) : 1;
     plan.runs = min(ceil_div(GRID, all_tiles), most_runs);
-    plan.run_keys = ceil_div(shape->seq_kv, plan.runs);
+    plan.run_keys = ceil_div(call->seq_kv, plan.runs);
     if (plan.runs > 1)
-        plan.runs = ceil_div(shape->seq_kv, plan.run_keys); /* none is empty */
+        plan.runs = ceil_div(call->seq_kv, plan.run_keys); /* none is empty */
     plan.blocks = all_tiles * plan.runs;
     return plan;
 }
 
-extern "C" size_t attention_split_kv_workspace(const struct attention_shape *shape)
+extern "C" size_t attention_split_kv_workspace(const struct attention *call)
 {
-    const size_t all_rows = attention_query_rows(shape);
-    const int runs = all_rows > 0 ? plan_for(shape).runs : 1;
-    return runs > 1 ? runs * all_rows * (shape->head_dim + 1) * sizeof(float) : 0;
+    const size_t all_rows = attention_query_rows(call);
+    if (all_rows == 0 || all_rows > INT_MAX || call->kv_heads < 1 || call->heads < call->kv_heads)
+        return 0;
+    const int runs = plan_for(call).runs;
+    return runs > 1 ? runs * all_rows * (call->head_dim + 1) * sizeof(float) : 0;
+}
+
+extern "C" struct cost attention_split_kv_cost(const struct attention_kernel *,
+                                               const struct attention *call)
+{
+    const struct plan plan = plan_for(call);
+    const long long rows = attention_query_rows(call), d = call->head_dim, runs = plan.runs;
+    const long long G = d <= 32 ? 8 : d <= 64 ? 16 : 32, width = d % 4 == 0 ? 4 : 1;
+    const long long tiles = (long long)call->batch * call->kv_heads * plan.tiles;
+    /* Every group of a block loads the block's queries; every lane of a merge the run's LSE. */
+    long long floats = tiles * 2 * call->seq_kv * d + runs * rows * d * (THREADS / G);
+    long long scalars = 0, stored = rows * runs * d, stored_scalars = rows * runs;
+    if (runs > 1) {
+        floats += rows * runs * d;
+        scalars = rows * runs * G;
+        stored += rows * d;
+        stored_scalars += rows;
+    }
+    return {floats / width + scalars, stored / width + stored_scalars, 4 * (floats + scalars),
+            4 * (stored + stored_scalars)};
 }
 
 template <int G, int R>
-static cudaError_t launch(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                          void *workspace, const struct attention_shape *shape,
-                          const struct plan *plan, cudaStream_t stream)
+static cudaError_t launch(const struct attention *call, const struct plan *plan)
 {
-    const int d = shape->head_dim;
+    const float *Q = (const float *)call->Q, *K = (const float *)call->K,
+                *V = (const float *)call->V;
+    float *O = (float *)call->O;
+    const int d = call->head_dim;
     const bool aligned =
         rows_aligned(Q, d) && rows_aligned(K, d) && rows_aligned(V, d) && rows_aligned(O, d);
-    const int all_rows = (int)attention_query_rows(shape);
-    float *O_runs = plan->runs > 1 ? (float *)workspace : O;
-    float *LSE_runs = plan->runs > 1 ? O_runs + (size_t)plan->runs * all_rows * d : LSE;
+    const int all_rows = (int)attention_query_rows(call);
+    float *O_runs = plan->runs > 1 ? (float *)call->workspace : O;
+    float *LSE_runs = plan->runs > 1 ? O_runs + (size_t)plan->runs * all_rows * d : call->LSE;
 
-    attend_run<G, R><<<plan->blocks, THREADS, 0, stream>>>(Q, K, V, O_runs, LSE_runs, *shape,
-                                                           all_rows, plan->tiles, plan->runs,
-                                                           plan->run_keys, aligned);
+    attend_run<G, R><<<plan->blocks, THREADS, 0, call->stream>>>(Q, K, V, O_runs, LSE_runs, *call,
+                                                                 all_rows, plan->tiles, plan->runs,
+                                                                 plan->run_keys, aligned);
     cudaError_t status = cudaGetLastError();
     if (status != cudaSuccess || plan->runs == 1)
         return status;
 
-    merge_runs<G><<<all_rows, THREADS, 0, stream>>>(O_runs, LSE_runs, O, LSE, d, all_rows,
-                                                    plan->runs, aligned);
+    merge_runs<G><<<all_rows, THREADS, 0, call->stream>>>(O_runs, LSE_runs, O, call->LSE, d,
+                                                          all_rows, plan->runs, aligned);
     return cudaGetLastError();
 }
 
 template <int G>
-static cudaError_t launch_rows(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                               void *workspace, const struct attention_shape *shape,
-                               const struct plan *plan, cudaStream_t stream)
+static cudaError_t launch_rows(const struct attention *call)
 {
-    if (plan->R == 1)
-        return launch<G, 1>(Q, K, V, O, LSE, workspace, shape, plan, stream);
-    return launch<G, SPLIT_KV_R>(Q, K, V, O, LSE, workspace, shape, plan, stream);
+    const struct plan plan = plan_for(call);
+    return plan.R == 1 ? launch<G, 1>(call, &plan) : launch<G, MOST_ROWS>(call, &plan);
 }
 
-extern "C" cudaError_t attention_split_kv(const float *Q, const float *K, const float *V, float *O,
-                                          float *LSE, void *workspace,
-                                          const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_split_kv(const struct attention *call)
 {
-    const struct attention_limits limits = {MAX_HEAD_DIM, 1, false};
-    cudaError_t status =
-        attention_check_arguments(Q, K, V, O, LSE, workspace, 0, shape, sizeof(float), &limits);
-    if (status != cudaSuccess || attention_query_rows(shape) == 0)
-        return status;
-    status =
-        attention_check_arguments(Q, K, V, O, LSE, workspace, attention_split_kv_workspace(shape),
-                                  shape, sizeof(float), &limits);
-    if (status != cudaSuccess)
-        return status;
-
-    const struct plan plan = plan_for(shape);
-    if (shape->head_dim <= 32)
-        return launch_rows<8>(Q, K, V, O, LSE, workspace, shape, &plan, stream);
-    if (shape->head_dim <= 64)
-        return launch_rows<16>(Q, K, V, O, LSE, workspace, shape, &plan, stream);
-    return launch_rows<32>(Q, K, V, O, LSE, workspace, shape, &plan, stream);
+    if (call->head_dim <= 32)
+        return launch_rows<8>(call);
+    if (call->head_dim <= 64)
+        return launch_rows<16>(call);
+    return launch_rows<32>(call);
 }

@@ -51,8 +51,6 @@ static constexpr int tile_keys(int head_dim)
     return head_dim == 64 ? 48 : 64;
 }
 
-/* solution: helpers of your own go here. */
-
 /* Where in a swizzled tile the 8 halves of row `row` from column `col` on begin; col is a multiple
  * of 8. */
 template <int HEAD_DIM>
@@ -95,14 +93,11 @@ static __device__ __forceinline__ void copy_tile(__half *tile, const __half *mat
     }
 }
 
-/* end of solution */
-
 template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
     flash_mma_pipelined(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
-                        struct attention_shape shape, struct tile_order order)
+                        struct attention shape, struct tile_order order)
 {
-    /* solution: the same with the next keys under way while these are used, in swizzled tiles. */
     constexpr int BLOCKS = WARP_ROWS / 16; /* of 16 rows, that a warp owns */
     extern __shared__ __align__(1024) __half shared_tiles[];
     __half *tile_Q = shared_tiles;                      /* [BM][HEAD_DIM] */
@@ -235,14 +230,12 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
             *(uint4 *)&O[(size_t)(warp_row + row) * head_dim + col] =
                 *(const uint4 *)&tile_O[swizzled<HEAD_DIM>(row, col)];
     }
-    /* end of solution */
 }
 
 template <int HEAD_DIM, bool CAUSAL>
-static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
-                          float *LSE, const struct attention_shape *shape, cudaStream_t stream)
+static cudaError_t launch(const struct attention *call)
 {
-    const struct tile_order order = tile_order_of(shape, BM);
+    const struct tile_order order = tile_order_of(call, BM);
     const int bytes = (BM + 2 * STAGES * tile_keys(HEAD_DIM)) * HEAD_DIM * sizeof(__half);
     cudaError_t status = cudaFuncSetAttribute(
         (const void *)flash_mma_pipelined<HEAD_DIM, BM, tile_keys(HEAD_DIM), CAUSAL>,
@@ -250,25 +243,15 @@ static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *
     if (status != cudaSuccess)
         return status;
     flash_mma_pipelined<HEAD_DIM, BM, tile_keys(HEAD_DIM), CAUSAL>
-        <<<order.tiles, THREADS, bytes, stream>>>((const __half *)Q, (const __half *)K,
-                                                  (const __half *)V, (__half *)O, LSE, *shape,
-                                                  order);
+        <<<order.tiles, THREADS, bytes, call->stream>>>(
+            (const __half *)call->Q, (const __half *)call->K, (const __half *)call->V,
+            (__half *)call->O, call->LSE, *call, order);
     return cudaGetLastError();
 }
 
-extern "C" cudaError_t attention_mma_pipelined(const uint16_t *Q, const uint16_t *K,
-                                               const uint16_t *V, uint16_t *O, float *LSE, void *,
-                                               const struct attention_shape *shape,
-                                               cudaStream_t stream)
+extern "C" cudaError_t attention_mma_pipelined(const struct attention *call)
 {
-    cudaError_t status = require_architecture(80);
-    if (status == cudaSuccess)
-        status = check_half_arguments(Q, K, V, O, LSE, shape, false);
-    if (status != cudaSuccess || attention_query_rows(shape) == 0)
-        return status;
-    if (shape->head_dim <= 64)
-        return shape->causal ? launch<64, true>(Q, K, V, O, LSE, shape, stream)
-                             : launch<64, false>(Q, K, V, O, LSE, shape, stream);
-    return shape->causal ? launch<128, true>(Q, K, V, O, LSE, shape, stream)
-                         : launch<128, false>(Q, K, V, O, LSE, shape, stream);
+    if (call->head_dim <= 64)
+        return call->causal ? launch<64, true>(call) : launch<64, false>(call);
+    return call->causal ? launch<128, true>(call) : launch<128, false>(call);
 }

@@ -48,8 +48,6 @@ template <int HEAD_DIM, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS, 1)
     flash_tma_wgmma(const __grid_constant__ struct hopper_problem problem)
 {
-    /* solution: one thread orders tiles, everybody waits on their mbarriers; four warps multiply
-     * together. */
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<HEAD_DIM> *shared = (struct shared_tiles<HEAD_DIM> *)shared_memory;
 
@@ -126,22 +124,19 @@ __global__ void __launch_bounds__(THREADS, 1)
     finish_rows(O, m, l, LSE, warp_row, seq_q, problem.scale_log2);
     store_rows(problem.O_array + (size_t)tile.head * seq_q * problem.shape.head_dim, O, warp_row,
                seq_q, problem.shape.head_dim);
-    /* end of solution */
 }
 
-extern "C" cudaError_t attention_tma_wgmma(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                           uint16_t *O, float *LSE, void *,
-                                           const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_tma_wgmma(const struct attention *call)
 {
     struct hopper_problem problem;
-    cudaError_t status = describe_hopper_problem(&problem, Q, K, V, O, LSE, shape, BM);
-    if (status != cudaSuccess || problem.order.tiles == 0)
+    cudaError_t status = describe_hopper_problem(&problem, call, BM);
+    if (status != cudaSuccess)
         return status;
-    if (shape->head_dim <= 64)
-        return launch_hopper(shape->causal ? flash_tma_wgmma<64, true> : flash_tma_wgmma<64, false>,
+    if (call->head_dim <= 64)
+        return launch_hopper(call->causal ? flash_tma_wgmma<64, true> : flash_tma_wgmma<64, false>,
                              &problem, problem.order.tiles, THREADS,
-                             sizeof(struct shared_tiles<64>), stream);
-    return launch_hopper(shape->causal ? flash_tma_wgmma<128, true> : flash_tma_wgmma<128, false>,
+                             sizeof(struct shared_tiles<64>), call->stream);
+    return launch_hopper(call->causal ? flash_tma_wgmma<128, true> : flash_tma_wgmma<128, false>,
                          &problem, problem.order.tiles, THREADS, sizeof(struct shared_tiles<128>),
-                         stream);
+                         call->stream);
 }

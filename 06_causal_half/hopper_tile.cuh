@@ -33,10 +33,10 @@ struct hopper_problem {
     CUtensorMap O; /* boxes of 16 rows, for the rungs that store by TMA */
     __half *O_array;
     float *LSE; /* may be null */
-    struct attention_shape shape;
+    struct attention shape;
     struct tile_order order;
     float scale_log2;
-    int counter; /* which of hopper's tile counters */
+    unsigned int *counter; /* how many tiles were drawn, for the rung that draws them */
 };
 
 /*
@@ -235,51 +235,33 @@ static __device__ __forceinline__ void store_rows_by_tma(const CUtensorMap *map,
 
 /* ---- launch ---- */
 
-/*
- * Checks the arguments and describes the problem. A kernel is to be launched only when it returns
- * cudaSuccess and problem->order.tiles is not 0.
- */
-static inline cudaError_t describe_hopper_problem(struct hopper_problem *problem, const uint16_t *Q,
-                                                  const uint16_t *K, const uint16_t *V, uint16_t *O,
-                                                  float *LSE, const struct attention_shape *shape,
-                                                  int BM)
+/* Describes the call to a kernel whose tiles are BM queries. */
+static inline cudaError_t describe_hopper_problem(struct hopper_problem *problem,
+                                                  const struct attention *call, int BM)
 {
-    problem->order.tiles = 0;
-    cudaError_t status = require_architecture(90);
-    if (status == cudaSuccess && backend_architecture() != 90)
-        status = refuse(cudaErrorNotSupported,
-                        "needs sm_90a, whose wgmma later architectures dropped (this device is "
-                        "sm_%d)",
-                        backend_architecture());
-    if (status == cudaSuccess)
-        status = check_half_arguments(Q, K, V, O, LSE, shape, false);
-    if (status != cudaSuccess || attention_query_rows(shape) == 0)
-        return status;
-
     /* A map cannot be empty. Without any key, Q stands in for K and V: it will be read, and
      * masked. */
-    const size_t heads = (size_t)shape->batch * shape->heads,
-                 kv_heads = (size_t)shape->batch * shape->kv_heads;
-    const bool keys = shape->seq_kv > 0;
-    const size_t rows_q = shape->seq_q, rows_kv = keys ? shape->seq_kv : shape->seq_q;
-    const size_t head_dim = shape->head_dim;
-    status = tensor_map_of_halves(&problem->Q, Q, heads, rows_q, head_dim, WARPGROUP_ROWS);
+    const size_t heads = (size_t)call->batch * call->heads,
+                 kv_heads = (size_t)call->batch * call->kv_heads;
+    const bool keys = call->seq_kv > 0;
+    const size_t rows_q = call->seq_q, rows_kv = keys ? call->seq_kv : call->seq_q;
+    const size_t head_dim = call->head_dim;
+    const void *K = keys ? call->K : call->Q, *V = keys ? call->V : call->Q;
+    cudaError_t status =
+        tensor_map_of_halves(&problem->Q, call->Q, heads, rows_q, head_dim, WARPGROUP_ROWS);
     if (status == cudaSuccess)
-        status = tensor_map_of_halves(&problem->K, keys ? K : Q, kv_heads, rows_kv, head_dim, BN);
+        status = tensor_map_of_halves(&problem->K, K, kv_heads, rows_kv, head_dim, BN);
     if (status == cudaSuccess)
-        status = tensor_map_of_halves(&problem->V, keys ? V : Q, kv_heads, rows_kv, head_dim, BN);
+        status = tensor_map_of_halves(&problem->V, V, kv_heads, rows_kv, head_dim, BN);
     if (status == cudaSuccess)
-        status = tensor_map_of_halves(&problem->O, O, heads, rows_q, head_dim, WARP_ROWS);
-    if (status != cudaSuccess)
-        return status;
+        status = tensor_map_of_halves(&problem->O, call->O, heads, rows_q, head_dim, WARP_ROWS);
 
-    problem->O_array = (__half *)O;
-    problem->LSE = LSE;
-    problem->shape = *shape;
-    problem->order = tile_order_of(shape, BM);
-    problem->scale_log2 = shape->scale * LOG2_E;
-    problem->counter = 0;
-    return cudaSuccess;
+    problem->O_array = (__half *)call->O;
+    problem->LSE = call->LSE;
+    problem->shape = *call;
+    problem->order = tile_order_of(call, BM);
+    problem->scale_log2 = call->scale * LOG2_E;
+    return status;
 }
 
 typedef void hopper_kernel(const struct hopper_problem problem);

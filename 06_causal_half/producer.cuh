@@ -43,7 +43,6 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM> *sh
                                                const struct hopper_problem &problem,
                                                const struct hopper_tile &tile)
 {
-    /* solution: queries once, then keys and values into the ring, last block first. */
     load_queries<HEAD_DIM, config<HEAD_DIM>::WARPGROUPS>(shared->Q, &problem.Q, tile.row0,
                                                          tile.head, &shared->Q_full);
     struct ring_position K_at = {0, 0}, V_at = {0, 0};
@@ -51,7 +50,6 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM> *sh
         produce_keys(shared->ring, K_at, &problem.K, block, tile.kv_head);
         produce_values(shared->ring, V_at, &problem.V, block, tile.kv_head);
     }
-    /* end of solution */
 }
 
 /* A rung's kernels for head_dim up to 64 and up to 128, without and with a causal mask. */
@@ -60,31 +58,22 @@ struct producer_kernels {
 };
 
 template <int HEAD_DIM>
-static cudaError_t launch(hopper_kernel *kernel, const uint16_t *Q, const uint16_t *K,
-                          const uint16_t *V, uint16_t *O, float *LSE,
-                          const struct attention_shape *shape, cudaStream_t stream)
+static cudaError_t launch(hopper_kernel *kernel, const struct attention *call)
 {
     struct hopper_problem problem;
-    cudaError_t status =
-        describe_hopper_problem(&problem, Q, K, V, O, LSE, shape, config<HEAD_DIM>::BM);
-    if (status != cudaSuccess || problem.order.tiles == 0)
+    cudaError_t status = describe_hopper_problem(&problem, call, config<HEAD_DIM>::BM);
+    if (status != cudaSuccess)
         return status;
     return launch_hopper(kernel, &problem, problem.order.tiles, config<HEAD_DIM>::THREADS,
-                         sizeof(struct shared_tiles<HEAD_DIM>), stream);
+                         sizeof(struct shared_tiles<HEAD_DIM>), call->stream);
 }
 
 static inline cudaError_t launch_with_producer(const struct producer_kernels *kernels,
-                                               const uint16_t *Q, const uint16_t *K,
-                                               const uint16_t *V, uint16_t *O, float *LSE,
-                                               const struct attention_shape *shape,
-                                               cudaStream_t stream)
+                                               const struct attention *call)
 {
-    const bool causal = shape != NULL && shape->causal;
-    if (shape != NULL && shape->head_dim <= 64)
-        return launch<64>(causal ? kernels->causal_64 : kernels->full_64, Q, K, V, O, LSE, shape,
-                          stream);
-    return launch<128>(causal ? kernels->causal_128 : kernels->full_128, Q, K, V, O, LSE, shape,
-                       stream);
+    if (call->head_dim <= 64)
+        return launch<64>(call->causal ? kernels->causal_64 : kernels->full_64, call);
+    return launch<128>(call->causal ? kernels->causal_128 : kernels->full_128, call);
 }
 
 #endif

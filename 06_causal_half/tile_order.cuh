@@ -29,7 +29,7 @@ struct tile_place {
     int row0;
 };
 
-static inline struct tile_order tile_order_of(const struct attention_shape *shape, int BM)
+static inline struct tile_order tile_order_of(const struct attention *shape, int BM)
 {
     /* Short sequences start many tiles at once and want a group's K and V while they are still on
      * their way in. */

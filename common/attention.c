@@ -1,16 +1,20 @@
 #include "attention.h"
 
-#include "check.h"
 #include "refusal.h"
 
-#include <float.h>
 #include <math.h>
+#include <stdio.h>
 
-size_t attention_query_rows(const struct attention_shape *shape)
+size_t attention_query_rows(const struct attention *call)
 {
-    if (shape == NULL || shape->batch < 0 || shape->heads < 0 || shape->seq_q < 0)
+    if (call->batch < 0 || call->heads < 0 || call->seq_q < 0)
         return 0;
-    return (size_t)shape->batch * shape->heads * shape->seq_q;
+    return (size_t)call->batch * call->heads * call->seq_q;
+}
+
+static size_t key_rows(const struct attention *call)
+{
+    return (size_t)call->batch * call->kv_heads * call->seq_kv;
 }
 
 /* Kernels number the rows of Q, and of K, over all batches and heads with an int. */
@@ -24,75 +28,81 @@ static cudaError_t require_rows(const char *names, int batch, int heads, int seq
 }
 
 /* What every attention kernel demands of a shape, whatever its own limits. */
-static cudaError_t check_shape(const struct attention_shape *shape)
+static cudaError_t check_shape(const struct attention *call)
 {
     cudaError_t status;
-    if ((status = require_size("batch", shape->batch)) != cudaSuccess ||
-        (status = require_size("heads", shape->heads)) != cudaSuccess ||
-        (status = require_size("seq_q", shape->seq_q)) != cudaSuccess ||
-        (status = require_size("seq_kv", shape->seq_kv)) != cudaSuccess)
+    if ((status = require_size("batch", call->batch)) != cudaSuccess ||
+        (status = require_size("heads", call->heads)) != cudaSuccess ||
+        (status = require_size("seq_q", call->seq_q)) != cudaSuccess ||
+        (status = require_size("seq_kv", call->seq_kv)) != cudaSuccess)
         return status;
-    if (shape->heads == 0)
+    if (call->heads == 0)
         return cudaSuccess;
-    if (shape->kv_heads < 1 || shape->heads % shape->kv_heads != 0)
+    if (call->kv_heads < 1 || call->heads % call->kv_heads != 0)
         return refuse(cudaErrorInvalidValue, "kv_heads is %d; it must divide heads, which is %d",
-                      shape->kv_heads, shape->heads);
-    if ((status = require_rows("batch * heads * seq_q", shape->batch, shape->heads,
-                               shape->seq_q)) != cudaSuccess)
+                      call->kv_heads, call->heads);
+    if ((status = require_rows("batch * heads * seq_q", call->batch, call->heads, call->seq_q)) !=
+        cudaSuccess)
         return status;
-    return require_rows("batch * kv_heads * seq_kv", shape->batch, shape->kv_heads, shape->seq_kv);
+    return require_rows("batch * kv_heads * seq_kv", call->batch, call->kv_heads, call->seq_kv);
 }
 
-static cudaError_t check_limits(const struct attention_shape *shape,
-                                const struct attention_limits *limits)
+static unsigned types_of(const struct attention_kernel *row)
 {
-    if (shape->head_dim < 1 || shape->head_dim > limits->max_head_dim)
+    return row->types ? row->types : 1u << TENSOR_F32;
+}
+
+static int multiple_of(const struct attention_kernel *row)
+{
+    return row->head_dim_multiple ? row->head_dim_multiple : 1;
+}
+
+static cudaError_t check_limits(const struct attention_kernel *row, const struct attention *call)
+{
+    const unsigned type = (unsigned)call->type;
+    if (type >= TENSOR_TYPES || !(types_of(row) >> type & 1))
+        return refuse(cudaErrorInvalidValue, "type is %s; this kernel does not take it",
+                      type < TENSOR_TYPES ? tensor_type_names[type] : "unknown");
+    if (call->head_dim < 1 || call->head_dim > row->max_head_dim)
         return refuse(cudaErrorInvalidValue, "head_dim is %d; this kernel takes 1 .. %d",
-                      shape->head_dim, limits->max_head_dim);
-    if (shape->head_dim % limits->head_dim_multiple != 0)
+                      call->head_dim, row->max_head_dim);
+    if (call->head_dim % multiple_of(row) != 0)
         return refuse(cudaErrorInvalidValue,
-                      "head_dim is %d; this kernel takes multiples of %d up to %d", shape->head_dim,
-                      limits->head_dim_multiple, limits->max_head_dim);
-    if (shape->causal && !limits->causal)
+                      "head_dim is %d; this kernel takes multiples of %d up to %d", call->head_dim,
+                      row->head_dim_multiple, row->max_head_dim);
+    if (call->causal && !row->causal)
         return refuse(cudaErrorInvalidValue, "causal is asked for; this kernel has no causal mask");
-    if (!isfinite(shape->scale))
-        return refuse(cudaErrorInvalidValue, "scale is %g; it must be finite",
-                      (double)shape->scale);
+    if (!isfinite(call->scale))
+        return refuse(cudaErrorInvalidValue, "scale is %g; it must be finite", (double)call->scale);
+    if (row->positive_scale && call->scale <= 0.0f)
+        return refuse(cudaErrorInvalidValue, "scale is %g; this kernel takes positive scales",
+                      (double)call->scale);
     return cudaSuccess;
 }
 
-cudaError_t attention_check_arguments(const void *Q, const void *K, const void *V, const void *O,
-                                      const float *LSE, const void *workspace,
-                                      size_t workspace_bytes, const struct attention_shape *shape,
-                                      size_t element_bytes, const struct attention_limits *limits)
+/* Pointers, of a shape that is good and has something to compute. */
+static cudaError_t check_arrays(const struct attention_kernel *row, const struct attention *call)
 {
-    if (shape == NULL)
-        return refuse(cudaErrorInvalidValue, "shape is null");
-    cudaError_t status = check_shape(shape);
-    if (status == cudaSuccess)
-        status = check_limits(shape, limits);
-    const size_t rows = attention_query_rows(shape);
-    if (status != cudaSuccess || rows == 0)
-        return status;
-
-    const size_t bytes_Q = rows * shape->head_dim * element_bytes;
-    const size_t bytes_K =
-        (size_t)shape->batch * shape->kv_heads * shape->seq_kv * shape->head_dim * element_bytes;
-    const size_t workspace_alignment = 256;
+    const size_t element = tensor_element_bytes(call->type), workspace_alignment = 256;
+    const size_t alignment = row->alignment ? (size_t)row->alignment : element;
+    const size_t rows = attention_query_rows(call), row_bytes = (size_t)call->head_dim * element;
+    const size_t bytes_K = key_rows(call) * row_bytes;
     const struct {
         const char *name;
         const void *pointer;
         size_t bytes, alignment;
     } array[] = {
-        {"Q", Q, bytes_Q, element_bytes},
-        {"K", K, bytes_K, element_bytes},
-        {"V", V, bytes_K, element_bytes},
-        {"O", O, bytes_Q, element_bytes},
-        {"LSE", LSE, LSE ? rows * sizeof *LSE : 0, sizeof *LSE},
-        {"workspace", workspace, workspace_bytes, workspace_alignment},
+        {"Q", call->Q, rows * row_bytes, alignment},
+        {"K", call->K, bytes_K, alignment},
+        {"V", call->V, bytes_K, alignment},
+        {"O", call->O, rows * row_bytes, alignment},
+        {"LSE", call->LSE, call->LSE ? rows * sizeof *call->LSE : 0, sizeof *call->LSE},
+        {"workspace", call->workspace, row->workspace ? row->workspace(call) : 0,
+         workspace_alignment},
     };
     enum { FIRST_WRITTEN = 3, ARRAYS = sizeof array / sizeof array[0] };
 
+    cudaError_t status = cudaSuccess;
     for (int a = 0; a < ARRAYS && status == cudaSuccess; a++)
         status =
             require_pointer(array[a].name, array[a].pointer, array[a].bytes, array[a].alignment);
@@ -103,6 +113,19 @@ cudaError_t attention_check_arguments(const void *Q, const void *K, const void *
     return status;
 }
 
+cudaError_t attention_run(const struct attention_kernel *row, const struct attention *call)
+{
+    if (call == NULL)
+        return refuse(cudaErrorInvalidValue, "the call is null");
+    cudaError_t status;
+    if ((status = require_device(&row->about)) != cudaSuccess ||
+        (status = check_shape(call)) != cudaSuccess ||
+        (status = check_limits(row, call)) != cudaSuccess || attention_query_rows(call) == 0 ||
+        (status = check_arrays(row, call)) != cudaSuccess)
+        return status;
+    return row->launch(call);
+}
+
 /* -------------------------------------------------------------------------------------------------
  * The problem as the harness sees it. Only tensors() may meet a kv_heads, seq_q or seq_kv that
  * still says "as ...".
@@ -111,22 +134,75 @@ cudaError_t attention_check_arguments(const void *Q, const void *K, const void *
 enum { MAX_HEAD_DIM = 256 };
 
 static const struct size_option size_options[] = {
-    [ATTENTION_BATCH] = {"batch", "sequences", 0, MAX_EXTENT, 1, 4, false},
-    [ATTENTION_HEADS] = {"heads", "query heads", 0, MAX_EXTENT, 2, 32, false},
-    [ATTENTION_KV_HEADS] = {"kv-heads", "key/value heads, a divisor of heads; 0: as heads", 0,
-                            MAX_EXTENT, 0, 0, false},
-    [ATTENTION_SEQ] = {"seq", "queries and keys", 0, MAX_EXTENT, 64, 1024, false},
-    [ATTENTION_SEQ_Q] = {"seq-q", "queries; 0: as seq", 0, MAX_EXTENT, 0, 0, false},
-    [ATTENTION_SEQ_KV] = {"seq-kv", "keys; 0: as seq", 0, MAX_EXTENT, 0, 0, false},
-    [ATTENTION_HEAD_DIM] = {"head-dim", "elements of a query, key or value", 1, MAX_HEAD_DIM, 16,
-                            64, false},
-    [ATTENTION_CAUSAL] = {"causal", "mask the keys that come after a query", 0, 1, 0, 0, true},
-    {NULL, NULL, 0, 0, 0, 0, false},
+    [ATTENTION_BATCH] =
+        {.name = "batch", .help = "sequences", .maximum = MAX_EXTENT, .watched = 1, .device = 4},
+    [ATTENTION_HEADS] =
+        {.name = "heads", .help = "query heads", .maximum = MAX_EXTENT, .watched = 2, .device = 32},
+    [ATTENTION_KV_HEADS] = {.name = "kv-heads",
+                            .help = "key/value heads, a divisor of heads; 0: as heads",
+                            .maximum = MAX_EXTENT},
+    [ATTENTION_SEQ] = {.name = "seq",
+                       .help = "queries and keys",
+                       .maximum = MAX_EXTENT,
+                       .watched = 64,
+                       .device = 1024},
+    [ATTENTION_SEQ_Q] = {.name = "seq-q", .help = "queries; 0: as seq", .maximum = MAX_EXTENT},
+    [ATTENTION_SEQ_KV] = {.name = "seq-kv", .help = "keys; 0: as seq", .maximum = MAX_EXTENT},
+    [ATTENTION_HEAD_DIM] = {.name = "head-dim",
+                            .help = "elements of a query, key or value",
+                            .minimum = 1,
+                            .maximum = MAX_HEAD_DIM,
+                            .watched = 16,
+                            .device = 64},
+    [ATTENTION_CAUSAL] = {.name = "causal",
+                          .help = "mask the keys that come after a query",
+                          .maximum = 1,
+                          .flag = true},
+    [ATTENTION_TYPE] = {.name = "type",
+                        .help = "element type of Q, K, V and O",
+                        .maximum = TENSOR_TYPES - 1,
+                        .choices = tensor_type_names},
+    {.name = NULL},
 };
 
-static struct attention_shape shape_of(const long long sizes[MAX_SIZES])
+/* A step offers what a kernel of it takes; its type is the first that they take. */
+static void narrow(const void *table, struct size_option *sizes)
 {
-    return (struct attention_shape){
+    int max_head_dim = 1;
+    unsigned types = 0;
+    bool causal = false;
+    for (const struct attention_kernel *row = table; row->about.name; row++) {
+        max_head_dim = row->max_head_dim > max_head_dim ? row->max_head_dim : max_head_dim;
+        types |= types_of(row);
+        causal = causal || row->causal;
+    }
+    sizes[ATTENTION_HEAD_DIM].maximum = max_head_dim;
+    sizes[ATTENTION_CAUSAL].hidden = !causal;
+
+    struct size_option *type = &sizes[ATTENTION_TYPE];
+    while (types && !(types >> type->device & 1))
+        type->device++;
+    type->watched = type->device;
+    type->allowed = types;
+    type->hidden = (types & (types - 1)) == 0; /* a single one */
+}
+
+static void print_limits(const struct kernel *kernel)
+{
+    const struct attention_kernel *row = (const struct attention_kernel *)kernel;
+    printf(", \"types\": [");
+    for (int type = 0, printed = 0; type < TENSOR_TYPES; type++)
+        if (types_of(row) >> type & 1)
+            printf("%s\"%s\"", printed++ ? ", " : "", tensor_type_names[type]);
+    printf("], \"max_head_dim\": %d, \"head_dim_multiple\": %d, \"causal\": %s, "
+           "\"positive_scale\": %s",
+           row->max_head_dim, multiple_of(row), row->causal ? "true" : "false",
+           row->positive_scale ? "true" : "false");
+}
+
+struct attention attention_of(const long long sizes[MAX_SIZES])
+{
+    return (struct attention){
         .batch = (int)sizes[ATTENTION_BATCH],
         .heads = (int)sizes[ATTENTION_HEADS],
         .kv_heads = (int)sizes[ATTENTION_KV_HEADS],
@@ -135,14 +211,15 @@ static struct attention_shape shape_of(const long long sizes[MAX_SIZES])
         .head_dim = (int)sizes[ATTENTION_HEAD_DIM],
         .causal = sizes[ATTENTION_CAUSAL] != 0,
         .scale = 1.0f / sqrtf((float)sizes[ATTENTION_HEAD_DIM]),
+        .type = (enum tensor_type)sizes[ATTENTION_TYPE],
     };
 }
 
 /* Pairs of a query and a key it sees, in one head. */
-static double visible_pairs(const struct attention_shape *shape)
+static double visible_pairs(const struct attention *call)
 {
-    const double queries = shape->seq_q, keys = shape->seq_kv;
-    if (!shape->causal)
+    const double queries = call->seq_q, keys = call->seq_kv;
+    if (!call->causal)
         return queries * keys;
     /* The last `corner` queries see one key fewer than the query after them; earlier ones see
      * none. */
@@ -150,20 +227,7 @@ static double visible_pairs(const struct attention_shape *shape)
     return corner * (keys - corner) + corner * (corner + 1.0) / 2.0;
 }
 
-static struct kernel_row kernel(const void *table, size_t index)
-{
-    const struct attention_kernel *row = (const struct attention_kernel *)table + index;
-    return (struct kernel_row){row->name, row->idea};
-}
-
-static struct kernel_row kernel_half(const void *table, size_t index)
-{
-    const struct attention_half_kernel *row = (const struct attention_half_kernel *)table + index;
-    return (struct kernel_row){row->name, row->idea};
-}
-
-static cudaError_t tensors_of(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS],
-                              int *count, enum tensor_type type)
+static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
 {
     if (sizes[ATTENTION_KV_HEADS] == 0)
         sizes[ATTENTION_KV_HEADS] = sizes[ATTENTION_HEADS];
@@ -172,13 +236,14 @@ static cudaError_t tensors_of(long long sizes[MAX_SIZES], struct tensor list[MAX
     if (sizes[ATTENTION_SEQ_KV] == 0)
         sizes[ATTENTION_SEQ_KV] = sizes[ATTENTION_SEQ];
 
-    const struct attention_shape shape = shape_of(sizes);
-    const cudaError_t status = check_shape(&shape);
+    const struct attention call = attention_of(sizes);
+    const cudaError_t status = check_shape(&call);
     if (status != cudaSuccess)
         return status;
 
-    const size_t rows = attention_query_rows(&shape), head_dim = (size_t)shape.head_dim;
-    const size_t kv_rows = (size_t)shape.batch * shape.kv_heads * shape.seq_kv;
+    const enum tensor_type type = call.type;
+    const size_t rows = attention_query_rows(&call), head_dim = (size_t)call.head_dim;
+    const size_t kv_rows = key_rows(&call);
     list[0] = (struct tensor){"Q", TENSOR_INPUT, type, rows, head_dim};
     list[1] = (struct tensor){"K", TENSOR_INPUT, type, kv_rows, head_dim};
     list[2] = (struct tensor){"V", TENSOR_INPUT, type, kv_rows, head_dim};
@@ -188,32 +253,18 @@ static cudaError_t tensors_of(long long sizes[MAX_SIZES], struct tensor list[MAX
     return cudaSuccess;
 }
 
-static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
+static size_t workspace(const struct kernel *kernel, const long long sizes[MAX_SIZES])
 {
-    return tensors_of(sizes, list, count, TENSOR_F32);
+    const struct attention_kernel *row = (const struct attention_kernel *)kernel;
+    const struct attention call = attention_of(sizes);
+    return row->workspace ? row->workspace(&call) : 0;
 }
 
-static cudaError_t tensors_half(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS],
-                                int *count)
+static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_SIZES])
 {
-    return tensors_of(sizes, list, count, TENSOR_F16);
-}
-
-static size_t workspace_bytes_of(attention_workspace_fn *asks, const long long sizes[MAX_SIZES])
-{
-    const struct attention_shape shape = shape_of(sizes);
-    return asks ? asks(&shape) : 0;
-}
-
-static size_t workspace(const void *table, size_t index, const long long sizes[MAX_SIZES])
-{
-    return workspace_bytes_of(((const struct attention_kernel *)table)[index].workspace, sizes);
-}
-
-static size_t workspace_half(const void *table, size_t index, const long long sizes[MAX_SIZES])
-{
-    return workspace_bytes_of(((const struct attention_half_kernel *)table)[index].workspace,
-                              sizes);
+    const struct attention_kernel *row = (const struct attention_kernel *)kernel;
+    const struct attention call = attention_of(sizes);
+    return row->cost(row, &call);
 }
 
 /* -------------------------------------------------------------------------------------------------
@@ -225,13 +276,13 @@ enum { STREAM_Q, STREAM_K, STREAM_V, STREAM_Q_REACH, STREAM_K_REACH, STREAM_SIGN
 
 /* A query whose scores of LARGE keys are all of one sign and 104 to 200 in magnitude: e^-104 is 0
  * in float. */
-static double element_Q(const struct attention_shape *shape, enum input_kind kind, uint64_t seed,
+static double element_Q(const struct attention *call, enum input_kind kind, uint64_t seed,
                         size_t row, size_t col)
 {
-    const size_t cols = (size_t)shape->head_dim, index = row * cols + col;
+    const size_t cols = (size_t)call->head_dim, index = row * cols + col;
     switch (kind) {
     case INPUTS_LARGE: {
-        const double largest = sqrt(200.0 / (shape->scale * shape->head_dim));
+        const double largest = sqrt(200.0 / (call->scale * call->head_dim));
         const double sign = input_bits(seed, STREAM_SIGN, row) & 1 ? 1.0 : -1.0;
         const double reach = 0.8 + 0.2 * input_uniform(seed, STREAM_Q_REACH, row);
         return sign * largest * reach * (0.9 + 0.1 * input_uniform(seed, STREAM_Q, index));
@@ -248,22 +299,22 @@ static double element_Q(const struct attention_shape *shape, enum input_kind kin
 
 /* ASCENDING and DESCENDING keys give scores that run from 0 to 20 or back; with CONSTANT all keys
  * of a head tie. */
-static double element_K(const struct attention_shape *shape, enum input_kind kind, uint64_t seed,
+static double element_K(const struct attention *call, enum input_kind kind, uint64_t seed,
                         size_t row, size_t col)
 {
-    const size_t cols = (size_t)shape->head_dim, index = row * cols + col;
-    const size_t head = row / (size_t)shape->seq_kv, key = row % (size_t)shape->seq_kv;
+    const size_t cols = (size_t)call->head_dim, index = row * cols + col;
+    const size_t head = row / (size_t)call->seq_kv, key = row % (size_t)call->seq_kv;
     switch (kind) {
     case INPUTS_LARGE: {
-        const double largest = sqrt(200.0 / (shape->scale * shape->head_dim));
+        const double largest = sqrt(200.0 / (call->scale * call->head_dim));
         const double reach = 0.8 + 0.2 * input_uniform(seed, STREAM_K_REACH, row);
         return largest * reach * (0.9 + 0.1 * input_uniform(seed, STREAM_K, index));
     }
     case INPUTS_ASCENDING:
     case INPUTS_DESCENDING: {
-        const double along = shape->seq_kv > 1 ? (double)key / (shape->seq_kv - 1) : 0.0;
+        const double along = call->seq_kv > 1 ? (double)key / (call->seq_kv - 1) : 0.0;
         const double score = 20.0 * (kind == INPUTS_ASCENDING ? along : 1.0 - along);
-        return score / (shape->scale * shape->head_dim) + 0.1 * input_normal(seed, STREAM_K, index);
+        return score / (call->scale * call->head_dim) + 0.1 * input_normal(seed, STREAM_K, index);
     }
     case INPUTS_CONSTANT:
         return input_normal(seed, STREAM_K, head * cols + col);
@@ -272,68 +323,28 @@ static double element_K(const struct attention_shape *shape, enum input_kind kin
     }
 }
 
-static double element_V(const struct attention_shape *shape, enum input_kind kind, uint64_t seed,
+static double element_V(const struct attention *call, enum input_kind kind, uint64_t seed,
                         size_t row, size_t col)
 {
     const enum input_kind kind_V =
         kind == INPUTS_UNIFORM || kind == INPUTS_OUTLIERS ? kind : INPUTS_NORMAL;
-    return input_element(row, col, (size_t)shape->head_dim, kind_V, seed, STREAM_V);
-}
-
-/* The nearest half, ties to even, by its bits. */
-static uint16_t half_bits(double x)
-{
-    const double magnitude = fabs(x);
-    const unsigned sign = signbit(x) ? 0x8000u : 0u;
-    unsigned bits;
-    if (magnitude < 0x1p-14) {
-        /* 1024 is, rightly, the smallest normal number */
-        bits = (unsigned)nearbyint(magnitude * 0x1p24);
-    } else if (magnitude < 65520.0) {
-        const int exponent = ilogb(magnitude);
-        const unsigned significand = (unsigned)nearbyint(ldexp(magnitude, 10 - exponent));
-        /* 2048 carries into the exponent */
-        bits = ((unsigned)(exponent + 15) << 10) + (significand - 1024u);
-    } else {
-        bits = 0x7c00u;
-    }
-    return (uint16_t)(sign | bits);
-}
-
-static void store(void *data, enum tensor_type type, size_t index, double x)
-{
-    if (type == TENSOR_F16)
-        ((uint16_t *)data)[index] = half_bits(x);
-    else
-        ((float *)data)[index] = (float)x;
-}
-
-static void inputs_of(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
-                      void *const *host, enum tensor_type type)
-{
-    const struct attention_shape shape = shape_of(sizes);
-    const size_t cols = (size_t)shape.head_dim;
-    const size_t elements_Q = attention_query_rows(&shape) * cols;
-    const size_t elements_K = (size_t)shape.batch * shape.kv_heads * shape.seq_kv * cols;
-
-    for (size_t index = 0; index < elements_Q; index++)
-        store(host[0], type, index, element_Q(&shape, kind, seed, index / cols, index % cols));
-    for (size_t index = 0; index < elements_K; index++) {
-        store(host[1], type, index, element_K(&shape, kind, seed, index / cols, index % cols));
-        store(host[2], type, index, element_V(&shape, kind, seed, index / cols, index % cols));
-    }
+    return input_element(row, col, (size_t)call->head_dim, kind_V, seed, STREAM_V);
 }
 
 static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
                    void *const *host)
 {
-    inputs_of(sizes, kind, seed, host, TENSOR_F32);
-}
+    const struct attention call = attention_of(sizes);
+    const size_t cols = (size_t)call.head_dim;
+    const size_t elements_Q = attention_query_rows(&call) * cols;
+    const size_t elements_K = key_rows(&call) * cols;
 
-static void inputs_half(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
-                        void *const *host)
-{
-    inputs_of(sizes, kind, seed, host, TENSOR_F16);
+    for (size_t i = 0; i < elements_Q; i++)
+        tensor_store(host[0], call.type, i, element_Q(&call, kind, seed, i / cols, i % cols));
+    for (size_t i = 0; i < elements_K; i++) {
+        tensor_store(host[1], call.type, i, element_K(&call, kind, seed, i / cols, i % cols));
+        tensor_store(host[2], call.type, i, element_V(&call, kind, seed, i / cols, i % cols));
+    }
 }
 
 /* -------------------------------------------------------------------------------------------------
@@ -349,23 +360,22 @@ struct query {
     enum tensor_type type;
 };
 
-static void load_query(struct query *query, const struct attention_shape *shape, const void *Q,
-                       size_t row, enum tensor_type type)
+static void load_query(struct query *query, const struct attention *call, const void *Q, size_t row)
 {
-    const size_t seq_q = (size_t)shape->seq_q, seq_kv = (size_t)shape->seq_kv;
+    const size_t seq_q = (size_t)call->seq_q, seq_kv = (size_t)call->seq_kv;
     const size_t head = row / seq_q, i = row % seq_q,
-                 group = (size_t)(shape->heads / shape->kv_heads);
-    query->head_dim = (size_t)shape->head_dim;
+                 group = (size_t)(call->heads / call->kv_heads);
+    query->head_dim = (size_t)call->head_dim;
     query->first_key = head / group * seq_kv;
     query->visible = seq_kv;
-    if (shape->causal) /* j <= i + seq_kv - seq_q */
+    if (call->causal) /* j <= i + seq_kv - seq_q */
         query->visible = i + 1 + seq_kv > seq_q ? i + 1 + seq_kv - seq_q : 0;
-    query->scale = shape->scale;
-    query->type = type;
+    query->scale = call->scale;
+    query->type = call->type;
 
     double squares = 0.0;
     for (size_t k = 0; k < query->head_dim; k++) {
-        query->q[k] = tensor_element(Q, type, row * query->head_dim + k);
+        query->q[k] = tensor_element(Q, call->type, row * query->head_dim + k);
         squares += query->q[k] * query->q[k];
     }
     query->norm = sqrt(squares);
@@ -385,18 +395,40 @@ static double score(const struct query *query, const void *K, size_t j, double *
     return query->scale * product;
 }
 
+/* Of a kernel that computes with floats throughout. */
+static double float_bound(const struct attention *call)
+{
+    const double sums = 2.0 * (roundings(call->head_dim) + 4.0) + 2.0 * roundings(call->seq_kv);
+    return UNIT_ROUNDOFF_F32 * (sums + 16.0);
+}
+
+/* Of 16-bit elements P and O are rounded once each, and what small probabilities lose is counted
+ * once more. */
+static double bound_of(const struct attention *call)
+{
+    const bool narrow_elements = call->type != TENSOR_F32;
+    return float_bound(call) + (narrow_elements ? 3.0 * tensor_roundoff(call->type) : 0.0);
+}
+
+static double bound(const long long sizes[MAX_SIZES])
+{
+    const struct attention call = attention_of(sizes);
+    return bound_of(&call);
+}
+
 /*
  * scale[0][c] begins as the sum of P·|v| and ends as that times 1 + A, A the largest reach of a
  * visible key: a rounding error of a score is a relative error of its exponential. Below the type's
  * smallest normal number the spacing of results, and of the probabilities that V is multiplied
- * with, is fixed: the last term.
+ * with, is fixed: the last term. LSE is a float whatever the elements are: its scale is what a
+ * wider bound must be multiplied with to stay as strict.
  */
-static void reference_of(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
-                         double *const *value, double *const *scale, enum tensor_type type)
+static void reference(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
+                      double *const *value, double *const *scale)
 {
-    const struct attention_shape shape = shape_of(sizes);
+    const struct attention call = attention_of(sizes);
     struct query query;
-    load_query(&query, &shape, host[0], row, type);
+    load_query(&query, &call, host[0], row);
 
     double m = -INFINITY, A = 0.0, reach;
     for (size_t j = 0; j < query.visible; j++) {
@@ -415,7 +447,7 @@ static void reference_of(const long long sizes[MAX_SIZES], const void *const *ho
         l += p;
         for (size_t c = 0; c < query.head_dim; c++) {
             const double v =
-                tensor_element(host[2], type, (query.first_key + j) * query.head_dim + c);
+                tensor_element(host[2], call.type, (query.first_key + j) * query.head_dim + c);
             O[c] += p * v;
             weight[c] += p * fabs(v);
             magnitude[c] += fabs(v);
@@ -423,7 +455,7 @@ static void reference_of(const long long sizes[MAX_SIZES], const void *const *ho
     }
 
     const double normalise = query.visible > 0 ? 1.0 / l : 0.0;
-    const double smallest_normal = type == TENSOR_F16 ? 0x1p-14 : FLT_MIN;
+    const double smallest_normal = tensor_smallest_normal(call.type);
     for (size_t c = 0; c < query.head_dim; c++) {
         O[c] *= normalise;
         weight[c] =
@@ -431,91 +463,53 @@ static void reference_of(const long long sizes[MAX_SIZES], const void *const *ho
     }
     value[1][0] = query.visible > 0 ? m + log(l) : -INFINITY;
     scale[1][0] = query.visible > 0 ? 1.0 + A + fabs(value[1][0]) : 1.0;
-}
-
-static void reference(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
-                      double *const *value, double *const *scale)
-{
-    reference_of(sizes, host, row, value, scale, TENSOR_F32);
+    scale[1][0] *= float_bound(&call) / bound_of(&call);
 }
 
 static double reference_cost(const long long sizes[MAX_SIZES])
 {
-    const struct attention_shape shape = shape_of(sizes);
-    return 5.0 * shape.seq_kv * shape.head_dim;
-}
-
-static double bound(const long long sizes[MAX_SIZES])
-{
-    const struct attention_shape shape = shape_of(sizes);
-    const double sums = 2.0 * (roundings(shape.head_dim) + 4.0) + 2.0 * roundings(shape.seq_kv);
-    return UNIT_ROUNDOFF_F32 * (sums + 16.0);
-}
-
-/* P and O are rounded to half, and what small probabilities lose is counted once more. */
-static double bound_half(const long long sizes[MAX_SIZES])
-{
-    return bound(sizes) + 3.0 * UNIT_ROUNDOFF_F16;
-}
-
-/* LSE never touches half precision: its scale is what the wider bound must be multiplied with to
- * stay as strict. */
-static void reference_half(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
-                           double *const *value, double *const *scale)
-{
-    reference_of(sizes, host, row, value, scale, TENSOR_F16);
-    scale[1][0] *= bound(sizes) / bound_half(sizes);
+    const struct attention call = attention_of(sizes);
+    return 5.0 * call.seq_kv * call.head_dim;
 }
 
 static double flops(const long long sizes[MAX_SIZES])
 {
-    const struct attention_shape shape = shape_of(sizes);
-    return 4.0 * visible_pairs(&shape) * shape.head_dim * shape.batch * shape.heads;
-}
-
-static double compulsory_bytes_of(const long long sizes[MAX_SIZES], enum tensor_type type)
-{
-    const struct attention_shape shape = shape_of(sizes);
-    const double rows = (double)attention_query_rows(&shape);
-    const double kv_rows = (double)shape.batch * shape.kv_heads * shape.seq_kv;
-    return 2.0 * (rows + kv_rows) * shape.head_dim * (double)tensor_element_bytes(type) +
-           rows * sizeof(float);
+    const struct attention call = attention_of(sizes);
+    return 4.0 * visible_pairs(&call) * call.head_dim * call.batch * call.heads;
 }
 
 static double compulsory_bytes(const long long sizes[MAX_SIZES])
 {
-    return compulsory_bytes_of(sizes, TENSOR_F32);
+    const struct attention call = attention_of(sizes);
+    const double rows = (double)attention_query_rows(&call);
+    return 2.0 * (rows + (double)key_rows(&call)) * call.head_dim *
+               (double)tensor_element_bytes(call.type) +
+           rows * sizeof(float);
 }
 
-static double compulsory_bytes_half(const long long sizes[MAX_SIZES])
-{
-    return compulsory_bytes_of(sizes, TENSOR_F16);
-}
-
-static cudaError_t run(const void *table, size_t index, const long long sizes[MAX_SIZES],
+static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SIZES],
                        void *const *device, void *workspace_memory, cudaStream_t stream)
 {
-    const struct attention_shape shape = shape_of(sizes);
-    const struct attention_kernel *row = (const struct attention_kernel *)table + index;
-    return row->run(device[0], device[1], device[2], device[3], device[4], workspace_memory, &shape,
-                    stream);
-}
-
-static cudaError_t run_half(const void *table, size_t index, const long long sizes[MAX_SIZES],
-                            void *const *device, void *workspace_memory, cudaStream_t stream)
-{
-    const struct attention_shape shape = shape_of(sizes);
-    const struct attention_half_kernel *row = (const struct attention_half_kernel *)table + index;
-    return row->run(device[0], device[1], device[2], device[3], device[4], workspace_memory, &shape,
-                    stream);
+    struct attention call = attention_of(sizes);
+    call.Q = device[0];
+    call.K = device[1];
+    call.V = device[2];
+    call.O = device[3];
+    call.LSE = device[4];
+    call.workspace = workspace_memory;
+    call.stream = stream;
+    return attention_run((const struct attention_kernel *)kernel, &call);
 }
 
 const struct problem attention_problem = {
     .name = "attention",
     .sizes = size_options,
-    .kernel = kernel,
+    .row_bytes = sizeof(struct attention_kernel),
+    .narrow = narrow,
+    .print_limits = print_limits,
     .tensors = tensors,
     .workspace = workspace,
+    .cost = cost,
     .inputs = inputs,
     .reference = reference,
     .reference_cost = reference_cost,
@@ -523,19 +517,4 @@ const struct problem attention_problem = {
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
     .run = run,
-};
-
-const struct problem attention_half_problem = {
-    .name = "attention in half precision",
-    .sizes = size_options,
-    .kernel = kernel_half,
-    .tensors = tensors_half,
-    .workspace = workspace_half,
-    .inputs = inputs_half,
-    .reference = reference_half,
-    .reference_cost = reference_cost,
-    .bound = bound_half,
-    .flops = flops,
-    .compulsory_bytes = compulsory_bytes_half,
-    .run = run_half,
 };

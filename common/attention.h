@@ -17,76 +17,74 @@
 #include <cuda_runtime.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-struct attention_shape {
+/*
+ * One call: the shape, the element type of Q, K, V and O, the arrays in device memory, and where to
+ * run. LSE may be null when it is not wanted. workspace is as many bytes as the kernel's row asks
+ * for (aligned to 256, contents undefined), null when it asks for none.
+ */
+struct attention {
     int batch, heads, kv_heads, seq_q, seq_kv, head_dim;
     bool causal;
     float scale; /* usually 1 / sqrt(head_dim) */
+    enum tensor_type type;
+    const void *Q, *K, *V;
+    void *O;
+    float *LSE;
+    void *workspace;
+    cudaStream_t stream;
 };
 
 /*
- * What every single-precision attention kernel's C function looks like. All pointers are device
- * pointers; LSE may be null when it is not wanted; workspace is as many bytes as the kernel's row
- * asks for (aligned to 256, contents undefined), null when it asks for none. Launched on `stream`
- * and not waited for.
+ * What every attention kernel's C function looks like: launches on the call's stream and does not
+ * wait. Called by attention_run(), which has found the call good and O not empty.
  */
-typedef cudaError_t attention_fn(const float *Q, const float *K, const float *V, float *O,
-                                 float *LSE, void *workspace, const struct attention_shape *shape,
-                                 cudaStream_t stream);
+typedef cudaError_t attention_fn(const struct attention *call);
 
-/* The same in half precision. C has no half type: elements are IEEE binary16 by their bits. */
-typedef cudaError_t attention_half_fn(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                      uint16_t *O, float *LSE, void *workspace,
-                                      const struct attention_shape *shape, cudaStream_t stream);
+/* Bytes of workspace that a kernel needs for a call. It may be asked about any call, also one that
+ * attention_run() would refuse. */
+typedef size_t attention_workspace_fn(const struct attention *call);
 
-/* Bytes of workspace that a kernel needs for a shape it accepts. */
-typedef size_t attention_workspace_fn(const struct attention_shape *shape);
+struct attention_kernel;
+typedef struct cost attention_cost_fn(const struct attention_kernel *row,
+                                      const struct attention *call);
 
-/* One row of a step's table; the table ends with a row whose name is null. workspace is null for
- * none. */
+/* One row of a step's table: what the kernel can do, and what attention_run() refuses for it. */
 struct attention_kernel {
-    const char *name;
-    const char *idea;
-    attention_fn *run;
-    attention_workspace_fn *workspace;
-};
-
-struct attention_half_kernel {
-    const char *name;
-    const char *idea;
-    attention_half_fn *run;
-    attention_workspace_fn *workspace;
-};
-
-/* What a kernel can do beyond the plain problem; attention_check_arguments() refuses the rest with
- * a sentence. */
-struct attention_limits {
+    struct kernel about;
+    attention_fn *launch;
+    attention_workspace_fn *workspace; /* null for none */
+    attention_cost_fn *cost;
+    unsigned types;        /* bits 1 << enum tensor_type; 0 for TENSOR_F32 alone */
     int max_head_dim;      /* 1 .. this */
-    int head_dim_multiple; /* head_dim must be a multiple of this; 1 for any */
-    bool causal;           /* whether the kernel has a causal mask */
+    int head_dim_multiple; /* head_dim must be a multiple of it; 0 for any */
+    int alignment;         /* bytes, of Q, K, V and O; 0 for that of an element */
+    bool causal;           /* has a causal mask */
+    bool positive_scale;   /* takes no scale that is zero or negative */
+    /* For the cost: queries and keys of a tile, at head_dim up to 64 and beyond. */
+    int Br[2], Bc[2];
 };
 
-/* batch * heads * seq_q; 0 for a shape that is null or has a negative size, so that a workspace
- * function may ask. */
-size_t attention_query_rows(const struct attention_shape *shape);
+/* What KERNEL(name, file, idea, ...) of a table stands for: first a declaration, then a row. */
+#define ATTENTION_DECLARATION(n, ...) attention_fn attention_##n;
+#define ATTENTION_ROW(n, f, i, ...) {ABOUT(n, f, i), .launch = attention_##n, __VA_ARGS__},
+
+/* batch * heads * seq_q; 0 where one of them is negative. */
+size_t attention_query_rows(const struct attention *call);
 
 /*
- * Refuses (cudaErrorInvalidValue and a sentence, see refusal.h): a null shape; negative batch,
- * heads, seq_q or seq_kv; head_dim outside the limits; kv_heads < 1 or heads not a multiple of
- * kv_heads (unless heads is 0); more than INT_MAX rows of Q or of K over all heads; causal where
- * the limits have none; a scale that is not finite; a null or misaligned pointer to something that
- * is not empty (element_bytes is 4 or 2; LSE may be null; workspace is checked for
- * workspace_bytes); outputs or a workspace that overlap anything else.
+ * Runs the kernel. Returns what its function returns, or refuses with a message (refusal.h):
+ * cudaErrorNotSupported for a device that is too old; cudaErrorInvalidValue for a null call, what
+ * the row's limits exclude, negative batch, heads, seq_q or seq_kv, kv_heads < 1 or heads not a
+ * multiple of kv_heads (unless heads is 0), more than INT_MAX rows of Q or of K over all heads, a
+ * scale that is not finite, a null or misaligned pointer to something that is not empty, outputs or
+ * a workspace that overlap anything else. An empty O is success with nothing launched.
  */
-cudaError_t attention_check_arguments(const void *Q, const void *K, const void *V, const void *O,
-                                      const float *LSE, const void *workspace,
-                                      size_t workspace_bytes, const struct attention_shape *shape,
-                                      size_t element_bytes, const struct attention_limits *limits);
+cudaError_t attention_run(const struct attention_kernel *row, const struct attention *call);
 
 /* Sizes as the harness knows them. kv_heads 0, seq_q 0 and seq_kv 0 on the command line mean "as
  * heads" and "as seq". */
@@ -98,11 +96,14 @@ enum attention_size {
     ATTENTION_SEQ_Q,
     ATTENTION_SEQ_KV,
     ATTENTION_HEAD_DIM,
-    ATTENTION_CAUSAL
+    ATTENTION_CAUSAL,
+    ATTENTION_TYPE /* enum tensor_type */
 };
 
-extern const struct problem attention_problem;      /* tables of struct attention_kernel */
-extern const struct problem attention_half_problem; /* tables of struct attention_half_kernel */
+/* The call that these sizes describe, with the usual scale and no arrays yet. */
+struct attention attention_of(const long long sizes[MAX_SIZES]);
+
+extern const struct problem attention_problem;
 
 #ifdef __cplusplus
 }

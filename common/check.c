@@ -14,34 +14,6 @@ const char *detector_name(enum detector detector)
     return names[detector];
 }
 
-size_t tensor_element_bytes(enum tensor_type type)
-{
-    return type == TENSOR_F16 ? sizeof(uint16_t) : sizeof(float);
-}
-
-/* Exact. A normal half is the float with its exponent's bias moved from 15 to 127 and 13 more bits
- * of fraction. */
-static double half_to_double(uint16_t bits)
-{
-    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = bits & 0x7fff;
-    const uint32_t exponent = rest >> 10, fraction = rest & 0x3ff;
-    if (exponent == 0) {
-        const double magnitude = fraction * 0x1p-24;
-        return sign ? -magnitude : magnitude;
-    }
-    const uint32_t rebiased = exponent == 0x1f ? 0xff : exponent + 127 - 15;
-    const uint32_t float_bits = sign | rebiased << 23 | fraction << 13;
-    float value;
-    memcpy(&value, &float_bits, sizeof value);
-    return value;
-}
-
-double tensor_element(const void *data, enum tensor_type type, size_t index)
-{
-    return type == TENSOR_F16 ? half_to_double(((const uint16_t *)data)[index])
-                              : ((const float *)data)[index];
-}
-
 size_t check_unwritten(const void *data, enum tensor_type type, size_t count)
 {
     static const unsigned char poison[sizeof(float)] = {0xff, 0xff, 0xff, 0xff};

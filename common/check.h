@@ -39,10 +39,6 @@ struct verdict {
     char reason[320]; /* one line; empty for a pass */
 };
 
-/* The element as double. Half is IEEE binary16. */
-double tensor_element(const void *data, enum tensor_type type, size_t index);
-size_t tensor_element_bytes(enum tensor_type type);
-
 /*
  * Index of the first element that still holds the poison of device_buffer_poison() (all bits one);
  * count when there is none.

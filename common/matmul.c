@@ -5,11 +5,12 @@
 #include <float.h>
 #include <math.h>
 
-cudaError_t matmul_check_arguments(const float *A, const float *B, const float *C, int M, int N,
-                                   int K)
+cudaError_t matmul_run(const struct matmul_kernel *row, const float *A, const float *B, float *C,
+                       int M, int N, int K, cudaStream_t stream)
 {
     cudaError_t status;
-    if ((status = require_size("M", M)) != cudaSuccess ||
+    if ((status = require_device(&row->about)) != cudaSuccess ||
+        (status = require_size("M", M)) != cudaSuccess ||
         (status = require_size("N", N)) != cudaSuccess ||
         (status = require_size("K", K)) != cudaSuccess)
         return status;
@@ -22,23 +23,41 @@ cudaError_t matmul_check_arguments(const float *A, const float *B, const float *
     if ((status = require_pointer("A", A, bytes_A, sizeof *A)) != cudaSuccess ||
         (status = require_pointer("B", B, bytes_B, sizeof *B)) != cudaSuccess ||
         (status = require_pointer("C", C, bytes_C, sizeof *C)) != cudaSuccess ||
-        (status = require_disjoint("C", C, bytes_C, "A", A, bytes_A)) != cudaSuccess)
+        (status = require_disjoint("C", C, bytes_C, "A", A, bytes_A)) != cudaSuccess ||
+        (status = require_disjoint("C", C, bytes_C, "B", B, bytes_B)) != cudaSuccess)
         return status;
-    return require_disjoint("C", C, bytes_C, "B", B, bytes_B);
+    return row->launch(A, B, C, M, N, K, stream);
+}
+
+struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int K)
+{
+    const long long m = M, n = N, k = K;
+    const long long from_A = (n + row->BN - 1) / row->BN * m * k;
+    const long long from_B = (m + row->BM - 1) / row->BM * n * k;
+    const int load_A = K % 4 == 0 ? row->load_width : 1, load_B = N % 4 == 0 ? row->load_width : 1;
+    const int store = N % 4 == 0 ? row->store_width : 1;
+    return (struct cost){from_A / load_A + from_B / load_B, m * n / store, 4 * (from_A + from_B),
+                         4 * m * n};
 }
 
 static const struct size_option size_options[] = {
-    [MATMUL_M] = {"m", "rows of A and C", 0, MAX_EXTENT, 64, 4096, false},
-    [MATMUL_N] = {"n", "columns of B and C", 0, MAX_EXTENT, 64, 4096, false},
-    [MATMUL_K] = {"k", "columns of A, rows of B", 0, MAX_EXTENT, 64, 4096, false},
-    {NULL, NULL, 0, 0, 0, 0, false},
+    [MATMUL_M] = {.name = "m",
+                  .help = "rows of A and C",
+                  .maximum = MAX_EXTENT,
+                  .watched = 64,
+                  .device = 4096},
+    [MATMUL_N] = {.name = "n",
+                  .help = "columns of B and C",
+                  .maximum = MAX_EXTENT,
+                  .watched = 64,
+                  .device = 4096},
+    [MATMUL_K] = {.name = "k",
+                  .help = "columns of A, rows of B",
+                  .maximum = MAX_EXTENT,
+                  .watched = 64,
+                  .device = 4096},
+    {.name = NULL},
 };
-
-static struct kernel_row kernel(const void *table, size_t index)
-{
-    const struct matmul_kernel *row = (const struct matmul_kernel *)table + index;
-    return (struct kernel_row){row->name, row->idea};
-}
 
 static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
 {
@@ -51,10 +70,10 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
     return cudaSuccess;
 }
 
-static size_t workspace(const void *table, size_t index, const long long sizes[MAX_SIZES])
+static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_SIZES])
 {
-    (void)table, (void)index, (void)sizes;
-    return 0;
+    const struct matmul_kernel *row = (const struct matmul_kernel *)kernel;
+    return row->cost(row, (int)sizes[MATMUL_M], (int)sizes[MATMUL_N], (int)sizes[MATMUL_K]);
 }
 
 /* A takes the kind; B does too where that still leaves its elements unlike one another. */
@@ -114,21 +133,20 @@ static double compulsory_bytes(const long long sizes[MAX_SIZES])
     return sizeof(float) * (M * K + K * N + M * N);
 }
 
-static cudaError_t run(const void *table, size_t index, const long long sizes[MAX_SIZES],
-                       void *const *device, void *workspace_memory, cudaStream_t stream)
+static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SIZES],
+                       void *const *device, void *workspace, cudaStream_t stream)
 {
-    (void)workspace_memory;
-    const struct matmul_kernel *row = (const struct matmul_kernel *)table + index;
-    return row->run(device[0], device[1], device[2], (int)sizes[MATMUL_M], (int)sizes[MATMUL_N],
-                    (int)sizes[MATMUL_K], stream);
+    (void)workspace;
+    return matmul_run((const struct matmul_kernel *)kernel, device[0], device[1], device[2],
+                      (int)sizes[MATMUL_M], (int)sizes[MATMUL_N], (int)sizes[MATMUL_K], stream);
 }
 
 const struct problem matmul_problem = {
     .name = "matmul",
     .sizes = size_options,
-    .kernel = kernel,
+    .row_bytes = sizeof(struct matmul_kernel),
     .tensors = tensors,
-    .workspace = workspace,
+    .cost = cost,
     .inputs = inputs,
     .reference = reference,
     .reference_cost = reference_cost,

@@ -19,25 +19,40 @@ extern "C" {
 
 /*
  * What every matmul kernel's C function looks like. A, B and C are device pointers; the work is
- * launched on `stream` and not waited for. Returns cudaErrorInvalidValue, with nothing launched,
- * for what matmul_check_arguments() refuses.
+ * launched on `stream` and not waited for. Called by matmul_run(), which has found the arguments
+ * good and C not empty.
  */
 typedef cudaError_t matmul_fn(const float *A, const float *B, float *C, int M, int N, int K,
                               cudaStream_t stream);
 
-/* One row of a step's table; the table ends with a row whose name is null. */
+struct matmul_kernel;
+typedef struct cost matmul_cost_fn(const struct matmul_kernel *row, int M, int N, int K);
+
+/* One row of a step's table. */
 struct matmul_kernel {
-    const char *name;
-    const char *idea;
-    matmul_fn *run;
+    struct kernel about;
+    matmul_fn *launch;
+    matmul_cost_fn *cost;
+    /* Of a kernel with one tile, for its cost: the tile of C that a block computes, and the
+     * elements that a load and a store move where the rows of a matrix are aligned to 16 bytes. */
+    int BM, BN, load_width, store_width;
 };
 
+/* What KERNEL(name, file, idea, ...) of a table stands for: first a declaration, then a row. */
+#define MATMUL_DECLARATION(n, ...) matmul_fn matmul_##n;
+#define MATMUL_ROW(n, f, i, ...) {ABOUT(n, f, i), .launch = matmul_##n, __VA_ARGS__},
+
 /*
- * Refuses (cudaErrorInvalidValue and a sentence, see refusal.h) a negative size, a null or
- * misaligned pointer to something that is not empty, and a C that overlaps A or B.
+ * Runs the kernel. Returns what its function returns, or refuses with a message (refusal.h):
+ * cudaErrorNotSupported for a device that is too old, cudaErrorInvalidValue for a negative size, a
+ * null or misaligned pointer to something that is not empty, and a C that overlaps A or B. An empty
+ * C is success with nothing launched.
  */
-cudaError_t matmul_check_arguments(const float *A, const float *B, const float *C, int M, int N,
-                                   int K);
+cudaError_t matmul_run(const struct matmul_kernel *row, const float *A, const float *B, float *C,
+                       int M, int N, int K, cudaStream_t stream);
+
+/* What a kernel of one tile costs: A once per tile across C, B once per tile down. */
+struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int K);
 
 /* Sizes as the harness knows them. */
 enum matmul_size { MATMUL_M, MATMUL_N, MATMUL_K };

@@ -1,6 +1,91 @@
 #include "problem.h"
 
+#include <float.h>
 #include <math.h>
+#include <string.h>
+
+const char *const tensor_type_names[TENSOR_TYPES + 1] = {
+    [TENSOR_F32] = "f32", [TENSOR_F16] = "f16", [TENSOR_BF16] = "bf16"};
+
+size_t tensor_element_bytes(enum tensor_type type)
+{
+    return type == TENSOR_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+double tensor_roundoff(enum tensor_type type)
+{
+    return type == TENSOR_F16 ? 0x1p-11 : type == TENSOR_BF16 ? 0x1p-8 : UNIT_ROUNDOFF_F32;
+}
+
+double tensor_smallest_normal(enum tensor_type type)
+{
+    return type == TENSOR_F16 ? 0x1p-14 : FLT_MIN;
+}
+
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* A half is a float with 3 bits less of exponent and 13 less of fraction: its bias differs by 112.
+ */
+static double half_value(uint16_t bits)
+{
+    const uint32_t infinity = 0x7c00, magnitude = bits & 0x7fffu;
+    const double value = magnitude < infinity ? float_of(magnitude << 13) * 0x1p112
+                                              : (double)float_of(0x7f800000u | magnitude << 13);
+    return bits >> 15 ? -value : value;
+}
+
+double tensor_element(const void *data, enum tensor_type type, size_t index)
+{
+    if (type == TENSOR_F32)
+        return ((const float *)data)[index];
+    const uint16_t bits = ((const uint16_t *)data)[index];
+    return type == TENSOR_F16 ? half_value(bits) : float_of((uint32_t)bits << 16);
+}
+
+/* The nearest value of a 16-bit type by its bits. `stored` bits of fraction are kept; normal
+ * numbers begin at 2^lowest. */
+static uint16_t bits_of(double x, int stored, int lowest)
+{
+    const double magnitude = fabs(x);
+    const unsigned sign = signbit(x) ? 0x8000u : 0u;
+    const unsigned infinity = 0x7fffu >> stored << stored;
+    unsigned bits;
+    if (isnan(x)) {
+        bits = infinity | 1u << (stored - 1);
+    } else if (magnitude >= ldexp(1.0, 2 - lowest)) {
+        bits = infinity;
+    } else {
+        /* A significand that is rounded up to the next power of two carries into the exponent. */
+        const int exponent = magnitude < ldexp(1.0, lowest) ? lowest : ilogb(magnitude);
+        bits = ((unsigned)(exponent - lowest) << stored) +
+               (unsigned)nearbyint(ldexp(magnitude, stored - exponent));
+    }
+    return (uint16_t)(sign | bits);
+}
+
+void tensor_store(void *data, enum tensor_type type, size_t index, double x)
+{
+    if (type == TENSOR_F32)
+        ((float *)data)[index] = (float)x;
+    else
+        ((uint16_t *)data)[index] = type == TENSOR_F16 ? bits_of(x, 10, -14) : bits_of(x, 7, -126);
+}
+
+const struct kernel *problem_kernel(const struct problem *problem, const void *table, size_t index)
+{
+    return (const struct kernel *)((const char *)table + index * problem->row_bytes);
+}
+
+size_t problem_workspace(const struct problem *problem, const struct kernel *kernel,
+                         const long long sizes[MAX_SIZES])
+{
+    return problem->workspace ? problem->workspace(kernel, sizes) : 0;
+}
 
 double roundings(double n)
 {

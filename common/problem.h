@@ -17,20 +17,36 @@
 extern "C" {
 #endif
 
-enum { MAX_SIZES = 8, MAX_TENSORS = 5 };
+enum { MAX_SIZES = 9, MAX_TENSORS = 5 };
 
-/* One size of the problem, and the option that sets it. A flag takes no argument and is 0 or 1. */
+/* One size of the problem, and the option that sets it. */
 struct size_option {
     const char *name; /* "head-dim" for --head-dim; null ends the list */
     const char *help;
     long long minimum, maximum;
     long long watched; /* the default where every access is watched (slow), a small one */
     long long device;  /* the default on a GPU */
-    bool flag;
+    bool flag;         /* takes no argument and is 0 or 1 */
+    /* null, or the names that the option takes; the size is the name's index */
+    const char *const *choices;
+    unsigned allowed; /* of the choices, a bit each */
+    bool hidden;      /* nothing to choose: not offered, the default counts */
 };
 
+/* Element types: IEEE binary32, IEEE binary16, bfloat16. */
+enum tensor_type { TENSOR_F32, TENSOR_F16, TENSOR_BF16, TENSOR_TYPES };
+
+extern const char *const tensor_type_names[TENSOR_TYPES + 1]; /* "f32", ...; ends with null */
+size_t tensor_element_bytes(enum tensor_type type);
+/* Element `index` of an array on the host, exact as a double. */
+double tensor_element(const void *data, enum tensor_type type, size_t index);
+/* Makes it the value nearest to x, ties to even. */
+void tensor_store(void *data, enum tensor_type type, size_t index, double x);
+/* Half the distance from 1 to the next larger value, and the smallest number of full precision. */
+double tensor_roundoff(enum tensor_type type);
+double tensor_smallest_normal(enum tensor_type type);
+
 enum tensor_role { TENSOR_INPUT, TENSOR_OUTPUT };
-enum tensor_type { TENSOR_F32, TENSOR_F16 };
 
 /*
  * One array of the problem, seen as a matrix. Every output has the same number of rows, and row r
@@ -44,28 +60,57 @@ struct tensor {
     size_t rows, cols;
 };
 
-/* A row of a step's table without its problem's types. name is null past the end. */
-struct kernel_row {
-    const char *name;
-    const char *idea;
+/*
+ * What is true of a kernel, whatever its problem: the first member of a row of a step's table. A
+ * table ends with a row whose name is null.
+ */
+struct kernel {
+    const char *name; /* its C function is the problem's name, an underscore and this one */
+    const char *file; /* in the step's folder */
+    const char *idea; /* one line */
+    /* The oldest it runs on, as nvcc names it: "sm_80". "sm_90a" is that one alone. Null for any.
+     */
+    const char *architecture;
+    /* On an older device it runs an earlier kernel of the ladder instead. */
+    bool falls_back;
+    bool begins; /* something new begins here: not to be read as a change to the kernel before */
+};
+
+/* The beginning of a row's initialiser. */
+#define ABOUT(n, f, i) .about.name = #n, .about.file = f, .about.idea = i
+
+/*
+ * What one run does to global memory: loads and stores are instructions of one thread, or boxes of
+ * the copy engine, whatever their width. Arrays are aligned as cudaMalloc() aligns them. Of a
+ * kernel that chooses by the device, on the current one.
+ */
+struct cost {
+    long long loads, stores, bytes_read, bytes_written;
 };
 
 struct problem {
     const char *name;
     const struct size_option *sizes;
+    size_t row_bytes; /* of a row of a table */
 
-    struct kernel_row (*kernel)(const void *table, size_t index);
+    /* Narrows a copy of `sizes` to what some kernel of the table takes. Null where all take all. */
+    void (*narrow)(const void *table, struct size_option *sizes);
+
+    /* Prints the row's own limits as JSON members, each after a comma. Null where there are none.
+     */
+    void (*print_limits)(const struct kernel *kernel);
 
     /*
-     * Fills in `tensors`, inputs first, and *count. Returns cudaErrorInvalidValue and a sentence
+     * Fills in `tensors`, inputs first, and *count. Returns cudaErrorInvalidValue and a message
      * (refusal.h) for sizes that do not belong together; may replace "0 means as ..." by the value
      * meant.
      */
     cudaError_t (*tensors)(long long sizes[MAX_SIZES], struct tensor tensors[MAX_TENSORS],
                            int *count);
 
-    /* Bytes of workspace the kernel asks for. */
-    size_t (*workspace)(const void *table, size_t index, const long long sizes[MAX_SIZES]);
+    /* Bytes of workspace that the kernel asks for, null for none; and what a run costs. */
+    size_t (*workspace)(const struct kernel *kernel, const long long sizes[MAX_SIZES]);
+    struct cost (*cost)(const struct kernel *kernel, const long long sizes[MAX_SIZES]);
 
     /* Fills the host arrays of the inputs, in the order of `tensors`. */
     void (*inputs)(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
@@ -84,26 +129,31 @@ struct problem {
     double (*reference_cost)(const long long sizes[MAX_SIZES]);
 
     /* |out - value| <= bound * scale holds for a correct kernel. From the arithmetic;
-     * docs/mathematics.md
-     * derives it. */
+     * docs/mathematics.md derives it. */
     double (*bound)(const long long sizes[MAX_SIZES]);
 
     double (*flops)(const long long sizes[MAX_SIZES]);
     /* Each input read once, each output written once. */
     double (*compulsory_bytes)(const long long sizes[MAX_SIZES]);
 
-    /* Calls the kernel on device pointers in the order of `tensors`. */
-    cudaError_t (*run)(const void *table, size_t index, const long long sizes[MAX_SIZES],
+    /* Checks the arguments and calls the kernel on device pointers in the order of `tensors`. */
+    cudaError_t (*run)(const struct kernel *kernel, const long long sizes[MAX_SIZES],
                        void *const *device, void *workspace, cudaStream_t stream);
 };
+
+/* Row `index` of a table of the problem's kernels. */
+const struct kernel *problem_kernel(const struct problem *problem, const void *table, size_t index);
+
+/* Bytes of workspace that the kernel asks for at these sizes, 0 for none. */
+size_t problem_workspace(const struct problem *problem, const struct kernel *kernel,
+                         const long long sizes[MAX_SIZES]);
 
 /* Length of a sum of n terms in roundings: n for short sums, 6·sqrt(n) for long ones
  * (docs/mathematics.md). */
 double roundings(double n);
 
-/* Unit roundoff of float and of half. */
+/* Unit roundoff of float. */
 #define UNIT_ROUNDOFF_F32 0x1p-24
-#define UNIT_ROUNDOFF_F16 0x1p-11
 
 #ifdef __cplusplus
 }

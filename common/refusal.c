@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static _Thread_local char sentence[256];
 
@@ -27,12 +29,21 @@ void refusal_clear(void)
     sentence[0] = '\0';
 }
 
-cudaError_t require_architecture(int architecture)
+cudaError_t require_device(const struct kernel *kernel)
 {
-    int device = backend_architecture();
-    if (device < architecture)
-        return refuse(cudaErrorNotSupported, "needs sm_%d (this device is sm_%d)", architecture,
-                      device);
+    if (kernel->architecture == NULL || kernel->falls_back)
+        return cudaSuccess;
+    const int device = backend_architecture();
+    char *suffix;
+    const int needed = (int)strtol(kernel->architecture + strlen("sm_"), &suffix, 10);
+    if (device < needed)
+        return refuse(cudaErrorNotSupported, "needs %s (this device is sm_%d)",
+                      kernel->architecture, device);
+    if (*suffix == 'a' && device > needed)
+        return refuse(cudaErrorNotSupported,
+                      "needs %s, of which later architectures dropped instructions (this device is "
+                      "sm_%d)",
+                      kernel->architecture, device);
     return cudaSuccess;
 }
 

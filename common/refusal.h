@@ -7,6 +7,8 @@
 #ifndef COMMON_REFUSAL_H
 #define COMMON_REFUSAL_H
 
+#include "problem.h"
+
 #include <cuda_runtime.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -26,10 +28,10 @@ const char *refusal(void);
 void refusal_clear(void);
 
 /*
- * cudaSuccess when the device is of at least this architecture (major * 10 + minor, 80 for sm_80);
- * otherwise cudaErrorNotSupported and "needs sm_80 (this device is sm_75)".
+ * cudaSuccess when the current device can run the kernel, or the kernel falls back to one that it
+ * can; otherwise cudaErrorNotSupported and "needs sm_80 (this device is sm_75)".
  */
-cudaError_t require_architecture(int architecture);
+cudaError_t require_device(const struct kernel *kernel);
 
 /* The largest size of any problem: a tile that begins inside a matrix must end at a coordinate that
  * still fits an int. */

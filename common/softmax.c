@@ -5,31 +5,38 @@
 #include <float.h>
 #include <math.h>
 
-cudaError_t softmax_check_arguments(const float *input, const float *output, int rows, int cols)
+cudaError_t softmax_run(const struct softmax_kernel *row, const float *input, float *output,
+                        int rows, int cols, cudaStream_t stream)
 {
     cudaError_t status;
-    if ((status = require_size("rows", rows)) != cudaSuccess ||
+    if ((status = require_device(&row->about)) != cudaSuccess ||
+        (status = require_size("rows", rows)) != cudaSuccess ||
         (status = require_size("cols", cols)) != cudaSuccess)
         return status;
 
     const size_t bytes = (size_t)rows * cols * sizeof *input;
+    if (bytes == 0)
+        return cudaSuccess;
     if ((status = require_pointer("input", input, bytes, sizeof *input)) != cudaSuccess ||
-        (status = require_pointer("output", output, bytes, sizeof *output)) != cudaSuccess)
+        (status = require_pointer("output", output, bytes, sizeof *output)) != cudaSuccess ||
+        (status = require_disjoint("output", output, bytes, "input", input, bytes)) != cudaSuccess)
         return status;
-    return require_disjoint("output", output, bytes, "input", input, bytes);
+    return row->launch(input, output, rows, cols, stream);
 }
 
 static const struct size_option size_options[] = {
-    [SOFTMAX_ROWS] = {"rows", "rows, each normalised on its own", 0, MAX_EXTENT, 32, 16384, false},
-    [SOFTMAX_COLS] = {"cols", "columns, the length of each sum", 0, MAX_EXTENT, 256, 4096, false},
-    {NULL, NULL, 0, 0, 0, 0, false},
+    [SOFTMAX_ROWS] = {.name = "rows",
+                      .help = "rows, each normalised on its own",
+                      .maximum = MAX_EXTENT,
+                      .watched = 32,
+                      .device = 16384},
+    [SOFTMAX_COLS] = {.name = "cols",
+                      .help = "columns, the length of each sum",
+                      .maximum = MAX_EXTENT,
+                      .watched = 256,
+                      .device = 4096},
+    {.name = NULL},
 };
-
-static struct kernel_row kernel(const void *table, size_t index)
-{
-    const struct softmax_kernel *row = (const struct softmax_kernel *)table + index;
-    return (struct kernel_row){row->name, row->idea};
-}
 
 static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
 {
@@ -40,10 +47,10 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
     return cudaSuccess;
 }
 
-static size_t workspace(const void *table, size_t index, const long long sizes[MAX_SIZES])
+static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_SIZES])
 {
-    (void)table, (void)index, (void)sizes;
-    return 0;
+    const struct softmax_kernel *row = (const struct softmax_kernel *)kernel;
+    return row->cost(row, (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS]);
 }
 
 static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
@@ -100,21 +107,20 @@ static double compulsory_bytes(const long long sizes[MAX_SIZES])
     return 2.0 * sizeof(float) * (double)sizes[SOFTMAX_ROWS] * (double)sizes[SOFTMAX_COLS];
 }
 
-static cudaError_t run(const void *table, size_t index, const long long sizes[MAX_SIZES],
-                       void *const *device, void *workspace_memory, cudaStream_t stream)
+static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SIZES],
+                       void *const *device, void *workspace, cudaStream_t stream)
 {
-    (void)workspace_memory;
-    const struct softmax_kernel *row = (const struct softmax_kernel *)table + index;
-    return row->run(device[0], device[1], (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS],
-                    stream);
+    (void)workspace;
+    return softmax_run((const struct softmax_kernel *)kernel, device[0], device[1],
+                       (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS], stream);
 }
 
 const struct problem softmax_problem = {
     .name = "softmax",
     .sizes = size_options,
-    .kernel = kernel,
+    .row_bytes = sizeof(struct softmax_kernel),
     .tensors = tensors,
-    .workspace = workspace,
+    .cost = cost,
     .inputs = inputs,
     .reference = reference,
     .reference_cost = reference_cost,

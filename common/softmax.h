@@ -23,22 +23,34 @@ extern "C" {
 /*
  * What every softmax kernel's C function looks like. Device pointers, aligned to 4 bytes (not more:
  * a row of an odd number of columns starts anywhere); launched on `stream` and not waited for.
+ * Called by softmax_run(), which has found the arguments good and the output not empty.
  */
 typedef cudaError_t softmax_fn(const float *input, float *output, int rows, int cols,
                                cudaStream_t stream);
 
-/* One row of a step's table; the table ends with a row whose name is null. */
+struct softmax_kernel;
+typedef struct cost softmax_cost_fn(const struct softmax_kernel *row, int rows, int cols);
+
+/* One row of a step's table. */
 struct softmax_kernel {
-    const char *name;
-    const char *idea;
-    softmax_fn *run;
+    struct kernel about;
+    softmax_fn *launch;
+    softmax_cost_fn *cost;
+    int sweeps; /* how often it reads the matrix, for its cost */
 };
 
+/* What KERNEL(name, file, idea, ...) of a table stands for: first a declaration, then a row. */
+#define SOFTMAX_DECLARATION(n, ...) softmax_fn softmax_##n;
+#define SOFTMAX_ROW(n, f, i, ...) {ABOUT(n, f, i), .launch = softmax_##n, __VA_ARGS__},
+
 /*
- * Refuses (cudaErrorInvalidValue and a sentence, see refusal.h) a negative size, a null or
- * misaligned pointer to something that is not empty, and an output that overlaps the input.
+ * Runs the kernel. Returns what its function returns, or refuses with a message (refusal.h):
+ * cudaErrorNotSupported for a device that is too old, cudaErrorInvalidValue for a negative size, a
+ * null or misaligned pointer to something that is not empty, and an output that overlaps the input.
+ * An empty output is success with nothing launched.
  */
-cudaError_t softmax_check_arguments(const float *input, const float *output, int rows, int cols);
+cudaError_t softmax_run(const struct softmax_kernel *row, const float *input, float *output,
+                        int rows, int cols, cudaStream_t stream);
 
 /* Sizes as the harness knows them. */
 enum softmax_size { SOFTMAX_ROWS, SOFTMAX_COLS };

@@ -24,7 +24,7 @@ enum step_status {
 
 /*
  * Parses the command line (--help lists it), runs the selected kernels of `table` (an array of the
- * problem's kernel rows), judges each, and prints the ladder to stdout as a table, CSV or JSON.
+ * problem's kernel rows), judges each, and prints the ladder to stdout as a table or JSON.
  * What is wrong goes to stderr, one line. Returns an enum step_status.
  */
 int step_main(int argc, char **argv, const char *step, const struct problem *problem,

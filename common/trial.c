@@ -295,13 +295,13 @@ static void judge(struct trial *trial, const struct device_buffer *workspace,
     compare(trial, verdict);
 }
 
-static cudaError_t launch(struct trial *trial, const void *table, size_t index,
+static cudaError_t launch(struct trial *trial, const struct kernel *kernel,
                           const struct device_buffer *workspace)
 {
     void *device[MAX_TENSORS];
     for (int t = 0; t < trial->tensor_count; t++)
         device[t] = trial->device[t].data;
-    return trial->problem->run(table, index, trial->sizes, device, workspace->data, trial->stream);
+    return trial->problem->run(kernel, trial->sizes, device, workspace->data, trial->stream);
 }
 
 /* After an error that poisoned the context, everything on the device is gone: begin again. */
@@ -316,11 +316,11 @@ static void recover(struct trial *trial)
     create_device(trial);
 }
 
-struct verdict trial_run(struct trial *trial, const void *table, size_t index)
+struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
 {
     struct verdict verdict = {.status = VERDICT_PASS, .bound = trial->problem->bound(trial->sizes)};
     struct device_buffer workspace = {0};
-    const size_t workspace_bytes = trial->problem->workspace(table, index, trial->sizes);
+    const size_t workspace_bytes = problem_workspace(trial->problem, kernel, trial->sizes);
 
     cudaError_t status = cudaSuccess;
     if (workspace_bytes > 0)
@@ -339,7 +339,7 @@ struct verdict trial_run(struct trial *trial, const void *table, size_t index)
 
     refusal_clear();
     if (status == cudaSuccess)
-        status = launch(trial, table, index, &workspace);
+        status = launch(trial, kernel, &workspace);
     if ((status == cudaErrorInvalidValue || status == cudaErrorNotSupported) && *refusal()) {
         verdict.status = status == cudaErrorNotSupported ? VERDICT_SKIPPED : VERDICT_REFUSED;
         snprintf(verdict.reason, sizeof verdict.reason, "%s", refusal());
@@ -359,7 +359,7 @@ struct verdict trial_run(struct trial *trial, const void *table, size_t index)
     return verdict;
 }
 
-static cudaError_t time_laps(struct trial *trial, const void *table, size_t index,
+static cudaError_t time_laps(struct trial *trial, const struct kernel *kernel,
                              struct stopwatch *watch, const struct device_buffer *workspace,
                              float *lap, size_t laps)
 {
@@ -367,13 +367,13 @@ static cudaError_t time_laps(struct trial *trial, const void *table, size_t inde
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; i < WARM_UP + laps && status == cudaSuccess; i++) {
         if ((status = stopwatch_start(watch)) == cudaSuccess &&
-            (status = launch(trial, table, index, workspace)) == cudaSuccess)
+            (status = launch(trial, kernel, workspace)) == cudaSuccess)
             status = stopwatch_stop(watch, &lap[i < WARM_UP ? 0 : i - WARM_UP]);
     }
     return status;
 }
 
-cudaError_t trial_time(struct trial *trial, const void *table, size_t index, size_t laps,
+cudaError_t trial_time(struct trial *trial, const struct kernel *kernel, size_t laps,
                        double *milliseconds)
 {
     struct stopwatch watch;
@@ -382,14 +382,14 @@ cudaError_t trial_time(struct trial *trial, const void *table, size_t index, siz
     cudaError_t status = stopwatch_create(&watch, trial->stream);
     if (status != cudaSuccess)
         return status;
-    const size_t workspace_bytes = trial->problem->workspace(table, index, trial->sizes);
+    const size_t workspace_bytes = problem_workspace(trial->problem, kernel, trial->sizes);
     if (workspace_bytes > 0)
         status = device_buffer_create(&workspace, workspace_bytes, 0);
     float *lap = malloc((laps + 1) * sizeof *lap);
     if (!lap)
         status = cudaErrorMemoryAllocation;
     if (status == cudaSuccess)
-        status = time_laps(trial, table, index, &watch, &workspace, lap, laps);
+        status = time_laps(trial, kernel, &watch, &workspace, lap, laps);
     if (status == cudaSuccess)
         *milliseconds = stopwatch_median(lap, laps);
     free(lap);

@@ -42,18 +42,18 @@ cudaError_t trial_create(struct trial *trial, const struct problem *problem, con
 void trial_destroy(struct trial *trial);
 
 /*
- * Runs row `index` of the step's table once and judges it: outputs and workspace poisoned before;
+ * Runs a kernel of the problem once and judges it: outputs and workspace poisoned before;
  * afterwards no error, guards intact, inputs unchanged, every output element written, and the
  * checked rows as close to the reference as the arithmetic allows. Returns the verdict; the device
  * is usable again afterwards even when the kernel crashed.
  */
-struct verdict trial_run(struct trial *trial, const void *table, size_t index);
+struct verdict trial_run(struct trial *trial, const struct kernel *kernel);
 
 /*
  * Median time of `laps` runs after two to warm up, in milliseconds (see stopwatch.h). Call it after
  * a pass. Returns a CUDA error when a run fails.
  */
-cudaError_t trial_time(struct trial *trial, const void *table, size_t index, size_t laps,
+cudaError_t trial_time(struct trial *trial, const struct kernel *kernel, size_t laps,
                        double *milliseconds);
 
 #endif

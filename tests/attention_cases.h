@@ -1,4 +1,4 @@
-/* What test_04, test_05 and test_06 share: the same contract, in single and in half precision. */
+/* What test_04, test_05 and test_06 share: the same contract, whatever the element type. */
 #ifndef TESTS_ATTENTION_CASES_H
 #define TESTS_ATTENTION_CASES_H
 
@@ -13,8 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Most cases leave out the last two fields: no mask, single precision. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
 struct size {
     long long batch, heads, kv_heads, seq_q, seq_kv, head_dim;
+    bool causal;
+    enum tensor_type type;
 };
 
 /* fills in a MAX_SIZES array */
@@ -22,20 +27,14 @@ struct size {
     {                                                                                              \
         [ATTENTION_BATCH] = (size).batch, [ATTENTION_HEADS] = (size).heads,                        \
         [ATTENTION_KV_HEADS] = (size).kv_heads, [ATTENTION_SEQ_Q] = (size).seq_q,                  \
-        [ATTENTION_SEQ_KV] = (size).seq_kv, [ATTENTION_HEAD_DIM] = (size).head_dim                 \
+        [ATTENTION_SEQ_KV] = (size).seq_kv, [ATTENTION_HEAD_DIM] = (size).head_dim,                \
+        [ATTENTION_CAUSAL] = (size).causal, [ATTENTION_TYPE] = (size).type                         \
     }
 
-static inline struct attention_shape shape_of(struct size size)
+static inline struct attention call_of(struct size size)
 {
-    return (struct attention_shape){
-        .batch = (int)size.batch,
-        .heads = (int)size.heads,
-        .kv_heads = (int)size.kv_heads,
-        .seq_q = (int)size.seq_q,
-        .seq_kv = (int)size.seq_kv,
-        .head_dim = (int)size.head_dim,
-        .scale = 1.0f / sqrtf((float)size.head_dim),
-    };
+    const long long sizes[MAX_SIZES] = SIZES(size);
+    return attention_of(sizes);
 }
 
 static inline long long tiles(long long n, long long tile)
@@ -43,72 +42,110 @@ static inline long long tiles(long long n, long long tile)
     return (n + tile - 1) / tile;
 }
 
-/* ---------------------------------------------------------------------------------------------- */
-/* Past the command line: what it cannot ask for, of either precision */
+static inline void check_sizes(const struct attention_kernel *table, struct size size,
+                               enum input_kind kind, uint64_t seed, size_t offset)
+{
+    const long long sizes[MAX_SIZES] = SIZES(size);
+    ladder_check(&attention_problem, table, sizes, kind, seed, offset);
+}
 
-static inline struct trial trial_of(const struct problem *problem, struct size size)
+static inline void check_costs(const struct attention_kernel *table, const struct size *cases,
+                               size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const long long sizes[MAX_SIZES] = SIZES(cases[i]);
+        ladder_costs(&attention_problem, table, sizes);
+    }
+}
+
+static inline bool count_of(const struct attention_kernel *table, const char *name,
+                            struct size size, struct counters *counters)
+{
+    const long long sizes[MAX_SIZES] = SIZES(size);
+    return ladder_count(&attention_problem, table, name, sizes, counters);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Past the command line: what it cannot ask for */
+
+static inline struct trial trial_with(struct size size, enum input_kind kind, uint64_t seed)
 {
     struct trial trial;
     const long long sizes[MAX_SIZES] = SIZES(size);
-    cr_assert(trial_create(&trial, problem, sizes, INPUTS_NORMAL, 5, 0) == cudaSuccess);
+    cr_assert(trial_create(&trial, &attention_problem, sizes, kind, seed, 0) == cudaSuccess);
     return trial;
 }
 
 enum { Q_AT, K_AT, V_AT, O_AT, LSE_AT };
 
-/* The trial's device pointers, to be passed on with changes. */
-static inline void pointers_of(const struct trial *trial, void *device[MAX_TENSORS])
+/* The call of the trial's sizes on its arrays, to be passed on with changes. */
+static inline struct attention call_on(const struct trial *trial)
 {
-    for (int t = 0; t < MAX_TENSORS; t++)
-        device[t] = trial->device[t].data;
+    struct attention call = attention_of(trial->sizes);
+    call.Q = trial->device[Q_AT].data;
+    call.K = trial->device[K_AT].data;
+    call.V = trial->device[V_AT].data;
+    call.O = trial->device[O_AT].data;
+    call.LSE = trial->device[LSE_AT].data;
+    return call;
 }
 
-/* Runs row `index` on sizes and pointers of the caller's, with the workspace it asks for. */
-static inline cudaError_t run_once(const struct problem *problem, const void *table, size_t index,
-                                   const long long *sizes, void *const *device)
+/* The call with another Q, K, V or O. */
+static inline struct attention with_array(struct attention call, int at, void *array)
 {
-    const size_t bytes = problem->workspace(table, index, sizes);
+    if (at == O_AT)
+        call.O = array;
+    else
+        *(const void **[]){&call.Q, &call.K, &call.V}[at] = array;
+    return call;
+}
+
+/* Runs a kernel with the workspace that it asks for, and waits. */
+static inline cudaError_t run_once(const struct attention_kernel *row, struct attention call)
+{
+    const size_t bytes = row->workspace ? row->workspace(&call) : 0;
     struct device_buffer workspace = {0};
     cr_assert(device_buffer_create(&workspace, bytes, 0) == cudaSuccess);
-    cudaError_t status =
-        problem->run(table, index, sizes, device, bytes ? workspace.data : NULL, NULL);
+    call.workspace = bytes ? workspace.data : NULL;
+    cudaError_t status = attention_run(row, &call);
     if (status == cudaSuccess)
         status = cudaDeviceSynchronize();
     device_buffer_destroy(&workspace);
     return status;
 }
 
-/* False, and a line that says why, when the device is too old or too new for row `index`. */
-static inline bool runs_here(const struct problem *problem, const void *table, size_t index)
+/* False, and a line that says why, when the device is too old or too new for the kernel. */
+static inline bool runs_here(const struct attention_kernel *row)
 {
-    const struct size size = {1, 1, 1, 1, 1, 8};
-    struct trial trial = trial_of(problem, size);
-    const struct verdict verdict = trial_run(&trial, table, index);
-    trial_destroy(&trial);
-    if (verdict.status == VERDICT_SKIPPED)
-        fprintf(stderr, "skipped: %s %s\n", problem->kernel(table, index).name, verdict.reason);
-    return verdict.status != VERDICT_SKIPPED;
+    refusal_clear();
+    if (require_device(&row->about) == cudaSuccess)
+        return true;
+    fprintf(stderr, "skipped: %s %s\n", row->about.name, refusal());
+    return false;
 }
 
 /* LSE may be null; O is as right as with it, and nothing is written where LSE would have been. */
-static inline void check_LSE_is_optional(const struct problem *problem, const void *table)
+static inline void check_LSE_is_optional(const struct attention_kernel *table,
+                                         enum tensor_type type)
 {
     static const struct size size[] = {
         {1, 2, 1, 37, 70, 24}, {2, 1, 1, 1, 700, 64}, {1, 1, 1, 5, 40, 128}};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-        struct trial trial = trial_of(problem, size[i]);
+        struct size typed = size[i];
+        typed.type = type;
+        struct trial trial = trial_with(typed, INPUTS_NORMAL, 5);
         const struct tensor *O = &trial.tensors[O_AT], *LSE = &trial.tensors[LSE_AT];
-        void *device[MAX_TENSORS];
-        pointers_of(&trial, device);
-        device[LSE_AT] = NULL;
-        for (size_t index = 0; problem->kernel(table, index).name; index++) {
-            const char *name = problem->kernel(table, index).name;
-            struct verdict verdict = {.status = VERDICT_PASS, .bound = problem->bound(trial.sizes)};
-            if (!runs_here(problem, table, index))
+        struct attention call = call_on(&trial);
+        call.LSE = NULL;
+        for (const struct attention_kernel *row = table; row->about.name; row++) {
+            const char *name = row->about.name;
+            struct verdict verdict = {.status = VERDICT_PASS,
+                                      .bound = attention_problem.bound(trial.sizes)};
+            if (!runs_here(row))
                 continue;
             cr_assert(device_buffer_poison(&trial.device[O_AT]) == cudaSuccess);
             cr_assert(device_buffer_poison(&trial.device[LSE_AT]) == cudaSuccess);
-            cr_assert(run_once(problem, table, index, trial.sizes, device) == cudaSuccess);
+            cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", name, refusal());
             cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
             cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) ==
                       cudaSuccess);
@@ -116,159 +153,133 @@ static inline void check_LSE_is_optional(const struct problem *problem, const vo
                           trial.scale[O_AT]);
             cr_expect(verdict.status == VERDICT_PASS, "%s: with LSE null, case %zu: %s", name, i,
                       verdict.reason);
-            for (size_t row = 0; row < LSE->rows; row++)
-                cr_assert(check_unwritten((float *)trial.host[LSE_AT] + row, TENSOR_F32, 1) == 0,
-                          "%s: wrote LSE[%zu] although LSE is null", name, row);
+            for (size_t row_of_LSE = 0; row_of_LSE < LSE->rows; row_of_LSE++)
+                cr_assert(
+                    check_unwritten((float *)trial.host[LSE_AT] + row_of_LSE, TENSOR_F32, 1) == 0,
+                    "%s: wrote LSE[%zu] although LSE is null", name, row_of_LSE);
         }
         trial_destroy(&trial);
     }
 }
 
 /* Queries with no key to see: O = 0 and LSE = -inf. */
-static inline void check_no_keys(const struct problem *problem, const void *table)
+static inline void check_no_keys(const struct attention_kernel *table, enum tensor_type type)
 {
-    const struct size size = {1, 2, 1, 19, 1, 24};
-    struct trial trial = trial_of(problem, size);
-    long long sizes[MAX_SIZES] = SIZES(size);
-    void *device[MAX_TENSORS];
-    pointers_of(&trial, device);
-    sizes[ATTENTION_SEQ_KV] = 0;
-    for (size_t index = 0; problem->kernel(table, index).name; index++) {
-        const char *name = problem->kernel(table, index).name;
-        if (!runs_here(problem, table, index))
+    struct trial trial =
+        trial_with((struct size){1, 2, 1, 19, 1, 24, .type = type}, INPUTS_NORMAL, 5);
+    struct attention call = call_on(&trial);
+    call.seq_kv = 0;
+    for (const struct attention_kernel *row = table; row->about.name; row++) {
+        const char *name = row->about.name;
+        if (!runs_here(row))
             continue;
-        cr_assert(run_once(problem, table, index, sizes, device) == cudaSuccess, "%s", name);
+        cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", name, refusal());
         cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
         cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) == cudaSuccess);
         for (size_t e = 0; e < 2 * 19 * 24; e++) {
-            const double O = tensor_element(trial.host[O_AT], trial.tensors[O_AT].type, e);
+            const double O = tensor_element(trial.host[O_AT], type, e);
             cr_assert(O == 0.0, "%s: O[%zu] is %g", name, e, O);
         }
-        for (size_t row = 0; row < 2 * 19; row++) {
-            const float LSE = ((const float *)trial.host[LSE_AT])[row];
-            cr_assert(LSE == -INFINITY, "%s: LSE[%zu] is %g", name, row, (double)LSE);
+        for (size_t query = 0; query < 2 * 19; query++) {
+            const float LSE = ((const float *)trial.host[LSE_AT])[query];
+            cr_assert(LSE == -INFINITY, "%s: LSE[%zu] is %g", name, query, (double)LSE);
         }
     }
     trial_destroy(&trial);
 }
 
-/* Every row refuses these sizes with a sentence that holds `words`. */
-static inline void refused(const struct trial *trial, const void *table, const long long *sizes,
-                           const char *words)
+/* Each kernel refuses the call with a message that holds `words`. */
+static inline void expect_refused(const struct attention_kernel *table,
+                                  const struct attention *call, const char *words)
 {
-    const struct problem *problem = trial->problem;
-    void *device[MAX_TENSORS];
-    pointers_of(trial, device);
-    for (size_t index = 0; problem->kernel(table, index).name; index++) {
-        const char *name = problem->kernel(table, index).name;
-        if (!runs_here(problem, table, index))
+    for (const struct attention_kernel *row = table; row->about.name; row++) {
+        if (!runs_here(row))
             continue;
         refusal_clear();
-        const cudaError_t status = problem->run(table, index, sizes, device, device[LSE_AT], NULL);
-        cr_expect(status == cudaErrorInvalidValue, "%s: %s: %s", name, words,
+        const cudaError_t status = attention_run(row, call);
+        cr_expect(status == cudaErrorInvalidValue, "%s: %s: %s", row->about.name, words,
                   cudaGetErrorString(status));
-        cr_expect(strstr(refusal(), words) != NULL, "%s: '%s' does not say '%s'", name, refusal(),
-                  words);
+        cr_expect(strstr(refusal(), words) != NULL, "%s: '%s' does not say '%s'", row->about.name,
+                  refusal(), words);
     }
     cr_assert(cudaDeviceSynchronize() == cudaSuccess);
 }
 
-static inline void check_refused_sizes(const struct problem *problem, const void *table)
+/* What the limits that all kernels of the steps share exclude. */
+static inline void check_refused_calls(const struct attention_kernel *table, enum tensor_type type)
 {
-    static const struct {
-        enum attention_size which[2];
-        long long value[2];
-        const char *words;
-    } bad[] = {
-        {{ATTENTION_HEAD_DIM, ATTENTION_HEAD_DIM},
-         {0, 0},
-         "head_dim is 0; this kernel takes 1 .. 128"},
-        {{ATTENTION_HEAD_DIM, ATTENTION_HEAD_DIM},
-         {129, 129},
-         "head_dim is 129; this kernel takes 1 .. 128"},
-        {{ATTENTION_HEAD_DIM, ATTENTION_HEAD_DIM}, {4096, 4096}, "head_dim is 4096"},
-        {{ATTENTION_HEADS, ATTENTION_KV_HEADS}, {3, 2}, "kv_heads is 2"},
-        {{ATTENTION_KV_HEADS, ATTENTION_KV_HEADS}, {0, 0}, "kv_heads is 0"},
-        {{ATTENTION_SEQ_Q, ATTENTION_SEQ_Q}, {-1, -1}, "seq_q is -1"},
-        {{ATTENTION_SEQ_KV, ATTENTION_SEQ_KV}, {INT_MAX, INT_MAX}, "seq_kv is 2147483647"},
-    };
-    const struct size size = {1, 2, 1, 5, 7, 16};
-    struct trial trial = trial_of(problem, size);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        long long sizes[MAX_SIZES] = SIZES(size);
-        for (int j = 0; j < 2; j++)
-            sizes[bad[i].which[j]] = bad[i].value[j];
-        refused(&trial, table, sizes, bad[i].words);
-    }
+    struct trial trial =
+        trial_with((struct size){1, 2, 1, 5, 7, 16, .type = type}, INPUTS_NORMAL, 5);
+    const struct attention good = call_on(&trial);
+    struct attention call = good;
+    expect_refused(table, NULL, "the call is null");
+    call.head_dim = 0;
+    expect_refused(table, &call, "head_dim is 0; this kernel takes 1 .. 128");
+    call.head_dim = 129;
+    expect_refused(table, &call, "head_dim is 129; this kernel takes 1 .. 128");
+    call.head_dim = 4096;
+    expect_refused(table, &call, "head_dim is 4096");
+    call = good, call.heads = 3, call.kv_heads = 2;
+    expect_refused(table, &call, "kv_heads is 2");
+    call = good, call.kv_heads = 0;
+    expect_refused(table, &call, "kv_heads is 0");
+    call = good, call.seq_q = -1;
+    expect_refused(table, &call, "seq_q is -1");
+    call = good, call.seq_kv = INT_MAX;
+    expect_refused(table, &call, "seq_kv is 2147483647");
+    call = good, call.scale = NAN;
+    expect_refused(table, &call, "scale is");
+    call = good, call.type = TENSOR_BF16;
+    expect_refused(table, &call, "type is bf16");
+    call = good, call.causal = true;
+    if (!table->causal)
+        expect_refused(table, &call, "causal");
     trial_destroy(&trial);
 }
 
-/* Null, askew, or the output on top of an input. */
-static inline void check_refused_pointers(const struct problem *problem, const void *table,
-                                          struct size size)
+/* Pointers that are null or not aligned to an element, and the output on top of an input. */
+static inline void check_refused_pointers(const struct attention_kernel *table, struct size size)
 {
-    struct trial trial = trial_of(problem, size);
-    for (size_t index = 0; problem->kernel(table, index).name; index++) {
-        if (!runs_here(problem, table, index))
+    struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
+    const struct attention good = call_on(&trial);
+    const size_t half_an_element = tensor_element_bytes(size.type) / 2;
+    for (const struct attention_kernel *row = table; row->about.name; row++) {
+        if (!runs_here(row))
             continue;
-        const char *name = problem->kernel(table, index).name;
-        const size_t workspace_bytes = problem->workspace(table, index, trial.sizes);
-        void *workspace = NULL, *device[MAX_TENSORS];
-        if (workspace_bytes > 0)
-            cr_assert(cudaMalloc(&workspace, workspace_bytes) == cudaSuccess);
         for (int t = Q_AT; t <= O_AT; t++) {
-            pointers_of(&trial, device);
-            device[t] = NULL;
-            cr_expect(problem->run(table, index, trial.sizes, device, workspace, NULL) ==
+            char *const array = trial.device[t].data;
+            cr_expect(run_once(row, with_array(good, t, NULL)) == cudaErrorInvalidValue,
+                      "%s: %s null", row->about.name, trial.tensors[t].name);
+            cr_expect(run_once(row, with_array(good, t, array + half_an_element)) ==
                           cudaErrorInvalidValue,
-                      "%s: %s null", name, trial.tensors[t].name);
-            pointers_of(&trial, device);
-            device[t] = (char *)device[t] + tensor_element_bytes(trial.tensors[t].type) / 2;
-            cr_expect(problem->run(table, index, trial.sizes, device, workspace, NULL) ==
-                          cudaErrorInvalidValue,
-                      "%s: %s askew", name, trial.tensors[t].name);
+                      "%s: %s misaligned", row->about.name, trial.tensors[t].name);
         }
-        pointers_of(&trial, device);
-        device[O_AT] = device[Q_AT];
-        cr_expect(problem->run(table, index, trial.sizes, device, workspace, NULL) ==
+        cr_expect(run_once(row, with_array(good, O_AT, trial.device[Q_AT].data)) ==
                       cudaErrorInvalidValue,
-                  "%s: O on Q", name);
-        pointers_of(&trial, device);
-        if (workspace != NULL)
-            cr_expect(problem->run(table, index, trial.sizes, device, NULL, NULL) ==
-                          cudaErrorInvalidValue,
-                      "%s: workspace null", name);
-        cr_assert(cudaDeviceSynchronize() == cudaSuccess);
-        cr_assert(cudaFree(workspace) == cudaSuccess);
+                  "%s: O on Q", row->about.name);
+        if (row->workspace && row->workspace(&good) > 0)
+            cr_expect(attention_run(row, &good) == cudaErrorInvalidValue, "%s: workspace null",
+                      row->about.name);
     }
+    cr_assert(cudaDeviceSynchronize() == cudaSuccess);
     trial_destroy(&trial);
 }
-
-/* ---------------------------------------------------------------------------------------------- */
-/* Single precision only: what only the shape can say */
 
 /* The scale is the caller's: 0 makes every key weigh the same, a negative one prefers the least
  * similar. */
 static inline void check_any_scale(const struct attention_kernel *table)
 {
     static const float scale[] = {0.0f, -0.5f, 3.0f};
-    const struct size size = {1, 1, 1, 9, 300, 12};
-    struct trial trial = trial_of(&attention_problem, size);
+    struct trial trial = trial_with((struct size){1, 1, 1, 9, 300, 12}, INPUTS_NORMAL, 5);
     const float *Q = trial.host[Q_AT], *K = trial.host[K_AT], *V = trial.host[V_AT];
-    void *const *device = (void *[]){trial.device[Q_AT].data, trial.device[K_AT].data,
-                                     trial.device[V_AT].data, trial.device[O_AT].data};
-    float *O = malloc(trial.device[O_AT].bytes);
+    const float *O = trial.host[O_AT];
+    struct attention call = call_on(&trial);
+    call.LSE = NULL;
     for (size_t i = 0; i < sizeof scale / sizeof *scale; i++) {
-        struct attention_shape shape = shape_of(size);
-        shape.scale = scale[i];
-        for (const struct attention_kernel *kernel = table; kernel->name; kernel++) {
-            const size_t bytes = kernel->workspace ? kernel->workspace(&shape) : 0;
-            struct device_buffer workspace = {0};
-            cr_assert(device_buffer_create(&workspace, bytes, 0) == cudaSuccess);
-            cr_assert(kernel->run(device[Q_AT], device[K_AT], device[V_AT], device[O_AT], NULL,
-                                  bytes ? workspace.data : NULL, &shape, NULL) == cudaSuccess);
-            cr_assert(device_buffer_download(&trial.device[O_AT], O) == cudaSuccess);
-            device_buffer_destroy(&workspace);
+        call.scale = scale[i];
+        for (const struct attention_kernel *kernel = table; kernel->about.name; kernel++) {
+            cr_assert(run_once(kernel, call) == cudaSuccess);
+            cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
             for (int row = 0; row < 9; row++) {
                 double l = 0.0, sum[12] = {0.0};
                 for (int j = 0; j < 300; j++) {
@@ -282,37 +293,11 @@ static inline void check_any_scale(const struct attention_kernel *table)
                 }
                 for (int c = 0; c < 12; c++)
                     cr_assert(fabs(O[row * 12 + c] - sum[c] / l) < 1e-4,
-                              "%s: scale %g, O[%d][%d] is %g, not %g", kernel->name,
+                              "%s: scale %g, O[%d][%d] is %g, not %g", kernel->about.name,
                               (double)scale[i], row, c, (double)O[row * 12 + c], sum[c] / l);
             }
         }
     }
-    free(O);
-    trial_destroy(&trial);
-}
-
-static inline void check_refused_shapes(const struct attention_kernel *table)
-{
-    const struct size size = {1, 2, 1, 5, 7, 16};
-    struct trial trial = trial_of(&attention_problem, size);
-    float *Q = trial.device[Q_AT].data, *K = trial.device[K_AT].data, *V = trial.device[V_AT].data;
-    float *O = trial.device[O_AT].data, *LSE = trial.device[LSE_AT].data;
-    struct attention_shape not_finite = shape_of(size), causal = shape_of(size);
-    not_finite.scale = NAN;
-    causal.causal = true;
-    const struct {
-        const struct attention_shape *shape;
-        const char *words;
-    } bad[] = {{NULL, "shape is null"}, {&not_finite, "scale"}, {&causal, "causal"}};
-    for (const struct attention_kernel *kernel = table; kernel->name; kernel++)
-        for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-            refusal_clear();
-            cr_expect(kernel->run(Q, K, V, O, LSE, LSE, bad[i].shape, NULL) ==
-                          cudaErrorInvalidValue,
-                      "%s: %s", kernel->name, bad[i].words);
-            cr_expect(strstr(refusal(), bad[i].words) != NULL, "%s: '%s' does not say '%s'",
-                      kernel->name, refusal(), bad[i].words);
-        }
     trial_destroy(&trial);
 }
 

@@ -45,15 +45,15 @@ static struct trial create(const struct problem *problem, const long long *sizes
     return trial;
 }
 
-static void check_kernel(struct trial *trial, const void *table, size_t index, const char *text,
+static void check_kernel(struct trial *trial, const struct kernel *kernel, const char *text,
                          enum input_kind kind, size_t offset)
 {
-    const char *name = trial->problem->kernel(table, index).name;
+    const char *name = kernel->name;
     const bool one_order = getenv(WATCHED_VARIABLE) ||
                            (watched() && trial->problem->flops(trial->sizes) > WATCHED_ONE_ORDER);
     for (int order = 0; thread_orders[order] && !(one_order && order > 0); order++) {
         setenv(ORDER_VARIABLE, thread_orders[order], 1);
-        const struct verdict verdict = trial_run(trial, table, index);
+        const struct verdict verdict = trial_run(trial, kernel);
         unsetenv(ORDER_VARIABLE);
         if (verdict.status == VERDICT_SKIPPED) {
             fprintf(stderr, "skipped: %s %s\n", name, verdict.reason);
@@ -76,31 +76,68 @@ void ladder_check(const struct problem *problem, const void *table, const long l
         return;
     }
     struct trial trial = create(problem, sizes, kind, seed, offset);
-    for (size_t index = 0; problem->kernel(table, index).name; index++)
-        check_kernel(&trial, table, index, text, kind, offset);
+    const struct kernel *kernel;
+    for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++)
+        check_kernel(&trial, kernel, text, kind, offset);
     trial_destroy(&trial);
 }
 
-size_t ladder_find(const struct problem *problem, const void *table, const char *name)
+const struct kernel *ladder_find(const struct problem *problem, const void *table, const char *name)
 {
-    for (size_t index = 0; problem->kernel(table, index).name; index++)
-        if (strcmp(problem->kernel(table, index).name, name) == 0)
-            return index;
+    const struct kernel *kernel;
+    for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++)
+        if (strcmp(kernel->name, name) == 0)
+            return kernel;
     cr_assert(false, "no kernel is named %s", name);
-    return 0;
+    return NULL;
+}
+
+/* What a passing run did; false where it is not counted, or the device is too old for it. */
+static bool count(const struct problem *problem, const struct kernel *kernel,
+                  const long long *sizes, struct counters *counters)
+{
+    struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+    backend_counters_reset();
+    const struct verdict verdict = trial_run(&trial, kernel);
+    const bool counted = backend_counters(counters);
+    trial_destroy(&trial);
+    if (verdict.status == VERDICT_SKIPPED) {
+        fprintf(stderr, "skipped: %s %s\n", kernel->name, verdict.reason);
+        return false;
+    }
+    cr_assert(verdict.status == VERDICT_PASS, "%s: %s", kernel->name, verdict.reason);
+    return counted;
+}
+
+static void expect_cost(const char *name, const char *text, const char *what,
+                        unsigned long long counted, long long formula)
+{
+    cr_expect(counted == (unsigned long long)formula, "%s %s: %llu %s, its row says %lld", name,
+              text, counted, what, formula);
+}
+
+void ladder_costs(const struct problem *problem, const void *table, const long long *sizes)
+{
+    char text[200];
+    describe(problem, sizes, text, sizeof text);
+    const struct kernel *kernel;
+    for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++) {
+        const struct cost cost = problem->cost(kernel, sizes);
+        struct counters did;
+        if (!count(problem, kernel, sizes, &did))
+            continue;
+        expect_cost(kernel->name, text, "loads", did.global_loads, cost.loads);
+        expect_cost(kernel->name, text, "stores", did.global_stores, cost.stores);
+        expect_cost(kernel->name, text, "bytes read", did.global_load_bytes, cost.bytes_read);
+        expect_cost(kernel->name, text, "bytes written", did.global_store_bytes,
+                    cost.bytes_written);
+    }
 }
 
 bool ladder_count(const struct problem *problem, const void *table, const char *name,
                   const long long *sizes, struct counters *counters)
 {
-    const size_t index = ladder_find(problem, table, name);
-    struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
-    backend_counters_reset();
-    const struct verdict verdict = trial_run(&trial, table, index);
-    const bool counted = backend_counters(counters);
-    trial_destroy(&trial);
-    cr_assert(verdict.status == VERDICT_PASS, "%s: %s", name, verdict.reason);
-    return counted;
+    return count(problem, ladder_find(problem, table, name), sizes, counters);
 }
 
 void ladder_refuses(const struct problem *problem, const void *table, const char *name,
@@ -108,9 +145,8 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
 {
     char text[200];
     describe(problem, sizes, text, sizeof text);
-    const size_t index = ladder_find(problem, table, name);
     struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
-    const struct verdict verdict = trial_run(&trial, table, index);
+    const struct verdict verdict = trial_run(&trial, ladder_find(problem, table, name));
     cr_expect(verdict.status == VERDICT_REFUSED, "%s %s was not refused: status %d, %s", name, text,
               (int)verdict.status, verdict.reason);
     cr_expect(strstr(verdict.reason, words) != NULL, "%s %s: '%s' does not say '%s'", name, text,

@@ -34,11 +34,16 @@ void ladder_check(const struct problem *problem, const void *table, const long l
                   enum input_kind kind, uint64_t seed, size_t offset);
 
 /* The row of this name; fails the test when there is none. */
-size_t ladder_find(const struct problem *problem, const void *table, const char *name);
+const struct kernel *ladder_find(const struct problem *problem, const void *table,
+                                 const char *name);
+
+/* Where accesses are counted: what each kernel does at these sizes is what its row says. Nothing in
+ * `sizes` is left to mean "as ...". */
+void ladder_costs(const struct problem *problem, const void *table, const long long *sizes);
 
 /*
- * What one passing run of the named kernel did. Fails the test when the run does not pass. False,
- * with zeros, where the backend does not count.
+ * What one passing run of the named kernel did. Fails the test when the run does not pass. False
+ * where the backend does not count or the device is too old.
  */
 bool ladder_count(const struct problem *problem, const void *table, const char *name,
                   const long long *sizes, struct counters *counters);

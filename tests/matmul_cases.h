@@ -29,6 +29,17 @@ struct matmul_case {
     int M, N, K;
 };
 
+/* Each row's costs, where accesses are counted. */
+static void check_costs(const struct matmul_kernel *table, const struct matmul_case *cases,
+                        size_t count_of_cases)
+{
+    for (size_t i = 0; i < count_of_cases; i++) {
+        const long long sizes[MAX_SIZES] = {
+            [MATMUL_M] = cases[i].M, [MATMUL_N] = cases[i].N, [MATMUL_K] = cases[i].K};
+        ladder_costs(&matmul_problem, table, sizes);
+    }
+}
+
 static void check_cases(const struct matmul_kernel *table, const struct matmul_case *cases,
                         size_t count_of_cases, uint64_t seed)
 {
@@ -109,19 +120,21 @@ static void check_refused(const struct matmul_kernel *table, const struct device
 {
     const size_t elements = C->bytes / sizeof(float);
     float *host = malloc(C->bytes);
-    for (const struct matmul_kernel *kernel = table; kernel->name; kernel++) {
+    for (const struct matmul_kernel *kernel = table; kernel->about.name; kernel++) {
         cr_assert(device_buffer_poison(C) == cudaSuccess);
         refusal_clear();
-        const cudaError_t status = kernel->run(A, B, C_argument, sizes.M, sizes.N, sizes.K, NULL);
-        cr_expect(status == cudaErrorInvalidValue, "%s took %s: status %d", kernel->name, words,
-                  (int)status);
-        cr_expect(strstr(refusal(), words) != NULL, "%s: '%s' does not say '%s'", kernel->name,
-                  refusal(), words);
-        cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->name, backend_report());
+        const cudaError_t status =
+            matmul_run(kernel, A, B, C_argument, sizes.M, sizes.N, sizes.K, NULL);
+        cr_expect(status == cudaErrorInvalidValue, "%s took %s: status %d", kernel->about.name,
+                  words, (int)status);
+        cr_expect(strstr(refusal(), words) != NULL, "%s: '%s' does not say '%s'",
+                  kernel->about.name, refusal(), words);
+        cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->about.name,
+                  backend_report());
         cr_assert(device_buffer_download(C, host) == cudaSuccess);
         for (size_t i = 0; i < elements; i++)
             cr_assert(check_unwritten(host + i, TENSOR_F32, 1) == 0,
-                      "%s wrote C although it refused", kernel->name);
+                      "%s wrote C although it refused", kernel->about.name);
     }
     free(host);
 }

@@ -108,7 +108,8 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
     double *value = malloc((size_t)cols * sizeof *value),
            *scale = malloc((size_t)cols * sizeof *scale);
 
-    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->name; kernel++) {
+    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
+         kernel++) {
         for (int order = 0; thread_orders[order]; order++) {
             struct verdict verdict = {.status = VERDICT_PASS,
                                       .bound = softmax_problem.bound(sizes)};
@@ -116,9 +117,9 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
             cudaError_t status;
             cr_assert(device_buffer_poison(&output) == cudaSuccess);
             setenv(ORDER_VARIABLE, thread_orders[order], 1);
-            cr_assert(kernel->run(input.data, output.data, rows, cols, NULL) == cudaSuccess,
-                      "%s: %s", kernel->name, refusal());
-            cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->name,
+            cr_assert(softmax_run(kernel, input.data, output.data, rows, cols, NULL) == cudaSuccess,
+                      "%s: %s", kernel->about.name, refusal());
+            cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->about.name,
                       backend_report());
             unsetenv(ORDER_VARIABLE);
             cr_assert(device_buffer_download(&output, result) == cudaSuccess);
@@ -127,10 +128,11 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
                 check_compare(&verdict, &tensor, result, (size_t)row * (size_t)cols, (size_t)cols,
                               value, scale);
             }
-            cr_expect(verdict.status == VERDICT_PASS, "%s %s cols=%d order=%s: %s", kernel->name,
-                      what, cols, thread_orders[order], verdict.reason);
+            cr_expect(verdict.status == VERDICT_PASS, "%s %s cols=%d order=%s: %s",
+                      kernel->about.name, what, cols, thread_orders[order], verdict.reason);
             cr_expect(device_buffer_guards_intact(&output, &distance, &status),
-                      "%s %s cols=%d: wrote %lld bytes off", kernel->name, what, cols, distance);
+                      "%s %s cols=%d: wrote %lld bytes off", kernel->about.name, what, cols,
+                      distance);
         }
     }
     free(result);
@@ -278,14 +280,15 @@ TEST(matrices, past_2_to_the_31_elements)
     input_matrix(host, 1, COLS, INPUTS_NORMAL, 79, 0);
     softmax_problem.reference(sizes, inputs, 0, &value, &scale);
     cr_assert(cudaMemcpy(input + last, host, sizeof host, cudaMemcpyHostToDevice) == cudaSuccess);
-    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->name; kernel++) {
+    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
+         kernel++) {
         struct verdict verdict = {.status = VERDICT_PASS, .bound = softmax_problem.bound(sizes)};
         cr_assert(cudaMemset(output, 0xff, bytes) == cudaSuccess);
-        cr_assert(kernel->run(input, output, ROWS, COLS, NULL) == cudaSuccess);
+        cr_assert(softmax_run(kernel, input, output, ROWS, COLS, NULL) == cudaSuccess);
         cr_assert(cudaMemcpy(result, output + last, sizeof result, cudaMemcpyDeviceToHost) ==
                   cudaSuccess);
         check_compare(&verdict, &tensor, result, 0, COLS, value, scale);
-        cr_expect(verdict.status == VERDICT_PASS, "%s: %s", kernel->name, verdict.reason);
+        cr_expect(verdict.status == VERDICT_PASS, "%s: %s", kernel->about.name, verdict.reason);
     }
     cudaFree(input);
     cudaFree(output);
@@ -413,15 +416,16 @@ TEST(refusals, sizes_and_pointers)
         {input, memory + cols, 2, cols, "output and input overlap"},
     };
     cr_assert(cudaMemset(memory, 0, 4 * (size_t)cols * sizeof *memory) == cudaSuccess);
-    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->name; kernel++) {
+    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
+         kernel++) {
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             refusal_clear();
-            const cudaError_t status =
-                kernel->run(cases[i].input, cases[i].output, cases[i].rows, cases[i].cols, NULL);
-            cr_expect(status == cudaErrorInvalidValue, "%s case %zu: %s", kernel->name, i,
+            const cudaError_t status = softmax_run(kernel, cases[i].input, cases[i].output,
+                                                   cases[i].rows, cases[i].cols, NULL);
+            cr_expect(status == cudaErrorInvalidValue, "%s case %zu: %s", kernel->about.name, i,
                       cudaGetErrorName(status));
             cr_expect(strstr(refusal(), cases[i].sentence) != NULL, "%s: '%s' does not say '%s'",
-                      kernel->name, refusal(), cases[i].sentence);
+                      kernel->about.name, refusal(), cases[i].sentence);
         }
         cr_expect(cudaDeviceSynchronize() == cudaSuccess);
     }
@@ -434,10 +438,12 @@ TEST(refusals, sizes_and_pointers)
 
 TEST(refusals, empty_is_success)
 {
-    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->name; kernel++) {
-        cr_expect(kernel->run(NULL, NULL, 0, 17, NULL) == cudaSuccess, "%s, no rows", kernel->name);
-        cr_expect(kernel->run(NULL, NULL, 17, 0, NULL) == cudaSuccess, "%s, no columns",
-                  kernel->name);
+    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
+         kernel++) {
+        cr_expect(softmax_run(kernel, NULL, NULL, 0, 17, NULL) == cudaSuccess, "%s, no rows",
+                  kernel->about.name);
+        cr_expect(softmax_run(kernel, NULL, NULL, 17, 0, NULL) == cudaSuccess, "%s, no columns",
+                  kernel->about.name);
         cr_expect(cudaDeviceSynchronize() == cudaSuccess);
     }
 }
@@ -452,33 +458,17 @@ static void expect_count(const char *name, const char *what, unsigned long long 
               formula);
 }
 
-/* The matrix is read three times, twice, twice, once; and written once. */
-TEST(counters, sweeps)
+/* Rows that begin anywhere, on both sides of each choice that online_block and online_cluster
+ * make. */
+TEST(counters, costs)
 {
-    static const struct {
-        const char *name;
-        unsigned long long reads, floats_per_load;
-    } kernels[] = {{"three_pass", 3, 1},
-                   {"online", 2, 1},
-                   {"online_warp", 2, 1},
-                   {"online_block", 1, 4},
-                   {"online_cluster", 1, 4}};
-    const unsigned long long rows = 64, cols = 256, elements = rows * cols;
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
-        const char *name = kernels[i].name;
-        struct counters did;
-        if (!count(name, (long long)rows, (long long)cols, &did))
-            return;
-        expect_count(name, "launches", did.launches, 1);
-        expect_count(name, "bytes loaded", did.global_load_bytes,
-                     kernels[i].reads * elements * sizeof(float));
-        expect_count(name, "loads", did.global_loads,
-                     kernels[i].reads * elements / kernels[i].floats_per_load);
-        expect_count(name, "bytes stored", did.global_store_bytes, elements * sizeof(float));
-        expect_count(name, "stores", did.global_stores, elements / kernels[i].floats_per_load);
-        expect_count(name, "atomics", did.atomics, 0);
-        expect_count(name, "barriers", did.barriers, 0);
-        expect_count(name, "shared loads", did.shared_loads, 0);
+    static const int shapes[][2] = {{64, 256},  {9, 1},     {5, 127},   {3, 1023},   {2, 1028},
+                                    {7, 4095},  {2, 16383}, {1, 32771}, {3, 32773},  {1, 131071},
+                                    {2, 57347}, {3, 57348}, {1, 90116}, {1, 360451}, {1, 360452}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const long long sizes[MAX_SIZES] = {
+            [SOFTMAX_ROWS] = shapes[i][0], [SOFTMAX_COLS] = shapes[i][1]};
+        ladder_costs(&softmax_problem, online_softmax_kernels, sizes);
     }
 }
 
@@ -505,61 +495,40 @@ TEST(counters, sectors)
     }
 }
 
-/*
- * Rows that begin anywhere are still read once, down to the byte; of a row that is too long for the
- * registers, what is too much (in float4: `excess`) is read twice.
- */
-TEST(counters, online_block)
+/* A barrier a row where more than one warp keeps it. */
+TEST(counters, barriers_of_online_block)
 {
-    static const struct {
-        unsigned long long rows, cols, excess, barriers_per_row;
-    } shapes[] = {{9, 1, 0, 0},     {5, 127, 0, 0},       {3, 1023, 0, 0},  {2, 1027, 0, 0},
-                  {2, 1028, 0, 1},  {2, 4095, 0, 1},      {2, 16383, 0, 1}, {1, 32771, 0, 1},
-                  {1, 32772, 1, 1}, {1, 131071, 24575, 1}};
+    static const unsigned long long shapes[][3] = {
+        {9, 1, 0}, {2, 1027, 0}, {2, 1028, 1}, {2, 16383, 1}, {1, 32772, 1}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const unsigned long long rows = shapes[i].rows, cols = shapes[i].cols;
-        char name[64];
         struct counters did;
-        if (!count("online_block", (long long)rows, (long long)cols, &did))
+        if (!count("online_block", (long long)shapes[i][0], (long long)shapes[i][1], &did))
             return;
-        snprintf(name, sizeof name, "online_block rows=%llu cols=%llu", rows, cols);
-        expect_count(name, "bytes loaded", did.global_load_bytes,
-                     rows * (cols + 4 * shapes[i].excess) * sizeof(float));
-        expect_count(name, "bytes stored", did.global_store_bytes, rows * cols * sizeof(float));
-        expect_count(name, "barriers", did.barriers, shapes[i].barriers_per_row * rows);
+        expect_count("online_block", "barriers", did.barriers, shapes[i][0] * shapes[i][2]);
     }
 }
 
 /*
- * A cluster reads the row once, with one barrier in each block and two of the cluster, and each
- * block stores its state in each: as many blocks as hold the row at 11 float4 a thread. Rows that
- * two blocks would hold at 7, and those that 8 do not hold, are online_block's.
+ * One barrier in each block and two of the cluster, and each block stores its state in each: as
+ * many blocks as hold the row at 11 float4 a thread. Rows that two blocks would hold at 7, and
+ * those that 8 do not hold, are online_block's.
  */
 TEST(counters, online_cluster)
 {
-    static const struct {
-        unsigned long long rows, cols, blocks, excess;
-    } shapes[] = {
-        {2, 57347, 1, 14336 - 8192}, {3, 57348, 2, 0},  {2, 90115, 2, 0},  {1, 90116, 3, 0},
-        {1, 131071, 3, 0},           {1, 135171, 3, 0}, {1, 135172, 4, 0}, {1, 360451, 8, 0},
-        {1, 360452, 1, 90113 - 8192}};
+    static const unsigned long long shapes[][3] = {{2, 57347, 1},  {3, 57348, 2},  {2, 90115, 2},
+                                                   {1, 90116, 3},  {1, 131071, 3}, {1, 135172, 4},
+                                                   {1, 360451, 8}, {1, 360452, 1}};
+    struct counters did;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const unsigned long long rows = shapes[i].rows, cols = shapes[i].cols,
-                                 blocks = shapes[i].blocks;
-        char name[64];
-        struct counters did;
-        if (!count("online_cluster", (long long)rows, (long long)cols, &did))
+        const unsigned long long rows = shapes[i][0], blocks = shapes[i][2];
+        if (!count("online_cluster", (long long)rows, (long long)shapes[i][1], &did))
             return;
-        snprintf(name, sizeof name, "online_cluster rows=%llu cols=%llu", rows, cols);
-        expect_count(name, "launches", did.launches, 1);
-        expect_count(name, "bytes loaded", did.global_load_bytes,
-                     rows * (cols + 4 * shapes[i].excess) * sizeof(float));
-        expect_count(name, "bytes stored", did.global_store_bytes, rows * cols * sizeof(float));
-        expect_count(name, "barriers", did.barriers, rows * blocks * (blocks > 1 ? 3 : 1));
-        expect_count(name, "shared stores", did.shared_stores,
+        expect_count("online_cluster", "launches", did.launches, 1);
+        expect_count("online_cluster", "barriers", did.barriers,
+                     rows * blocks * (blocks > 1 ? 3 : 1));
+        expect_count("online_cluster", "shared stores", did.shared_stores,
                      rows * blocks * (32 + (blocks > 1 ? blocks : 0)));
     }
-    struct counters did;
     setenv("SIMT_ARCH", "80", 1); /* a device without clusters */
     if (count("online_cluster", 1, 60000, &did))
         expect_count("online_cluster on sm_80", "barriers", did.barriers, 1);

@@ -2,24 +2,42 @@
 #include "04_flash_v1/04_step.h"
 #include "attention_cases.h"
 
+/* tests/tiles_04.cu: the same sources at tiles that are not square, and at those for an sm_75. */
+attention_fn attention_flash_v1_16x32, attention_flash_v1_32x8;
+attention_fn attention_flash_v1_registers_64_kb;
+
+static struct cost small_tiles_cost(const struct attention_kernel *row,
+                                    const struct attention *call)
+{
+    return tiles_of_keys_cost(call, row->Bc[call->head_dim > 64], 1);
+}
+
+#define FA1 .max_head_dim = 128, .workspace = statistics_workspace, .cost = small_tiles_cost
+
+static const struct attention_kernel other_tiles[] = {
+    ATTENTION_ROW(flash_v1_16x32, "tiles_04.cu", "Br = 16, Bc = 32", FA1, .Bc = {32, 32}) //
+    ATTENTION_ROW(flash_v1_32x8, "tiles_04.cu", "Br = 32, Bc = 8", FA1, .Bc = {8, 8})     //
+    ATTENTION_ROW(flash_v1_registers_64_kb, "tiles_04.cu", "64 KB", FA1, .Bc = {64, 32})  //
+    {.about.name = NULL},
+};
+
 static void check(struct size size, enum input_kind kind, uint64_t seed, size_t offset)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_check(&attention_problem, flash_v1_kernels, sizes, kind, seed, offset);
+    check_sizes(flash_v1_kernels, size, kind, seed, offset);
 }
 
 /* The kernels that go tile by tile are fast enough to be tried at many more shapes than those that
  * go key by key. */
-static void check_tiles(struct size size, enum input_kind kind, uint64_t seed, size_t offset)
+static const struct attention_kernel *tiled(void)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_check(&attention_problem, flash_v1_tiles, sizes, kind, seed, offset);
+    return (const struct attention_kernel *)ladder_find(&attention_problem, flash_v1_kernels,
+                                                        "flash_v1");
 }
 
-static bool count(const void *table, const char *name, struct size size, struct counters *counters)
+static void check_tiles(struct size size, enum input_kind kind, uint64_t seed, size_t offset)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    return ladder_count(&attention_problem, table, name, sizes, counters);
+    check_sizes(tiled(), size, kind, seed, offset);
+    check_sizes(other_tiles, size, kind, seed, offset);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -126,14 +144,14 @@ TEST(tiles, heads_and_inputs)
 
 TEST(contract, LSE_is_optional)
 {
-    check_LSE_is_optional(&attention_problem, flash_v1_kernels);
-    check_LSE_is_optional(&attention_problem, flash_v1_tiles);
+    check_LSE_is_optional(flash_v1_kernels, TENSOR_F32);
+    check_LSE_is_optional(other_tiles, TENSOR_F32);
 }
 
 TEST(contract, no_keys)
 {
-    check_no_keys(&attention_problem, flash_v1_kernels);
-    check_no_keys(&attention_problem, flash_v1_tiles);
+    check_no_keys(flash_v1_kernels, TENSOR_F32);
+    check_no_keys(other_tiles, TENSOR_F32);
 }
 
 TEST(contract, any_scale)
@@ -141,34 +159,14 @@ TEST(contract, any_scale)
     check_any_scale(flash_v1_kernels);
 }
 
-TEST(contract, refused_shapes)
+TEST(contract, refused_calls)
 {
-    check_refused_sizes(&attention_problem, flash_v1_kernels);
-    check_refused_shapes(flash_v1_kernels);
+    check_refused_calls(flash_v1_kernels, TENSOR_F32);
 }
 
 TEST(contract, refused_pointers)
 {
-    check_refused_pointers(&attention_problem, flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16});
-}
-
-/* The rows of all heads must be countable with an int, and a grid must hold the blocks that a
- * kernel wants. */
-TEST(contract, refused_counts)
-{
-    const struct attention_limits limits = {128, 1, false};
-    float pointer[4] = {0};
-    struct attention_shape shape = {1 << 11, 1 << 10, 1 << 10, 1 << 10, 1, 1, false, 1.0f};
-    cr_expect(attention_check_arguments(pointer, pointer, pointer, pointer, NULL, NULL, 0, &shape,
-                                        sizeof(float), &limits) == cudaErrorInvalidValue);
-    cr_expect(strstr(refusal(), "batch * heads * seq_q is 2147483648") != NULL, "%s", refusal());
-    shape = (struct attention_shape){1 << 11, 1 << 10, 1 << 10, 1, 1 << 10, 1, false, 1.0f};
-    cr_expect(attention_check_arguments(pointer, pointer, pointer, pointer, NULL, NULL, 0, &shape,
-                                        sizeof(float), &limits) == cudaErrorInvalidValue);
-    cr_expect(strstr(refusal(), "batch * kv_heads * seq_kv is 2147483648") != NULL, "%s",
-              refusal());
-    cr_expect(require_blocks(INT_MAX) == cudaSuccess);
-    cr_expect(require_blocks((size_t)INT_MAX + 1) == cudaErrorInvalidValue);
+    check_refused_pointers(flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16});
 }
 
 /* The scores of one head at 16384 are 1 GiB, and standard wants them all; the others want a few
@@ -176,145 +174,61 @@ TEST(contract, refused_counts)
 TEST(contract, workspace)
 {
     for (int seq = 1; seq <= 1 << 20; seq *= 2) {
-        const struct attention_shape shape = {2, 3, 1, seq, 2 * seq, 64, false, 0.125f};
+        const struct attention call = call_of((struct size){2, 3, 1, seq, 2 * seq, 64});
         const size_t queries = (size_t)6 * seq;
-        cr_expect(attention_standard_workspace(&shape) == queries * 2 * seq * sizeof(float));
-        for (const struct attention_kernel *kernel = flash_v1_kernels + 1; kernel->name; kernel++) {
-            const size_t bytes = kernel->workspace ? kernel->workspace(&shape) : 0;
-            cr_expect(bytes <= queries * 12 + 4, "%s: %zu bytes for %zu queries", kernel->name,
+        cr_expect(flash_v1_kernels->workspace(&call) == queries * 2 * seq * sizeof(float));
+        for (const struct attention_kernel *row = flash_v1_kernels + 1; row->about.name; row++) {
+            const size_t bytes = row->workspace ? row->workspace(&call) : 0;
+            cr_expect(bytes <= queries * 12 + 4, "%s: %zu bytes for %zu queries", row->about.name,
                       bytes, queries);
         }
     }
-    const struct attention_shape head = {1, 1, 1, 16384, 16384, 64, false, 0.125f};
-    cr_expect(attention_standard_workspace(&head) == (size_t)1 << 30);
-    cr_expect(attention_flash_v1_workspace(&head) == (size_t)2 * 16384 * sizeof(float));
-    for (const struct attention_kernel *kernel = flash_v1_kernels; kernel->name; kernel++)
-        cr_expect(!kernel->workspace || kernel->workspace(NULL) == 0, "%s: a null shape",
-                  kernel->name);
+    const struct attention head = call_of((struct size){1, 1, 1, 16384, 16384, 64});
+    cr_expect(flash_v1_kernels->workspace(&head) == (size_t)1 << 30);
+    cr_expect(tiled()->workspace(&head) == (size_t)2 * 16384 * sizeof(float));
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* What the lesson says about traffic, in elements of 4 bytes */
+/* What the rows say that the kernels do */
 
 static const struct size counted[] = {
-    {1, 2, 1, 64, 64, 16},
-    {1, 1, 1, 50, 70, 33},
-    {2, 2, 1, 17, 130, 20},
-    {1, 1, 1, 3, 1, 1},
+    {1, 2, 1, 64, 64, 16},  {1, 1, 1, 50, 70, 33},  {2, 2, 1, 17, 130, 20}, {1, 1, 1, 3, 1, 1},
+    {1, 1, 1, 3, 129, 128}, {1, 2, 1, 70, 300, 64}, {1, 1, 1, 40, 129, 90},
 };
-enum { COUNTED = sizeof counted / sizeof *counted, CHUNK = 32 };
+enum { COUNTED = sizeof counted / sizeof *counted };
 
-struct traffic {
-    unsigned long long read, written;
-};
-
-static void expect_traffic(const char *name, const struct counters *counters, struct traffic is)
+TEST(counters, costs)
 {
-    cr_expect(counters->global_load_bytes == 4 * is.read, "%s: %llu bytes read, %llu expected",
-              name, counters->global_load_bytes, 4 * is.read);
-    cr_expect(counters->global_store_bytes == 4 * is.written,
-              "%s: %llu bytes written, %llu expected", name, counters->global_store_bytes,
-              4 * is.written);
+    check_costs(flash_v1_kernels, counted, COUNTED);
+    check_costs(other_tiles, counted, COUNTED);
 }
 
-/* Every score is written, read by each of the three sweeps of the softmax, written as a
- * probability, and read by each of the head_dim threads that need it. */
-TEST(counters, standard)
+TEST(counters, barriers_and_atomics)
 {
     for (int i = 0; i < COUNTED; i++) {
-        const unsigned long long rows =
-            (unsigned long long)(counted[i].batch * counted[i].heads * counted[i].seq_q);
-        const unsigned long long d = (unsigned long long)counted[i].head_dim;
-        const unsigned long long scores = rows * (unsigned long long)counted[i].seq_kv;
-        struct counters counters;
-        if (!count(flash_v1_kernels, "standard", counted[i], &counters))
-            return;
-        const struct traffic traffic = {2 * d * scores + 3 * scores + 2 * d * scores,
-                                        2 * scores + rows * (d + 1)};
-        expect_traffic("standard", &counters, traffic);
+        const struct size size = counted[i];
+        const long long heads = size.batch * size.heads, rows = heads * size.seq_q;
+        const struct {
+            const char *name;
+            long long barriers, atomics;
+        } expected[] = {
+            {"row_parallel", 0, 0},
+            {"key_parallel_block", rows, 0},
+            /* A maximum, a sum, and one for each element of O, per chunk of 32 keys. */
+            {"key_parallel_atomic", 0, rows * tiles(size.seq_kv, 32) * (2 + size.head_dim)},
+            {"flash_v1", heads * tiles(size.seq_kv, 16) * (1 + 3 * tiles(size.seq_q, 16)), 0},
+        };
+        for (size_t k = 0; k < sizeof expected / sizeof *expected; k++) {
+            const char *name = expected[k].name;
+            struct counters counters;
+            if (!count_of(flash_v1_kernels, name, size, &counters))
+                return;
+            cr_expect(counters.atomics == (unsigned long long)expected[k].atomics,
+                      "%s: %llu atomics, %lld expected", name, counters.atomics,
+                      expected[k].atomics);
+            cr_expect(k == 2 || counters.barriers == (unsigned long long)expected[k].barriers,
+                      "%s: %llu barriers, %lld expected", name, counters.barriers,
+                      expected[k].barriers);
+        }
     }
-}
-
-/* Key by key: q once, every key and value once per query. */
-TEST(counters, key_by_key)
-{
-    for (int i = 0; i < COUNTED; i++) {
-        const unsigned long long rows =
-            (unsigned long long)(counted[i].batch * counted[i].heads * counted[i].seq_q);
-        const unsigned long long d = (unsigned long long)counted[i].head_dim;
-        const unsigned long long keys = (unsigned long long)counted[i].seq_kv;
-        const struct traffic once = {rows * d * (1 + 2 * keys), rows * (d + 1)};
-        struct counters counters;
-        if (!count(flash_v1_kernels, "row_parallel", counted[i], &counters))
-            return;
-        expect_traffic("row_parallel", &counters, once);
-        cr_expect(counters.barriers == 0);
-
-        /* Its eight warps each read q. */
-        count(flash_v1_kernels, "key_parallel_block", counted[i], &counters);
-        expect_traffic("key_parallel_block", &counters,
-                       (struct traffic){once.read + rows * d * 7, once.written});
-        cr_expect(counters.barriers == rows);
-
-        /* Each chunk reads q and stores O, l and m; each but the first loads them, all 32 lanes l
-         * and m. */
-        const unsigned long long chunks = (unsigned long long)tiles(counted[i].seq_kv, CHUNK);
-        count(flash_v1_kernels, "key_parallel_ordered", counted[i], &counters);
-        expect_traffic("key_parallel_ordered", &counters,
-                       (struct traffic){once.read + rows * ((chunks - 1) * (d + d + 64)),
-                                        rows * (chunks * (d + 2) + 1)});
-
-        /* An atomic maximum, an atomic sum, and one for each element of O. */
-        count(flash_v1_kernels, "key_parallel_atomic", counted[i], &counters);
-        cr_expect(counters.atomics == rows * chunks * (2 + d),
-                  "key_parallel_atomic: %llu atomics, %llu expected", counters.atomics,
-                  rows * chunks * (2 + d));
-    }
-}
-
-/* K and V once per head; per tile of Bc keys Q is read, O, l and m are read and written; all of it
- * begins written, and LSE is written at the beginning and at the end. */
-static struct traffic flash_v1_traffic(struct size size, long long Bc)
-{
-    const long long heads = size.batch * size.heads, d = size.head_dim,
-                    passes = tiles(size.seq_kv, Bc);
-    return (struct traffic){
-        (unsigned long long)(heads * (2 * size.seq_kv * d + passes * size.seq_q * (2 * d + 2))),
-        (unsigned long long)(heads * size.seq_q * ((passes + 1) * (d + 2) + 2)),
-    };
-}
-
-static void expect_flash_v1(const char *name, struct size size, long long Br, long long Bc)
-{
-    struct counters counters;
-    if (!count(flash_v1_tiles, name, size, &counters))
-        return;
-    expect_traffic(name, &counters, flash_v1_traffic(size, Bc));
-    if (Br > 0) {
-        const unsigned long long barriers =
-            (unsigned long long)(size.batch * size.heads * tiles(size.seq_kv, Bc) *
-                                 (1 + 3 * tiles(size.seq_q, Br)));
-        cr_expect(counters.barriers == barriers, "%s: %llu barriers, %llu expected", name,
-                  counters.barriers, barriers);
-    }
-}
-
-TEST(counters, flash_v1)
-{
-    for (int i = 0; i < COUNTED; i++) {
-        expect_flash_v1("flash_v1", counted[i], 16, 16);
-        expect_flash_v1("flash_v1_16x32", counted[i], 16, 32);
-        expect_flash_v1("flash_v1_32x8", counted[i], 32, 8);
-    }
-}
-
-/* Bc = 128 on a device that has the shared memory, as the one that counts does. */
-TEST(counters, flash_v1_registers)
-{
-    static const struct size size[] = {
-        {1, 2, 1, 70, 300, 64}, {1, 1, 1, 33, 128, 20}, {1, 1, 1, 40, 129, 128}};
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
-        expect_flash_v1("flash_v1_registers", size[i], 0, 128);
-    expect_flash_v1("flash_v1_registers_64_kb", size[0], 0, 64);
-    expect_flash_v1("flash_v1_registers_64_kb", size[2], 0, 32);
 }

@@ -1,18 +1,43 @@
 /* Step 05: FlashAttention-2. */
-#include "04_flash_v1/04_step.h"
 #include "05_flash_v2/05_step.h"
 #include "attention_cases.h"
 
+/* tests/tiles_05.cu: the same sources at tiles that are not square, and at those for an sm_75. */
+attention_fn attention_flash_v2_16x32, attention_flash_v2_32x8;
+attention_fn attention_flash_v2_registers_64_kb;
+
+static struct cost registers_64_kb_cost(const struct attention_kernel *row,
+                                        const struct attention *call)
+{
+    (void)row;
+    return tiles_of_queries_cost(call, call->head_dim <= 96 ? 64 : 32,
+                                 call->head_dim % 4 == 0 ? 4 : 1);
+}
+
+static const struct attention_kernel other_tiles[] = {
+    ATTENTION_ROW(flash_v2_16x32, "tiles_05.cu", "Br = 16, Bc = 32", .max_head_dim = 128,
+                  .cost = flash_v2_cost, .Br = {16, 16}) //
+    ATTENTION_ROW(flash_v2_32x8, "tiles_05.cu", "Br = 32, Bc = 8", .max_head_dim = 128,
+                  .cost = flash_v2_cost, .Br = {32, 32}) //
+    ATTENTION_ROW(flash_v2_registers_64_kb, "tiles_05.cu", "64 KB", .max_head_dim = 128,
+                  .cost = registers_64_kb_cost) //
+    {.about.name = NULL},
+};
+
 static void check(struct size size, enum input_kind kind, uint64_t seed, size_t offset)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_check(&attention_problem, flash_v2_kernels, sizes, kind, seed, offset);
+    check_sizes(flash_v2_kernels, size, kind, seed, offset);
 }
 
 static bool count(const char *name, struct size size, struct counters *counters)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    return ladder_count(&attention_problem, flash_v2_kernels, name, sizes, counters);
+    return count_of(flash_v2_kernels, name, size, counters);
+}
+
+static const struct attention_kernel *split_kv(void)
+{
+    return (const struct attention_kernel *)ladder_find(&attention_problem, flash_v2_kernels,
+                                                        "split_kv");
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -35,7 +60,6 @@ TEST(shapes, head_dims)
         check((struct size){1, 1, 1, 21, 70, head_dim[i]}, INPUTS_NORMAL, 31 + i, 0);
 }
 
-/* The template arguments that the ladder does not use, or not on this device. */
 TEST(shapes, other_tiles)
 {
     static const int seq[][2] = {{1, 1},   {31, 33}, {32, 8},  {65, 40},
@@ -43,9 +67,7 @@ TEST(shapes, other_tiles)
     static const int head_dim[] = {20, 64, 90, 128};
     for (size_t i = 0; i < sizeof seq / sizeof *seq; i++) {
         const struct size size = {1, 2, 1, seq[i][0], seq[i][1], head_dim[i % 4]};
-        const long long sizes[MAX_SIZES] = SIZES(size);
-        ladder_check(&attention_problem, flash_v2_tiles, sizes, INPUTS_NORMAL, 51 + i,
-                     i % 3 == 2 ? 4 : 0);
+        check_sizes(other_tiles, size, INPUTS_NORMAL, 51 + i, i % 3 == 2 ? 4 : 0);
     }
 }
 
@@ -116,12 +138,12 @@ TEST(shapes, nothing_to_see_and_nothing_to_do)
 
 TEST(contract, LSE_is_optional)
 {
-    check_LSE_is_optional(&attention_problem, flash_v2_kernels);
+    check_LSE_is_optional(flash_v2_kernels, TENSOR_F32);
 }
 
 TEST(contract, no_keys)
 {
-    check_no_keys(&attention_problem, flash_v2_kernels);
+    check_no_keys(flash_v2_kernels, TENSOR_F32);
 }
 
 TEST(contract, any_scale)
@@ -129,19 +151,18 @@ TEST(contract, any_scale)
     check_any_scale(flash_v2_kernels);
 }
 
-TEST(contract, refused_shapes)
+TEST(contract, refused_calls)
 {
-    check_refused_sizes(&attention_problem, flash_v2_kernels);
-    check_refused_shapes(flash_v2_kernels);
+    check_refused_calls(flash_v2_kernels, TENSOR_F32);
 }
 
 /* So few queries that split_kv wants a workspace. */
 TEST(contract, refused_pointers)
 {
     const struct size size = {1, 1, 1, 1, 600, 16};
-    const struct attention_shape shape = shape_of(size);
-    cr_assert(attention_split_kv_workspace(&shape) > 0);
-    check_refused_pointers(&attention_problem, flash_v2_kernels, size);
+    const struct attention call = call_of(size);
+    cr_assert(split_kv()->workspace(&call) > 0);
+    check_refused_pointers(flash_v2_kernels, size);
 }
 
 /* Not one of them has room for the N × N scores: at most so many floats for each row, however long
@@ -153,134 +174,34 @@ TEST(contract, workspace_is_linear)
     for (int seq = 1; seq <= 1 << 24; seq *= 2) {
         for (int seq_q = 1; seq_q <= seq;
              seq_q = seq_q < seq && seq_q * 64 > seq ? seq : seq_q * 64) {
-            const struct attention_shape shape = {1, 1, 1, seq_q, seq, 64, false, 0.125f};
-            for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->name; kernel++) {
-                const size_t bytes = kernel->workspace ? kernel->workspace(&shape) : 0;
-                const size_t most = ((size_t)rows_in_flight + seq_q) * (64 + 1) * sizeof(float);
-                cr_expect(bytes <= most, "%s: %d queries, %d keys: %zu bytes", kernel->name, seq_q,
-                          seq, bytes);
+            const struct attention call = call_of((struct size){1, 1, 1, seq_q, seq, 64});
+            const size_t most = ((size_t)rows_in_flight + seq_q) * (64 + 1) * sizeof(float);
+            for (const struct attention_kernel *row = flash_v2_kernels; row->about.name; row++) {
+                const size_t bytes = row->workspace ? row->workspace(&call) : 0;
+                cr_expect(bytes <= most, "%s: %d queries, %d keys: %zu bytes", row->about.name,
+                          seq_q, seq, bytes);
             }
         }
     }
-    const struct attention_shape shape = {1, 1, 1, 16384, 16384, 64, false, 0.125f};
-    cr_expect(attention_split_kv_workspace(&shape) == 0, "the queries alone fill the grid");
+    struct attention call = call_of((struct size){1, 1, 1, 16384, 16384, 64});
+    cr_expect(split_kv()->workspace(&call) == 0, "the queries alone fill the grid");
+    call.kv_heads = 0; /* nonsense may be asked about */
+    cr_expect(split_kv()->workspace(&call) == 0);
+    call = call_of((struct size){1 << 20, 1 << 20, 1, 1 << 20, 16384, 64});
+    cr_expect(split_kv()->workspace(&call) == 0);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* What the lesson says about traffic */
+/* What the rows say that the kernels do */
 
-static const struct size counted[] = {
-    {1, 2, 1, 128, 64, 64},
-    {1, 1, 1, 100, 70, 64},
-    {2, 2, 1, 17, 33, 20},
-    {1, 1, 1, 1, 700, 64},
-};
-enum { COUNTED = sizeof counted / sizeof *counted };
-
-/* Elements that pass between the chip and global memory when a block owns Br queries: Q, O, LSE
- * once, K and V per block. */
-static void flash_v2_traffic(struct size size, long long Br, unsigned long long *read,
-                             unsigned long long *written)
+TEST(counters, costs)
 {
-    const long long heads = size.batch * size.heads, d = size.head_dim;
-    *read = (unsigned long long)(heads *
-                                 (size.seq_q * d + tiles(size.seq_q, Br) * 2 * size.seq_kv * d));
-    *written = (unsigned long long)(heads * size.seq_q * (d + 1));
-}
-
-static void expect_flash_v2_traffic(const void *table, const char *name, long long Br)
-{
-    for (int i = 0; i < COUNTED; i++) {
-        const long long sizes[MAX_SIZES] = SIZES(counted[i]);
-        struct counters counters;
-        unsigned long long read, written;
-        if (!ladder_count(&attention_problem, table, name, sizes, &counters))
-            return;
-        flash_v2_traffic(counted[i], Br, &read, &written);
-        cr_expect(counters.global_load_bytes == 4 * read,
-                  "%s case %d: %llu bytes read, %llu expected", name, i, counters.global_load_bytes,
-                  4 * read);
-        cr_expect(counters.global_store_bytes == 4 * written,
-                  "%s case %d: %llu bytes written, %llu expected", name, i,
-                  counters.global_store_bytes, 4 * written);
-    }
-}
-
-TEST(counters, flash_v2_traffic)
-{
-    expect_flash_v2_traffic(flash_v2_kernels, "flash_v2", FLASH_V2_BR);
-    expect_flash_v2_traffic(flash_v2_tiles, "flash_v2_16x32", 16);
-    expect_flash_v2_traffic(flash_v2_tiles, "flash_v2_32x8", 32);
-}
-
-TEST(counters, flash_v2_registers_traffic)
-{
-    const struct size size = {1, 2, 1, 200, 70, 64};
-    struct counters counters;
-    unsigned long long read, written;
-    if (!count("flash_v2_registers", size, &counters))
-        return;
-    flash_v2_traffic(size, FLASH_V2_REGISTERS_BR, &read, &written);
-    cr_expect(counters.global_load_bytes == 4 * read, "%llu bytes read, %llu expected",
-              counters.global_load_bytes, 4 * read);
-    cr_expect(counters.global_store_bytes == 4 * written, "%llu bytes written, %llu expected",
-              counters.global_store_bytes, 4 * written);
-}
-
-/* handout: leaves this out, it runs step 04's kernels too */
-static unsigned long long bytes_moved(const void *table, const char *name, const long long *sizes)
-{
-    struct counters counters;
-    ladder_count(&attention_problem, table, name, sizes, &counters);
-    return counters.global_load_bytes + counters.global_store_bytes;
-}
-
-/* The exchange of the loops alone: the same tile, Br = Bc = 16. */
-TEST(counters, less_traffic_than_flash_v1)
-{
-    static const struct size size[] = {
-        {1, 1, 1, 64, 64, 64}, {1, 2, 2, 100, 100, 128}, {2, 2, 1, 48, 160, 16}};
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-        const long long sizes[MAX_SIZES] = SIZES(size[i]);
-        const unsigned long long v1 = bytes_moved(flash_v1_tiles, "flash_v1", sizes);
-        const unsigned long long v2 = bytes_moved(flash_v2_kernels, "flash_v2", sizes);
-        if (v1 == 0)
-            return; /* nothing is counted on this backend */
-        cr_expect(v2 < v1, "case %zu: flash_v2 moves %llu bytes, flash_v1 %llu", i, v2, v1);
-        cr_expect((double)v2 < 0.75 * (double)v1,
-                  "case %zu: flash_v2 moves %llu bytes, flash_v1 %llu", i, v2, v1);
-    }
-}
-/* handout: goes on */
-
-TEST(counters, split_kv_traffic)
-{
-    for (int i = 0; i < COUNTED; i++) {
-        const struct size size = counted[i];
-        const struct attention_shape shape = shape_of(size);
-        const long long kv_heads = size.batch * size.kv_heads, d = size.head_dim;
-        /* rows that share a key/value head */
-        const long long n = size.heads / size.kv_heads * size.seq_q;
-        const long long R = n == 1 ? 1 : SPLIT_KV_R, T = tiles(n, R);
-        const long long G = d <= 32 ? 8 : d <= 64 ? 16 : 32;
-        const long long workspace = (long long)attention_split_kv_workspace(&shape) / 4;
-        const long long s = workspace ? workspace / (kv_heads * n * (d + 1)) : 1;
-        long long read = kv_heads * (T * 2 * size.seq_kv * d + s * n * d * 256 / G);
-        long long written = kv_heads * n * (d + 1) * s;
-        if (s > 1) {
-            read += kv_heads * n * s * (d + G);
-            written += kv_heads * n * (d + 1);
-        }
-        struct counters counters;
-        if (!count("split_kv", size, &counters))
-            return;
-        cr_expect(counters.global_load_bytes == 4 * (unsigned long long)read,
-                  "case %d: %llu bytes read, %lld expected", i, counters.global_load_bytes,
-                  4 * read);
-        cr_expect(counters.global_store_bytes == 4 * (unsigned long long)written,
-                  "case %d: %llu bytes written, %lld expected", i, counters.global_store_bytes,
-                  4 * written);
-    }
+    static const struct size counted[] = {{1, 2, 1, 128, 64, 64}, {1, 1, 1, 100, 70, 64},
+                                          {2, 2, 1, 17, 33, 20},  {1, 1, 1, 1, 700, 64},
+                                          {1, 2, 1, 3, 129, 128}, {1, 4, 2, 1, 1030, 37},
+                                          {1, 2, 2, 140, 129, 90}};
+    check_costs(flash_v2_kernels, counted, sizeof counted / sizeof *counted);
+    check_costs(other_tiles, counted, sizeof counted / sizeof *counted);
 }
 
 /* Loads of 16 bytes a lane are a quarter of the instructions. */
@@ -304,12 +225,10 @@ TEST(counters, barriers)
     struct counters counters;
     if (!count("flash_v2", size, &counters))
         return;
-    cr_expect(counters.barriers ==
-                  (unsigned long long)(2 * tiles(130, FLASH_V2_BR) * 2 * tiles(150, FLASH_V2_BC)),
+    cr_expect(counters.barriers == (unsigned long long)(2 * tiles(130, 16) * 2 * tiles(150, 16)),
               "flash_v2: %llu barriers", counters.barriers);
     count("flash_v2_registers", size, &counters);
-    cr_expect(counters.barriers == (unsigned long long)(2 * tiles(130, FLASH_V2_REGISTERS_BR) * 4 *
-                                                        tiles(150, FLASH_V2_REGISTERS_BC)),
+    cr_expect(counters.barriers == (unsigned long long)(2 * tiles(130, 128) * 4 * tiles(150, 64)),
               "flash_v2_registers: %llu barriers", counters.barriers);
 }
 
@@ -321,10 +240,10 @@ TEST(counters, no_bank_conflicts)
     for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->workspace == NULL;
          kernel++) {
         struct counters counters;
-        if (!count(kernel->name, size, &counters))
+        if (!count(kernel->about.name, size, &counters))
             return;
         cr_expect(counters.shared_wavefronts == counters.shared_wavefronts_ideal,
-                  "%s: %llu wavefronts, ideally %llu", kernel->name, counters.shared_wavefronts,
-                  counters.shared_wavefronts_ideal);
+                  "%s: %llu wavefronts, ideally %llu", kernel->about.name,
+                  counters.shared_wavefronts, counters.shared_wavefronts_ideal);
     }
 }

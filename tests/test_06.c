@@ -2,40 +2,26 @@
 #include "06_causal_half/06_step.h"
 #include "attention_cases.h"
 
-/* What is true of `half` alone: any head_dim, any alignment, any scale. */
-static const struct attention_half_kernel half_alone[] = {
-    {"half", "", attention_half, NULL},
-    {NULL, NULL, NULL, NULL},
-};
-
-/* fills in a MAX_SIZES array */
-static void set_sizes(long long sizes[MAX_SIZES], struct size size, bool causal)
+static struct size in_half(struct size size, bool causal)
 {
-    const long long all[MAX_SIZES] = SIZES(size);
-    memcpy(sizes, all, sizeof all);
-    sizes[ATTENTION_CAUSAL] = causal;
+    size.causal = causal;
+    size.type = TENSOR_F16;
+    return size;
 }
 
 static void check(struct size size, bool causal, enum input_kind kind, uint64_t seed)
 {
-    long long sizes[MAX_SIZES];
-    set_sizes(sizes, size, causal);
-    ladder_check(&attention_half_problem, causal_half_kernels, sizes, kind, seed, 0);
+    check_sizes(causal_half_kernels, in_half(size, causal), kind, seed, 0);
 }
 
-static struct trial trial_with(struct size size, bool causal, enum input_kind kind, uint64_t seed)
+static bool count(const char *name, struct size size, bool causal, struct counters *counters)
 {
-    struct trial trial;
-    long long sizes[MAX_SIZES];
-    set_sizes(sizes, size, causal);
-    cr_assert(trial_create(&trial, &attention_half_problem, sizes, kind, seed, 0) == cudaSuccess);
-    return trial;
+    return count_of(causal_half_kernels, name, in_half(size, causal), counters);
 }
 
-static bool rung_runs_here(const struct attention_half_kernel *kernel)
+static struct trial half_trial(struct size size, bool causal, enum input_kind kind, uint64_t seed)
 {
-    return runs_here(&attention_half_problem, causal_half_kernels,
-                     (size_t)(kernel - causal_half_kernels));
+    return trial_with(in_half(size, causal), kind, seed);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -82,11 +68,11 @@ TEST(shapes, head_dims)
 
 TEST(shapes, head_dims_of_half_alone)
 {
+    const struct attention_kernel half_alone[] = {causal_half_kernels[0], {.about.name = NULL}};
     static const int head_dim[] = {1, 2, 3, 4, 7, 9, 31, 33, 63, 65, 95, 97, 100, 127};
     for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
-        long long sizes[MAX_SIZES];
-        set_sizes(sizes, (struct size){1, 2, 1, 21, 70, head_dim[i]}, i % 2 == 0);
-        ladder_check(&attention_half_problem, half_alone, sizes, INPUTS_NORMAL, 91 + i, i % 3 * 4);
+        check_sizes(half_alone, in_half((struct size){1, 2, 1, 21, 70, head_dim[i]}, i % 2 == 0),
+                    INPUTS_NORMAL, 91 + i, i % 3 * 4);
     }
 }
 
@@ -152,17 +138,17 @@ TEST(shapes, more_tiles_than_multiprocessors)
  * and one of 1, two tiles each. One rung stands for all that share tile_order.cuh. */
 TEST(shapes, heads_in_groups)
 {
-    const size_t index = ladder_find(&attention_half_problem, causal_half_kernels, "mma_pipelined");
+    const struct kernel *kernel =
+        ladder_find(&attention_problem, causal_half_kernels, "mma_pipelined");
     if (strcmp(backend_name(), "check") == 0) {
         fprintf(stderr, "too large to watch every access: heads in groups\n");
         return;
     }
     struct trial trial =
-        trial_with((struct size){1, 33, 33, 129, 512, 128}, true, INPUTS_NORMAL, 171);
-    if (runs_here(&attention_half_problem, causal_half_kernels, index)) {
-        const struct verdict verdict = trial_run(&trial, causal_half_kernels, index);
-        cr_expect(verdict.status == VERDICT_PASS, "mma_pipelined: %s", verdict.reason);
-    }
+        half_trial((struct size){1, 33, 33, 129, 512, 128}, true, INPUTS_NORMAL, 171);
+    const struct verdict verdict = trial_run(&trial, kernel);
+    cr_expect(verdict.status == VERDICT_PASS || verdict.status == VERDICT_SKIPPED,
+              "mma_pipelined: %s", verdict.reason);
     trial_destroy(&trial);
 }
 
@@ -180,30 +166,31 @@ static int halves_apart(uint16_t a, uint16_t b)
 /* A query that sees one key: O is its value, to the bit. */
 TEST(exact, first_row_is_the_first_value)
 {
-    struct trial trial = trial_with((struct size){1, 2, 2, 70, 70, 64}, true, INPUTS_NORMAL, 5);
-    for (size_t index = 0; causal_half_kernels[index].name; index++) {
-        if (!runs_here(&attention_half_problem, causal_half_kernels, index))
+    struct trial trial = half_trial((struct size){1, 2, 2, 70, 70, 64}, true, INPUTS_NORMAL, 5);
+    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
+         kernel++) {
+        if (!runs_here(kernel))
             continue;
-        cr_assert(trial_run(&trial, causal_half_kernels, index).status == VERDICT_PASS);
+        cr_assert(trial_run(&trial, &kernel->about).status == VERDICT_PASS);
         const uint16_t *O = trial.host[O_AT], *V = trial.host[V_AT];
         for (size_t head = 0; head < 2; head++)
             for (size_t c = 0; c < 64; c++)
                 cr_expect(halves_apart(O[head * 70 * 64 + c], V[head * 70 * 64 + c]) == 0,
-                          "%s: head %zu, O[0][%zu] is not V[0][%zu]",
-                          causal_half_kernels[index].name, head, c, c);
+                          "%s: head %zu, O[0][%zu] is not V[0][%zu]", kernel->about.name, head, c,
+                          c);
     }
     trial_destroy(&trial);
 }
 
-/* Runs row `index` with and without the mask; *apart is the largest difference in rows first_row
+/* Runs a kernel with and without the mask; *apart is the largest difference in rows first_row
  * and after. */
-static void mask_on_and_off(struct size size, size_t index, size_t first_row, int *apart,
-                            float *LSE_apart)
+static void mask_on_and_off(struct size size, const struct attention_kernel *kernel,
+                            size_t first_row, int *apart, float *LSE_apart)
 {
-    struct trial masked = trial_with(size, true, INPUTS_UNIFORM, 9);
-    struct trial full = trial_with(size, false, INPUTS_UNIFORM, 9);
-    cr_assert(trial_run(&masked, causal_half_kernels, index).status == VERDICT_PASS);
-    cr_assert(trial_run(&full, causal_half_kernels, index).status == VERDICT_PASS);
+    struct trial masked = half_trial(size, true, INPUTS_UNIFORM, 9);
+    struct trial full = half_trial(size, false, INPUTS_UNIFORM, 9);
+    cr_assert(trial_run(&masked, &kernel->about).status == VERDICT_PASS);
+    cr_assert(trial_run(&full, &kernel->about).status == VERDICT_PASS);
     const uint16_t *O = masked.host[O_AT], *O_full = full.host[O_AT];
     const float *LSE = masked.host[LSE_AT], *LSE_full = full.host[LSE_AT];
     const size_t rows = (size_t)(size.batch * size.heads * size.seq_q),
@@ -230,21 +217,22 @@ TEST(exact, a_mask_that_hides_nothing)
 {
     static const struct size single[] = {{2, 3, 1, 1, 300, 64}, {1, 2, 2, 1, 129, 128}};
     static const struct size last[] = {{1, 2, 1, 70, 70, 64}, {1, 1, 1, 33, 200, 128}};
-    for (size_t index = 0; causal_half_kernels[index].name; index++) {
-        const char *name = causal_half_kernels[index].name;
+    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
+         kernel++) {
+        const char *name = kernel->about.name;
         int apart;
         float LSE_apart;
-        if (!runs_here(&attention_half_problem, causal_half_kernels, index))
+        if (!runs_here(kernel))
             continue;
         for (size_t i = 0; i < 2; i++) {
-            mask_on_and_off(single[i], index, 0, &apart, &LSE_apart);
+            mask_on_and_off(single[i], kernel, 0, &apart, &LSE_apart);
             cr_expect(apart <= 1 && LSE_apart < 1e-5f, "%s: one query, case %zu: %d halves, LSE %g",
                       name, i, apart, (double)LSE_apart);
-            mask_on_and_off(last[i], index, (size_t)last[i].seq_q - 1, &apart, &LSE_apart);
+            mask_on_and_off(last[i], kernel, (size_t)last[i].seq_q - 1, &apart, &LSE_apart);
             cr_expect(apart <= 1 && LSE_apart < 1e-5f,
                       "%s: last query, case %zu: %d halves, LSE %g", name, i, apart,
                       (double)LSE_apart);
-            mask_on_and_off(last[i], index, 0, &apart, &LSE_apart);
+            mask_on_and_off(last[i], kernel, 0, &apart, &LSE_apart);
             cr_expect(apart > 1, "%s: case %zu: the mask changes nothing at all", name, i);
         }
     }
@@ -281,22 +269,22 @@ static const struct arithmetic in_double = {"double", DOUBLE, DOUBLE, DOUBLE,
 
 /* Row `row` of O, over all batches and heads, in tiles of 64 keys: the algorithm of every rung. How
  * wide the tiles are decides which roundings happen, hardly how large they are. */
-static void attend(const struct arithmetic *arithmetic, const struct attention_shape *shape,
+static void attend(const struct arithmetic *arithmetic, const struct attention *call,
                    const uint16_t *Q, const uint16_t *K, const uint16_t *V, size_t row, double *O)
 {
     enum { TILE = 64 };
     const enum precision wide = arithmetic->wide;
-    const size_t head_dim = (size_t)shape->head_dim, i = row % (size_t)shape->seq_q;
-    const size_t kv_head = row / (size_t)shape->seq_q / (size_t)(shape->heads / shape->kv_heads);
-    const long hidden = shape->causal ? shape->seq_q - 1 - (long)i : 0;
-    const long visible = shape->seq_kv > hidden ? shape->seq_kv - hidden : 0;
+    const size_t head_dim = (size_t)call->head_dim, i = row % (size_t)call->seq_q;
+    const size_t kv_head = row / (size_t)call->seq_q / (size_t)(call->heads / call->kv_heads);
+    const long hidden = call->causal ? call->seq_q - 1 - (long)i : 0;
+    const long visible = call->seq_kv > hidden ? call->seq_kv - hidden : 0;
     const double log2_e = 1.4426950408889634;
-    const double scale_log2 = rounded(shape->scale * rounded(log2_e, wide), wide);
+    const double scale_log2 = rounded(call->scale * rounded(log2_e, wide), wide);
     double m = -INFINITY, l = 0.0, S[TILE];
 
     Q += row * head_dim;
-    K += kv_head * (size_t)shape->seq_kv * head_dim;
-    V += kv_head * (size_t)shape->seq_kv * head_dim;
+    K += kv_head * (size_t)call->seq_kv * head_dim;
+    V += kv_head * (size_t)call->seq_kv * head_dim;
     for (size_t c = 0; c < head_dim; c++)
         O[c] = 0.0;
 
@@ -331,25 +319,18 @@ static void attend(const struct arithmetic *arithmetic, const struct attention_s
         O[c] = rounded(l == 0.0 ? 0.0 : O[c] / l, arithmetic->O);
 }
 
-static struct attention_shape shape_with(struct size size, bool causal)
-{
-    struct attention_shape shape = shape_of(size);
-    shape.causal = causal;
-    return shape;
-}
-
 /* max |O - value| of some rows of the trial's inputs computed on the host; *largest is max
  * |value|. */
 static double host_error(const struct arithmetic *arithmetic, const struct trial *trial,
-                         const struct attention_shape *shape, size_t rows, double *largest)
+                         const struct attention *call, size_t rows, double *largest)
 {
     double error = 0.0, O[128], value[128];
     *largest = 0.0;
     for (size_t row = 0; row < rows; row++) {
-        attend(&in_double, shape, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row,
+        attend(&in_double, call, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row,
                value);
-        attend(arithmetic, shape, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row, O);
-        for (int c = 0; c < shape->head_dim; c++) {
+        attend(arithmetic, call, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row, O);
+        for (int c = 0; c < call->head_dim; c++) {
             const double distance = fabs(O[c] - value[c]);
             error = distance <= error ? error : distance; /* NaN is an error too */
             *largest = fmax(*largest, fabs(value[c]));
@@ -359,16 +340,16 @@ static double host_error(const struct arithmetic *arithmetic, const struct trial
 }
 
 /* max |O - value| of a kernel's last run in this trial, all rows. */
-static double kernel_error(const struct trial *trial, const struct attention_shape *shape)
+static double kernel_error(const struct trial *trial, const struct attention *call)
 {
     const size_t rows = trial->tensors[O_AT].rows;
     double error = 0.0, value[128];
     for (size_t row = 0; row < rows; row++) {
-        attend(&in_double, shape, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row,
+        attend(&in_double, call, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row,
                value);
-        for (size_t c = 0; c < (size_t)shape->head_dim; c++) {
+        for (size_t c = 0; c < (size_t)call->head_dim; c++) {
             const double O =
-                tensor_element(trial->host[O_AT], TENSOR_F16, row * (size_t)shape->head_dim + c);
+                tensor_element(trial->host[O_AT], TENSOR_F16, row * (size_t)call->head_dim + c);
             const double distance = fabs(O - value[c]);
             error = distance <= error ? error : distance;
         }
@@ -376,39 +357,35 @@ static double kernel_error(const struct trial *trial, const struct attention_sha
     return error;
 }
 
-/* Runs a rung with a scale of the caller's and brings O to the host. */
-static cudaError_t run_scaled(const struct attention_half_kernel *kernel, const struct trial *trial,
-                              const struct attention_shape *shape)
+/* Runs a kernel and brings O to the host. */
+static cudaError_t run_and_fetch(const struct attention_kernel *kernel, const struct trial *trial,
+                                 const struct attention *call)
 {
-    cudaError_t status =
-        kernel->run(trial->device[Q_AT].data, trial->device[K_AT].data, trial->device[V_AT].data,
-                    trial->device[O_AT].data, trial->device[LSE_AT].data, NULL, shape, NULL);
-    if (status == cudaSuccess)
-        status = cudaDeviceSynchronize();
-    if (status == cudaSuccess)
-        status = device_buffer_download(&trial->device[O_AT], trial->host[O_AT]);
-    return status;
+    const cudaError_t status = run_once(kernel, *call);
+    return status == cudaSuccess ? device_buffer_download(&trial->device[O_AT], trial->host[O_AT])
+                                 : status;
 }
 
 /* Every rung that runs here has at most twice the error of the host's arithmetic on the same
  * inputs. */
-static void expect_errors_like_the_host(const struct trial *trial,
-                                        const struct attention_shape *shape, const char *what)
+static void expect_errors_like_the_host(const struct trial *trial, const struct attention *call,
+                                        const char *what)
 {
     double largest;
     const double host =
-        host_error(&as_the_kernels, trial, shape, trial->tensors[O_AT].rows, &largest);
+        host_error(&as_the_kernels, trial, call, trial->tensors[O_AT].rows, &largest);
     cr_assert(host > 0.0 && host < 0.01 * largest, "%s: the host's error is %g of %g", what, host,
               largest);
-    for (const struct attention_half_kernel *kernel = causal_half_kernels; kernel->name; kernel++) {
-        if (!rung_runs_here(kernel))
+    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
+         kernel++) {
+        if (!runs_here(kernel))
             continue;
-        cr_assert(run_scaled(kernel, trial, shape) == cudaSuccess, "%s: %s", kernel->name,
+        cr_assert(run_and_fetch(kernel, trial, call) == cudaSuccess, "%s: %s", kernel->about.name,
                   refusal());
-        const double error = kernel_error(trial, shape);
+        const double error = kernel_error(trial, call);
         cr_expect(error <= 2.0 * host,
-                  "%s: %s: error %.3g, %.3g in the same arithmetic on the host", kernel->name, what,
-                  error, host);
+                  "%s: %s: error %.3g, %.3g in the same arithmetic on the host", kernel->about.name,
+                  what, error, host);
     }
 }
 
@@ -419,9 +396,9 @@ TEST(accuracy, no_worse_than_the_same_arithmetic)
     static const struct size size[] = {{1, 2, 1, 40, 200, 64}, {1, 1, 1, 70, 70, 128}};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-            const struct attention_shape shape = shape_with(size[i], i == 1);
-            struct trial trial = trial_with(size[i], i == 1, kinds[k], 11 + k);
-            expect_errors_like_the_host(&trial, &shape, input_kind_name(kinds[k]));
+            struct trial trial = half_trial(size[i], i == 1, kinds[k], 11 + k);
+            const struct attention call = call_on(&trial);
+            expect_errors_like_the_host(&trial, &call, input_kind_name(kinds[k]));
             trial_destroy(&trial);
         }
 }
@@ -449,33 +426,34 @@ TEST(accuracy, scores_near_and_beyond_the_largest_half)
     static const int head_dim[] = {64, 128};
     for (int i = 0; i < 2; i++) {
         const struct size size = {1, 1, 1, 40, 150, head_dim[i]};
-        struct attention_shape shape = shape_with(size, true);
-        struct trial trial = trial_with(size, true, INPUTS_NORMAL, 13);
+        struct trial trial = half_trial(size, true, INPUTS_NORMAL, 13);
+        struct attention call = call_on(&trial);
+        const float usual_scale = call.scale;
         fill_one_sided(trial.host[Q_AT], 40, (size_t)head_dim[i], 19);
         fill_one_sided(trial.host[K_AT], 150, (size_t)head_dim[i], 14);
         cr_assert(device_buffer_upload(&trial.device[Q_AT], trial.host[Q_AT]) == cudaSuccess);
         cr_assert(device_buffer_upload(&trial.device[K_AT], trial.host[K_AT]) == cudaSuccess);
-        shape.scale = 1.0f / 16384.0f;
-        expect_errors_like_the_host(&trial, &shape, i == 0 ? "to 40000" : "beyond 65504");
+        call.scale = 1.0f / 16384.0f;
+        expect_errors_like_the_host(&trial, &call, i == 0 ? "to 40000" : "beyond 65504");
 
         const struct arithmetic half_scores = {"S half", SINGLE, HALF, HALF, SINGLE, SINGLE, HALF};
         double largest;
-        const double host = host_error(&as_the_kernels, &trial, &shape, 40, &largest);
-        const double spoilt = host_error(&half_scores, &trial, &shape, 40, &largest);
+        const double host = host_error(&as_the_kernels, &trial, &call, 40, &largest);
+        const double spoilt = host_error(&half_scores, &trial, &call, 40, &largest);
         cr_expect(i == 0 ? spoilt > host : !(spoilt <= 1.0), "S in half: error %g, in float %g",
                   spoilt, host);
 
         /* With the usual scale one key takes all; what matters is that a finite row comes out. */
-        shape.scale = shape_of(size).scale;
-        for (const struct attention_half_kernel *kernel = causal_half_kernels; kernel->name;
+        call.scale = usual_scale;
+        for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
              kernel++) {
-            if (!rung_runs_here(kernel))
+            if (!runs_here(kernel))
                 continue;
-            cr_assert(run_scaled(kernel, &trial, &shape) == cudaSuccess, "%s: %s", kernel->name,
-                      refusal());
+            cr_assert(run_and_fetch(kernel, &trial, &call) == cudaSuccess, "%s: %s",
+                      kernel->about.name, refusal());
             for (size_t e = 0; e < trial.tensors[O_AT].rows * trial.tensors[O_AT].cols; e++)
                 cr_assert(fabs(tensor_element(trial.host[O_AT], TENSOR_F16, e)) < 6.0,
-                          "%s: head_dim %d, element %zu is %g", kernel->name, head_dim[i], e,
+                          "%s: head_dim %d, element %zu is %g", kernel->about.name, head_dim[i], e,
                           tensor_element(trial.host[O_AT], TENSOR_F16, e));
         }
         trial_destroy(&trial);
@@ -510,11 +488,11 @@ TEST(accuracy, what_each_precision_costs)
 
     for (int i = 0; i < CASES; i++) {
         const struct size size = {1, 1, 1, ROWS, cases[i].keys, 64};
-        const struct attention_shape shape = shape_with(size, false);
-        struct trial trial = trial_with(size, false, cases[i].kind, 17);
+        struct trial trial = half_trial(size, false, cases[i].kind, 17);
+        const struct attention call = call_on(&trial);
         for (int a = 0; a < ARITHMETICS; a++) {
             double largest;
-            error[a][i] = host_error(&arithmetics[a], &trial, &shape, ROWS, &largest);
+            error[a][i] = host_error(&arithmetics[a], &trial, &call, ROWS, &largest);
             error[a][i] /= largest;
         }
         trial_destroy(&trial);
@@ -543,64 +521,54 @@ TEST(accuracy, what_each_precision_costs)
 
 TEST(contract, LSE_is_optional)
 {
-    check_LSE_is_optional(&attention_half_problem, causal_half_kernels);
+    check_LSE_is_optional(causal_half_kernels, TENSOR_F16);
 }
 
 TEST(contract, no_keys)
 {
-    check_no_keys(&attention_half_problem, causal_half_kernels);
+    check_no_keys(causal_half_kernels, TENSOR_F16);
 }
 
-TEST(contract, refused_sizes)
+TEST(contract, refused_calls)
 {
-    check_refused_sizes(&attention_half_problem, causal_half_kernels);
+    check_refused_calls(causal_half_kernels, TENSOR_F16);
 }
 
 TEST(contract, refused_pointers)
 {
-    check_refused_pointers(&attention_half_problem, causal_half_kernels,
-                           (struct size){1, 2, 1, 9, 70, 16});
+    check_refused_pointers(causal_half_kernels, in_half((struct size){1, 2, 1, 9, 70, 16}, false));
 }
 
 /* All but `half` copy 16 bytes at a time. */
 TEST(contract, refused_head_dims)
 {
     static const int head_dim[] = {1, 4, 12, 63, 65, 100, 127};
-    for (size_t index = 1; causal_half_kernels[index].name; index++) {
-        if (!runs_here(&attention_half_problem, causal_half_kernels, index))
+    for (const struct attention_kernel *kernel = causal_half_kernels + 1; kernel->about.name;
+         kernel++) {
+        if (!runs_here(kernel))
             continue;
         for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
-            long long sizes[MAX_SIZES];
+            const long long sizes[MAX_SIZES] =
+                SIZES(in_half(((struct size){1, 1, 1, 5, 7, head_dim[i]}), true));
             char words[80];
-            set_sizes(sizes, (struct size){1, 1, 1, 5, 7, head_dim[i]}, true);
             snprintf(words, sizeof words,
                      "head_dim is %d; this kernel takes multiples of 8 up to 128", head_dim[i]);
-            ladder_refuses(&attention_half_problem, causal_half_kernels,
-                           causal_half_kernels[index].name, sizes, words);
+            ladder_refuses(&attention_problem, causal_half_kernels, kernel->about.name, sizes,
+                           words);
         }
     }
 }
 
 TEST(contract, refused_alignment)
 {
-    const struct size size = {1, 1, 1, 9, 70, 64};
-    struct trial trial = trial_of(&attention_half_problem, size);
-    for (size_t index = 1; causal_half_kernels[index].name; index++) {
-        const char *name = causal_half_kernels[index].name;
-        if (!runs_here(&attention_half_problem, causal_half_kernels, index))
-            continue;
-        for (int t = Q_AT; t <= O_AT; t++) {
-            void *device[MAX_TENSORS];
-            pointers_of(&trial, device);
-            device[t] = (char *)device[t] + 8;
-            refusal_clear();
-            cr_expect(run_once(&attention_half_problem, causal_half_kernels, index, trial.sizes,
-                               device) == cudaErrorInvalidValue,
-                      "%s: %s on a multiple of 8 only", name, trial.tensors[t].name);
-            cr_expect(refusal()[0] == trial.tensors[t].name[0] &&
-                          strstr(refusal(), "must be aligned to 16 bytes"),
-                      "%s: '%s'", name, refusal());
-        }
+    struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
+    const struct attention good = call_on(&trial);
+    for (int t = Q_AT; t <= O_AT; t++) {
+        char words[80];
+        const struct attention call = with_array(good, t, (char *)trial.device[t].data + 8);
+        snprintf(words, sizeof words, "%s is %p; it must be aligned to 16 bytes",
+                 trial.tensors[t].name, (void *)((char *)trial.device[t].data + 8));
+        expect_refused(causal_half_kernels + 1, &call, words);
     }
     trial_destroy(&trial);
 }
@@ -609,67 +577,22 @@ TEST(contract, refused_alignment)
  * both. */
 TEST(contract, scales)
 {
-    static const float scale[] = {0.0f, -0.5f, 3.0f};
-    const struct size size = {1, 1, 1, 9, 150, 16};
-    struct trial trial = trial_of(&attention_half_problem, size);
-    for (size_t i = 0; i < sizeof scale / sizeof *scale; i++) {
-        struct attention_shape shape = shape_with(size, true);
-        shape.scale = scale[i];
-        if (scale[i] > 0.0f) {
-            expect_errors_like_the_host(&trial, &shape, "scale 3");
-            continue;
-        }
-        for (const struct attention_half_kernel *kernel = causal_half_kernels; kernel->name;
-             kernel++) {
-            if (!rung_runs_here(kernel))
-                continue;
-            refusal_clear();
-            const cudaError_t status = run_scaled(kernel, &trial, &shape);
-            if (kernel == causal_half_kernels)
-                cr_expect(status == cudaSuccess && kernel_error(&trial, &shape) < 2e-3,
-                          "%s: scale %g: error %g %s", kernel->name, (double)scale[i],
-                          kernel_error(&trial, &shape), refusal());
-            else
-                cr_expect(status == cudaErrorInvalidValue &&
-                              strstr(refusal(), "takes positive scales"),
-                          "%s: scale %g: '%s'", kernel->name, (double)scale[i], refusal());
-        }
-    }
-    trial_destroy(&trial);
-}
-
-TEST(contract, refused_shapes)
-{
-    const struct size size = {1, 2, 1, 5, 7, 16};
-    struct trial trial = trial_of(&attention_half_problem, size);
-    struct attention_shape not_finite = shape_of(size);
-    not_finite.scale = NAN;
-    for (const struct attention_half_kernel *kernel = causal_half_kernels; kernel->name; kernel++) {
-        if (!rung_runs_here(kernel))
-            continue;
-        refusal_clear();
-        cr_expect(run_scaled(kernel, &trial, NULL) == cudaErrorInvalidValue, "%s: shape null",
-                  kernel->name);
-        cr_expect(strstr(refusal(), "shape is null"), "%s: '%s'", kernel->name, refusal());
-        cr_expect(run_scaled(kernel, &trial, &not_finite) == cudaErrorInvalidValue, "%s: NaN",
-                  kernel->name);
-        cr_expect(strstr(refusal(), "scale is"), "%s: '%s'", kernel->name, refusal());
+    struct trial trial = half_trial((struct size){1, 1, 1, 9, 150, 16}, true, INPUTS_NORMAL, 5);
+    struct attention call = call_on(&trial);
+    call.scale = 3.0f;
+    expect_errors_like_the_host(&trial, &call, "scale 3");
+    for (int i = 0; i < 2; i++) {
+        call.scale = i == 0 ? 0.0f : -0.5f;
+        expect_refused(causal_half_kernels + 1, &call, "takes positive scales");
+        cr_expect(run_and_fetch(causal_half_kernels, &trial, &call) == cudaSuccess);
+        cr_expect(kernel_error(&trial, &call) < 2e-3, "half: scale %g: error %g",
+                  (double)call.scale, kernel_error(&trial, &call));
     }
     trial_destroy(&trial);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Devices that are too old, or too new: on a GPU there is only the one */
-
-/* The first architecture of each rung. Those for 90 are for 90 alone. */
-static int first_architecture(const char *name)
-{
-    if (strcmp(name, "half") == 0)
-        return 0;
-    if (strcmp(name, "wmma") == 0)
-        return 75;
-    return strncmp(name, "mma", 3) == 0 ? 80 : 90;
-}
 
 static void expect_skips(int architecture)
 {
@@ -681,23 +604,21 @@ static void expect_skips(int architecture)
                 backend_architecture());
         return;
     }
-    struct trial trial = trial_with((struct size){1, 1, 1, 9, 17, 16}, true, INPUTS_NORMAL, 1);
-    for (size_t index = 0; causal_half_kernels[index].name; index++) {
-        const char *name = causal_half_kernels[index].name;
-        const int first = first_architecture(name);
-        const bool runs = first == 90 ? architecture == 90 : architecture >= first;
-        const struct verdict verdict = trial_run(&trial, causal_half_kernels, index);
+    struct trial trial = half_trial((struct size){1, 1, 1, 9, 17, 16}, true, INPUTS_NORMAL, 1);
+    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
+         kernel++) {
+        const char *name = kernel->about.name, *needs = kernel->about.architecture;
+        const int first = needs ? atoi(needs + strlen("sm_")) : 0;
+        const bool alone = needs && strchr(needs, 'a') != NULL;
+        const bool runs = alone ? architecture == first : architecture >= first;
+        const struct verdict verdict = trial_run(&trial, &kernel->about);
         cr_expect(verdict.status == (runs ? VERDICT_PASS : VERDICT_SKIPPED),
                   "%s on sm_%d: status %d, %s", name, architecture, (int)verdict.status,
                   verdict.reason);
         char words[64];
-        if (architecture < first)
-            snprintf(words, sizeof words, "needs sm_%d (this device is sm_%d)", first,
-                     architecture);
-        else
-            snprintf(words, sizeof words, "needs sm_90a");
-        cr_expect(runs || strstr(verdict.reason, words), "%s on sm_%d: '%s'", name, architecture,
-                  verdict.reason);
+        snprintf(words, sizeof words, "(this device is sm_%d)", architecture);
+        cr_expect(runs || (strstr(verdict.reason, needs) && strstr(verdict.reason, words)),
+                  "%s on sm_%d: '%s'", name, architecture, verdict.reason);
     }
     trial_destroy(&trial);
 }
@@ -725,117 +646,51 @@ TEST(architecture, blackwell)
 /* ---------------------------------------------------------------------------------------------- */
 /* What the lesson says about traffic */
 
-/* Tiles as the kernels' files have them, for head_dim up to 64 and up to 128: BM queries of a
- * block, BN keys. Tiles may begin with the sequence or, but for less than `granule` rows, end with
- * it. */
-struct tile_shape {
-    const char *name;
-    int BM[2], BN[2];
-    int granule; /* or 0 */
-};
-
-static const struct tile_shape tile_shapes[] = {
-    {"half", {64, 64}, {32, 32}, 0},
-    {"wmma", {64, 64}, {32, 32}, 0},
-    {"mma", {64, 64}, {64, 64}, 0},
-    {"mma_pipelined", {128, 128}, {48, 64}, 0},
-    {"tma_wgmma", {128, 128}, {128, 128}, 16},
-    {"producer_warp", {192, 128}, {128, 128}, 16},
-    {"overlap", {192, 128}, {128, 128}, 16},
-    {"ping_pong", {192, 128}, {128, 128}, 16},
-    {"tma_store", {192, 128}, {128, 128}, 16},
-    {"hopper", {128, 128}, {128, 128}, 16},
-};
-enum { TILE_SHAPES = sizeof tile_shapes / sizeof *tile_shapes };
-
-/* `hopper` takes shorter tiles for causal problems of head_dim 64 that are not long. */
-static int BM_of(const struct tile_shape *tile, struct size size, bool causal)
+TEST(counters, costs)
 {
-    if (size.head_dim <= 64 && strcmp(tile->name, "hopper") == 0 && !causal)
-        return 192;
-    return tile->BM[size.head_dim > 64];
+    static const struct size counted[] = {
+        {1, 2, 1, 64, 64, 16, false, TENSOR_F16},    {1, 2, 1, 192, 256, 64, true, TENSOR_F16},
+        {1, 1, 1, 128, 128, 128, false, TENSOR_F16}, {1, 2, 1, 150, 141, 40, true, TENSOR_F16},
+        {1, 1, 1, 300, 7, 72, true, TENSOR_F16},     {1, 1, 1, 3, 700, 64, true, TENSOR_F16},
+        {1, 1, 1, 200, 600, 64, true, TENSOR_F16},
+    };
+    check_costs(causal_half_kernels, counted, sizeof counted / sizeof *counted);
 }
 
-/* Key rows, and as many value rows, that the blocks of one head load. */
-static long long key_rows_loaded(struct size size, bool causal, int BM, int BN, int granule)
+/* The producers of `persistent` draw each of the tiles once, beyond each block's first. */
+TEST(counters, atomics)
 {
-    const long long missing = tiles(size.seq_q, BM) * BM - size.seq_q;
-    long long keys = 0;
-    for (long long row0 = granule == 0 ? 0 : -(missing / granule * granule); row0 < size.seq_q;
-         row0 += BM) {
-        const long long last = (row0 + BM < size.seq_q ? row0 + BM : size.seq_q) - 1;
-        const long long seen = causal ? last + 1 + size.seq_kv - size.seq_q : size.seq_kv;
-        const long long whole = tiles(seen > 0 ? seen : 0, BN) * BN;
-        keys += whole < size.seq_kv ? whole : size.seq_kv;
+    const struct size size = {1, 2, 1, 192, 256, 64};
+    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
+         kernel++) {
+        struct counters counters;
+        if (!count(kernel->about.name, size, false, &counters))
+            continue;
+        const bool draws = strcmp(kernel->about.name, "persistent") == 0;
+        cr_expect(counters.atomics == (unsigned long long)(draws ? 2 * tiles(192, 192) : 0),
+                  "%s: %llu atomics", kernel->about.name, counters.atomics);
     }
-    return keys;
-}
-
-static bool count(const char *name, struct size size, bool causal, struct counters *counters)
-{
-    long long sizes[MAX_SIZES];
-    set_sizes(sizes, size, causal);
-    if (!runs_here(&attention_half_problem, causal_half_kernels,
-                   ladder_find(&attention_half_problem, causal_half_kernels, name)))
-        return false;
-    return ladder_count(&attention_half_problem, causal_half_kernels, name, sizes, counters);
-}
-
-static void expect_traffic(const struct tile_shape *tile, struct size size, bool causal)
-{
-    struct counters counters;
-    if (!count(tile->name, size, causal, &counters))
-        return;
-    const long long heads = size.batch * size.heads, d = size.head_dim;
-    const long long keys =
-        key_rows_loaded(size, causal, BM_of(tile, size, causal), tile->BN[d > 64], tile->granule);
-    const long long read = 2 * heads * d * (size.seq_q + 2 * keys);
-    /* a tile each time, and the counter back at last */
-    const bool draws = strcmp(tile->name, "hopper") == 0;
-    const long long blocks = heads * tiles(size.seq_q, BM_of(tile, size, causal));
-    const long long written = heads * size.seq_q * (2 * d + 4);
-    cr_expect(counters.global_load_bytes == (unsigned long long)read,
-              "%s, head_dim %lld, causal %d: %llu bytes read, %lld expected", tile->name, d, causal,
-              counters.global_load_bytes, read);
-    cr_expect(counters.global_store_bytes == (unsigned long long)written,
-              "%s, head_dim %lld, causal %d: %llu bytes written, %lld expected", tile->name, d,
-              causal, counters.global_store_bytes, written);
-    cr_expect(counters.atomics == (unsigned long long)(draws ? blocks + 1 : 0), "%s: %llu atomics",
-              tile->name, counters.atomics);
-}
-
-TEST(counters, traffic)
-{
-    for (int i = 0; i < TILE_SHAPES; i++) {
-        expect_traffic(&tile_shapes[i], (struct size){1, 2, 1, 192, 256, 64}, true);
-        expect_traffic(&tile_shapes[i], (struct size){1, 1, 1, 128, 128, 128}, false);
-    }
-}
-
-TEST(counters, ragged_traffic)
-{
-    for (int i = 0; i < TILE_SHAPES; i++)
-        expect_traffic(&tile_shapes[i], (struct size){1, 1, 1, 150, 141, 40}, true);
 }
 
 /* Square, T tiles of BM queries: T (T + 1) / 2 of T² squares of BM x BM are loaded, (T + 1) / 2T of
  * the keys. */
 TEST(counters, causal_is_half_the_work)
 {
-    for (int i = 0; i < TILE_SHAPES; i++) {
-        const struct tile_shape *tile = &tile_shapes[i];
+    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
+         kernel++) {
+        const char *name = kernel->about.name;
         struct counters causal, full;
-        const long long T = 3, seq = T * tile->BM[1], d = 72;
+        const long long T = 3, seq = T * kernel->Br[1], d = 72;
         const struct size size = {1, 1, 1, seq, seq, d};
-        if (!count(tile->name, size, true, &causal) || !count(tile->name, size, false, &full))
+        if (!count(name, size, true, &causal) || !count(name, size, false, &full))
             continue;
         const unsigned long long query_bytes = (unsigned long long)(2 * seq * d);
         const unsigned long long keys_causal = causal.global_load_bytes - query_bytes;
         const unsigned long long keys_full = full.global_load_bytes - query_bytes;
         cr_expect(keys_full == (unsigned long long)(2 * 2 * T * seq * d), "%s: %llu bytes of keys",
-                  tile->name, keys_full);
+                  name, keys_full);
         cr_expect(2 * T * keys_causal == (T + 1) * keys_full, "%s: %llu bytes of keys of %llu",
-                  tile->name, keys_causal, keys_full);
+                  name, keys_causal, keys_full);
     }
 }
 
@@ -844,8 +699,9 @@ TEST(counters, causal_is_half_the_work)
 TEST(counters, no_bank_conflicts)
 {
     static const int head_dim[] = {64, 128};
-    for (size_t index = 0; causal_half_kernels[index].name; index++) {
-        const char *name = causal_half_kernels[index].name;
+    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
+         kernel++) {
+        const char *name = kernel->about.name;
         for (int i = 0; i < 2; i++) {
             struct counters counters;
             if (strcmp(name, "wmma") == 0 ||
@@ -870,10 +726,10 @@ TEST(counters, barriers)
         struct counters counters;
         if (!count(expected[i].name, size, false, &counters))
             continue;
-        int BN = 0;
-        for (int t = 0; t < TILE_SHAPES; t++)
-            BN = strcmp(tile_shapes[t].name, expected[i].name) == 0 ? tile_shapes[t].BN[0] : BN;
-        const long long barriers = expected[i].fixed + expected[i].per_tile * tiles(256, BN);
+        const struct attention_kernel *kernel = (const struct attention_kernel *)ladder_find(
+            &attention_problem, causal_half_kernels, expected[i].name);
+        const long long barriers =
+            expected[i].fixed + expected[i].per_tile * tiles(256, kernel->Bc[0]);
         cr_expect(counters.barriers == (unsigned long long)barriers,
                   "%s: %llu barriers, %lld expected", expected[i].name, counters.barriers,
                   barriers);

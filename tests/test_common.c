@@ -109,8 +109,7 @@ static cudaError_t faulty_matmul(const float *A, const float *B, float *C, int M
     return fault == FAULT_ERROR ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
-static const struct matmul_kernel faulty_kernels[] = {
-    {"faulty", "one planted fault", faulty_matmul}, {NULL, NULL, NULL}};
+static const struct matmul_kernel faulty_kernel = {.about.name = "faulty", .launch = faulty_matmul};
 
 static struct verdict verdict_on(enum fault planted)
 {
@@ -118,7 +117,7 @@ static struct verdict verdict_on(enum fault planted)
     struct trial trial;
     cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 0) == cudaSuccess);
     fault = planted;
-    const struct verdict verdict = trial_run(&trial, faulty_kernels, 0);
+    const struct verdict verdict = trial_run(&trial, &faulty_kernel.about);
     trial_destroy(&trial);
     return verdict;
 }
@@ -244,7 +243,7 @@ TEST(trial, misaligns_by_the_offset)
     for (int t = 0; t < trial.tensor_count; t++)
         cr_expect((uintptr_t)trial.device[t].data % 256 == 4);
     fault = FAULT_NONE;
-    cr_expect(trial_run(&trial, faulty_kernels, 0).status == VERDICT_PASS);
+    cr_expect(trial_run(&trial, &faulty_kernel.about).status == VERDICT_PASS);
     trial_destroy(&trial);
 }
 
@@ -429,83 +428,256 @@ static void refused(cudaError_t status, const char *words)
     cr_expect(strstr(refusal(), words) != NULL, "'%s' does not say '%s'", refusal(), words);
 }
 
+/* Kernels that would be called: what is refused, and what is empty, never comes so far. */
+static int calls;
+
+static cudaError_t counted_matmul(const float *A, const float *B, float *C, int M, int N, int K,
+                                  cudaStream_t stream)
+{
+    (void)A, (void)B, (void)C, (void)M, (void)N, (void)K, (void)stream;
+    calls++;
+    return cudaSuccess;
+}
+
+static cudaError_t counted_softmax(const float *input, float *output, int rows, int cols,
+                                   cudaStream_t stream)
+{
+    (void)input, (void)output, (void)rows, (void)cols, (void)stream;
+    calls++;
+    return cudaSuccess;
+}
+
+static cudaError_t counted_attention(const struct attention *call)
+{
+    (void)call;
+    calls++;
+    return cudaSuccess;
+}
+
 TEST(arguments, matmul)
 {
     static float memory[300];
+    static const struct matmul_kernel row = {.launch = counted_matmul};
     float *A = memory, *B = memory + 100, *C = memory + 200;
-    cr_expect(matmul_check_arguments(A, B, C, 10, 10, 10) == cudaSuccess);
-    cr_expect(matmul_check_arguments(NULL, NULL, NULL, 0, 10, 10) == cudaSuccess);
-    cr_expect(matmul_check_arguments(NULL, NULL, C, 10, 10, 0) == cudaSuccess);
-    refused(matmul_check_arguments(A, B, C, -1, 10, 10), "M is -1");
-    refused(matmul_check_arguments(A, B, C, 10, -2, 10), "N is -2");
-    refused(matmul_check_arguments(A, B, C, 10, 10, -3), "K is -3");
-    refused(matmul_check_arguments(A, B, C, INT32_MAX, 10, 10),
+    cr_expect(matmul_run(&row, A, B, C, 10, 10, 10, NULL) == cudaSuccess && calls == 1);
+    cr_expect(matmul_run(&row, NULL, NULL, C, 10, 10, 0, NULL) == cudaSuccess && calls == 2);
+    cr_expect(matmul_run(&row, NULL, NULL, NULL, 0, 10, 10, NULL) == cudaSuccess);
+    refused(matmul_run(&row, A, B, C, -1, 10, 10, NULL), "M is -1");
+    refused(matmul_run(&row, A, B, C, 10, -2, 10, NULL), "N is -2");
+    refused(matmul_run(&row, A, B, C, 10, 10, -3, NULL), "K is -3");
+    refused(matmul_run(&row, A, B, C, INT32_MAX, 10, 10, NULL),
             "M is 2147483647; it must be in 0 .. 2147482624");
-    refused(matmul_check_arguments(NULL, B, C, 10, 10, 10), "A is null");
-    refused(matmul_check_arguments(A, NULL, C, 10, 10, 10), "B is null");
-    refused(matmul_check_arguments(A, B, NULL, 10, 10, 10), "C is null");
-    refused(matmul_check_arguments(A, (float *)((char *)B + 2), C, 10, 10, 10), "B is");
-    refused(matmul_check_arguments(A, B, B + 99, 10, 10, 10), "C and B overlap");
+    refused(matmul_run(&row, NULL, B, C, 10, 10, 10, NULL), "A is null");
+    refused(matmul_run(&row, A, NULL, C, 10, 10, 10, NULL), "B is null");
+    refused(matmul_run(&row, A, B, NULL, 10, 10, 10, NULL), "C is null");
+    refused(matmul_run(&row, A, (float *)((char *)B + 2), C, 10, 10, 10, NULL), "B is");
+    refused(matmul_run(&row, A, B, B + 99, 10, 10, 10, NULL), "C and B overlap");
+    cr_expect(calls == 2, "called %d times", calls);
 }
 
 TEST(arguments, softmax)
 {
     static float memory[200];
-    cr_expect(softmax_check_arguments(memory, memory + 100, 10, 10) == cudaSuccess);
-    cr_expect(softmax_check_arguments(NULL, NULL, 10, 0) == cudaSuccess);
-    refused(softmax_check_arguments(memory, memory + 100, -1, 10), "rows is -1");
-    refused(softmax_check_arguments(memory, memory + 100, 10, -1), "cols is -1");
-    refused(softmax_check_arguments(NULL, memory, 10, 10), "input is null");
-    refused(softmax_check_arguments(memory, NULL, 10, 10), "output is null");
-    refused(softmax_check_arguments(memory, memory + 50, 10, 10), "overlap");
+    static const struct softmax_kernel row = {.launch = counted_softmax};
+    cr_expect(softmax_run(&row, memory, memory + 100, 10, 10, NULL) == cudaSuccess && calls == 1);
+    cr_expect(softmax_run(&row, NULL, NULL, 10, 0, NULL) == cudaSuccess);
+    refused(softmax_run(&row, memory, memory + 100, -1, 10, NULL), "rows is -1");
+    refused(softmax_run(&row, memory, memory + 100, 10, -1, NULL), "cols is -1");
+    refused(softmax_run(&row, NULL, memory, 10, 10, NULL), "input is null");
+    refused(softmax_run(&row, memory, NULL, 10, 10, NULL), "output is null");
+    refused(softmax_run(&row, memory, memory + 50, 10, 10, NULL), "overlap");
+    cr_expect(calls == 1, "called %d times", calls);
+}
+
+static size_t some_workspace(const struct attention *call)
+{
+    return call->head_dim == 12 ? 64 : 0;
 }
 
 TEST(arguments, attention)
 {
-    static float memory[400];
-    const float *Q = memory, *K = memory + 100, *V = memory + 200, *O = memory + 300;
-    const struct attention_limits limits = {
-        .max_head_dim = 128, .head_dim_multiple = 1, .causal = false};
-    const struct attention_shape good = {1, 2, 1, 5, 5, 10, false, 0.5f};
-    struct attention_shape shape = good;
-#define CHECK() attention_check_arguments(Q, K, V, O, NULL, NULL, 0, &shape, sizeof(float), &limits)
-    cr_expect(CHECK() == cudaSuccess, "%s", refusal());
-    refused(attention_check_arguments(Q, K, V, O, NULL, NULL, 0, NULL, 4, &limits),
-            "shape is null");
-    shape.head_dim = 0;
-    refused(CHECK(), "head_dim is 0");
-    shape.head_dim = 4096;
-    refused(CHECK(), "head_dim is 4096");
-    shape = good, shape.heads = 3, shape.kv_heads = 2;
-    refused(CHECK(), "kv_heads");
-    shape = good, shape.kv_heads = 0;
-    refused(CHECK(), "kv_heads");
-    shape = good, shape.causal = true;
-    refused(CHECK(), "causal");
-    shape = good, shape.batch = -1;
-    refused(CHECK(), "batch is -1");
-    shape = good, shape.seq_q = -1;
-    refused(CHECK(), "seq_q is -1");
-    shape = good, shape.seq_kv = -1;
-    refused(CHECK(), "seq_kv is -1");
-    shape = good, shape.scale = NAN;
-    refused(CHECK(), "scale");
-    shape = good, shape.seq_q = 0;
-    cr_expect(CHECK() == cudaSuccess);
-    shape = good;
-    refused(attention_check_arguments(NULL, K, V, O, NULL, NULL, 0, &shape, 4, &limits),
-            "Q is null");
-    refused(attention_check_arguments(Q, K, V, NULL, NULL, NULL, 0, &shape, 4, &limits),
-            "O is null");
-    refused(attention_check_arguments(Q, K, V, Q, NULL, NULL, 0, &shape, 4, &limits), "overlap");
-    refused(attention_check_arguments(Q, K, V, O, NULL, NULL, 64, &shape, 4, &limits),
-            "workspace is null");
-#undef CHECK
+    static _Alignas(16) float memory[400];
+    static const struct attention_kernel row = {
+        .launch = counted_attention, .max_head_dim = 128, .workspace = some_workspace};
+    const struct attention good = {.batch = 1,
+                                   .heads = 2,
+                                   .kv_heads = 1,
+                                   .seq_q = 5,
+                                   .seq_kv = 5,
+                                   .head_dim = 8,
+                                   .scale = 0.5f,
+                                   .Q = memory,
+                                   .K = memory + 100,
+                                   .V = memory + 200,
+                                   .O = memory + 300};
+    cr_expect(attention_run(&row, &good) == cudaSuccess && calls == 1, "%s", refusal());
+    refused(attention_run(&row, NULL), "the call is null");
+#define REFUSED(words, ...)                                                                        \
+    do {                                                                                           \
+        struct attention call = good;                                                              \
+        __VA_ARGS__;                                                                               \
+        refused(attention_run(&row, &call), words);                                                \
+    } while (0)
+    REFUSED("head_dim is 0", call.head_dim = 0);
+    REFUSED("head_dim is 4096", call.head_dim = 4096);
+    REFUSED("kv_heads is 2", call.heads = 3, call.kv_heads = 2);
+    REFUSED("kv_heads is 0", call.kv_heads = 0);
+    REFUSED("causal", call.causal = true);
+    REFUSED("batch is -1", call.batch = -1);
+    REFUSED("seq_q is -1", call.seq_q = -1);
+    REFUSED("seq_kv is -1", call.seq_kv = -1);
+    REFUSED("scale", call.scale = NAN);
+    REFUSED("type is bf16", call.type = TENSOR_BF16);
+    REFUSED("type is unknown", call.type = TENSOR_TYPES);
+    REFUSED("Q is null", call.Q = NULL);
+    REFUSED("O is null", call.O = NULL);
+    REFUSED("overlap", call.O = memory);
+    REFUSED("workspace is null", call.head_dim = 12);
+    REFUSED("batch * heads * seq_q is 2147483648", call.batch = 1 << 11,
+            call.heads = call.kv_heads = call.seq_q = 1 << 10);
+    REFUSED("batch * kv_heads * seq_kv is 2147483648", call.batch = 1 << 11,
+            call.heads = call.kv_heads = call.seq_kv = 1 << 10, call.seq_q = 1);
+    cr_expect(calls == 1, "called %d times", calls);
+
+    struct attention empty = good;
+    empty.seq_q = 0;
+    empty.Q = NULL;
+    cr_expect(attention_run(&row, &empty) == cudaSuccess && calls == 1);
+}
+
+/* What a row excludes beyond that. */
+TEST(arguments, limits_of_a_row)
+{
+    static _Alignas(16) float memory[400];
+    static const struct attention_kernel row = {.launch = counted_attention,
+                                                .types = 1 << TENSOR_F16 | 1 << TENSOR_BF16,
+                                                .max_head_dim = 128,
+                                                .head_dim_multiple = 8,
+                                                .alignment = 16,
+                                                .causal = true,
+                                                .positive_scale = true};
+    const struct attention good = {.batch = 1,
+                                   .heads = 1,
+                                   .kv_heads = 1,
+                                   .seq_q = 5,
+                                   .seq_kv = 5,
+                                   .head_dim = 16,
+                                   .causal = true,
+                                   .scale = 0.5f,
+                                   .type = TENSOR_F16,
+                                   .Q = memory,
+                                   .K = memory + 100,
+                                   .V = memory + 200,
+                                   .O = memory + 300};
+    cr_expect(attention_run(&row, &good) == cudaSuccess && calls == 1, "%s", refusal());
+    struct attention other = good;
+    other.type = TENSOR_BF16;
+    cr_expect(attention_run(&row, &other) == cudaSuccess && calls == 2, "%s", refusal());
+    REFUSED("type is f32", call.type = TENSOR_F32);
+    REFUSED("multiples of 8 up to 128", call.head_dim = 12);
+    REFUSED("positive scales", call.scale = 0.0f);
+    REFUSED("must be aligned to 16 bytes", call.K = (const char *)call.K + 8);
+#undef REFUSED
+    cr_expect(calls == 2, "called %d times", calls);
+    cr_expect(require_blocks(INT32_MAX) == cudaSuccess);
+    cr_expect(require_blocks((size_t)INT32_MAX + 1) == cudaErrorInvalidValue);
 }
 
 TEST(arguments, architecture)
 {
-    cr_expect(require_architecture(0) == cudaSuccess);
-    cr_expect(require_architecture(999) == cudaErrorNotSupported);
+    struct kernel kernel = {.architecture = NULL};
+    cr_expect(require_device(&kernel) == cudaSuccess);
+    kernel.architecture = "sm_999";
+    cr_expect(require_device(&kernel) == cudaErrorNotSupported);
     cr_expect(strstr(refusal(), "needs sm_999 (this device is sm_") != NULL, "%s", refusal());
+    kernel.falls_back = true;
+    cr_expect(require_device(&kernel) == cudaSuccess);
+    kernel = (struct kernel){.architecture = "sm_10a"};
+    cr_expect(require_device(&kernel) == cudaErrorNotSupported);
+    cr_expect(strstr(refusal(), "later architectures") != NULL, "%s", refusal());
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Element types */
+
+/* Every 16-bit pattern that is no NaN is stored again as it was. */
+TEST(elements, are_stored_as_they_are_read)
+{
+    for (int type = TENSOR_F16; type < TENSOR_TYPES; type++)
+        for (unsigned bits = 0; bits < 1u << 16; bits++) {
+            const uint16_t stored = (uint16_t)bits;
+            uint16_t again = 0;
+            const double x = tensor_element(&stored, (enum tensor_type)type, 0);
+            tensor_store(&again, (enum tensor_type)type, 0, x);
+            cr_assert(again == stored || isnan(x), "%s: %#x is %g, which is stored as %#x",
+                      tensor_type_names[type], bits, x, (unsigned)again);
+            tensor_store(&again, (enum tensor_type)type, 0, NAN);
+            cr_assert(isnan(tensor_element(&again, (enum tensor_type)type, 0)) && again != 0xffff);
+        }
+}
+
+/* Each number halfway between two neighbours goes to the even one, and whatever is nearer to one
+ * goes there. */
+TEST(elements, are_rounded_to_the_nearest)
+{
+    for (int type = TENSOR_F16; type < TENSOR_TYPES; type++) {
+        const unsigned infinity = type == TENSOR_F16 ? 0x7c00 : 0x7f80;
+        for (unsigned bits = 0; bits + 1 < infinity; bits++) {
+            const uint16_t pair[2] = {(uint16_t)bits, (uint16_t)(bits + 1)};
+            const double below = tensor_element(pair, (enum tensor_type)type, 0),
+                         above = tensor_element(pair, (enum tensor_type)type, 1);
+            const double middle = 0.5 * (below + above), hair = (above - below) * 1e-6;
+            uint16_t got[3];
+            tensor_store(got, (enum tensor_type)type, 0, middle - hair);
+            tensor_store(got, (enum tensor_type)type, 1, middle);
+            tensor_store(got, (enum tensor_type)type, 2, middle + hair);
+            cr_assert(got[0] == bits && got[1] == bits + bits % 2 && got[2] == bits + 1,
+                      "%s: around %g: %#x %#x %#x", tensor_type_names[type], middle,
+                      (unsigned)got[0], (unsigned)got[1], (unsigned)got[2]);
+        }
+        uint16_t got[2];
+        const uint16_t largest = (uint16_t)(infinity - 1);
+        const double edge = tensor_element(&largest, (enum tensor_type)type, 0) *
+                            (1.0 + 0.5 * tensor_roundoff((enum tensor_type)type));
+        tensor_store(got, (enum tensor_type)type, 0, edge);
+        tensor_store(got, (enum tensor_type)type, 1, -INFINITY);
+        cr_expect(got[0] == largest && got[1] == (0x8000 | infinity));
+    }
+}
+
+/* An attention in bfloat16 is generated, computed on the host and checked like the others. */
+static cudaError_t first_value(const struct attention *call)
+{
+    uint16_t V[24], O[24];
+    float LSE;
+    cudaMemcpy(V, call->V, sizeof V, cudaMemcpyDeviceToHost);
+    for (int c = 0; c < 24; c++)
+        O[c] = V[c];
+    cudaMemcpy(call->O, O, sizeof O, cudaMemcpyHostToDevice);
+    uint16_t q[24], k[24];
+    double score = 0.0;
+    cudaMemcpy(q, call->Q, sizeof q, cudaMemcpyDeviceToHost);
+    cudaMemcpy(k, call->K, sizeof k, cudaMemcpyDeviceToHost);
+    for (size_t c = 0; c < 24; c++)
+        score += tensor_element(q, call->type, c) * tensor_element(k, call->type, c);
+    LSE = (float)(score * call->scale);
+    return cudaMemcpy(call->LSE, &LSE, sizeof LSE, cudaMemcpyHostToDevice);
+}
+
+TEST(elements, bfloat16_goes_all_the_way)
+{
+    static const struct attention_kernel row = {.about.name = "first_value",
+                                                .launch = first_value,
+                                                .types = 1 << TENSOR_BF16,
+                                                .max_head_dim = 24};
+    const long long sizes[MAX_SIZES] = {
+        [ATTENTION_BATCH] = 1,     [ATTENTION_HEADS] = 1,          [ATTENTION_SEQ] = 1,
+        [ATTENTION_HEAD_DIM] = 24, [ATTENTION_TYPE] = TENSOR_BF16,
+    };
+    struct trial trial;
+    cr_assert(trial_create(&trial, &attention_problem, sizes, INPUTS_NORMAL, 3, 0) == cudaSuccess);
+    const struct verdict verdict = trial_run(&trial, &row.about);
+    cr_expect(verdict.status == VERDICT_PASS, "%s", verdict.reason);
+    cr_expect(verdict.bound > 3.0 * 0x1p-8 && verdict.bound < 4.0 * 0x1p-8, "%g", verdict.bound);
+    trial_destroy(&trial);
 }

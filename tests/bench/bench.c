@@ -43,10 +43,9 @@ enum role { RUNG, PEER, CEILING };
 struct entrant {
     enum role role;
     const char *name;
-    const void *table;
-    size_t index;
-    double gflops;  /* at the last shape that ran, for foreseeing; 0 before any */
-    char note[320]; /* why it is not in this shape's race; empty when it is */
+    const struct kernel *kernel; /* null for the copy */
+    double gflops;               /* at the last shape that ran, for foreseeing; 0 before any */
+    char note[320];              /* why it is not in this shape's race; empty when it is */
     double difference;
 };
 
@@ -87,19 +86,19 @@ static const char *role_name(enum role role)
 static void enter(struct race *race, enum role role, const void *table)
 {
     for (size_t index = 0; table && race->entrants < MAX_ENTRANTS; index++) {
-        const char *name = race->bench->problem->kernel(table, index).name;
-        if (!name)
+        const struct kernel *kernel = problem_kernel(race->bench->problem, table, index);
+        if (!kernel->name)
             break;
         if (role == RUNG)
             race->last_rung = race->entrants;
         race->entrant[race->entrants++] =
-            (struct entrant){.role = role, .name = name, .table = table, .index = index};
+            (struct entrant){.role = role, .name = kernel->name, .kernel = kernel};
     }
 }
 
 static size_t tensor_bytes(const struct tensor *tensor)
 {
-    return tensor->rows * tensor->cols * (tensor->type == TENSOR_F16 ? 2 : 4);
+    return tensor->rows * tensor->cols * tensor_element_bytes(tensor->type);
 }
 
 static cudaError_t run(struct race *race, const struct entrant *entrant)
@@ -108,8 +107,8 @@ static cudaError_t run(struct race *race, const struct entrant *entrant)
         return cudaMemcpyAsync(race->copy_to, race->copy_from, race->copy_bytes,
                                cudaMemcpyDeviceToDevice, race->stream);
     refusal_clear();
-    return race->bench->problem->run(entrant->table, entrant->index, race->sizes, race->device,
-                                     race->workspace, race->stream);
+    return race->bench->problem->run(entrant->kernel, race->sizes, race->device, race->workspace,
+                                     race->stream);
 }
 
 /* A bar on stderr where that is a terminal. */
@@ -159,8 +158,7 @@ static void allocate_workspace(struct race *race)
         struct entrant *entrant = &race->entrant[e];
         if (entrant->role == CEILING)
             continue;
-        const size_t bytes =
-            race->bench->problem->workspace(entrant->table, entrant->index, race->sizes);
+        const size_t bytes = problem_workspace(race->bench->problem, entrant->kernel, race->sizes);
         if (bytes > available / 10 * 9)
             snprintf(entrant->note, sizeof entrant->note, "needs %.1f GB of workspace",
                      bytes * 1e-9);

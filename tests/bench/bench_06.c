@@ -1,22 +1,22 @@
 #include "06_causal_half/06_step.h"
 #include "bench.h"
 
-/* batch, heads, kv_heads, seq, seq_q, seq_kv, head_dim, causal; batch·seq = 16384, heads·head_dim =
- * 2048 */
+/* batch, heads, kv_heads, seq, seq_q, seq_kv, head_dim, causal, type; batch·seq = 16384,
+ * heads·head_dim = 2048 */
 static const struct bench_shape shapes[] = {
-    {"N512 d64 causal", {32, 32, 0, 512, 0, 0, 64, 1}},
-    {"N2048 d64 causal", {8, 32, 0, 2048, 0, 0, 64, 1}},
-    {"N16384 d64 causal", {1, 32, 0, 16384, 0, 0, 64, 1}},
-    {"N512 d128 causal", {32, 16, 0, 512, 0, 0, 128, 1}},
-    {"N2048 d128 causal", {8, 16, 0, 2048, 0, 0, 128, 1}},
-    {"N16384 d128 causal", {1, 16, 0, 16384, 0, 0, 128, 1}},
-    {"N16384 d128 full", {1, 16, 0, 16384, 0, 0, 128, 0}},
+    {"N512 d64 causal", {32, 32, 0, 512, 0, 0, 64, 1, TENSOR_F16}},
+    {"N2048 d64 causal", {8, 32, 0, 2048, 0, 0, 64, 1, TENSOR_F16}},
+    {"N16384 d64 causal", {1, 32, 0, 16384, 0, 0, 64, 1, TENSOR_F16}},
+    {"N512 d128 causal", {32, 16, 0, 512, 0, 0, 128, 1, TENSOR_F16}},
+    {"N2048 d128 causal", {8, 16, 0, 2048, 0, 0, 128, 1, TENSOR_F16}},
+    {"N16384 d128 causal", {1, 16, 0, 16384, 0, 0, 128, 1, TENSOR_F16}},
+    {"N16384 d128 full", {1, 16, 0, 16384, 0, 0, 128, 0, TENSOR_F16}},
     {NULL, {0}},
 };
 
 int main(int argc, char **argv)
 {
     const struct bench bench = {
-        "06_causal_half", &attention_half_problem, shapes, causal_half_kernels, NULL, NULL};
+        "06_causal_half", &attention_problem, shapes, causal_half_kernels, NULL, NULL};
     return bench_main(argc, argv, &bench);
 }

@@ -10,41 +10,79 @@
 
 #include <stdio.h>
 
-/* Whether index is that of a row: the tables end with one whose name is null, and that may be asked
- * for. */
-#define ROWS(table) ((int)(sizeof(table) / sizeof(table)[0]))
+static const void *const tables[] = {naive_matmul_kernels,   tiled_matmul_kernels,
+                                     online_softmax_kernels, flash_v1_kernels,
+                                     flash_v2_kernels,       causal_half_kernels};
+enum { STEPS = sizeof tables / sizeof *tables, SOFTMAX_STEP = 3 };
+
+static const struct problem *problem_of(int step)
+{
+    return step < SOFTMAX_STEP    ? &matmul_problem
+           : step == SOFTMAX_STEP ? &softmax_problem
+                                  : &attention_problem;
+}
+
+/* Row `index` of a step's table; null past the end and for a step that is not there. */
+static const struct kernel *row(int step, int index)
+{
+    if (step < 1 || step > STEPS || index < 0)
+        return NULL;
+    for (int i = 0; i <= index; i++) {
+        const struct kernel *kernel = problem_kernel(problem_of(step), tables[step - 1], (size_t)i);
+        if (!kernel->name)
+            return NULL;
+        if (i == index)
+            return kernel;
+    }
+    return NULL;
+}
+
+/* The same, of the problem that a call is for; refused where there is none. */
+static const struct kernel *row_for(const struct problem *problem, int step, int index)
+{
+    const struct kernel *kernel = row(step, index);
+    if (kernel && problem_of(step) == problem)
+        return kernel;
+    refuse(cudaErrorInvalidValue, "step %d has no kernel %d for %s", step, index, problem->name);
+    return NULL;
+}
 
 const char *flashsteps_kernel(int step, int index)
 {
-    const struct {
-        const struct problem *problem;
-        const void *table;
-        int rows;
-    } steps[] = {
-        {&matmul_problem, naive_matmul_kernels, ROWS(naive_matmul_kernels)},
-        {&matmul_problem, tiled_matmul_kernels, ROWS(tiled_matmul_kernels)},
-        {&softmax_problem, online_softmax_kernels, ROWS(online_softmax_kernels)},
-        {&attention_problem, flash_v1_kernels, ROWS(flash_v1_kernels)},
-        {&attention_problem, flash_v2_kernels, ROWS(flash_v2_kernels)},
-        {&attention_half_problem, causal_half_kernels, ROWS(causal_half_kernels)},
-    };
-    if (step < 1 || step > ROWS(steps) || index < 0 || index >= steps[step - 1].rows)
-        return NULL;
-    return steps[step - 1].problem->kernel(steps[step - 1].table, (size_t)index).name;
+    const struct kernel *kernel = row(step, index);
+    return kernel ? kernel->name : NULL;
 }
 
-size_t flashsteps_workspace(int step, int index, const struct attention_shape *shape)
+cudaError_t flashsteps_matmul(int step, int index, const struct flashsteps_matmul *call)
 {
-    attention_workspace_fn *asks = NULL;
-    if (step < 4 || !flashsteps_kernel(step, index))
-        return 0;
-    if (step == 4)
-        asks = flash_v1_kernels[index].workspace;
-    else if (step == 5)
-        asks = flash_v2_kernels[index].workspace;
-    else
-        asks = causal_half_kernels[index].workspace;
-    return asks ? asks(shape) : 0;
+    const struct kernel *kernel = row_for(&matmul_problem, step, index);
+    if (!kernel)
+        return cudaErrorInvalidValue;
+    return matmul_run((const struct matmul_kernel *)kernel, call->A, call->B, call->C, call->M,
+                      call->N, call->K, call->stream);
+}
+
+cudaError_t flashsteps_softmax(int step, int index, const struct flashsteps_softmax *call)
+{
+    const struct kernel *kernel = row_for(&softmax_problem, step, index);
+    if (!kernel)
+        return cudaErrorInvalidValue;
+    return softmax_run((const struct softmax_kernel *)kernel, call->input, call->output, call->rows,
+                       call->cols, call->stream);
+}
+
+cudaError_t flashsteps_attention(int step, int index, const struct attention *call)
+{
+    const struct kernel *kernel = row_for(&attention_problem, step, index);
+    return kernel ? attention_run((const struct attention_kernel *)kernel, call)
+                  : cudaErrorInvalidValue;
+}
+
+size_t flashsteps_workspace(int step, int index, const struct attention *call)
+{
+    const struct attention_kernel *kernel =
+        (const struct attention_kernel *)row_for(&attention_problem, step, index);
+    return kernel && kernel->workspace ? kernel->workspace(call) : 0;
 }
 
 const char *flashsteps_refusal(void)

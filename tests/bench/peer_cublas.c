@@ -26,8 +26,10 @@ static cudaError_t cublas_matmul(const float *A, const float *B, float *C, int M
 }
 
 const struct matmul_kernel cublas_kernels[] = {
-    {"cublas", "cublasSgemm, single precision without TF32", cublas_matmul},
-    {NULL, NULL, NULL},
+    {.about.name = "cublas",
+     .about.idea = "cublasSgemm, single precision without TF32",
+     .launch = cublas_matmul},
+    {.about.name = NULL},
 };
 
 const char *cublas_version(void)

@@ -26,8 +26,8 @@ static cudaError_t cudnn_softmax(const float *input, float *output, int rows, in
 }
 
 const struct softmax_kernel cudnn_kernels[] = {
-    {"cudnn", "cudnnSoftmaxForward, accurate", cudnn_softmax},
-    {NULL, NULL, NULL},
+    {.about.name = "cudnn", .about.idea = "cudnnSoftmaxForward, accurate", .launch = cudnn_softmax},
+    {.about.name = NULL},
 };
 
 const char *cudnn_version(void)

@@ -11,8 +11,8 @@ static cudaError_t no_cudnn(const float *input, float *output, int rows, int col
 }
 
 const struct softmax_kernel cudnn_kernels[] = {
-    {"cudnn", "cudnnSoftmaxForward, accurate", no_cudnn},
-    {NULL, NULL, NULL},
+    {.about.name = "cudnn", .about.idea = "cudnnSoftmaxForward, accurate", .launch = no_cudnn},
+    {.about.name = NULL},
 };
 
 const char *cudnn_version(void)

@@ -9,6 +9,7 @@ one run. Plots need gnuplot; without it a line says that there are none.
 """
 import argparse
 import csv
+import json
 import math
 import pathlib
 import re
@@ -24,73 +25,6 @@ import lesson_table  # noqa: E402
 RESULTS = ROOT / "docs" / "results"
 
 
-def cdiv(n, tile):
-    return -(-n // tile)
-
-
-def matmul_traffic(tile_rows, tile_cols):
-    """Global bytes of C = A·B when a block computes a tile of C: A once per column of tiles, B once per row."""
-    return lambda m, n, k: 4.0 * (m * k * cdiv(n, tile_cols) + k * n * cdiv(m, tile_rows) + m * n)
-
-
-def softmax_traffic(loads):
-    return lambda rows, cols: 4.0 * rows * cols * (loads + 1)
-
-
-def attention_traffic(rows, element=4):
-    """Keys and values once per `rows` queries; Q and O once."""
-    def traffic(heads, seq_q, seq_kv, dim, causal):
-        tiles = cdiv(seq_q, rows)
-        seen = sum(min(seq_kv, (tile + 1) * rows) for tile in range(tiles)) if causal else tiles * seq_kv
-        return heads * (2.0 * seq_q * dim * element + 2.0 * seen * dim * element + 4.0 * seq_q)
-    return traffic
-
-
-def flash_v1_traffic(keys):
-    """K and V once; per tile of keys Q loaded, O, l and m loaded and stored."""
-    def traffic(heads, seq_q, seq_kv, dim, _causal):
-        return 4.0 * heads * (2.0 * seq_kv * dim + cdiv(seq_kv, keys) * seq_q * (3.0 * dim + 4.0))
-    return traffic
-
-
-def standard_traffic(heads, seq_q, seq_kv, dim, _causal):
-    """Two naive products, and the matrix of scores stored twice and loaded four times."""
-    return 4.0 * heads * seq_q * seq_kv * (4.0 * dim + 4.0)
-
-
-def atomic_traffic(heads, seq_q, seq_kv, dim, _causal):
-    """Per query every key three times and every value once."""
-    return 4.0 * heads * seq_q * (4.0 * seq_kv * dim + 2.0 * dim)
-
-
-# What each kernel's header gives as its cost, in bytes. The roofline's x is FLOP divided by this.
-TRAFFIC = {
-    "01_naive_matmul": {name: (lambda m, n, k: 4.0 * (2.0 * m * n * k + m * n)) for name in ("uncoalesced", "coalesced")},
-    "02_tiled_matmul": {
-        "shared_tile": matmul_traffic(16, 16),
-        **{name: matmul_traffic(128, 128) for name in ("register_tile", "vectorized", "pipelined", "async", "warp_tile")},
-        "sgemm": matmul_traffic(256, 128), "sgemm_cluster": matmul_traffic(256, 128),
-    },
-    "03_online_softmax": {"three_pass": softmax_traffic(3), "online": softmax_traffic(2),
-                          "online_warp": softmax_traffic(2), "online_block": softmax_traffic(1),
-                          "online_cluster": softmax_traffic(1)},
-    "04_flash_v1": {
-        "standard": standard_traffic,
-        **{name: attention_traffic(1) for name in ("row_parallel", "key_parallel_ordered", "key_parallel_block")},
-        "key_parallel_atomic": atomic_traffic,
-        "flash_v1": flash_v1_traffic(16),
-        "flash_v1_registers": flash_v1_traffic(128),
-    },
-    "05_flash_v2": {"flash_v2": attention_traffic(16), "flash_v2_registers": attention_traffic(128),
-                    "split_kv": attention_traffic(4)},
-    "06_causal_half": {
-        **{name: attention_traffic(64, 2) for name in ("half", "wmma", "mma")},
-        **{name: attention_traffic(128, 2) for name in ("mma_pipelined", "tma_wgmma", "producer_warp", "overlap",
-                                                        "ping_pong", "tma_store", "hopper")},
-    },
-}
-
-# For each step: (title, which shapes, unit), the ratios worth a row, the roofline's shape and its ceiling in TFLOP/s.
 # Colours that can be told apart, for as many kernels as a plot may show.
 COLOURS = ["#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#000075", "#008080", "#9a6324", "#808000", "#800000",
            "#f032e6", "#808080", "#000000"]
@@ -101,6 +35,7 @@ SIZE_NAMES = {"01": "M = N = K", "02": "M = N = K", "03": "columns", "04": "N, q
 
 CUBE = r"(\d+)x\1x\1$"
 FP32_PEAK = ("132 SMs x 128 lanes x 2 x 1.98 GHz", 66.9)
+# For each step: (title, which shapes, unit), the ratios worth a row, the roofline's shape and its ceiling in TFLOP/s.
 STEPS = {
     "01_naive_matmul": ([("M = N = K", CUBE, "TFLOP/s")], [("coalesced", "uncoalesced"), ("coalesced", "cublas")],
                         "4096x4096x4096", FP32_PEAK),
@@ -118,7 +53,7 @@ STEPS = {
                      ("split_kv", "copy")], "B4 H32 N4096 d64", FP32_PEAK),
     "06_causal_half": ([(f"head_dim {dim}, {mask}", f".* d{dim} {mask}", "TFLOP/s") for dim in (64, 128)
                         for mask in ("causal", "full")],
-                       [("mma_pipelined", "torch_flash2"), ("hopper", "cudnn")], "N16384 d128 full",
+                       [("mma_pipelined", "torch_flash2"), ("persistent", "cudnn")], "N16384 d128 full",
                        ("datasheet, dense fp16", 989.0)),
 }
 
@@ -293,28 +228,42 @@ def plot_over_size(step, runs, suffix, ylabel, value, extra):
     gnuplot(RESULTS / f"{step}_{suffix}.svg", "\n".join(commands))
 
 
-def sizes_of(step, shape):
-    """The arguments of the step's TRAFFIC functions."""
-    numbers = [int(number) for number in re.findall(r"\d+", shape)]
-    if step < "04":
-        return numbers
-    if step.startswith("06"):
-        seq, dim = numbers
-        return [16384 // seq * (2048 // dim), seq, seq, dim, shape.endswith("causal")]
-    batch, heads, seq, dim = numbers
-    return [batch * heads, seq, seq, dim, False]
+def options_of(step, shape):
+    """The options of the step's program that ask for a shape of its benchmark."""
+    numbers = re.findall(r"\d+", shape)
+    if step < "03":
+        names = ("m", "n", "k")
+    elif step < "04":
+        names = ("rows", "cols")
+    elif step < "06":
+        names = ("batch", "heads", "seq", "head-dim")
+    else:
+        seq, dim = map(int, numbers)
+        names, numbers = ("batch", "heads", "seq", "head-dim"), (16384 // seq, 2048 // dim, seq, dim)
+    causal = ["--causal"] if shape.endswith("causal") else []
+    return [f"--{name}={number}" for name, number in zip(names, numbers)] + causal
+
+
+def bytes_moved(step, shape):
+    """What each kernel's row says that it loads from and stores to global memory, by the step's program."""
+    program = next((path for build in ("gpu", "cpu", "check") if (path := ROOT / "build" / build / step).exists()), None)
+    if program is None:
+        sys.exit(f"the costs of {step} are in its program, which is not built: make build/cpu/{step}")
+    listed = subprocess.run([program, "--list", "--json", *options_of(step, shape)], check=True, capture_output=True,
+                            text=True).stdout
+    return {kernel["name"]: kernel["bytes_read"] + kernel["bytes_written"] for kernel in json.loads(listed)["kernels"]}
 
 
 def plot_roofline(step, runs):
     _, _, shape, (peak_name, peak) = STEPS[step]
-    points, bandwidth = {}, None
+    points, bandwidth, moved = {}, None, bytes_moved(step, shape)
     for run in runs:
         bandwidth = bandwidth or run.value(shape, "cold", "copy", "gbps")
-        for name, traffic in TRAFFIC[step].items():
+        for name in moved:
             speed = run.value(shape, "cold", name, "tflops")
             if speed and name not in points:
                 flops = run.value(shape, "cold", name, "flops")
-                points[name] = (flops / traffic(*sizes_of(step, shape)), speed)
+                points[name] = (flops / moved[name], speed)
     if not points or not bandwidth:
         print(f"{step}: no roofline: {shape} was not measured")
         return

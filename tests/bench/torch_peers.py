@@ -37,9 +37,20 @@ SOFTMAX_SHAPES = [(65536, 128), (65536, 1024), (16384, 4096), (16384, 8192), (40
 NOT_SUPPORTED, INVALID_VALUE = 801, 1
 
 
-class AttentionShape(ctypes.Structure):
+F32, F16 = 0, 1  # enum tensor_type
+
+
+class Attention(ctypes.Structure):
+    """struct attention of common/attention.h."""
     _fields_ = [(name, ctypes.c_int) for name in ("batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim")] + [
-        ("causal", ctypes.c_bool), ("scale", ctypes.c_float)]
+        ("causal", ctypes.c_bool), ("scale", ctypes.c_float), ("type", ctypes.c_int)] + [
+        (name, ctypes.c_void_p) for name in ("Q", "K", "V", "O", "LSE", "workspace", "stream")]
+
+
+class Softmax(ctypes.Structure):
+    """struct flashsteps_softmax of flashsteps.h."""
+    _fields_ = [("input", ctypes.c_void_p), ("output", ctypes.c_void_p), ("rows", ctypes.c_int), ("cols", ctypes.c_int),
+                ("stream", ctypes.c_void_p)]
 
 
 class Refused(Exception):
@@ -114,10 +125,10 @@ def softmax_cells(library, _step, stream):
         x = torch.randn(rows, cols, device="cuda")
         y = torch.empty_like(x)
         cell = Cell(f"{rows}x{cols}", 5.0 * rows * cols, 8.0 * rows * cols, [x], y)
-        for name in kernels_of(library, "03"):
-            def ours(function=library[f"softmax_{name}"]):
-                check(library, function(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), rows, cols,
-                                        stream))
+        call = Softmax(x.data_ptr(), y.data_ptr(), rows, cols, stream)
+        for index, name in enumerate(kernels_of(library, "03")):
+            def ours(index=index, call=call, y=y):
+                check(library, library.flashsteps_softmax(3, index, ctypes.byref(call)))
                 return y
             cell.entrants.append((name, "rung", ours))
         cell.entrants.append(("torch_softmax", "peer", lambda: functional.softmax(x, dim=1)))
@@ -147,23 +158,23 @@ def attention_cell(library, step, stream, sizes, label, peers):
     value = torch.randn_like(key)
     out = torch.empty_like(query)
     lse = torch.empty(batch, heads, seq_q, device="cuda")
-    shape = AttentionShape(batch, heads, heads, seq_q, seq_kv, head_dim, causal, head_dim ** -0.5)
+    call = Attention(batch, heads, heads, seq_q, seq_kv, head_dim, causal, head_dim ** -0.5,
+                     F16 if step == "06" else F32, *(t.data_ptr() for t in (query, key, value, out, lse)), None, stream)
     moved = sum(t.numel() * t.element_size() for t in (query, key, value, out, lse))
     flops = 4.0 * visible_pairs(seq_q, seq_kv, causal) * head_dim * batch * heads
     cell = Cell(label, flops, float(moved), [query, key, value], out)
 
-    needs = [library.flashsteps_workspace(int(step), index, ctypes.byref(shape))
+    needs = [library.flashsteps_workspace(int(step), index, ctypes.byref(call))
              for index in range(len(kernels_of(library, step)))]
     fits = [need for need in needs if need < torch.cuda.mem_get_info()[0] // 2]
     workspace = torch.empty(max(fits, default=0) + 256, device="cuda", dtype=torch.uint8)
     cell.workspace = workspace
-    start = ctypes.c_void_p(workspace.data_ptr() + -workspace.data_ptr() % 256)
-    for name, need in zip(kernels_of(library, step), needs):
-        def ours(function=library[f"attention_{name}"], need=need):
+    call.workspace = workspace.data_ptr() + -workspace.data_ptr() % 256
+    for index, (name, need) in enumerate(zip(kernels_of(library, step), needs)):
+        def ours(index=index, need=need):
             if need not in fits:
                 raise Refused(f"needs {need / 1e9:.1f} GB of workspace")
-            check(library, function(*(ctypes.c_void_p(t.data_ptr()) for t in (query, key, value, out, lse)),
-                                    start if need else None, ctypes.byref(shape), stream))
+            check(library, library.flashsteps_attention(int(step), index, ctypes.byref(call)))
             return out
         cell.entrants.append((name, "rung", ours))
     for name, backend in peers:

@@ -21,7 +21,7 @@ enum {
 
 struct lab_request {
     long long magic;
-    long long kernel; /* row of the step's table */
+    char kernel[64]; /* the name of a row of the step's table */
     long long sizes[MAX_SIZES];
     long long
         calls; /* of the launcher, all before the first kernel runs; the last one's outputs count */

@@ -28,10 +28,11 @@
 static const struct {
     const char *name;
     const struct problem *problem;
-} problems[] = {{"matmul", &matmul_problem},
-                {"softmax", &softmax_problem},
-                {"attention", &attention_problem},
-                {"attention_half", &attention_half_problem}};
+    enum tensor_type type;
+} problems[] = {{"matmul", &matmul_problem, TENSOR_F32},
+                {"softmax", &softmax_problem, TENSOR_F32},
+                {"attention", &attention_problem, TENSOR_F32},
+                {"attention_half", &attention_problem, TENSOR_F16}};
 
 static struct {
     const struct problem *problem;
@@ -120,9 +121,12 @@ static void set_case(char *text)
         answer("error", "not understood");
         return;
     }
+    enum tensor_type type = TENSOR_F32;
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
-        if (strcmp(problems[i].name, name) == 0)
+        if (strcmp(problems[i].name, name) == 0) {
             now.problem = problems[i].problem;
+            type = problems[i].type;
+        }
     if (!now.problem) {
         answer("error", "no such problem");
         return;
@@ -130,6 +134,8 @@ static void set_case(char *text)
     text += read;
     for (int s = 0; now.problem->sizes[s].name; s++)
         now.request.sizes[s] = strtoll(text, &text, 10);
+    if (now.problem == &attention_problem)
+        now.request.sizes[ATTENTION_TYPE] = type;
     now.seed = seed;
     now.request.magic = LAB_MAGIC;
     if (now.problem->tensors(now.request.sizes, now.tensors, &now.count) != cudaSuccess) {
@@ -187,7 +193,7 @@ static void write_request(const char *text)
     char order[32], path[4096];
     size_t workspace;
     if (!now.problem ||
-        sscanf(text, "request %lld %31s %zu %lld %lld %4095[^\n]", &now.request.kernel, order,
+        sscanf(text, "request %63s %31s %zu %lld %lld %4095[^\n]", now.request.kernel, order,
                &workspace, &now.request.calls, &now.request.laps, path) != 6) {
         answer("error", "not understood");
         return;
@@ -316,7 +322,7 @@ static const char *moved_too_little(const struct lab_answer *head)
         outputs += now.request.bytes[t];
     for (int t = 0; t < now.inputs; t++)
         inputs += (double)now.request.bytes[t];
-    if (now.problem != &matmul_problem && now.problem != &softmax_problem) {
+    if (now.problem == &attention_problem) {
         const long long *sizes = now.request.sizes;
         const double q = (double)sizes[ATTENTION_SEQ_Q], kv = (double)sizes[ATTENTION_SEQ_KV];
         if (kv == 0)

@@ -5,7 +5,6 @@
 #include "refusal.h"
 #include "stopwatch.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,89 +14,70 @@
 /* ---------------------------------------------------------------------------------------------- */
 /* Calling a row */
 
-static struct attention_shape shape_of(const long long *sizes)
+static size_t no_workspace(const struct kernel *kernel, const long long *sizes)
 {
-    const struct attention_shape shape = {
-        .batch = (int)sizes[ATTENTION_BATCH],
-        .heads = (int)sizes[ATTENTION_HEADS],
-        .kv_heads = (int)sizes[ATTENTION_KV_HEADS],
-        .seq_q = (int)sizes[ATTENTION_SEQ_Q],
-        .seq_kv = (int)sizes[ATTENTION_SEQ_KV],
-        .head_dim = (int)sizes[ATTENTION_HEAD_DIM],
-        .causal = sizes[ATTENTION_CAUSAL] != 0,
-        .scale = 1.0f / sqrtf((float)sizes[ATTENTION_HEAD_DIM]),
-    };
-    return shape;
-}
-
-static size_t no_workspace(const void *table, size_t index, const long long *sizes)
-{
-    (void)table;
-    (void)index;
+    (void)kernel;
     (void)sizes;
     return 0;
 }
 
-static cudaError_t run_matmul(const void *table, size_t index, const long long *sizes,
+static cudaError_t run_matmul(const struct kernel *kernel, const long long *sizes,
                               void *const *device, void *workspace, cudaStream_t stream)
 {
     (void)workspace;
-    return ((const struct matmul_kernel *)table)[index].run(
-        device[0], device[1], device[2], (int)sizes[MATMUL_M], (int)sizes[MATMUL_N],
-        (int)sizes[MATMUL_K], stream);
+    return matmul_run((const struct matmul_kernel *)kernel, device[0], device[1], device[2],
+                      (int)sizes[MATMUL_M], (int)sizes[MATMUL_N], (int)sizes[MATMUL_K], stream);
 }
 
-static cudaError_t run_softmax(const void *table, size_t index, const long long *sizes,
+static cudaError_t run_softmax(const struct kernel *kernel, const long long *sizes,
                                void *const *device, void *workspace, cudaStream_t stream)
 {
     (void)workspace;
-    return ((const struct softmax_kernel *)table)[index].run(
-        device[0], device[1], (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS], stream);
+    return softmax_run((const struct softmax_kernel *)kernel, device[0], device[1],
+                       (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS], stream);
 }
 
-static cudaError_t run_attention(const void *table, size_t index, const long long *sizes,
+static cudaError_t run_attention(const struct kernel *kernel, const long long *sizes,
                                  void *const *device, void *workspace, cudaStream_t stream)
 {
-    const struct attention_shape shape = shape_of(sizes);
-    return ((const struct attention_kernel *)table)[index].run(
-        device[0], device[1], device[2], device[3], device[4], workspace, &shape, stream);
+    struct attention call = attention_of(sizes);
+    call.Q = device[0];
+    call.K = device[1];
+    call.V = device[2];
+    call.O = device[3];
+    call.LSE = device[4];
+    call.workspace = workspace;
+    call.stream = stream;
+    return attention_run((const struct attention_kernel *)kernel, &call);
 }
 
-static cudaError_t run_attention_half(const void *table, size_t index, const long long *sizes,
-                                      void *const *device, void *workspace, cudaStream_t stream)
+static size_t workspace_attention(const struct kernel *kernel, const long long *sizes)
 {
-    const struct attention_shape shape = shape_of(sizes);
-    return ((const struct attention_half_kernel *)table)[index].run(
-        device[0], device[1], device[2], device[3], device[4], workspace, &shape, stream);
+    const struct attention_kernel *row = (const struct attention_kernel *)kernel;
+    const struct attention call = attention_of(sizes);
+    return row->workspace ? row->workspace(&call) : 0;
 }
 
-static size_t asked_for(attention_workspace_fn *asks, const long long *sizes)
+const struct lab_calls lab_matmul = {sizeof(struct matmul_kernel), run_matmul, no_workspace};
+const struct lab_calls lab_softmax = {sizeof(struct softmax_kernel), run_softmax, no_workspace};
+const struct lab_calls lab_attention = {sizeof(struct attention_kernel), run_attention,
+                                        workspace_attention};
+
+/* The row of this name; null when there is none. */
+static const struct kernel *find(const struct lab_calls *calls, const void *table, const char *name)
 {
-    const struct attention_shape shape = shape_of(sizes);
-    return asks ? asks(&shape) : 0;
+    const struct kernel *kernel = table;
+    while (kernel->name && strcmp(kernel->name, name) != 0)
+        kernel = (const struct kernel *)((const char *)kernel + calls->row_bytes);
+    return kernel->name ? kernel : NULL;
 }
-
-static size_t workspace_attention(const void *table, size_t index, const long long *sizes)
-{
-    return asked_for(((const struct attention_kernel *)table)[index].workspace, sizes);
-}
-
-static size_t workspace_attention_half(const void *table, size_t index, const long long *sizes)
-{
-    return asked_for(((const struct attention_half_kernel *)table)[index].workspace, sizes);
-}
-
-const struct lab_calls lab_matmul = {run_matmul, no_workspace};
-const struct lab_calls lab_softmax = {run_softmax, no_workspace};
-const struct lab_calls lab_attention = {run_attention, workspace_attention};
-const struct lab_calls lab_attention_half = {run_attention_half, workspace_attention_half};
 
 /* ---------------------------------------------------------------------------------------------- */
 /* One request */
 
 struct run {
     const struct lab_calls *calls;
-    const void *table;
+    const struct kernel *kernel;
     struct lab_request request;
     struct lab_answer *answer; /* with the images behind it */
     void *memory[LAB_IMAGES], *device[LAB_IMAGES];
@@ -156,8 +136,7 @@ static cudaError_t poison(struct run *run)
 static cudaError_t launch(struct run *run)
 {
     void *const workspace = run->answer->workspace > 0 ? run->device[LAB_WORKSPACE] : NULL;
-    return run->calls->run(run->table, (size_t)run->request.kernel, run->request.sizes, run->device,
-                           workspace, run->stream);
+    return run->calls->run(run->kernel, run->request.sizes, run->device, workspace, run->stream);
 }
 
 /* The outputs as they are in the answer hold an element that a lap did not write. */
@@ -212,8 +191,7 @@ static void run_request(struct run *run, const char *file)
         end(run, LAB_NO_DEVICE, status);
         return;
     }
-    answer->workspace =
-        run->calls->workspace(run->table, (size_t)run->request.kernel, run->request.sizes);
+    answer->workspace = run->calls->workspace(run->kernel, run->request.sizes);
     if (answer->workspace > run->request.bytes[LAB_WORKSPACE]) {
         end(run, LAB_WORKSPACE_TOO_LARGE, cudaSuccess);
         return;
@@ -248,9 +226,9 @@ static void run_request(struct run *run, const char *file)
 /* The answer goes to what is stdout at first; kernels may print, to nowhere. */
 int runner_main(const struct lab_calls *calls, const void *table)
 {
-    struct run run = {.calls = calls, .table = table};
+    struct run run = {.calls = calls};
     if (read(STDIN_FILENO, &run.request, sizeof run.request) != (ssize_t)sizeof run.request ||
-        run.request.magic != LAB_MAGIC)
+        run.request.magic != LAB_MAGIC || !(run.kernel = find(calls, table, run.request.kernel)))
         return 2;
     const size_t total = run.request.total;
     const char *file = mmap(NULL, total, PROT_READ, MAP_PRIVATE, STDIN_FILENO, 0);

@@ -15,19 +15,19 @@
 /* How a table's rows are called; the problems themselves, with their references, are not part of
  * this program. */
 struct lab_calls {
-    cudaError_t (*run)(const void *table, size_t index, const long long *sizes, void *const *device,
+    size_t row_bytes;
+    cudaError_t (*run)(const struct kernel *kernel, const long long *sizes, void *const *device,
                        void *workspace, cudaStream_t stream);
-    size_t (*workspace)(const void *table, size_t index, const long long *sizes);
+    size_t (*workspace)(const struct kernel *kernel, const long long *sizes);
 };
 
-extern const struct lab_calls lab_matmul, lab_softmax, lab_attention, lab_attention_half;
+extern const struct lab_calls lab_matmul, lab_softmax, lab_attention;
 
 #define LAB_CALLS(table)                                                                           \
     _Generic((table)[0], struct matmul_kernel                                                      \
              : &lab_matmul, struct softmax_kernel                                                  \
              : &lab_softmax, struct attention_kernel                                               \
-             : &lab_attention, struct attention_half_kernel                                        \
-             : &lab_attention_half)
+             : &lab_attention)
 
 int runner_main(const struct lab_calls *calls, const void *table);
 

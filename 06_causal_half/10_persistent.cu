@@ -53,24 +53,11 @@ struct shared_tiles {
     struct hopper_tile tile[2]; /* whose queries Q holds; no blocks: there is no more */
 };
 
-/*
- * How many tiles a launch has drawn beyond each block's first. A launch leaves its counter at zero,
- * as it found it, and launches take the counters in turn, so that those which run at the same time
- * have one each.
- */
-static const int COUNTERS = 1024;
-static unsigned int launches;
-
-/* solution: the counters, and helpers of your own. */
-
-static __device__ unsigned int drawn[COUNTERS];
-
 /* Orders everything that the consumers will read, in the order in which they will: values one block
  * behind keys. */
 template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM, WARPGROUPS> *shared,
-                                               const struct hopper_problem &problem,
-                                               unsigned int *counter)
+                                               const struct hopper_problem &problem)
 {
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
     const int tiles = problem.order.tiles;
@@ -78,7 +65,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM, WAR
 
     for (int number = blockIdx.x; number < tiles;) {
         /* the next tile's, early: the answer takes its time */
-        const int draw = (int)atomicAdd(counter, 1u);
+        const int draw = (int)atomicAdd(problem.counter, 1u);
         const struct hopper_tile tile =
             hopper_tile_of<config<HEAD_DIM, WARPGROUPS>::BM, CAUSAL>(problem, number);
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
@@ -93,9 +80,6 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM, WAR
             values = block;
             values_head = tile.kv_head;
         }
-        /* There is one draw for each tile, so the one that gets this number is the last of all. */
-        if (draw == tiles - 1)
-            atomicExch(counter, 0u);
         number = (int)gridDim.x + draw;
     }
     mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
@@ -206,13 +190,10 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WAR
         tma_store_wait<0>(); /* shared memory stays this block's until it has been read */
 }
 
-/* end of solution */
-
 template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
 __global__ void __launch_bounds__(128 * (WARPGROUPS + 1), 1)
-    flash_hopper(const __grid_constant__ struct hopper_problem problem)
+    flash_persistent(const __grid_constant__ struct hopper_problem problem)
 {
-    /* solution: blocks draw tiles from a counter until there are none left. */
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<HEAD_DIM, WARPGROUPS> *shared =
         (struct shared_tiles<HEAD_DIM, WARPGROUPS> *)shared_memory;
@@ -233,46 +214,39 @@ __global__ void __launch_bounds__(128 * (WARPGROUPS + 1), 1)
     if (warpgroup == WARPGROUPS) {
         registers_decrease<config<HEAD_DIM, WARPGROUPS>::PRODUCER_REGISTERS>();
         if (threadIdx.x == 128 * WARPGROUPS)
-            produce<HEAD_DIM, WARPGROUPS, CAUSAL>(shared, problem, &drawn[problem.counter]);
+            produce<HEAD_DIM, WARPGROUPS, CAUSAL>(shared, problem);
     } else {
         registers_increase<config<HEAD_DIM, WARPGROUPS>::CONSUMER_REGISTERS>();
         consume<HEAD_DIM, WARPGROUPS, CAUSAL>(shared, problem, warpgroup);
     }
-    /* end of solution */
 }
 
 template <int HEAD_DIM, int WARPGROUPS>
-static cudaError_t launch(const uint16_t *Q, const uint16_t *K, const uint16_t *V, uint16_t *O,
-                          float *LSE, const struct attention_shape *shape, cudaStream_t stream)
+static cudaError_t launch(const struct attention *call)
 {
     int device, multiprocessors;
     struct hopper_problem problem;
-    cudaError_t status =
-        describe_hopper_problem(&problem, Q, K, V, O, LSE, shape, config<HEAD_DIM, WARPGROUPS>::BM);
-    if (status != cudaSuccess || problem.order.tiles == 0)
-        return status;
-    if ((status = cudaGetDevice(&device)) != cudaSuccess ||
+    cudaError_t status = describe_hopper_problem(&problem, call, config<HEAD_DIM, WARPGROUPS>::BM);
+    problem.counter = (unsigned int *)call->workspace;
+    if (status != cudaSuccess || (status = cudaGetDevice(&device)) != cudaSuccess ||
         (status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
-                                         device)) != cudaSuccess)
+                                         device)) != cudaSuccess ||
+        (status = cudaMemsetAsync(problem.counter, 0, sizeof *problem.counter, call->stream)) !=
+            cudaSuccess)
         return status;
 
-    problem.counter = (int)(__atomic_fetch_add(&launches, 1, __ATOMIC_RELAXED) % COUNTERS);
     const int blocks =
         problem.order.tiles < multiprocessors ? problem.order.tiles : multiprocessors;
-    return launch_hopper(shape->causal ? flash_hopper<HEAD_DIM, WARPGROUPS, true>
-                                       : flash_hopper<HEAD_DIM, WARPGROUPS, false>,
+    return launch_hopper(call->causal ? flash_persistent<HEAD_DIM, WARPGROUPS, true>
+                                      : flash_persistent<HEAD_DIM, WARPGROUPS, false>,
                          &problem, blocks, config<HEAD_DIM, WARPGROUPS>::THREADS,
-                         sizeof(struct shared_tiles<HEAD_DIM, WARPGROUPS>), stream);
+                         sizeof(struct shared_tiles<HEAD_DIM, WARPGROUPS>), call->stream);
 }
 
-extern "C" cudaError_t attention_hopper(const uint16_t *Q, const uint16_t *K, const uint16_t *V,
-                                        uint16_t *O, float *LSE, void *,
-                                        const struct attention_shape *shape, cudaStream_t stream)
+extern "C" cudaError_t attention_persistent(const struct attention *call)
 {
     const int SHORT = 512; /* keys, measured */
-    if (shape != NULL && shape->head_dim <= 64 && shape->causal && shape->seq_kv <= SHORT)
-        return launch<64, 2>(Q, K, V, O, LSE, shape, stream);
-    if (shape != NULL && shape->head_dim <= 64)
-        return launch<64, 3>(Q, K, V, O, LSE, shape, stream);
-    return launch<128, 2>(Q, K, V, O, LSE, shape, stream);
+    if (call->head_dim <= 64 && call->causal && call->seq_kv <= SHORT)
+        return launch<64, 2>(call);
+    return call->head_dim <= 64 ? launch<64, 3>(call) : launch<128, 2>(call);
 }

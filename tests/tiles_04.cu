@@ -1,0 +1,29 @@
+/*
+ * The tiled kernels of step 04 at tiles that its ladder does not use: the same sources with other
+ * template arguments, and with a device that lets a block have 64 KB of shared memory, as an sm_75
+ * does.
+ */
+#include "04_flash_v1/04_step.h"
+
+static cudaError_t limit_of_sm_75(int *bytes)
+{
+    *bytes = 64 * 1024;
+    return cudaSuccess;
+}
+
+#define cudaDeviceGetAttribute(value, attribute, device) limit_of_sm_75(value)
+#define attention_flash_v1_registers attention_flash_v1_registers_64_kb
+#include "04_flash_v1/7_flash_v1_registers.cu"
+
+#define attention_flash_v1 attention_flash_v1_16x16
+#include "04_flash_v1/6_flash_v1.cu"
+
+extern "C" cudaError_t attention_flash_v1_16x32(const struct attention *call)
+{
+    return launch<16, 32>(call);
+}
+
+extern "C" cudaError_t attention_flash_v1_32x8(const struct attention *call)
+{
+    return launch<32, 8>(call);
+}
