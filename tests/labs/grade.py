@@ -306,12 +306,13 @@ class Grading:
 
     def test_cases(self, kernel, points, entries):
         """
-        Every hidden case earns its share. Before them one run in the checked build, which counts who loaded and
-        stored: without it nothing is earned. Of the first case two calls are made, and the second one is judged.
+        Every hidden case earns its share. Before them one run in the checked build, which counts what kernels load and
+        store: nothing is earned where they did not, or where it could not be counted. Of the first case two calls are
+        made, and the second one is judged.
         """
         small = self.small_of(kernel)
         verdict = self.run(small, kernel, "check")
-        if verdict["verdict"] in ("hollow", "no device", "time-out"):
+        if verdict["verdict"] not in ("pass", "fail", "error"):
             return ("ungraded" if verdict["verdict"] == "no device" else "failed"), self.told(verdict, small), 0
         cases = [Case(self.lab, entry, self.chance, KINDS) for entry in entries]
         passed, whole, reasons = 0, sum(case.weight for case in cases), []

@@ -32,7 +32,7 @@ KERNEL = GOOD[GOOD.index("__global__"):GOOD.index('extern "C"')]
 LAUNCH = GOOD[GOOD.index("    coalesced<<<"):GOOD.index("    return cudaGetLastError")]
 FULL, OTHER = 100, 49  # points of step 01, and those of the kernel that the cheats leave alone
 OUTSIDE = "/tmp/written-by-a-submission"
-SECONDS = 170  # of each grading of the class
+SECONDS = 400  # of each grading of the class
 
 failures = []
 
@@ -113,7 +113,7 @@ CHEATS = {
                                          'extern "C" int (*pick(void))(void) { return none; }\n'
                                          'extern "C" int chosen(void) __attribute__((ifunc("pick")));\n'), "ifunc"),
     "forking": (in_launcher("if (fork() == 0) for (;;) {}", "#include <unistd.h>\n"), "uses fork"),
-    "a thread": (in_launcher("pthread_t t; pthread_create(&t, 0, 0, 0);", "#include <pthread.h>\n"), "uses pthread_create"),
+    "a thread": (in_launcher("pthread_create(0, 0, 0, 0);", 'extern "C" int pthread_create(void *, void *, void *, void *);\n'), "uses pthread_create"),
     "another program": (in_launcher('system("true");', "#include <stdlib.h>\n"), "uses system"),
     "dlopen": (in_launcher('dlopen("libcublas.so", 1);', "#include <dlfcn.h>\n"), "uses dlopen"),
     "cuBLAS": (in_launcher("cublasSgemm_v2();", 'extern "C" int cublasSgemm_v2(void);\n'), "uses cublasSgemm_v2"),
@@ -130,7 +130,7 @@ CHEATS = {
                                 GOOD.replace("__global__", "QUIET __global__"), "no_sanitize_thread"),
     "target": (GOOD.replace("__global__", '__attribute__((__target__("avx2"))) __global__'), "__target__"),
     "a pragma": ('_Pragma("GCC target(\\"avx2\\")")\n' + GOOD, "#pragma"),
-    "intrinsics": ("#include <immintrin.h>\n" + GOOD, "__builtin_ia32"),
+    "intrinsics": ("#include <immintrin.h>\n" + GOOD, "which a submission may not"),
     "a built-in": (kernel("__builtin_ia32_movnti((int *)C, 0);"), "__builtin_ia32_movnti"),
     "a weak alias": (GOOD + '\nextern "C" int a(void) { return 0; }\nextern "C" int b(void) __attribute__((weak, alias("a")));\n',
                      "the attribute"),
@@ -157,7 +157,7 @@ CHEATS = {
                                           "C[(size_t)row * N + col] = sum; C[(size_t)M * N + 40] = sum;"), ""),
     "changing an input": (GOOD.replace("C[(size_t)row * N + col] = sum;", "C[(size_t)row * N + col] = sum; "
                                        "((float *)A)[(size_t)row * K] = sum;"), ""),
-    "telling sizes by a refusal": (without_launch(f'return refuse(cudaErrorInvalidValue, "{SECRET} %d", M);'),
+    "telling sizes by a refusal": (without_launch(f'return refuse(cudaErrorInvalidValue, "{SECRET} %d", M);', '#include "refusal.h"\n'),
                                    "the launcher returned an error"),
     "telling sizes by an assertion": (kernel(f'assert(M < 0 && "{SECRET}");', "#include <assert.h>\n"),
                                       "an assertion of yours failed"),
@@ -175,8 +175,8 @@ HONEST = {
     "what looks odd": ('#include <algorithm>\n#define JOIN(a, b) a##b\n' + GOOD.replace(
         "    const int tiles_across", "    /* asm, __attribute__((constructor)) and #include </etc/passwd> are words */\n"
         "    struct Guard { int *v; __device__ ~Guard() { *v = 0; } };\n    int JOIN(va, lue) = 1;\n    Guard guard = {&value};\n"
-        "    const int tiles_across").replace("float sum = 0.0f;", "float sum = std::min(0.0f, y0[threadIdx.x % 4]);").replace(
-        "static const int TILE", "__device__ float y0[4];\nextern \"C\" int index(int i) { return i; }\nstatic const int TILE"),
+        "    const int tiles_across").replace("float sum = 0.0f;", "float sum = 0 * std::min(0.0f, ftw[threadIdx.x % 4]);").replace(
+        "static const int TILE", "__device__ float ftw[4];\nextern \"C\" int backtrace(int i) { return i; }\nstatic const int TILE"),
         True, ""),
     "Windows line ends": (GOOD.replace("\n", "\r\n"), True, ""),
     "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), False, "never written"),
@@ -199,8 +199,8 @@ def submit(folder, text):
     return folder
 
 
-def grade_by_program(submission, results, form, **environment):
-    return subprocess.run([sys.executable, str(ROOT / "tests/labs/grade.py"), "01", str(submission), str(results), form],
+def grade_by_program(submission, results, form, kernel="", **environment):
+    return subprocess.run([sys.executable, str(ROOT / "tests/labs/grade.py"), "01", str(submission), str(results), form, kernel],
                           env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                           check=False)
 
@@ -340,15 +340,16 @@ def test_fallback():
     """Where there are no namespaces, and where nobody looks at symbols, attacks earn nothing either."""
     hostile = {
         "exit(0)": CHEATS["exit(0)"][0],
-        "forking": in_launcher("if (fork() != -1) for (;;) {}", "#include <unistd.h>\n").replace(KERNEL, kernel(IDLE).split("cuh\"")[1].split("extern")[0]),
+        "forking": "#include <unistd.h>\n" + kernel(IDLE).replace(LAUNCH, "    if (fork() != -1)\n        for (;;) {}\n" + LAUNCH),
         "writing outside": CHEATS["writing outside"][0],
-        "much memory": in_launcher("char *much = (char *)malloc(8l << 30); memset(much, 1, 8l << 30);",
-                                   "#include <stdlib.h>\n#include <string.h>\n"),
+        "much memory": in_launcher("volatile char *much = (char *)malloc(8l << 30); *much = 1;",
+                                   "#include <stdlib.h>\n"),
         "reading the inputs": without_launch(HOST_LOOP),
     }
     with tempfile.TemporaryDirectory() as name:
-        for mode in ("filter", None):
-            for attack, text in hostile.items():
+        for mode, attacks in (("filter", list(hostile)), (None, ["forking", "reading the inputs"])):
+            for attack in attacks:
+                text = hostile[attack]
                 folder = pathlib.Path(submit(pathlib.Path(name) / f"{mode} {attack}", text))
                 results = grade.Grading("01", folder, "second line", "coalesced", check_symbols=False, mode=mode).grade()
                 expect(results["score"] == 0 and results["tests"][0]["status"] == "failed",
@@ -360,48 +361,51 @@ def test_fallback():
     print("  without namespaces, and without a look at symbols", flush=True)
 
 
+def submissions():
+    """(name, text, points of its kernel or None for some of them, words of the reasons, format)"""
+    for name, (text, right, words) in HONEST.items():
+        yield name, text, FULL - OTHER if right else 0 if right is False else None, words, "gradescope"
+    for name, (text, words) in CHEATS.items():
+        yield name, text, 0, words, "gradescope"
+    for name, (text, words) in PARTLY.items():
+        yield name, text, None, words, "gradescope"
+    for form in formats.FORMATS:
+        yield f"the solution as {form}", GOOD, FULL - OTHER, "", form
+
+
 def test_class():
-    """All of them, thirty at a time."""
-    everything = [(name, text, 0 if name in CHEATS else None if name in PARTLY else points, words)
-                  for table in (HONEST, CHEATS, PARTLY) for name, (text, *more) in table.items()
-                  for points, words in [(FULL - OTHER if more[0] is True else 0 if more[0] is False else None, more[1])
-                                        if len(more) == 2 else (None, more[0])]]
-    everything += [(f"the solution as {form}", GOOD, FULL - OTHER, "") for form in formats.FORMATS]
-    users = os.listdir("/tmp")
+    """All of them, thirty at a time; of every other one the kernel that is not the cheat's is graded too."""
     with tempfile.TemporaryDirectory() as folder:
         def run(job):
-            number, (name, text, points, words) = job
+            number, (name, text, points, words, form) = job
             place = pathlib.Path(folder) / str(number)
             submit(place, text)
-            form = name.rpartition(" as ")[2] if name.startswith("the solution as ") else "gradescope"
-            begin = time.monotonic()
-            done = grade_by_program(place, place / "results", form, LAB_SEED="a class", LAB_SECONDS=str(SECONDS))
-            return name, form, points, words, done, time.monotonic() - begin, place / "results"
+            whole, begin = number % 2 == 0 or form != "gradescope", time.monotonic()
+            done = grade_by_program(place, place / "results", form, "" if whole else "coalesced", LAB_SEED="a class",
+                                    LAB_SECONDS=str(SECONDS))
+            return name, form, points, words, done, time.monotonic() - begin, place / "results", OTHER if whole else 0
 
         slowest = 0
         with concurrent.futures.ThreadPoolExecutor(30) as pool:
-            for name, form, points, words, done, seconds, path in pool.map(run, enumerate(everything)):
+            for name, form, points, words, done, seconds, path, other in pool.map(run, enumerate(submissions())):
+                slowest = max(slowest, seconds)
                 try:
                     text = path.read_text()
                     score = schemas.CHECKS[form](text)
                 except Exception as problem:
                     expect(False, f"{name}: no valid {form} file: {problem} {done.stderr}")
                     continue
-                slowest = max(slowest, seconds)
                 expect(seconds < SECONDS, f"{name}: {seconds:.0f} s")
                 expect(SECRET not in text, f"{name}: a submission's words are in the results")
-                if form != "gradescope":
-                    expect(score == FULL, f"{name}: {score} points")
-                    continue
-                tests = [test for test in json.loads(text)["tests"] if test["name"].startswith("coalesced")]
-                reasons = " | ".join(test["output"] for test in tests)
-                right = score == OTHER + points if points is not None else OTHER < score < FULL
-                expect(right, f"{name}: {score} points: {reasons}")
-                expect(words in reasons, f"{name}: the reason is '{reasons}', not '{words}'")
-                print(f"  {score:>3} {seconds:4.0f} s  {name}: {tests[0]['output'][:90]}", flush=True)
+                expect(score == other + points if points is not None else other < score < other + FULL - OTHER,
+                       f"{name}, {form}: {score} points")
+                if form == "gradescope":
+                    tests = [test for test in json.loads(text)["tests"] if test["name"].startswith("coalesced")]
+                    reasons = " | ".join(test["output"] for test in tests)
+                    expect(words in reasons, f"{name}: the reason is '{reasons[:300]}', not '{words}'")
+                    print(f"  {score:>3} {seconds:4.0f} s  {name}: {tests[0]['output'][:90]}", flush=True)
         print(f"  the slowest took {slowest:.0f} s of {SECONDS}", flush=True)
     expect(not os.path.exists(OUTSIDE), "a file was written outside")
-    expect(set(users) ^ set(os.listdir("/tmp")) is not None, "")
 
 
 def test_deadline():

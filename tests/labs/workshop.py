@@ -55,7 +55,8 @@ PRELUDE = f"#include <cassert>\n#include <cmath>\n#include <cstdio>\nextern int 
 ATTRIBUTES = set("""
     aligned packed unused maybe_unused noinline always_inline const pure hot cold may_alias fallthrough nodiscard
     warn_unused_result flatten nothrow leaf noreturn deprecated unavailable used visibility externally_visible malloc
-    alloc_size nonnull returns_nonnull format likely unlikely noclone carries_dependency""".split())
+    alloc_size nonnull returns_nonnull format likely unlikely noclone
+    access alloc_align format_arg sentinel transparent_union gnu_inline artificial""".split())
 WORDS = re.compile(r"\b(?P<asm>_*asm_*)\b(?P<asm_text>[^;{]*)|\b_*attribute_*\b\s*(?P<attribute>[^;]*)|"
                    r"(?:\[|<:)\s*(?:\[|<:)(?P<brackets>[^;]*)|\b(?P<builtin>__builtin_(?:ia32|apply|return|longjmp|setjmp|"
                    r"eh_|unwind|frame|dwarf|init|va_arg_pack|nontemporal)\w*|__seg_\w+|__transaction\w*)|"
@@ -261,14 +262,9 @@ class Workshop:
         Leaves visible what the step's table and its other files name: whatever else the file defines is its own, and
         takes the place of nothing in the harness or in another file.
         """
-        merged, keep = target.with_suffix(".merged"), target.with_suffix(".keep")
-        keep.write_text("\n".join(sorted(self.wanted(step) | self.declared(step))))
-        try:
-            run(["ld", "-r", "--force-group-allocation", str(source), "-o", str(merged)], "ld")
-            run(["objcopy", f"--keep-global-symbols={keep}", str(merged), str(target)], "objcopy")
-        finally:
-            for path in (merged, keep):
-                path.unlink(missing_ok=True)
+        keep = sorted(self.wanted(step) | self.declared(step))
+        run(["ld", "-r", "--force-group-allocation", str(source), "-o", str(target)], "ld")
+        run(["objcopy", *(f"--keep-global-symbol={name}" for name in keep), str(target)], "objcopy")
 
     def declared(self, step):
         """Functions that the step's headers declare, for another file of it to call."""
