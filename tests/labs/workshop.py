@@ -119,8 +119,7 @@ class Workshop:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _make(self):
-        for check in ([], ["--check"]):
-            run([str(ROOT / "common/simt/simtcc"), "--runtime", *check], "the CPU backend")
+        run([str(ROOT / "common/simt/simtcc"), "--runtime"], "the CPU backend")
         (self.base / "cache").mkdir(mode=0o700)
         shutil.copytree(ROOT / "common", self.base / "common", ignore=shutil.ignore_patterns("__pycache__"))
         for step in handout.STEPS.values():
@@ -130,12 +129,9 @@ class Workshop:
         (self.base / "tests/labs").mkdir(parents=True)
         for name in OWN:
             shutil.copy2(ROOT / "tests/labs" / name, self.base / "tests/labs")
-        for build in BUILDS:
-            runtime = self.base / "build" / build / "simt"
-            runtime.mkdir(parents=True)
-            for name in ("libsimt.a", "simt-translate"):
-                if (ROOT / "build" / build / "simt" / name).exists():
-                    shutil.copy2(ROOT / "build" / build / "simt" / name, runtime)
+        (self.base / "build/simt").mkdir(parents=True)
+        for name in ("libsimt.a", "simt-translate"):
+            shutil.copy2(ROOT / "build/simt" / name, self.base / "build/simt")
         (self.base / "labs").mkdir()
         (self.base / "labs/prelude.h").write_text(PRELUDE)
         self._compile_own()
@@ -152,13 +148,12 @@ class Workshop:
              "-o", str(self.object("keeper_cpu"))], "keeper_cpu.cpp")
         run(["ar", "rcs", str(self.base / "labs/libcommon.a"), *(str(self.object(path.stem)) for path in sources)],
             "libcommon.a")
-        run(["g++", "-pthread", str(self.object("judge")), str(self.base / "labs/libcommon.a"), self.runtime("cpu"),
+        run(["g++", "-pthread", str(self.object("judge")), str(self.base / "labs/libcommon.a"), self.runtime,
              *LIBRARIES, "-o", str(self.base / "labs/judge")], "judge")
         for step in handout.STEPS.values():
             entry = self.entry(step)
             run(["gcc", *C_FLAGS, *self.include, "-c", str(entry), "-o", str(entry.with_suffix(".o"))], "entry")
-        harness = [self.runtime(build) for build in BUILDS] + [str(self.base / "labs/libcommon.a")] + \
-            [str(self.object(name)) for name in ("runner", "keeper_cpu")]
+        harness = [self.runtime, str(self.base / "labs/libcommon.a"), *(str(self.object(name)) for name in ("runner", "keeper_cpu"))]
         names = {line.split()[0] for path in harness for line in nm("-g", "--defined-only", path)
                  if len(line.split()) > 2 and line.split()[1] in "TDBR"}
         (self.base / "labs/protected").write_text("\n".join(sorted(names | {"main"})))
@@ -170,8 +165,9 @@ class Workshop:
     def object(self, name):
         return self.base / "labs" / f"{name}.o"
 
-    def runtime(self, build):
-        return str(self.base / "build" / build / "simt/libsimt.a")
+    @property
+    def runtime(self):
+        return str(self.base / "build/simt/libsimt.a")
 
     def entry(self, step):
         """The main() of a runner (runner.h) for a step's table."""
@@ -206,7 +202,7 @@ class Workshop:
             ["g++", "-static", "-no-pie", "-pthread", "-w", "-Wl,--gc-sections", "-Wl,--wrap=simt_run",
              "-Wl,--wrap=cudaMemsetAsync", str(self.entry(step).with_suffix(".o")), str(self.object("runner")),
              str(self.object("keeper_cpu")), *map(str, objects), *missing, str(self.base / "labs/libcommon.a"),
-             self.runtime(build), *LIBRARIES, "-o", str(output)],
+             self.runtime, *LIBRARIES, "-o", str(output)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if done.returncode != 0:
             names = sorted(set(re.findall(r"(?:definition of|undefined reference to) [`']([\w:~<>, ]{1,60})", done.stdout.decode(errors="replace"))))
@@ -232,18 +228,17 @@ class Workshop:
         out = pathlib.Path(tempfile.mkdtemp(dir=folder))
         box.own(out)
         ending = box.run([str(self.base / "common/simt/simtcc"), *(["--check"] if build == "check" else ["-O2"]), "-w",
-                          "-Xcompiler", "-save-temps=cwd,-fno-diagnostics-show-caret,-fmax-errors=5", "-include",
+                          "-Xcompiler", "-fno-diagnostics-show-caret,-fmax-errors=5", "--text", str(out / "text"), "-include",
                           str(self.base / "labs/prelude.h"), f"-I{self.base / 'common'}", f"-I{self.base}",
                           "-c", str(source / step / name), "-o", str(out / "object.o")],
                          "build", Limits(COMPILE_SECONDS, wall, COMPILE_MEGABYTES), see=[self.base, source], write=out,
                          cwd=str(out), environment={"TMPDIR": str(out)})
         if ending.timed_out:
             raise NotBuilt(f"{name}: the compiler ran out of time")
-        text = "\n".join(read_regular(path).decode(errors="replace") for path in sorted(out.glob("*.ii")))
         if ending.status != 0:
             raise NotBuilt(f"{name} does not compile: {self.complaints(ending.output, source / step)}")
         try:
-            self.examine_text(name, text, (self.base, source, out))
+            self.examine_text(name, read_regular(out / "text").decode(errors="replace"), (self.base, source))
             if check_symbols:
                 self.examine(out / "object.o", 8 if build == "check" else 0, ALLOWED, step)
         except Refused as refusal:

@@ -22,7 +22,7 @@
 
 namespace simt
 {
-namespace checker
+namespace check
 {
 
 static bool covers(const Publication &publication, const Stamp &stamp)
@@ -109,8 +109,7 @@ void order_block_begin(BlockState *block)
     block->engine.time = 0;
 }
 
-/* ---------------------------------------------------------------------------------------- small
- * pieces */
+/* ---- small pieces ---- */
 
 static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
 {
@@ -184,14 +183,13 @@ void step(ThreadState *thread)
  * each of them. */
 static bool all_fenced(const BlockState *block, unsigned first, uint32_t lanes)
 {
-    for (; lanes; lanes &= lanes - 1)
-        if (block->thread[first + __builtin_ctz(lanes)].unfenced_write)
+    for (unsigned lane : bits(lanes))
+        if (block->thread[first + lane].unfenced_write)
             return false;
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------
- * barriers */
+/* ---- barriers ---- */
 
 void order_barrier(BlockState *block)
 {
@@ -225,8 +223,8 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
     unsigned first = warp->warp->number * warp_size;
     bool seen = false;
     uint32_t cluster_phase = 0;
-    for (uint32_t left = lanes; left; left &= left - 1) {
-        ThreadState &thread = block->thread[first + __builtin_ctz(left)];
+    for (unsigned lane : bits(lanes)) {
+        ThreadState &thread = block->thread[first + lane];
         if (thread.look_at)
             order_look(&thread);
         seen |= !thread.seen.empty() || !thread.glimpsed.empty();
@@ -239,10 +237,10 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
     if (!whole || block->partial) {
         /* Each lane learns what each other knows. */
         std::vector<uint32_t> known(block->block->threads, 0);
-        for (uint32_t left = lanes; left; left &= left - 1)
-            join(known, all_known(&block->thread[first + __builtin_ctz(left)]));
-        for (uint32_t left = lanes; left; left &= left - 1)
-            block->thread[first + __builtin_ctz(left)].known = known;
+        for (unsigned lane : bits(lanes))
+            join(known, all_known(&block->thread[first + lane]));
+        for (unsigned lane : bits(lanes))
+            block->thread[first + lane].known = known;
         block->partial = true;
     }
     if (whole)
@@ -250,12 +248,12 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
     block->now = now;
 
     std::vector<Seen> together, glimpsed;
-    for (uint32_t left = lanes; seen && left; left &= left - 1) {
-        add_seen(together, block->thread[first + __builtin_ctz(left)].seen);
-        add_seen(glimpsed, block->thread[first + __builtin_ctz(left)].glimpsed);
+    for (unsigned lane : bits(seen ? lanes : 0)) {
+        add_seen(together, block->thread[first + lane].seen);
+        add_seen(glimpsed, block->thread[first + lane].glimpsed);
     }
-    for (uint32_t left = lanes; left; left &= left - 1) {
-        ThreadState &thread = block->thread[first + __builtin_ctz(left)];
+    for (unsigned lane : bits(lanes)) {
+        ThreadState &thread = block->thread[first + lane];
         thread.time = now;
         thread.cluster_phase = cluster_phase;
         if (seen) {
@@ -286,8 +284,7 @@ void order_grid_left(BlockState *block)
     block->grid_known = block->launch->grid_time;
 }
 
-/* ----------------------------------------------------------------------------- fences and
- * publications */
+/* ---- fences and publications ---- */
 
 void order_fence(ThreadState *thread)
 {
@@ -447,5 +444,5 @@ void order_acquire(ThreadState *thread, const void *object)
     block->partial = true;
 }
 
-} /* namespace checker */
+} /* namespace check */
 } /* namespace simt */

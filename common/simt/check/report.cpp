@@ -1,6 +1,7 @@
 /* The sentences. Each says what happened, where, to which memory, and, where it is plain, what to
  * do. */
 #include "check/check.h"
+#include "host/errors.h"
 #include "host/symbols.h"
 
 #include <cstdarg>
@@ -9,7 +10,7 @@
 
 namespace simt
 {
-namespace checker
+namespace check
 {
 
 static std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
@@ -24,8 +25,7 @@ static std::string format(const char *pattern, ...)
     return text;
 }
 
-/* --------------------------------------------------------------------------------------- who and
- * where */
+/* ---- who and where ---- */
 
 static std::string at(const void *where)
 {
@@ -89,12 +89,11 @@ static std::string plural(unsigned long long count, const char *noun)
 {
     let_go(thread->block);
     settle_uninitialised(thread->block); /* what came of it is the lesser news */
-    report(thread->block->launch->launch, error, "%s", text.c_str());
+    report(*thread->block->launch->launch, error, "%s", text.c_str());
     abandon_block();
 }
 
-/* ---------------------------------------------------------------------------------------- which
- * memory */
+/* ---- which memory ---- */
 
 static uintptr_t number_of(const void *pointer)
 {
@@ -222,8 +221,7 @@ static std::string shared_name(uintptr_t address)
     return format("%s, byte %zu of %zu", variable.c_str(), offset - begin, bytes);
 }
 
-/* -------------------------------------------------------------------------------------------------
- * races */
+/* ---- races ---- */
 
 /* The number after the last colon of "file.cu:12"; 0 when there is none. */
 static int line_number(const std::string &line)
@@ -347,8 +345,7 @@ void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes
              " that no thread of this block has written (" + culprit(thread) + ")");
 }
 
-/* --------------------------------------------------------------------------------------- out of
- * bounds */
+/* ---- out of bounds ---- */
 
 /* "12 bytes past the end of", "4 bytes before the start of". */
 static std::string distance(uintptr_t address, uintptr_t begin, uintptr_t end)
@@ -361,15 +358,16 @@ static std::string distance(uintptr_t address, uintptr_t begin, uintptr_t end)
     return "across the end of ";
 }
 
-static std::string access_at(unsigned bytes, bool write, const void *where)
+static std::string access_at(const Touch &touch)
 {
-    return (write ? "writes " : "reads ") + plural(bytes, "byte") + " at " + at(where);
+    return (touch.write ? "writes " : "reads ") + plural(touch.bytes, "byte") + " at " +
+           at(touch.where);
 }
 
 /* A buffer with guard zones is what lies between them. */
 static std::string buffer_name(const LaunchState *launch, const Allocation &allocation)
 {
-    const Region *region = static_cast<const Region *>(allocation.checker);
+    const Region *region = allocation.checked;
     std::string name = allocation_name(launch, allocation);
     if (region->fences.empty())
         return name;
@@ -378,32 +376,31 @@ static std::string buffer_name(const LaunchState *launch, const Allocation &allo
            name;
 }
 
-void report_out_of_region(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
-                          const void *where)
+void report_out_of_region(ThreadState *thread, const Touch &touch)
 {
     const LaunchState *launch = thread->block->launch;
-    const Allocation *allocation = meant_allocation(launch, address);
-    std::string what = access_at(bytes, write, where) + ", ", text;
+    const Allocation *allocation = meant_allocation(launch, touch.address);
+    std::string what = access_at(touch) + ", ", text;
     if (!allocation) {
         text = "out of bounds: " + what + "where no memory was ever allocated";
-    } else if (allocation->freed && distance_to(*allocation, address) == 0) {
+    } else if (allocation->freed && distance_to(*allocation, touch.address) == 0) {
         text = format("use after free: %sbyte %zu of %s, which was freed", what.c_str(),
-                      static_cast<size_t>(address - number_of(allocation->begin)),
+                      static_cast<size_t>(touch.address - number_of(allocation->begin)),
                       allocation_name(launch, *allocation).c_str());
     } else {
-        const Region *region = static_cast<const Region *>(allocation->checker);
-        text = "out of bounds: " + what + distance(address, region->open_begin, region->open_end) +
+        const Region *region = allocation->checked;
+        text = "out of bounds: " + what +
+               distance(touch.address, region->open_begin, region->open_end) +
                buffer_name(launch, *allocation);
     }
     fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
 }
 
-void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
-                           const void *where)
+void report_dynamic_shared(ThreadState *thread, const Touch &touch)
 {
     uintptr_t begin = number_of(worker->dynamic_begin), end = number_of(worker->dynamic_end);
     std::string text =
-        "out of bounds: " + access_at(bytes, write, where) + ", " + distance(address, begin, end);
+        "out of bounds: " + access_at(touch) + ", " + distance(touch.address, begin, end);
     if (begin == end)
         text += "the dynamic shared memory, of which the launch asked for none: give its size as "
                 "the third "
@@ -415,18 +412,17 @@ void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned byte
     fail(thread, cudaErrorLaunchFailure, text + " (" + culprit(thread) + ")");
 }
 
-void report_static_shared(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
-                          const void *where)
+void report_static_shared(ThreadState *thread, const Touch &touch)
 {
     size_t begin = 0, size = 0;
     uintptr_t shared = number_of(worker->shared_begin);
-    std::string variable = shared_variable_before(address - shared, &begin, &size);
-    std::string text = "out of bounds: " + access_at(bytes, write, where) + ", ";
+    std::string variable = shared_variable_before(touch.address - shared, &begin, &size);
+    std::string text = "out of bounds: " + access_at(touch) + ", ";
     if (variable.empty())
         text += "before the first shared variable";
     else
         text +=
-            distance(address, shared + begin, shared + begin + size) +
+            distance(touch.address, shared + begin, shared + begin + size) +
             format("the shared variable %s (%s)", variable.c_str(), plural(size, "byte").c_str());
     fail(thread, cudaErrorLaunchFailure, text + " (" + culprit(thread) + ")");
 }
@@ -449,33 +445,32 @@ void report_misaligned(ThreadState *thread, const char *type, uintptr_t address,
              " (" + culprit(thread) + ")");
 }
 
-void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
-                           const void *where)
+void report_foreign_memory(ThreadState *thread, const Touch &touch)
 {
-    std::string text = access_at(bytes, write, where);
-    if (address < 65536)
-        text = "null pointer: " + text + format(", address %#zx", static_cast<size_t>(address));
+    std::string text = access_at(touch);
+    if (touch.address < 65536)
+        text =
+            "null pointer: " + text + format(", address %#zx", static_cast<size_t>(touch.address));
     else
         text = "host pointer in a kernel: " + text +
                format(", address %#zx, which is not device memory; allocate it with cudaMalloc and "
                       "copy the "
                       "data there",
-                      static_cast<size_t>(address));
+                      static_cast<size_t>(touch.address));
     fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
 }
 
 /* Said at once: the access itself is about to end the program, as it does with a GPU. */
-void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
-                        const void *where)
+void report_host_access(const Region *region, const Touch &touch)
 {
     std::string text =
         format("device pointer on the host: host code %s, byte %zu of allocation %llu; copy "
                "the data with cudaMemcpy",
-               access_at(bytes, write, where).c_str(), static_cast<size_t>(address - region->begin),
+               access_at(touch).c_str(), static_cast<size_t>(touch.address - region->begin),
                region->allocation->number);
     fprintf(stderr, "simt: %s\n", text.c_str());
-    report(nullptr, cudaErrorIllegalAddress, "%s", text.c_str());
+    kernel_failed(cudaErrorIllegalAddress, text.c_str());
 }
 
-} /* namespace checker */
+} /* namespace check */
 } /* namespace simt */

@@ -1,9 +1,9 @@
 /* Properties, attributes and occupancy of the device that the backend pretends to be. */
 #include "host/device.h"
-#include "check/checker.h"
+#include "host/checker.h"
 #include "host/errors.h"
 #include "host/memory.h"
-#include "run/order.h"
+#include "host/environment.h"
 #include "host/symbols.h"
 #include <algorithm>
 #include <cstdio>
@@ -70,6 +70,16 @@ static cudaError_t bad_device(int device)
                   device);
 }
 
+/* What a question with a place for its answer ends with. */
+template <class T>
+static cudaError_t answer(T *place, T value)
+{
+    if (!place)
+        return done(cudaErrorInvalidValue);
+    *place = value;
+    return cudaSuccess;
+}
+
 } /* namespace simt */
 
 using namespace simt;
@@ -86,10 +96,7 @@ extern "C" cudaError_t cudaGetDeviceCount(int *count)
 
 extern "C" cudaError_t cudaGetDevice(int *device)
 {
-    if (!device)
-        return done(cudaErrorInvalidValue);
-    *device = 0;
-    return cudaSuccess;
+    return answer(device, 0);
 }
 
 extern "C" cudaError_t cudaSetDevice(int device)
@@ -160,56 +167,13 @@ extern "C" cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr at
         return done(cudaErrorInvalidValue);
     if (cudaError_t error = cudaGetDeviceProperties(&p, device))
         return error;
-    const struct {
-        enum cudaDeviceAttr attribute;
-        size_t value;
-    } table[] = {
-        {cudaDevAttrMaxThreadsPerBlock, static_cast<size_t>(p.maxThreadsPerBlock)},
-        {cudaDevAttrMaxBlockDimX, static_cast<size_t>(p.maxThreadsDim[0])},
-        {cudaDevAttrMaxBlockDimY, static_cast<size_t>(p.maxThreadsDim[1])},
-        {cudaDevAttrMaxBlockDimZ, static_cast<size_t>(p.maxThreadsDim[2])},
-        {cudaDevAttrMaxGridDimX, static_cast<size_t>(p.maxGridSize[0])},
-        {cudaDevAttrMaxGridDimY, static_cast<size_t>(p.maxGridSize[1])},
-        {cudaDevAttrMaxGridDimZ, static_cast<size_t>(p.maxGridSize[2])},
-        {cudaDevAttrMaxSharedMemoryPerBlock, p.sharedMemPerBlock},
-        {cudaDevAttrTotalConstantMemory, p.totalConstMem},
-        {cudaDevAttrWarpSize, static_cast<size_t>(p.warpSize)},
-        {cudaDevAttrMaxPitch, p.memPitch},
-        {cudaDevAttrMaxRegistersPerBlock, static_cast<size_t>(p.regsPerBlock)},
-        {cudaDevAttrClockRate, static_cast<size_t>(p.clockRate)},
-        {cudaDevAttrTextureAlignment, p.textureAlignment},
-        {cudaDevAttrGpuOverlap, static_cast<size_t>(p.deviceOverlap)},
-        {cudaDevAttrMultiProcessorCount, static_cast<size_t>(p.multiProcessorCount)},
-        {cudaDevAttrIntegrated, static_cast<size_t>(p.integrated)},
-        {cudaDevAttrCanMapHostMemory, static_cast<size_t>(p.canMapHostMemory)},
-        {cudaDevAttrComputeMode, static_cast<size_t>(p.computeMode)},
-        {cudaDevAttrConcurrentKernels, static_cast<size_t>(p.concurrentKernels)},
-        {cudaDevAttrMemoryClockRate, static_cast<size_t>(p.memoryClockRate)},
-        {cudaDevAttrGlobalMemoryBusWidth, static_cast<size_t>(p.memoryBusWidth)},
-        {cudaDevAttrL2CacheSize, static_cast<size_t>(p.l2CacheSize)},
-        {cudaDevAttrMaxThreadsPerMultiProcessor,
-         static_cast<size_t>(p.maxThreadsPerMultiProcessor)},
-        {cudaDevAttrAsyncEngineCount, static_cast<size_t>(p.asyncEngineCount)},
-        {cudaDevAttrUnifiedAddressing, static_cast<size_t>(p.unifiedAddressing)},
-        {cudaDevAttrComputeCapabilityMajor, static_cast<size_t>(p.major)},
-        {cudaDevAttrComputeCapabilityMinor, static_cast<size_t>(p.minor)},
-        {cudaDevAttrMaxSharedMemoryPerMultiprocessor, p.sharedMemPerMultiprocessor},
-        {cudaDevAttrMaxRegistersPerMultiprocessor, static_cast<size_t>(p.regsPerMultiprocessor)},
-        {cudaDevAttrManagedMemory, static_cast<size_t>(p.managedMemory)},
-        {cudaDevAttrPageableMemoryAccess, static_cast<size_t>(p.pageableMemoryAccess)},
-        {cudaDevAttrConcurrentManagedAccess, static_cast<size_t>(p.concurrentManagedAccess)},
-        {cudaDevAttrCooperativeLaunch, static_cast<size_t>(p.cooperativeLaunch)},
-        {cudaDevAttrMaxSharedMemoryPerBlockOptin, p.sharedMemPerBlockOptin},
-        {cudaDevAttrMaxBlocksPerMultiprocessor, static_cast<size_t>(p.maxBlocksPerMultiProcessor)},
-        {cudaDevAttrReservedSharedMemoryPerBlock, p.reservedSharedMemPerBlock},
-        {cudaDevAttrMemoryPoolsSupported, 1},
-        {cudaDevAttrClusterLaunch, static_cast<size_t>(p.clusterLaunch)},
-    };
-    for (const auto &row : table) {
-        if (row.attribute == attribute) {
-            *value = static_cast<int>(row.value);
-            return cudaSuccess;
-        }
+    switch (attribute) {
+#define SIMT_ATTRIBUTE(name, code, value_of_it)                                                    \
+    case name:                                                                                     \
+        *value = static_cast<int>(value_of_it);                                                    \
+        return cudaSuccess;
+#include <simt/attributes.def>
+#undef SIMT_ATTRIBUTE
     }
     return refuse(cudaErrorInvalidValue,
                   "cudaDeviceGetAttribute: the CPU backend has no attribute %d",
@@ -240,17 +204,14 @@ extern "C" cudaError_t cudaDeviceSynchronize(void)
     return standing_error();
 }
 
-extern "C" cudaError_t cudaThreadSynchronize(void)
-{
-    return standing_error();
-}
+/* its old name */
+extern "C" cudaError_t cudaThreadSynchronize(void) __attribute__((alias("cudaDeviceSynchronize")));
 
 extern "C" cudaError_t cudaDeviceReset(void)
 {
     free_all_device_memory();
     forget_kernel_attributes();
     clear_errors();
-    checker::device_reset();
     return cudaSuccess;
 }
 
@@ -261,10 +222,7 @@ extern "C" cudaError_t cudaDeviceSetLimit(enum cudaLimit, size_t)
 
 extern "C" cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
 {
-    if (!value)
-        return done(cudaErrorInvalidValue);
-    *value = limit == cudaLimitStackSize ? 1 << 10 : 8 << 20;
-    return cudaSuccess;
+    return answer(value, size_t(limit == cudaLimitStackSize ? 1 << 10 : 8 << 20));
 }
 
 extern "C" cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache)
@@ -274,10 +232,7 @@ extern "C" cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache)
 
 extern "C" cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
 {
-    if (!config)
-        return done(cudaErrorInvalidValue);
-    *config = cudaFuncCachePreferNone;
-    return standing_error();
+    return answer(config, cudaFuncCachePreferNone);
 }
 
 /* Banks are 4 bytes wide, as on every device since Maxwell, whatever a program asks for. */
@@ -288,29 +243,18 @@ extern "C" cudaError_t cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig)
 
 extern "C" cudaError_t cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *config)
 {
-    if (!config)
-        return done(cudaErrorInvalidValue);
-    *config = cudaSharedMemBankSizeFourByte;
-    return standing_error();
+    return answer(config, cudaSharedMemBankSizeFourByte);
 }
 
 extern "C" cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-    if (!can)
-        return done(cudaErrorInvalidValue);
-    *can = 0;
-    return device == 0 && peer == 0 ? cudaSuccess : bad_device(device ? device : peer);
+    return device == 0 && peer == 0 ? answer(can, 0) : bad_device(device ? device : peer);
 }
 
 /* Asynchronous allocation needs no pool here; programs may still ask for it and set it up. */
 extern "C" cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
 {
-    if (!pool)
-        return done(cudaErrorInvalidValue);
-    if (device != 0)
-        return bad_device(device);
-    *pool = nullptr;
-    return cudaSuccess;
+    return device == 0 ? answer(pool, cudaMemPool_t(nullptr)) : bad_device(device);
 }
 
 extern "C" cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void *)
@@ -330,10 +274,7 @@ extern "C" cudaError_t cudaDriverGetVersion(int *version)
 
 extern "C" cudaError_t cudaRuntimeGetVersion(int *version)
 {
-    if (!version)
-        return done(cudaErrorInvalidValue);
-    *version = CUDART_VERSION;
-    return cudaSuccess;
+    return answer(version, CUDART_VERSION);
 }
 
 extern "C" cudaError_t cudaProfilerStart(void)
@@ -346,9 +287,7 @@ extern "C" cudaError_t cudaProfilerStop(void)
     return cudaSuccess;
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Kernels */
+/* ---- Kernels ---- */
 
 extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute,
                                             int value)

@@ -8,11 +8,11 @@
  * is found out at the wait.
  */
 #include "instructions/asynchronous.h"
-#include "check/checker_async.h"
+#include "host/checker.h"
 #include "run/engine.h"
 #include "instructions/matrix_product.h"
 #include <cstring>
-#include <simt/instructions.h>
+#include <ptx.cuh>
 
 namespace simt
 {
@@ -87,16 +87,14 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
 {
     const char *what = "wgmma";
     if (d.base_offset)
-        simt_fail(
-            "%s at %s:%d: the descriptor of %c has base offset %u; the CPU backend has only 0",
-            what, site.file, site.line, operand, d.base_offset);
+        fail_at(site, what, "the descriptor of %c has base offset %u; the CPU backend has only 0",
+                operand, d.base_offset);
     if (d.span && d.address % swizzle_period(d.span) >= d.span)
-        simt_fail("%s at %s:%d: the descriptor of %c begins at 0x%x, in row %zu of a %u-byte "
-                  "swizzle, which "
-                  "repeats every "
-                  "%zu bytes: its tile must be aligned to that",
-                  what, site.file, site.line, operand, d.address,
-                  d.address % swizzle_period(d.span) / d.span, d.span, swizzle_period(d.span));
+        fail_at(site, what,
+                "the descriptor of %c begins at 0x%x, in row %zu of a %u-byte swizzle, which "
+                "repeats every %zu bytes: its tile must be aligned to that",
+                operand, d.address, d.address % swizzle_period(d.span) / d.span, d.span,
+                swizzle_period(d.span));
     /* The four corners lie in shared memory, and so does what is between. */
     for (unsigned a : {0u, along - 8})
         for (unsigned k : {0u, 8u}) {
@@ -204,11 +202,10 @@ static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
         const Product &product = *lanes[lane];
         bool begins = !product.before.empty();
         if (begins && !is_untouched(product))
-            simt_fail(
-                "wgmma at %s:%d: lane %u wrote to the accumulator while the product was under way; "
-                "wgmma_wait() "
-                "comes first",
-                product.site.file, product.site.line, lane);
+            fail_at(product.site, "wgmma",
+                    "lane %u wrote to the accumulator while the product was under way; "
+                    "wgmma_wait() comes first",
+                    lane);
         const float *d = begins ? product.before.data() : product.d;
         for (unsigned i = 0; i < n / 2; i++)
             D[place_of(lane, i, n)] = first.accumulate ? d[i] : 0.0f;
@@ -309,11 +306,10 @@ static void join_warpgroup(Warpgroup &warpgroup, const Product &product)
     if (known.n != asked.n || known.registers != asked.registers ||
         known.b_along_n != asked.b_along_n || known.accumulate != asked.accumulate ||
         known.a_descriptor != asked.a_descriptor || known.b_descriptor != asked.b_descriptor)
-        simt_fail(
-            "wgmma at %s:%d: this thread asks for another product than others of its warpgroup, as "
-            "number %llu of "
-            "theirs: shape, descriptors or accumulate differ",
-            product.site.file, product.site.line, product.number + 1);
+        fail_at(product.site, "wgmma",
+                "this thread asks for another product than others of its warpgroup, as number %llu "
+                "of theirs: shape, descriptors or accumulate differ",
+                product.number + 1);
     known.threads++;
 }
 
@@ -330,32 +326,25 @@ static int have_all_asked(void *argument)
 
 void finish_products(BlockWork &work)
 {
-    const Block &block = *worker->block;
     for (const ThreadWork &thread : work.thread)
         for (const Product &product : thread.products)
-            report(block.launch, cudaErrorLaunchFailure,
-                   "block (%u,%u,%u) ended while wgmma at %s:%d was under way: %s is missing "
-                   "(kernel %s)",
-                   block.index.x, block.index.y, block.index.z, product.site.file,
-                   product.site.line,
-                   product.group < thread.product_groups ? "wgmma_wait<0>()" : "wgmma_commit()",
-                   kernel_name(*block.launch));
+            report_unfinished("wgmma", product.site,
+                              product.group < thread.product_groups ? "wgmma_wait<0>()"
+                                                                    : "wgmma_commit()");
 }
 
 } /* namespace simt */
 
 using namespace simt;
 
-extern "C" void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
-                           uint64_t b_descriptor, int b_along_n, int accumulate, int line,
-                           const char *file)
+void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
+                uint64_t b_descriptor, bool b_along_n, int accumulate, Site site)
 {
-    Site site = {file, line};
     unsigned thread = worker->thread->linear;
     BlockWork &block = block_work();
     ThreadWork &work = block.thread[thread];
     if ((thread | (warpgroup_threads - 1)) >= worker->block->threads)
-        simt_fail("wgmma at %s:%d: the last warpgroup of the block is not complete", file, line);
+        fail_at(site, "wgmma", "the last warpgroup of the block is not complete");
 
     Product product = {};
     product.d = d;
@@ -378,11 +367,10 @@ extern "C" void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_d
     check_descriptor(decode(b_descriptor), 'B', n, product.b_along_n, site);
     bool chained = is_under_way(work, d);
     if (!work.products_fenced && !chained && (a || !is_as_left(work, d, n)))
-        simt_fail("wgmma at %s:%d: wgmma_fence() is missing: registers were touched since the last "
-                  "wgmma_wait()",
-                  file, line);
+        fail_at(site, "wgmma",
+                "wgmma_fence() is missing: registers were touched since the last wgmma_wait()");
     for_own_core_rows(product, [&](const char *row) {
-        checker::asynchronous(row, core_row, checker::proxy_read, product.where);
+        checker->asynchronous(row, core_row, proxy_read, product.where);
     });
     if (!chained) {
         product.before.assign(d, d + n / 2);
@@ -392,17 +380,17 @@ extern "C" void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_d
     work.products.push_back(std::move(product));
 }
 
-extern "C" void simt_wgmma_fence(void)
+void ptx::wgmma_fence(void)
 {
     thread_work().products_fenced = true;
 }
 
-extern "C" void simt_wgmma_commit(void)
+void ptx::wgmma_commit(void)
 {
     thread_work().product_groups++;
 }
 
-extern "C" void simt_wgmma_wait(unsigned pending, int line, const char *file)
+void ptx::wgmma_wait(unsigned pending, Site site)
 {
     unsigned thread = worker->thread->linear;
     BlockWork &block = block_work();
@@ -411,17 +399,17 @@ extern "C" void simt_wgmma_wait(unsigned pending, int line, const char *file)
     if (count > 0) {
         GroupWait wait = {&block.warpgroup[thread / warpgroup_threads],
                           work.products[count - 1].number};
-        simt_wait(have_all_asked, &wait, "wgmma_wait(), for the other warps of the warpgroup", line,
-                  file);
+        simt_wait(have_all_asked, &wait, "wgmma_wait(), for the other warps of the warpgroup",
+                  site);
     }
     for (size_t i = 0; i < count; i++) {
         const Product &product = work.products[i];
         for_own_core_rows(product, [&](const char *row) {
-            checker::counted(row, core_row, false, product.where);
-            checker::asynchronous(row, core_row, checker::proxy_read, product.where);
+            checker->counted(row, core_row, false, product.where);
+            checker->asynchronous(row, core_row, proxy_read, product.where);
         });
     }
     work.products_fenced = false;
     WarpWait wait = {pending};
-    simt_meet(~0u, &wait, complete, "wgmma_wait()", 1, line, file);
+    simt_meet(~0u, &wait, complete, "wgmma_wait()", 1, site);
 }

@@ -7,14 +7,13 @@
  * for depends on SIMT_ORDER.
  */
 #include "run/engine.h"
-#include "check/checker.h"
-#include "threads/builtins.h"
+#include "host/checker.h"
+#include "run/builtins.h"
 #include "run/cluster.h"
 #include "run/fault.h"
 #include "run/order.h"
 #include "run/scheduling.h"
 #include "host/symbols.h"
-#include "threads/wait.h"
 #include <algorithm>
 #include <boost/context/detail/fcontext.hpp>
 #include <cstring>
@@ -58,9 +57,7 @@ static Engine &engine()
     return *static_cast<Engine *>(worker);
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Fibers */
+/* ---- Fibers ---- */
 
 static void add_stacks(Engine &e)
 {
@@ -69,8 +66,8 @@ static void add_stacks(Engine &e)
     void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
-        report(e.block->launch, cudaErrorMemoryAllocation, "no memory for the stacks of %u threads",
-               e.block->threads);
+        report(*e.block->launch, cudaErrorMemoryAllocation,
+               "no memory for the stacks of %u threads", e.block->threads);
         abandon_block();
     }
     for (size_t i = 0; i < stacks_per_mapping && e.fibers < max_block_threads; i++) {
@@ -98,17 +95,14 @@ bool on_fiber_stack(const void *address)
     return false;
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Scheduling */
+/* ---- Scheduling ---- */
 
 /* Threads whose condition has come true become ready. */
 static bool poll_conditions(Block &block)
 {
     bool any = false;
     for (unsigned w = 0; w < block.warps; w++) {
-        for (uint32_t lanes = block.warp[w].polling; lanes; lanes &= lanes - 1) {
-            unsigned lane = static_cast<unsigned>(__builtin_ctz(lanes));
+        for (unsigned lane : bits(block.warp[w].polling)) {
             Thread &thread = block.thread[w * warp_size + lane];
             if (!thread.condition(thread.condition_argument))
                 continue;
@@ -124,7 +118,8 @@ Thread &wait_for_ready(Block &block)
 {
     block.cluster->idle = 0; /* somebody has run just now */
     for (;;) {
-        if (!poll_conditions(block) && !run_idle_work() && !let_cluster_run(block))
+        if (!poll_conditions(block) && !(block.carry_out && block.carry_out(block)) &&
+            !let_cluster_run(block))
             report_deadlock(block);
         if (block.launch->failed.load(std::memory_order_relaxed))
             abandon_block();
@@ -133,9 +128,7 @@ Thread &wait_for_ready(Block &block)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Running */
+/* ---- Running ---- */
 
 static void run_thread(Block &block, Thread &thread)
 {
@@ -143,13 +136,14 @@ static void run_thread(Block &block, Thread &thread)
     thread.grid_barriers = thread.cluster_arrivals = thread.cluster_waits = 0;
     thread.last_atomic = nullptr;
     block.launch->invoke(block.launch->arguments);
-    checker::thread_end(thread);
+    checker->thread_end(thread);
     thread.fiber = nullptr;
     thread.warp->alive &= ~(1u << thread.lane);
     block.alive--;
-    barriers_after_return(thread);
-    meetings_after_return(thread);
-    cluster_after_return(thread);
+    block.cluster->threads--;
+    for (auto *after_return : block.after_return)
+        if (after_return)
+            after_return(thread);
 }
 
 /* The body of every fiber: it begins with the thread that was just activated. */
@@ -194,9 +188,7 @@ void abandon_block()
     __builtin_unreachable();
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Blocks */
+/* ---- Blocks ---- */
 
 /* What depends on the block's shape only, so that a launch of many blocks does it once per
  * worker. */
@@ -236,7 +228,7 @@ static void put_in_order(unsigned char *at, unsigned char *position, unsigned co
         position[at[i]] = static_cast<unsigned char>(i);
 }
 
-static void prepare(Engine &e, Launch &launch, unsigned long long linear, const Order &order)
+static void prepare(Engine &e, Launch &launch, unsigned long long linear)
 {
     Block &block = e.storage;
     lay_out(e, launch.block);
@@ -247,18 +239,22 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear, const 
                         static_cast<unsigned>(linear / launch.grid.x / launch.grid.y)};
     block.alive = block.threads;
     block.barriers = block.grid_barriers = 0;
-    join_cluster(block, e.alone, order);
+    std::fill(std::begin(block.after_return), std::end(block.after_return), nullptr);
+    block.carry_out = nullptr;
+    block.finish = nullptr;
+    block.work = nullptr;
+    join_cluster(block, e.alone);
     std::fill(std::begin(block.barrier), std::end(block.barrier), Barrier());
-    put_in_order(block.warp_at, block.warp_position, block.warps, order, 2 * linear);
-    put_in_order(block.lane_at, block.lane_position, warp_size, order, 2 * linear + 1);
+    put_in_order(block.warp_at, block.warp_position, block.warps, launch.order, 2 * linear);
+    put_in_order(block.lane_at, block.lane_position, warp_size, launch.order, 2 * linear + 1);
     block.ready_warps = ~0u >> (max_warps - block.warps);
     block.warp_cursor = max_warps - 1;
     for (unsigned w = 0; w < block.warps; w++) {
         Warp &warp = block.warp[w];
         warp.alive = warp.present;
         warp.ready = 0;
-        for (uint32_t lanes = warp.present; lanes; lanes &= lanes - 1)
-            warp.ready |= 1u << block.lane_position[__builtin_ctz(lanes)];
+        for (unsigned lane : bits(warp.present))
+            warp.ready |= 1u << block.lane_position[lane];
         warp.at_barrier = warp.polling = warp.gathering = 0;
         warp.meetings = 0;
     }
@@ -288,16 +284,16 @@ static void take_back_fibers(Engine &e)
         e.free_fiber[e.free_fibers++] = &e.fiber[i];
 }
 
-void run_block(Launch &launch, unsigned long long linear, const Order &order)
+void run_block(Launch &launch, unsigned long long linear)
 {
     Engine &e = engine();
-    prepare(e, launch, linear, order);
+    prepare(e, launch, linear);
     Block &block = e.storage;
     e.block = &block;
     e.dynamic_end = e.dynamic_begin + launch.dynamic_shared;
     poison_shared_memory(e, launch);
     set_block_index(block.index, launch.block, launch.grid);
-    checker::block_begin(block);
+    checker->block_begin(block);
 
     if (enter_cluster(block)) {
         Thread &first = *take_ready(block);
@@ -314,17 +310,14 @@ void run_block(Launch &launch, unsigned long long linear, const Order &order)
     e.thread = nullptr;
     if (e.abandoned)
         take_back_fibers(e);
-    else
-        run_final_work();
-    clear_storage();
-    checker::block_end(block);
+    else if (block.finish)
+        block.finish(block);
+    checker->block_end(block);
     leave_cluster(block);
     e.block = nullptr;
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Workers */
+/* ---- Workers ---- */
 
 /* The program's thread-local variables, among them all static __shared__ ones, as the calling OS
  * thread has them. */

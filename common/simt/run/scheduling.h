@@ -6,7 +6,7 @@
 #ifndef SIMT_SCHEDULING_H
 #define SIMT_SCHEDULING_H
 
-#include "threads/builtins.h"
+#include "run/builtins.h"
 #include "run/engine.h"
 #include <boost/context/detail/fcontext.hpp>
 

@@ -5,51 +5,83 @@
  * of that worker, so nothing in Block, Warp or Thread needs a lock: only Launch is shared between
  * workers.
  */
-#ifndef SIMT_INTERNAL_H
-#define SIMT_INTERNAL_H
+#ifndef SIMT_STATE_H
+#define SIMT_STATE_H
 
+#include "host/checker.h"
+#include "host/device.h"
+#include "host/environment.h"
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <cuda_runtime.h>
 #include <simt/warp.h>
 
 namespace simt
 {
 
-constexpr unsigned warp_size = 32;
-constexpr unsigned max_block_threads = 1024;
 constexpr unsigned max_warps = max_block_threads / warp_size;
 constexpr unsigned max_cluster_blocks = 8;
 /* barrier 0 is __syncthreads, 1 to 15 are PTX's named barriers */
 constexpr unsigned max_barriers = 16;
 
-/* A call in the program, as __builtin_FILE and __builtin_LINE saw it. */
-struct Site {
-    const char *file;
-    int line;
+inline bool same_site(const Site &a, const Site &b)
+{
+    return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
+}
+
+/* The numbers of a mask's bits, as in `for (unsigned lane : bits(mask))`. */
+struct Bits {
+    uint32_t rest;
+
+    Bits begin() const
+    {
+        return *this;
+    }
+    Bits end() const
+    {
+        return Bits{0};
+    }
+    bool operator!=(const Bits &other) const
+    {
+        return rest != other.rest;
+    }
+    void operator++()
+    {
+        rest &= rest - 1;
+    }
+    unsigned operator*() const
+    {
+        return static_cast<unsigned>(__builtin_ctz(rest));
+    }
 };
 
-struct Block;
-struct Warp;
-struct Cluster;
+inline Bits bits(uint32_t mask)
+{
+    return Bits{mask};
+}
 
-/* What a thread runs on. */
-/* address space; only pages that a thread touches take memory */
+struct BlockWork;
+
+/* Address space; only pages that a thread touches take memory. */
 constexpr size_t stack_bytes = 256 << 10;
 
+/* What a thread runs on. */
 struct Fiber {
     char *stack; /* its lowest page is inaccessible */
 };
 
 /* What a thread that cannot go on is waiting for. */
-enum class Wait : unsigned char { nothing, barrier, warp, condition };
+enum class Wait : unsigned char { nothing, barrier, warp, condition, cluster };
 
 /* What a thread waits for, and where: on its own stack, as long as it waits. */
 struct Call {
     const char *what;
     Site site;
     bool orders_memory; /* of a warp operation: as given to simt_meet */
+    /* of a condition: more than `what` says, when somebody asks; or null */
+    void (*describe)(const void *argument, char *text, size_t size) = nullptr;
 };
 
 /* The first line of the cache holds all that a barrier needs. */
@@ -63,16 +95,16 @@ struct alignas(64) Thread {
     const Call *call; /* while it waits */
     unsigned char lane;
     Wait wait;
-    unsigned char barrier; /* while wait is barrier: which one */
+    unsigned char barrier; /* while it waits for one: which */
 
-    simt_condition *condition; /* while wait is condition */
+    simt_condition *condition; /* while it waits for one */
     void *condition_argument;
     unsigned long long grid_barriers; /* grid.sync() calls so far */
     unsigned long long cluster_arrivals,
         cluster_waits;       /* the same of the two halves of the cluster's barrier */
     const void *last_atomic; /* spin detection: the address of the last atomic ... */
     unsigned atomic_repeats; /* ... and how often in a row */
-    void *checker;           /* belongs to the checked build */
+    check::ThreadState *checked;
 };
 
 /* Lanes of one warp that came to the same operation with the same mask and wait for the rest. */
@@ -95,7 +127,6 @@ struct Warp {
     unsigned meetings;
     Meeting meeting[warp_size];
     void *slot[warp_size]; /* what each waiting lane deposited */
-    void *checker;
 };
 
 struct Barrier {
@@ -107,7 +138,13 @@ struct Barrier {
     int count, all, any; /* the same, as the last completed barrier left them */
 };
 
-struct Launch;
+/* Who has to know that a thread has returned. */
+enum AfterReturn {
+    barrier_after_return,
+    meetings_after_return,
+    cluster_after_return,
+    after_returns
+};
 
 struct Block {
     Launch *launch;
@@ -125,9 +162,14 @@ struct Block {
     Barrier barrier[max_barriers];
     unsigned long long grid_barriers; /* grid.sync() calls that the block has begun */
     unsigned long long barriers;      /* completed __syncthreads (any flavour) */
+    /* What the rooms above have to do here: set when it first comes up in this block, else null. */
+    void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
+    bool (*carry_out)(Block &); /* nobody can go on: one piece of asynchronous work; false: none */
+    void (*finish)(Block &);    /* all threads have returned */
+    BlockWork *work;            /* asynchronous instructions' */
     Thread thread[max_block_threads];
     Warp warp[max_warps];
-    void *checker;
+    check::BlockState *checked;
 };
 
 struct Launch {
@@ -144,10 +186,11 @@ struct Launch {
     unsigned long long blocks;
     unsigned long long number; /* launches since the program started, from 1 */
     Site site;
+    Order order;
     std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
     std::atomic<bool> failed{
         false}; /* a report was made: blocks stop at their next wait, no new ones start */
-    void *checker = nullptr;
+    check::LaunchState *checked = nullptr;
 };
 
 /* One per OS thread that runs blocks. */
@@ -159,7 +202,7 @@ struct Worker {
         *shared_end;
     char *dynamic_begin,
         *dynamic_end; /* this block's dynamic shared memory, exactly as large as the launch asked */
-    void *checker;
+    check::BlockState *checked;
 };
 
 /* This OS thread's worker; null on threads that are not running kernels. */
@@ -183,50 +226,26 @@ inline bool on_own_stack(const void *address)
 /* True for addresses in the fibers' stacks of the calling worker (a thread's local variables). */
 bool on_fiber_stack(const void *address);
 
-/* Part of threadIdx, blockIdx, blockDim or gridDim, which lie among the calling OS thread's shared
- * variables. */
-bool is_builtin(const void *address);
-
 /* "kernel<16>(float*, int)": from the symbol table when it is there, else as spelled at the
  * launch. */
 const char *kernel_name(const Launch &launch);
 
 /*
- * Device memory. All of it lies in one reserved range of addresses; each allocation ends at an
- * inaccessible page, and freed addresses stay inaccessible for as long as the range lasts.
+ * The first report wins: it becomes backend_report() and the launch's error. Returns true if this
+ * call was the first.
  */
-struct Allocation {
-    char *begin;
-    size_t bytes; /* as asked for */
-    bool managed; /* the host may touch it too */
-    bool freed;
-    unsigned long long number; /* from 1, in order of allocation */
-    void *checker;
-};
+bool report(Launch &launch, cudaError_t error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-bool in_device_arena(const void *address);
-/* The allocation (alive or freed) that holds `address`, or else the last one that begins below it;
- * null if none. */
-const Allocation *find_allocation(const void *address);
-
-/*
- * The first report wins: it becomes backend_report() and the launch's error. `launch` may be null
- * (host-side errors). Returns true if this call was the first.
- */
-bool report(Launch *launch, cudaError_t error, const char *format, ...)
+/* simt_fail() with "WHAT at FILE:LINE: " before the message. */
+[[noreturn]] void fail_at(Site site, const char *what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Gives up the running block from inside a kernel. */
 [[noreturn]] void abandon_block();
 
-/* "block (1,0,0), thread (3,0,0)" of the running thread, into `text`. */
+/* "block (1,0,0), thread (3,0,0)", into `text`. */
 void describe_thread(const Thread &thread, char *text, size_t size);
-
-/* The environment, read at every launch. */
-struct Order {
-    enum Kind { in_order, reversed, random } kind;
-    uint64_t seed;
-};
 
 } /* namespace simt */
 

@@ -1,8 +1,8 @@
-/* How the engine sets threadIdx and its relatives, which kernels see as constants. */
-#ifndef SIMT_SRC_BUILTINS_H
-#define SIMT_SRC_BUILTINS_H
+/* threadIdx and its relatives, which kernels see as constants and the engine sets. */
+#ifndef SIMT_RUN_BUILTINS_H
+#define SIMT_RUN_BUILTINS_H
 
-#include "run/internal.h"
+#include "run/state.h"
 
 namespace simt
 {
@@ -23,6 +23,10 @@ inline void set_block_index(const uint3 &index, const dim3 &block, const dim3 &g
     block_shape = block;
     grid_shape = grid;
 }
+
+/* Whether an address is part of one of them: they lie among the calling OS thread's shared
+ * variables. */
+bool is_builtin(const void *address);
 
 } /* namespace simt */
 

@@ -1,11 +1,10 @@
-/* Reports about threads that wait for each other in vain. */
-#include "threads/barrier.h"
+/* What went wrong in a kernel; above all, threads that wait for each other in vain. */
 #include "run/cluster.h"
 #include "run/engine.h"
-#include "threads/warp.h"
+#include "host/errors.h"
 #include <cstdarg>
 #include <cstdio>
-#include <cstring>
+#include <string>
 
 namespace simt
 {
@@ -14,6 +13,19 @@ void describe_thread(const Thread &thread, char *text, size_t size)
 {
     const uint3 &b = thread.warp->block->index, &t = thread.index;
     snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t.x, t.y, t.z);
+}
+
+bool report(Launch &launch, cudaError_t error, const char *format, ...)
+{
+    if (launch.failed.exchange(true))
+        return false;
+    char text[2000];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    kernel_failed(error, text);
+    return true;
 }
 
 /* A text that grows piece by piece and is cut where it does not fit. */
@@ -41,10 +53,19 @@ struct Group {
 
 constexpr unsigned max_groups = 4;
 
+/* What a thread waits for, in words. */
+static std::string awaited(const Thread &thread)
+{
+    char text[600];
+    if (!thread.call->describe)
+        return thread.call->what;
+    thread.call->describe(thread.condition_argument, text, sizeof text);
+    return text;
+}
+
 static bool belongs(const Thread &thread, const Group &group)
 {
-    return thread.wait == group.first->wait &&
-           !strcmp(thread.call->what, group.first->call->what) &&
+    return thread.wait == group.first->wait && awaited(thread) == awaited(*group.first) &&
            same_site(thread.call->site, group.first->call->site);
 }
 
@@ -75,7 +96,7 @@ static void add_group(Text &text, const Group &group)
 {
     const Thread &thread = *group.first;
     text.add("; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
-             group.count == 1 ? "waits" : "wait", thread.call->what, thread.call->site.file,
+             group.count == 1 ? "waits" : "wait", awaited(thread).c_str(), thread.call->site.file,
              thread.call->site.line, thread.index.x, thread.index.y, thread.index.z);
     if (thread.wait != Wait::warp)
         return;
@@ -105,14 +126,8 @@ static void add_group(Text &text, const Group &group)
     if (block.alive < block.threads)
         text.add("; %u %s returned", block.threads - block.alive,
                  block.threads - block.alive == 1 ? "has" : "have");
-    report(block.launch, cudaErrorLaunchFailure, "%s", text.text);
+    report(*block.launch, cudaErrorLaunchFailure, "%s", text.text);
     abandon_block();
-}
-
-static bool waits_for_cluster(const Thread &thread)
-{
-    return thread.wait == Wait::condition &&
-           thread.call->what == thread.warp->block->cluster->state;
 }
 
 /* Of the blocks of a cluster one in which a thread waits for something else than the others, if
@@ -122,7 +137,7 @@ static const Block &block_to_blame(const Block &block)
     for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {
         const Member &member = block.cluster->member[rank];
         for (unsigned t = 0; !member.ended && t < member.block->threads; t++)
-            if (member.block->thread[t].fiber && !waits_for_cluster(member.block->thread[t]))
+            if (member.block->thread[t].fiber && member.block->thread[t].wait != Wait::cluster)
                 return *member.block;
     }
     return block;
@@ -132,10 +147,9 @@ void report_deadlock(Block &standing)
 {
     bool barrier = false, warp = false;
     const Block &block = block_to_blame(standing);
-    describe_cluster_barrier(*block.cluster);
     for (unsigned t = 0; t < block.threads; t++) {
         const Thread &thread = block.thread[t];
-        barrier |= thread.fiber && (thread.wait == Wait::barrier || waits_for_cluster(thread));
+        barrier |= thread.fiber && (thread.wait == Wait::barrier || thread.wait == Wait::cluster);
         warp |= thread.fiber && thread.wait == Wait::warp;
     }
     fail_with_groups(block, warp      ? "a warp operation that not all of its lanes reach"
@@ -153,4 +167,29 @@ void report_incomplete_meeting(const Warp &warp)
     fail_with_groups(*warp.block, "a warp operation that names lanes which have returned");
 }
 
+void fail_at(Site site, const char *what, const char *format, ...)
+{
+    char message[1000];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    simt_fail("%s at %s:%d: %s", what, site.file, site.line, message);
+}
+
 } /* namespace simt */
+
+using namespace simt;
+
+extern "C" void simt_fail(const char *format, ...)
+{
+    char what[1000], who[100];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    describe_thread(self(), who, sizeof who);
+    Launch &launch = *worker->block->launch;
+    report(launch, cudaErrorLaunchFailure, "%s (kernel %s, %s)", what, kernel_name(launch), who);
+    abandon_block();
+}
