@@ -180,9 +180,12 @@ kernels_of_test_common := $(wildcard tests/common/*.cu)
 kernels_of_test_cli :=
 kernels_of_test_simt := $(wildcard tests/simt/feature_*.cu)
 kernels_of_test_simt_check := $(wildcard tests/simt/check_*.cu)
-kernels_of_test_ptx := $(wildcard tests/ptx/*.cu)
+$(foreach test,$(filter test_ptx%,$(TESTS)),$(eval kernels_of_$(test) := $(wildcard tests/ptx/*.cu)))
 # Of a step: its kernels, and variants of them that only its tests need.
-kernels_of_test = $(if $(filter test_0%,$(1)),$(wildcard $(patsubst test_%,%,$(1))_*/*.cu tests/$(patsubst test_%,tiles_%,$(1)).cu),$(kernels_of_$(1)))
+number_of = $(word 2,$(subst _, ,$(1)))
+kernels_of_test = $(if $(filter test_0%,$(1)),$(wildcard $(number_of)_*/*.cu tests/tiles_$(number_of).cu),$(kernels_of_$(1)))
+# Those of "cpu/test_06_accuracy check/test_06:counters ..." that are of test 06.
+runs_of = $(foreach build,$(BUILDS),$(filter $(build)/test_$(1) $(build)/test_$(1):% $(build)/test_$(1)_%,$(2)))
 
 $(foreach build,$(BUILDS),$(eval $(call build_rules,$(build),$(if $(filter gpu,$(build)),$$(NVCC),$$(CXX)))))
 $(foreach build,$(BUILDS),$(foreach step,$(STEPS),$(eval $(call step_rules,$(build),$(step)))))
@@ -236,18 +239,19 @@ run-%: which-backend FORCE ## Run step NN only, as in `make run-03`
 
 # On the CPU the counters are asserted where they exist: in the checked build.
 TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check,$(TESTS))), \
-    $(patsubst %,cpu/%,$(filter-out test_simt_check,$(TESTS))) $(patsubst %,check/%,$(filter test_simt_check test_ptx,$(TESTS))) \
+    $(patsubst %,cpu/%,$(filter-out test_simt_check,$(TESTS))) $(patsubst %,check/%,$(filter test_simt_check test_ptx%,$(TESTS))) \
     $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))))
 test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, ,$(notdir $(1))))
 
 .PHONY: test
 test: which-backend packages-test $(sort $(foreach run,$(TEST_RUNS),$(call test_binary,$(run)))) $(patsubst %,build/$(RUN_BUILD)/%,$(STEPS)) ## Pass all tests
 	@tests/run $(TEST_RUNS)
+	@$(if $(filter cpu,$(BACKEND)),tests/add_kernel.py)
 
 test-%: which-backend packages-test FORCE ## Pass the tests of step NN, as in `make test-03` (or test-common, test-cli, test-simt)
 	@$(if $(filter test_$*,$(TESTS)),,echo 'There are no tests test_$*; there are: $(TESTS)' >&2; exit 2;) \
-	    $(MAKE) --no-print-directory -s $(foreach run,$(filter %/test_$* %/test_$*:counters,$(TEST_RUNS)),$(call test_binary,$(run))) && \
-	    tests/run $(filter %/test_$* %/test_$*:counters,$(TEST_RUNS))
+	    $(MAKE) --no-print-directory -s $(foreach run,$(call runs_of,$*,$(TEST_RUNS)),$(call test_binary,$(run))) && \
+	    tests/run $(call runs_of,$*,$(TEST_RUNS))
 
 SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_0%,$(TESTS))), \
     $(patsubst %,check/%,$(filter-out test_cli,$(TESTS))))
@@ -257,9 +261,9 @@ sanitize: which-backend packages-test $(sort $(foreach run,$(SANITIZE_RUNS),$(ca
 	@tests/run $(if $(filter gpu,$(BACKEND)),--sanitizer) $(SANITIZE_RUNS)
 
 sanitize-%: which-backend packages-test FORCE ## The same for step NN
-	@$(if $(filter %/test_$*,$(SANITIZE_RUNS)),,echo 'There are no tests test_$* to sanitize' >&2; exit 2;) \
-	    $(MAKE) --no-print-directory -s $(foreach run,$(filter %/test_$*,$(SANITIZE_RUNS)),$(call test_binary,$(run))) && \
-	    tests/run $(if $(filter gpu,$(BACKEND)),--sanitizer) $(filter %/test_$*,$(SANITIZE_RUNS))
+	@$(if $(call runs_of,$*,$(SANITIZE_RUNS)),,echo 'There are no tests test_$* to sanitize' >&2; exit 2;) \
+	    $(MAKE) --no-print-directory -s $(foreach run,$(call runs_of,$*,$(SANITIZE_RUNS)),$(call test_binary,$(run))) && \
+	    tests/run $(if $(filter gpu,$(BACKEND)),--sanitizer) $(call runs_of,$*,$(SANITIZE_RUNS))
 
 .PHONY: gpu-build
 gpu-build: packages-gpu $(patsubst %,build/gpu/%,$(STEPS)) $(patsubst %,build/gpu/tests/%,$(filter-out test_simt_check,$(TESTS))) build/gpu/doctor ## Compile everything for the GPU (ARCH, or the whole list), without a GPU

@@ -41,21 +41,9 @@ struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int
 }
 
 static const struct size_option size_options[] = {
-    [MATMUL_M] = {.name = "m",
-                  .help = "rows of A and C",
-                  .maximum = MAX_EXTENT,
-                  .watched = 64,
-                  .device = 4096},
-    [MATMUL_N] = {.name = "n",
-                  .help = "columns of B and C",
-                  .maximum = MAX_EXTENT,
-                  .watched = 64,
-                  .device = 4096},
-    [MATMUL_K] = {.name = "k",
-                  .help = "columns of A, rows of B",
-                  .maximum = MAX_EXTENT,
-                  .watched = 64,
-                  .device = 4096},
+    [MATMUL_M] = {"m", "rows of A and C", 0, MAX_EXTENT, 64, 4096, .flag = false},
+    [MATMUL_N] = {"n", "columns of B and C", 0, MAX_EXTENT, 64, 4096, .flag = false},
+    [MATMUL_K] = {"k", "columns of A, rows of B", 0, MAX_EXTENT, 64, 4096, .flag = false},
     {.name = NULL},
 };
 

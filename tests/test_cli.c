@@ -136,6 +136,41 @@ TEST(cli, list_tells_all_as_json)
         cr_expect(strstr(outcome->out, words[i]) != NULL, "no %s in %s", words[i], outcome->out);
 }
 
+/* What a kernel's file tells the compiler, in its first line, is what its row says. */
+static void check_needs(const char *step, const char *line)
+{
+    char name[64], file[64], needs[32] = "", path[128], first[64] = "";
+    const char *architecture = strstr(line, "\"architecture\": \"");
+    cr_assert(sscanf(line, " {\"name\": \"%63[^\"]\", \"file\": \"%63[^\"]", name, file) == 2, "%s",
+              line);
+    cr_assert(architecture != NULL);
+    sscanf(architecture, "\"architecture\": \"%31[^\"]", needs);
+    snprintf(path, sizeof path, "%s/%s", step, file);
+    FILE *source = fopen(path, "r");
+    cr_assert(source != NULL, "%s: %s is not there", name, path);
+    cr_assert(fgets(first, sizeof first, source) != NULL);
+    fclose(source);
+    char expected[64] = "";
+    if (*needs)
+        snprintf(expected, sizeof expected, "// needs: %s\n", needs);
+    cr_expect(*needs ? strcmp(first, expected) == 0 : strncmp(first, "// needs:", 9) != 0,
+              "%s begins '%s', its row says '%s'", path, first, needs);
+}
+
+TEST(cli, rows_say_what_their_files_need)
+{
+    for (int step = 0; step < STEPS; step++) {
+        int kernels = 0;
+        for (char *line = strtok(run("", steps[step], "--list --json")->out, "\n"); line;
+             line = strtok(NULL, "\n"))
+            if (strstr(line, "\"idea\"")) {
+                check_needs(steps[step], line);
+                kernels++;
+            }
+        cr_expect(kernels > 1, "%s lists %d kernels", steps[step], kernels);
+    }
+}
+
 TEST(cli, defaults_pass)
 {
     for (int step = 0; step < STEPS; step++) {

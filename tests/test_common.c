@@ -489,6 +489,22 @@ TEST(arguments, softmax)
     cr_expect(calls == 1, "called %d times", calls);
 }
 
+/* Five queries and five keys in an array of 400 floats. */
+static struct attention small_call(float *memory, int heads, int head_dim)
+{
+    return (struct attention){.batch = 1,
+                              .heads = heads,
+                              .kv_heads = 1,
+                              .seq_q = 5,
+                              .seq_kv = 5,
+                              .head_dim = head_dim,
+                              .scale = 0.5f,
+                              .Q = memory,
+                              .K = memory + 100,
+                              .V = memory + 200,
+                              .O = memory + 300};
+}
+
 static size_t some_workspace(const struct attention *call)
 {
     return call->head_dim == 12 ? 64 : 0;
@@ -499,17 +515,7 @@ TEST(arguments, attention)
     static _Alignas(16) float memory[400];
     static const struct attention_kernel row = {
         .launch = counted_attention, .max_head_dim = 128, .workspace = some_workspace};
-    const struct attention good = {.batch = 1,
-                                   .heads = 2,
-                                   .kv_heads = 1,
-                                   .seq_q = 5,
-                                   .seq_kv = 5,
-                                   .head_dim = 8,
-                                   .scale = 0.5f,
-                                   .Q = memory,
-                                   .K = memory + 100,
-                                   .V = memory + 200,
-                                   .O = memory + 300};
+    const struct attention good = small_call(memory, 2, 8);
     cr_expect(attention_run(&row, &good) == cudaSuccess && calls == 1, "%s", refusal());
     refused(attention_run(&row, NULL), "the call is null");
 #define REFUSED(words, ...)                                                                        \
@@ -556,19 +562,9 @@ TEST(arguments, limits_of_a_row)
                                                 .alignment = 16,
                                                 .causal = true,
                                                 .positive_scale = true};
-    const struct attention good = {.batch = 1,
-                                   .heads = 1,
-                                   .kv_heads = 1,
-                                   .seq_q = 5,
-                                   .seq_kv = 5,
-                                   .head_dim = 16,
-                                   .causal = true,
-                                   .scale = 0.5f,
-                                   .type = TENSOR_F16,
-                                   .Q = memory,
-                                   .K = memory + 100,
-                                   .V = memory + 200,
-                                   .O = memory + 300};
+    struct attention good = small_call(memory, 1, 16);
+    good.causal = true;
+    good.type = TENSOR_F16;
     cr_expect(attention_run(&row, &good) == cudaSuccess && calls == 1, "%s", refusal());
     struct attention other = good;
     other.type = TENSOR_BF16;

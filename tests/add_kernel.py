@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Shows that adding a kernel is adding one file and one row.
+
+    tests/add_kernel.py
+
+In a copy of step 01, a kernel is added: a file, and a row in 01_step.h. It forgets the edge of C at first: the run at
+whole tiles passes and counts it, the tests, the sanitizer and the row's costs find it. Put right, all pass. Then the
+list that benchmarks, lessons and grading read has it, the lesson's table of counts has it, a request of the grader's
+names it, and nvcc compiles it, where nvcc is. Needs build/cpu and build/check of step 01.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+STEP, NAME = "01_naive_matmul", "square_tile"
+
+KERNEL = '''/* Idea: as coalesced, with a block of 16 x 16 elements. */
+#include "01_step.h"
+#include "tiles.cuh"
+
+__global__ void square_tile(const float *A, const float *B, float *C, int M, int N, int K)
+{
+    const int across = ceil_div(N, 16);
+    const int row = blockIdx.x / across * 16 + threadIdx.x / 16;
+    const int col = blockIdx.x % across * 16 + threadIdx.x % 16;
+    if (INSIDE) {
+        float sum = 0.0f;
+        for (int k = 0; k < K; k++)
+            sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];
+        C[(size_t)row * N + col] = sum;
+    }
+}
+
+extern "C" cudaError_t matmul_square_tile(const float *A, const float *B, float *C, int M, int N, int K,
+                                          cudaStream_t stream)
+{
+    square_tile<<<ceil_div(M, 16) * ceil_div(N, 16), 256, 0, stream>>>(A, B, C, M, N, K);
+    return cudaGetLastError();
+}
+'''
+ROW = '''KERNEL(square_tile, "3_square_tile.cu", "the same, by blocks of 16 x 16 elements", .cost = naive_cost)
+
+#else
+'''
+
+
+def copy_tree(target):
+    """The sources, and what is built of those that stay as they are; times are kept, so nothing is built again."""
+    for name in ("Makefile", "common", STEP, "tests"):
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy2)(ROOT / name, target / name)
+    for build in ("cpu", "check"):
+        for name in ("simt", "obj/common", f"obj/{STEP}", "flags", "libcommon.a"):
+            source, copy = ROOT / "build" / build / name, target / "build" / build / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            (shutil.copytree if source.is_dir() else shutil.copy2)(source, copy)
+
+
+def run(*command, **variables):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"}
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                          env=dict(environment, **variables))
+    return done.returncode, done.stdout
+
+
+def require(condition, what, output):
+    if not condition:
+        sys.exit(f"add_kernel: {what}:\n{output[-3000:]}")
+    print(f"add_kernel: {what}", flush=True)
+
+
+def write(inside):
+    pathlib.Path(STEP, "3_square_tile.cu").write_text(KERNEL.replace("INSIDE", inside))
+
+
+def build():
+    status, output = run("make", "BACKEND=cpu", f"build/check/{STEP}", "build/cpu/tests/test_01", "build/check/tests/test_01")
+    if status:
+        sys.exit(f"add_kernel: does not build:\n{output[-3000:]}")
+
+
+def tests():
+    """(title, command) of what must find a fault and pass without one: small parts of make test and make sanitize."""
+    yield "the tests' sizes", ("build/cpu/tests/test_01", "--filter", "shapes/rectangles")
+    yield "the sanitizer", ("build/check/tests/test_01", "--filter", "inputs/misaligned")
+    yield "the row's costs", ("build/check/tests/test_01", "--filter", "counters/costs")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="add_kernel-") as name:
+        target = pathlib.Path(name)
+        copy_tree(target)
+        os.chdir(target)
+        table = pathlib.Path(STEP, "01_step.h")
+        text = table.read_text()
+        table.write_text(text.replace("#else\n", ROW, 1))
+        require(ROW in table.read_text(), "one row is added, and one file", text)
+
+        write("row <= M && col < N")
+        build()
+        status, output = run(f"build/check/{STEP}")
+        require(status == 0 and re.search(rf"^{NAME} +pass", output, re.M), "the run shows and counts it", output)
+        for title, command in tests():
+            status, output = run(*command)
+            require(status != 0 and NAME in output, f"its fault is found by {title}", output)
+
+        write("row < M && col < N")
+        build()
+        for title, command in tests():
+            status, output = run(*command)
+            require(status == 0, f"without the fault it passes {title}", output)
+
+        status, output = run(f"build/check/{STEP}", "--list", "--json")
+        listed = {kernel["name"]: kernel for kernel in json.loads(output)["kernels"]}
+        require(listed[NAME]["file"] == "3_square_tile.cu" and listed[NAME]["global_loads"] == 2 * 64**3,
+                "the list of kernels has it, with its costs", output)
+        status, output = run("tests/lessons.py", "--check", STEP)
+        require(status != 0, "the lesson's table of counts wants it", output)
+        run("tests/lessons.py", "--write", STEP)
+        lesson = pathlib.Path(STEP, "README.md").read_text()
+        require(f"| `{NAME}` |" in lesson, "the lesson's table of counts has it", lesson)
+        graded(target)
+
+        status, nvcc = run("make", "-pn", "help")
+        if re.search(r"^NVCC (?:\?=|:?=) *\S", nvcc, re.M) and (shutil.which("nvcc") or
+                                                               pathlib.Path("/usr/local/cuda/bin/nvcc").exists()):
+            status, output = run("make", "BACKEND=gpu", "ARCH=sm_80", f"build/gpu/{STEP}")
+            require(status == 0 and "3_square_tile.cu" in output, "nvcc compiles it", output)
+        else:
+            print("add_kernel: skipped: there is no nvcc to compile it")
+
+
+def graded(target):
+    """The program that a grading links finds it by its name in the table."""
+    main_c = target / "runner_main.c"
+    main_c.write_text(f'#include "{STEP}/01_step.h"\n#include "tests/labs/runner.h"\n\n'
+                      "int main(void)\n{\n    return runner_main(LAB_CALLS(naive_matmul_kernels), naive_matmul_kernels);\n}\n")
+    status, output = run("gcc", "-std=c17", "-D_GNU_SOURCE", "-Icommon/simt/include", "-Icommon", "-I.", "-E", str(main_c))
+    require(status == 0 and f'"{NAME}"' in output, "the table that a grading links has it", output)
+
+
+if __name__ == "__main__":
+    main()
