@@ -47,12 +47,6 @@ class Attention(ctypes.Structure):
         (name, ctypes.c_void_p) for name in ("Q", "K", "V", "O", "LSE", "workspace", "stream")]
 
 
-class Softmax(ctypes.Structure):
-    """struct flashsteps_softmax of flashsteps.h."""
-    _fields_ = [("input", ctypes.c_void_p), ("output", ctypes.c_void_p), ("rows", ctypes.c_int), ("cols", ctypes.c_int),
-                ("stream", ctypes.c_void_p)]
-
-
 class Refused(Exception):
     """A kernel does not take these arguments, or the device is too old for it."""
 
@@ -99,16 +93,19 @@ class Cell:
 
 
 def kernels_of(library, step):
-    names, index = [], 0
-    while name := library.flashsteps_kernel(int(step), index):
-        names.append(name.decode())
+    """(name, row) of the step's kernels."""
+    found, index = [], 0
+    while row := library.flashsteps_kernel(int(step), index):
+        found.append((ctypes.cast(row, ctypes.POINTER(ctypes.c_char_p))[0].decode(), ctypes.c_void_p(row)))
         index += 1
-    return names
+    return found
 
 
 def check(library, status):
     if status in (NOT_SUPPORTED, INVALID_VALUE):
-        raise Refused(library.flashsteps_refusal().decode() or f"CUDA error {status}")
+        message = library.refusal().decode()
+        library.refusal_clear()
+        raise Refused(message or f"CUDA error {status}")
     if status:
         raise RuntimeError(f"CUDA error {status}")
 
@@ -125,10 +122,10 @@ def softmax_cells(library, _step, stream):
         x = torch.randn(rows, cols, device="cuda")
         y = torch.empty_like(x)
         cell = Cell(f"{rows}x{cols}", 5.0 * rows * cols, 8.0 * rows * cols, [x], y)
-        call = Softmax(x.data_ptr(), y.data_ptr(), rows, cols, stream)
-        for index, name in enumerate(kernels_of(library, "03")):
-            def ours(index=index, call=call, y=y):
-                check(library, library.flashsteps_softmax(3, index, ctypes.byref(call)))
+        for name, row in kernels_of(library, "03"):
+            def ours(row=row, x=x, y=y, rows=rows, cols=cols):
+                check(library, library.softmax_run(row, ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), rows,
+                                                   cols, stream))
                 return y
             cell.entrants.append((name, "rung", ours))
         cell.entrants.append(("torch_softmax", "peer", lambda: functional.softmax(x, dim=1)))
@@ -164,17 +161,17 @@ def attention_cell(library, step, stream, sizes, label, peers):
     flops = 4.0 * visible_pairs(seq_q, seq_kv, causal) * head_dim * batch * heads
     cell = Cell(label, flops, float(moved), [query, key, value], out)
 
-    needs = [library.flashsteps_workspace(int(step), index, ctypes.byref(call))
-             for index in range(len(kernels_of(library, step)))]
+    kernels = kernels_of(library, step)
+    needs = [library.flashsteps_workspace(row, ctypes.byref(call)) for _, row in kernels]
     fits = [need for need in needs if need < torch.cuda.mem_get_info()[0] // 2]
     workspace = torch.empty(max(fits, default=0) + 256, device="cuda", dtype=torch.uint8)
     cell.workspace = workspace
     call.workspace = workspace.data_ptr() + -workspace.data_ptr() % 256
-    for index, (name, need) in enumerate(zip(kernels_of(library, step), needs)):
-        def ours(index=index, need=need):
+    for (name, row), need in zip(kernels, needs):
+        def ours(row=row, need=need):
             if need not in fits:
                 raise Refused(f"needs {need / 1e9:.1f} GB of workspace")
-            check(library, library.flashsteps_attention(int(step), index, ctypes.byref(call)))
+            check(library, library.attention_run(row, ctypes.byref(call)))
             return out
         cell.entrants.append((name, "rung", ours))
     for name, backend in peers:
@@ -378,7 +375,8 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     library = ctypes.CDLL(arguments.shared_object)
-    library.flashsteps_kernel.restype = library.flashsteps_refusal.restype = ctypes.c_char_p
+    library.flashsteps_kernel.restype = ctypes.c_void_p
+    library.refusal.restype = ctypes.c_char_p
     library.flashsteps_workspace.restype = ctypes.c_size_t
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
     sensors = Sensors(getattr(torch.cuda.get_device_properties(0), "uuid", ""))
