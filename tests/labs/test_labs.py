@@ -32,7 +32,7 @@ KERNEL = GOOD[GOOD.index("__global__"):GOOD.index('extern "C"')]
 LAUNCH = GOOD[GOOD.index("    coalesced<<<"):GOOD.index("    return cudaGetLastError")]
 FULL, OTHER = 100, 49  # points of step 01, and those of the kernel that the cheats leave alone
 OUTSIDE = "/tmp/written-by-a-submission"
-SECONDS = 400  # of each grading of the class
+SECONDS = 600  # of each grading of the class
 
 failures = []
 
@@ -151,7 +151,7 @@ CHEATS = {
                                   "never written"),
     "not supported": (without_launch("return cudaErrorNotSupported;"), "too old, and it is not"),
     "a side stream": (GOOD.replace("0, stream>>>", "0, 0>>>"), "stream"),
-    "an endless loop": (kernel(IDLE + " volatile int again = 1; while (again) {}"), "it ran for more than"),
+    "an endless loop": (kernel(IDLE + " volatile int again = 1; while (again) {}"), "it did not end"),
     "computing on the host": (without_launch(HOST_LOOP), "it crashed"),
     "writing past the end": (GOOD.replace("C[(size_t)row * N + col] = sum;",
                                           "C[(size_t)row * N + col] = sum; C[(size_t)M * N + 40] = sum;"), ""),
@@ -425,8 +425,25 @@ def test_deadline():
     print("  out of time, ended: results are there", flush=True)
 
 
+def test_slurm_cluster():
+    """A class on a Slurm cluster of one node gets the points that it gets without."""
+    if test_slurm.missing():
+        print(f"  SKIPPED: {test_slurm.missing()}", flush=True)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        top = pathlib.Path(name)
+        top.chmod(0o755)
+        for number, text in enumerate((GOOD, HONEST["a wrong sum"][0], None, CHEATS["forking"][0], GOOD)):
+            submit(top / "submissions" / f"student {number}", text)
+        by_slurm, by_hand = test_slurm.grade_class(top, top / "submissions", "slurm")
+        expect(by_slurm == by_hand and len(by_hand) == 5, f"Slurm: {by_slurm}, otherwise {by_hand}")
+        scores = [schemas.CHECKS["autolab"](by_slurm[student]) for student in sorted(by_slurm)]
+        expect(scores[0] == scores[4] == FULL and scores[2] == scores[3] == OTHER, f"Slurm: {scores}")
+        print(f"  points of the class: {scores}", flush=True)
+
+
 TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "fallback": test_fallback,
-         "deadline": test_deadline, "class": test_class, "slurm": test_slurm.run}
+         "deadline": test_deadline, "class": test_class, "slurm": test_slurm_cluster}
 
 if __name__ == "__main__":
     os.environ["BACKEND"] = "cpu"  # no points for speed, whatever this machine has

@@ -1,5 +1,6 @@
 """Where submissions are built: a clean copy of the project without any kernel, and what an object file may hold."""
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -178,11 +179,13 @@ class Workshop:
                              f"int main(void)\n{{\n    return runner_main(LAB_CALLS({table}), {table});\n}}\n")
         return entry
 
+    @functools.lru_cache(None)
     def wanted(self, step):
         """The functions that a step's table names."""
         return {name for name in undefined(self.entry(step).with_suffix(".o"))
                 if re.match("matmul_|softmax_|attention_", name)} - self.protected()
 
+    @functools.lru_cache(None)
     def protected(self):
         """Names of the harness and of the CPU backend."""
         return set((self.base / "labs/protected").read_text().split())
@@ -232,7 +235,7 @@ class Workshop:
                           str(self.base / "labs/prelude.h"), f"-I{self.base / 'common'}", f"-I{self.base}",
                           "-c", str(source / step / name), "-o", str(out / "object.o")],
                          "build", Limits(COMPILE_SECONDS, wall, COMPILE_MEGABYTES), see=[self.base, source], write=out,
-                         cwd=str(out), environment={"TMPDIR": str(out)})
+                         cwd=str(source), environment={"TMPDIR": str(out)})
         if ending.timed_out:
             raise NotBuilt(f"{name}: the compiler ran out of time")
         if ending.status != 0:
@@ -261,6 +264,7 @@ class Workshop:
         run(["ld", "-r", "--force-group-allocation", str(source), "-o", str(target)], "ld")
         run(["objcopy", *(f"--keep-global-symbol={name}" for name in keep), str(target)], "objcopy")
 
+    @functools.lru_cache(None)
     def declared(self, step):
         """Functions that the step's headers declare, for another file of it to call."""
         return set(re.findall(r"\b(\w+)\(", "".join(path.read_text() for path in (self.base / step).glob("*_step.h"))))
