@@ -17,6 +17,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
+GRADER = ("case.h", "formats.py", "grade.py", "handout.py", "judge.c", "keeper.h", "keeper_cpu.cpp", "keeper_gpu.c", "local.mk",
+          "runner.c", "runner.h", "sandbox.py", "workshop.py")
 SUPPORT = ("run", "harness.h", "ladder.c", "ladder.h", "attention_cases.h", "half_cases.h", "matmul_cases.h")
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
@@ -121,7 +123,8 @@ def copied(path, text, steps):
     if path.suffix == ".md":
         return ANSWER.sub("", text)
     if path.name == "Makefile":
-        text = re.sub(r"^-?include tests/.*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text, flags=re.M)
+        text = text.replace("include tests/labs/labs.mk", "include tests/labs/local.mk")
+        text = re.sub(r"^-?include tests/(?!labs/local).*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text, flags=re.M)
         # nvcc's number for names that nobody refers to: an unfinished kernel does not use its constants yet.
         return re.sub(r"^(NVCC_FLAGS := .*)$", r"\1 -diag-suppress 177", text, flags=re.M)
     if path.name.startswith("test_"):
@@ -137,6 +140,7 @@ def files_of(steps):
     yield from ((pathlib.Path("docs") / name,) * 2 for name in PAGES)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/results").glob(f"{step}*")))
     yield from ((pathlib.Path("tests") / name,) * 2 for name in SUPPORT)
+    yield from ((pathlib.Path("tests/labs") / name,) * 2 for name in GRADER)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "tests").glob(f"t*_{step[:2]}*.c*")))
     unused = unused_helpers(steps)
     for folder in ("common", *steps):

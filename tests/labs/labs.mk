@@ -1,12 +1,8 @@
 # Labs: folders for students, and grading. docs/instructor.md explains both.
 
-LABS_PYTHON ?= python3
-FORMAT ?= table
-LABS_PACKAGES := python3 bubblewrap libseccomp2
+include tests/labs/local.mk
 
-# Names are data: whatever stands in these variables goes to the program as it is, expanded by neither make nor a shell.
-unexport STEP SUBMISSION OUT FORMAT KERNEL
-quoted = '$(subst ','\'',$(value $(1)))'
+FORMAT ?= table
 
 .PHONY: handout check-handout grade test-labs
 handout: ## Make a lab folder: make handout STEP=03 OUT=dir (STEP=all for every step)

@@ -175,13 +175,13 @@ HONEST = {
     "what looks odd": ('#include <algorithm>\n#define JOIN(a, b) a##b\n' + GOOD.replace(
         "    const int tiles_across", "    /* asm, __attribute__((constructor)) and #include </etc/passwd> are words */\n"
         "    struct Guard { int *v; __device__ ~Guard() { *v = 0; } };\n    int JOIN(va, lue) = 1;\n    Guard guard = {&value};\n"
-        "    const int tiles_across").replace("float sum = 0.0f;", "float sum = 0 * std::min(0.0f, ftw[threadIdx.x % 4]);").replace(
+        "    const int tiles_across").replace("float sum = 0.0f;", "float sum = std::min(0.0f, 1.0f);").replace(
         "static const int TILE", "__device__ float ftw[4];\nextern \"C\" int backtrace(int i) { return i; }\nstatic const int TILE"),
         True, ""),
     "Windows line ends": (GOOD.replace("\n", "\r\n"), True, ""),
     "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), False, "never written"),
     "wrong at the edge": (GOOD.replace("row < M && col < N", "row < M && col < N - 1"), False, "never written"),
-    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), None, "the output C is wrong"),
+    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), False, "the output C is wrong"),
     "not C": (GOOD.replace("float sum", "flaot sum"), False, "2_coalesced.cu:"),
     "empty": ("", False, "does not define"),
     "renamed": (GOOD.replace("matmul_coalesced", "my_matmul"), False, "does not define"),
