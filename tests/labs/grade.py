@@ -12,7 +12,7 @@ Exit status: 0 when a valid RESULTS file was written, even for a submission that
 when this machine could not grade: every test in RESULTS is ungraded and says why.
 
 LAB_SEED chooses the hidden sizes and inputs: the same for everybody who is graded with the same one. Without it they
-are drawn afresh. LAB_FEEDBACK=full tells in the results which case failed and where. LAB_SECONDS (600) is the time for
+are drawn afresh. LAB_VARIANT chooses the values of lab.json's knobs, as in the handout. LAB_FEEDBACK=full tells in the results which case failed and where. LAB_SECONDS (600) is the time for
 all of it; what was not reached by then is ungraded. LAB_LEADERBOARD=file.csv collects the times of GPU runs.
 """
 import ast
@@ -60,6 +60,7 @@ def load_lab(step):
         raise Unable(f"STEP is '{step}'; it must be one of {', '.join(handout.STEPS)}")
     lab = json.loads((handout.ROOT / folder / "lab.json").read_text())
     lab["step"] = folder
+    lab["knobs"] = handout.knobs(lab, step)
     return lab
 
 
@@ -90,7 +91,7 @@ class Case:
     def __init__(self, lab, entry, chance, kinds=("normal",)):
         self.lab, self.name, self.weight = lab, entry.get("name", "a hidden case"), entry.get("weight", 1)
         self.alone = entry.get("alone", True)  # false for what needs no input: right answers to it alone earn nothing
-        self.sizes = {name: drawn(entry.get(name, 0), chance) for name in lab["sizes"]}
+        self.sizes = {name: drawn(entry.get(name, 0), chance, lab["knobs"]) for name in lab["sizes"]}
         for name, same in lab.get("same", {}).items():  # a size that follows another one where it is not given
             self.sizes[name] = self.sizes[name] or self.sizes[same]
         self.kind = chance.choice(entry.get("inputs", kinds))
@@ -106,8 +107,10 @@ class Case:
         return f"case {self.lab['problem']} {self.kind} {self.seed} {self.offset} {values}"
 
 
-def drawn(allowed, chance):
-    """A number; one of [first, last] or, in steps, [first, last, step]; one of {"one_of": [...]}."""
+def drawn(allowed, chance, knobs):
+    """A number; a formula over knobs; one of [first, last] or, in steps, [first, last, step]; one of {"one_of": [...]}."""
+    if isinstance(allowed, str):
+        return int(formula(allowed, knobs))
     if isinstance(allowed, dict):
         return chance.choice(allowed["one_of"])
     if isinstance(allowed, list):
@@ -289,7 +292,7 @@ class Grading:
                    lambda kernel, points, entry=entry: self.test_cases(kernel, points, [entry]))
         yield "sanitizer", kernel["sanitizer"], self.test_sanitizer
         for counter in kernel.get("counters", []):
-            yield (f"counters: {counter['says']}", counter["points"],
+            yield (f"counters: {counter['says'].format(**self.lab['knobs'])}", counter["points"],
                    lambda kernel, points, counter=counter: self.test_counter(kernel, counter))
         if speed and self.on_gpu:
             yield "speed", speed, self.test_speed
@@ -344,7 +347,7 @@ class Grading:
         verdict = self.run(case, kernel, "check")
         if verdict["verdict"] != "pass":
             return "failed", self.told(verdict, case), 0
-        most, counted = formula(counter["at_most"], case.sizes), verdict["counters"][counter["counter"]]
+        most, counted = formula(counter["at_most"], {**self.lab["knobs"], **case.sizes}), verdict["counters"][counter["counter"]]
         reason = f"{counter['counter']} may be at most {counter['at_most']}"
         if self.full:
             reason += f" = {most:g} at {case}, and is {counted}"

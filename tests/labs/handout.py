@@ -5,11 +5,13 @@
 
 The functions that a step's lab.json names under "stubs" lose their bodies, of which a hint stays, or are left out where
 there is no hint, and so the folder holds kernels that compile, do nothing and fail their tests. Answers in the lessons,
-`<details> ... </details>`, are left out.
+`<details> ... </details>`, are left out. LAB_VARIANT chooses among the values of lab.json's knobs, which the folder's README
+then tells.
 """
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import sys
@@ -71,6 +73,22 @@ def regions(path):
     text, lab = (ROOT / path).read_text(), json.loads((ROOT / path.parent.name / "lab.json").read_text())
     found = [Region(text, name, stub) for name, stub in lab["stubs"].get(path.name, {}).items()]
     return sorted(found, key=lambda region: region.begin)
+
+
+def knobs(lab, step):
+    """{name: value}: the first of those that lab.json lists, or the one that LAB_VARIANT draws."""
+    chance, variant = random.Random(f"{os.environ.get('LAB_VARIANT')} {step}"), os.environ.get("LAB_VARIANT")
+    return {name: chance.choice(knob["values"]) if variant else knob["values"][0] for name, knob in lab.get("knobs", {}).items()}
+
+
+def assignment(steps):
+    """What a variant asks for, in Markdown; nothing where no variant was chosen."""
+    lines = []
+    for step in steps if os.environ.get("LAB_VARIANT") else []:
+        lab = json.loads((ROOT / step / "lab.json").read_text())
+        for name, value in knobs(lab, step[:2]).items():
+            lines.append(f"- {lab['title']}: {lab['knobs'][name]['says'].format(value)}\n")
+    return "\n## Your variant\n\n" + "".join(lines) if lines else ""
 
 
 def parameters(head):
@@ -185,6 +203,14 @@ def make(step, directory):
         if shown != text:
             target.write_text(shown)
         target.chmod(0o755 if os.access(ROOT / source, os.X_OK) else 0o644)
+    for name in steps:  # a grader in the folder has the same values without being told
+        path = directory / name / "lab.json"
+        lab, text = json.loads(path.read_text()), path.read_text()
+        for knob, value in knobs(lab, name[:2]).items():
+            text = re.sub(rf'("{knob}": \{{"values": \[)[^\]]*', rf"\g<1>{value}", text)
+        path.write_text(text)
+    with open(directory / "README.md", "a") as readme:
+        readme.write(assignment(steps))
     for page in directory.rglob("*.md"):
         text = page.read_text()
         for match in dead_links(page):
