@@ -18,7 +18,7 @@ extern __thread char simt_dynamic_shared[];
 namespace simt
 {
 
-/* What simtcc makes of extern __shared__ T name[]; see src/translate.cpp. */
+/* What simtcc makes of extern __shared__ T name[]; see translate.cpp. */
 template <class T>
 using pointer_to = T *;
 

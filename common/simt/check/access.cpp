@@ -1,0 +1,284 @@
+/*
+ * Whose memory is an address, and may the kernel touch it there? Every access of the compiled
+ * kernel comes through on_access: it is found to be shared, global, or the thread's own, checked
+ * against its bounds, counted, and stamped.
+ */
+#include "check/check.h"
+
+#include <algorithm>
+#include <link.h>
+#include <sys/mman.h>
+
+namespace simt
+{
+namespace checker
+{
+
+/* What a launch may ask for at most (227 KB). The worker's storage is that large; only the launch's
+ * part may be used. */
+constexpr size_t dynamic_shared_limit = 227 << 10;
+
+/* ----------------------------------------------------------------------------------- pages and
+ * regions */
+
+/* A table of tables: address bits 47..30, then 29..12. Each lower table holds the regions of 1 GB
+ * of addresses. */
+constexpr unsigned page_bits = 12, table_bits = 18;
+constexpr size_t table_size = size_t{1} << table_bits;
+
+static Region **tables[table_size];
+
+Region *find_region(uintptr_t address)
+{
+    if (address >> (page_bits + 2 * table_bits))
+        return nullptr;
+    Region **table = tables[address >> (page_bits + table_bits)];
+    return table ? table[address >> page_bits & (table_size - 1)] : nullptr;
+}
+
+static void own_page(uintptr_t address, Region *region)
+{
+    Region **&table = tables[address >> (page_bits + table_bits)];
+    if (!table)
+        table =
+            static_cast<Region **>(mmap(nullptr, table_size * sizeof *table, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    table[address >> page_bits & (table_size - 1)] = region;
+}
+
+static std::vector<Region *> regions;
+
+Region *add_region(const void *begin, size_t bytes, const Allocation *allocation)
+{
+    Region *region = new Region();
+    region->begin = region->open_begin = reinterpret_cast<uintptr_t>(begin);
+    region->end = region->open_end = region->begin + bytes;
+    region->allocation = allocation;
+    shadow_reserve(region->shadow, begin, bytes);
+    uintptr_t page = region->begin >> page_bits;
+    do
+        own_page(page++ << page_bits, region);
+    while (page << page_bits < region->end);
+    regions.push_back(region);
+    return region;
+}
+
+void forget_shadows()
+{
+    for (Region *region : regions)
+        if (!region->freed) {
+            shadow_release(region->shadow);
+            shadow_reserve(region->shadow, reinterpret_cast<const void *>(region->begin),
+                           region->end - region->begin);
+        }
+}
+
+/* Finds the widest part of the region that no fence covers. */
+static void find_open_part(Region *region)
+{
+    std::sort(region->fences.begin(), region->fences.end());
+    uintptr_t from = region->begin;
+    region->open_begin = region->open_end = region->begin;
+    auto consider = [region](uintptr_t begin, uintptr_t end) {
+        if (end > begin && end - begin > region->open_end - region->open_begin) {
+            region->open_begin = begin;
+            region->open_end = end;
+        }
+    };
+    for (const auto &fence : region->fences) {
+        consider(from, fence.first);
+        from = std::max(from, fence.second);
+    }
+    consider(from, region->end);
+}
+
+void add_fence(const void *begin, size_t bytes)
+{
+    uintptr_t address = reinterpret_cast<uintptr_t>(begin);
+    Region *region = find_region(address);
+    if (!region || bytes == 0)
+        return;
+    region->fences.emplace_back(address, address + bytes);
+    find_open_part(region);
+}
+
+static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
+{
+    if (region->freed || address < region->begin || address + bytes > region->end)
+        return false;
+    for (const auto &fence : region->fences)
+        if (address < fence.second && address + bytes > fence.first)
+            return false;
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * accesses */
+
+static bool within(uintptr_t address, const void *begin, const void *end)
+{
+    uintptr_t first = reinterpret_cast<uintptr_t>(begin);
+    return address - first < reinterpret_cast<uintptr_t>(end) - first;
+}
+
+static void host_access(uintptr_t address, unsigned bytes, unsigned kind, const void *where)
+{
+    const Region *region = find_region(address);
+    if (region && region->allocation && !region->allocation->managed)
+        report_host_access(region, address, bytes, writes(kind), where);
+}
+
+/*
+ * A thread that reads one address again and again waits for another thread to change it. How often
+ * it looks depends on luck, so the wait counts as one read; and the other thread must get a chance
+ * to run. For atomic reads the runtime sees to that, volatile ones are seen only here.
+ */
+static void notice_polling(ThreadState *thread, unsigned kind, const void *pointer)
+{
+    constexpr unsigned patience = 64;
+    if (kind != volatile_read && kind != atomic_read) {
+        thread->polled = nullptr;
+    } else if (thread->polled != pointer) {
+        thread->polled = pointer;
+        thread->polls = 0;
+    } else if (++thread->polls % patience == 0 && kind == volatile_read && thread->thread) {
+        simt_yield();
+    }
+}
+
+bool polls(const ThreadState *thread, const void *pointer)
+{
+    return thread->polled == pointer;
+}
+
+static Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
+{
+    return Stamp{thread->block->number, pack_who(thread->number, kind, place.number), thread->time};
+}
+
+static bool is_counted(const ThreadState *thread, unsigned kind, uintptr_t address)
+{
+    return kind < volatile_read || kind == volatile_write ||
+           (kind == volatile_read && !polls(thread, reinterpret_cast<const void *>(address)));
+}
+
+static void global_access(ThreadState *thread, Region *region, uintptr_t address, unsigned bytes,
+                          unsigned kind, const void *where)
+{
+    if (address < region->open_begin || address + bytes > region->open_end) {
+        if (!allowed(region, address, bytes))
+            report_out_of_region(thread, address, bytes, writes(kind), where);
+    }
+    const Place &place = find_place(thread->block, where);
+    if (is_counted(thread, kind, address))
+        count_global(thread, place, address, bytes, writes(kind));
+    shadow_global(thread, region->shadow, address, bytes, stamp_of(thread, kind, place));
+    thread->touched = true;
+    if (kind == plain_write)
+        thread->unfenced_write = true;
+}
+
+static void shared_access(ThreadState *thread, uintptr_t address, unsigned bytes, unsigned kind,
+                          const void *where)
+{
+    const Place &place = find_place(thread->block, where);
+    if (!shadow_shared(thread, thread->block, address, bytes, stamp_of(thread, kind, place), where))
+        return;
+    if (is_counted(thread, kind, address))
+        count_shared(thread, place, address, bytes, writes(kind));
+    thread->touched = true;
+}
+
+/* Neither shared nor global: the thread's own stack, the launch's arguments and constants are
+ * fine. */
+static void other_access(ThreadState *thread, uintptr_t address, unsigned bytes, unsigned kind,
+                         const void *where)
+{
+    const void *pointer = reinterpret_cast<const void *>(address);
+    const Launch &launch = *thread->block->launch->launch;
+    const char *arguments = static_cast<const char *>(launch.arguments);
+    if (on_fiber_stack(pointer) || within(address, arguments, arguments + launch.argument_bytes))
+        return;
+    if (!writes(kind) && in_read_only_data(address))
+        return;
+    if (in_device_arena(pointer))
+        report_out_of_region(thread, address, bytes, writes(kind), where);
+    report_foreign_memory(thread, address, bytes, writes(kind), where);
+}
+
+void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)
+{
+    uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    BlockState *block = current_block_state();
+    if (!block) {
+        host_access(address, bytes, kind, where);
+        return;
+    }
+    if (on_own_stack(pointer))
+        return;
+    if (address & (bytes - 1)) { /* two doubles in a struct, say: the hardware moves the parts */
+        on_range(pointer, bytes, kind, where);
+        return;
+    }
+    ThreadState *thread = current_thread_state(block);
+    if (!block->overwrites.empty())
+        settle_overwrites(block);
+    if (thread->look_at)
+        order_look(thread);
+
+    const Worker &w = *worker;
+    if (within(address, w.dynamic_begin, w.dynamic_begin + dynamic_shared_limit)) {
+        if (pointer >= w.dynamic_end || static_cast<const char *>(pointer) + bytes > w.dynamic_end)
+            report_dynamic_shared(thread, address, bytes, writes(kind), where);
+        shared_access(thread, address, bytes, kind, where);
+        if (kind >= volatile_read && kind <= atomic_update)
+            order_atomic(thread, pointer, false, writes(kind));
+    } else if (within(address, w.shared_begin, w.shared_end)) {
+        shared_access(thread, address, bytes, kind, where);
+        if (kind >= volatile_read && kind <= atomic_update)
+            order_atomic(thread, pointer, false, writes(kind));
+    } else if (Region *region = find_region(address)) {
+        global_access(thread, region, address, bytes, kind, where);
+        if (kind >= volatile_read && kind <= atomic_update)
+            order_atomic(thread, pointer, true, writes(kind));
+    } else {
+        other_access(thread, address, bytes, kind, where);
+    }
+    notice_polling(thread, kind, pointer);
+}
+
+void on_range(const void *pointer, size_t bytes, unsigned kind, const void *where)
+{
+    /* The widest piece that divides both the address and the size: 4 for a struct of three
+     * floats. */
+    uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    uintptr_t common = address | bytes | 16;
+    unsigned piece = static_cast<unsigned>(common & -common);
+    for (size_t done = 0; done < bytes; done += piece)
+        on_access(static_cast<const char *>(pointer) + done, piece, kind, where);
+}
+
+/* ----------------------------------------------------------------------------- the program's
+ * variables */
+
+static int add_writable_parts(struct dl_phdr_info *info, size_t, void *)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) &part = info->dlpi_phdr[i];
+        if (part.p_type == PT_LOAD && part.p_flags & PF_W)
+            add_region(reinterpret_cast<const void *>(info->dlpi_addr + part.p_vaddr), part.p_memsz,
+                       nullptr);
+    }
+    return 1; /* only the program itself */
+}
+
+void add_program_variables()
+{
+    static bool done;
+    if (!done)
+        dl_iterate_phdr(add_writable_parts, nullptr);
+    done = true;
+}
+
+} /* namespace checker */
+} /* namespace simt */

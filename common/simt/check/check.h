@@ -1,0 +1,509 @@
+/*
+ * The checked build's own data, shared by the check_*.cpp files and nobody else.
+ *
+ *   check_instrumentation.cpp  what the compiled kernel calls before each access
+ *   check_access.cpp           whose memory is this address, and may the kernel touch it there
+ *   check_count.cpp            counters: requests, sectors, wavefronts
+ *   check_shadow.cpp           who touched each word last: races, uninitialised shared memory
+ *   check_order.cpp            which accesses are ordered before which
+ *   check_report.cpp           the sentences
+ *   check_source.cpp           addresses in the code and in shared memory -> lines and names
+ *   check_cluster.cpp          blocks that share a cluster
+ *   check_hooks.cpp            the runtime's calls (checker.h)
+ *   check_exit.cpp             the table that a program built by `simtcc --check` prints
+ */
+#ifndef SIMT_CHECK_H
+#define SIMT_CHECK_H
+
+#include "check/checker.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backend.h"
+
+namespace simt
+{
+namespace checker
+{
+
+enum Kind : unsigned {
+    plain_read,
+    plain_write,
+    volatile_read,
+    volatile_write,
+    atomic_read,
+    atomic_write,      /* a store or an exchange */
+    atomic_update = 7, /* reads and writes */
+    proxy_read_access, /* from here on: asynchronous work, which is not counted access by access */
+    proxy_write_access,
+    proxy_write_pending = 11, /* a write that may happen at any time from now on */
+    copy_access = 13,         /* a write of cp.async, by the same way as the threads' own */
+    copy_pending = 15
+};
+
+inline bool writes(unsigned kind)
+{
+    return kind & 1;
+}
+
+inline bool is_pending(unsigned kind)
+{
+    return kind == proxy_write_pending || kind == copy_pending;
+}
+
+/* What a pending write becomes when it has happened: the only access that may come upon one. */
+inline bool ends_pending(unsigned kind)
+{
+    return kind == proxy_write_access || kind == copy_access;
+}
+
+/* The kind that conflicts with the same accesses. */
+inline unsigned conflict_kind(unsigned kind)
+{
+    return kind <= atomic_update ? kind : kind & 1;
+}
+
+inline bool reads(unsigned kind)
+{
+    return !writes(kind) || kind == atomic_update;
+}
+
+/* --------------------------------------------------------------------------------------- shadow
+ * memory */
+
+/*
+ * Who made an access, and when. `block` numbers the blocks of all launches since the program began,
+ * so a stamp from an earlier launch is recognised by its number and shadow memory never has to be
+ * cleared. `time` counts the block's synchronisations: see check_order.cpp.
+ */
+struct Stamp {
+    uint32_t block; /* 0: no access yet */
+    uint32_t who;   /* thread in the block, kind, place in the code */
+    uint32_t time;
+};
+
+constexpr unsigned thread_bits = 10, kind_bits = 4, place_bits = 32 - thread_bits - kind_bits;
+
+inline uint32_t pack_who(unsigned thread, unsigned kind, uint32_t place)
+{
+    return thread | kind << thread_bits | place << (thread_bits + kind_bits);
+}
+
+inline unsigned stamp_thread(const Stamp &stamp)
+{
+    return stamp.who & ((1u << thread_bits) - 1);
+}
+
+inline unsigned stamp_kind(const Stamp &stamp)
+{
+    return stamp.who >> thread_bits & ((1u << kind_bits) - 1);
+}
+
+inline uint32_t stamp_place(const Stamp &stamp)
+{
+    return stamp.who >> (thread_bits + kind_bits);
+}
+
+/*
+ * The shadow of one word, half word or byte. `write` is the last write; `other` are two accesses
+ * since, chosen as far apart as possible (other blocks, other warps), so that whoever writes next
+ * without order conflicts with one of them.
+ */
+struct Cell {
+    /* bit 0: locked; the rest: the launch in which the cell was split into smaller ones */
+    uint32_t head;
+    Stamp write;
+    Stamp other[2];
+};
+
+/*
+ * The shadow of a range of memory: a cell for every 4 bytes. A cell in which somebody touched less
+ * than 4 bytes is split into two of 2 bytes, and those into two of 1 byte. The planes are reserved
+ * addresses; pages come with first use.
+ */
+struct Shadow {
+    uintptr_t base = 0; /* multiple of 4 */
+    size_t bytes = 0;
+    Cell *plane[3] = {nullptr, nullptr, nullptr};
+};
+
+void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes);
+void shadow_release(Shadow &shadow);
+
+/* -------------------------------------------------------------------------------------------------
+ * regions */
+
+/* Memory that kernels may touch: one allocation, or the program's own variables. */
+struct Region {
+    uintptr_t begin, end;
+    /* the widest part without a fence: most accesses need no second look */
+    uintptr_t open_begin, open_end;
+    const Allocation *allocation; /* null for the program's variables */
+    bool freed;
+    std::vector<std::pair<uintptr_t, uintptr_t>> fences;
+    Shadow shadow;
+};
+
+Region *find_region(uintptr_t address); /* the one that owns the address's page, or null */
+Region *add_region(const void *begin, size_t bytes, const Allocation *allocation);
+void forget_shadows(); /* block numbers start again from 1 */
+void add_fence(const void *begin, size_t bytes);
+void add_program_variables(); /* __device__ and __constant__ ones are variables of the program */
+
+/* -------------------------------------------------------------------------------------------------
+ * counting */
+
+/* One execution of one instruction by a warp: who took part, and which sector or which word each
+ * lane touched. */
+struct Request {
+    uint32_t lanes;
+    uint32_t bytes;
+    uint32_t piece[warp_size];
+};
+
+/* The executions of one instruction since the warp last came together. The k-th of each lane belong
+ * to one request. */
+struct Instruction {
+    uint32_t round = 0; /* of the warp, when the numbers below were last reset */
+    uint32_t open = 0;  /* requests that some lane has not made yet */
+    uint32_t used = 0;
+    uint32_t times[warp_size];
+    std::vector<Request> requests;
+};
+
+enum Space : unsigned { global_space, shared_space };
+
+/* A place in the code, by return address: its number in the program and its number on this
+ * worker. */
+struct Place {
+    uintptr_t key;
+    uint32_t number; /* in the program: for reports */
+    uint32_t local;  /* dense in this launch on this worker: for counting */
+};
+
+constexpr size_t recent_places = 1024; /* a power of two */
+
+/* ------------------------------------------------------------------------------------------ one
+ * worker */
+
+struct BlockState;
+struct SyncObject;
+
+/* The first `length` publications on an object: what somebody knows who looked at it then. */
+struct Seen {
+    const SyncObject *object;
+    size_t length;
+};
+
+/* What one thread made known at one moment. */
+struct Publication {
+    uint32_t block;
+    uint32_t full_time;           /* of all the block's threads, accesses before this */
+    uint32_t warp, warp_time;     /* of one warp's threads, before this */
+    uint32_t thread, thread_time; /* of the publishing thread itself, before this */
+    std::vector<uint32_t> known;
+    std::vector<Seen> seen;
+};
+
+/*
+ * An address that threads synchronise on. Objects between blocks keep every publication, so that
+ * who looked early does not know what came later; they live as long as the launch. Objects within a
+ * block keep one number per thread.
+ */
+struct SyncObject {
+    std::vector<Publication> publications;
+    std::vector<uint32_t> known;
+    std::vector<Seen> seen;
+    uint32_t cluster_phase = 0;
+};
+
+/*
+ * What the barrier of a cluster makes known to those who wait there: for each block, accesses
+ * before `full` of all its threads, and for each thread those before a time of its own.
+ */
+struct ClusterKnowledge {
+    uint32_t full[max_cluster_blocks];
+    std::vector<uint32_t> known[max_cluster_blocks];
+    std::vector<Seen> seen;
+};
+
+struct ClusterState {
+    /* at the phase that is under way; all of the phase before is part of it */
+    ClusterKnowledge arriving;
+    ClusterKnowledge completed[2]; /* the last two phases, by parity: nobody is further behind */
+};
+
+struct WarpState {
+    Warp *warp;
+    uint32_t full_time;                          /* every lane knows what every lane did before */
+    uint32_t round;                              /* grows whenever the whole warp comes together */
+    uint32_t first_round;                        /* of this block */
+    std::vector<Instruction> instructions[2][2]; /* by space and by whether it writes */
+    std::vector<uint32_t> touched[2][2];         /* those with requests in this round */
+};
+
+struct ThreadState {
+    BlockState *block;
+    WarpState *warp;
+    Thread *thread; /* null for the engine that carries out asynchronous work */
+    uint32_t number, lane;
+    uint32_t time; /* stamped on what the thread does now */
+
+    /* an atomic or volatile read of this address, whose value is used from now on */
+    const void *look_at;
+    bool look_at_global;
+    uintptr_t copied_struct; /* while it reads one: where the struct begins */
+    /* the address of its last access, if that was an atomic or volatile read ... */
+    const void *polled;
+    unsigned polls; /* ... and how many more of the same went before */
+
+    bool touched;                                /* made an access since its last fence */
+    bool unfenced_write;                         /* wrote global memory since its last fence */
+    uint32_t fence_time, fence_full, fence_warp; /* what the last fence covers */
+    const SyncObject *published_on;              /* the last publication, so as not to repeat it */
+    uint32_t published_time, published_full;
+
+    uint32_t
+        /* how often it has come out of the cluster's barrier, or knows of somebody who has */
+        cluster_phase;
+    /* per thread of the block; empty while warp and block times say it all */
+    std::vector<uint32_t> known;
+    std::vector<Seen> seen;     /* publications of other blocks */
+    std::vector<Seen> glimpsed; /* the same, with no fence since */
+};
+
+struct LaunchState;
+
+/* A write over another thread's write: a race unless it turns out to store what was there
+ * already. */
+struct Overwrite {
+    uintptr_t address;
+    unsigned bytes;
+    uint32_t before;
+    Stamp first, second;
+};
+
+/*
+ * The first read of shared memory that nobody had written, until the next barrier: another thread
+ * may turn out to write it, and then it is a race.
+ */
+struct Uninitialised {
+    ThreadState *thread; /* null when there is none */
+    uintptr_t address;
+    unsigned bytes;
+    const void *where;
+};
+
+/* The last access of a thread of the cluster to the shared memory of a block that is not its
+ * own. */
+struct Visit {
+    Stamp stamp;
+    const void *where;
+};
+
+/* What a worker knows about the block it runs; kept and used again for the next. */
+struct BlockState {
+    Block *block;
+    LaunchState *launch;
+    uint32_t number;     /* as in Stamp::block */
+    uint32_t now;        /* synchronisations so far */
+    uint32_t full_time;  /* everybody in the block knows what everybody did before */
+    uint32_t clean_full; /* and all of it before this was fenced */
+    bool partial;        /* some ThreadState::known is in use */
+    std::vector<Seen> seen;
+    /* LaunchState::grid_time when this block last left grid.sync() */
+    std::vector<uint32_t> grid_known;
+    /* in shared memory, or of the runtime */
+    std::map<const void *, std::unique_ptr<SyncObject>> objects;
+    /* as in ThreadState: known to all */
+    uint32_t cluster_phase;
+    /* of the cluster's other blocks in this one's shared memory */
+    std::vector<Visit> visits;
+    /* per thread: accesses before this passed a fence.proxy.async */
+    std::vector<uint32_t> proxy_fenced;
+
+    ThreadState thread[max_block_threads];
+    ThreadState engine;
+    WarpState warp[max_warps];
+
+    /* static and dynamic shared memory both lie in the worker's thread-local storage */
+    Shadow shared;
+    Uninitialised uninitialised;
+    /* while the running thread makes an atomic operation: see let_go */
+    std::atomic_flag *held;
+    std::vector<Overwrite> overwrites; /* by the running thread, not yet settled */
+
+    Place recent[recent_places]; /* direct-mapped cache in front of `places` */
+    std::unordered_map<uintptr_t, Place> places;
+    unsigned long long places_launch; /* the launch that they are numbered for */
+
+    struct counters counted; /* in this block */
+};
+
+struct LaunchState {
+    Launch *launch;
+    uint32_t first_block;
+    uint32_t number;                 /* 31 bits, for Cell::head */
+    std::atomic<bool> fenced{false}; /* somebody executed a fence: publications are possible */
+    std::atomic<bool> published{false};
+    std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
+    std::mutex lock;                 /* of all below */
+    std::map<const void *, std::unique_ptr<SyncObject>> objects; /* in global memory */
+    struct counters counted = {};
+};
+
+/* The current state of the running worker, thread and launch; null and false outside kernels. */
+inline BlockState *current_block_state()
+{
+    return worker && worker->block ? static_cast<BlockState *>(worker->checker) : nullptr;
+}
+
+inline ThreadState *current_thread_state(BlockState *block)
+{
+    return worker->thread ? static_cast<ThreadState *>(worker->thread->checker) : &block->engine;
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * check_access.cpp */
+
+/* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
+void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
+/* Whether the thread's last access read the same address: it waits for somebody to write it. */
+bool polls(const ThreadState *thread, const void *pointer);
+/* Any number of bytes, as as many accesses as the hardware would need. */
+void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
+
+/* -------------------------------------------------------------------------------------------------
+ * check_count.cpp */
+
+const Place &find_place(BlockState *block, const void *where);
+void forget_places(BlockState *block);
+/* When the thread executed the instruction that made an access: since its warp last came together,
+ * before, or never. */
+enum class When { never, in_earlier_round, in_this_round };
+When when_executed(const ThreadState *thread, uintptr_t address, const Stamp &access);
+void count_global(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes,
+                  bool write);
+void count_shared(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes,
+                  bool write);
+void close_round(BlockState *block, WarpState *warp); /* the whole warp came together */
+void add_counters(struct counters *sum, const struct counters &part);
+
+/* -------------------------------------------------------------------------------------------------
+ * check_shadow.cpp */
+
+void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes,
+                   const Stamp &stamp);
+/* `home` is whose shared memory it is. False for threadIdx and its like, which are no shared
+ * memory. */
+bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, unsigned bytes,
+                   const Stamp &stamp, const void *where);
+/* Called before the running thread does anything else. */
+void settle_overwrites(BlockState *block);
+/* At a barrier and at the block's end. */
+void settle_uninitialised(BlockState *block);
+
+/* -------------------------------------------------------------------------------------------------
+ * check_order.cpp */
+
+void order_block_begin(BlockState *block);
+bool ordered_before(const Stamp &earlier, const ThreadState *thread);
+void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from);
+/* A new moment: what the thread does from now on is not covered by what it published before. */
+void step(ThreadState *thread);
+void order_barrier(BlockState *block);
+void order_warp(BlockState *block, WarpState *warp, uint32_t lanes);
+void order_grid_arrived(BlockState *block);
+void order_grid_left(BlockState *block);
+void order_fence(ThreadState *thread);
+/*
+ * An atomic or volatile access: it may publish what a fence covered, and may see what others
+ * published. We are told before the access is made; what it sees is settled when the thread next
+ * does anything (order_look).
+ */
+void order_atomic(ThreadState *thread, const void *object, bool global, bool writes);
+void order_look(ThreadState *thread);
+void order_release(ThreadState *thread, const void *object);
+void order_proxy_fence(ThreadState *thread);
+bool passed_proxy_fence(const BlockState *block, const Stamp &write);
+void order_acquire(ThreadState *thread, const void *object);
+
+/* -------------------------------------------------------------------------------------------------
+ * check_cluster.cpp */
+
+/* The rank of a block of the same cluster; -1 for others. */
+int cluster_rank_of(const BlockState *block, uint32_t number);
+/* How often the cluster's barrier has opened, as far as the thread knows. */
+uint32_t known_cluster_phase(const ThreadState *thread);
+/* Whether what the thread knows from the barrier of its cluster covers an access. */
+bool cluster_orders(const ThreadState *thread, const Stamp &earlier);
+/* What it knows from there about the threads of its own block. */
+void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &known);
+/* Before the last thread returns: nobody may have visited who could come later than that. */
+void settle_visits(BlockState *block);
+/* The same place in the shared memory that is the calling worker's own; and the block of its
+ * cluster that it is in. */
+uintptr_t own_place(uintptr_t address, const BlockState **home);
+
+/* -------------------------------------------------------------------------------------------------
+ * check_source.cpp */
+
+uint32_t place_number(const void *where);
+const void *place_address(uint32_t number);
+/* "tiled.cu:33", or "" where there is no debug information */
+std::string source_line(const void *where);
+std::string
+shared_variable(uintptr_t address); /* "tile, byte 12 of 1024", of the calling worker's variables */
+/* Whether some static __shared__ variable holds the word at an offset in the program's thread-local
+ * storage. */
+bool in_shared_variable(size_t offset);
+bool in_read_only_data(uintptr_t address);
+
+/* -------------------------------------------------------------------------------------------------
+ * check_report.cpp */
+
+[[noreturn]] void report_race(ThreadState *thread, uintptr_t address, const Stamp &first,
+                              const Stamp &second);
+/* `how`: what is missing for the access, at `where` by `visitor`, to the shared memory of another
+ * block. */
+[[noreturn]] void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit,
+                               const void *where, const char *how);
+[[noreturn]] void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
+                                  const Stamp &read);
+[[noreturn]] void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes,
+                                       const void *where);
+[[noreturn]] void report_out_of_region(ThreadState *thread, uintptr_t address, unsigned bytes,
+                                       bool write, const void *where);
+[[noreturn]] void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned bytes,
+                                        bool write, const void *where);
+[[noreturn]] void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned bytes,
+                                        bool write, const void *where);
+[[noreturn]] void report_static_shared(ThreadState *thread, uintptr_t address, unsigned bytes,
+                                       bool write, const void *where);
+/* `type` as the compiler writes it, in quotes: 'float [32]'. */
+[[noreturn]] void report_index(ThreadState *thread, const char *type, long long index,
+                               const char *file, unsigned line);
+[[noreturn]] void report_misaligned(ThreadState *thread, const char *type, uintptr_t address,
+                                    unsigned alignment, const char *file, unsigned line);
+void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
+                        const void *where);
+
+/* -------------------------------------------------------------------------------------------------
+ * check_hooks.cpp */
+
+/* The end of an atomic operation, be it that it was made or that it was reported. */
+void let_go(BlockState *block);
+
+/* Null, except in programs with check_exit.cpp. */
+extern void (*launch_listener)(const Launch &launch, const struct counters &counted);
+extern void (*report_listener)(const char *text);
+
+} /* namespace checker */
+} /* namespace simt */
+
+#endif

@@ -1,0 +1,203 @@
+/*
+ * Blocks that share a cluster: what its barrier makes known, and accesses to the shared memory of
+ * another block. Blocks of a cluster run one at a time (cluster.h), so they may look at each
+ * other's state.
+ */
+#include "check/check.h"
+#include "check/checker_async.h"
+#include "check/checker_cluster.h"
+#include "run/cluster.h"
+
+#include <algorithm>
+
+namespace simt
+{
+namespace checker
+{
+
+static BlockState *state_of(const Cluster &cluster, unsigned rank)
+{
+    return static_cast<BlockState *>(cluster.member[rank].block->checker);
+}
+
+int cluster_rank_of(const BlockState *block, uint32_t number)
+{
+    const Cluster &cluster = *block->block->cluster;
+    if (block->number == number)
+        return static_cast<int>(block->block->rank);
+    for (unsigned rank = 0; cluster.blocks > 1 && rank < cluster.blocks; rank++)
+        if (state_of(cluster, rank)->number == number)
+            return static_cast<int>(rank);
+    return -1;
+}
+
+/* --------------------------------------------------------------------------------------- what is
+ * known */
+
+uint32_t known_cluster_phase(const ThreadState *thread)
+{
+    return std::max(thread->cluster_phase, thread->block->cluster_phase);
+}
+
+/* Null before the thread knows of any phase. */
+static const ClusterKnowledge *knowledge(const ThreadState *thread)
+{
+    const uint32_t phase = known_cluster_phase(thread);
+    const ClusterState *state =
+        static_cast<const ClusterState *>(thread->block->block->cluster->checker);
+    return phase == 0 ? nullptr : &state->completed[phase % 2];
+}
+
+bool cluster_orders(const ThreadState *thread, const Stamp &earlier)
+{
+    const ClusterKnowledge *known = knowledge(thread);
+    const int rank = known ? cluster_rank_of(thread->block, earlier.block) : -1;
+    return rank >= 0 && (earlier.time < known->full[rank] ||
+                         earlier.time < known->known[rank][stamp_thread(earlier)]);
+}
+
+void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &known)
+{
+    const ClusterKnowledge *from = knowledge(thread);
+    const unsigned rank = thread->block->block->rank;
+    for (size_t i = 0; from && i < known.size(); i++)
+        known[i] = std::max({known[i], from->full[rank], from->known[rank][i]});
+}
+
+/* ----------------------------------------------------------------------------------------- the
+ * barrier */
+
+static ClusterState *cluster_state(Cluster &cluster)
+{
+    if (!cluster.checker) {
+        ClusterState *state = new ClusterState();
+        for (std::vector<uint32_t> &known : state->arriving.known)
+            known.assign(cluster.member[0].block->threads, 0);
+        cluster.checker = state;
+    }
+    return static_cast<ClusterState *>(cluster.checker);
+}
+
+/* What the thread knows about its own block; what it knows about others came from this barrier's
+ * earlier phases. */
+static void publish_to_cluster(const ThreadState *thread, ClusterKnowledge &arriving)
+{
+    const BlockState *block = thread->block;
+    const unsigned rank = block->block->rank;
+    std::vector<uint32_t> &known = arriving.known[rank];
+    arriving.full[rank] = std::max(arriving.full[rank], block->full_time);
+    const unsigned first = thread->warp->warp->number * warp_size;
+    for (unsigned i = first; i < first + warp_size && i < known.size(); i++)
+        known[i] = std::max(known[i], thread->warp->full_time);
+    known[thread->number] = thread->time + 1;
+    for (size_t i = 0; i < thread->known.size(); i++)
+        known[i] = std::max(known[i], thread->known[i]);
+    add_seen(arriving.seen, thread->seen);
+    add_seen(arriving.seen, block->seen);
+}
+
+void cluster_arrived(bool relaxed)
+{
+    BlockState *block = current_block_state();
+    ThreadState *thread = current_thread_state(block);
+    settle_overwrites(block);
+    ClusterState *state = cluster_state(*block->block->cluster);
+    if (relaxed)
+        return;
+    publish_to_cluster(thread, state->arriving);
+    step(thread);
+}
+
+void cluster_barrier_completed(Cluster &cluster)
+{
+    ClusterState *state = cluster_state(cluster);
+    state->completed[cluster.phase % 2] = state->arriving;
+    for (unsigned rank = 0; rank < cluster.blocks; rank++)
+        if (!cluster.member[rank].ended)
+            state_of(cluster, rank)->counted.barriers++;
+}
+
+void cluster_waited()
+{
+    BlockState *block = current_block_state();
+    ThreadState *thread = current_thread_state(block);
+    thread->cluster_phase = static_cast<uint32_t>(thread->thread->cluster_waits);
+    add_seen(thread->seen, knowledge(thread)->seen);
+}
+
+void cluster_end(Cluster &cluster)
+{
+    delete static_cast<ClusterState *>(cluster.checker);
+    cluster.checker = nullptr;
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * accesses */
+
+static void note_visit(BlockState *home, const Visit &visit)
+{
+    for (Visit &known : home->visits)
+        if (known.stamp.block == visit.stamp.block &&
+            stamp_thread(known.stamp) == stamp_thread(visit.stamp)) {
+            known = visit;
+            return;
+        }
+    home->visits.push_back(visit);
+}
+
+/* Through the network between multiprocessors: counted, but not as the passes of a warp over the
+ * banks of its own. */
+void cluster_access(Block &home_block, const void *pointer, size_t bytes, bool writes,
+                    const void *where)
+{
+    BlockState *block = current_block_state(),
+               *home = static_cast<BlockState *>(home_block.checker);
+    ThreadState *thread = current_thread_state(block);
+    settle_overwrites(block);
+    if (thread->look_at)
+        order_look(thread);
+
+    const Kind kind = writes ? plain_write : plain_read;
+    const Stamp stamp = {block->number,
+                         pack_who(thread->number, kind, find_place(block, where).number),
+                         thread->time};
+    if (home != block && known_cluster_phase(thread) == 0)
+        report_visit(thread, home, stamp, where,
+                     "which may not have begun: no cluster_wait() has come before");
+    shadow_shared(thread, home, reinterpret_cast<uintptr_t>(pointer), static_cast<unsigned>(bytes),
+                  stamp, where);
+    counted_bulk(true, writes, bytes, 1);
+    thread->touched = true;
+    if (home != block)
+        note_visit(home, Visit{stamp, where});
+}
+
+void settle_visits(BlockState *block)
+{
+    for (const Visit &visit : block->visits) {
+        bool known = false;
+        for (unsigned t = 0; t < block->block->threads && !known; t++)
+            known = ordered_before(visit.stamp, &block->thread[t]);
+        if (!known)
+            report_visit(&block->thread[worker->thread->linear], block, visit.stamp, visit.where,
+                         "which may have ended: no cluster_arrive() and cluster_wait() come after");
+    }
+}
+
+uintptr_t own_place(uintptr_t address, const BlockState **home)
+{
+    const Cluster &cluster = *worker->block->cluster;
+    for (unsigned rank = 0; rank < cluster.blocks; rank++) {
+        const Worker &owner = *cluster.member[rank].worker;
+        const uintptr_t begin = reinterpret_cast<uintptr_t>(owner.shared_begin);
+        if (address < begin || address >= reinterpret_cast<uintptr_t>(owner.shared_end))
+            continue;
+        if (home)
+            *home = state_of(cluster, rank);
+        return address - begin + reinterpret_cast<uintptr_t>(worker->shared_begin);
+    }
+    return address;
+}
+
+} /* namespace checker */
+} /* namespace simt */

@@ -1,0 +1,94 @@
+/*
+ * For programs built by `simtcc --check`: when the program ends it prints what was reported, and
+ * what each kernel did. simtcc asks the linker for simt_print_at_exit, which pulls this file in;
+ * other programs go without.
+ */
+#include "check/check.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace simt
+{
+namespace checker
+{
+
+static std::mutex lock;
+static std::vector<std::string> reports;
+static std::vector<std::pair<std::string, struct counters>> kernels; /* in order of first launch */
+
+static void remember_launch(const Launch &launch, const struct counters &counted)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    std::string name = kernel_name(launch);
+    for (auto &kernel : kernels)
+        if (kernel.first == name) {
+            add_counters(&kernel.second, counted);
+            return;
+        }
+    kernels.emplace_back(name, counted);
+}
+
+static void remember_report(const char *text)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    reports.push_back(text);
+}
+
+/* "4.00", or nothing where nothing was counted. */
+static std::string ratio(unsigned long long a, unsigned long long b)
+{
+    char text[32] = "";
+    if (b)
+        snprintf(text, sizeof text, "%.2f", static_cast<double>(a) / static_cast<double>(b));
+    return text;
+}
+
+static void print_table()
+{
+    fprintf(stderr,
+            "simt: launches  glob.loads      stores       bytes sect/load /store  shar.loads      "
+            "stores  wavefronts "
+            "/ideal    barriers     atomics  kernel\n");
+    for (const auto &kernel : kernels) {
+        const struct counters &c = kernel.second;
+        fprintf(
+            stderr,
+            "simt: %8llu %11llu %11llu %11llu %9s %6s %11llu %11llu %11llu %6s %11llu %11llu  %s\n",
+            c.launches, c.global_loads, c.global_stores, c.global_load_bytes + c.global_store_bytes,
+            ratio(c.global_load_sectors, c.global_load_requests).c_str(),
+            ratio(c.global_store_sectors, c.global_store_requests).c_str(), c.shared_loads,
+            c.shared_stores, c.shared_wavefronts,
+            ratio(c.shared_wavefronts, c.shared_wavefronts_ideal).c_str(), c.barriers, c.atomics,
+            kernel.first.c_str());
+    }
+}
+
+static void print_all()
+{
+    std::lock_guard<std::mutex> hold(lock);
+    fflush(stdout);
+    if (!kernels.empty())
+        print_table();
+    for (const std::string &text : reports)
+        fprintf(stderr, "simt: report: %s\n", text.c_str());
+    fprintf(stderr, "simt: %zu report%s\n", reports.size(), reports.size() == 1 ? "" : "s");
+}
+
+struct Registration {
+    Registration()
+    {
+        launch_listener = remember_launch;
+        report_listener = remember_report;
+        atexit(print_all);
+    }
+};
+
+static Registration registration;
+
+} /* namespace checker */
+} /* namespace simt */
+
+extern "C" void simt_print_at_exit(void)
+{
+}

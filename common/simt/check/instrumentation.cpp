@@ -1,0 +1,259 @@
+/*
+ * What the compiler put into the kernels (see check.flags): a call before every access to memory,
+ * under the names that GCC's thread and undefined-behaviour sanitizers use. Their libraries are not
+ * linked; these functions stand in.
+ *
+ * The return address tells which access it is.
+ */
+#include "check/check.h"
+
+#include <cstring>
+
+using namespace simt;
+using namespace simt::checker;
+
+#define WHERE __builtin_return_address(0)
+
+/* -------------------------------------------------------------------------------------- plain
+ * accesses */
+
+#define ACCESS(name, bytes, kind)                                                                  \
+    extern "C" void name(void *address)                                                            \
+    {                                                                                              \
+        on_access(address, bytes, kind, WHERE);                                                    \
+    }
+
+#define ACCESSES(bytes)                                                                            \
+    ACCESS(__tsan_read##bytes, bytes, plain_read)                                                  \
+    ACCESS(__tsan_write##bytes, bytes, plain_write)                                                \
+    ACCESS(__tsan_unaligned_read##bytes, bytes, plain_read)                                        \
+    ACCESS(__tsan_unaligned_write##bytes, bytes, plain_write)                                      \
+    ACCESS(__tsan_volatile_read##bytes, bytes, volatile_read)                                      \
+    ACCESS(__tsan_volatile_write##bytes, bytes, volatile_write)
+
+/* clang-format off */
+ACCESSES(1)
+ACCESSES(2)
+ACCESSES(4)
+ACCESSES(8)
+ACCESSES(16)
+/* clang-format on */
+
+/* A struct is read to be copied, holes and all. */
+static void on_copied_struct(const void *address, size_t bytes, const void *where)
+{
+    ThreadState *thread = current_thread_state(current_block_state());
+    thread->copied_struct = reinterpret_cast<uintptr_t>(address);
+    on_range(address, bytes, plain_read, where);
+    thread->copied_struct = 0;
+}
+
+extern "C" void __tsan_read_range(void *address, size_t bytes)
+{
+    if (current_block_state())
+        on_copied_struct(address, bytes, WHERE);
+    else
+        on_range(address, bytes, plain_read, WHERE);
+}
+
+extern "C" void __tsan_write_range(void *address, size_t bytes)
+{
+    on_range(address, bytes, plain_write, WHERE);
+}
+
+extern "C" void __tsan_vptr_update(void **address, void *)
+{
+    on_access(address, sizeof *address, plain_write, WHERE);
+}
+
+extern "C" void __tsan_vptr_read(void **address)
+{
+    on_access(address, sizeof *address, plain_read, WHERE);
+}
+
+extern "C" void __tsan_init(void)
+{
+}
+
+/* ------------------------------------------------------------- memcpy and its relatives in kernel
+ * code */
+
+/* Host code may copy gigabytes: its ends are enough to see a device pointer. */
+static void on_block_of_memory(const void *address, size_t bytes, unsigned kind, const void *where)
+{
+    if (bytes == 0)
+        return;
+    if (current_block_state()) {
+        if (kind == plain_read)
+            on_copied_struct(address, bytes, where);
+        else
+            on_range(address, bytes, kind, where);
+    } else {
+        on_access(address, 1, kind, where);
+        on_access(static_cast<const char *>(address) + bytes - 1, 1, kind, where);
+    }
+}
+
+extern "C" void *simt_memcpy(void *to, const void *from, size_t bytes)
+{
+    on_block_of_memory(from, bytes, plain_read, WHERE);
+    on_block_of_memory(to, bytes, plain_write, WHERE);
+    return memcpy(to, from, bytes);
+}
+
+extern "C" void *simt_memmove(void *to, const void *from, size_t bytes)
+{
+    on_block_of_memory(from, bytes, plain_read, WHERE);
+    on_block_of_memory(to, bytes, plain_write, WHERE);
+    return memmove(to, from, bytes);
+}
+
+extern "C" void *simt_memset(void *to, int value, size_t bytes)
+{
+    on_block_of_memory(to, bytes, plain_write, WHERE);
+    return memset(to, value, bytes);
+}
+
+/* ------------------------------------------------------------------------------------ atomic
+ * built-ins */
+
+/* CUDA's own atomic functions are calls into the runtime; this is for code that uses __atomic_...
+ * or std::atomic. */
+static void on_atomic(const volatile void *pointer, unsigned bytes, bool read, bool write,
+                      int order, const void *where)
+{
+    const void *address = const_cast<const void *>(pointer);
+    if (!current_block_state())
+        return;
+    if (write && order >= __ATOMIC_RELEASE)
+        thread_fence(where);
+    atomic_access(address, bytes, read, write, where);
+}
+
+/* An acquire, a release and what is both are the fences that they amount to, after and before the
+ * operation. */
+static void after_atomic(int order, const void *where)
+{
+    if (!current_block_state())
+        return;
+    atomic_done();
+    if (order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE)
+        thread_fence(where);
+}
+
+#define ATOMIC_UPDATE(T, bits, name)                                                               \
+    extern "C" T __tsan_atomic##bits##_##name(volatile T *address, T value, int order)             \
+    {                                                                                              \
+        on_atomic(address, sizeof *address, true, true, order, WHERE);                             \
+        T before = __atomic_##name(address, value, __ATOMIC_SEQ_CST);                              \
+        after_atomic(order, WHERE);                                                                \
+        return before;                                                                             \
+    }
+
+#define ATOMIC_COMPARE(T, bits, strength, weak)                                                    \
+    extern "C" int __tsan_atomic##bits##_compare_exchange_##strength(                              \
+        volatile T *address, T *expected, T value, int order, int)                                 \
+    {                                                                                              \
+        on_atomic(address, sizeof *address, true, true, order, WHERE);                             \
+        int done = __atomic_compare_exchange_n(address, expected, value, weak, __ATOMIC_SEQ_CST,   \
+                                               __ATOMIC_SEQ_CST);                                  \
+        after_atomic(order, WHERE);                                                                \
+        return done;                                                                               \
+    }
+
+#define ATOMICS(T, bits)                                                                           \
+    extern "C" T __tsan_atomic##bits##_load(const volatile T *address, int order)                  \
+    {                                                                                              \
+        on_atomic(address, sizeof *address, true, false, order, WHERE);                            \
+        T value = __atomic_load_n(address, __ATOMIC_SEQ_CST);                                      \
+        after_atomic(order, WHERE);                                                                \
+        return value;                                                                              \
+    }                                                                                              \
+    extern "C" void __tsan_atomic##bits##_store(volatile T *address, T value, int order)           \
+    {                                                                                              \
+        on_atomic(address, sizeof *address, false, true, order, WHERE);                            \
+        __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                                        \
+        after_atomic(order, WHERE);                                                                \
+    }                                                                                              \
+    extern "C" T __tsan_atomic##bits##_exchange(volatile T *address, T value, int order)           \
+    {                                                                                              \
+        on_atomic(address, sizeof *address, false, true, order, WHERE);                            \
+        T before = __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                          \
+        after_atomic(order, WHERE);                                                                \
+        return before;                                                                             \
+    }                                                                                              \
+    ATOMIC_UPDATE(T, bits, fetch_add)                                                              \
+    ATOMIC_UPDATE(T, bits, fetch_sub)                                                              \
+    ATOMIC_UPDATE(T, bits, fetch_and)                                                              \
+    ATOMIC_UPDATE(T, bits, fetch_or)                                                               \
+    ATOMIC_UPDATE(T, bits, fetch_xor)                                                              \
+    ATOMIC_UPDATE(T, bits, fetch_nand)                                                             \
+    ATOMIC_COMPARE(T, bits, strong, false)                                                         \
+    ATOMIC_COMPARE(T, bits, weak, true)
+
+/* clang-format off */
+ATOMICS(uint8_t, 8)
+ATOMICS(uint16_t, 16)
+ATOMICS(uint32_t, 32)
+ATOMICS(uint64_t, 64)
+/* clang-format on */
+
+extern "C" void __tsan_atomic_thread_fence(int)
+{
+    if (current_block_state())
+        thread_fence(WHERE);
+}
+
+extern "C" void __tsan_atomic_signal_fence(int)
+{
+}
+
+/* ------------------------------------------------------------ fixed-size arrays, and alignment by
+ * type */
+
+/* As GCC lays them out for its sanitizer's library. */
+struct SourceLocation {
+    const char *file;
+    uint32_t line, column;
+};
+
+struct TypeDescriptor {
+    uint16_t kind, information;
+    char name[1]; /* as long as it is: "'float [32]'" */
+};
+
+struct OutOfBounds {
+    SourceLocation location;
+    const TypeDescriptor *array, *index;
+};
+
+struct TypeMismatch {
+    SourceLocation location;
+    const TypeDescriptor *type;
+    unsigned char alignment_bits;
+    /* a load, a store, a reference that is bound for one, ...: all the same to us */
+    unsigned char kind;
+};
+
+static long long index_value(const TypeDescriptor *type, uintptr_t value)
+{
+    bool is_signed = type->information & 1;
+    unsigned bits = 1u << (type->information >> 1);
+    return is_signed && bits == 32 ? static_cast<int32_t>(value) : static_cast<long long>(value);
+}
+
+extern "C" void __ubsan_handle_out_of_bounds(OutOfBounds *data, uintptr_t index)
+{
+    BlockState *block = current_block_state();
+    if (block)
+        report_index(current_thread_state(block), data->array->name,
+                     index_value(data->index, index), data->location.file, data->location.line);
+}
+
+extern "C" void __ubsan_handle_type_mismatch_v1(TypeMismatch *data, uintptr_t pointer)
+{
+    BlockState *block = current_block_state();
+    if (block && !on_fiber_stack(reinterpret_cast<const void *>(pointer)))
+        report_misaligned(current_thread_state(block), data->type->name, pointer,
+                          1u << data->alignment_bits, data->location.file, data->location.line);
+}

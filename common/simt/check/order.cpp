@@ -1,0 +1,451 @@
+/*
+ * Which accesses are ordered before which: the part of CUDA's memory model that programs use.
+ *
+ * A block's time is the number of synchronisations in it so far. A thread stamps its accesses with
+ * the time of its own last synchronisation. "Thread T knows what thread S did before time t" is
+ * then one number:
+ *   __syncthreads  everybody in the block knows everybody's accesses before now
+ *                  (BlockState::full_time)
+ *   __syncwarp       the same for a warp                                     (WarpState::full_time)
+ *   part of a warp   one number per thread of the block                        (ThreadState::known)
+ *   grid.sync        one number per block of the grid (LaunchState::grid_time)
+ *   clusters         one number per thread of each block (ClusterKnowledge)
+ * Between blocks, and between
+ * warps without a barrier, knowledge travels by publication: a fence followed by an atomic or
+ * volatile write, seen by an atomic or volatile read of the same address. A publication carries
+ * what its thread knew at its fence, and what it had itself seen published. Who sees it has
+ * glimpsed it (ThreadState::glimpsed), and knows it after a fence of its own, or when its block
+ * meets at a barrier: the programming guide's own example (the last block to finish adds up what
+ * all wrote) has a barrier there and no fence.
+ */
+#include "check/check.h"
+
+namespace simt
+{
+namespace checker
+{
+
+static bool covers(const Publication &publication, const Stamp &stamp)
+{
+    unsigned thread = stamp_thread(stamp);
+    if (publication.block != stamp.block)
+        return false;
+    return stamp.time < publication.full_time ||
+           (thread / warp_size == publication.warp && stamp.time < publication.warp_time) ||
+           (thread == publication.thread && stamp.time < publication.thread_time) ||
+           (!publication.known.empty() && stamp.time < publication.known[thread]);
+}
+
+/* Whether some publication seen, or seen by its publisher in turn, covers the stamp. `visited`: how
+ * far we looked. */
+static bool seen_covers(const std::vector<Seen> &seen, const Stamp &stamp,
+                        std::map<const SyncObject *, size_t> &visited)
+{
+    for (const Seen &look : seen) {
+        size_t &looked_at = visited[look.object];
+        for (size_t i = looked_at; i < look.length; i++) {
+            looked_at = i + 1;
+            const Publication &publication = look.object->publications[i];
+            if (covers(publication, stamp) || seen_covers(publication.seen, stamp, visited))
+                return true;
+        }
+    }
+    return false;
+}
+
+bool ordered_before(const Stamp &earlier, const ThreadState *thread)
+{
+    BlockState *block = thread->block;
+    if (!thread->thread)
+        return true; /* the engine */
+    if (cluster_orders(thread, earlier))
+        return true;
+    if (earlier.block == block->number) {
+        unsigned number = stamp_thread(earlier);
+        return number == thread->number || earlier.time < block->full_time ||
+               (thread->warp && number / warp_size == thread->warp->warp->number &&
+                earlier.time < thread->warp->full_time) ||
+               (!thread->known.empty() && earlier.time < thread->known[number]);
+    }
+    LaunchState *launch = block->launch;
+    if (!block->grid_known.empty() &&
+        earlier.time < block->grid_known[earlier.block - launch->first_block])
+        return true;
+    if (thread->seen.empty() && block->seen.empty())
+        return false;
+    std::lock_guard<std::mutex> hold(launch->lock);
+    std::map<const SyncObject *, size_t> visited;
+    return seen_covers(thread->seen, earlier, visited) ||
+           seen_covers(block->seen, earlier, visited);
+}
+
+void order_block_begin(BlockState *block)
+{
+    /* Time 0 lies before everything: the engine's writes are stamped with it. */
+    block->now = block->full_time = 1;
+    block->clean_full = 0;
+    block->partial = false;
+    block->cluster_phase = 0;
+    block->visits.clear();
+    block->seen.clear();
+    block->grid_known.clear();
+    block->objects.clear();
+    block->proxy_fenced.clear();
+    for (unsigned i = 0; i < block->block->warps; i++)
+        block->warp[i].full_time = 1;
+    for (unsigned i = 0; i < block->block->threads; i++) {
+        ThreadState &thread = block->thread[i];
+        thread.time = 1;
+        thread.look_at = thread.polled = nullptr;
+        thread.copied_struct = 0;
+        thread.touched = thread.unfenced_write = false;
+        thread.fence_time = thread.fence_full = thread.fence_warp = 0;
+        thread.published_on = nullptr;
+        thread.cluster_phase = 0;
+        thread.known.clear();
+        thread.seen.clear();
+        thread.glimpsed.clear();
+    }
+    block->engine.time = 0;
+}
+
+/* ---------------------------------------------------------------------------------------- small
+ * pieces */
+
+static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
+{
+    if (into.size() < from.size())
+        into.resize(from.size());
+    for (size_t i = 0; i < from.size(); i++)
+        if (into[i] < from[i])
+            into[i] = from[i];
+}
+
+static void add_seen(std::vector<Seen> &into, const Seen &look)
+{
+    for (Seen &known : into)
+        if (known.object == look.object) {
+            if (known.length < look.length)
+                known.length = look.length;
+            return;
+        }
+    into.push_back(look);
+}
+
+void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from)
+{
+    for (const Seen &look : from)
+        add_seen(into, look);
+}
+
+/* What the thread has glimpsed, it knows from here on. */
+static void confirm(ThreadState *thread)
+{
+    add_seen(thread->seen, thread->glimpsed);
+    thread->glimpsed.clear();
+}
+
+/* Everything the thread knows about its block, one number per thread. */
+static std::vector<uint32_t> all_known(const ThreadState *thread)
+{
+    const BlockState *block = thread->block;
+    std::vector<uint32_t> known(block->block->threads, block->full_time);
+    if (thread->warp) {
+        unsigned first = thread->warp->warp->number * warp_size;
+        for (unsigned i = first; i < first + warp_size && i < known.size(); i++)
+            known[i] = std::max(known[i], thread->warp->full_time);
+        known[thread->number] = thread->time + 1;
+    }
+    join(known, thread->known);
+    add_cluster_knowledge(thread, known);
+    return known;
+}
+
+/* The same as of its last fence: what it may publish. */
+static std::vector<uint32_t> fenced_known(const ThreadState *thread)
+{
+    const BlockState *block = thread->block;
+    std::vector<uint32_t> known(block->block->threads,
+                                std::max(thread->fence_full, block->clean_full));
+    unsigned first = thread->warp->warp->number * warp_size;
+    for (unsigned i = first; i < first + warp_size && i < known.size(); i++)
+        known[i] = std::max(known[i], thread->fence_warp);
+    known[thread->number] = std::max(known[thread->number], thread->fence_time);
+    join(known, thread->known);
+    return known;
+}
+
+void step(ThreadState *thread)
+{
+    thread->time = ++thread->block->now;
+}
+
+/* A fence by every one of these threads that wrote makes the group's accesses as good as fenced by
+ * each of them. */
+static bool all_fenced(const BlockState *block, unsigned first, uint32_t lanes)
+{
+    for (; lanes; lanes &= lanes - 1)
+        if (block->thread[first + __builtin_ctz(lanes)].unfenced_write)
+            return false;
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * barriers */
+
+void order_barrier(BlockState *block)
+{
+    bool fenced = block->launch->fenced;
+    for (unsigned i = 0; fenced && i < block->block->threads; i++)
+        fenced = !block->thread[i].unfenced_write;
+
+    block->full_time = ++block->now;
+    if (fenced)
+        block->clean_full = block->full_time;
+    for (unsigned i = 0; i < block->block->threads; i++) {
+        ThreadState &thread = block->thread[i];
+        thread.time = block->now;
+        if (thread.look_at)
+            order_look(&thread);
+        block->cluster_phase = std::max(block->cluster_phase, thread.cluster_phase);
+        confirm(&thread);
+        if (!thread.seen.empty()) {
+            add_seen(block->seen, thread.seen);
+            thread.seen.clear();
+        }
+        if (block->partial)
+            thread.known.clear();
+    }
+    block->partial = false;
+    block->objects.clear(); /* nothing can be learned from them any more */
+}
+
+void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
+{
+    unsigned first = warp->warp->number * warp_size;
+    bool seen = false;
+    uint32_t cluster_phase = 0;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        ThreadState &thread = block->thread[first + __builtin_ctz(left)];
+        if (thread.look_at)
+            order_look(&thread);
+        seen |= !thread.seen.empty() || !thread.glimpsed.empty();
+        cluster_phase = std::max(cluster_phase, thread.cluster_phase);
+    }
+    bool fenced = block->launch->fenced && all_fenced(block, first, lanes);
+    bool whole = (warp->warp->alive & ~lanes) == 0;
+
+    uint32_t now = block->now + 1;
+    if (!whole || block->partial) {
+        /* Each lane learns what each other knows. */
+        std::vector<uint32_t> known(block->block->threads, 0);
+        for (uint32_t left = lanes; left; left &= left - 1)
+            join(known, all_known(&block->thread[first + __builtin_ctz(left)]));
+        for (uint32_t left = lanes; left; left &= left - 1)
+            block->thread[first + __builtin_ctz(left)].known = known;
+        block->partial = true;
+    }
+    if (whole)
+        warp->full_time = now;
+    block->now = now;
+
+    std::vector<Seen> together, glimpsed;
+    for (uint32_t left = lanes; seen && left; left &= left - 1) {
+        add_seen(together, block->thread[first + __builtin_ctz(left)].seen);
+        add_seen(glimpsed, block->thread[first + __builtin_ctz(left)].glimpsed);
+    }
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        ThreadState &thread = block->thread[first + __builtin_ctz(left)];
+        thread.time = now;
+        thread.cluster_phase = cluster_phase;
+        if (seen) {
+            thread.seen = together;
+            thread.glimpsed = glimpsed;
+        }
+        if (fenced) {
+            thread.fence_time = now;
+            thread.fence_full = block->full_time;
+            thread.fence_warp = warp->full_time;
+        }
+    }
+}
+
+void order_grid_arrived(BlockState *block)
+{
+    order_barrier(block);
+    LaunchState *launch = block->launch;
+    std::lock_guard<std::mutex> hold(launch->lock);
+    if (!launch->grid_time.empty())
+        launch->grid_time[block->number - launch->first_block] = block->full_time;
+}
+
+void order_grid_left(BlockState *block)
+{
+    order_barrier(block);
+    std::lock_guard<std::mutex> hold(block->launch->lock);
+    block->grid_known = block->launch->grid_time;
+}
+
+/* ----------------------------------------------------------------------------- fences and
+ * publications */
+
+void order_fence(ThreadState *thread)
+{
+    BlockState *block = thread->block;
+    if (!thread->warp)
+        return;
+    if (thread->look_at)
+        order_look(thread);
+    confirm(thread);
+    block->launch->fenced = true;
+    thread->unfenced_write = false;
+    if (!thread->touched && thread->fence_full == block->full_time &&
+        thread->fence_warp == thread->warp->full_time)
+        return; /* covers nothing new: a thread that polls may fence a million times */
+    thread->touched = false;
+    step(thread);
+    thread->fence_time = thread->time;
+    thread->fence_full = block->full_time;
+    thread->fence_warp = thread->warp->full_time;
+}
+
+static SyncObject *find_object(std::map<const void *, std::unique_ptr<SyncObject>> &objects,
+                               const void *address, bool make)
+{
+    auto found = objects.find(address);
+    if (found != objects.end())
+        return found->second.get();
+    if (!make)
+        return nullptr;
+    return (objects[address] = std::make_unique<SyncObject>()).get();
+}
+
+/* Publishes to whoever looks, in whatever block. */
+static void publish_to_grid(ThreadState *thread, SyncObject *object)
+{
+    BlockState *block = thread->block;
+    uint32_t full = std::max(thread->fence_full, block->clean_full);
+    if (thread->published_on == object && thread->published_time == thread->fence_time &&
+        thread->published_full == full)
+        return;
+    thread->published_on = object;
+    thread->published_time = thread->fence_time;
+    thread->published_full = full;
+    Publication publication = {block->number,      full,           thread->warp->warp->number,
+                               thread->fence_warp, thread->number, thread->fence_time,
+                               thread->known,      thread->seen};
+    add_seen(publication.seen, block->seen);
+    object->publications.push_back(std::move(publication));
+    block->launch->published = true;
+}
+
+static void see_from_grid(ThreadState *thread, const SyncObject *object)
+{
+    BlockState *block = thread->block;
+    size_t from = 0;
+    for (const std::vector<Seen> *looks : {&thread->seen, &thread->glimpsed})
+        for (const Seen &look : *looks)
+            if (look.object == object)
+                from = std::max(from, look.length);
+    /* What other warps of the same block published there is knowledge about this block. */
+    for (size_t i = from; i < object->publications.size(); i++) {
+        const Publication &publication = object->publications[i];
+        if (publication.block != block->number || publication.thread == thread->number)
+            continue;
+        std::vector<uint32_t> known(block->block->threads, publication.full_time);
+        unsigned first = publication.warp * warp_size;
+        for (unsigned lane = first; lane < first + warp_size && lane < known.size(); lane++)
+            known[lane] = std::max(known[lane], publication.warp_time);
+        known[publication.thread] = std::max(known[publication.thread], publication.thread_time);
+        join(known, publication.known);
+        join(thread->known, known);
+        block->partial = true;
+    }
+    if (!object->publications.empty())
+        add_seen(thread->glimpsed, Seen{object, object->publications.size()});
+}
+
+/* Only a thread that has something to publish makes an object. */
+static bool has_something(const ThreadState *thread)
+{
+    return thread->fence_time > 0 || thread->block->clean_full > 0;
+}
+
+static void publish(ThreadState *thread, const void *address, bool global)
+{
+    BlockState *block = thread->block;
+    if (global) {
+        std::lock_guard<std::mutex> hold(block->launch->lock);
+        publish_to_grid(thread, find_object(block->launch->objects, address, true));
+    } else {
+        SyncObject *object = find_object(block->objects, address, true);
+        join(object->known, fenced_known(thread));
+        add_seen(object->seen, thread->seen);
+    }
+}
+
+void order_atomic(ThreadState *thread, const void *object, bool global, bool writes)
+{
+    if (!thread->warp)
+        return;
+    if (writes && thread->block->launch->fenced && has_something(thread))
+        publish(thread, object, global);
+    thread->look_at = object;
+    thread->look_at_global = global;
+}
+
+void order_look(ThreadState *thread)
+{
+    BlockState *block = thread->block;
+    const void *address = thread->look_at;
+    thread->look_at = nullptr;
+    if (thread->look_at_global) {
+        if (!block->launch->published)
+            return;
+        std::lock_guard<std::mutex> hold(block->launch->lock);
+        const SyncObject *object = find_object(block->launch->objects, address, false);
+        if (object)
+            see_from_grid(thread, object);
+    } else {
+        order_acquire(thread, address);
+    }
+}
+
+void order_release(ThreadState *thread, const void *object)
+{
+    BlockState *block = thread->block;
+    SyncObject *shared = find_object(block->objects, object, true);
+    join(shared->known, all_known(thread));
+    shared->cluster_phase = std::max(shared->cluster_phase, known_cluster_phase(thread));
+    add_seen(shared->seen, thread->seen);
+    if (thread->warp)
+        step(thread);
+}
+
+/* Whoever's fence it was: which of them lies on the way from a write to a read is not followed. */
+void order_proxy_fence(ThreadState *thread)
+{
+    join(thread->block->proxy_fenced, all_known(thread));
+    step(thread);
+}
+
+bool passed_proxy_fence(const BlockState *block, const Stamp &write)
+{
+    unsigned thread = stamp_thread(write);
+    return thread < block->proxy_fenced.size() && write.time < block->proxy_fenced[thread];
+}
+
+void order_acquire(ThreadState *thread, const void *object)
+{
+    BlockState *block = thread->block;
+    SyncObject *shared = find_object(block->objects, object, false);
+    if (!shared)
+        return;
+    join(thread->known, shared->known);
+    thread->cluster_phase = std::max(thread->cluster_phase, shared->cluster_phase);
+    add_seen(thread->seen, shared->seen);
+    block->partial = true;
+}
+
+} /* namespace checker */
+} /* namespace simt */

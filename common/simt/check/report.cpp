@@ -1,0 +1,481 @@
+/* The sentences. Each says what happened, where, to which memory, and, where it is plain, what to
+ * do. */
+#include "check/check.h"
+#include "host/symbols.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+namespace simt
+{
+namespace checker
+{
+
+static std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
+
+static std::string format(const char *pattern, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, pattern);
+    vsnprintf(text, sizeof text, pattern, arguments);
+    va_end(arguments);
+    return text;
+}
+
+/* --------------------------------------------------------------------------------------- who and
+ * where */
+
+static std::string at(const void *where)
+{
+    std::string line = source_line(where);
+    return line.empty() ? format("code address %p", where) : line;
+}
+
+static std::string triple(uint64_t linear, dim3 shape)
+{
+    return format("(%llu,%llu,%llu)", static_cast<unsigned long long>(linear % shape.x),
+                  static_cast<unsigned long long>(linear / shape.x % shape.y),
+                  static_cast<unsigned long long>(linear / shape.x / shape.y));
+}
+
+static std::string block_name(const LaunchState *launch, uint32_t block)
+{
+    return "block " + triple(block - launch->first_block, launch->launch->grid);
+}
+
+static std::string thread_name(const LaunchState *launch, unsigned thread)
+{
+    return "thread " + triple(thread, launch->launch->block);
+}
+
+/* "kernel tiled<16>(float const*, float*), block (1,0,0), thread (3,0,0)" */
+static std::string culprit(const ThreadState *thread)
+{
+    const LaunchState *launch = thread->block->launch;
+    std::string who = format("kernel %s, ", kernel_name(*launch->launch)) +
+                      block_name(launch, thread->block->number);
+    return thread->thread ? who + ", " + thread_name(launch, thread->number) : who;
+}
+
+static const char *verb(unsigned kind)
+{
+    static const char *const verbs[] = {"reads",
+                                        "writes",
+                                        "reads (volatile)",
+                                        "writes (volatile)",
+                                        "reads atomically",
+                                        "writes atomically",
+                                        "",
+                                        "updates atomically",
+                                        "has asynchronous work read",
+                                        "has asynchronous work write",
+                                        "",
+                                        "starts an asynchronous copy into it",
+                                        "",
+                                        "copies asynchronously into it",
+                                        "",
+                                        "starts an asynchronous copy into it"};
+    return verbs[kind];
+}
+
+static std::string plural(unsigned long long count, const char *noun)
+{
+    return format("%llu %s%s", count, noun, count == 1 ? "" : "s");
+}
+
+[[noreturn]] static void fail(const ThreadState *thread, cudaError_t error, const std::string &text)
+{
+    let_go(thread->block);
+    settle_uninitialised(thread->block); /* what came of it is the lesser news */
+    report(thread->block->launch->launch, error, "%s", text.c_str());
+    abandon_block();
+}
+
+/* ---------------------------------------------------------------------------------------- which
+ * memory */
+
+static uintptr_t number_of(const void *pointer)
+{
+    return reinterpret_cast<uintptr_t>(pointer);
+}
+
+/* The parameter types in a demangled signature. */
+static std::vector<std::string> parameters(const std::string &signature)
+{
+    std::vector<std::string> found;
+    size_t open = signature.find('('), depth = 0;
+    std::string one;
+    for (size_t i = open; i != std::string::npos && i < signature.size(); i++) {
+        char c = signature[i];
+        if (c == '(' || c == '<')
+            depth++;
+        if (c == ')' || c == '>')
+            depth--;
+        if (depth == 0 || (depth == 1 && c == ',')) {
+            found.push_back(one);
+            one.clear();
+            if (depth == 0)
+                break;
+        } else if (i != open) {
+            one += c;
+        }
+    }
+    return found;
+}
+
+/*
+ * The device pointers among the launch's arguments, in the order of the kernel's parameters. The
+ * arguments lie in a tuple, which the library fills from the last to the first.
+ */
+static std::vector<uintptr_t> pointer_arguments(const LaunchState *launch)
+{
+    std::vector<uintptr_t> pointers;
+    const char *arguments = static_cast<const char *>(launch->launch->arguments);
+    size_t bytes = launch->launch->argument_bytes;
+    for (size_t offset = 0; offset + sizeof(uintptr_t) <= bytes; offset += sizeof(uintptr_t)) {
+        uintptr_t value;
+        memcpy(&value, arguments + offset, sizeof value);
+        if (in_device_arena(reinterpret_cast<const void *>(value)))
+            pointers.insert(pointers.begin(), value);
+    }
+    return pointers;
+}
+
+static const Allocation *allocation_at(uintptr_t address)
+{
+    return find_allocation(reinterpret_cast<const void *>(address));
+}
+
+/* ", the kernel's argument 2" when one of the launch's pointers leads into the allocation. */
+static std::string argument_name(const LaunchState *launch, const Allocation &allocation)
+{
+    std::vector<uintptr_t> pointers = pointer_arguments(launch);
+    std::vector<std::string> types = parameters(function_signature(launch->launch->entry));
+    std::vector<unsigned> positions;
+    for (unsigned i = 0; i < types.size(); i++)
+        if (types[i].find('*') != std::string::npos)
+            positions.push_back(i + 1);
+    if (positions.size() != pointers.size())
+        return ""; /* null pointers, or structs with pointers: we would be guessing */
+    for (size_t i = 0; i < pointers.size(); i++)
+        if (allocation_at(pointers[i]) == &allocation)
+            return format(", the kernel's argument %u", positions[i]);
+    return "";
+}
+
+static uintptr_t distance_to(const Allocation &allocation, uintptr_t address)
+{
+    uintptr_t begin = number_of(allocation.begin), end = begin + allocation.bytes;
+    return address < begin ? begin - address : address >= end ? address - end + 1 : 0;
+}
+
+/* Which allocation an address was meant for that lies in none: the nearest of those that the kernel
+ * was given. */
+static const Allocation *meant_allocation(const LaunchState *launch, uintptr_t address)
+{
+    const Allocation *meant = allocation_at(address);
+    if (meant && distance_to(*meant, address) == 0)
+        return meant;
+    const Allocation *nearest = nullptr;
+    for (uintptr_t pointer : pointer_arguments(launch)) {
+        const Allocation *given = allocation_at(pointer);
+        if (given && (!nearest || distance_to(*given, address) < distance_to(*nearest, address)))
+            nearest = given;
+    }
+    return nearest ? nearest : meant;
+}
+
+static std::string allocation_name(const LaunchState *launch, const Allocation &allocation)
+{
+    return format("allocation %llu (%s%s)", allocation.number,
+                  plural(allocation.bytes, "byte").c_str(),
+                  argument_name(launch, allocation).c_str());
+}
+
+/* Where in global memory an address lies that a kernel may touch. */
+static std::string global_name(const LaunchState *launch, uintptr_t address)
+{
+    const Region *region = find_region(address);
+    if (!region || !region->allocation)
+        return "a __device__ variable";
+    return format("byte %zu of ", static_cast<size_t>(address - region->begin)) +
+           allocation_name(launch, *region->allocation);
+}
+
+static bool is_dynamic(uintptr_t address)
+{
+    return address >= number_of(worker->dynamic_begin) && address < number_of(worker->dynamic_end);
+}
+
+static std::string shared_name(uintptr_t address)
+{
+    address = own_place(address, nullptr);
+    if (is_dynamic(address))
+        return format("byte %zu of the dynamic shared memory",
+                      static_cast<size_t>(address - number_of(worker->dynamic_begin)));
+    size_t offset = address - number_of(worker->shared_begin), begin = 0, bytes = 0;
+    std::string variable = shared_variable_before(offset, &begin, &bytes);
+    if (variable.empty())
+        return "an unnamed variable";
+    return format("%s, byte %zu of %zu", variable.c_str(), offset - begin, bytes);
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * races */
+
+/* The number after the last colon of "file.cu:12"; 0 when there is none. */
+static int line_number(const std::string &line)
+{
+    size_t colon = line.rfind(':');
+    return colon == std::string::npos ? 0 : atoi(line.c_str() + colon + 1);
+}
+
+/*
+ * Between which lines a barrier is missing. The two lines may be those of different rounds of a
+ * loop, with the barrier that is there in between: then the second thread has been at the first
+ * thread's line in this round already although that line comes later, or was there in an earlier
+ * round although it comes before.
+ */
+static std::string missing_barrier(const char *barrier, const std::string &first,
+                                   const std::string &second, When at_first_line)
+{
+    int from = line_number(first), to = line_number(second);
+    if (from == 0 || to == 0 || from == to)
+        return format("a %s is missing between them", barrier);
+    int before = std::min(from, to), after = std::max(from, to);
+    if (at_first_line == (from > to ? When::in_this_round : When::in_earlier_round))
+        return format("a %s is missing after line %d, before line %d comes round again", barrier,
+                      after, before);
+    return format("a %s is missing between line %d and line %d", barrier, before, after);
+}
+
+static bool is_atomic(const Stamp &stamp)
+{
+    return stamp_kind(stamp) >= atomic_read && stamp_kind(stamp) <= atomic_update;
+}
+
+static bool one_is_atomic(const Stamp &first, const Stamp &second)
+{
+    return is_atomic(first) != is_atomic(second);
+}
+
+static std::string advice(const ThreadState *thread, uintptr_t address, const Stamp &first,
+                          const Stamp &second, const std::string &first_line,
+                          const std::string &second_line)
+{
+    if (one_is_atomic(first, second))
+        return first.block == second.block
+                   ? "; make the other access atomic too, or put a __syncthreads() between them"
+                   : "; make the other access atomic too: nothing orders the blocks of one launch";
+    if (first.block != second.block && cluster_rank_of(thread->block, first.block) >= 0 &&
+        cluster_rank_of(thread->block, second.block) >= 0)
+        return "; a cluster_arrive() and a cluster_wait() are missing between them";
+    if (first.block != second.block)
+        return "; nothing orders the blocks of one launch: use an atomic operation or a second "
+               "launch, or "
+               "publish the data with __threadfence() and an atomic flag";
+    if (is_pending(stamp_kind(first)))
+        return "; nobody has waited for the copy in between";
+    if (is_pending(stamp_kind(second)))
+        return "; the copy may start only when the other is done, or the other must wait for the "
+               "copy";
+    bool both_write = writes(stamp_kind(first)) && writes(stamp_kind(second));
+    if (both_write && stamp_place(first) == stamp_place(second))
+        return "; two threads store different values in one place";
+    bool one_warp = stamp_thread(first) / warp_size == stamp_thread(second) / warp_size;
+    const ThreadState *other = &thread->block->thread[stamp_thread(second)];
+    return "; " + missing_barrier(one_warp ? "__syncwarp() or __syncthreads()" : "__syncthreads()",
+                                  first_line, second_line, when_executed(other, address, first));
+}
+
+void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, const Stamp &second)
+{
+    const LaunchState *launch = thread->block->launch;
+    bool shared = !find_region(address);
+    std::string first_line = at(place_address(stamp_place(first)));
+    std::string second_line = at(place_address(stamp_place(second)));
+    bool two_blocks = first.block != second.block;
+
+    const BlockState *home = nullptr;
+    own_place(address, &home);
+    std::string of_block = shared && two_blocks ? " of " + block_name(launch, home->number) : "";
+    std::string text = shared ? "race on shared memory (" + shared_name(address) + of_block + "): "
+                              : "race on global memory (" + global_name(launch, address) + "): ";
+    for (const Stamp *side : {&first, &second}) {
+        if (two_blocks)
+            text += block_name(launch, side->block) + " ";
+        text += thread_name(launch, stamp_thread(*side)) + " " + verb(stamp_kind(*side)) + " at " +
+                (side == &first ? first_line + ", " : second_line);
+    }
+    text += advice(thread, address, first, second, first_line, second_line);
+    text += format(" (kernel %s", kernel_name(*launch->launch));
+    text += two_blocks ? ")" : ", " + block_name(launch, first.block) + ")";
+    thread->block->uninitialised.thread = nullptr; /* it may be this very access */
+    fail(thread, cudaErrorLaunchFailure, text);
+}
+
+void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit,
+                  const void *where, const char *how)
+{
+    const LaunchState *launch = thread->block->launch;
+    fail(thread, cudaErrorLaunchFailure,
+         "shared memory of another block: " + block_name(launch, visit.block) + " " +
+             thread_name(launch, stamp_thread(visit)) + " " + verb(stamp_kind(visit)) + " at " +
+             at(where) + " in " + block_name(launch, home->number) + ", " + how +
+             format(" (kernel %s)", kernel_name(*launch->launch)));
+}
+
+void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write, const Stamp &read)
+{
+    const LaunchState *launch = thread->block->launch;
+    fail(thread, cudaErrorLaunchFailure,
+         "shared memory without a proxy fence (" + shared_name(address) +
+             "): " + thread_name(launch, stamp_thread(write)) + " writes at " +
+             at(place_address(stamp_place(write))) + ", and the asynchronous work started at " +
+             at(place_address(stamp_place(read))) +
+             " would not see it; async_proxy_fence() is missing after the write (" +
+             culprit(thread) + ")");
+}
+
+void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes, const void *where)
+{
+    fail(thread, cudaErrorLaunchFailure,
+         "uninitialised shared memory (" + shared_name(address) + "): reads " +
+             plural(bytes, "byte") + " at " + at(where) +
+             " that no thread of this block has written (" + culprit(thread) + ")");
+}
+
+/* --------------------------------------------------------------------------------------- out of
+ * bounds */
+
+/* "12 bytes past the end of", "4 bytes before the start of". */
+static std::string distance(uintptr_t address, uintptr_t begin, uintptr_t end)
+{
+    if (address < begin)
+        return plural(begin - address, "byte") + " before the start of ";
+    if (address >= end)
+        return address == end ? "just past the end of "
+                              : plural(address - end, "byte") + " past the end of ";
+    return "across the end of ";
+}
+
+static std::string access_at(unsigned bytes, bool write, const void *where)
+{
+    return (write ? "writes " : "reads ") + plural(bytes, "byte") + " at " + at(where);
+}
+
+/* A buffer with guard zones is what lies between them. */
+static std::string buffer_name(const LaunchState *launch, const Allocation &allocation)
+{
+    const Region *region = static_cast<const Region *>(allocation.checker);
+    std::string name = allocation_name(launch, allocation);
+    if (region->fences.empty())
+        return name;
+    return format("the %s between the guard zones of ",
+                  plural(region->open_end - region->open_begin, "byte").c_str()) +
+           name;
+}
+
+void report_out_of_region(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
+                          const void *where)
+{
+    const LaunchState *launch = thread->block->launch;
+    const Allocation *allocation = meant_allocation(launch, address);
+    std::string what = access_at(bytes, write, where) + ", ", text;
+    if (!allocation) {
+        text = "out of bounds: " + what + "where no memory was ever allocated";
+    } else if (allocation->freed && distance_to(*allocation, address) == 0) {
+        text = format("use after free: %sbyte %zu of %s, which was freed", what.c_str(),
+                      static_cast<size_t>(address - number_of(allocation->begin)),
+                      allocation_name(launch, *allocation).c_str());
+    } else {
+        const Region *region = static_cast<const Region *>(allocation->checker);
+        text = "out of bounds: " + what + distance(address, region->open_begin, region->open_end) +
+               buffer_name(launch, *allocation);
+    }
+    fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
+}
+
+void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
+                           const void *where)
+{
+    uintptr_t begin = number_of(worker->dynamic_begin), end = number_of(worker->dynamic_end);
+    std::string text =
+        "out of bounds: " + access_at(bytes, write, where) + ", " + distance(address, begin, end);
+    if (begin == end)
+        text += "the dynamic shared memory, of which the launch asked for none: give its size as "
+                "the third "
+                "launch "
+                "parameter";
+    else
+        text += format("the %zu bytes of dynamic shared memory that the launch asked for",
+                       static_cast<size_t>(end - begin));
+    fail(thread, cudaErrorLaunchFailure, text + " (" + culprit(thread) + ")");
+}
+
+void report_static_shared(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
+                          const void *where)
+{
+    size_t begin = 0, size = 0;
+    uintptr_t shared = number_of(worker->shared_begin);
+    std::string variable = shared_variable_before(address - shared, &begin, &size);
+    std::string text = "out of bounds: " + access_at(bytes, write, where) + ", ";
+    if (variable.empty())
+        text += "before the first shared variable";
+    else
+        text +=
+            distance(address, shared + begin, shared + begin + size) +
+            format("the shared variable %s (%s)", variable.c_str(), plural(size, "byte").c_str());
+    fail(thread, cudaErrorLaunchFailure, text + " (" + culprit(thread) + ")");
+}
+
+void report_index(ThreadState *thread, const char *type, long long index, const char *file,
+                  unsigned line)
+{
+    fail(thread, cudaErrorLaunchFailure,
+         format("out of bounds: index %lld of an array of type %s at %s:%u", index, type, file,
+                line) +
+             " (" + culprit(thread) + ")");
+}
+
+void report_misaligned(ThreadState *thread, const char *type, uintptr_t address, unsigned alignment,
+                       const char *file, unsigned line)
+{
+    fail(thread, cudaErrorMisalignedAddress,
+         format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u", type, file,
+                line, static_cast<unsigned>(address % alignment), alignment) +
+             " (" + culprit(thread) + ")");
+}
+
+void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
+                           const void *where)
+{
+    std::string text = access_at(bytes, write, where);
+    if (address < 65536)
+        text = "null pointer: " + text + format(", address %#zx", static_cast<size_t>(address));
+    else
+        text = "host pointer in a kernel: " + text +
+               format(", address %#zx, which is not device memory; allocate it with cudaMalloc and "
+                      "copy the "
+                      "data there",
+                      static_cast<size_t>(address));
+    fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
+}
+
+/* Said at once: the access itself is about to end the program, as it does with a GPU. */
+void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
+                        const void *where)
+{
+    std::string text =
+        format("device pointer on the host: host code %s, byte %zu of allocation %llu; copy "
+               "the data with cudaMemcpy",
+               access_at(bytes, write, where).c_str(), static_cast<size_t>(address - region->begin),
+               region->allocation->number);
+    fprintf(stderr, "simt: %s\n", text.c_str());
+    report(nullptr, cudaErrorIllegalAddress, "%s", text.c_str());
+}
+
+} /* namespace checker */
+} /* namespace simt */

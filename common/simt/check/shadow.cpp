@@ -1,0 +1,450 @@
+/*
+ * Shadow memory: who touched each word last. From it come races (two accesses, at least one a
+ * write, with nothing that orders them) and reads of shared memory that the block never wrote.
+ */
+#include "check/check.h"
+
+#include <cstdio>
+#include <cstring>
+#include <sched.h>
+#include <sys/mman.h>
+
+namespace simt
+{
+namespace checker
+{
+
+constexpr unsigned cell_bytes[3] = {4, 2, 1};
+
+/* -------------------------------------------------------------------------------------------------
+ * storage */
+
+static Cell *reserve_cells(size_t count)
+{
+    void *cells = mmap(nullptr, count * sizeof(Cell), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return cells == MAP_FAILED ? nullptr : static_cast<Cell *>(cells);
+}
+
+void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
+{
+    shadow.base = reinterpret_cast<uintptr_t>(begin) & ~uintptr_t{3};
+    shadow.bytes = (reinterpret_cast<uintptr_t>(begin) + bytes - shadow.base + 3) & ~size_t{3};
+    for (unsigned level = 0; level < 3; level++)
+        shadow.plane[level] = reserve_cells(shadow.bytes / cell_bytes[level] + 1);
+    if (shadow.plane[0] && shadow.plane[1] && shadow.plane[2])
+        return;
+    fprintf(stderr, "simt: no address space to watch %zu bytes: races there will not be found\n",
+            bytes);
+    shadow_release(shadow);
+}
+
+void shadow_release(Shadow &shadow)
+{
+    for (unsigned level = 0; level < 3; level++)
+        if (shadow.plane[level])
+            munmap(shadow.plane[level], (shadow.bytes / cell_bytes[level] + 1) * sizeof(Cell));
+    shadow = Shadow();
+}
+
+/* Workers run blocks side by side, so a cell of global memory is locked while it is looked at. */
+static void lock(Cell &cell)
+{
+    for (unsigned tries = 1; __atomic_fetch_or(&cell.head, 1u, __ATOMIC_ACQUIRE) & 1; tries++)
+        if (tries % 64 == 0)
+            sched_yield();
+}
+
+static void unlock(Cell &cell)
+{
+    __atomic_store_n(&cell.head, cell.head & ~1u, __ATOMIC_RELEASE);
+}
+
+/* ------------------------------------------------------------------------------------------ one
+ * access */
+
+/* An access while it walks over its cells. */
+struct Access {
+    ThreadState *thread;
+    Stamp stamp;
+    bool global;
+    const BlockState *home; /* whose shared memory it is */
+    /* what Cell::head holds when the cell was split in this launch, or this block */
+    uint32_t split_mark;
+};
+
+static bool live(const Stamp &stamp, const Access &access)
+{
+    return access.global ? stamp.block >= access.thread->block->launch->first_block
+                         : stamp.block == access.home->number ||
+                               cluster_rank_of(access.home, stamp.block) >= 0;
+}
+
+static bool same_thread(const Stamp &a, const Stamp &b)
+{
+    return a.block == b.block && stamp_thread(a) == stamp_thread(b);
+}
+
+static bool same_warp(const Stamp &a, const Stamp &b)
+{
+    return a.block == b.block && stamp_thread(a) / warp_size == stamp_thread(b) / warp_size;
+}
+
+static bool conflicts(const Stamp &a, const Access &access)
+{
+    unsigned one = conflict_kind(stamp_kind(a)), two = conflict_kind(stamp_kind(access.stamp));
+    if (!writes(one) && !writes(two))
+        return false;
+    if (one >= atomic_read && two >= atomic_read)
+        return false;
+    if (one >= volatile_read && two >= volatile_read) {
+        /*
+         * Volatile accesses are how flags are polled. But within a warp they are how code of the
+         * years before Volta relied on lanes that run in lock step, and that is a race now.
+         */
+        bool both_volatile = one < atomic_read && two < atomic_read;
+        return both_volatile && !access.global && same_warp(a, access.stamp);
+    }
+    return true;
+}
+
+static bool precedes(const Stamp &earlier, const Access &access)
+{
+    return same_thread(earlier, access.stamp) || ordered_before(earlier, access.thread);
+}
+
+/* Keeps a read as one of the two that stand for all since the last write. */
+static void keep(Cell &cell, const Access &access)
+{
+    const Stamp &stamp = access.stamp;
+    for (Stamp &other : cell.other)
+        if (!live(other, access) || precedes(other, access)) {
+            other = stamp;
+            return;
+        }
+    Stamp &a = cell.other[0], &b = cell.other[1];
+    if (a.block == b.block && (stamp.block != a.block || (same_warp(a, b) && !same_warp(a, stamp))))
+        b = stamp;
+}
+
+/*
+ * Atomic and volatile accesses to one place come in some order, each after those that it saw. So
+ * the last such write stands for all before it, and who has read the place since, without a race,
+ * is ordered after that write: the last block to count itself may set the counter back with a plain
+ * store.
+ */
+static bool has_seen_last_write(const Cell &cell, const Access &access)
+{
+    for (const Stamp &other : cell.other)
+        if (live(other, access) && precedes(other, access))
+            return true;
+    return false;
+}
+
+static bool races(const Cell &cell, const Stamp &earlier, const Access &access)
+{
+    if (!live(earlier, access) || !conflicts(earlier, access) || precedes(earlier, access))
+        return false;
+    return &earlier != &cell.write || conflict_kind(stamp_kind(earlier)) < volatile_read ||
+           !has_seen_last_write(cell, access);
+}
+
+/* Looks for a conflict, then makes the access part of the cell's history. */
+static bool touch(Cell &cell, const Access &access, Stamp *enemy)
+{
+    bool conflict = false;
+    for (const Stamp *earlier : {&cell.write, &cell.other[0], &cell.other[1]})
+        if (races(cell, *earlier, access)) {
+            /* A write over a write may yet be harmless; a read on one side is not. */
+            if (!conflict || stamp_kind(*enemy) == plain_write)
+                *enemy = *earlier;
+            conflict = true;
+        }
+    if (live(cell.write, access) && is_pending(stamp_kind(cell.write)) &&
+        !ends_pending(stamp_kind(access.stamp))) {
+        *enemy = cell.write; /* whatever orders the two: the copy may come at any time */
+        conflict = true;
+    }
+    if (writes(stamp_kind(access.stamp))) {
+        cell.write = access.stamp;
+        cell.other[0].block = cell.other[1].block = 0;
+    } else {
+        keep(cell, access);
+    }
+    return conflict;
+}
+
+/* ---------------------------------------------------------------------------------- splitting of
+ * cells */
+
+static bool is_split(const Cell &cell, const Access &access)
+{
+    return (cell.head & ~1u) == access.split_mark;
+}
+
+static void conflict_found(const Access &access, uintptr_t address, unsigned bytes,
+                           const Stamp &enemy)
+{
+    if (stamp_kind(enemy) != plain_write || stamp_kind(access.stamp) != plain_write)
+        report_race(access.thread, address, enemy, access.stamp);
+    /* Both write. If the second stores the value that is there, nobody can tell them apart: wait
+     * and see. */
+    Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
+    memcpy(&overwrite.before, reinterpret_cast<const void *>(address), bytes);
+    access.thread->block->overwrites.push_back(overwrite);
+}
+
+void settle_overwrites(BlockState *block)
+{
+    std::vector<Overwrite> overwrites;
+    overwrites.swap(block->overwrites);
+    for (const Overwrite &overwrite : overwrites)
+        if (memcmp(&overwrite.before, reinterpret_cast<const void *>(overwrite.address),
+                   overwrite.bytes) != 0)
+            report_race(&block->engine, overwrite.address, overwrite.first, overwrite.second);
+}
+
+static void note_uninitialised(const Uninitialised &read)
+{
+    Uninitialised &noted = read.thread->block->uninitialised;
+    if (!noted.thread)
+        noted = read;
+    else if (noted.thread == read.thread && noted.address == read.address &&
+             noted.where == read.where)
+        /* a loop that may wait for something else to come of it */
+        settle_uninitialised(read.thread->block);
+}
+
+void settle_uninitialised(BlockState *block)
+{
+    if (!block->uninitialised.thread)
+        return;
+    Uninitialised read = block->uninitialised;
+    block->uninitialised.thread = nullptr;
+    report_uninitialised(read.thread, read.address, read.bytes, read.where);
+}
+
+/*
+ * The part of [begin, end) that lies in one cell of `level`. Offsets count from the shadow's base.
+ * Returns what went wrong instead of reporting it, because the word is locked.
+ */
+struct Outcome {
+    bool uninitialised = false, conflict = false, unfenced = false;
+    uintptr_t offset = 0;
+    unsigned bytes = 0;
+    Stamp enemy = {0, 0, 0};
+};
+
+/* The asynchronous proxy reads what a thread wrote by the ordinary way, with no fence since. */
+static bool needs_proxy_fence(const Cell &cell, const Access &access)
+{
+    unsigned kind = stamp_kind(cell.write);
+    return stamp_kind(access.stamp) == proxy_read_access && live(cell.write, access) &&
+           kind != proxy_write_access && kind != proxy_write_pending &&
+           !passed_proxy_fence(access.thread->block, cell.write);
+}
+
+/* Whether the block has written some part of a cell. */
+static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index,
+                           const Access &access)
+{
+    const Cell &cell = shadow.plane[level][index];
+    if (level < 2 && is_split(cell, access))
+        return partly_written(shadow, level + 1, 2 * index, access) ||
+               partly_written(shadow, level + 1, 2 * index + 1, access);
+    return live(cell.write, access);
+}
+
+static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t begin, uintptr_t end,
+                  const Access &access, Outcome *outcome)
+{
+    Cell &cell = shadow.plane[level][index];
+    unsigned size = cell_bytes[level];
+    uintptr_t offset = index * size;
+    bool whole = begin <= offset && offset + size <= end;
+    bool split = level < 2 && is_split(cell, access);
+
+    if (whole && !split) {
+        if (!access.global && reads(stamp_kind(access.stamp)) && !live(cell.write, access)) {
+            outcome->uninitialised = true;
+            outcome->offset = offset;
+        }
+        if (!access.global && needs_proxy_fence(cell, access)) {
+            outcome->unfenced = true;
+            outcome->offset = offset;
+            outcome->enemy = cell.write;
+        }
+        Stamp enemy = {0, 0, 0};
+        if (touch(cell, access, &enemy) && !outcome->conflict) {
+            outcome->conflict = true;
+            outcome->offset = offset;
+            outcome->bytes = size;
+            outcome->enemy = enemy;
+        }
+        return;
+    }
+
+    Cell *part = &shadow.plane[level + 1][2 * index];
+    if (!split) {
+        for (unsigned i = 0; i < 2; i++) {
+            part[i] = cell;
+            part[i].head = 0;
+        }
+        cell.head = access.split_mark | (cell.head & 1);
+    }
+    bool uninitialised_before = outcome->uninitialised;
+    for (uintptr_t i = 0; i < 2; i++) {
+        uintptr_t from = offset + i * size / 2;
+        if (begin < from + size / 2 && from < end)
+            visit(shadow, level + 1, 2 * index + i, begin, end, access, outcome);
+    }
+    /* A word with a hole that was read whole: the hole is the padding of a struct. */
+    if (level == 0 && whole && partly_written(shadow, level, index, access))
+        outcome->uninitialised = uninitialised_before;
+    if (whole && writes(stamp_kind(access.stamp))) {
+        /* The parts have one history again. */
+        cell.head &= 1;
+        cell.write = access.stamp;
+        cell.other[0].block = cell.other[1].block = 0;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------- entry
+ * points */
+
+/*
+ * Most loads of global memory read words that nobody writes in this launch and that two other
+ * blocks, or this thread, are known to have read already: nothing to add. Looked at without the
+ * lock: a write that comes at this very moment conflicts with one of the two, whatever we do.
+ */
+static bool nothing_new_global(const Cell &cell, const Access &access)
+{
+    uint32_t first = access.thread->block->launch->first_block;
+    uint32_t a = __atomic_load_n(&cell.other[0].block, __ATOMIC_RELAXED);
+    uint32_t b = __atomic_load_n(&cell.other[1].block, __ATOMIC_RELAXED);
+    if (stamp_kind(access.stamp) != plain_read ||
+        __atomic_load_n(&cell.write.block, __ATOMIC_RELAXED) >= first ||
+        (__atomic_load_n(&cell.head, __ATOMIC_RELAXED) & ~1u) == access.split_mark)
+        return false;
+    if (a == access.stamp.block && cell.other[0].time == access.stamp.time &&
+        same_thread(cell.other[0], access.stamp))
+        return true;
+    const LaunchState *launch = access.thread->block->launch;
+    return a >= first && b >= first && a != b && launch->grid_time.empty() && !launch->published &&
+           launch->launch->cluster_blocks == 1;
+}
+
+/* The same for shared memory: written before the last barrier, and read by two warps since. */
+static bool nothing_new_shared(const Cell &cell, const Access &access)
+{
+    const BlockState *block = access.thread->block;
+    const Stamp &a = cell.other[0], &b = cell.other[1];
+    if (stamp_kind(access.stamp) != plain_read || cell.write.block != block->number ||
+        cell.write.time >= block->full_time || is_split(cell, access) || a.block != block->number)
+        return false;
+    if (a.time == access.stamp.time && same_thread(a, access.stamp))
+        return true;
+    return b.block == block->number && a.time >= block->full_time && b.time >= block->full_time &&
+           !same_warp(a, b);
+}
+
+/* From before the block's last barrier, or from another launch (block, in shared memory). */
+static bool long_ago(const Stamp &stamp, const Access &access)
+{
+    const BlockState *block = access.thread->block;
+    return !live(stamp, access) || (stamp.block == block->number && stamp.time < block->full_time &&
+                                    stamp_kind(stamp) <= atomic_update);
+}
+
+/* The first plain access to a word since the last barrier has nothing to be compared with. False if
+ * it is not that. */
+static bool first_since_barrier(Cell &cell, const Access &access)
+{
+    unsigned kind = stamp_kind(access.stamp);
+    if (kind > plain_write || is_split(cell, access) || !long_ago(cell.write, access) ||
+        !long_ago(cell.other[0], access) || !long_ago(cell.other[1], access))
+        return false;
+    if (kind == plain_write) {
+        cell.write = access.stamp;
+        cell.other[0].block = 0;
+    } else if (access.global || live(cell.write, access)) {
+        cell.other[0] = access.stamp;
+    } else {
+        return false; /* uninitialised */
+    }
+    cell.other[1].block = 0;
+    return true;
+}
+
+void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes,
+                   const Stamp &stamp)
+{
+    Access access = {thread, stamp, true, nullptr, thread->block->launch->number << 1};
+    if (!shadow.plane[0])
+        return;
+    uintptr_t begin = address - shadow.base, end = begin + bytes;
+    for (uintptr_t index = begin / 4; index * 4 < end; index++) {
+        Cell &cell = shadow.plane[0][index];
+        bool whole = begin <= index * 4 && index * 4 + 4 <= end;
+        if (whole && nothing_new_global(cell, access))
+            continue;
+        Outcome outcome;
+        lock(cell);
+        if (!whole || !first_since_barrier(cell, access))
+            visit(shadow, 0, index, begin, end, access, &outcome);
+        unlock(cell);
+        if (outcome.conflict)
+            conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
+    }
+}
+
+/* Past the end of a static array, in what the linker left free between variables. */
+static bool outside_variables(uintptr_t address)
+{
+    const char *pointer = reinterpret_cast<const char *>(address);
+    return (pointer < worker->dynamic_begin || pointer >= worker->dynamic_end) &&
+           !in_shared_variable(static_cast<size_t>(pointer - worker->shared_begin));
+}
+
+/* In a struct that is copied, words that nobody wrote may be padding, unless it begins with
+ * them. */
+static bool is_padding(const ThreadState *thread, uintptr_t address)
+{
+    return thread->copied_struct != 0 && address - thread->copied_struct >= 4;
+}
+
+bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, unsigned bytes,
+                   const Stamp &stamp, const void *where)
+{
+    Shadow &shadow = home->shared;
+    Access access = {thread, stamp, false, home, home->number << 1};
+    uintptr_t begin = address - shadow.base, end = begin + bytes;
+    for (uintptr_t index = begin / 4; index * 4 < end; index++) {
+        Cell &cell = shadow.plane[0][index];
+        bool whole = begin <= index * 4 && index * 4 + 4 <= end;
+        if (whole && nothing_new_shared(cell, access))
+            continue;
+        if (!live(cell.write, access) &&
+            !live(cell.other[0], access)) { /* the block's first access to this word */
+            if (is_builtin(reinterpret_cast<const void *>(address)))
+                return false;
+            if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
+                report_static_shared(thread, own_place(address, nullptr), bytes,
+                                     writes(stamp_kind(stamp)), where);
+        }
+        if (whole && first_since_barrier(cell, access))
+            continue;
+        Outcome outcome;
+        visit(shadow, 0, index, begin, end, access, &outcome);
+        if (outcome.uninitialised && !is_padding(thread, shadow.base + outcome.offset))
+            note_uninitialised(Uninitialised{thread, shadow.base + outcome.offset, bytes, where});
+        if (outcome.conflict)
+            conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
+        else if (outcome.unfenced)
+            report_unfenced(thread, shadow.base + outcome.offset, outcome.enemy, stamp);
+    }
+    return true;
+}
+
+} /* namespace checker */
+} /* namespace simt */

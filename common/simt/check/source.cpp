@@ -1,0 +1,186 @@
+/*
+ * From addresses in the code to source lines, which are looked up only when a report is written, by
+ * addr2line: it comes with the compiler.
+ */
+#include "check/check.h"
+#include "host/symbols.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <link.h>
+#include <unistd.h>
+
+namespace simt
+{
+namespace checker
+{
+
+/* ---------------------------------------------------------------------------------- places in the
+ * code */
+
+/* Numbers for the places that stamps name. Shared by all workers; asked only when a worker first
+ * sees a place. */
+static std::mutex places_lock;
+static std::unordered_map<uintptr_t, uint32_t> numbers;
+static std::vector<uintptr_t> addresses;
+
+uint32_t place_number(const void *where)
+{
+    std::lock_guard<std::mutex> hold(places_lock);
+    auto added = numbers.emplace(reinterpret_cast<uintptr_t>(where),
+                                 static_cast<uint32_t>(addresses.size()));
+    if (added.second)
+        addresses.push_back(added.first->first);
+    return added.first->second & ((1u << place_bits) - 1);
+}
+
+const void *place_address(uint32_t number)
+{
+    std::lock_guard<std::mutex> hold(places_lock);
+    return reinterpret_cast<const void *>(addresses[number]);
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * addr2line */
+
+static std::string program_path()
+{
+    char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    return std::string(path, length > 0 ? static_cast<size_t>(length) : 0);
+}
+
+static int first_object(struct dl_phdr_info *info, size_t, void *base)
+{
+    *static_cast<uintptr_t *>(base) = info->dlpi_addr;
+    return 1;
+}
+
+static uintptr_t load_address()
+{
+    uintptr_t base = 0;
+    dl_iterate_phdr(first_object, &base);
+    return base;
+}
+
+static std::string quoted(const std::string &word)
+{
+    std::string result = "'";
+    for (char c : word)
+        result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return result + "'";
+}
+
+/* "/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
+static std::string shortened(std::string line)
+{
+    line.erase(std::min(line.find_first_of("\n "), line.size()));
+    char here[4096];
+    if (getcwd(here, sizeof here)) {
+        std::string prefix = std::string(here) + "/";
+        if (line.compare(0, prefix.size(), prefix) == 0)
+            line.erase(0, prefix.size());
+    }
+    return line;
+}
+
+static bool in_library(const std::string &line)
+{
+    return line.find("simt/include/") != std::string::npos ||
+           line.find("/include/c++/") != std::string::npos;
+}
+
+/*
+ * addr2line -i prints the line of the innermost inlined function first, then those that it was
+ * inlined into. The first that is not in our own headers is the kernel's.
+ */
+static std::string look_up(const void *where)
+{
+    /* `where` is a return address: the call is the instruction before. */
+    uintptr_t offset = reinterpret_cast<uintptr_t>(where) - load_address() - 1;
+    char address[32];
+    snprintf(address, sizeof address, "%#zx", static_cast<size_t>(offset));
+    std::string command =
+        "addr2line -i -e " + quoted(program_path()) + " " + address + " 2>/dev/null";
+    FILE *output = popen(command.c_str(), "r");
+    if (!output)
+        return "";
+    std::string found;
+    char line[4096];
+    while (fgets(line, sizeof line, output))
+        if (line[0] != '?' && (found.empty() || in_library(found)))
+            found = shortened(line);
+    pclose(output);
+    return found;
+}
+
+std::string source_line(const void *where)
+{
+    static std::mutex lock;
+    static std::unordered_map<const void *, std::string> known;
+    std::lock_guard<std::mutex> hold(lock);
+    auto added = known.emplace(where, "");
+    if (added.second)
+        added.first->second = look_up(where);
+    return added.first->second;
+}
+
+/* -------------------------------------------------------------------------------- static shared
+ * variables */
+
+/* One truth per word. Empty in a program without symbols. */
+static std::vector<bool> words_of_variables()
+{
+    std::vector<bool> words;
+    size_t begin = 0, bytes = 0;
+    for (size_t offset = static_cast<size_t>(worker->shared_end - worker->shared_begin);
+         offset-- > 0; offset = begin) {
+        if (shared_variable_before(offset, &begin, &bytes).empty())
+            break;
+        if (words.empty())
+            words.resize(static_cast<size_t>(worker->shared_end - worker->shared_begin) / 4 + 1);
+        std::fill(words.begin() + static_cast<ptrdiff_t>(begin / 4),
+                  words.begin() + static_cast<ptrdiff_t>((begin + bytes + 3) / 4), true);
+    }
+    return words;
+}
+
+bool in_shared_variable(size_t offset)
+{
+    static const std::vector<bool> words = words_of_variables();
+    return words.empty() || words[offset / 4];
+}
+
+/* -------------------------------------------------------------------------------------- read-only
+ * data */
+
+struct Span {
+    uintptr_t begin, end;
+};
+
+static int add_read_only(struct dl_phdr_info *info, size_t, void *argument)
+{
+    std::vector<Span> &spans = *static_cast<std::vector<Span> *>(argument);
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) &part = info->dlpi_phdr[i];
+        uintptr_t begin = info->dlpi_addr + part.p_vaddr;
+        if (part.p_type == PT_LOAD && !(part.p_flags & PF_W))
+            spans.push_back({begin, begin + part.p_memsz});
+    }
+    return 0;
+}
+
+bool in_read_only_data(uintptr_t address)
+{
+    static const std::vector<Span> spans = [] {
+        std::vector<Span> found;
+        dl_iterate_phdr(add_read_only, &found);
+        return found;
+    }();
+    return std::any_of(spans.begin(), spans.end(), [address](const Span &span) {
+        return span.begin <= address && address < span.end;
+    });
+}
+
+} /* namespace checker */
+} /* namespace simt */

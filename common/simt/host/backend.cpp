@@ -1,0 +1,48 @@
+/* common/backend.h on the CPU. */
+#include "check/checker.h"
+#include "host/errors.h"
+#include "run/order.h"
+#include <backend.h>
+#include <cstring>
+
+using namespace simt;
+
+const char *backend_name(void)
+{
+    return checker::build_name;
+}
+
+int backend_architecture(void)
+{
+    int value;
+    char complaint[300];
+    return read_architecture(&value, complaint, sizeof complaint) ? value : 0;
+}
+
+/* A kernel whose every access is watched takes as long as the watching takes. */
+bool backend_has_timing(void)
+{
+    return std::strcmp(checker::build_name, "cpu") == 0;
+}
+
+bool backend_counters(struct counters *total)
+{
+    cudaDeviceSynchronize();
+    *total = {};
+    return checker::counters(total);
+}
+
+void backend_counters_reset(void)
+{
+    checker::counters_reset();
+}
+
+void backend_fence(const void *device, size_t bytes)
+{
+    checker::fenced(device, bytes);
+}
+
+const char *backend_report(void)
+{
+    return last_report();
+}

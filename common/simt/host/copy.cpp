@@ -1,0 +1,192 @@
+/* cudaMemcpy, cudaMemset and their relatives: all of them are done when they return. */
+#include "check/checker.h"
+#include "host/errors.h"
+#include "host/memory.h"
+#include <cstring>
+
+/* the program's variables, __device__ and __constant__ ones among them */
+extern char __data_start, _end;
+
+namespace simt
+{
+
+static bool is_variable(const void *begin, size_t bytes)
+{
+    const char *p = static_cast<const char *>(begin);
+    return p >= &__data_start && p + bytes <= &_end;
+}
+
+/* A sentence about what is wrong with `bytes` at `begin` as one side of a copy; false if nothing
+ * is. */
+static bool complain_about(const void *begin, size_t bytes, bool want_device, const char *call,
+                           const char *role)
+{
+    if (!begin)
+        return refuse(cudaErrorInvalidValue, "%s: %s is a null pointer", call, role);
+    if (in_device_arena(begin)) {
+        const Allocation *allocation = find_allocation(begin);
+        if (!is_device_range(begin, bytes)) {
+            if (allocation && !allocation->freed)
+                return refuse(
+                    cudaErrorInvalidValue,
+                    "%s: %zu bytes from byte %zu of an allocation of %zu bytes (%s)", call, bytes,
+                    static_cast<size_t>(static_cast<const char *>(begin) - allocation->begin),
+                    allocation->bytes, role);
+            return refuse(cudaErrorInvalidValue, "%s: %s %p is not in any living allocation", call,
+                          role, begin);
+        }
+        if (!want_device && !allocation->managed)
+            return refuse(cudaErrorInvalidValue,
+                          "%s: %s %p is device memory, but the copy's kind says host", call, role,
+                          begin);
+        return false;
+    }
+    if (want_device && !is_variable(begin, bytes))
+        return refuse(cudaErrorInvalidValue,
+                      "%s: %s %p is host memory, but the copy's kind says device", call, role,
+                      begin);
+    return false;
+}
+
+static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                        const char *call)
+{
+    if (cudaError_t error = standing_error())
+        return error;
+    if (bytes == 0)
+        return cudaSuccess;
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+        return refuse(cudaErrorInvalidMemcpyDirection, "%s: there is no copy of kind %d", call,
+                      static_cast<int>(kind));
+    bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    if (kind == cudaMemcpyDefault) {
+        to_device = in_device_arena(to);
+        from_device = in_device_arena(from);
+    }
+    if (complain_about(to, bytes, to_device, call, "the destination") ||
+        complain_about(from, bytes, from_device, call, "the source"))
+        return cudaErrorInvalidValue;
+    OpenDeviceMemory open;
+    checker::host_read(from, bytes);
+    memmove(to, from, bytes);
+    checker::host_wrote(to, bytes);
+    return cudaSuccess;
+}
+
+static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call)
+{
+    if (cudaError_t error = standing_error())
+        return error;
+    if (bytes == 0)
+        return cudaSuccess;
+    if (complain_about(pointer, bytes, true, call, "the destination"))
+        return cudaErrorInvalidValue;
+    OpenDeviceMemory open;
+    memset(pointer, value, bytes);
+    checker::host_wrote(pointer, bytes);
+    return cudaSuccess;
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes,
+                                  enum cudaMemcpyKind kind)
+{
+    return copy(to, from, bytes, kind, "cudaMemcpy");
+}
+
+extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
+                                       enum cudaMemcpyKind kind, cudaStream_t)
+{
+    return copy(to, from, bytes, kind, "cudaMemcpyAsync");
+}
+
+extern "C" cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                                    size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+    if (width > to_pitch || width > from_pitch)
+        return refuse(cudaErrorInvalidPitchValue,
+                      "cudaMemcpy2D: rows of %zu bytes do not fit pitches of %zu and %zu", width,
+                      to_pitch, from_pitch);
+    for (size_t y = 0; y < height; y++) {
+        cudaError_t error =
+            copy(static_cast<char *>(to) + y * to_pitch,
+                 static_cast<const char *>(from) + y * from_pitch, width, kind, "cudaMemcpy2D");
+        if (error != cudaSuccess)
+            return error;
+    }
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
+                                         size_t from_pitch, size_t width, size_t height,
+                                         enum cudaMemcpyKind kind, cudaStream_t)
+{
+    return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
+}
+
+extern "C" cudaError_t cudaMemset(void *pointer, int value, size_t bytes)
+{
+    return fill(pointer, value, bytes, "cudaMemset");
+}
+
+extern "C" cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t)
+{
+    return fill(pointer, value, bytes, "cudaMemsetAsync");
+}
+
+extern "C" cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width,
+                                    size_t height)
+{
+    for (size_t y = 0; y < height; y++) {
+        cudaError_t error =
+            fill(static_cast<char *>(pointer) + y * pitch, value, width, "cudaMemset2D");
+        if (error != cudaSuccess)
+            return error;
+    }
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaMemPrefetchAsync(const void *, size_t, int, cudaStream_t)
+{
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaMemAdvise(const void *, size_t, enum cudaMemoryAdvise, int)
+{
+    return standing_error();
+}
+
+/* The C++ forms in simt/api.h give a null symbol for a copy that would not fit the variable. */
+extern "C" cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes,
+                                          size_t offset, enum cudaMemcpyKind kind)
+{
+    if (!symbol)
+        return refuse(cudaErrorInvalidValue,
+                      "cudaMemcpyToSymbol: %zu bytes at offset %zu do not fit the variable", bytes,
+                      offset);
+    return copy(static_cast<char *>(const_cast<void *>(symbol)) + offset, from, bytes, kind,
+                "cudaMemcpyToSymbol");
+}
+
+extern "C" cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes,
+                                            size_t offset, enum cudaMemcpyKind kind)
+{
+    if (!symbol)
+        return refuse(cudaErrorInvalidValue,
+                      "cudaMemcpyFromSymbol: %zu bytes at offset %zu do not fit the variable",
+                      bytes, offset);
+    return copy(to, static_cast<const char *>(symbol) + offset, bytes, kind,
+                "cudaMemcpyFromSymbol");
+}
+
+extern "C" cudaError_t cudaGetSymbolAddress(void **pointer, const void *symbol)
+{
+    if (!pointer || !symbol)
+        return done(cudaErrorInvalidValue);
+    *pointer = const_cast<void *>(symbol);
+    return cudaSuccess;
+}

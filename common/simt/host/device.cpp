@@ -1,0 +1,422 @@
+/* Properties, attributes and occupancy of the device that the backend pretends to be. */
+#include "host/device.h"
+#include "check/checker.h"
+#include "host/errors.h"
+#include "host/memory.h"
+#include "run/order.h"
+#include "host/symbols.h"
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+namespace simt
+{
+
+static std::mutex mutex;
+static std::map<const void *, size_t>
+    raised_limits; /* kernel -> cudaFuncAttributeMaxDynamicSharedMemorySize */
+
+size_t static_shared_bytes(const void *kernel)
+{
+    size_t bytes = 0;
+    for (const SharedVariable &variable : shared_variables(kernel))
+        bytes += variable.bytes;
+    return bytes;
+}
+
+size_t dynamic_shared_limit(const void *kernel)
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = raised_limits.find(kernel);
+    if (found != raised_limits.end())
+        return found->second;
+    size_t fixed = static_shared_bytes(kernel);
+    return fixed < default_dynamic_shared ? default_dynamic_shared - fixed : 0;
+}
+
+void forget_kernel_attributes()
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    raised_limits.clear();
+}
+
+int resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared)
+{
+    if (threads == 0 || threads > max_block_threads)
+        return 0;
+    size_t shared = static_shared_bytes(kernel) + dynamic_shared;
+    if (shared > max_shared_per_block)
+        return 0;
+    unsigned whole_warps = (threads + warp_size - 1) / warp_size * warp_size;
+    size_t by_threads = max_threads_per_multiprocessor / whole_warps;
+    size_t by_shared = shared_per_multiprocessor / (shared + reserved_shared_per_block);
+    return static_cast<int>(
+        std::min({by_threads, by_shared, size_t(max_blocks_per_multiprocessor)}));
+}
+
+/* The architecture, or 90 with the complaint left for the next launch, which fails. */
+static int architecture()
+{
+    int value;
+    char complaint[300];
+    return read_architecture(&value, complaint, sizeof complaint) ? value : 90;
+}
+
+static cudaError_t bad_device(int device)
+{
+    return refuse(cudaErrorInvalidDevice, "device %d: there is one device, and its number is 0",
+                  device);
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" cudaError_t cudaGetDeviceCount(int *count)
+{
+    if (!count)
+        return done(cudaErrorInvalidValue);
+    /* as on a GPU: set and empty hides all of them */
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    *count = visible && !*visible ? 0 : 1;
+    return *count > 0 ? cudaSuccess : done(cudaErrorNoDevice);
+}
+
+extern "C" cudaError_t cudaGetDevice(int *device)
+{
+    if (!device)
+        return done(cudaErrorInvalidValue);
+    *device = 0;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaSetDevice(int device)
+{
+    return device == 0 ? cudaSuccess : bad_device(device);
+}
+
+extern "C" cudaError_t cudaInitDevice(int device, unsigned int, unsigned int)
+{
+    return cudaSetDevice(device);
+}
+
+extern "C" cudaError_t cudaSetDeviceFlags(unsigned int)
+{
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
+{
+    if (!properties)
+        return done(cudaErrorInvalidValue);
+    if (device != 0)
+        return bad_device(device);
+    struct cudaDeviceProp p = {};
+    snprintf(p.name, sizeof p.name, "CPU (simt)");
+    p.totalGlobalMem = device_memory_bytes();
+    p.sharedMemPerBlock = default_dynamic_shared;
+    p.regsPerBlock = 65536;
+    p.warpSize = warp_size;
+    p.memPitch = 2147483647;
+    p.maxThreadsPerBlock = max_block_threads;
+    p.maxThreadsDim[0] = p.maxThreadsDim[1] = 1024;
+    p.maxThreadsDim[2] = 64;
+    p.maxGridSize[0] = 2147483647;
+    p.maxGridSize[1] = p.maxGridSize[2] = 65535;
+    p.clockRate = 1000000; /* kHz: clock64() counts nanoseconds */
+    p.totalConstMem = 65536;
+    p.major = architecture() / 10;
+    p.minor = architecture() % 10;
+    p.textureAlignment = 512;
+    p.multiProcessorCount = multiprocessors;
+    p.canMapHostMemory = 1;
+    p.concurrentKernels = 1;
+    p.unifiedAddressing = 1;
+    p.memoryClockRate = 1000000;
+    p.memoryBusWidth = 128;
+    p.l2CacheSize = 4 << 20;
+    p.maxThreadsPerMultiProcessor = max_threads_per_multiprocessor;
+    p.globalL1CacheSupported = p.localL1CacheSupported = 1;
+    p.sharedMemPerMultiprocessor = shared_per_multiprocessor;
+    p.regsPerMultiprocessor = 65536;
+    p.managedMemory = 1;
+    p.concurrentManagedAccess = 1;
+    p.singleToDoublePrecisionPerfRatio = 2;
+    p.cooperativeLaunch = 1;
+    p.clusterLaunch = architecture() >= 90;
+    p.sharedMemPerBlockOptin = max_shared_per_block;
+    p.maxBlocksPerMultiProcessor = max_blocks_per_multiprocessor;
+    p.reservedSharedMemPerBlock = reserved_shared_per_block;
+    *properties = p;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+    struct cudaDeviceProp p;
+    if (!value)
+        return done(cudaErrorInvalidValue);
+    if (cudaError_t error = cudaGetDeviceProperties(&p, device))
+        return error;
+    const struct {
+        enum cudaDeviceAttr attribute;
+        size_t value;
+    } table[] = {
+        {cudaDevAttrMaxThreadsPerBlock, static_cast<size_t>(p.maxThreadsPerBlock)},
+        {cudaDevAttrMaxBlockDimX, static_cast<size_t>(p.maxThreadsDim[0])},
+        {cudaDevAttrMaxBlockDimY, static_cast<size_t>(p.maxThreadsDim[1])},
+        {cudaDevAttrMaxBlockDimZ, static_cast<size_t>(p.maxThreadsDim[2])},
+        {cudaDevAttrMaxGridDimX, static_cast<size_t>(p.maxGridSize[0])},
+        {cudaDevAttrMaxGridDimY, static_cast<size_t>(p.maxGridSize[1])},
+        {cudaDevAttrMaxGridDimZ, static_cast<size_t>(p.maxGridSize[2])},
+        {cudaDevAttrMaxSharedMemoryPerBlock, p.sharedMemPerBlock},
+        {cudaDevAttrTotalConstantMemory, p.totalConstMem},
+        {cudaDevAttrWarpSize, static_cast<size_t>(p.warpSize)},
+        {cudaDevAttrMaxPitch, p.memPitch},
+        {cudaDevAttrMaxRegistersPerBlock, static_cast<size_t>(p.regsPerBlock)},
+        {cudaDevAttrClockRate, static_cast<size_t>(p.clockRate)},
+        {cudaDevAttrTextureAlignment, p.textureAlignment},
+        {cudaDevAttrGpuOverlap, static_cast<size_t>(p.deviceOverlap)},
+        {cudaDevAttrMultiProcessorCount, static_cast<size_t>(p.multiProcessorCount)},
+        {cudaDevAttrIntegrated, static_cast<size_t>(p.integrated)},
+        {cudaDevAttrCanMapHostMemory, static_cast<size_t>(p.canMapHostMemory)},
+        {cudaDevAttrComputeMode, static_cast<size_t>(p.computeMode)},
+        {cudaDevAttrConcurrentKernels, static_cast<size_t>(p.concurrentKernels)},
+        {cudaDevAttrMemoryClockRate, static_cast<size_t>(p.memoryClockRate)},
+        {cudaDevAttrGlobalMemoryBusWidth, static_cast<size_t>(p.memoryBusWidth)},
+        {cudaDevAttrL2CacheSize, static_cast<size_t>(p.l2CacheSize)},
+        {cudaDevAttrMaxThreadsPerMultiProcessor,
+         static_cast<size_t>(p.maxThreadsPerMultiProcessor)},
+        {cudaDevAttrAsyncEngineCount, static_cast<size_t>(p.asyncEngineCount)},
+        {cudaDevAttrUnifiedAddressing, static_cast<size_t>(p.unifiedAddressing)},
+        {cudaDevAttrComputeCapabilityMajor, static_cast<size_t>(p.major)},
+        {cudaDevAttrComputeCapabilityMinor, static_cast<size_t>(p.minor)},
+        {cudaDevAttrMaxSharedMemoryPerMultiprocessor, p.sharedMemPerMultiprocessor},
+        {cudaDevAttrMaxRegistersPerMultiprocessor, static_cast<size_t>(p.regsPerMultiprocessor)},
+        {cudaDevAttrManagedMemory, static_cast<size_t>(p.managedMemory)},
+        {cudaDevAttrPageableMemoryAccess, static_cast<size_t>(p.pageableMemoryAccess)},
+        {cudaDevAttrConcurrentManagedAccess, static_cast<size_t>(p.concurrentManagedAccess)},
+        {cudaDevAttrCooperativeLaunch, static_cast<size_t>(p.cooperativeLaunch)},
+        {cudaDevAttrMaxSharedMemoryPerBlockOptin, p.sharedMemPerBlockOptin},
+        {cudaDevAttrMaxBlocksPerMultiprocessor, static_cast<size_t>(p.maxBlocksPerMultiProcessor)},
+        {cudaDevAttrReservedSharedMemoryPerBlock, p.reservedSharedMemPerBlock},
+        {cudaDevAttrMemoryPoolsSupported, 1},
+        {cudaDevAttrClusterLaunch, static_cast<size_t>(p.clusterLaunch)},
+    };
+    for (const auto &row : table) {
+        if (row.attribute == attribute) {
+            *value = static_cast<int>(row.value);
+            return cudaSuccess;
+        }
+    }
+    return refuse(cudaErrorInvalidValue,
+                  "cudaDeviceGetAttribute: the CPU backend has no attribute %d",
+                  static_cast<int>(attribute));
+}
+
+extern "C" cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    if (least)
+        *least = 0;
+    if (greatest)
+        *greatest = 0;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device)
+{
+    if (!text || length < 13)
+        return done(cudaErrorInvalidValue);
+    if (device != 0)
+        return bad_device(device);
+    snprintf(text, static_cast<size_t>(length), "0000:00:00.0");
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaDeviceSynchronize(void)
+{
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaThreadSynchronize(void)
+{
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaDeviceReset(void)
+{
+    free_all_device_memory();
+    forget_kernel_attributes();
+    clear_errors();
+    checker::device_reset();
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaDeviceSetLimit(enum cudaLimit, size_t)
+{
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
+{
+    if (!value)
+        return done(cudaErrorInvalidValue);
+    *value = limit == cudaLimitStackSize ? 1 << 10 : 8 << 20;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache)
+{
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
+{
+    if (!config)
+        return done(cudaErrorInvalidValue);
+    *config = cudaFuncCachePreferNone;
+    return standing_error();
+}
+
+/* Banks are 4 bytes wide, as on every device since Maxwell, whatever a program asks for. */
+extern "C" cudaError_t cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig)
+{
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *config)
+{
+    if (!config)
+        return done(cudaErrorInvalidValue);
+    *config = cudaSharedMemBankSizeFourByte;
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    if (!can)
+        return done(cudaErrorInvalidValue);
+    *can = 0;
+    return device == 0 && peer == 0 ? cudaSuccess : bad_device(device ? device : peer);
+}
+
+/* Asynchronous allocation needs no pool here; programs may still ask for it and set it up. */
+extern "C" cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
+{
+    if (!pool)
+        return done(cudaErrorInvalidValue);
+    if (device != 0)
+        return bad_device(device);
+    *pool = nullptr;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void *)
+{
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t)
+{
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaDriverGetVersion(int *version)
+{
+    return cudaRuntimeGetVersion(version);
+}
+
+extern "C" cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    if (!version)
+        return done(cudaErrorInvalidValue);
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaProfilerStart(void)
+{
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaProfilerStop(void)
+{
+    return cudaSuccess;
+}
+
+/* -------------------------------------------------------------------------------------------------
+ */
+/* Kernels */
+
+extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute,
+                                            int value)
+{
+    if (cudaError_t error = standing_error())
+        return error;
+    if (!kernel)
+        return done(cudaErrorInvalidDeviceFunction);
+    if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout)
+        return value >= -1 && value <= 100 ? cudaSuccess : done(cudaErrorInvalidValue);
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
+        return done(cudaErrorInvalidValue);
+    size_t fixed = static_shared_bytes(kernel);
+    if (value < 0 || static_cast<size_t>(value) + fixed > max_shared_per_block)
+        return refuse(
+            cudaErrorInvalidValue,
+            "cudaFuncSetAttribute: %d bytes of dynamic shared memory beside %zu of static; a block "
+            "has at most "
+            "%zu",
+            value, fixed, max_shared_per_block);
+    std::lock_guard<std::mutex> lock(mutex);
+    raised_limits[kernel] = static_cast<size_t>(value);
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaFuncSetCacheConfig(const void *kernel, enum cudaFuncCache)
+{
+    return kernel ? standing_error() : done(cudaErrorInvalidDeviceFunction);
+}
+
+extern "C" cudaError_t cudaFuncSetSharedMemConfig(const void *kernel, enum cudaSharedMemConfig)
+{
+    return kernel ? standing_error() : done(cudaErrorInvalidDeviceFunction);
+}
+
+extern "C" cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes,
+                                             const void *kernel)
+{
+    if (!attributes)
+        return done(cudaErrorInvalidValue);
+    if (!kernel)
+        return done(cudaErrorInvalidDeviceFunction);
+    memset(attributes, 0, sizeof *attributes);
+    attributes->sharedSizeBytes = static_shared_bytes(kernel);
+    attributes->maxThreadsPerBlock = max_block_threads;
+    attributes->numRegs = 32;
+    attributes->ptxVersion = attributes->binaryVersion = architecture();
+    attributes->maxDynamicSharedSizeBytes = static_cast<int>(dynamic_shared_limit(kernel));
+    attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
+                                                                     const void *kernel,
+                                                                     int block_size,
+                                                                     size_t dynamic_shared)
+{
+    if (!blocks || block_size <= 0)
+        return done(cudaErrorInvalidValue);
+    if (!kernel)
+        return done(cudaErrorInvalidDeviceFunction);
+    *blocks = resident_blocks(kernel, static_cast<unsigned>(block_size), dynamic_shared);
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int *blocks, const void *kernel, int block_size, size_t dynamic_shared, unsigned int)
+{
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, block_size,
+                                                         dynamic_shared);
+}

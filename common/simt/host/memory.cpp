@@ -1,0 +1,353 @@
+/*
+ * Device memory lies in one reserved range of addresses, the arena. Each allocation takes whole
+ * pages there and is moved against their end, so that the first byte past it (rounded to CUDA's
+ * alignment of 256) is on a page that nobody may touch. Addresses are not given out again before
+ * the arena is used up: a stale pointer finds nothing.
+ */
+#include "host/memory.h"
+#include "check/checker.h"
+#include "host/errors.h"
+#include "run/fault.h"
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+#include <vector>
+
+namespace simt
+{
+
+constexpr size_t alignment = 256;
+constexpr size_t arena_bytes = size_t(1) << 40; /* address space only */
+
+static std::mutex mutex;
+static char *arena, *arena_end, *arena_next;
+static std::vector<Allocation *> allocations; /* all there ever were, by address */
+static std::vector<Allocation *> closable;    /* those alive that the host may not touch */
+static unsigned openings;                     /* OpenDeviceMemory objects that exist */
+static bool closed;                           /* what the last change of protection left */
+static size_t in_use;
+
+static size_t page_bytes()
+{
+    static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    return page;
+}
+
+static size_t whole_pages(size_t bytes)
+{
+    return (bytes + page_bytes() - 1) / page_bytes() * page_bytes();
+}
+
+size_t device_memory_bytes()
+{
+    static const size_t bytes = [] {
+        struct sysinfo info;
+        return sysinfo(&info) == 0 ? static_cast<size_t>(info.totalram) * info.mem_unit / 2
+                                   : size_t(1) << 30;
+    }();
+    return bytes;
+}
+
+static bool reserve_arena()
+{
+    for (size_t bytes = arena_bytes; !arena && bytes >= size_t(1) << 32; bytes /= 2) {
+        void *memory =
+            mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED)
+            continue;
+        arena = static_cast<char *>(memory);
+        arena_end = arena + bytes;
+        arena_next = arena + page_bytes();
+        catch_faults(); /* from now on there are device pointers that host code may follow */
+    }
+    return arena;
+}
+
+bool in_device_arena(const void *address)
+{
+    const char *p = static_cast<const char *>(address);
+    return p >= arena && p < arena_end;
+}
+
+static const Allocation *find_locked(const void *address)
+{
+    const char *p = static_cast<const char *>(address);
+    auto after = std::upper_bound(
+        allocations.begin(), allocations.end(), p,
+        [](const char *value, const Allocation *each) { return value < each->begin; });
+    return after == allocations.begin() ? nullptr : *(after - 1);
+}
+
+const Allocation *find_allocation(const void *address)
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    return find_locked(address);
+}
+
+bool is_device_range(const void *begin, size_t bytes)
+{
+    const Allocation *allocation = find_allocation(begin);
+    const char *p = static_cast<const char *>(begin);
+    return allocation && !allocation->freed && p + bytes <= allocation->begin + allocation->bytes;
+}
+
+/* The pages of an allocation, from the first that it touches. */
+static char *first_page(const Allocation &allocation)
+{
+    uintptr_t begin = reinterpret_cast<uintptr_t>(allocation.begin);
+    return reinterpret_cast<char *>(begin / page_bytes() * page_bytes());
+}
+
+static size_t pages_of(const Allocation &allocation)
+{
+    return whole_pages(static_cast<size_t>(allocation.begin - first_page(allocation)) +
+                       std::max<size_t>(allocation.bytes, 1));
+}
+
+/*
+ * New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a
+ * GPU. In very large allocations only the two ends do, so that memory nobody uses is never taken
+ * from the system.
+ */
+static void poison(char *begin, size_t bytes)
+{
+    constexpr size_t most = size_t(64) << 20;
+    if (bytes <= 2 * most) {
+        memset(begin, 0xff, bytes);
+    } else {
+        memset(begin, 0xff, most);
+        memset(begin + bytes - most, 0xff, most);
+    }
+}
+
+/*
+ * Changing the protection costs a system call for each allocation, twice a launch. Programs with
+ * many allocations do without.
+ */
+constexpr size_t most_closable = 64;
+
+static void protect(int protection)
+{
+    for (const Allocation *allocation : closable)
+        mprotect(first_page(*allocation), pages_of(*allocation), protection);
+    closed = protection == PROT_NONE;
+}
+
+static void close_if_possible()
+{
+    if (openings == 0 && closable.size() <= most_closable)
+        protect(PROT_NONE);
+}
+
+static void open_if_closed()
+{
+    if (closed)
+        protect(PROT_READ | PROT_WRITE);
+}
+
+OpenDeviceMemory::OpenDeviceMemory()
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    if (openings++ == 0)
+        open_if_closed();
+}
+
+OpenDeviceMemory::~OpenDeviceMemory()
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    openings--;
+    close_if_possible();
+}
+
+static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
+{
+    if (!pointer)
+        return done(cudaErrorInvalidValue);
+    if (bytes == 0) {
+        *pointer = nullptr;
+        return cudaSuccess;
+    }
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!arena && !reserve_arena())
+        return refuse(cudaErrorMemoryAllocation, "no address space for device memory");
+    if (bytes > device_memory_bytes() || in_use > device_memory_bytes() - bytes)
+        return refuse(cudaErrorMemoryAllocation,
+                      "%zu bytes asked for, %zu of the device's %zu bytes are free", bytes,
+                      device_memory_bytes() - in_use, device_memory_bytes());
+    size_t usable = (bytes + alignment - 1) / alignment * alignment;
+    size_t pages = whole_pages(usable);
+    if (pages + page_bytes() > static_cast<size_t>(arena_end - arena_next))
+        return refuse(cudaErrorMemoryAllocation,
+                      "the addresses reserved for device memory are used up");
+    if (mprotect(arena_next, pages, PROT_READ | PROT_WRITE) != 0)
+        return refuse(cudaErrorMemoryAllocation, "the system gives no memory for %zu bytes", bytes);
+    Allocation *allocation = new Allocation();
+    allocation->begin = arena_next + pages - usable;
+    allocation->bytes = bytes;
+    allocation->managed = managed;
+    allocation->number = allocations.size() + 1;
+    arena_next += pages + page_bytes();
+    allocations.push_back(allocation);
+    in_use += bytes;
+    poison(allocation->begin, bytes);
+    checker::allocated(*allocation);
+    *pointer = allocation->begin;
+    if (!managed) {
+        closable.push_back(allocation);
+        if (closable.size() > most_closable)
+            open_if_closed();
+        else if (closed)
+            mprotect(first_page(*allocation), pages_of(*allocation), PROT_NONE);
+        else
+            close_if_possible();
+    }
+    return cudaSuccess;
+}
+
+static void give_back(Allocation &allocation)
+{
+    char *pages = first_page(allocation);
+    size_t bytes = pages_of(allocation);
+    madvise(pages, bytes, MADV_DONTNEED);
+    mprotect(pages, bytes, PROT_NONE);
+    closable.erase(std::remove(closable.begin(), closable.end(), &allocation), closable.end());
+    allocation.freed = true;
+    in_use -= allocation.bytes;
+    checker::freed(allocation);
+}
+
+void free_all_device_memory()
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    for (Allocation *allocation : allocations)
+        if (!allocation->freed)
+            give_back(*allocation);
+}
+
+static cudaError_t free_device(void *pointer)
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    Allocation *allocation = const_cast<Allocation *>(find_locked(pointer));
+    if (!allocation || allocation->begin != pointer)
+        return refuse(cudaErrorInvalidValue, "cudaFree(%p): no allocation begins there", pointer);
+    if (allocation->freed)
+        return refuse(cudaErrorInvalidValue,
+                      "cudaFree(%p): freed already (allocation %llu, %zu bytes)", pointer,
+                      allocation->number, allocation->bytes);
+    give_back(*allocation);
+    return cudaSuccess;
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" cudaError_t cudaMalloc(void **pointer, size_t bytes)
+{
+    if (cudaError_t error = standing_error())
+        return error;
+    return allocate(pointer, bytes, false);
+}
+
+extern "C" cudaError_t cudaMallocAsync(void **pointer, size_t bytes, cudaStream_t)
+{
+    return cudaMalloc(pointer, bytes);
+}
+
+extern "C" cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int)
+{
+    if (cudaError_t error = standing_error())
+        return error;
+    cudaError_t error = allocate(pointer, bytes, true);
+    if (error == cudaSuccess && bytes > 0)
+        memset(*pointer, 0,
+               bytes); /* fresh pages of a host are zero, and programs have come to count on it */
+    return error;
+}
+
+/* Pinned host memory is memory that both sides can touch, so here it is managed memory by another
+ * name. */
+extern "C" cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int)
+{
+    return cudaMallocManaged(pointer, bytes, cudaMemAttachGlobal);
+}
+
+extern "C" cudaError_t cudaMallocHost(void **pointer, size_t bytes)
+{
+    return cudaMallocManaged(pointer, bytes, cudaMemAttachGlobal);
+}
+
+extern "C" cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
+{
+    if (!pitch)
+        return done(cudaErrorInvalidValue);
+    *pitch = (width + 511) / 512 * 512;
+    return cudaMalloc(pointer, *pitch * height);
+}
+
+extern "C" cudaError_t cudaFree(void *pointer)
+{
+    if (cudaError_t error = standing_error())
+        return error;
+    return pointer ? free_device(pointer) : cudaSuccess;
+}
+
+extern "C" cudaError_t cudaFreeAsync(void *pointer, cudaStream_t)
+{
+    return cudaFree(pointer);
+}
+
+extern "C" cudaError_t cudaFreeHost(void *pointer)
+{
+    return cudaFree(pointer);
+}
+
+extern "C" cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int)
+{
+    if (!device || !is_device_range(host, 1))
+        return done(cudaErrorInvalidValue);
+    *device = host;
+    return cudaSuccess;
+}
+
+/* Memory that the program got elsewhere cannot be given to kernels under the same address. */
+extern "C" cudaError_t cudaHostRegister(void *, size_t, unsigned int)
+{
+    return refuse(cudaErrorNotSupported,
+                  "cudaHostRegister is not supported by the CPU backend; use cudaMallocHost");
+}
+
+extern "C" cudaError_t cudaHostUnregister(void *)
+{
+    return done(cudaErrorHostMemoryNotRegistered);
+}
+
+extern "C" cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
+                                                const void *pointer)
+{
+    if (!attributes)
+        return done(cudaErrorInvalidValue);
+    bool device = is_device_range(pointer, 1);
+    bool managed = device && find_allocation(pointer)->managed;
+    attributes->type = managed  ? cudaMemoryTypeManaged
+                       : device ? cudaMemoryTypeDevice
+                                : cudaMemoryTypeUnregistered;
+    attributes->device = device ? 0 : cudaInvalidDeviceId;
+    attributes->devicePointer = device ? const_cast<void *>(pointer) : nullptr;
+    attributes->hostPointer = managed || !device ? const_cast<void *>(pointer) : nullptr;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
+{
+    if (!available || !total)
+        return done(cudaErrorInvalidValue);
+    std::lock_guard<std::mutex> lock(mutex);
+    *total = device_memory_bytes();
+    *available = *total - in_use;
+    return cudaSuccess;
+}

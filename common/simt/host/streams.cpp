@@ -1,0 +1,155 @@
+/*
+ * Streams and events. Work is done by the time the call that starts it returns, so a stream has
+ * nothing to remember and an event is a point in time.
+ */
+#include "host/errors.h"
+#include <ctime>
+#include <new>
+
+struct simt_stream {
+    unsigned flags;
+};
+
+struct simt_event {
+    bool recorded, timing;
+    struct timespec time;
+};
+
+using namespace simt;
+
+extern "C" cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
+{
+    if (cudaError_t error = standing_error())
+        return error;
+    if (!stream || flags > cudaStreamNonBlocking)
+        return done(cudaErrorInvalidValue);
+    *stream = new (std::nothrow) simt_stream{flags};
+    return *stream ? cudaSuccess : done(cudaErrorMemoryAllocation);
+}
+
+extern "C" cudaError_t cudaStreamCreate(cudaStream_t *stream)
+{
+    return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
+
+extern "C" cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int)
+{
+    return cudaStreamCreateWithFlags(stream, flags);
+}
+
+extern "C" cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    if (!stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
+        return done(cudaErrorInvalidResourceHandle);
+    delete stream;
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t)
+{
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaStreamQuery(cudaStream_t)
+{
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
+{
+    if (!flags)
+        return done(cudaErrorInvalidValue);
+    bool own = stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
+    *flags = own ? stream->flags : cudaStreamDefault;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void *, size_t, unsigned int)
+{
+    return standing_error_without_waiting();
+}
+
+extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned int)
+{
+    return event ? standing_error_without_waiting() : done(cudaErrorInvalidResourceHandle);
+}
+
+extern "C" cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
+                                             void *argument, unsigned int)
+{
+    if (!callback)
+        return done(cudaErrorInvalidValue);
+    callback(stream, standing_error(), argument);
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *argument)
+{
+    if (!function)
+        return done(cudaErrorInvalidValue);
+    if (cudaError_t error = standing_error())
+        return error;
+    function(argument);
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
+{
+    if (cudaError_t error = standing_error())
+        return error;
+    if (!event)
+        return done(cudaErrorInvalidValue);
+    *event = new (std::nothrow) simt_event{false, !(flags & cudaEventDisableTiming), {}};
+    return *event ? cudaSuccess : done(cudaErrorMemoryAllocation);
+}
+
+extern "C" cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+extern "C" cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    if (!event)
+        return done(cudaErrorInvalidResourceHandle);
+    delete event;
+    return standing_error();
+}
+
+extern "C" cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
+{
+    if (!event)
+        return done(cudaErrorInvalidResourceHandle);
+    event->recorded = true;
+    clock_gettime(CLOCK_MONOTONIC, &event->time);
+    return standing_error_without_waiting();
+}
+
+extern "C" cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
+                                                unsigned int)
+{
+    return cudaEventRecord(event, stream);
+}
+
+extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    return event ? standing_error() : done(cudaErrorInvalidResourceHandle);
+}
+
+extern "C" cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    return event ? standing_error() : done(cudaErrorInvalidResourceHandle);
+}
+
+extern "C" cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start,
+                                            cudaEvent_t stop)
+{
+    if (!milliseconds)
+        return done(cudaErrorInvalidValue);
+    if (!start || !stop || !start->recorded || !stop->recorded || !start->timing || !stop->timing)
+        return done(cudaErrorInvalidResourceHandle);
+    *milliseconds =
+        static_cast<float>(static_cast<double>(stop->time.tv_sec - start->time.tv_sec) * 1e3 +
+                           static_cast<double>(stop->time.tv_nsec - start->time.tv_nsec) * 1e-6);
+    return standing_error();
+}

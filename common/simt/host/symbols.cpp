@@ -1,0 +1,179 @@
+/*
+ * Reads the symbol table of the running program, once, when something first asks.
+ *
+ * A __shared__ variable is a thread-local one inside its kernel, so its symbol is the kernel's with
+ * the variable's name added: _Z4tilePf holds _ZZ4tilePfE2As.
+ */
+#include "host/symbols.h"
+#include <cstdlib>
+#include <cstring>
+#include <cxxabi.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <map>
+#include <mutex>
+#include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace simt
+{
+
+struct Function {
+    std::string symbol;
+    std::string name;
+};
+
+struct Symbols {
+    std::map<const void *, Function> functions;
+    std::map<std::string, SharedVariable> thread_locals; /* by symbol */
+    std::map<size_t, std::string> by_offset;             /* their symbols */
+};
+
+/* "void tile<16>(float*)" -> "tile<16>": without parameters and result. */
+static std::string bare_name(const std::string &signature)
+{
+    int depth = 0;
+    size_t begin = 0, end = signature.size();
+    for (size_t i = 0; i < signature.size(); i++) {
+        char c = signature[i];
+        if (c == '(' && depth == 0 && signature.compare(i, 21, "(anonymous namespace)") != 0) {
+            end = i;
+            break;
+        }
+        depth += (c == '<' || c == '(') - (c == '>' || c == ')');
+        if (c == ' ' && depth == 0)
+            begin = i + 1;
+    }
+    return signature.substr(begin, end - begin);
+}
+
+static std::string demangle(const std::string &symbol)
+{
+    int status;
+    char *text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
+    std::string name = status == 0 ? text : symbol;
+    free(text);
+    return name;
+}
+
+static int find_program(struct dl_phdr_info *info, size_t, void *base)
+{
+    *static_cast<uintptr_t *>(base) = info->dlpi_addr;
+    return 1; /* the program itself comes first */
+}
+
+static void read_table(Symbols &symbols, const char *file, const ElfW(Shdr) & table,
+                       const ElfW(Shdr) & strings)
+{
+    uintptr_t base = 0;
+    dl_iterate_phdr(find_program, &base);
+    const char *names = file + strings.sh_offset;
+    const ElfW(Sym) *symbol = reinterpret_cast<const ElfW(Sym) *>(file + table.sh_offset);
+    for (size_t i = 0; i < table.sh_size / sizeof *symbol; i++) {
+        int type = symbol[i].st_info & 0xf; /* the same for 32 and 64 bits */
+        const char *name = names + symbol[i].st_name;
+        if (type == STT_FUNC && symbol[i].st_value)
+            symbols.functions[reinterpret_cast<const void *>(base + symbol[i].st_value)].symbol =
+                name;
+        if (type == STT_TLS && !strncmp(name, "_ZZ", 3)) {
+            symbols.thread_locals[name] = SharedVariable{symbol[i].st_value, symbol[i].st_size};
+            symbols.by_offset[symbol[i].st_value] = name;
+        }
+    }
+}
+
+static void read_program(Symbols &symbols)
+{
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (file < 0)
+        return;
+    void *memory = MAP_FAILED;
+    if (fstat(file, &status) == 0)
+        memory =
+            mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    if (memory == MAP_FAILED)
+        return;
+    const char *begin = static_cast<const char *>(memory);
+    const ElfW(Ehdr) *header = reinterpret_cast<const ElfW(Ehdr) *>(begin);
+    const ElfW(Shdr) *sections = reinterpret_cast<const ElfW(Shdr) *>(begin + header->e_shoff);
+    for (unsigned i = 0; i < header->e_shnum; i++)
+        if (sections[i].sh_type == SHT_SYMTAB)
+            read_table(symbols, begin, sections[i], sections[sections[i].sh_link]);
+    munmap(memory, static_cast<size_t>(status.st_size));
+}
+
+static Symbols &symbols()
+{
+    static Symbols *const all = [] {
+        Symbols *read = new Symbols();
+        read_program(*read);
+        return read;
+    }();
+    return *all;
+}
+
+const char *function_name(const void *entry)
+{
+    static std::mutex mutex;
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = symbols().functions.find(entry);
+    if (found == symbols().functions.end())
+        return nullptr;
+    Function &function = found->second;
+    if (function.name.empty())
+        function.name = bare_name(demangle(function.symbol));
+    return function.name.c_str();
+}
+
+std::string function_signature(const void *entry)
+{
+    auto found = symbols().functions.find(entry);
+    return found == symbols().functions.end() ? "" : demangle(found->second.symbol);
+}
+
+std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes)
+{
+    auto after = symbols().by_offset.upper_bound(offset);
+    if (after == symbols().by_offset.begin())
+        return "";
+    const std::string &symbol = std::prev(after)->second;
+    *begin = std::prev(after)->first;
+    *bytes = symbols().thread_locals[symbol].bytes;
+    std::string name = demangle(symbol);
+    size_t scope = name.rfind("::");
+    return scope == std::string::npos ? name : name.substr(scope + 2);
+}
+
+static std::vector<SharedVariable> find_shared_variables(const std::string &symbol)
+{
+    std::vector<SharedVariable> variables;
+    std::string inside =
+        symbol.compare(0, 2, "_Z") == 0 ? symbol.substr(2) : std::to_string(symbol.size()) + symbol;
+    std::string prefix = "_ZZ" + inside + "E";
+    const auto &all = symbols().thread_locals;
+    for (auto each = all.lower_bound(prefix);
+         each != all.end() && each->first.compare(0, prefix.size(), prefix) == 0; ++each)
+        variables.push_back(each->second);
+    return variables;
+}
+
+const std::vector<SharedVariable> &shared_variables(const void *entry)
+{
+    static std::mutex mutex;
+    static std::map<const void *, std::vector<SharedVariable>> known;
+    std::lock_guard<std::mutex> lock(mutex);
+    auto asked_before = known.find(entry);
+    if (asked_before != known.end())
+        return asked_before->second;
+    auto found = symbols().functions.find(entry);
+    return known[entry] = found == symbols().functions.end()
+                              ? std::vector<SharedVariable>()
+                              : find_shared_variables(found->second.symbol);
+}
+
+} /* namespace simt */

@@ -1,0 +1,180 @@
+/*
+ * Asynchronous work of a block: copies and products that are under way until somebody waits for
+ * them. They are carried out as late as the rules allow, so that a missing wait shows as a wrong
+ * answer or as a report, every time.
+ *
+ *   copy_async.cpp    cp.async: done at the wait that covers it
+ *   mbarrier.cpp      barriers that count arrivals and bytes
+ *   tensor_copy.cpp  TMA: a load is done when all threads wait and one of them for its mbarrier; a
+ *                    store reads shared
+ *                     memory at the wait for that and writes global memory at the wait for that, or
+ *                     when the block ends
+ *   wgmma.cpp         done, for 16 rows, when their warp waits
+ */
+#ifndef SIMT_ASYNCHRONOUS_H
+#define SIMT_ASYNCHRONOUS_H
+
+#include "run/internal.h"
+#include "instructions/tensor_map.h"
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+namespace simt
+{
+
+/* ---- cp.async ---- */
+
+struct CopyUnderWay {
+    char *to;
+    unsigned char bytes[16];
+    unsigned size;
+    unsigned long long group;
+    const void *where;
+    Site site;
+};
+
+/* ---- mbarrier ---- */
+
+struct Mbarrier {
+    unsigned expected;        /* arrivals that end a phase */
+    unsigned missing;         /* arrivals that this phase still needs */
+    long long bytes;          /* announced and not yet written */
+    unsigned long long phase; /* the one that is not over; its parity is phase % 2 */
+    unsigned waiting;         /* threads */
+    unsigned initialiser;     /* the thread that must fence before the copy engine may use it */
+    bool fenced;
+    char order[2];   /* stand for the phases of either parity, for the checker */
+    char state[200]; /* what it waits for, as reports call it: filled in when nobody can go on */
+};
+
+/* ---- TMA ---- */
+
+struct TensorLoad {
+    TensorMap map; /* a copy: the kernel's own may be gone by the time */
+    int coordinates[max_tensor_rank];
+    char *to;
+    Mbarrier *barrier;
+    Thread *thread;
+    const void *where;
+    Site site;
+};
+
+struct TensorStore {
+    TensorMap map;
+    int coordinates[max_tensor_rank];
+    const char *from;
+    std::vector<char> box; /* as it was when the store started, and must still be when it is read */
+    bool was_read;
+    unsigned long long group;
+    const void *where;
+    Site site;
+};
+
+/* ---- wgmma ---- */
+
+struct Product {
+    float *d;
+    unsigned n;
+    bool registers; /* A is in a[], else behind a_descriptor */
+    uint32_t a[4];
+    uint64_t a_descriptor, b_descriptor;
+    bool b_along_n, accumulate;
+    /* d as it was; empty where an earlier product on the same d is under way */
+    std::vector<float> before;
+    unsigned long long number; /* among the warpgroup's */
+    unsigned long long group;
+    const void *where;
+    Site site;
+};
+
+/* An accumulator as the last product left it. */
+struct Accumulator {
+    const float *d;
+    std::vector<float> values;
+};
+
+/* One product as the first thread of the warpgroup asked for it; the others must ask for the
+ * same. */
+struct SharedProduct {
+    unsigned n;
+    bool registers, b_along_n, accumulate;
+    uint64_t a_descriptor, b_descriptor;
+    unsigned threads;
+};
+
+struct Warpgroup {
+    std::vector<SharedProduct> products;
+};
+
+/* ---- all of a thread's, and of a block's ---- */
+
+struct ThreadWork {
+    std::vector<CopyUnderWay> copies;
+    unsigned long long copy_groups; /* closed so far; the open one has this number */
+    std::vector<TensorStore> stores;
+    unsigned long long store_groups;
+    std::vector<Product> products;
+    std::vector<Accumulator> accumulators;
+    unsigned long long product_groups, products_issued;
+    bool products_fenced;
+};
+
+struct BlockWork {
+    std::vector<ThreadWork> thread;
+    std::unordered_map<const void *, Mbarrier> mbarriers;
+    unsigned impatient;           /* threads in mbarrier_try_wait, which may be told no ... */
+    unsigned long long answers;   /* ... when nobody can go on: so often so far, */
+    unsigned timeouts;            /* and since anybody last arrived */
+    std::deque<TensorLoad> loads; /* under way, oldest first */
+    Warpgroup warpgroup[max_block_threads / 128];
+    unsigned registers[max_warps], free_registers;
+    Order order;
+    uint64_t random;
+};
+
+/* The running block's. The first call in a block finds everything empty. */
+BlockWork &block_work();
+
+inline ThreadWork &thread_work()
+{
+    BlockWork &work = block_work();
+    return work.thread[worker->thread->linear];
+}
+
+/* `bytes` of the block's shared memory at a shared-window address; a report when it lies elsewhere
+ * or is misaligned. */
+char *shared_place(uint32_t address, size_t bytes, size_t alignment, const char *what, Site site);
+
+/*
+ * Publishes to those who will wait for the phase that is under way what the running thread has
+ * done. Who waits for a phase knows of arrivals in that phase, not of one that comes later, though
+ * it may have come by the time it goes on.
+ */
+void publish_on_mbarrier(Mbarrier &barrier);
+
+/* Adds to an mbarrier's phase, and ends it when nothing is missing. `bytes` may be negative: they
+ * have been written. */
+void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes);
+
+/* The mbarrier that was initialised at `place`; a report when there is none. */
+Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site);
+
+/* Lets the threads in mbarrier_try_wait go on with a no; false when there are none, or when that is
+ * no use. */
+bool answer_impatient(BlockWork &work);
+/* Writes down what each mbarrier lacks, for the report that comes now. */
+void describe_waits(BlockWork &work);
+
+/* Carries out the load that somebody waits for; false when there is none. */
+bool complete_tensor_load(BlockWork &work);
+/* At the end of the block: stores that were read are written; work that nobody waited for is
+ * reported. */
+void finish_copies(BlockWork &work);
+void finish_tensor_copies(BlockWork &work);
+void finish_products(BlockWork &work);
+void report_unfinished(const char *what, Site site, const char *missing);
+
+} /* namespace simt */
+
+#endif

@@ -1,0 +1,281 @@
+/* Matrices in a warp's registers: ldmatrix, stmatrix, mma.sync, and wmma's fragments. See
+ * common/ptx.cuh for layouts. */
+#include "instructions/matrix_product.h"
+#include "instructions/asynchronous.h"
+#include "check/checker.h"
+#include "run/engine.h"
+#include <simt/instructions.h>
+
+namespace simt
+{
+
+static const uint32_t whole_warp = ~0u;
+
+/* These operations are defined for 32 lanes only. */
+static void require_whole_warp(unsigned lanes, const char *what)
+{
+    if (lanes != whole_warp)
+        simt_fail("%s is for whole warps; only lanes 0x%08x are there", what, lanes);
+}
+
+/* ---- ldmatrix and stmatrix ---- */
+
+struct MatrixMove {
+    char *row;
+    uint32_t *r;
+};
+
+/* Matrix j of four: its row `row`. */
+static char *row_of(void *const *slot, unsigned j, unsigned row)
+{
+    return static_cast<const MatrixMove *>(slot[8 * j + row])->row;
+}
+
+static MatrixMove &move_of(void *const *slot, unsigned lane)
+{
+    return *static_cast<MatrixMove *>(slot[lane]);
+}
+
+static void load(void *const *slot, unsigned lanes)
+{
+    require_whole_warp(lanes, "ldmatrix");
+    for (unsigned lane = 0; lane < warp_size; lane++)
+        for (unsigned j = 0; j < 4; j++)
+            memcpy(&move_of(slot, lane).r[j], row_of(slot, j, lane / 4) + lane % 4 * 4, 4);
+}
+
+static void load_transposed(void *const *slot, unsigned lanes)
+{
+    require_whole_warp(lanes, "ldmatrix");
+    for (unsigned lane = 0; lane < warp_size; lane++)
+        for (unsigned j = 0; j < 4; j++) {
+            uint16_t pair[2];
+            memcpy(&pair[0], row_of(slot, j, lane % 4 * 2) + lane / 4 * 2, 2);
+            memcpy(&pair[1], row_of(slot, j, lane % 4 * 2 + 1) + lane / 4 * 2, 2);
+            memcpy(&move_of(slot, lane).r[j], pair, 4);
+        }
+}
+
+static void store(void *const *slot, unsigned lanes)
+{
+    require_whole_warp(lanes, "stmatrix");
+    for (unsigned lane = 0; lane < warp_size; lane++)
+        for (unsigned j = 0; j < 4; j++)
+            memcpy(row_of(slot, j, lane / 4) + lane % 4 * 4, &move_of(slot, lane).r[j], 4);
+}
+
+/* ---- fragments: which element of the matrix a lane's i-th is ---- */
+
+struct Element {
+    unsigned row, col;
+};
+
+/* The 16 x 16 left factor of m16n8k16, two halves to a register. */
+static Element of_left(unsigned lane, unsigned i)
+{
+    return Element{lane / 4 + 8 * (i / 2 % 2), 2 * (lane % 4) + i % 2 + 8 * (i / 4)};
+}
+
+/* The 16 x 8 right factor. */
+static Element of_right(unsigned lane, unsigned i)
+{
+    return Element{2 * (lane % 4) + i % 2 + 8 * (i / 2), lane / 4};
+}
+
+/* The 16 x 8 sum. */
+static Element of_sum(unsigned lane, unsigned i)
+{
+    return Element{lane / 4 + 8 * (i / 2), 2 * (lane % 4) + i % 2};
+}
+
+/* ---- mma.sync ---- */
+
+struct Mma {
+    float *d;
+    const uint32_t *a, *b;
+};
+
+static uint16_t half_of(const uint32_t *r, unsigned i)
+{
+    return static_cast<uint16_t>(r[i / 2] >> 16 * (i % 2));
+}
+
+static void run_mma(void *const *slot, unsigned lanes)
+{
+    require_whole_warp(lanes, "mma_m16n8k16");
+    float A[16][16], B[16][8], D[16][8];
+    for (unsigned lane = 0; lane < warp_size; lane++) {
+        const Mma &mma = *static_cast<const Mma *>(slot[lane]);
+        for (unsigned i = 0; i < 8; i++) {
+            Element e = of_left(lane, i);
+            A[e.row][e.col] = half_value(half_of(mma.a, i));
+        }
+        for (unsigned i = 0; i < 4; i++) {
+            Element right = of_right(lane, i), sum = of_sum(lane, i);
+            B[right.row][right.col] = half_value(half_of(mma.b, i));
+            D[sum.row][sum.col] = mma.d[i];
+        }
+    }
+    multiply_add(&D[0][0], &A[0][0], &B[0][0], 8);
+    for (unsigned lane = 0; lane < warp_size; lane++)
+        for (unsigned i = 0; i < 4; i++) {
+            Element sum = of_sum(lane, i);
+            static_cast<const Mma *>(slot[lane])->d[i] = D[sum.row][sum.col];
+        }
+}
+
+/* ---- wmma: every fragment is 16 x 16, eight elements a lane, laid out as a left factor ---- */
+
+constexpr unsigned fragment_elements = 8;
+
+struct WmmaProduct {
+    float *d;
+    const uint16_t *a, *b;
+    const float *c;
+};
+
+static void run_wmma(void *const *slot, unsigned lanes)
+{
+    require_whole_warp(lanes, "wmma::mma_sync()");
+    float A[16][16], B[16][16], D[16][16];
+    for (unsigned lane = 0; lane < warp_size; lane++) {
+        const WmmaProduct &product = *static_cast<const WmmaProduct *>(slot[lane]);
+        for (unsigned i = 0; i < fragment_elements; i++) {
+            Element e = of_left(lane, i);
+            A[e.row][e.col] = half_value(product.a[i]);
+            B[e.row][e.col] = half_value(product.b[i]);
+            D[e.row][e.col] = product.c[i];
+        }
+    }
+    multiply_add(&D[0][0], &A[0][0], &B[0][0], 16);
+    for (unsigned lane = 0; lane < warp_size; lane++)
+        for (unsigned i = 0; i < fragment_elements; i++) {
+            Element e = of_left(lane, i);
+            static_cast<const WmmaProduct *>(slot[lane])->d[i] = D[e.row][e.col];
+        }
+}
+
+/* A fragment on its way from or to memory. */
+struct FragmentMove {
+    char *fragment, *matrix;
+    size_t pitch; /* elements */
+    unsigned element_bytes;
+    bool by_rows;
+};
+
+static char *in_memory(const FragmentMove &move, unsigned lane, unsigned i)
+{
+    Element e = of_left(lane, i);
+    size_t offset = move.by_rows ? e.row * move.pitch + e.col : e.col * move.pitch + e.row;
+    return move.matrix + offset * move.element_bytes;
+}
+
+static void load_fragment(void *const *slot, unsigned lanes)
+{
+    require_whole_warp(lanes, "wmma::load_matrix_sync()");
+    for (unsigned lane = 0; lane < warp_size; lane++) {
+        const FragmentMove &move = *static_cast<const FragmentMove *>(slot[lane]);
+        for (unsigned i = 0; i < fragment_elements; i++)
+            memcpy(move.fragment + i * move.element_bytes, in_memory(move, lane, i),
+                   move.element_bytes);
+    }
+}
+
+static void store_fragment(void *const *slot, unsigned lanes)
+{
+    require_whole_warp(lanes, "wmma::store_matrix_sync()");
+    for (unsigned lane = 0; lane < warp_size; lane++) {
+        const FragmentMove &move = *static_cast<const FragmentMove *>(slot[lane]);
+        for (unsigned i = 0; i < fragment_elements; i++)
+            memcpy(in_memory(move, lane, i), move.fragment + i * move.element_bytes,
+                   move.element_bytes);
+    }
+}
+
+/*
+ * What the calling lane touches, for the checker. Halves move as by ldmatrix: 16 bytes a lane, half
+ * a row (or column) of the matrix. Floats move as each lane holds them: pairs along a row, or one
+ * by one.
+ */
+static void touch(const FragmentMove &move, bool writes, const void *where)
+{
+    unsigned lane = self().lane;
+    if (move.element_bytes == 2) {
+        checker::access(move.matrix + (lane % 16 * move.pitch + lane / 16 * 8) * 2, 16, writes,
+                        where);
+        return;
+    }
+    unsigned step = move.by_rows ? 2 : 1;
+    for (unsigned i = 0; i < fragment_elements; i += step)
+        checker::access(in_memory(move, lane, i), step * 4, writes, where);
+}
+
+static FragmentMove move_between(const void *fragment, const void *matrix, unsigned pitch, int kind,
+                                 int by_rows, const char *what, Site site)
+{
+    unsigned bytes = kind == simt_wmma_halves ? 2 : 4;
+    if (reinterpret_cast<uintptr_t>(matrix) % 32)
+        simt_fail("%s at %s:%d: the matrix begins at %p, not at a multiple of 32 bytes", what,
+                  site.file, site.line, matrix);
+    if (pitch * bytes % 16 || pitch < 16)
+        simt_fail(
+            "%s at %s:%d: rows are %u elements apart; it must be a multiple of %u, 16 or more",
+            what, site.file, site.line, pitch, 16 / bytes);
+    return FragmentMove{static_cast<char *>(const_cast<void *>(fragment)),
+                        static_cast<char *>(const_cast<void *>(matrix)), pitch, bytes,
+                        by_rows != 0};
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" void simt_ldmatrix(uint32_t *r, uint32_t row_address, int transposed, int line,
+                              const char *file)
+{
+    MatrixMove move = {shared_place(row_address, 16, 16, "ldmatrix", Site{file, line}), r};
+    checker::access(move.row, 16, false, __builtin_return_address(0));
+    simt_meet(whole_warp, &move, transposed ? load_transposed : load, "ldmatrix", 0, line, file);
+}
+
+extern "C" void simt_stmatrix(const uint32_t *r, uint32_t row_address, int line, const char *file)
+{
+    MatrixMove move = {shared_place(row_address, 16, 16, "stmatrix", Site{file, line}),
+                       const_cast<uint32_t *>(r)};
+    checker::access(move.row, 16, true, __builtin_return_address(0));
+    simt_meet(whole_warp, &move, store, "stmatrix", 0, line, file);
+}
+
+extern "C" void simt_mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, int line,
+                                  const char *file)
+{
+    Mma mma = {d, a, b};
+    simt_meet(whole_warp, &mma, run_mma, "mma_m16n8k16", 0, line, file);
+}
+
+extern "C" void simt_wmma_load(void *fragment, const void *matrix, unsigned pitch, int kind,
+                               int by_rows, int line, const char *file)
+{
+    const char *what = "wmma::load_matrix_sync()";
+    FragmentMove move =
+        move_between(fragment, matrix, pitch, kind, by_rows, what, Site{file, line});
+    touch(move, false, __builtin_return_address(0));
+    simt_meet(whole_warp, &move, load_fragment, what, 0, line, file);
+}
+
+extern "C" void simt_wmma_store(const void *fragment, void *matrix, unsigned pitch, int kind,
+                                int by_rows, int line, const char *file)
+{
+    const char *what = "wmma::store_matrix_sync()";
+    FragmentMove move =
+        move_between(fragment, matrix, pitch, kind, by_rows, what, Site{file, line});
+    touch(move, true, __builtin_return_address(0));
+    simt_meet(whole_warp, &move, store_fragment, what, 0, line, file);
+}
+
+extern "C" void simt_wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c,
+                                   int line, const char *file)
+{
+    WmmaProduct product = {d, a, b, c};
+    simt_meet(whole_warp, &product, run_wmma, "wmma::mma_sync()", 0, line, file);
+}

@@ -1,0 +1,197 @@
+/*
+ * mbarriers: a phase is over when as many threads have arrived as the barrier was made for and all
+ * announced bytes have been written. The state is kept here; the barrier's own 8 bytes of shared
+ * memory hold a mark, so that stores over it are noticed.
+ */
+#include "instructions/asynchronous.h"
+#include "check/checker_async.h"
+#include "run/engine.h"
+#include <cstdio>
+#include <simt/instructions.h>
+
+namespace simt
+{
+
+static const uint64_t mark = 0x7265697272616210;
+static const int largest_count = (1 << 20) - 1; /* of arrivals, and of announced bytes */
+
+/* In shared memory, aligned: the mbarrier's place or a report. */
+static void check_place(const uint64_t *place, const char *what, Site site)
+{
+    const char *begin = reinterpret_cast<const char *>(place);
+    if (begin < worker->shared_begin || begin >= worker->shared_end)
+        simt_fail("%s at %s:%d: an mbarrier lies in shared memory, %p does not", what, site.file,
+                  site.line, static_cast<const void *>(place));
+    shared_place(simt_shared_address(place), sizeof *place, sizeof *place, what, site);
+}
+
+Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site)
+{
+    check_place(place, what, site);
+    BlockWork &work = block_work();
+    auto found = work.mbarriers.find(place);
+    if (found == work.mbarriers.end())
+        simt_fail("%s at %s:%d: the mbarrier was not initialised; mbarrier_init() and a "
+                  "__syncthreads() come first",
+                  what, site.file, site.line);
+    if (*place != mark)
+        simt_fail("%s at %s:%d: something else was stored over the mbarrier", what, site.file,
+                  site.line);
+    return found->second;
+}
+
+void publish_on_mbarrier(Mbarrier &barrier)
+{
+    checker::released(&barrier.order[barrier.phase % 2]);
+}
+
+void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes)
+{
+    BlockWork &work = block_work();
+    work.timeouts = 0;
+    barrier.missing -= arrivals;
+    barrier.bytes += bytes;
+    if (barrier.missing == 0 && barrier.bytes == 0) {
+        barrier.phase++;
+        barrier.missing = barrier.expected;
+    }
+}
+
+/* ---- waiting ---- */
+
+struct Waiting {
+    const Mbarrier *barrier;
+    unsigned parity;
+    bool may_give_up;
+    unsigned long long answered; /* BlockWork::answers when it began */
+};
+
+static bool is_over(const Mbarrier &barrier, unsigned parity)
+{
+    return barrier.phase % 2 != parity;
+}
+
+static int can_go_on(void *argument)
+{
+    const Waiting &waiting = *static_cast<const Waiting *>(argument);
+    return is_over(*waiting.barrier, waiting.parity) ||
+           (waiting.may_give_up && block_work().answers != waiting.answered);
+}
+
+static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const char *what,
+                           Site site)
+{
+    Mbarrier &barrier = find_mbarrier(place, what, site);
+    BlockWork &work = block_work();
+    if (parity != 0 && parity != 1)
+        simt_fail("%s at %s:%d: the parity is %d; it must be 0 or 1", what, site.file, site.line,
+                  parity);
+    checker::asynchronous(place, sizeof *place, checker::barrier_operation,
+                          __builtin_return_address(0));
+    Waiting waiting = {&barrier, static_cast<unsigned>(parity), may_give_up, work.answers};
+    barrier.waiting++;
+    work.impatient += may_give_up;
+    simt_wait(can_go_on, &waiting, barrier.state, site.line, site.file);
+    work.impatient -= may_give_up;
+    barrier.waiting--;
+    if (!is_over(barrier, waiting.parity))
+        return false;
+    checker::acquired(&barrier.order[parity]);
+    return true;
+}
+
+/* A loop that asks without end for what nobody does would hang: after so many answers it is told
+ * what it waits for. */
+static const unsigned patience = 1000;
+
+bool answer_impatient(BlockWork &work)
+{
+    if (work.impatient == 0 || work.timeouts >= patience)
+        return false;
+    work.timeouts++;
+    work.answers++;
+    return true;
+}
+
+void describe_waits(BlockWork &work)
+{
+    for (auto &entry : work.mbarriers) {
+        Mbarrier &barrier = entry.second;
+        if (barrier.waiting == 0)
+            continue;
+        int length =
+            snprintf(barrier.state, sizeof barrier.state, "an mbarrier (phase %llu, parity %llu, ",
+                     barrier.phase, barrier.phase % 2);
+        char *rest = barrier.state + length;
+        size_t space = sizeof barrier.state - static_cast<size_t>(length);
+        if (barrier.bytes > 0)
+            snprintf(rest, space,
+                     "lacks %u of %u arrivals; %lld announced bytes are not being copied)",
+                     barrier.missing, barrier.expected, barrier.bytes);
+        else if (barrier.bytes < 0)
+            snprintf(rest, space,
+                     "lacks %u of %u arrivals; %lld bytes more were copied than announced)",
+                     barrier.missing, barrier.expected, -barrier.bytes);
+        else
+            snprintf(rest, space, "lacks %u of %u arrivals)", barrier.missing, barrier.expected);
+    }
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" void simt_mbarrier_init(uint64_t *place, int arrivals, int line, const char *file)
+{
+    Site site = {file, line};
+    check_place(place, "mbarrier_init()", site);
+    BlockWork &work = block_work();
+    if (arrivals < 1 || arrivals > largest_count)
+        simt_fail("mbarrier_init() at %s:%d: %d arrivals; it must be 1 to %d", file, line, arrivals,
+                  largest_count);
+    auto found = work.mbarriers.find(place);
+    if (found != work.mbarriers.end() && *place == mark)
+        simt_fail("mbarrier_init() at %s:%d: the mbarrier is already initialised", file, line);
+    checker::asynchronous(place, sizeof *place, checker::barrier_begins,
+                          __builtin_return_address(0));
+    *place = mark;
+    Mbarrier barrier = {};
+    barrier.expected = barrier.missing = static_cast<unsigned>(arrivals);
+    barrier.initialiser = worker->thread->linear;
+    snprintf(barrier.state, sizeof barrier.state, "an mbarrier");
+    work.mbarriers[place] = barrier;
+}
+
+extern "C" void simt_mbarrier_init_fence(void)
+{
+    for (auto &entry : block_work().mbarriers)
+        if (entry.second.initialiser == worker->thread->linear)
+            entry.second.fenced = true;
+}
+
+extern "C" void simt_mbarrier_arrive(uint64_t *place, int bytes, int line, const char *file)
+{
+    const char *what = bytes ? "mbarrier_arrive_expect()" : "mbarrier_arrive()";
+    Mbarrier &barrier = find_mbarrier(place, what, Site{file, line});
+    if (bytes < 0 || bytes > largest_count)
+        simt_fail("%s at %s:%d: %d bytes; it must be 0 to %d", what, file, line, bytes,
+                  largest_count);
+    if (barrier.missing == 0)
+        simt_fail("%s at %s:%d: all %u arrivals of this phase were there already, which only waits "
+                  "for %lld bytes",
+                  what, file, line, barrier.expected, barrier.bytes);
+    checker::asynchronous(place, sizeof *place, checker::barrier_operation,
+                          __builtin_return_address(0));
+    publish_on_mbarrier(barrier);
+    count_on_mbarrier(barrier, 1, bytes);
+}
+
+extern "C" int simt_mbarrier_try_wait(uint64_t *place, int parity, int line, const char *file)
+{
+    return wait_for_phase(place, parity, true, "mbarrier_try_wait()", Site{file, line});
+}
+
+extern "C" void simt_mbarrier_wait(uint64_t *place, int parity, int line, const char *file)
+{
+    wait_for_phase(place, parity, false, "mbarrier_wait()", Site{file, line});
+}

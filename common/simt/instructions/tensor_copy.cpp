@@ -1,0 +1,325 @@
+/* TMA: copies of boxes between global and shared memory, by an engine that takes its time. */
+#include "instructions/asynchronous.h"
+#include "check/checker_async.h"
+#include "run/engine.h"
+#include <cstring>
+#include <simt/instructions.h>
+
+namespace simt
+{
+
+constexpr size_t bank_row = 128, sector = 32, chunk = 16;
+
+/* ---- boxes ---- */
+
+/* One row of a box: where it lies in global memory, and which part of it lies inside of the
+ * array. */
+struct BoxRow {
+    size_t offset; /* of the row in the box, in bytes and without swizzle */
+    char *global;  /* its part inside */
+    /* how far into the row that begins, and how long it is; 0 bytes: all is outside */
+    size_t skip, bytes;
+};
+
+static BoxRow box_row(const TensorMap &map, const int *coordinates, size_t number)
+{
+    BoxRow row = {number * box_row_bytes(map), map.address, 0, 0};
+    for (unsigned i = 1; i < map.rank; i++) {
+        long long at = coordinates[i] + static_cast<long long>(number % map.box[i]);
+        number /= map.box[i];
+        if (at < 0 || at > map.last[i])
+            return row;
+        row.global += static_cast<uint64_t>(at) * map.stride[i - 1];
+    }
+    long long begin = coordinates[0], end = begin + map.box[0],
+              size = static_cast<long long>(map.last[0]) + 1;
+    long long inside_begin = begin < 0 ? 0 : begin, inside_end = end > size ? size : end;
+    if (inside_begin >= inside_end)
+        return row;
+    row.global += inside_begin * map.element_bytes;
+    row.skip = static_cast<size_t>(inside_begin - begin) * map.element_bytes;
+    row.bytes = static_cast<size_t>(inside_end - inside_begin) * map.element_bytes;
+    return row;
+}
+
+static size_t box_bytes(const TensorMap &map)
+{
+    return box_rows(map) * box_row_bytes(map);
+}
+
+static void load_box(const TensorMap &map, const int *coordinates, char *shared)
+{
+    size_t row_bytes = box_row_bytes(map);
+    std::vector<char> bytes(row_bytes);
+    for (size_t r = 0; r < box_rows(map); r++) {
+        BoxRow row = box_row(map, coordinates, r);
+        memset(bytes.data(), map.fill_with_nan ? 0xff : 0, row_bytes);
+        memcpy(bytes.data() + row.skip, row.global, row.bytes);
+        for (size_t at = 0; at < row_bytes; at += chunk)
+            memcpy(shared + swizzled(row.offset + at, map.swizzle_span), bytes.data() + at, chunk);
+    }
+}
+
+/* The box as it lies in shared memory, without the swizzle. */
+static std::vector<char> read_box(const TensorMap &map, const char *shared)
+{
+    std::vector<char> box(box_bytes(map));
+    for (size_t at = 0; at < box.size(); at += chunk)
+        memcpy(box.data() + at, shared + swizzled(at, map.swizzle_span), chunk);
+    return box;
+}
+
+static void write_box(const TensorMap &map, const int *coordinates, const std::vector<char> &box)
+{
+    for (size_t r = 0; r < box_rows(map); r++) {
+        BoxRow row = box_row(map, coordinates, r);
+        memcpy(row.global, box.data() + row.offset + row.skip, row.bytes);
+    }
+}
+
+/* ---- checks, when a copy starts ---- */
+
+static TensorMap map_of(const CUtensorMap *encoded, unsigned rank, const char *what, Site site)
+{
+    TensorMap map;
+    memcpy(&map, encoded, sizeof map);
+    if (map.mark != tensor_map_mark)
+        simt_fail(
+            "%s at %s:%d: what it was given is no tensor map; cuTensorMapEncodeTiled makes one",
+            what, site.file, site.line);
+    if (rank && map.rank != rank)
+        simt_fail("%s at %s:%d: the tensor map has rank %u, the copy %u coordinates", what,
+                  site.file, site.line, map.rank, rank);
+    return map;
+}
+
+/* The copy engine moves whole 16-byte chunks; a GPU calls anything else an illegal instruction. */
+static void check_first_coordinate(const TensorMap &map, const int *coordinates, const char *what,
+                                   Site site)
+{
+    const long long bytes = static_cast<long long>(coordinates[0]) * map.element_bytes;
+    if (bytes % static_cast<long long>(chunk) != 0)
+        simt_fail(
+            "%s at %s:%d: the box begins %lld bytes into the rows (coordinate %d); it must be a "
+            "multiple of 16",
+            what, site.file, site.line, bytes, coordinates[0]);
+}
+
+/* A load may begin before the array and reads zeros there; a store that did was an illegal
+ * instruction on an H200. */
+static void check_begins_inside(const TensorMap &map, const int *coordinates, const char *what,
+                                Site site)
+{
+    for (unsigned i = 0; i < map.rank; i++)
+        if (coordinates[i] < 0)
+            simt_fail("%s at %s:%d: coordinate %u of the box is %d; a store may not begin before "
+                      "the array",
+                      what, site.file, site.line, i, coordinates[i]);
+}
+
+static char *box_place(const TensorMap &map, uint32_t shared, const char *what, Site site)
+{
+    size_t alignment = map.swizzle_span ? swizzle_period(map.swizzle_span) : bank_row;
+    return shared_place(shared, box_bytes(map), alignment, what, site);
+}
+
+/* The array that a map describes may be larger than the memory that there is. */
+static void check_row_exists(const BoxRow &row, const char *what, Site site)
+{
+    if (!in_device_arena(row.global))
+        return;
+    const Allocation *allocation = find_allocation(row.global);
+    if (!allocation || allocation->freed ||
+        row.global + row.bytes > allocation->begin + allocation->bytes)
+        simt_fail("%s at %s:%d: the tensor map leads to %p, outside of any allocation", what,
+                  site.file, site.line, static_cast<void *>(row.global));
+}
+
+/* Global memory's side of a copy: bounds, order, counters. */
+static void touch_global(const TensorMap &map, const int *coordinates, bool writes,
+                         const char *what, Site site, const void *where)
+{
+    size_t bytes = 0, sectors = 0;
+    for (size_t r = 0; r < box_rows(map); r++) {
+        BoxRow row = box_row(map, coordinates, r);
+        if (row.bytes == 0)
+            continue;
+        check_row_exists(row, what, site);
+        checker::asynchronous(row.global, row.bytes,
+                              writes ? checker::proxy_write_ends : checker::proxy_read, where);
+        uintptr_t begin = reinterpret_cast<uintptr_t>(row.global);
+        bytes += row.bytes;
+        sectors += (begin + row.bytes - 1) / sector - begin / sector + 1;
+    }
+    checker::counted_bulk(false, writes, bytes, sectors);
+}
+
+static void count_shared(const TensorMap &map, bool writes)
+{
+    size_t bytes = box_bytes(map);
+    checker::counted_bulk(true, writes, bytes, (bytes + bank_row - 1) / bank_row);
+}
+
+/* ---- loads ---- */
+
+/* Which of the loads that somebody waits for comes next: the engine keeps no order, so SIMT_ORDER
+ * decides. */
+static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
+{
+    if (work.order.kind == Order::in_order)
+        return candidates.front();
+    if (work.order.kind == Order::reversed)
+        return candidates.back();
+    work.random = work.random * 6364136223846793005u + 1442695040888963407u;
+    return candidates[(work.random >> 33) % candidates.size()];
+}
+
+static void complete(const TensorLoad &load)
+{
+    Thread *resting = worker->thread;
+    worker->thread = load.thread; /* in whose name memory changes */
+    checker::asynchronous(load.to, box_bytes(load.map), checker::proxy_write_ends, load.where);
+    load_box(load.map, load.coordinates, load.to);
+    publish_on_mbarrier(*load.barrier);
+    worker->thread = resting;
+    count_on_mbarrier(*load.barrier, 0, -static_cast<long long>(box_bytes(load.map)));
+}
+
+bool complete_tensor_load(BlockWork &work)
+{
+    std::vector<size_t> candidates;
+    for (size_t i = 0; i < work.loads.size(); i++)
+        if (work.loads[i].barrier->waiting)
+            candidates.push_back(i);
+    if (candidates.empty())
+        return false;
+    size_t next = choose(work, candidates);
+    TensorLoad load = work.loads[next];
+    work.loads.erase(work.loads.begin() + static_cast<ptrdiff_t>(next));
+    complete(load);
+    return true;
+}
+
+/* ---- stores: the box must not change between the start and the read ---- */
+
+static void read_store(TensorStore &store)
+{
+    if (store.was_read)
+        return;
+    std::vector<char> box = read_box(store.map, store.from);
+    if (box != store.box)
+        simt_fail("tma_store() at %s:%d: the shared memory that it was reading was overwritten; "
+                  "tma_store_wait_read() "
+                  "comes first",
+                  store.site.file, store.site.line);
+    checker::asynchronous(store.from, box_bytes(store.map), checker::proxy_read, store.where);
+    store.was_read = true;
+}
+
+static void write_store(const TensorStore &store)
+{
+    write_box(store.map, store.coordinates, store.box);
+}
+
+/* ---- the end of the block ---- */
+
+void finish_tensor_copies(BlockWork &work)
+{
+    for (const TensorLoad &load : work.loads)
+        report_unfinished("a tma_load()", load.site, "a wait for its mbarrier");
+    for (ThreadWork &thread : work.thread)
+        for (const TensorStore &store : thread.stores)
+            if (store.was_read)
+                write_store(store);
+            else
+                report_unfinished("a tma_store()", store.site,
+                                  store.group < thread.store_groups
+                                      ? "tma_store_wait_read<0>()"
+                                      : "tma_store_commit() and a wait");
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" void simt_tensor_load(uint32_t shared, const CUtensorMap *encoded,
+                                 const int *coordinates, unsigned rank, uint64_t *barrier, int line,
+                                 const char *file)
+{
+    static const char what[] = "tma_load()";
+    const void *where = __builtin_return_address(0);
+    Site site = {file, line};
+    TensorLoad load = {};
+    load.map = map_of(encoded, rank, what, site);
+    check_first_coordinate(load.map, coordinates, what, site);
+    memcpy(load.coordinates, coordinates, rank * sizeof *coordinates);
+    load.to = box_place(load.map, shared, what, site);
+    load.barrier = &find_mbarrier(barrier, what, site);
+    load.thread = worker->thread;
+    load.where = where;
+    load.site = site;
+    if (!load.barrier->fenced)
+        simt_fail(
+            "%s at %s:%d: the copy engine does not know the mbarrier yet; mbarrier_init_fence() is "
+            "missing after "
+            "mbarrier_init()",
+            what, file, line);
+    touch_global(load.map, coordinates, false, what, site, where);
+    count_shared(load.map, true);
+    checker::asynchronous(load.to, box_bytes(load.map), checker::proxy_write_begins, where);
+    block_work().loads.push_back(load);
+}
+
+extern "C" void simt_tensor_store(const CUtensorMap *encoded, const int *coordinates, unsigned rank,
+                                  uint32_t shared, int line, const char *file)
+{
+    static const char what[] = "tma_store()";
+    const void *where = __builtin_return_address(0);
+    Site site = {file, line};
+    ThreadWork &work = thread_work();
+    TensorStore store = {};
+    store.map = map_of(encoded, rank, what, site);
+    check_first_coordinate(store.map, coordinates, what, site);
+    check_begins_inside(store.map, coordinates, what, site);
+    memcpy(store.coordinates, coordinates, rank * sizeof *coordinates);
+    store.from = box_place(store.map, shared, what, site);
+    store.group = work.store_groups;
+    store.where = where;
+    store.site = site;
+    checker::asynchronous(store.from, box_bytes(store.map), checker::proxy_read, where);
+    count_shared(store.map, false);
+    touch_global(store.map, coordinates, true, what, site, where);
+    store.box = read_box(store.map, store.from);
+    work.stores.push_back(std::move(store));
+}
+
+extern "C" void simt_tensor_store_commit(void)
+{
+    thread_work().store_groups++;
+}
+
+extern "C" void simt_tensor_store_wait(unsigned pending, int only_read)
+{
+    ThreadWork &work = thread_work();
+    size_t covered = 0;
+    while (covered < work.stores.size() &&
+           work.stores[covered].group + pending < work.store_groups) {
+        TensorStore &store = work.stores[covered++];
+        read_store(store);
+        if (!only_read)
+            write_store(store);
+    }
+    if (!only_read)
+        work.stores.erase(work.stores.begin(),
+                          work.stores.begin() + static_cast<ptrdiff_t>(covered));
+}
+
+extern "C" void simt_tensor_prefetch_map(const CUtensorMap *map, int line, const char *file)
+{
+    map_of(map, 0, "tma_prefetch_map()", Site{file, line});
+}
+
+extern "C" void simt_async_proxy_fence(void)
+{
+    checker::proxy_fence();
+}

@@ -1,0 +1,167 @@
+/* cuTensorMapEncodeTiled, and how a program finds it. The rules are those of the CUDA driver's
+ * documentation. */
+#include "instructions/tensor_map.h"
+#include "host/errors.h"
+#include <cstring>
+#include <simt/driver_entry.h>
+
+namespace simt
+{
+
+static unsigned bytes_of(CUtensorMapDataType type)
+{
+    switch (type) {
+    case CU_TENSOR_MAP_DATA_TYPE_UINT8:
+        return 1;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT16:
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
+    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16:
+        return 2;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT32:
+    case CU_TENSOR_MAP_DATA_TYPE_INT32:
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ:
+    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32:
+    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ:
+        return 4;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT64:
+    case CU_TENSOR_MAP_DATA_TYPE_INT64:
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT64:
+        return 8;
+    default:
+        return 0;
+    }
+}
+
+static bool is_floating(CUtensorMapDataType type)
+{
+    return type >= CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+}
+
+/* Says no, with a sentence for backend_report(). */
+template <class... T>
+static CUresult no(const char *format, T... arguments)
+{
+    refuse(cudaSuccess, format, arguments...);
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Sizes, strides and box, one dimension after the other. */
+static CUresult encode_dimensions(TensorMap &map, const cuuint64_t *sizes,
+                                  const cuuint64_t *strides, const cuuint32_t *box)
+{
+    for (unsigned i = 0; i < map.rank; i++) {
+        if (sizes[i] == 0 || sizes[i] > uint64_t(1) << 32)
+            return no("tensor map: size %u is %llu; it must be 1 to 2^32", i,
+                      static_cast<unsigned long long>(sizes[i]));
+        if (box[i] == 0 || box[i] > 256)
+            return no("tensor map: size %u of the box is %u; it must be 1 to 256", i, box[i]);
+        map.last[i] = static_cast<uint32_t>(sizes[i] - 1);
+        map.box[i] = static_cast<uint16_t>(box[i]);
+    }
+    uint64_t extent = sizes[0] * map.element_bytes;
+    for (unsigned i = 0; i + 1 < map.rank; i++) {
+        if (strides[i] % 16 || strides[i] >= uint64_t(1) << 40)
+            return no("tensor map: stride %u is %llu bytes; it must be a multiple of 16 and less "
+                      "than 2^40",
+                      i, static_cast<unsigned long long>(strides[i]));
+        if (strides[i] < extent)
+            return no("tensor map: stride %u is %llu bytes, less than the %llu that lie within it",
+                      i, static_cast<unsigned long long>(strides[i]),
+                      static_cast<unsigned long long>(extent));
+        map.stride[i] = strides[i];
+        extent = sizes[i + 1] * strides[i];
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult check_box_row(const TensorMap &map)
+{
+    size_t row = box_row_bytes(map), span = map.swizzle_span;
+    if (row % 16)
+        return no("tensor map: a row of the box is %zu bytes; it must be a multiple of 16", row);
+    if (span && row > span)
+        return no(
+            "tensor map: a row of the box is %zu bytes; it must fit in the swizzle's span of %zu",
+            row, span);
+    return CUDA_SUCCESS;
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" CUresult
+cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                       const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
+                       const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
+                       CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                       CUtensorMapFloatOOBfill fill)
+{
+    static const unsigned char spans[] = {0, 32, 64, 128};
+    if (!map || reinterpret_cast<uintptr_t>(map) % 64)
+        return no("tensor map: the map lies at %p; its address must be a multiple of 64",
+                  static_cast<void *>(map));
+    if (rank < 1 || rank > max_tensor_rank)
+        return no("tensor map: the rank is %u; it must be 1 to %u", rank, max_tensor_rank);
+    if (!address || reinterpret_cast<uintptr_t>(address) % 16)
+        return no("tensor map: the array begins at %p; it must be a multiple of 16", address);
+    if (!sizes || !box || !element_strides || (rank > 1 && !strides))
+        return no("tensor map: sizes, strides, box and element strides must be given");
+    if (bytes_of(type) == 0 || static_cast<unsigned>(swizzle) >= sizeof spans ||
+        static_cast<unsigned>(promotion) > CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
+        return no(
+            "tensor map: data type %d, swizzle %d or L2 promotion %d is not one that there is",
+            type, swizzle, promotion);
+    if (fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && !is_floating(type))
+        return no("tensor map: only floating-point elements can be filled with NaN");
+
+    TensorMap encoded = {};
+    encoded.mark = tensor_map_mark;
+    encoded.type = static_cast<unsigned char>(type);
+    encoded.rank = static_cast<unsigned char>(rank);
+    encoded.element_bytes = static_cast<unsigned char>(bytes_of(type));
+    encoded.swizzle_span = spans[swizzle];
+    encoded.fill_with_nan = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
+    encoded.address = static_cast<char *>(address);
+    CUresult result = encode_dimensions(encoded, sizes, strides, box);
+    if (result == CUDA_SUCCESS)
+        result = check_box_row(encoded);
+    if (result != CUDA_SUCCESS)
+        return result;
+
+    bool unit_strides = true;
+    for (unsigned i = 0; i < rank; i++)
+        unit_strides &= element_strides[i] == 1;
+    bool whole_rows = encoded.swizzle_span == 0 || box_row_bytes(encoded) == encoded.swizzle_span;
+    if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || !unit_strides || !whole_rows) {
+        refuse(cudaSuccess, "tensor map: the CPU backend has no interleaving, no element strides "
+                            "other than 1, and no "
+                            "rows shorter than the swizzle's span");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    *map = CUtensorMap();
+    memcpy(map->opaque, &encoded, sizeof encoded);
+    return CUDA_SUCCESS;
+}
+
+extern "C" cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function,
+                                               unsigned long long,
+                                               enum cudaDriverEntryPointQueryResult *result)
+{
+    if (!symbol || !function)
+        return done(cudaErrorInvalidValue);
+    bool known = !strcmp(symbol, "cuTensorMapEncodeTiled");
+    *function = known ? reinterpret_cast<void *>(cuTensorMapEncodeTiled) : nullptr;
+    if (result)
+        *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    return done(known || result ? cudaSuccess : cudaErrorSymbolNotFound);
+}
+
+extern "C" cudaError_t
+cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int,
+                                 unsigned long long flags,
+                                 enum cudaDriverEntryPointQueryResult *result)
+{
+    return cudaGetDriverEntryPoint(symbol, function, flags, result);
+}

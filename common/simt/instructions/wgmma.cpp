@@ -1,0 +1,427 @@
+/*
+ * wgmma: products of a warpgroup, 64 x n x 16. A thread only notes what it is asked for. When a
+ * warp waits, and all four have asked, its 16 rows are computed: shared memory is read and d is
+ * written there and then.
+ *
+ * While a product is under way its d holds signalling NaNs. Whoever reads d too early computes with
+ * NaN; whoever writes it, if only by arithmetic in place, which makes a signalling NaN a quiet one,
+ * is found out at the wait.
+ */
+#include "instructions/asynchronous.h"
+#include "check/checker_async.h"
+#include "run/engine.h"
+#include "instructions/matrix_product.h"
+#include <cstring>
+#include <simt/instructions.h>
+
+namespace simt
+{
+
+constexpr unsigned warpgroup_threads = 128, rows_per_warp = 16, max_n = 256;
+static const uint32_t under_way = 0x7fa5a5a5;
+/* bytes: eight halves, the unit in which operands lie in shared memory */
+constexpr size_t core_row = 16;
+
+/* ---- descriptors ---- */
+
+/* What the bits of a descriptor say; see common/ptx.cuh and the PTX ISA, "Matrix Descriptor
+ * Format". */
+struct Descriptor {
+    uint32_t address, leading, stride;
+    unsigned span; /* of the swizzle; 0: none */
+    unsigned base_offset;
+};
+
+static Descriptor decode(uint64_t bits)
+{
+    static const unsigned char spans[] = {0, 128, 64, 32};
+    Descriptor d;
+    /* Bits 14 and 15 take a carry of wgmma_descriptor_at, bits 52 on what wgmma_descriptor put
+     * there. */
+    d.address = static_cast<uint32_t>((bits & 0xffff) << 4) +
+                static_cast<uint32_t>((bits >> 52 & 0xff) << 18);
+    d.leading = static_cast<uint32_t>((bits >> 16 & 0x3fff) << 4);
+    d.stride = static_cast<uint32_t>((bits >> 32 & 0x3fff) << 4);
+    d.base_offset = bits >> 49 & 7;
+    d.span = spans[bits >> 62];
+    return d;
+}
+
+/*
+ * The offset, from the descriptor's address and before the swizzle, of the eight halves that begin
+ * at element `along` of M or N, a multiple of 8 where those run along memory, and at `k`, a
+ * multiple of 8 where k does.
+ *
+ *     k along memory, no swizzle  8 x 8 pieces of 128 bytes; `leading` from one to the next in k,
+ *                                 `stride` in m or n
+ *     k along memory, swizzle      rows of one span; `stride` from eight rows to the next eight
+ *     n along memory, no swizzle  8 x 8 pieces of 128 bytes; `stride` from one to the next in n,
+ *                                 `leading` in k
+ *     n along memory, swizzle  panels of one span; `leading` from panel to panel, `stride` from
+ *                              eight k to the next
+ */
+static size_t offset_of(const Descriptor &d, unsigned along, unsigned k, bool n_along_memory)
+{
+    if (!n_along_memory) {
+        size_t group = along / 8 * size_t(d.stride);
+        return d.span ? group + along % 8 * d.span + k / 8 * core_row
+                      : group + along % 8 * core_row + k / 8 * size_t(d.leading);
+    }
+    if (!d.span)
+        return along / 8 * size_t(d.stride) + k / 8 * size_t(d.leading) + k % 8 * core_row;
+    unsigned in_panel = d.span / core_row, piece = along / 8;
+    return piece / in_panel * size_t(d.leading) + k / 8 * size_t(d.stride) + k % 8 * d.span +
+           piece % in_panel * core_row;
+}
+
+/* The same eight halves in memory: the swizzle works on the address itself. */
+static const char *core_row_at(const Descriptor &d, unsigned along, unsigned k, bool n_along_memory)
+{
+    uint32_t address = d.address + static_cast<uint32_t>(offset_of(d, along, k, n_along_memory));
+    return static_cast<const char *>(
+        simt_shared_pointer(static_cast<uint32_t>(swizzled(address, d.span))));
+}
+
+static void check_descriptor(const Descriptor &d, char operand, unsigned along, bool n_along_memory,
+                             Site site)
+{
+    const char *what = "wgmma";
+    if (d.base_offset)
+        simt_fail(
+            "%s at %s:%d: the descriptor of %c has base offset %u; the CPU backend has only 0",
+            what, site.file, site.line, operand, d.base_offset);
+    if (d.span && d.address % swizzle_period(d.span) >= d.span)
+        simt_fail("%s at %s:%d: the descriptor of %c begins at 0x%x, in row %zu of a %u-byte "
+                  "swizzle, which "
+                  "repeats every "
+                  "%zu bytes: its tile must be aligned to that",
+                  what, site.file, site.line, operand, d.address,
+                  d.address % swizzle_period(d.span) / d.span, d.span, swizzle_period(d.span));
+    /* The four corners lie in shared memory, and so does what is between. */
+    for (unsigned a : {0u, along - 8})
+        for (unsigned k : {0u, 8u}) {
+            size_t offset = offset_of(d, a, k, n_along_memory);
+            shared_place(d.address + static_cast<uint32_t>(swizzled(offset, d.span)), core_row,
+                         core_row, operand == 'A' ? "wgmma, matrix A" : "wgmma, matrix B", site);
+        }
+}
+
+/* ---- operands ---- */
+
+/* The calling lane's share of the warp's share of the operands, so that together the warpgroup
+ * touches each row once. */
+template <class Touch>
+static void for_own_core_rows(const Product &product, Touch touch)
+{
+    unsigned thread = worker->thread->linear % warpgroup_threads;
+    if (!product.registers) {
+        Descriptor a = decode(product.a_descriptor);
+        /* Two of 64 rows' pieces: warp w has rows 16w on. */
+        unsigned warp = thread / warp_size, lane = thread % warp_size;
+        touch(core_row_at(a, warp * rows_per_warp + lane % rows_per_warp, lane / rows_per_warp * 8,
+                          false));
+    }
+    /* Eight neighbours take eight rows of one 8 x 8 piece, as the hardware does: they lie in
+     * different banks. */
+    Descriptor b = decode(product.b_descriptor);
+    for (unsigned i = thread; i < 2 * product.n; i += warpgroup_threads) {
+        if (product.b_along_n)
+            touch(core_row_at(b, i / product_depth * 8, i % product_depth, true));
+        else
+            touch(core_row_at(b, i % product.n, i / product.n * 8, false));
+    }
+}
+
+static void read_b(const Product &product, float *B)
+{
+    Descriptor d = decode(product.b_descriptor);
+    uint16_t halves[8];
+    for (unsigned n = 0; n < product.n; n += product.b_along_n ? 8 : 1)
+        for (unsigned k = 0; k < product_depth; k += product.b_along_n ? 1 : 8) {
+            memcpy(halves, core_row_at(d, n, k, product.b_along_n), sizeof halves);
+            for (unsigned i = 0; i < 8; i++)
+                if (product.b_along_n)
+                    B[k * product.n + n + i] = half_value(halves[i]);
+                else
+                    B[(k + i) * product.n + n] = half_value(halves[i]);
+        }
+}
+
+/* The 16 rows of the warp, from shared memory or from its lanes' registers. */
+static void read_a(Product *const *lanes, unsigned warp, float *A)
+{
+    const Product &product = *lanes[0];
+    if (!product.registers) {
+        Descriptor d = decode(product.a_descriptor);
+        uint16_t halves[8];
+        for (unsigned row = 0; row < rows_per_warp; row++)
+            for (unsigned k = 0; k < product_depth; k += 8) {
+                memcpy(halves, core_row_at(d, warp * rows_per_warp + row, k, false), sizeof halves);
+                for (unsigned i = 0; i < 8; i++)
+                    A[row * product_depth + k + i] = half_value(halves[i]);
+            }
+        return;
+    }
+    for (unsigned lane = 0; lane < warp_size; lane++)
+        for (unsigned i = 0; i < 8; i++) {
+            unsigned row = lane / 4 + 8 * (i / 2 % 2), k = 2 * (lane % 4) + i % 2 + 8 * (i / 4);
+            A[row * product_depth + k] =
+                half_value(static_cast<uint16_t>(lanes[lane]->a[i / 2] >> 16 * (i % 2)));
+        }
+}
+
+/* ---- one warp's products ---- */
+
+/* Where element i of a lane's d is in the warp's 16 rows. */
+static unsigned place_of(unsigned lane, unsigned i, unsigned n)
+{
+    return (lane / 4 + 8 * (i / 2 % 2)) * n + 8 * (i / 4) + 2 * (lane % 4) + i % 2;
+}
+
+static bool is_untouched(const Product &product)
+{
+    for (unsigned i = 0; i < product.n / 2; i++) {
+        uint32_t bits;
+        memcpy(&bits, &product.d[i], sizeof bits);
+        if (bits != under_way)
+            return false;
+    }
+    return true;
+}
+
+/* The number-th of the products that each lane has under way. */
+static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
+{
+    static __thread float A[rows_per_warp * product_depth], B[product_depth * max_n],
+        D[rows_per_warp * max_n];
+    Product *lanes[warp_size];
+    for (unsigned lane = 0; lane < warp_size; lane++)
+        lanes[lane] = &threads[lane]->products[number];
+    const Product &first = *lanes[0];
+    unsigned n = first.n;
+
+    for (unsigned lane = 0; lane < warp_size; lane++) {
+        const Product &product = *lanes[lane];
+        bool begins = !product.before.empty();
+        if (begins && !is_untouched(product))
+            simt_fail(
+                "wgmma at %s:%d: lane %u wrote to the accumulator while the product was under way; "
+                "wgmma_wait() "
+                "comes first",
+                product.site.file, product.site.line, lane);
+        const float *d = begins ? product.before.data() : product.d;
+        for (unsigned i = 0; i < n / 2; i++)
+            D[place_of(lane, i, n)] = first.accumulate ? d[i] : 0.0f;
+    }
+    read_a(lanes, warp, A);
+    read_b(first, B);
+    multiply_add(D, A, B, n);
+    for (unsigned lane = 0; lane < warp_size; lane++)
+        for (unsigned i = 0; i < n / 2; i++)
+            lanes[lane]->d[i] = D[place_of(lane, i, n)];
+}
+
+/* Remembers what the product left in d, to see later whether anybody changed it. */
+static void remember(ThreadWork &work, const Product &product)
+{
+    std::vector<float> values(product.d, product.d + product.n / 2);
+    for (Accumulator &accumulator : work.accumulators)
+        if (accumulator.d == product.d) {
+            accumulator.values.swap(values);
+            return;
+        }
+    work.accumulators.push_back(Accumulator{product.d, std::move(values)});
+}
+
+static bool is_as_left(const ThreadWork &work, const float *d, unsigned n)
+{
+    for (const Accumulator &accumulator : work.accumulators)
+        if (accumulator.d == d && accumulator.values.size() == n / 2)
+            return !memcmp(d, accumulator.values.data(), n / 2 * sizeof *d);
+    return false;
+}
+
+static bool is_under_way(const ThreadWork &work, const float *d)
+{
+    for (const Product &product : work.products)
+        if (product.d == d)
+            return true;
+    return false;
+}
+
+/* How many of a thread's products a wait covers. */
+static size_t covered(const ThreadWork &work, unsigned pending)
+{
+    size_t count = 0;
+    while (count < work.products.size() &&
+           work.products[count].group + pending < work.product_groups)
+        count++;
+    return count;
+}
+
+struct WarpWait {
+    unsigned pending;
+};
+
+static void complete(void *const *slot, unsigned lanes)
+{
+    if (lanes != ~0u)
+        simt_fail("wgmma_wait() is for whole warps; only lanes 0x%08x are there", lanes);
+    Warp &warp = *worker->thread->warp;
+    BlockWork &work = block_work();
+    ThreadWork *threads[warp_size];
+    unsigned pending = static_cast<const WarpWait *>(slot[0])->pending;
+    size_t count = covered(work.thread[warp.number * warp_size], pending);
+    for (unsigned lane = 0; lane < warp_size; lane++) {
+        threads[lane] = &work.thread[warp.number * warp_size + lane];
+        if (covered(*threads[lane], pending) != count)
+            simt_fail("wgmma_wait(): lane %u of the warp has started %zu products, lane 0 %zu",
+                      lane, covered(*threads[lane], pending), count);
+    }
+    for (size_t number = 0; number < count; number++)
+        compute(threads, number, warp.number % 4);
+    for (ThreadWork *thread : threads) {
+        auto end = thread->products.begin() + static_cast<ptrdiff_t>(count);
+        for (auto product = thread->products.begin(); product != end; ++product)
+            if (product + 1 == end || product[1].d != product->d)
+                remember(*thread, *product);
+        thread->products.erase(thread->products.begin(), end);
+    }
+}
+
+/* ---- the warpgroup ---- */
+
+/* All threads of a warpgroup must ask for the same products in the same order. */
+static void join_warpgroup(Warpgroup &warpgroup, const Product &product)
+{
+    SharedProduct asked = {product.n,
+                           product.registers,
+                           product.b_along_n,
+                           product.accumulate,
+                           product.a_descriptor,
+                           product.b_descriptor,
+                           1};
+    if (product.number == warpgroup.products.size()) {
+        warpgroup.products.push_back(asked);
+        return;
+    }
+    SharedProduct &known = warpgroup.products[product.number];
+    if (known.n != asked.n || known.registers != asked.registers ||
+        known.b_along_n != asked.b_along_n || known.accumulate != asked.accumulate ||
+        known.a_descriptor != asked.a_descriptor || known.b_descriptor != asked.b_descriptor)
+        simt_fail(
+            "wgmma at %s:%d: this thread asks for another product than others of its warpgroup, as "
+            "number %llu of "
+            "theirs: shape, descriptors or accumulate differ",
+            product.site.file, product.site.line, product.number + 1);
+    known.threads++;
+}
+
+struct GroupWait {
+    const Warpgroup *warpgroup;
+    unsigned long long last; /* the number of the last product that the wait covers */
+};
+
+static int have_all_asked(void *argument)
+{
+    const GroupWait &wait = *static_cast<const GroupWait *>(argument);
+    return wait.warpgroup->products[wait.last].threads == warpgroup_threads;
+}
+
+void finish_products(BlockWork &work)
+{
+    const Block &block = *worker->block;
+    for (const ThreadWork &thread : work.thread)
+        for (const Product &product : thread.products)
+            report(block.launch, cudaErrorLaunchFailure,
+                   "block (%u,%u,%u) ended while wgmma at %s:%d was under way: %s is missing "
+                   "(kernel %s)",
+                   block.index.x, block.index.y, block.index.z, product.site.file,
+                   product.site.line,
+                   product.group < thread.product_groups ? "wgmma_wait<0>()" : "wgmma_commit()",
+                   kernel_name(*block.launch));
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
+                           uint64_t b_descriptor, int b_along_n, int accumulate, int line,
+                           const char *file)
+{
+    Site site = {file, line};
+    unsigned thread = worker->thread->linear;
+    BlockWork &block = block_work();
+    ThreadWork &work = block.thread[thread];
+    if ((thread | (warpgroup_threads - 1)) >= worker->block->threads)
+        simt_fail("wgmma at %s:%d: the last warpgroup of the block is not complete", file, line);
+
+    Product product = {};
+    product.d = d;
+    product.n = n;
+    product.registers = a != nullptr;
+    if (a)
+        memcpy(product.a, a, sizeof product.a);
+    product.a_descriptor = a_descriptor;
+    product.b_descriptor = b_descriptor;
+    product.b_along_n = b_along_n != 0;
+    product.accumulate = accumulate != 0;
+    product.number = work.products_issued++;
+    product.group = work.product_groups;
+    product.where = __builtin_return_address(0);
+    product.site = site;
+
+    join_warpgroup(block.warpgroup[thread / warpgroup_threads], product);
+    if (!a)
+        check_descriptor(decode(a_descriptor), 'A', 64, false, site);
+    check_descriptor(decode(b_descriptor), 'B', n, product.b_along_n, site);
+    bool chained = is_under_way(work, d);
+    if (!work.products_fenced && !chained && (a || !is_as_left(work, d, n)))
+        simt_fail("wgmma at %s:%d: wgmma_fence() is missing: registers were touched since the last "
+                  "wgmma_wait()",
+                  file, line);
+    for_own_core_rows(product, [&](const char *row) {
+        checker::asynchronous(row, core_row, checker::proxy_read, product.where);
+    });
+    if (!chained) {
+        product.before.assign(d, d + n / 2);
+        for (unsigned i = 0; i < n / 2; i++)
+            memcpy(&d[i], &under_way, sizeof under_way);
+    }
+    work.products.push_back(std::move(product));
+}
+
+extern "C" void simt_wgmma_fence(void)
+{
+    thread_work().products_fenced = true;
+}
+
+extern "C" void simt_wgmma_commit(void)
+{
+    thread_work().product_groups++;
+}
+
+extern "C" void simt_wgmma_wait(unsigned pending, int line, const char *file)
+{
+    unsigned thread = worker->thread->linear;
+    BlockWork &block = block_work();
+    ThreadWork &work = block.thread[thread];
+    size_t count = covered(work, pending);
+    if (count > 0) {
+        GroupWait wait = {&block.warpgroup[thread / warpgroup_threads],
+                          work.products[count - 1].number};
+        simt_wait(have_all_asked, &wait, "wgmma_wait(), for the other warps of the warpgroup", line,
+                  file);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const Product &product = work.products[i];
+        for_own_core_rows(product, [&](const char *row) {
+            checker::counted(row, core_row, false, product.where);
+            checker::asynchronous(row, core_row, checker::proxy_read, product.where);
+        });
+    }
+    work.products_fenced = false;
+    WarpWait wait = {pending};
+    simt_meet(~0u, &wait, complete, "wgmma_wait()", 1, line, file);
+}

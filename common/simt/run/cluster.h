@@ -1,0 +1,74 @@
+/*
+ * Clusters: blocks that run together. Each has an OS thread, and with it shared memory of its own;
+ * they take turns, so that only one of them runs at a time and what they share needs no lock. The
+ * turn goes on when no thread of the block can.
+ */
+#ifndef SIMT_CLUSTER_H
+#define SIMT_CLUSTER_H
+
+#include "run/internal.h"
+#include <condition_variable>
+#include <mutex>
+
+namespace simt
+{
+
+/* One block of a cluster. */
+struct Member {
+    Block *block;
+    Worker *worker;
+    bool ended; /* its shared memory is not there any more */
+};
+
+struct Cluster {
+    unsigned blocks;
+    Member member[max_cluster_blocks]; /* by rank */
+
+    std::mutex mutex;
+    std::condition_variable turn;
+    unsigned joined, ended, left;
+    bool cancelled;                            /* the launch failed before all had joined */
+    unsigned char rank_at[max_cluster_blocks]; /* the order in which they take turns */
+    unsigned running;                          /* whose turn it is: an index into rank_at */
+    unsigned idle;                             /* how many in a row found nobody who can go on */
+
+    /* The barrier of the cluster. */
+    unsigned long long phase; /* how often it has opened */
+    unsigned threads;         /* that have not returned */
+    unsigned arrived;
+    char state[600]; /* what its threads wait for, as reports call it */
+
+    void *checker;
+};
+
+/* The number of the launch's block that runs as number `turn`; those of a cluster come one after
+ * the other. */
+unsigned long long launched_in_turn(const Launch &launch, const Order &order,
+                                    unsigned long long turn);
+
+/* Finds the cluster of a block that is about to run, and its rank there; `alone` is for blocks
+ * without others. */
+void join_cluster(Block &block, Cluster &alone, const Order &order);
+/* Waits until the other blocks have come too and it is this one's turn. False when the launch
+ * failed meanwhile. */
+bool enter_cluster(Block &block);
+/* The block has ended. Waits for the others, which may yet look for its shared memory. */
+void leave_cluster(Block &block);
+/* The launch is over. */
+void forget_clusters();
+
+/* Gives the turn to the next block and waits for it to come back. False when nobody in the cluster
+ * can go on. */
+bool let_cluster_run(Block &block);
+/* The same for a thread that polls, and could go on. */
+void yield_to_cluster(Block &block);
+
+/* The thread has returned: nobody waits for it at the barrier. */
+void cluster_after_return(Thread &thread);
+
+/* Writes down who has not arrived at the barrier, for the report that comes now. */
+void describe_cluster_barrier(Cluster &cluster);
+
+} /* namespace simt */
+
+#endif

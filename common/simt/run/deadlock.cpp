@@ -1,0 +1,156 @@
+/* Reports about threads that wait for each other in vain. */
+#include "threads/barrier.h"
+#include "run/cluster.h"
+#include "run/engine.h"
+#include "threads/warp.h"
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+namespace simt
+{
+
+void describe_thread(const Thread &thread, char *text, size_t size)
+{
+    const uint3 &b = thread.warp->block->index, &t = thread.index;
+    snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t.x, t.y, t.z);
+}
+
+/* A text that grows piece by piece and is cut where it does not fit. */
+struct Text {
+    char text[1500];
+    size_t length;
+
+    void add(const char *format, ...) __attribute__((format(printf, 2, 3)))
+    {
+        va_list arguments;
+        va_start(arguments, format);
+        int written = vsnprintf(text + length, sizeof text - length, format, arguments);
+        va_end(arguments);
+        length += static_cast<size_t>(written);
+        if (length >= sizeof text)
+            length = sizeof text - 1;
+    }
+};
+
+/* Threads that wait at the same call of the same operation. */
+struct Group {
+    const Thread *first;
+    unsigned count;
+};
+
+constexpr unsigned max_groups = 4;
+
+static bool belongs(const Thread &thread, const Group &group)
+{
+    return thread.wait == group.first->wait &&
+           !strcmp(thread.call->what, group.first->call->what) &&
+           same_site(thread.call->site, group.first->call->site);
+}
+
+/* The first few groups of the block's waiting threads; the rest is counted in *others. */
+static unsigned group_threads(const Block &block, Group *groups, unsigned *others)
+{
+    unsigned used = 0;
+    *others = 0;
+    for (unsigned t = 0; t < block.threads; t++) {
+        const Thread &thread = block.thread[t];
+        if (!thread.fiber || thread.wait == Wait::nothing)
+            continue;
+        unsigned g = 0;
+        while (g < used && !belongs(thread, groups[g]))
+            g++;
+        if (g < used) {
+            groups[g].count++;
+        } else if (used < max_groups) {
+            groups[used++] = Group{&thread, 1};
+        } else {
+            ++*others;
+        }
+    }
+    return used;
+}
+
+static void add_group(Text &text, const Group &group)
+{
+    const Thread &thread = *group.first;
+    text.add("; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
+             group.count == 1 ? "waits" : "wait", thread.call->what, thread.call->site.file,
+             thread.call->site.line, thread.index.x, thread.index.y, thread.index.z);
+    if (thread.wait != Wait::warp)
+        return;
+    const Warp &warp = *thread.warp;
+    for (unsigned i = 0; i < warp.meetings; i++) {
+        const Meeting &meeting = warp.meeting[i];
+        if (meeting.arrived >> thread.lane & 1)
+            text.add(" (mask 0x%08x: in warp %u lanes 0x%08x are missing)", meeting.mask,
+                     warp.number, meeting.mask & warp.present & ~meeting.arrived);
+    }
+}
+
+/* "...: 16 of 32 threads wait at __syncthreads(), f.cu:7; 16 have returned" */
+[[noreturn]] static void fail_with_groups(const Block &block, const char *headline)
+{
+    Text text = {};
+    Group groups[max_groups];
+    unsigned others;
+    unsigned used = group_threads(block, groups, &others);
+    text.add("%s in kernel %s, block (%u,%u,%u) of %u threads", headline,
+             kernel_name(*block.launch), block.index.x, block.index.y, block.index.z,
+             block.threads);
+    for (unsigned g = 0; g < used; g++)
+        add_group(text, groups[g]);
+    if (others)
+        text.add("; %u wait elsewhere", others);
+    if (block.alive < block.threads)
+        text.add("; %u %s returned", block.threads - block.alive,
+                 block.threads - block.alive == 1 ? "has" : "have");
+    report(block.launch, cudaErrorLaunchFailure, "%s", text.text);
+    abandon_block();
+}
+
+static bool waits_for_cluster(const Thread &thread)
+{
+    return thread.wait == Wait::condition &&
+           thread.call->what == thread.warp->block->cluster->state;
+}
+
+/* Of the blocks of a cluster one in which a thread waits for something else than the others, if
+ * there is one. */
+static const Block &block_to_blame(const Block &block)
+{
+    for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {
+        const Member &member = block.cluster->member[rank];
+        for (unsigned t = 0; !member.ended && t < member.block->threads; t++)
+            if (member.block->thread[t].fiber && !waits_for_cluster(member.block->thread[t]))
+                return *member.block;
+    }
+    return block;
+}
+
+void report_deadlock(Block &standing)
+{
+    bool barrier = false, warp = false;
+    const Block &block = block_to_blame(standing);
+    describe_cluster_barrier(*block.cluster);
+    for (unsigned t = 0; t < block.threads; t++) {
+        const Thread &thread = block.thread[t];
+        barrier |= thread.fiber && (thread.wait == Wait::barrier || waits_for_cluster(thread));
+        warp |= thread.fiber && thread.wait == Wait::warp;
+    }
+    fail_with_groups(block, warp      ? "a warp operation that not all of its lanes reach"
+                            : barrier ? "a barrier that not all threads reach"
+                                      : "threads wait for something that nobody will do");
+}
+
+void report_divergent_barrier(Block &block)
+{
+    fail_with_groups(block, "a divergent barrier (not all threads reach the same __syncthreads)");
+}
+
+void report_incomplete_meeting(const Warp &warp)
+{
+    fail_with_groups(*warp.block, "a warp operation that names lanes which have returned");
+}
+
+} /* namespace simt */

@@ -1,0 +1,190 @@
+/*
+ * Launches: the arguments are checked as CUDA does, then OS threads share the blocks. A launch is
+ * over when simt_run returns; an error inside the kernel shows at the next call that waits for the
+ * device, as on a GPU.
+ */
+#include "check/checker.h"
+#include "host/device.h"
+#include "run/engine.h"
+#include "host/errors.h"
+#include "run/fault.h"
+#include "host/memory.h"
+#include "run/order.h"
+#include "run/pool.h"
+#include "host/symbols.h"
+#include <cstdio>
+#include <mutex>
+
+namespace simt
+{
+
+/* one launch at a time, whichever host thread or stream it comes from */
+static std::mutex launching;
+
+const char *kernel_name(const Launch &launch)
+{
+    const char *name = launch.entry ? function_name(launch.entry) : nullptr;
+    return name ? name : launch.kernel;
+}
+
+static bool within(const dim3 &size, unsigned x, unsigned y, unsigned z)
+{
+    return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= x && size.y <= y && size.z <= z;
+}
+
+static cudaError_t check_shape(const Launch &launch)
+{
+    const dim3 &grid = launch.grid, &block = launch.block;
+    const char *name = kernel_name(launch);
+    if (!within(grid, 2147483647, 65535, 65535))
+        return refuse(cudaErrorInvalidConfiguration,
+                      "kernel %s: a grid of %u x %u x %u blocks; each size must be at least 1 and "
+                      "at most 2147483647, "
+                      "65535 and 65535",
+                      name, grid.x, grid.y, grid.z);
+    if (!within(block, 1024, 1024, 64))
+        return refuse(cudaErrorInvalidConfiguration,
+                      "kernel %s: a block of %u x %u x %u threads; each size must be at least 1 "
+                      "and at most 1024, 1024 "
+                      "and 64",
+                      name, block.x, block.y, block.z);
+    if (block.x * block.y * block.z > max_block_threads)
+        return refuse(cudaErrorInvalidConfiguration,
+                      "kernel %s: a block of %u x %u x %u = %u threads; a block has at most %u",
+                      name, block.x, block.y, block.z, block.x * block.y * block.z,
+                      max_block_threads);
+    return cudaSuccess;
+}
+
+static cudaError_t check_shared_memory(const Launch &launch)
+{
+    size_t fixed = static_shared_bytes(launch.entry), limit = dynamic_shared_limit(launch.entry);
+    const char *name = kernel_name(launch);
+    if (fixed > default_dynamic_shared)
+        return refuse(cudaErrorInvalidValue,
+                      "kernel %s: %zu bytes of static shared memory; a kernel has at most %zu "
+                      "(more only as extern "
+                      "__shared__, after cudaFuncSetAttribute)",
+                      name, fixed, default_dynamic_shared);
+    if (launch.dynamic_shared > limit)
+        return refuse(
+            cudaErrorInvalidValue,
+            "kernel %s: %zu bytes of dynamic shared memory beside %zu of static; it may have %zu "
+            "(up to %zu "
+            "after cudaFuncSetAttribute with cudaFuncAttributeMaxDynamicSharedMemorySize)",
+            name, launch.dynamic_shared, fixed, limit, max_shared_per_block - fixed);
+    return cudaSuccess;
+}
+
+static unsigned long long resident_limit(const Launch &launch)
+{
+    unsigned threads = launch.block.x * launch.block.y * launch.block.z;
+    return static_cast<unsigned long long>(multiprocessors) *
+           static_cast<unsigned>(resident_blocks(launch.entry, threads, launch.dynamic_shared));
+}
+
+static cudaError_t check_cluster(const Launch &launch)
+{
+    const dim3 &cluster = launch.cluster, &grid = launch.grid;
+    const char *name = kernel_name(launch);
+    int architecture;
+    char complaint[300]; /* made when the launch itself reads the environment */
+    if (!within(cluster, max_cluster_blocks, max_cluster_blocks, max_cluster_blocks) ||
+        cluster.x * cluster.y * cluster.z > max_cluster_blocks)
+        return refuse(
+            cudaErrorInvalidClusterSize,
+            "kernel %s: a cluster of %u x %u x %u blocks; it has at least 1 and at most %u", name,
+            cluster.x, cluster.y, cluster.z, max_cluster_blocks);
+    if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
+        return refuse(cudaErrorInvalidClusterSize,
+                      "kernel %s: a grid of %u x %u x %u blocks, which is not a multiple of the "
+                      "cluster's %u x "
+                      "%u x %u",
+                      name, grid.x, grid.y, grid.z, cluster.x, cluster.y, cluster.z);
+    if (launch.cluster_blocks > 1 &&
+        read_architecture(&architecture, complaint, sizeof complaint) && architecture < 90)
+        return refuse(cudaErrorNotSupported,
+                      "kernel %s: clusters need sm_90 (this device is sm_%d)", name, architecture);
+    if (launch.cluster_blocks > 1 && launch.cooperative)
+        return refuse(cudaErrorNotSupported,
+                      "kernel %s: the CPU backend has no cooperative launches with clusters", name);
+    return cudaSuccess;
+}
+
+static cudaError_t check(const Launch &launch)
+{
+    if (cudaError_t error = check_shape(launch))
+        return error;
+    if (cudaError_t error = check_cluster(launch))
+        return error;
+    if (cudaError_t error = check_shared_memory(launch))
+        return error;
+    if (launch.cooperative && launch.blocks > resident_limit(launch))
+        return refuse(cudaErrorCooperativeLaunchTooLarge,
+                      "kernel %s: a cooperative launch of %llu blocks; at most %llu of them are "
+                      "resident together",
+                      kernel_name(launch), launch.blocks, resident_limit(launch));
+    return cudaSuccess;
+}
+
+/* Says it on stderr too: a program that nobody here wrote does not ask for reports. */
+static cudaError_t refuse_environment(const char *complaint)
+{
+    fprintf(stderr, "simt: %s\n", complaint);
+    return refuse(cudaErrorInvalidValue, "%s", complaint);
+}
+
+static cudaError_t run(Launch &launch)
+{
+    static unsigned long long launches;
+    Order order;
+    unsigned workers;
+    int architecture;
+    char complaint[300];
+    if (!read_order(&order, complaint, sizeof complaint) ||
+        !read_workers(&workers, complaint, sizeof complaint) ||
+        !read_architecture(&architecture, complaint, sizeof complaint))
+        return refuse_environment(complaint);
+    std::lock_guard<std::mutex> lock(launching);
+    launch.number = ++launches;
+    order.seed += launch.number;
+    catch_faults();
+    OpenDeviceMemory open;
+    checker::launch_begin(launch);
+    cudaError_t error = run_on_workers(launch, order, workers, resident_limit(launch));
+    checker::launch_end(launch);
+    return error;
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" cudaError_t simt_run(const struct simt_launch *asked)
+{
+    if (current_thread())
+        simt_fail(
+            "a kernel launches kernel %s; dynamic parallelism is not supported by the CPU backend",
+            asked->kernel);
+    if (cudaError_t error = standing_error_without_waiting())
+        return error;
+    clear_report();
+    Launch launch;
+    launch.kernel = asked->kernel;
+    launch.entry = asked->entry;
+    launch.invoke = asked->invoke;
+    launch.arguments = asked->arguments;
+    launch.argument_bytes = asked->argument_bytes;
+    launch.grid = asked->grid;
+    launch.block = asked->block;
+    launch.dynamic_shared = asked->dynamic_shared;
+    launch.cooperative = asked->cooperative;
+    launch.cluster = asked->cluster;
+    launch.cluster_blocks = asked->cluster.x * asked->cluster.y * asked->cluster.z;
+    launch.blocks = static_cast<unsigned long long>(asked->grid.x) * asked->grid.y * asked->grid.z;
+    launch.number = 0;
+    launch.site = Site{asked->file, asked->line};
+    if (cudaError_t error = check(launch))
+        return error;
+    return done(run(launch));
+}

@@ -1,0 +1,205 @@
+/* The pool of workers, and the barrier between the blocks of a cooperative launch. */
+#include "run/pool.h"
+#include "check/checker.h"
+#include "run/cluster.h"
+#include "run/engine.h"
+#include "host/errors.h"
+#include "run/order.h"
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <pthread.h>
+
+namespace simt
+{
+
+constexpr auto patience = std::chrono::milliseconds(50);
+/* address space; holds the thread-local variables too */
+constexpr size_t worker_stack_bytes = 16 << 20;
+
+struct Pool {
+    std::mutex mutex;
+    std::condition_variable wake, idle;
+    Launch *launch;
+    Order order;
+    unsigned long long generation; /* launches so far */
+    unsigned wanted;               /* workers that may take part */
+    unsigned working;              /* workers that do */
+    unsigned threads;              /* workers that exist */
+
+    /* The grid barrier. */
+    std::condition_variable grid_wake;
+    unsigned long long grid_arrived, grid_passed;
+};
+
+/* Never destroyed: workers may be waiting on it while the program ends. */
+static Pool *pool;
+
+/* A child process has the memory of its parent, but not its threads. */
+static void start_afresh()
+{
+    pool = new Pool();
+}
+
+static Pool &the_pool()
+{
+    static std::once_flag once;
+    std::call_once(once, [] {
+        start_afresh();
+        pthread_atfork(nullptr, nullptr, start_afresh);
+    });
+    return *pool;
+}
+
+static void take_part(Pool &p, Launch &launch, const Order &order)
+{
+    for (;;) {
+        unsigned long long turn = launch.next_block.fetch_add(1);
+        if (turn >= launch.blocks || launch.failed)
+            return;
+        run_block(launch, launched_in_turn(launch, order, turn), order);
+        launch.finished_blocks++;
+        if (launch.cooperative) {
+            std::lock_guard<std::mutex> lock(p.mutex); /* a block that waits must not miss this */
+            p.grid_wake.notify_all();
+        }
+    }
+}
+
+static void *work(void *argument)
+{
+    Pool &p = *pool;
+    const unsigned number = static_cast<unsigned>(reinterpret_cast<uintptr_t>(argument));
+    unsigned long long seen = 0;
+    become_worker();
+    std::unique_lock<std::mutex> lock(p.mutex);
+    for (;;) {
+        p.wake.wait(lock, [&] { return p.launch && p.generation != seen && number < p.wanted; });
+        seen = p.generation;
+        p.working++;
+        Launch &launch = *p.launch;
+        lock.unlock();
+        take_part(p, launch, p.order);
+        lock.lock();
+        if (--p.working == 0)
+            p.idle.notify_one();
+    }
+    return nullptr;
+}
+
+/* Lets up to `count` workers take part. False if the system gives no more threads. */
+static bool want(Pool &p, unsigned count)
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, worker_stack_bytes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    bool created = true;
+    while (p.threads < count && created) {
+        pthread_t thread;
+        created = pthread_create(&thread, &attributes, work,
+                                 reinterpret_cast<void *>(uintptr_t(p.threads))) == 0;
+        p.threads += created;
+    }
+    pthread_attr_destroy(&attributes);
+    p.wanted = std::min(count, p.threads);
+    p.wake.notify_all();
+    return created;
+}
+
+static bool over(const Pool &p, const Launch &launch)
+{
+    return p.working == 0 && (launch.failed || launch.next_block >= launch.blocks);
+}
+
+cudaError_t run_on_workers(Launch &launch, const Order &order, unsigned workers,
+                           unsigned long long resident)
+{
+    Pool &p = the_pool();
+    std::unique_lock<std::mutex> lock(p.mutex);
+    unsigned long long limit =
+        std::min(launch.blocks, std::max<unsigned long long>(resident, workers));
+    /* Of the blocks of a cluster one runs at a time, and each has an OS thread. */
+    unsigned count = static_cast<unsigned>(
+        launch.cooperative
+            ? launch.blocks
+            : std::min<unsigned long long>(1ull * workers * launch.cluster_blocks, launch.blocks));
+    p.launch = &launch;
+    p.order = order;
+    p.generation++;
+    p.grid_arrived = p.grid_passed = 0;
+    bool enough = want(p, count);
+    if (p.wanted < launch.cluster_blocks || (launch.cooperative && !enough)) {
+        p.launch = nullptr;
+        return refuse(cudaErrorLaunchOutOfResources, "the system gives no OS threads for %u blocks",
+                      count);
+    }
+    unsigned long long finished = 0;
+    while (!p.idle.wait_for(lock, patience, [&] { return over(p, launch); })) {
+        if (finished == launch.finished_blocks && launch.next_block < launch.blocks &&
+            p.wanted < limit)
+            want(p, static_cast<unsigned>(std::min<unsigned long long>(2ull * p.wanted, limit)));
+        finished = launch.finished_blocks;
+    }
+    p.launch = nullptr;
+    forget_clusters();
+    return cudaSuccess;
+}
+
+/* -------------------------------------------------------------------------------------------------
+ */
+/* grid.sync() */
+
+/* The block's OS thread waits for the others': called once per block and barrier. */
+static void wait_for_grid(Block &block, Site site)
+{
+    Pool &p = *pool;
+    Launch &launch = *block.launch;
+    checker::grid_arrived(block);
+    std::unique_lock<std::mutex> lock(p.mutex);
+    const unsigned long long turn = p.grid_passed;
+    if (++p.grid_arrived == launch.blocks) {
+        p.grid_arrived = 0;
+        p.grid_passed++;
+        p.grid_wake.notify_all();
+    }
+    while (p.grid_passed == turn && !launch.failed) {
+        if (p.grid_arrived + launch.finished_blocks == launch.blocks)
+            report(&launch, cudaErrorLaunchFailure,
+                   "grid.sync() at %s:%d in kernel %s: %llu of %llu blocks wait there, the others "
+                   "have ended",
+                   site.file, site.line, kernel_name(launch), p.grid_arrived, launch.blocks);
+        else
+            p.grid_wake.wait_for(lock, patience);
+    }
+    lock.unlock();
+    if (launch.failed)
+        abandon_block();
+    checker::grid_synchronised(block);
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" void simt_grid_sync(int line, const char *file)
+{
+    Thread &thread = self();
+    Block &block = *thread.warp->block;
+    if (!block.launch->cooperative)
+        simt_fail("grid.sync() at %s:%d in a kernel that was not launched with "
+                  "cudaLaunchCooperativeKernel",
+                  file, line);
+    simt_syncthreads(line, file);
+    /* the first of the block to come out waits for all */
+    if (++thread.grid_barriers > block.grid_barriers) {
+        block.grid_barriers++;
+        wait_for_grid(block, Site{file, line});
+    }
+}
+
+extern "C" int simt_is_cooperative(void)
+{
+    return worker->block->launch->cooperative;
+}

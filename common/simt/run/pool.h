@@ -1,0 +1,20 @@
+/* The OS threads that run blocks. */
+#ifndef SIMT_POOL_H
+#define SIMT_POOL_H
+
+#include "run/internal.h"
+
+namespace simt
+{
+
+/*
+ * Runs all blocks of the launch. Begins with `workers` OS threads (a cooperative launch: one for
+ * each block). When no block ends for a while, though some have not begun, it adds more, up to
+ * `resident`: running blocks may be waiting for the ones that have not begun.
+ */
+cudaError_t run_on_workers(Launch &launch, const Order &order, unsigned workers,
+                           unsigned long long resident);
+
+} /* namespace simt */
+
+#endif

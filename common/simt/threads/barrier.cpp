@@ -1,0 +1,172 @@
+/* __syncthreads and its relatives, and PTX's named barriers. */
+#include "threads/barrier.h"
+#include "check/checker.h"
+#include "run/scheduling.h"
+#include <cstring>
+
+namespace simt
+{
+
+bool same_site(const Site &a, const Site &b)
+{
+    return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
+}
+
+/* What a report would say about the thread until it goes on. */
+static void note(Thread &thread, unsigned id, const Call &call)
+{
+    thread.wait = Wait::barrier;
+    thread.barrier = static_cast<unsigned char>(id);
+    thread.call = &call;
+}
+
+/* -------------------------------------------------------------------------------------------------
+ */
+/* Barrier 0: all threads of the block */
+
+static void count_arrival(Barrier &barrier, Site site, bool truth)
+{
+    if (barrier.arrived == 0) {
+        barrier.site = site;
+        barrier.mixed = false;
+    } else if (!same_site(barrier.site, site)) {
+        barrier.mixed = true;
+    }
+    barrier.arrived++;
+    barrier.truths += truth;
+}
+
+/* Some lanes of a warp have returned and the others wait. Whole warps may return: no hardware ever
+ * waited for those. */
+static bool splits_a_warp(const Block &block)
+{
+    for (unsigned w = 0; w < block.warps; w++)
+        if (block.warp[w].alive && block.warp[w].alive != block.warp[w].present)
+            return true;
+    return false;
+}
+
+/* Everybody who has to come is there. */
+static void complete(Block &block)
+{
+    Barrier &barrier = block.barrier[0];
+    if (barrier.mixed || (checker::returned_threads_must_arrive && splits_a_warp(block)))
+        report_divergent_barrier(block);
+    barrier.count = static_cast<int>(barrier.truths);
+    barrier.all = barrier.truths == barrier.arrived;
+    barrier.any = barrier.truths > 0;
+    barrier.arrived = barrier.truths = 0;
+    block.barriers++;
+    checker::barrier_completed(block);
+    for (unsigned w = 0; w < block.warps; w++) {
+        Warp &warp = block.warp[w];
+        for (uint32_t lanes = warp.at_barrier; lanes; lanes &= lanes - 1)
+            make_ready(block.thread[w * warp_size + static_cast<unsigned>(__builtin_ctz(lanes))]);
+        warp.at_barrier = 0;
+    }
+}
+
+__attribute__((always_inline)) static inline const Barrier &synchronise(Site site, bool truth,
+                                                                        const char *what)
+{
+    const Call call = {what, site, true};
+    Thread &thread = self();
+    Block &block = *thread.warp->block;
+    Barrier &barrier = block.barrier[0];
+    count_arrival(barrier, site, truth);
+    note(thread, 0, call);
+    if (barrier.arrived == block.alive) {
+        complete(block);
+    } else {
+        thread.warp->at_barrier |= 1u << thread.lane;
+        suspend(thread);
+    }
+    thread.wait = Wait::nothing;
+    return barrier;
+}
+
+void barriers_after_return(Thread &thread)
+{
+    Block &block = *thread.warp->block;
+    if (block.barrier[0].arrived > 0 && block.barrier[0].arrived == block.alive)
+        complete(block);
+}
+
+/* -------------------------------------------------------------------------------------------------
+ */
+/* Named barriers: those that arrive are counted, whoever they are */
+
+static bool arrive(Thread &thread, unsigned id, unsigned threads, Site site)
+{
+    Block &block = *thread.warp->block;
+    if (id >= max_barriers || threads == 0 || threads % warp_size || threads > max_block_threads) {
+        report(block.launch, cudaErrorLaunchFailure,
+               "named barrier %u with %u threads at %s:%d: the barrier must be 0 to 15 and the "
+               "count a "
+               "multiple of 32",
+               id, threads, site.file, site.line);
+        abandon_block();
+    }
+    Barrier &barrier = block.barrier[id];
+    if (barrier.arrived == 0)
+        barrier.expected = threads;
+    if (barrier.expected != threads) {
+        report(block.launch, cudaErrorLaunchFailure,
+               "named barrier %u at %s:%d expects %u threads, but others came to it with a count "
+               "of %u",
+               id, site.file, site.line, threads, barrier.expected);
+        abandon_block();
+    }
+    checker::released(&barrier);
+    return ++barrier.arrived == threads;
+}
+
+static void complete_named(Block &block, unsigned id)
+{
+    block.barrier[id].arrived = 0;
+    checker::named_barrier_completed(block, id);
+    for (unsigned t = 0; t < block.threads; t++) {
+        Thread &thread = block.thread[t];
+        if (thread.fiber && thread.wait == Wait::barrier && thread.barrier == id)
+            make_ready(thread);
+    }
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" void simt_syncthreads(int line, const char *file)
+{
+    synchronise(Site{file, line}, false, "__syncthreads()");
+}
+
+extern "C" int simt_syncthreads_reduce(int which, int value, int line, const char *file)
+{
+    static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()",
+                                        "__syncthreads_or()"};
+    const Barrier &barrier = synchronise(Site{file, line}, value != 0, names[which]);
+    return which == 0 ? barrier.count : which == 1 ? barrier.all : barrier.any;
+}
+
+extern "C" void simt_barrier_sync(unsigned id, unsigned threads, int line, const char *file)
+{
+    Thread &thread = self();
+    Block &block = *thread.warp->block;
+    if (arrive(thread, id, threads, Site{file, line})) {
+        complete_named(block, id);
+    } else {
+        const Call call = {"a named barrier", Site{file, line}, true};
+        note(thread, id, call);
+        suspend(thread);
+        thread.wait = Wait::nothing;
+    }
+    checker::acquired(&block.barrier[id]);
+}
+
+extern "C" void simt_barrier_arrive(unsigned id, unsigned threads, int line, const char *file)
+{
+    Thread &thread = self();
+    if (arrive(thread, id, threads, Site{file, line}))
+        complete_named(*thread.warp->block, id);
+}

@@ -1,0 +1,17 @@
+/* What barriers share with the reports about them. */
+#ifndef SIMT_BARRIER_H
+#define SIMT_BARRIER_H
+
+#include "run/internal.h"
+
+namespace simt
+{
+
+bool same_site(const Site &a, const Site &b);
+
+/* Says who came to which barrier and who did not, fails the launch and gives the block up. */
+[[noreturn]] void report_divergent_barrier(Block &block);
+
+} /* namespace simt */
+
+#endif
