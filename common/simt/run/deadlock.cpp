@@ -44,8 +44,8 @@ constexpr unsigned max_groups = 4;
 static bool belongs(const Thread &thread, const Group &group)
 {
     return thread.wait == group.first->wait &&
-           !strcmp(thread.call->what, group.first->call->what) &&
-           same_site(thread.call->site, group.first->call->site);
+           !strcmp(thread.call.what, group.first->call.what) &&
+           same_site(thread.call.site, group.first->call.site);
 }
 
 /* The first few groups of the block's waiting threads; the rest is counted in *others. */
@@ -55,7 +55,7 @@ static unsigned group_threads(const Block &block, Group *groups, unsigned *other
     *others = 0;
     for (unsigned t = 0; t < block.threads; t++) {
         const Thread &thread = block.thread[t];
-        if (!thread.fiber || thread.wait == Wait::nothing)
+        if (!thread.stack || thread.wait == Wait::nothing)
             continue;
         unsigned g = 0;
         while (g < used && !belongs(thread, groups[g]))
@@ -75,8 +75,8 @@ static void add_group(Text &text, const Group &group)
 {
     const Thread &thread = *group.first;
     text.add("; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
-             group.count == 1 ? "waits" : "wait", thread.call->what, thread.call->site.file,
-             thread.call->site.line, thread.index.x, thread.index.y, thread.index.z);
+             group.count == 1 ? "waits" : "wait", thread.call.what, thread.call.site.file,
+             thread.call.site.line, thread.index.x, thread.index.y, thread.index.z);
     if (thread.wait != Wait::warp)
         return;
     const Warp &warp = *thread.warp;
@@ -112,7 +112,7 @@ static void add_group(Text &text, const Group &group)
 static bool waits_for_cluster(const Thread &thread)
 {
     return thread.wait == Wait::condition &&
-           thread.call->what == thread.warp->block->cluster->state;
+           thread.call.what == thread.warp->block->cluster->state;
 }
 
 /* Of the blocks of a cluster one in which a thread waits for something else than the others, if
@@ -122,7 +122,7 @@ static const Block &block_to_blame(const Block &block)
     for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {
         const Member &member = block.cluster->member[rank];
         for (unsigned t = 0; !member.ended && t < member.block->threads; t++)
-            if (member.block->thread[t].fiber && !waits_for_cluster(member.block->thread[t]))
+            if (member.block->thread[t].stack && !waits_for_cluster(member.block->thread[t]))
                 return *member.block;
     }
     return block;
@@ -135,8 +135,8 @@ void report_deadlock(Block &standing)
     describe_cluster_barrier(*block.cluster);
     for (unsigned t = 0; t < block.threads; t++) {
         const Thread &thread = block.thread[t];
-        barrier |= thread.fiber && (thread.wait == Wait::barrier || waits_for_cluster(thread));
-        warp |= thread.fiber && thread.wait == Wait::warp;
+        barrier |= thread.stack && (thread.wait == Wait::barrier || waits_for_cluster(thread));
+        warp |= thread.stack && thread.wait == Wait::warp;
     }
     fail_with_groups(block, warp      ? "a warp operation that not all of its lanes reach"
                             : barrier ? "a barrier that not all threads reach"

@@ -13,10 +13,10 @@
 #include "run/fault.h"
 #include "run/order.h"
 #include "run/scheduling.h"
+#include "run/stacks.h"
 #include "host/symbols.h"
 #include "threads/wait.h"
 #include <algorithm>
-#include <boost/context/detail/fcontext.hpp>
 #include <cstring>
 #include <iterator>
 #include <link.h>
@@ -25,25 +25,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-using boost::context::detail::fcontext_t;
-using boost::context::detail::jump_fcontext;
-using boost::context::detail::make_fcontext;
-using boost::context::detail::transfer_t;
-
 namespace simt
 {
 
 __thread Worker *worker;
 
-constexpr size_t stacks_per_mapping = 64;
+constexpr unsigned stacks_at_a_time = 64;
 
 /* What a worker keeps beside Worker, which the checker knows too. */
 struct Engine : Worker {
-    Fiber fiber[max_block_threads];
-    unsigned fibers; /* that have a stack */
-    Fiber *free_fiber[max_block_threads];
-    unsigned free_fibers;
-    fcontext_t main; /* run_block, while the block runs */
+    unsigned usable_stacks;
+    unsigned short free_stack[max_block_threads];
+    unsigned free_stacks;
+    void *main; /* the context of run_block, while the block runs */
     bool abandoned;
     Cluster alone; /* of a block without others */
     /* the block shape that `storage` is laid out for */
@@ -60,42 +54,47 @@ static Engine &engine()
 
 /* -------------------------------------------------------------------------------------------------
  */
-/* Fibers */
+/* Stacks */
+
+bool on_thread_stack(const void *address)
+{
+    return worker && static_cast<size_t>(static_cast<const char *>(address) - worker->stacks) <
+                         max_block_threads * stack_stride();
+}
+
+bool on_own_stack(const void *address)
+{
+    const Thread *thread = current_thread();
+    return thread && thread->stack &&
+           static_cast<size_t>(static_cast<const char *>(address) - worker->stacks) / stack_stride() ==
+               thread->stack - 1u;
+}
 
 static void add_stacks(Engine &e)
 {
-    size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    size_t bytes = stacks_per_mapping * stack_bytes;
-    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
-        report(e.block->launch, cudaErrorMemoryAllocation, "no memory for the stacks of %u threads",
-               e.block->threads);
+    const Block &block = *e.block;
+    if (!prepare_stacks(e.stacks, e.usable_stacks, stacks_at_a_time)) {
+        report(block.launch, cudaErrorMemoryAllocation,
+               "no memory for the stacks of a block of %u threads, of which each uses up to %zu KB; "
+               "a smaller SIMT_WORKERS needs less",
+               block.threads, stack_bytes >> 10);
         abandon_block();
     }
-    for (size_t i = 0; i < stacks_per_mapping && e.fibers < max_block_threads; i++) {
-        Fiber &fiber = e.fiber[e.fibers++];
-        fiber.stack = static_cast<char *>(memory) + i * stack_bytes;
-        mprotect(fiber.stack, page, PROT_NONE); /* if this fails there is only less protection */
-        e.free_fiber[e.free_fibers++] = &fiber;
-    }
+    for (unsigned i = 0; i < stacks_at_a_time; i++)
+        e.free_stack[e.free_stacks++] = static_cast<unsigned short>(++e.usable_stacks);
 }
 
-static Fiber *take_fiber(Engine &e)
+static unsigned short take_stack(Engine &e)
 {
-    if (e.free_fibers == 0)
+    if (e.free_stacks == 0)
         add_stacks(e);
-    return e.free_fiber[--e.free_fibers];
+    return e.free_stack[--e.free_stacks];
 }
 
-bool on_fiber_stack(const void *address)
+/* Where a stack begins. If all did so at the same offset they would share few sets of the caches. */
+static void *top_of(const Engine &e, unsigned short stack)
 {
-    const Engine &e = engine();
-    const char *p = static_cast<const char *>(address);
-    for (unsigned i = 0; i < e.fibers; i++)
-        if (p >= e.fiber[i].stack && p < e.fiber[i].stack + stack_bytes)
-            return true;
-    return false;
+    return e.stacks + stack * stack_stride() - stack % 64 * 64;
 }
 
 /* -------------------------------------------------------------------------------------------------
@@ -137,60 +136,74 @@ Thread &wait_for_ready(Block &block)
  */
 /* Running */
 
-static void run_thread(Block &block, Thread &thread)
+/* What the body of every fiber calls next, again and again. */
+struct Step {
+    void (*function)(void *);
+    void *argument;
+};
+
+/* The thread that was just activated, from its beginning. */
+static inline Step first_step(const Block &block, Thread &thread)
 {
-    thread.wait = Wait::nothing;
     thread.grid_barriers = thread.cluster_arrivals = thread.cluster_waits = 0;
     thread.last_atomic = nullptr;
-    block.launch->invoke(block.launch->arguments);
+    return Step{block.launch->invoke, block.launch->arguments};
+}
+
+/* The running thread has returned. Another one begins on its stack, or goes on on its own. */
+static inline Step next_step(Engine &e, Block &block)
+{
+    Thread &thread = *e.thread;
     checker::thread_end(thread);
-    thread.fiber = nullptr;
+    const unsigned short stack = thread.stack;
+    thread.stack = 0;
     thread.warp->alive &= ~(1u << thread.lane);
     block.alive--;
     barriers_after_return(thread);
     meetings_after_return(thread);
     cluster_after_return(thread);
+    if (block.alive == 0) {
+        e.free_stack[e.free_stacks++] = stack;
+        return Step{simt_resume, e.main};
+    }
+    Thread &next = next_thread(block);
+    activate(next);
+    if (next.stack) {
+        prefetch_context((&next)[1]);
+        e.free_stack[e.free_stacks++] = stack;
+        return Step{simt_resume, next.context};
+    }
+    next.stack = stack;
+    return first_step(block, next);
 }
 
-/* The body of every fiber: it begins with the thread that was just activated. */
-static void fiber_main(transfer_t from)
+/*
+ * The body of every fiber. It starts threads and resumes others by the same call instruction: the
+ * address that this call leaves in the processor's predictor is where the kernel of a resumed thread
+ * returns to.
+ */
+static void fiber_main()
 {
-    keep_context(from);
     Engine &e = engine();
     Block &block = *e.block;
+    Step step = first_step(block, *e.thread);
     for (;;) {
-        Fiber *fiber = e.thread->fiber;
-        run_thread(block, *e.thread);
-        if (block.alive == 0) {
-            e.free_fiber[e.free_fibers++] = fiber;
-            jump_fcontext(e.main, nullptr);
-            __builtin_unreachable();
-        }
-        Thread &next = next_thread(block);
-        activate(next);
-        if (next.fiber) {
-            e.free_fiber[e.free_fibers++] = fiber;
-            jump_fcontext(next.context, nullptr);
-            __builtin_unreachable();
-        }
-        next.fiber = fiber;
+        step.function(step.argument);
+        step = next_step(e, block);
     }
 }
 
-void give_fiber(Thread &thread)
+void begin(Thread &thread, void **from)
 {
     Engine &e = engine();
-    thread.fiber = take_fiber(e);
-    /* Stacks that all begin at the same offset would share few cache sets. */
-    size_t stagger = static_cast<size_t>(thread.fiber - e.fiber) % 64 * 64;
-    thread.context = make_fcontext(thread.fiber->stack + stack_bytes - stagger,
-                                   stack_bytes - stagger, fiber_main);
+    thread.stack = take_stack(e);
+    simt_switch_to_new(from, top_of(e, thread.stack), fiber_main);
 }
 
 void abandon_block()
 {
     engine().abandoned = true;
-    jump_fcontext(engine().main, nullptr);
+    simt_resume(engine().main);
     __builtin_unreachable();
 }
 
@@ -214,7 +227,7 @@ static void lay_out(Engine &e, dim3 shape)
         thread.linear = t;
         thread.lane = static_cast<unsigned char>(t % warp_size);
         thread.warp = &block.warp[t / warp_size];
-        thread.fiber = nullptr;
+        thread.stack = 0;
     }
     for (unsigned w = 0; w < block.warps; w++) {
         unsigned lanes = std::min(warp_size, block.threads - w * warp_size);
@@ -277,15 +290,17 @@ static void poison_shared_memory(Engine &e, const Launch &launch)
     memset(e.dynamic_begin, 0xff, launch.dynamic_shared);
 }
 
-/* An abandoned block leaves fibers in the middle of threads: they are all taken back. */
-static void take_back_fibers(Engine &e)
+/* An abandoned block leaves threads in the middle: their stacks are all taken back. */
+static void take_back_stacks(Engine &e)
 {
     e.abandoned = false;
     for (unsigned t = 0; t < e.storage.threads; t++)
-        e.storage.thread[t].fiber = nullptr;
-    e.free_fibers = 0;
-    for (unsigned i = 0; i < e.fibers; i++)
-        e.free_fiber[e.free_fibers++] = &e.fiber[i];
+        e.storage.thread[t].stack = 0;
+    e.free_stacks = 0;
+    while (e.free_stacks < e.usable_stacks) {
+        e.free_stack[e.free_stacks] = static_cast<unsigned short>(e.free_stacks + 1);
+        e.free_stacks++;
+    }
 }
 
 void run_block(Launch &launch, unsigned long long linear, const Order &order)
@@ -301,19 +316,15 @@ void run_block(Launch &launch, unsigned long long linear, const Order &order)
 
     if (enter_cluster(block)) {
         Thread &first = *take_ready(block);
-        first.fiber = take_fiber(e);
         activate(first);
-        fcontext_t start = make_fcontext(first.fiber->stack + stack_bytes, stack_bytes, fiber_main);
-        jump_fcontext(start,
-                      /* comes back when the last thread has returned, or from abandon_block */
-                      &e.main);
+        begin(first, &e.main); /* comes back when the last thread has returned, or from abandon_block */
     } else {
         e.abandoned = true;
     }
 
     e.thread = nullptr;
     if (e.abandoned)
-        take_back_fibers(e);
+        take_back_stacks(e);
     else
         run_final_work();
     clear_storage();
@@ -340,9 +351,10 @@ static int find_shared_variables(struct dl_phdr_info *info, size_t, void *argume
     return 1; /* the program itself comes first; its libraries do not matter */
 }
 
-void become_worker()
+void become_worker(char *stacks)
 {
     Engine *e = new Engine();
+    e->stacks = stacks;
     worker = e;
     dl_iterate_phdr(find_shared_variables, static_cast<Worker *>(e));
     e->dynamic_begin = e->dynamic_end = simt_dynamic_shared;

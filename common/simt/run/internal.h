@@ -34,36 +34,28 @@ struct Block;
 struct Warp;
 struct Cluster;
 
-/* What a thread runs on. */
-/* address space; only pages that a thread touches take memory */
-constexpr size_t stack_bytes = 256 << 10;
-
-struct Fiber {
-    char *stack; /* its lowest page is inaccessible */
-};
-
 /* What a thread that cannot go on is waiting for. */
 enum class Wait : unsigned char { nothing, barrier, warp, condition };
 
-/* What a thread waits for, and where: on its own stack, as long as it waits. */
+/* What a thread waits for, and where. */
 struct Call {
     const char *what;
     Site site;
-    bool orders_memory; /* of a warp operation: as given to simt_meet */
 };
 
-/* The first line of the cache holds all that a barrier needs. */
+/* The first 64 bytes, one line of the cache, are all that a barrier needs. */
 struct alignas(64) Thread {
     uint3 index;     /* threadIdx */
     unsigned linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
     Warp *warp;
-    /* null before the thread first runs and after it returned (alive tells which) */
-    Fiber *fiber;
-    void *context;    /* where to resume it */
-    const Call *call; /* while it waits */
+    void *context;  /* where to resume it */
+    Call call;      /* while it waits */
+    /* of the worker's, from 1; 0 before the thread first runs and after it returned (alive tells which) */
+    unsigned short stack;
     unsigned char lane;
     Wait wait;
     unsigned char barrier; /* while wait is barrier: which one */
+    bool orders_memory;    /* while wait is warp: as given to simt_meet */
 
     simt_condition *condition; /* while wait is condition */
     void *condition_argument;
@@ -88,7 +80,7 @@ struct Warp {
     uint32_t present;             /* lanes that exist: the last warp of a block may be short */
     uint32_t alive;               /* lanes that have not returned */
     uint32_t ready;               /* who can run, by scheduling position, not by lane */
-    uint32_t at_barrier;          /* who waits at barrier 0, by lane */
+    uint32_t at_barrier;          /* who waits at barrier 0, by scheduling position */
     uint32_t polling;             /* who waits for a condition, by lane */
     uint32_t gathering;           /* who is in __activemask, by lane ... */
     uint32_t gathered[warp_size]; /* ... and what it will return */
@@ -154,6 +146,7 @@ struct Launch {
 struct Worker {
     Block *block;   /* the running one, or null between blocks */
     Thread *thread; /* the running one, or null */
+    char *stacks;   /* see stacks.h */
     char *shared_begin,
         /* this OS thread's static __shared__ variables (and other TLS of the program) */
         *shared_end;
@@ -170,18 +163,10 @@ inline Thread *current_thread()
     return worker ? worker->thread : nullptr;
 }
 
-/* The same for the running thread's own stack: what most local variables are found by. */
-inline bool on_own_stack(const void *address)
-{
-    const Thread *thread = current_thread();
-    return thread && thread->fiber &&
-           reinterpret_cast<uintptr_t>(address) -
-                   reinterpret_cast<uintptr_t>(thread->fiber->stack) <
-               stack_bytes;
-}
-
-/* True for addresses in the fibers' stacks of the calling worker (a thread's local variables). */
-bool on_fiber_stack(const void *address);
+/* True for addresses in the stacks of the calling worker's threads (their local variables). */
+bool on_thread_stack(const void *address);
+/* The same for the running thread's own stack. */
+bool on_own_stack(const void *address);
 
 /* Part of threadIdx, blockIdx, blockDim or gridDim, which lie among the calling OS thread's shared
  * variables. */

@@ -1,14 +1,10 @@
-/*
- * Who runs next, and the switch to it. Inline, because a switch makes the processor mispredict
- * every return on the way back into the kernel: the fewer calls lie between, the cheaper a barrier
- * is.
- */
+/* Who runs next, and the switch to it. Inline, because a barrier does little else. */
 #ifndef SIMT_SCHEDULING_H
 #define SIMT_SCHEDULING_H
 
 #include "threads/builtins.h"
 #include "run/engine.h"
-#include <boost/context/detail/fcontext.hpp>
+#include "run/switch.h"
 
 namespace simt
 {
@@ -16,8 +12,8 @@ namespace simt
 /* Nobody is ready: looks at conditions and carries out asynchronous work until somebody is. */
 Thread &wait_for_ready(Block &block);
 
-/* For a thread that has not begun. */
-void give_fiber(Thread &thread);
+/* Leaves the running thread's context in *from and begins a thread that has not run yet. */
+void begin(Thread &thread, void **from);
 
 /* Whoever waits may go on: called once for each thread that is suspended. */
 inline void make_ready(Thread &thread)
@@ -63,23 +59,15 @@ inline void activate(Thread &thread)
 {
     worker->thread = &thread;
     set_thread_index(thread.index);
+    thread.wait = Wait::nothing;
 }
 
-/* Where a suspended context is kept is what it hands to jump_fcontext; a fiber that ended hands
- * over null. */
-inline void keep_context(boost::context::detail::transfer_t from)
-{
-    if (from.data)
-        *static_cast<void **>(from.data) = from.fctx;
-}
-
-/* The neighbour is likely to run after the thread that runs now: its stack comes into the cache
- * meanwhile. */
+/* Where a thread left off is about to be read: it comes into the cache meanwhile. */
 inline void prefetch_context(const Thread &thread)
 {
     const char *context = static_cast<const char *>(thread.context);
-    for (int line = 0; line < 4; line++)
-        __builtin_prefetch(context + line * 64, 1);
+    __builtin_prefetch(context, 1);
+    __builtin_prefetch(context + 64, 1);
 }
 
 /*
@@ -92,13 +80,14 @@ __attribute__((always_inline)) inline void suspend(Thread &self)
     if (block.launch->failed.load(std::memory_order_relaxed))
         abandon_block();
     Thread &next = next_thread(block);
+    prefetch_context((&next)[1]); /* likely to run after the next one */
+    activate(next);
     if (&next == &self)
         return;
-    activate(next);
-    if (!next.fiber)
-        give_fiber(next);
-    prefetch_context((&next)[1]);
-    keep_context(boost::context::detail::jump_fcontext(next.context, &self.context));
+    if (next.stack)
+        simt_switch(&self.context, next.context);
+    else
+        begin(next, &self.context);
 }
 
 } /* namespace simt */

@@ -13,24 +13,24 @@ bool same_site(const Site &a, const Site &b)
 }
 
 /* What a report would say about the thread until it goes on. */
-static void note(Thread &thread, unsigned id, const Call &call)
+static inline void note(Thread &thread, unsigned id, const char *what, Site site)
 {
     thread.wait = Wait::barrier;
     thread.barrier = static_cast<unsigned char>(id);
-    thread.call = &call;
+    thread.call = Call{what, site};
 }
 
 /* -------------------------------------------------------------------------------------------------
  */
 /* Barrier 0: all threads of the block */
 
-static void count_arrival(Barrier &barrier, Site site, bool truth)
+static inline void count_arrival(Barrier &barrier, Site site, bool truth)
 {
     if (barrier.arrived == 0) {
         barrier.site = site;
         barrier.mixed = false;
-    } else if (!same_site(barrier.site, site)) {
-        barrier.mixed = true;
+    } else if (barrier.site.line != site.line || barrier.site.file != site.file) {
+        barrier.mixed |= !same_site(barrier.site, site);
     }
     barrier.arrived++;
     barrier.truths += truth;
@@ -47,7 +47,7 @@ static bool splits_a_warp(const Block &block)
 }
 
 /* Everybody who has to come is there. */
-static void complete(Block &block)
+__attribute__((noinline)) static void complete(Block &block)
 {
     Barrier &barrier = block.barrier[0];
     if (barrier.mixed || (checker::returned_threads_must_arrive && splits_a_warp(block)))
@@ -58,31 +58,29 @@ static void complete(Block &block)
     barrier.arrived = barrier.truths = 0;
     block.barriers++;
     checker::barrier_completed(block);
-    for (unsigned w = 0; w < block.warps; w++) {
-        Warp &warp = block.warp[w];
-        for (uint32_t lanes = warp.at_barrier; lanes; lanes &= lanes - 1)
-            make_ready(block.thread[w * warp_size + static_cast<unsigned>(__builtin_ctz(lanes))]);
+    for (unsigned position = 0; position < block.warps; position++) {
+        Warp &warp = block.warp[block.warp_at[position]];
+        if (warp.at_barrier)
+            block.ready_warps |= 1u << position;
+        warp.ready |= warp.at_barrier;
         warp.at_barrier = 0;
     }
 }
 
-__attribute__((always_inline)) static inline const Barrier &synchronise(Site site, bool truth,
-                                                                        const char *what)
+/* The running thread arrives, and waits unless it is the last. */
+__attribute__((always_inline)) static inline void synchronise(Site site, bool truth, const char *what)
 {
-    const Call call = {what, site, true};
     Thread &thread = self();
-    Block &block = *thread.warp->block;
-    Barrier &barrier = block.barrier[0];
-    count_arrival(barrier, site, truth);
-    note(thread, 0, call);
-    if (barrier.arrived == block.alive) {
+    Block &block = *worker->block;
+    count_arrival(block.barrier[0], site, truth);
+    note(thread, 0, what, site);
+    if (block.barrier[0].arrived == block.alive) {
         complete(block);
+        thread.wait = Wait::nothing;
     } else {
-        thread.warp->at_barrier |= 1u << thread.lane;
+        thread.warp->at_barrier |= 1u << block.lane_cursor;
         suspend(thread);
     }
-    thread.wait = Wait::nothing;
-    return barrier;
 }
 
 void barriers_after_return(Thread &thread)
@@ -127,7 +125,7 @@ static void complete_named(Block &block, unsigned id)
     checker::named_barrier_completed(block, id);
     for (unsigned t = 0; t < block.threads; t++) {
         Thread &thread = block.thread[t];
-        if (thread.fiber && thread.wait == Wait::barrier && thread.barrier == id)
+        if (thread.stack && thread.wait == Wait::barrier && thread.barrier == id)
             make_ready(thread);
     }
 }
@@ -145,7 +143,8 @@ extern "C" int simt_syncthreads_reduce(int which, int value, int line, const cha
 {
     static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()",
                                         "__syncthreads_or()"};
-    const Barrier &barrier = synchronise(Site{file, line}, value != 0, names[which]);
+    const Barrier &barrier = worker->block->barrier[0];
+    synchronise(Site{file, line}, value != 0, names[which]);
     return which == 0 ? barrier.count : which == 1 ? barrier.all : barrier.any;
 }
 
@@ -156,10 +155,8 @@ extern "C" void simt_barrier_sync(unsigned id, unsigned threads, int line, const
     if (arrive(thread, id, threads, Site{file, line})) {
         complete_named(block, id);
     } else {
-        const Call call = {"a named barrier", Site{file, line}, true};
-        note(thread, id, call);
+        note(thread, id, "a named barrier", Site{file, line});
         suspend(thread);
-        thread.wait = Wait::nothing;
     }
     checker::acquired(&block.barrier[id]);
 }

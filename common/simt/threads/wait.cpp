@@ -105,11 +105,9 @@ extern "C" void simt_wait(simt_condition *condition, void *argument, const char 
     thread.wait = Wait::condition;
     thread.condition = condition;
     thread.condition_argument = argument;
-    const Call call = {what, Site{file, line}, true};
-    thread.call = &call;
+    thread.call = Call{what, Site{file, line}};
     thread.warp->polling |= 1u << thread.lane;
     suspend(thread);
-    thread.wait = Wait::nothing;
 }
 
 /* Other warps first: two lanes of one warp that both poll must not keep the rest from running. */

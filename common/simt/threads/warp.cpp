@@ -57,7 +57,7 @@ void meetings_after_return(Thread &thread)
         if (checker::returned_threads_must_arrive)
             report_incomplete_meeting(warp);
         if (!missing(warp, meeting))
-            complete(warp, meeting, waiting.call->orders_memory);
+            complete(warp, meeting, waiting.orders_memory);
     }
 }
 
@@ -70,8 +70,8 @@ extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const ch
 {
     Thread &thread = self();
     Warp &warp = *thread.warp;
-    const Call call = {what, Site{file, line}, orders_memory != 0};
-    thread.call = &call;
+    thread.call = Call{what, Site{file, line}};
+    thread.orders_memory = orders_memory != 0;
     if (!(mask >> thread.lane & 1)) {
         char who[100];
         describe_thread(thread, who, sizeof who);
@@ -92,8 +92,8 @@ extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const ch
         suspend(thread);
     } else {
         complete(warp, meeting, orders_memory);
+        thread.wait = Wait::nothing;
     }
-    thread.wait = Wait::nothing;
 }
 
 extern "C" unsigned simt_lane(void)
@@ -127,16 +127,15 @@ extern "C" unsigned simt_activemask(int line, const char *file)
     Thread &thread = self();
     Warp &warp = *thread.warp;
     const uint32_t me = 1u << thread.lane;
-    const Call call = {"__activemask()", Site{file, line}, false};
-    thread.call = &call;
+    thread.call = Call{"__activemask()", Site{file, line}};
     warp.gathering |= me;
     for (int round = 0; warp.gathering & me; round++) {
         if (!(ready_lanes(warp) & ~warp.gathering) || round == 64) {
             uint32_t together = 0;
             for (uint32_t lanes = warp.gathering; lanes; lanes &= lanes - 1) {
                 unsigned lane = static_cast<unsigned>(__builtin_ctz(lanes));
-                if (same_site(warp.block->thread[warp.number * warp_size + lane].call->site,
-                              call.site))
+                if (same_site(warp.block->thread[warp.number * warp_size + lane].call.site,
+                              thread.call.site))
                     together |= 1u << lane;
             }
             for (uint32_t lanes = together; lanes; lanes &= lanes - 1)
