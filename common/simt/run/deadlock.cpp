@@ -12,7 +12,8 @@ namespace simt
 
 void describe_thread(const Thread &thread, char *text, size_t size)
 {
-    const uint3 &b = thread.warp->block->index, &t = thread.index;
+    const uint3 &b = thread.warp->block->index;
+    const Fiber &t = *thread.fiber;
     snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t.x, t.y, t.z);
 }
 
@@ -33,6 +34,11 @@ struct Text {
     }
 };
 
+static const char *what_of(const Thread &thread)
+{
+    return thread.fiber->wait == Wait::barrier ? flavour_name(thread.fiber->flavour) : thread.what;
+}
+
 /* Threads that wait at the same call of the same operation. */
 struct Group {
     const Thread *first;
@@ -43,9 +49,9 @@ constexpr unsigned max_groups = 4;
 
 static bool belongs(const Thread &thread, const Group &group)
 {
-    return thread.wait == group.first->wait &&
-           !strcmp(thread.call.what, group.first->call.what) &&
-           same_site(thread.call.site, group.first->call.site);
+    return thread.fiber->wait == group.first->fiber->wait &&
+           !strcmp(what_of(thread), what_of(*group.first)) &&
+           same_site(site_of(thread), site_of(*group.first));
 }
 
 /* The first few groups of the block's waiting threads; the rest is counted in *others. */
@@ -55,7 +61,7 @@ static unsigned group_threads(const Block &block, Group *groups, unsigned *other
     *others = 0;
     for (unsigned t = 0; t < block.threads; t++) {
         const Thread &thread = block.thread[t];
-        if (!thread.stack || thread.wait == Wait::nothing)
+        if (!thread.fiber->stack || thread.fiber->wait == Wait::nothing)
             continue;
         unsigned g = 0;
         while (g < used && !belongs(thread, groups[g]))
@@ -75,9 +81,9 @@ static void add_group(Text &text, const Group &group)
 {
     const Thread &thread = *group.first;
     text.add("; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
-             group.count == 1 ? "waits" : "wait", thread.call.what, thread.call.site.file,
-             thread.call.site.line, thread.index.x, thread.index.y, thread.index.z);
-    if (thread.wait != Wait::warp)
+             group.count == 1 ? "waits" : "wait", what_of(thread), thread.fiber->file,
+             thread.fiber->line, thread.fiber->x, thread.fiber->y, thread.fiber->z);
+    if (thread.fiber->wait != Wait::warp)
         return;
     const Warp &warp = *thread.warp;
     for (unsigned i = 0; i < warp.meetings; i++) {
@@ -111,8 +117,8 @@ static void add_group(Text &text, const Group &group)
 
 static bool waits_for_cluster(const Thread &thread)
 {
-    return thread.wait == Wait::condition &&
-           thread.call.what == thread.warp->block->cluster->state;
+    return thread.fiber->wait == Wait::condition &&
+           thread.what == thread.warp->block->cluster->state;
 }
 
 /* Of the blocks of a cluster one in which a thread waits for something else than the others, if
@@ -122,7 +128,7 @@ static const Block &block_to_blame(const Block &block)
     for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {
         const Member &member = block.cluster->member[rank];
         for (unsigned t = 0; !member.ended && t < member.block->threads; t++)
-            if (member.block->thread[t].stack && !waits_for_cluster(member.block->thread[t]))
+            if (member.block->fiber[t].stack && !waits_for_cluster(member.block->thread[t]))
                 return *member.block;
     }
     return block;
@@ -135,8 +141,8 @@ void report_deadlock(Block &standing)
     describe_cluster_barrier(*block.cluster);
     for (unsigned t = 0; t < block.threads; t++) {
         const Thread &thread = block.thread[t];
-        barrier |= thread.stack && (thread.wait == Wait::barrier || waits_for_cluster(thread));
-        warp |= thread.stack && thread.wait == Wait::warp;
+        barrier |= thread.fiber->stack && (thread.fiber->wait == Wait::barrier || waits_for_cluster(thread));
+        warp |= thread.fiber->stack && thread.fiber->wait == Wait::warp;
     }
     fail_with_groups(block, warp      ? "a warp operation that not all of its lanes reach"
                             : barrier ? "a barrier that not all threads reach"

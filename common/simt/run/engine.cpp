@@ -44,6 +44,7 @@ struct Engine : Worker {
     dim3 shape = dim3(0, 0, 0);
     const std::vector<SharedVariable> *variables; /* the static shared ones of ... */
     const void *variables_of;                     /* ... this kernel */
+    unsigned long long launch; /* the number of the last one */
     Block storage;
 };
 
@@ -65,9 +66,9 @@ bool on_thread_stack(const void *address)
 bool on_own_stack(const void *address)
 {
     const Thread *thread = current_thread();
-    return thread && thread->stack &&
+    return thread && thread->fiber->stack &&
            static_cast<size_t>(static_cast<const char *>(address) - worker->stacks) / stack_stride() ==
-               thread->stack - 1u;
+               thread->fiber->stack - 1u;
 }
 
 static void add_stacks(Engine &e)
@@ -155,8 +156,8 @@ static inline Step next_step(Engine &e, Block &block)
 {
     Thread &thread = *e.thread;
     checker::thread_end(thread);
-    const unsigned short stack = thread.stack;
-    thread.stack = 0;
+    const unsigned short stack = thread.fiber->stack;
+    thread.fiber->stack = 0;
     thread.warp->alive &= ~(1u << thread.lane);
     block.alive--;
     barriers_after_return(thread);
@@ -167,13 +168,13 @@ static inline Step next_step(Engine &e, Block &block)
         return Step{simt_resume, e.main};
     }
     Thread &next = next_thread(block);
-    activate(next);
-    if (next.stack) {
-        prefetch_context((&next)[1]);
+    Fiber &fiber = activate(block, next);
+    if (fiber.stack) {
+        prefetch_context((&fiber)[1]);
         e.free_stack[e.free_stacks++] = stack;
-        return Step{simt_resume, next.context};
+        return Step{simt_resume, fiber.context};
     }
-    next.stack = stack;
+    fiber.stack = stack;
     return first_step(block, next);
 }
 
@@ -193,11 +194,11 @@ static void fiber_main()
     }
 }
 
-void begin(Thread &thread, void **from)
+void begin(Fiber &fiber, void **from)
 {
     Engine &e = engine();
-    thread.stack = take_stack(e);
-    simt_switch_to_new(from, top_of(e, thread.stack), fiber_main);
+    fiber.stack = take_stack(e);
+    simt_switch_to_new(from, top_of(e, fiber.stack), fiber_main);
 }
 
 void abandon_block()
@@ -223,15 +224,20 @@ static void lay_out(Engine &e, dim3 shape)
     block.warps = (block.threads + warp_size - 1) / warp_size;
     for (unsigned t = 0; t < block.threads; t++) {
         Thread &thread = block.thread[t];
-        thread.index = uint3{t % shape.x, t / shape.x % shape.y, t / shape.x / shape.y};
+        Fiber &fiber = block.fiber[t];
+        fiber.x = static_cast<unsigned short>(t % shape.x);
+        fiber.y = static_cast<unsigned short>(t / shape.x % shape.y);
+        fiber.z = static_cast<unsigned short>(t / shape.x / shape.y);
+        fiber.stack = 0;
+        thread.fiber = &fiber;
         thread.linear = t;
         thread.lane = static_cast<unsigned char>(t % warp_size);
         thread.warp = &block.warp[t / warp_size];
-        thread.stack = 0;
     }
     for (unsigned w = 0; w < block.warps; w++) {
         unsigned lanes = std::min(warp_size, block.threads - w * warp_size);
         block.warp[w].block = &block;
+        block.warp[w].thread = &block.thread[w * warp_size];
         block.warp[w].number = w;
         block.warp[w].present = ~0u >> (warp_size - lanes);
     }
@@ -249,6 +255,16 @@ static void put_in_order(unsigned char *at, unsigned char *position, unsigned co
         position[at[i]] = static_cast<unsigned char>(i);
 }
 
+/* Lanes as scheduling positions. */
+static uint32_t in_positions(const Block &block, uint32_t lanes)
+{
+    uint32_t positions = lanes;
+    if (lanes != ~0u)
+        for (positions = 0; lanes; lanes &= lanes - 1)
+            positions |= 1u << block.lane_position[__builtin_ctz(lanes)];
+    return positions;
+}
+
 static void prepare(Engine &e, Launch &launch, unsigned long long linear, const Order &order)
 {
     Block &block = e.storage;
@@ -262,16 +278,19 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear, const 
     block.barriers = block.grid_barriers = 0;
     join_cluster(block, e.alone, order);
     std::fill(std::begin(block.barrier), std::end(block.barrier), Barrier());
-    put_in_order(block.warp_at, block.warp_position, block.warps, order, 2 * linear);
-    put_in_order(block.lane_at, block.lane_position, warp_size, order, 2 * linear + 1);
+    if (e.launch != launch.number || order.kind == Order::random) { /* else as in the last block */
+        put_in_order(block.warp_at, block.warp_position, block.warps, order, 2 * linear);
+        put_in_order(block.lane_at, block.lane_position, warp_size, order, 2 * linear + 1);
+        e.launch = launch.number;
+    }
     block.ready_warps = ~0u >> (max_warps - block.warps);
-    block.warp_cursor = max_warps - 1;
+    block.warp_cursor = 0;
+    block.running = &block.warp[block.warp_at[0]];
+    block.lane_cursor = warp_size - 1;
     for (unsigned w = 0; w < block.warps; w++) {
         Warp &warp = block.warp[w];
         warp.alive = warp.present;
-        warp.ready = 0;
-        for (uint32_t lanes = warp.present; lanes; lanes &= lanes - 1)
-            warp.ready |= 1u << block.lane_position[__builtin_ctz(lanes)];
+        warp.ready = in_positions(block, warp.present);
         warp.at_barrier = warp.polling = warp.gathering = 0;
         warp.meetings = 0;
     }
@@ -295,7 +314,7 @@ static void take_back_stacks(Engine &e)
 {
     e.abandoned = false;
     for (unsigned t = 0; t < e.storage.threads; t++)
-        e.storage.thread[t].stack = 0;
+        e.storage.fiber[t].stack = 0;
     e.free_stacks = 0;
     while (e.free_stacks < e.usable_stacks) {
         e.free_stack[e.free_stacks] = static_cast<unsigned short>(e.free_stacks + 1);
@@ -316,8 +335,7 @@ void run_block(Launch &launch, unsigned long long linear, const Order &order)
 
     if (enter_cluster(block)) {
         Thread &first = *take_ready(block);
-        activate(first);
-        begin(first, &e.main); /* comes back when the last thread has returned, or from abandon_block */
+        begin(activate(block, first), &e.main); /* comes back when the last thread has returned, or from abandon_block */
     } else {
         e.abandoned = true;
     }

@@ -37,25 +37,27 @@ struct Cluster;
 /* What a thread that cannot go on is waiting for. */
 enum class Wait : unsigned char { nothing, barrier, warp, condition };
 
-/* What a thread waits for, and where. */
-struct Call {
-    const char *what;
-    Site site;
-};
-
-/* The first 64 bytes, one line of the cache, are all that a barrier needs. */
-struct alignas(64) Thread {
-    uint3 index;     /* threadIdx */
-    unsigned linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
-    Warp *warp;
-    void *context;  /* where to resume it */
-    Call call;      /* while it waits */
+/* All of a thread that a barrier touches: as little as possible, because every barrier touches it of
+ * every thread. */
+struct alignas(32) Fiber {
+    void *context;    /* where to resume it */
+    const char *file; /* while it waits: where ... */
+    int line;
+    unsigned short x, y, z; /* threadIdx */
     /* of the worker's, from 1; 0 before the thread first runs and after it returned (alive tells which) */
     unsigned short stack;
+    Wait wait;             /* ... and for what */
+    unsigned char barrier; /* while wait is barrier: which one ... */
+    unsigned char flavour; /* ... and by which call: see barrier.h */
+};
+
+struct Thread {
+    Fiber *fiber;
+    Warp *warp;
+    unsigned linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
     unsigned char lane;
-    Wait wait;
-    unsigned char barrier; /* while wait is barrier: which one */
-    bool orders_memory;    /* while wait is warp: as given to simt_meet */
+    bool orders_memory; /* while it waits for its warp: as given to simt_meet */
+    const char *what;   /* while it waits for its warp or a condition: what the report calls it */
 
     simt_condition *condition; /* while wait is condition */
     void *condition_argument;
@@ -76,6 +78,7 @@ struct Meeting {
 
 struct Warp {
     Block *block;
+    Thread *thread; /* its first one */
     unsigned number;              /* within the block */
     uint32_t present;             /* lanes that exist: the last warp of a block may be short */
     uint32_t alive;               /* lanes that have not returned */
@@ -111,12 +114,14 @@ struct Block {
     unsigned alive;                    /* threads that have not returned */
     uint32_t ready_warps;              /* warps with a ready lane, by scheduling position */
     unsigned warp_cursor, lane_cursor; /* the scheduling position that runs or ran last */
+    Warp *running;                     /* the warp at warp_cursor */
     /* scheduling order <-> warp number */
     unsigned char warp_at[max_warps], warp_position[max_warps];
     unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
     Barrier barrier[max_barriers];
     unsigned long long grid_barriers; /* grid.sync() calls that the block has begun */
     unsigned long long barriers;      /* completed __syncthreads (any flavour) */
+    Fiber fiber[max_block_threads];
     Thread thread[max_block_threads];
     Warp warp[max_warps];
     void *checker;
@@ -154,6 +159,12 @@ struct Worker {
         *dynamic_end; /* this block's dynamic shared memory, exactly as large as the launch asked */
     void *checker;
 };
+
+/* Where a thread waits. */
+inline Site site_of(const Thread &thread)
+{
+    return Site{thread.fiber->file, thread.fiber->line};
+}
 
 /* This OS thread's worker; null on threads that are not running kernels. */
 extern __thread Worker *worker; /* __thread: no initialisation check at each use */

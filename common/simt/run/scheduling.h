@@ -13,7 +13,7 @@ namespace simt
 Thread &wait_for_ready(Block &block);
 
 /* Leaves the running thread's context in *from and begins a thread that has not run yet. */
-void begin(Thread &thread, void **from);
+void begin(Fiber &fiber, void **from);
 
 /* Whoever waits may go on: called once for each thread that is suspended. */
 inline void make_ready(Thread &thread)
@@ -31,21 +31,28 @@ inline unsigned next_bit(uint32_t mask, unsigned after)
     return static_cast<unsigned>(__builtin_ctz(later ? later : mask));
 }
 
-/* Takes the next ready thread: of the same warp as long as it has any, then of the next. */
-inline Thread *take_ready(Block &block)
+/* When no lane of the running warp is ready: the next warp that has any. */
+inline bool next_warp(Block &block)
 {
     if (!block.ready_warps)
+        return false;
+    block.warp_cursor = next_bit(block.ready_warps, block.warp_cursor);
+    block.running = &block.warp[block.warp_at[block.warp_cursor]];
+    block.lane_cursor = warp_size - 1;
+    return true;
+}
+
+/* Takes the next ready thread: of the same warp as long as it has any, then of the next. */
+__attribute__((always_inline)) inline Thread *take_ready(Block &block)
+{
+    if (__builtin_expect(!block.running->ready, false) && !next_warp(block))
         return nullptr;
-    if (!(block.ready_warps >> block.warp_cursor & 1)) {
-        block.warp_cursor = next_bit(block.ready_warps, block.warp_cursor);
-        block.lane_cursor = warp_size - 1;
-    }
-    Warp &warp = block.warp[block.warp_at[block.warp_cursor]];
+    Warp &warp = *block.running;
     block.lane_cursor = next_bit(warp.ready, block.lane_cursor);
     warp.ready &= ~(1u << block.lane_cursor);
     if (!warp.ready)
         block.ready_warps &= ~(1u << block.warp_cursor);
-    return &block.thread[warp.number * warp_size + block.lane_at[block.lane_cursor]];
+    return warp.thread + block.lane_at[block.lane_cursor];
 }
 
 /* Some thread that can run. */
@@ -55,19 +62,33 @@ inline Thread &next_thread(Block &block)
     return thread ? *thread : wait_for_ready(block);
 }
 
-inline void activate(Thread &thread)
+/* `thread` is the running one from now on. */
+inline Fiber &activate(Block &block, Thread &thread)
 {
+    Fiber &fiber = block.fiber[&thread - block.thread];
     worker->thread = &thread;
-    set_thread_index(thread.index);
-    thread.wait = Wait::nothing;
+    set_thread_index(fiber);
+    fiber.wait = Wait::nothing;
+    return fiber;
 }
 
 /* Where a thread left off is about to be read: it comes into the cache meanwhile. */
-inline void prefetch_context(const Thread &thread)
+inline void prefetch_context(const Fiber &fiber)
 {
-    const char *context = static_cast<const char *>(thread.context);
+    const char *context = static_cast<const char *>(fiber.context);
     __builtin_prefetch(context, 1);
     __builtin_prefetch(context + 64, 1);
+}
+
+/* From the running fiber to `next`, which may be the same. */
+__attribute__((always_inline)) inline void switch_to(Block &block, Thread &next, Fiber &self)
+{
+    Fiber &fiber = activate(block, next);
+    prefetch_context((&fiber)[1]); /* likely to run after the next one */
+    if (!fiber.stack)
+        return begin(fiber, &self.context);
+    if (&fiber != &self)
+        simt_switch(&self.context, fiber.context);
 }
 
 /*
@@ -79,15 +100,7 @@ __attribute__((always_inline)) inline void suspend(Thread &self)
     Block &block = *worker->block;
     if (block.launch->failed.load(std::memory_order_relaxed))
         abandon_block();
-    Thread &next = next_thread(block);
-    prefetch_context((&next)[1]); /* likely to run after the next one */
-    activate(next);
-    if (&next == &self)
-        return;
-    if (next.stack)
-        simt_switch(&self.context, next.context);
-    else
-        begin(next, &self.context);
+    switch_to(block, next_thread(block), *self.fiber);
 }
 
 } /* namespace simt */

@@ -12,29 +12,26 @@ bool same_site(const Site &a, const Site &b)
     return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
 }
 
-/* What a report would say about the thread until it goes on. */
-static inline void note(Thread &thread, unsigned id, const char *what, Site site)
+const char *flavour_name(unsigned char flavour)
 {
-    thread.wait = Wait::barrier;
-    thread.barrier = static_cast<unsigned char>(id);
-    thread.call = Call{what, site};
+    static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()",
+                                        "__syncthreads_or()", "__syncthreads()", "a named barrier"};
+    return names[flavour];
+}
+
+/* What a report would say about the thread until it goes on. */
+static inline void note(Fiber &fiber, unsigned id, unsigned char flavour, Site site)
+{
+    fiber.file = site.file;
+    fiber.line = site.line;
+    fiber.wait = Wait::barrier;
+    fiber.barrier = static_cast<unsigned char>(id);
+    fiber.flavour = flavour;
 }
 
 /* -------------------------------------------------------------------------------------------------
  */
 /* Barrier 0: all threads of the block */
-
-static inline void count_arrival(Barrier &barrier, Site site, bool truth)
-{
-    if (barrier.arrived == 0) {
-        barrier.site = site;
-        barrier.mixed = false;
-    } else if (barrier.site.line != site.line || barrier.site.file != site.file) {
-        barrier.mixed |= !same_site(barrier.site, site);
-    }
-    barrier.arrived++;
-    barrier.truths += truth;
-}
 
 /* Some lanes of a warp have returned and the others wait. Whole warps may return: no hardware ever
  * waited for those. */
@@ -46,11 +43,24 @@ static bool splits_a_warp(const Block &block)
     return false;
 }
 
+/* The same file may have two names. */
+static bool at_different_sites(const Block &block)
+{
+    for (unsigned t = 0; t < block.threads; t++) {
+        const Fiber &fiber = block.fiber[t];
+        if (fiber.stack && !same_site(block.barrier[0].site, Site{fiber.file, fiber.line}))
+            return true;
+    }
+    return false;
+}
+
 /* Everybody who has to come is there. */
-__attribute__((noinline)) static void complete(Block &block)
+static void complete(Block &block)
 {
     Barrier &barrier = block.barrier[0];
-    if (barrier.mixed || (checker::returned_threads_must_arrive && splits_a_warp(block)))
+    if (block.launch->failed.load(std::memory_order_relaxed))
+        abandon_block();
+    if ((barrier.mixed && at_different_sites(block)) || (checker::returned_threads_must_arrive && splits_a_warp(block)))
         report_divergent_barrier(block);
     barrier.count = static_cast<int>(barrier.truths);
     barrier.all = barrier.truths == barrier.arrived;
@@ -67,20 +77,43 @@ __attribute__((noinline)) static void complete(Block &block)
     }
 }
 
-/* The running thread arrives, and waits unless it is the last. */
-__attribute__((always_inline)) static inline void synchronise(Site site, bool truth, const char *what)
+/* The running thread was the last to arrive. Never inlined: what it needs, others need not save. */
+__attribute__((noinline)) static void complete_and_go_on(Block &block, Fiber &fiber)
 {
-    Thread &thread = self();
+    complete(block);
+    fiber.wait = Wait::nothing;
+}
+
+/* No thread of the block is ready: conditions and asynchronous work may change that. */
+__attribute__((noinline)) static void wait_in_idle_block(Block &block, Fiber &fiber)
+{
+    switch_to(block, wait_for_ready(block), fiber);
+}
+
+/*
+ * The running thread arrives, and waits unless it is the last. Nothing comes after the switch, and
+ * whatever is rare is a call in tail position: so no register is saved but by the switch itself.
+ */
+__attribute__((always_inline)) static inline void synchronise(Site site, bool truth,
+                                                              unsigned char flavour)
+{
     Block &block = *worker->block;
-    count_arrival(block.barrier[0], site, truth);
-    note(thread, 0, what, site);
-    if (block.barrier[0].arrived == block.alive) {
-        complete(block);
-        thread.wait = Wait::nothing;
-    } else {
-        thread.warp->at_barrier |= 1u << block.lane_cursor;
-        suspend(thread);
+    Barrier &barrier = block.barrier[0];
+    Fiber &fiber = block.fiber[worker->thread - block.thread];
+    note(fiber, 0, flavour, site);
+    if (barrier.arrived == 0) {
+        barrier.site = site;
+        barrier.mixed = false;
+    } else if (barrier.site.line != site.line || barrier.site.file != site.file) {
+        barrier.mixed = true;
     }
+    barrier.truths += truth;
+    if (++barrier.arrived == block.alive)
+        return complete_and_go_on(block, fiber);
+    block.running->at_barrier |= 1u << block.lane_cursor;
+    if (Thread *next = take_ready(block))
+        return switch_to(block, *next, fiber);
+    wait_in_idle_block(block, fiber);
 }
 
 void barriers_after_return(Thread &thread)
@@ -125,7 +158,8 @@ static void complete_named(Block &block, unsigned id)
     checker::named_barrier_completed(block, id);
     for (unsigned t = 0; t < block.threads; t++) {
         Thread &thread = block.thread[t];
-        if (thread.stack && thread.wait == Wait::barrier && thread.barrier == id)
+        const Fiber &fiber = *thread.fiber;
+        if (fiber.stack && fiber.wait == Wait::barrier && fiber.barrier == id)
             make_ready(thread);
     }
 }
@@ -136,15 +170,13 @@ using namespace simt;
 
 extern "C" void simt_syncthreads(int line, const char *file)
 {
-    synchronise(Site{file, line}, false, "__syncthreads()");
+    synchronise(Site{file, line}, false, flavour_plain);
 }
 
 extern "C" int simt_syncthreads_reduce(int which, int value, int line, const char *file)
 {
-    static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()",
-                                        "__syncthreads_or()"};
     const Barrier &barrier = worker->block->barrier[0];
-    synchronise(Site{file, line}, value != 0, names[which]);
+    synchronise(Site{file, line}, value != 0, static_cast<unsigned char>(which));
     return which == 0 ? barrier.count : which == 1 ? barrier.all : barrier.any;
 }
 
@@ -155,7 +187,7 @@ extern "C" void simt_barrier_sync(unsigned id, unsigned threads, int line, const
     if (arrive(thread, id, threads, Site{file, line})) {
         complete_named(block, id);
     } else {
-        note(thread, id, "a named barrier", Site{file, line});
+        note(*thread.fiber, id, flavour_named, Site{file, line});
         suspend(thread);
     }
     checker::acquired(&block.barrier[id]);

@@ -12,9 +12,9 @@ extern __thread uint3 block_index __asm__("blockIdx");
 extern __thread dim3 block_shape __asm__("blockDim");
 extern __thread dim3 grid_shape __asm__("gridDim");
 
-inline void set_thread_index(const uint3 &index)
+inline void set_thread_index(const Fiber &fiber)
 {
-    thread_index = index;
+    thread_index = uint3{fiber.x, fiber.y, fiber.z};
 }
 
 inline void set_block_index(const uint3 &index, const dim3 &block, const dim3 &grid)

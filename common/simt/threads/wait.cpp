@@ -102,10 +102,13 @@ extern "C" void simt_wait(simt_condition *condition, void *argument, const char 
     if (condition(argument))
         return;
     Thread &thread = self();
-    thread.wait = Wait::condition;
+    Fiber &fiber = *thread.fiber;
+    fiber.wait = Wait::condition;
+    fiber.file = file;
+    fiber.line = line;
     thread.condition = condition;
     thread.condition_argument = argument;
-    thread.call = Call{what, Site{file, line}};
+    thread.what = what;
     thread.warp->polling |= 1u << thread.lane;
     suspend(thread);
 }
@@ -117,8 +120,7 @@ extern "C" void simt_yield(void)
     Block &block = *thread.warp->block;
     bool alone = !block.ready_warps;
     make_ready(thread);
-    block.lane_cursor = warp_size - 1;
-    block.warp_cursor = (block.warp_cursor + 1) % max_warps;
+    next_warp(block);
     suspend(thread);
     if (alone) /* what it waits for must come from another block, on another OS thread */
         sched_yield();

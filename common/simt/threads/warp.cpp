@@ -70,7 +70,9 @@ extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const ch
 {
     Thread &thread = self();
     Warp &warp = *thread.warp;
-    thread.call = Call{what, Site{file, line}};
+    thread.what = what;
+    thread.fiber->file = file;
+    thread.fiber->line = line;
     thread.orders_memory = orders_memory != 0;
     if (!(mask >> thread.lane & 1)) {
         char who[100];
@@ -85,14 +87,14 @@ extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const ch
     Meeting &meeting = find_or_open(warp, mask, run, what);
     meeting.arrived |= 1u << thread.lane;
     warp.slot[thread.lane] = slot;
-    thread.wait = Wait::warp;
+    thread.fiber->wait = Wait::warp;
     if (uint32_t absent = missing(warp, meeting)) {
         if (absent & ~warp.alive)
             report_incomplete_meeting(warp);
         suspend(thread);
     } else {
         complete(warp, meeting, orders_memory);
-        thread.wait = Wait::nothing;
+        thread.fiber->wait = Wait::nothing;
     }
 }
 
@@ -127,15 +129,16 @@ extern "C" unsigned simt_activemask(int line, const char *file)
     Thread &thread = self();
     Warp &warp = *thread.warp;
     const uint32_t me = 1u << thread.lane;
-    thread.call = Call{"__activemask()", Site{file, line}};
+    thread.what = "__activemask()";
+    thread.fiber->file = file;
+    thread.fiber->line = line;
     warp.gathering |= me;
     for (int round = 0; warp.gathering & me; round++) {
         if (!(ready_lanes(warp) & ~warp.gathering) || round == 64) {
             uint32_t together = 0;
             for (uint32_t lanes = warp.gathering; lanes; lanes &= lanes - 1) {
                 unsigned lane = static_cast<unsigned>(__builtin_ctz(lanes));
-                if (same_site(warp.block->thread[warp.number * warp_size + lane].call.site,
-                              thread.call.site))
+                if (same_site(site_of(warp.thread[lane]), site_of(thread)))
                     together |= 1u << lane;
             }
             for (uint32_t lanes = together; lanes; lanes &= lanes - 1)
