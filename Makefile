@@ -96,8 +96,8 @@ common_cpu := $(COMMON_SOURCES)
 common_check := $(COMMON_SOURCES)
 
 runtime_gpu :=
-runtime_cpu := build/cpu/simt/libsimt.a
-runtime_check := build/check/simt/libsimt.a
+runtime_cpu := build/simt/libsimt.a
+runtime_check := $(runtime_cpu)
 
 link_gpu = $(NVCC) $(call gencode,$(ARCH))
 link_cpu = $(CXX) -pthread

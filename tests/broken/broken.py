@@ -168,7 +168,7 @@ def build(fault, backend):
     objects = [ROOT / "build" / backend / "obj" / fault.step / (p.name + ".o") for p in sources]
     program = directory / f"{backend}_{fault.step}"
     run_tool(fault.name, [os.environ.get("CXX", "g++"), "-pthread", str(target), *(str(o) for o in objects if o != sound),
-                          f"build/{backend}/libcommon.a", f"build/{backend}/simt/libsimt.a",
+                          f"build/{backend}/libcommon.a", "build/simt/libsimt.a",
                           "-lm", "-ldl", "-o", str(program)])
     return program
 

@@ -104,8 +104,7 @@ class Workshop:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _make(self):
-        for check in ([], ["--check"]):
-            run([str(ROOT / "common/simt/simtcc"), "--runtime", *check], "the CPU backend")
+        run([str(ROOT / "common/simt/simtcc"), "--runtime"], "the CPU backend")
         (self.base / "cache").mkdir(mode=0o700)
         shutil.copytree(ROOT / "common", self.base / "common", copy_function=shutil.copy2)
         for step in handout.STEPS.values():
@@ -116,13 +115,12 @@ class Workshop:
         (self.base / "tests/labs").mkdir(parents=True)
         for name in OWN:
             shutil.copy2(ROOT / "tests/labs" / name, self.base / "tests/labs")
-        for build in BUILDS:
-            runtime = self.base / "build" / build / "simt"
-            shutil.copytree(ROOT / "build" / build / "simt", runtime, copy_function=shutil.copy2,
-                            ignore=shutil.ignore_patterns("tmp.*", "lock"))
-            (runtime / "lock").touch()
-            (runtime / "lock").chmod(0o666)
-            runtime.chmod(0o1777)  # compilers work here as an unprivileged user
+        runtime = self.base / "build/simt"
+        shutil.copytree(ROOT / "build/simt", runtime, copy_function=shutil.copy2,
+                        ignore=shutil.ignore_patterns("tmp.*", "lock"))
+        (runtime / "lock").touch()
+        (runtime / "lock").chmod(0o666)
+        runtime.chmod(0o1777)  # compilers work here as an unprivileged user
         (self.base / "labs").mkdir()
         self._compile_own()
 
@@ -137,21 +135,19 @@ class Workshop:
         run(["ar", "rcs", str(self.base / "labs/libcommon.a"), *(str(self.object(path.stem)) for path in sources)],
             "libcommon.a")
         run(["gcc", str(self.object("confine")), "-o", str(self.base / "labs/confine")], "confine")
-        run(["g++", "-pthread", str(self.object("judge")), str(self.base / "labs/libcommon.a"), self.runtime("cpu"),
+        run(["g++", "-pthread", str(self.object("judge")), str(self.base / "labs/libcommon.a"), self.runtime(),
              *LIBRARIES, "-o", str(self.base / "labs/judge")], "judge")
 
     def object(self, name):
         return self.base / "labs" / f"{name}.o"
 
-    def runtime(self, build):
-        return str(self.base / "build" / build / "simt/libsimt.a")
+    def runtime(self):
+        return str(self.base / "build/simt/libsimt.a")
 
     def protected_names(self):
         """Names that belong to the harness, the CPU backend or the C library: nobody may define them anew."""
         if not hasattr(self, "_protected"):
-            names = set()
-            for build in BUILDS:
-                names |= defined(self.runtime(build))
+            names = defined(self.runtime())
             names |= defined(str(self.base / "labs/libcommon.a")) | defined(str(self.object("runner")))
             names |= defined(str(self.object("keeper_cpu")))
             libc = run(["gcc", "-print-file-name=libc.so.6"], "libc").strip()
@@ -175,7 +171,7 @@ class Workshop:
         run(["gcc", *C_FLAGS, *include, "-c", str(entry), "-o", str(entry.with_suffix(".o"))], "entry")
         run(["g++", "-pthread", "-Wl,--gc-sections", "-Wl,--wrap=simt_run", "-Wl,--wrap=cudaMemsetAsync",
              str(entry.with_suffix(".o")), str(self.object("runner")), str(self.object("keeper_cpu")),
-             *(str(name) for name in objects), str(self.base / "labs/libcommon.a"), self.runtime(build), *LIBRARIES,
+             *(str(name) for name in objects), str(self.base / "labs/libcommon.a"), self.runtime(), *LIBRARIES,
              "-o", str(output)], "link")
         output.chmod(0o755)
 

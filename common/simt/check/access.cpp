@@ -11,15 +11,10 @@
 
 namespace simt
 {
-namespace checker
+namespace check
 {
 
-/* What a launch may ask for at most (227 KB). The worker's storage is that large; only the launch's
- * part may be used. */
-constexpr size_t dynamic_shared_limit = 227 << 10;
-
-/* ----------------------------------------------------------------------------------- pages and
- * regions */
+/* ---- pages and regions ---- */
 
 /* A table of tables: address bits 47..30, then 29..12. Each lower table holds the regions of 1 GB
  * of addresses. */
@@ -112,8 +107,7 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------
- * accesses */
+/* ---- accesses ---- */
 
 static bool within(uintptr_t address, const void *begin, const void *end)
 {
@@ -135,13 +129,14 @@ static void host_access(uintptr_t address, unsigned bytes, unsigned kind, const 
  */
 static void notice_polling(ThreadState *thread, unsigned kind, const void *pointer)
 {
-    constexpr unsigned patience = 64;
+    constexpr unsigned polls_before_yield = 64;
     if (kind != volatile_read && kind != atomic_read) {
         thread->polled = nullptr;
     } else if (thread->polled != pointer) {
         thread->polled = pointer;
         thread->polls = 0;
-    } else if (++thread->polls % patience == 0 && kind == volatile_read && thread->thread) {
+    } else if (++thread->polls % polls_before_yield == 0 && kind == volatile_read &&
+               thread->thread) {
         simt_yield();
     }
 }
@@ -171,7 +166,7 @@ static void global_access(ThreadState *thread, Region *region, uintptr_t address
     }
     const Place &place = find_place(thread->block, where);
     if (is_counted(thread, kind, address))
-        count_global(thread, place, address, bytes, writes(kind));
+        count_access(thread, place, global_space, address, bytes, writes(kind));
     shadow_global(thread, region->shadow, address, bytes, stamp_of(thread, kind, place));
     thread->touched = true;
     if (kind == plain_write)
@@ -185,7 +180,7 @@ static void shared_access(ThreadState *thread, uintptr_t address, unsigned bytes
     if (!shadow_shared(thread, thread->block, address, bytes, stamp_of(thread, kind, place), where))
         return;
     if (is_counted(thread, kind, address))
-        count_shared(thread, place, address, bytes, writes(kind));
+        count_access(thread, place, shared_space, address, bytes, writes(kind));
     thread->touched = true;
 }
 
@@ -227,7 +222,7 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
         order_look(thread);
 
     const Worker &w = *worker;
-    if (within(address, w.dynamic_begin, w.dynamic_begin + dynamic_shared_limit)) {
+    if (within(address, w.dynamic_begin, w.dynamic_begin + max_shared_per_block)) {
         if (pointer >= w.dynamic_end || static_cast<const char *>(pointer) + bytes > w.dynamic_end)
             report_dynamic_shared(thread, address, bytes, writes(kind), where);
         shared_access(thread, address, bytes, kind, where);
@@ -258,8 +253,7 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
         on_access(static_cast<const char *>(pointer) + done, piece, kind, where);
 }
 
-/* ----------------------------------------------------------------------------- the program's
- * variables */
+/* ---- the program's variables ---- */
 
 static int add_writable_parts(struct dl_phdr_info *info, size_t, void *)
 {
@@ -280,5 +274,5 @@ void add_program_variables()
     done = true;
 }
 
-} /* namespace checker */
+} /* namespace check */
 } /* namespace simt */

@@ -1,21 +1,19 @@
 /*
- * The checked build's own data, shared by the check_*.cpp files and nobody else.
+ * The checked build's own data, shared by the files of this room and nobody else.
  *
- *   check_instrumentation.cpp  what the compiled kernel calls before each access
- *   check_access.cpp           whose memory is this address, and may the kernel touch it there
- *   check_count.cpp            counters: requests, sectors, wavefronts
- *   check_shadow.cpp           who touched each word last: races, uninitialised shared memory
- *   check_order.cpp            which accesses are ordered before which
- *   check_report.cpp           the sentences
- *   check_source.cpp           addresses in the code and in shared memory -> lines and names
- *   check_cluster.cpp          blocks that share a cluster
- *   check_hooks.cpp            the runtime's calls (checker.h)
- *   check_exit.cpp             the table that a program built by `simtcc --check` prints
+ *   hooks.cpp            the runtime's calls (host/checker.h)
+ *   instrumentation.cpp  what the compiled kernel calls before each access
+ *   access.cpp           whose memory is this address, and may the kernel touch it there
+ *   count.cpp            counters: requests, sectors, wavefronts
+ *   shadow.cpp           who touched each word last: races, uninitialised shared memory
+ *   order.cpp            which accesses are ordered before which
+ *   cluster.cpp          blocks that share a cluster
+ *   report.cpp           the sentences
+ *   source.cpp           addresses in the code and in shared memory -> lines and names
+ *   exit.cpp             the table that a program built by `simtcc --check` prints
  */
 #ifndef SIMT_CHECK_H
 #define SIMT_CHECK_H
-
-#include "check/checker.h"
 
 #include <map>
 #include <memory>
@@ -25,10 +23,13 @@
 #include <vector>
 
 #include "backend.h"
+#include "host/memory.h"
+#include "run/builtins.h"
+#include "run/engine.h"
 
 namespace simt
 {
-namespace checker
+namespace check
 {
 
 enum Kind : unsigned {
@@ -73,13 +74,12 @@ inline bool reads(unsigned kind)
     return !writes(kind) || kind == atomic_update;
 }
 
-/* --------------------------------------------------------------------------------------- shadow
- * memory */
+/* ---- shadow memory ---- */
 
 /*
  * Who made an access, and when. `block` numbers the blocks of all launches since the program began,
  * so a stamp from an earlier launch is recognised by its number and shadow memory never has to be
- * cleared. `time` counts the block's synchronisations: see check_order.cpp.
+ * cleared. `time` counts the block's synchronisations: see order.cpp.
  */
 struct Stamp {
     uint32_t block; /* 0: no access yet */
@@ -135,8 +135,7 @@ struct Shadow {
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes);
 void shadow_release(Shadow &shadow);
 
-/* -------------------------------------------------------------------------------------------------
- * regions */
+/* ---- regions ---- */
 
 /* Memory that kernels may touch: one allocation, or the program's own variables. */
 struct Region {
@@ -155,8 +154,7 @@ void forget_shadows(); /* block numbers start again from 1 */
 void add_fence(const void *begin, size_t bytes);
 void add_program_variables(); /* __device__ and __constant__ ones are variables of the program */
 
-/* -------------------------------------------------------------------------------------------------
- * counting */
+/* ---- counting ---- */
 
 /* One execution of one instruction by a warp: who took part, and which sector or which word each
  * lane touched. */
@@ -188,8 +186,7 @@ struct Place {
 
 constexpr size_t recent_places = 1024; /* a power of two */
 
-/* ------------------------------------------------------------------------------------------ one
- * worker */
+/* ---- one worker ---- */
 
 struct BlockState;
 struct SyncObject;
@@ -360,16 +357,15 @@ struct LaunchState {
 /* The current state of the running worker, thread and launch; null and false outside kernels. */
 inline BlockState *current_block_state()
 {
-    return worker && worker->block ? static_cast<BlockState *>(worker->checker) : nullptr;
+    return worker && worker->block ? worker->checked : nullptr;
 }
 
 inline ThreadState *current_thread_state(BlockState *block)
 {
-    return worker->thread ? static_cast<ThreadState *>(worker->thread->checker) : &block->engine;
+    return worker->thread ? worker->thread->checked : &block->engine;
 }
 
-/* -------------------------------------------------------------------------------------------------
- * check_access.cpp */
+/* ---- access.cpp ---- */
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
@@ -378,8 +374,7 @@ bool polls(const ThreadState *thread, const void *pointer);
 /* Any number of bytes, as as many accesses as the hardware would need. */
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
 
-/* -------------------------------------------------------------------------------------------------
- * check_count.cpp */
+/* ---- count.cpp ---- */
 
 const Place &find_place(BlockState *block, const void *where);
 void forget_places(BlockState *block);
@@ -387,15 +382,12 @@ void forget_places(BlockState *block);
  * before, or never. */
 enum class When { never, in_earlier_round, in_this_round };
 When when_executed(const ThreadState *thread, uintptr_t address, const Stamp &access);
-void count_global(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes,
-                  bool write);
-void count_shared(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes,
-                  bool write);
+void count_access(ThreadState *thread, const Place &place, Space space, uintptr_t address,
+                  unsigned bytes, bool write);
 void close_round(BlockState *block, WarpState *warp); /* the whole warp came together */
 void add_counters(struct counters *sum, const struct counters &part);
 
-/* -------------------------------------------------------------------------------------------------
- * check_shadow.cpp */
+/* ---- shadow.cpp ---- */
 
 void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes,
                    const Stamp &stamp);
@@ -408,8 +400,7 @@ void settle_overwrites(BlockState *block);
 /* At a barrier and at the block's end. */
 void settle_uninitialised(BlockState *block);
 
-/* -------------------------------------------------------------------------------------------------
- * check_order.cpp */
+/* ---- order.cpp ---- */
 
 void order_block_begin(BlockState *block);
 bool ordered_before(const Stamp &earlier, const ThreadState *thread);
@@ -433,8 +424,7 @@ void order_proxy_fence(ThreadState *thread);
 bool passed_proxy_fence(const BlockState *block, const Stamp &write);
 void order_acquire(ThreadState *thread, const void *object);
 
-/* -------------------------------------------------------------------------------------------------
- * check_cluster.cpp */
+/* ---- cluster.cpp ---- */
 
 /* The rank of a block of the same cluster; -1 for others. */
 int cluster_rank_of(const BlockState *block, uint32_t number);
@@ -446,12 +436,18 @@ bool cluster_orders(const ThreadState *thread, const Stamp &earlier);
 void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &known);
 /* Before the last thread returns: nobody may have visited who could come later than that. */
 void settle_visits(BlockState *block);
+/* The barrier of the thread's cluster: it arrives, the barrier opens, it goes on. */
+void arrive_at_cluster(ThreadState *thread, bool relaxed);
+void open_cluster(Cluster &cluster);
+void leave_cluster_barrier(ThreadState *thread);
+void forget_cluster(Cluster &cluster);
+/* The running thread stores in the shared memory of `home`. */
+void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, const void *where);
 /* The same place in the shared memory that is the calling worker's own; and the block of its
  * cluster that it is in. */
 uintptr_t own_place(uintptr_t address, const BlockState **home);
 
-/* -------------------------------------------------------------------------------------------------
- * check_source.cpp */
+/* ---- source.cpp ---- */
 
 uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
@@ -464,8 +460,7 @@ shared_variable(uintptr_t address); /* "tile, byte 12 of 1024", of the calling w
 bool in_shared_variable(size_t offset);
 bool in_read_only_data(uintptr_t address);
 
-/* -------------------------------------------------------------------------------------------------
- * check_report.cpp */
+/* ---- report.cpp ---- */
 
 [[noreturn]] void report_race(ThreadState *thread, uintptr_t address, const Stamp &first,
                               const Stamp &second);
@@ -493,17 +488,16 @@ bool in_read_only_data(uintptr_t address);
 void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
                         const void *where);
 
-/* -------------------------------------------------------------------------------------------------
- * check_hooks.cpp */
+/* ---- hooks.cpp ---- */
 
 /* The end of an atomic operation, be it that it was made or that it was reported. */
 void let_go(BlockState *block);
 
-/* Null, except in programs with check_exit.cpp. */
+/* Null, except in programs with exit.cpp. */
 extern void (*launch_listener)(const Launch &launch, const struct counters &counted);
 extern void (*report_listener)(const char *text);
 
-} /* namespace checker */
+} /* namespace check */
 } /* namespace simt */
 
 #endif

@@ -4,20 +4,18 @@
  * other's state.
  */
 #include "check/check.h"
-#include "check/checker_async.h"
-#include "check/checker_cluster.h"
 #include "run/cluster.h"
 
 #include <algorithm>
 
 namespace simt
 {
-namespace checker
+namespace check
 {
 
 static BlockState *state_of(const Cluster &cluster, unsigned rank)
 {
-    return static_cast<BlockState *>(cluster.member[rank].block->checker);
+    return cluster.member[rank].block->checked;
 }
 
 int cluster_rank_of(const BlockState *block, uint32_t number)
@@ -31,8 +29,7 @@ int cluster_rank_of(const BlockState *block, uint32_t number)
     return -1;
 }
 
-/* --------------------------------------------------------------------------------------- what is
- * known */
+/* ---- what is known ---- */
 
 uint32_t known_cluster_phase(const ThreadState *thread)
 {
@@ -43,8 +40,7 @@ uint32_t known_cluster_phase(const ThreadState *thread)
 static const ClusterKnowledge *knowledge(const ThreadState *thread)
 {
     const uint32_t phase = known_cluster_phase(thread);
-    const ClusterState *state =
-        static_cast<const ClusterState *>(thread->block->block->cluster->checker);
+    const ClusterState *state = thread->block->block->cluster->checked;
     return phase == 0 ? nullptr : &state->completed[phase % 2];
 }
 
@@ -64,18 +60,17 @@ void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &kno
         known[i] = std::max({known[i], from->full[rank], from->known[rank][i]});
 }
 
-/* ----------------------------------------------------------------------------------------- the
- * barrier */
+/* ---- the barrier ---- */
 
 static ClusterState *cluster_state(Cluster &cluster)
 {
-    if (!cluster.checker) {
+    if (!cluster.checked) {
         ClusterState *state = new ClusterState();
         for (std::vector<uint32_t> &known : state->arriving.known)
             known.assign(cluster.member[0].block->threads, 0);
-        cluster.checker = state;
+        cluster.checked = state;
     }
-    return static_cast<ClusterState *>(cluster.checker);
+    return cluster.checked;
 }
 
 /* What the thread knows about its own block; what it knows about others came from this barrier's
@@ -96,19 +91,17 @@ static void publish_to_cluster(const ThreadState *thread, ClusterKnowledge &arri
     add_seen(arriving.seen, block->seen);
 }
 
-void cluster_arrived(bool relaxed)
+void arrive_at_cluster(ThreadState *thread, bool relaxed)
 {
-    BlockState *block = current_block_state();
-    ThreadState *thread = current_thread_state(block);
-    settle_overwrites(block);
-    ClusterState *state = cluster_state(*block->block->cluster);
+    settle_overwrites(thread->block);
+    ClusterState *state = cluster_state(*thread->block->block->cluster);
     if (relaxed)
         return;
     publish_to_cluster(thread, state->arriving);
     step(thread);
 }
 
-void cluster_barrier_completed(Cluster &cluster)
+void open_cluster(Cluster &cluster)
 {
     ClusterState *state = cluster_state(cluster);
     state->completed[cluster.phase % 2] = state->arriving;
@@ -117,22 +110,19 @@ void cluster_barrier_completed(Cluster &cluster)
             state_of(cluster, rank)->counted.barriers++;
 }
 
-void cluster_waited()
+void leave_cluster_barrier(ThreadState *thread)
 {
-    BlockState *block = current_block_state();
-    ThreadState *thread = current_thread_state(block);
     thread->cluster_phase = static_cast<uint32_t>(thread->thread->cluster_waits);
     add_seen(thread->seen, knowledge(thread)->seen);
 }
 
-void cluster_end(Cluster &cluster)
+void forget_cluster(Cluster &cluster)
 {
-    delete static_cast<ClusterState *>(cluster.checker);
-    cluster.checker = nullptr;
+    delete cluster.checked;
+    cluster.checked = nullptr;
 }
 
-/* -------------------------------------------------------------------------------------------------
- * accesses */
+/* ---- accesses ---- */
 
 static void note_visit(BlockState *home, const Visit &visit)
 {
@@ -145,28 +135,21 @@ static void note_visit(BlockState *home, const Visit &visit)
     home->visits.push_back(visit);
 }
 
-/* Through the network between multiprocessors: counted, but not as the passes of a warp over the
- * banks of its own. */
-void cluster_access(Block &home_block, const void *pointer, size_t bytes, bool writes,
-                    const void *where)
+void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, const void *where)
 {
-    BlockState *block = current_block_state(),
-               *home = static_cast<BlockState *>(home_block.checker);
+    BlockState *block = current_block_state();
     ThreadState *thread = current_thread_state(block);
     settle_overwrites(block);
     if (thread->look_at)
         order_look(thread);
 
-    const Kind kind = writes ? plain_write : plain_read;
     const Stamp stamp = {block->number,
-                         pack_who(thread->number, kind, find_place(block, where).number),
+                         pack_who(thread->number, plain_write, find_place(block, where).number),
                          thread->time};
     if (home != block && known_cluster_phase(thread) == 0)
         report_visit(thread, home, stamp, where,
                      "which may not have begun: no cluster_wait() has come before");
-    shadow_shared(thread, home, reinterpret_cast<uintptr_t>(pointer), static_cast<unsigned>(bytes),
-                  stamp, where);
-    counted_bulk(true, writes, bytes, 1);
+    shadow_shared(thread, home, address, bytes, stamp, where);
     thread->touched = true;
     if (home != block)
         note_visit(home, Visit{stamp, where});
@@ -199,5 +182,5 @@ uintptr_t own_place(uintptr_t address, const BlockState **home)
     return address;
 }
 
-} /* namespace checker */
+} /* namespace check */
 } /* namespace simt */

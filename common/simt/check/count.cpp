@@ -11,7 +11,7 @@
 
 namespace simt
 {
-namespace checker
+namespace check
 {
 
 constexpr unsigned sector_bits = 5;
@@ -144,34 +144,22 @@ void close_round(BlockState *block, WarpState *warp)
     warp->round++;
 }
 
-void count_global(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes,
-                  bool write)
+void count_access(ThreadState *thread, const Place &place, Space space, uintptr_t address,
+                  unsigned bytes, bool write)
 {
     struct counters &counted = thread->block->counted;
-    if (write) {
-        counted.global_stores++;
-        counted.global_store_bytes += bytes;
+    if (space == shared_space) {
+        (write ? counted.shared_stores : counted.shared_loads)++;
+        address /= 4;
     } else {
-        counted.global_loads++;
-        counted.global_load_bytes += bytes;
+        (write ? counted.global_stores : counted.global_loads)++;
+        (write ? counted.global_store_bytes : counted.global_load_bytes) += bytes;
+        address >>= sector_bits;
     }
-    take_part(thread, place, global_space, write, static_cast<uint32_t>(address >> sector_bits),
-              bytes);
+    take_part(thread, place, space, write, static_cast<uint32_t>(address), bytes);
 }
 
-void count_shared(ThreadState *thread, const Place &place, uintptr_t address, unsigned bytes,
-                  bool write)
-{
-    struct counters &counted = thread->block->counted;
-    if (write)
-        counted.shared_stores++;
-    else
-        counted.shared_loads++;
-    take_part(thread, place, shared_space, write, static_cast<uint32_t>(address / 4), bytes);
-}
-
-/* ---------------------------------------------------------------------------------- places in the
- * code */
+/* ---- places in the code ---- */
 
 void forget_places(BlockState *block)
 {
@@ -215,8 +203,7 @@ When when_executed(const ThreadState *thread, uintptr_t address, const Stamp &ac
     return When::never;
 }
 
-/* -------------------------------------------------------------------------------------------------
- * sums */
+/* ---- sums ---- */
 
 void add_counters(struct counters *sum, const struct counters &part)
 {
@@ -229,5 +216,5 @@ void add_counters(struct counters *sum, const struct counters &part)
         to[i] += from[i];
 }
 
-} /* namespace checker */
+} /* namespace check */
 } /* namespace simt */

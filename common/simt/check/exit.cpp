@@ -10,7 +10,7 @@
 
 namespace simt
 {
-namespace checker
+namespace check
 {
 
 static std::mutex lock;
@@ -86,7 +86,7 @@ struct Registration {
 
 static Registration registration;
 
-} /* namespace checker */
+} /* namespace check */
 } /* namespace simt */
 
 extern "C" void simt_print_at_exit(void)

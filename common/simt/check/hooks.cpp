@@ -1,15 +1,12 @@
-/* What the runtime tells the checker: see checker.h. */
+/* What the runtime tells the checker (host/checker.h), and how it comes to be told. */
 #include "check/check.h"
 
 #include <sched.h>
 
 namespace simt
 {
-namespace checker
+namespace check
 {
-
-const char *const build_name = "check";
-const bool returned_threads_must_arrive = true;
 
 void (*launch_listener)(const Launch &launch, const struct counters &counted);
 void (*report_listener)(const char *text);
@@ -17,113 +14,14 @@ void (*report_listener)(const char *text);
 static std::mutex totals_lock;
 static struct counters totals;
 
-static BlockState *state_of(const Block &block)
-{
-    return static_cast<BlockState *>(block.checker);
-}
-
-/* -------------------------------------------------------------------------------------------------
- * launches */
-
-void launch_begin(Launch &launch)
-{
-    static uint32_t next_block = 1, launches = 0;
-    add_program_variables();
-    LaunchState *state = new LaunchState();
-    state->launch = &launch;
-    state->number = ++launches & 0x7fffffff;
-    if (launch.blocks > UINT32_MAX - next_block) {
-        forget_shadows();
-        next_block = 1;
-    }
-    state->first_block = next_block;
-    next_block += static_cast<uint32_t>(launch.blocks);
-    if (launch.cooperative)
-        state->grid_time.assign(launch.blocks, 0);
-    launch.checker = state;
-}
-
-void launch_end(Launch &launch)
-{
-    LaunchState *state = static_cast<LaunchState *>(launch.checker);
-    state->counted.launches = 1;
-    {
-        std::lock_guard<std::mutex> hold(totals_lock);
-        add_counters(&totals, state->counted);
-    }
-    if (launch_listener)
-        launch_listener(launch, state->counted);
-    launch.checker = nullptr;
-    delete state;
-}
-
-/* -------------------------------------------------------------------------------------------------
- * blocks */
-
 static BlockState *new_state()
 {
     BlockState *state = new BlockState();
     shadow_reserve(state->shared, worker->shared_begin,
                    static_cast<size_t>(worker->shared_end - worker->shared_begin));
-    worker->checker = state;
+    worker->checked = state;
     return state;
 }
-
-void block_begin(Block &block)
-{
-    BlockState *state = worker->checker ? static_cast<BlockState *>(worker->checker) : new_state();
-    block.checker = state;
-    state->block = &block;
-    state->launch = static_cast<LaunchState *>(block.launch->checker);
-    state->number = state->launch->first_block + static_cast<uint32_t>(block.linear);
-    if (state->places_launch != block.launch->number) {
-        /* Numbers start afresh with each launch, so that the tables of a warp stay as short as its
-         * kernel. */
-        state->places_launch = block.launch->number;
-        forget_places(state);
-    }
-    state->overwrites.clear();
-    state->uninitialised.thread = nullptr;
-    state->counted = {};
-    for (unsigned i = 0; i < block.warps; i++) {
-        state->warp[i].warp = &block.warp[i];
-        state->warp[i].first_round = ++state->warp[i].round;
-    }
-    for (unsigned i = 0; i < block.threads; i++) {
-        ThreadState &thread = state->thread[i];
-        thread.block = state;
-        thread.thread = &block.thread[i];
-        thread.warp = &state->warp[i / warp_size];
-        thread.number = i;
-        thread.lane = i % warp_size;
-        block.thread[i].checker = &thread;
-    }
-    state->engine.block = state;
-    order_block_begin(state);
-}
-
-void block_end(Block &block)
-{
-    BlockState *state = state_of(block);
-    let_go(state); /* a signal ended the block in the middle of something */
-    for (unsigned i = 0; i < block.warps; i++)
-        close_round(state, &state->warp[i]);
-    std::lock_guard<std::mutex> hold(state->launch->lock);
-    add_counters(&state->launch->counted, state->counted);
-}
-
-void thread_end(Thread &thread)
-{
-    BlockState *state = static_cast<ThreadState *>(thread.checker)->block;
-    settle_overwrites(state);
-    if (state->block->alive == 1) { /* the last one */
-        settle_uninitialised(state);
-        settle_visits(state);
-    }
-}
-
-/* -------------------------------------------------------------------------------------------------
- * synchronisations */
 
 static void block_came_together(BlockState *state)
 {
@@ -133,64 +31,6 @@ static void block_came_together(BlockState *state)
     for (unsigned i = 0; i < state->block->warps; i++)
         close_round(state, &state->warp[i]);
 }
-
-void barrier_completed(Block &block)
-{
-    block_came_together(state_of(block));
-    order_barrier(state_of(block));
-}
-
-void named_barrier_completed(Block &block, unsigned)
-{
-    state_of(block)->counted.barriers++;
-}
-
-void grid_arrived(Block &block)
-{
-    block_came_together(state_of(block));
-    order_grid_arrived(state_of(block));
-}
-
-void grid_synchronised(Block &block)
-{
-    order_grid_left(state_of(block));
-}
-
-void warp_met(Warp &warp, uint32_t mask, uint32_t lanes, const char *, bool orders_memory)
-{
-    BlockState *state = state_of(*warp.block);
-    WarpState *warp_state = &state->warp[warp.number];
-    settle_overwrites(state);
-    /* By the mask, not by who is left: which lanes have returned by now depends on the order in
-     * which they ran. */
-    if ((mask & warp.present) == warp.present)
-        close_round(state, warp_state);
-    if (orders_memory)
-        order_warp(state, warp_state, lanes);
-}
-
-void released(const void *object)
-{
-    BlockState *state = current_block_state();
-    settle_overwrites(state);
-    order_release(current_thread_state(state), object);
-}
-
-void acquired(const void *object)
-{
-    BlockState *state = current_block_state();
-    order_acquire(current_thread_state(state), object);
-}
-
-void thread_fence(const void *)
-{
-    BlockState *state = current_block_state();
-    settle_overwrites(state);
-    order_fence(current_thread_state(state));
-}
-
-/* -------------------------------------------------------------------------------------------------
- * accesses */
 
 /*
  * What the shadow and the publications say of an atomic operation must be in the order in which the
@@ -215,85 +55,295 @@ void let_go(BlockState *block)
     block->held = nullptr;
 }
 
-void atomic_done()
-{
-    let_go(current_block_state());
-}
+struct Hooks final : Checker {
+    /* ---- launches and blocks ---- */
 
-void atomic_access(const void *address, size_t bytes, bool reads, bool writes, const void *where)
-{
-    BlockState *state = current_block_state();
-    if (writes || !polls(current_thread_state(state), address))
-        state->counted.atomics++;
-    hold(state, address);
-    on_access(address, static_cast<unsigned>(bytes),
-              !writes ? atomic_read
-              : reads ? atomic_update
-                      : atomic_write,
-              where);
-}
+    void launch_begin(Launch &launch) override
+    {
+        static uint32_t next_block = 1, launches = 0;
+        add_program_variables();
+        LaunchState *state = new LaunchState();
+        state->launch = &launch;
+        state->number = ++launches & 0x7fffffff;
+        if (launch.blocks > UINT32_MAX - next_block) {
+            forget_shadows();
+            next_block = 1;
+        }
+        state->first_block = next_block;
+        next_block += static_cast<uint32_t>(launch.blocks);
+        if (launch.cooperative)
+            state->grid_time.assign(launch.blocks, 0);
+        launch.checked = state;
+    }
 
-void access(const void *address, size_t bytes, bool writes, const void *where)
-{
-    on_range(address, bytes, writes ? plain_write : plain_read, where);
-}
+    void launch_end(Launch &launch) override
+    {
+        LaunchState *state = launch.checked;
+        state->counted.launches = 1;
+        {
+            std::lock_guard<std::mutex> hold(totals_lock);
+            add_counters(&totals, state->counted);
+        }
+        if (launch_listener)
+            launch_listener(launch, state->counted);
+        launch.checked = nullptr;
+        delete state;
+    }
 
-/* -------------------------------------------------------------------------------------------------
- * memory */
+    void block_begin(Block &block) override
+    {
+        BlockState *state = worker->checked ? worker->checked : new_state();
+        block.checked = state;
+        state->block = &block;
+        state->launch = block.launch->checked;
+        state->number = state->launch->first_block + static_cast<uint32_t>(block.linear);
+        if (state->places_launch != block.launch->number) {
+            /* Numbers start afresh with each launch, so that the tables of a warp stay as short as
+             * its kernel. */
+            state->places_launch = block.launch->number;
+            forget_places(state);
+        }
+        state->overwrites.clear();
+        state->uninitialised.thread = nullptr;
+        state->counted = {};
+        for (unsigned i = 0; i < block.warps; i++) {
+            state->warp[i].warp = &block.warp[i];
+            state->warp[i].first_round = ++state->warp[i].round;
+        }
+        for (unsigned i = 0; i < block.threads; i++) {
+            ThreadState &thread = state->thread[i];
+            thread.block = state;
+            thread.thread = &block.thread[i];
+            thread.warp = &state->warp[i / warp_size];
+            thread.number = i;
+            thread.lane = i % warp_size;
+            block.thread[i].checked = &thread;
+        }
+        state->engine.block = state;
+        order_block_begin(state);
+    }
 
-void allocated(Allocation &allocation)
-{
-    allocation.checker = add_region(allocation.begin, allocation.bytes, &allocation);
-}
+    void block_end(Block &block) override
+    {
+        BlockState *state = block.checked;
+        let_go(state); /* a signal ended the block in the middle of something */
+        for (unsigned i = 0; i < block.warps; i++)
+            close_round(state, &state->warp[i]);
+        std::lock_guard<std::mutex> hold(state->launch->lock);
+        add_counters(&state->launch->counted, state->counted);
+    }
 
-void freed(Allocation &allocation)
-{
-    Region *region = static_cast<Region *>(allocation.checker);
-    region->freed = true;
-    region->open_end =
-        region->open_begin; /* every access gets its second look, which sees that it is freed */
-    shadow_release(region->shadow);
-}
+    void thread_end(Thread &thread) override
+    {
+        BlockState *state = thread.checked->block;
+        settle_overwrites(state);
+        if (state->block->alive == 1) { /* the last one */
+            settle_uninitialised(state);
+            settle_visits(state);
+        }
+    }
 
-void fenced(const void *begin, size_t bytes)
-{
-    add_fence(begin, bytes);
-}
+    /* ---- synchronisations ---- */
 
-/* Copies by the host are ordered with all kernels, and the runtime checks their bounds. */
-void host_wrote(const void *, size_t)
-{
-}
+    void barrier_completed(Block &block) override
+    {
+        block_came_together(block.checked);
+        order_barrier(block.checked);
+    }
 
-void host_read(const void *, size_t)
-{
-}
+    void named_barrier_completed(Block &block) override
+    {
+        block.checked->counted.barriers++;
+    }
 
-void device_reset()
-{
-}
+    void grid_arrived(Block &block) override
+    {
+        block_came_together(block.checked);
+        order_grid_arrived(block.checked);
+    }
 
-void reported(const char *text)
-{
-    if (report_listener)
-        report_listener(text);
-}
+    void grid_synchronised(Block &block) override
+    {
+        order_grid_left(block.checked);
+    }
 
-/* -------------------------------------------------------------------------------------------------
- * counters */
+    void warp_met(Warp &warp, uint32_t mask, uint32_t lanes, bool orders_memory) override
+    {
+        BlockState *state = warp.block->checked;
+        WarpState *warp_state = &state->warp[warp.number];
+        settle_overwrites(state);
+        /* By the mask, not by who is left: which lanes have returned by now depends on the order in
+         * which they ran. */
+        if ((mask & warp.present) == warp.present)
+            close_round(state, warp_state);
+        if (orders_memory)
+            order_warp(state, warp_state, lanes);
+    }
 
-bool counters(struct ::counters *total)
-{
-    std::lock_guard<std::mutex> hold(totals_lock);
-    *total = totals;
-    return true;
-}
+    void released(const void *object) override
+    {
+        settle_overwrites(current_block_state());
+        order_release(current_thread_state(current_block_state()), object);
+    }
 
-void counters_reset()
-{
-    std::lock_guard<std::mutex> hold(totals_lock);
-    totals = {};
-}
+    void acquired(const void *object) override
+    {
+        order_acquire(current_thread_state(current_block_state()), object);
+    }
 
-} /* namespace checker */
+    void thread_fence() override
+    {
+        settle_overwrites(current_block_state());
+        order_fence(current_thread_state(current_block_state()));
+    }
+
+    void proxy_fence() override
+    {
+        settle_overwrites(current_block_state());
+        order_proxy_fence(current_thread_state(current_block_state()));
+    }
+
+    /* ---- clusters ---- */
+
+    void cluster_arrived(bool relaxed) override
+    {
+        arrive_at_cluster(current_thread_state(current_block_state()), relaxed);
+    }
+
+    void cluster_barrier_completed(Cluster &cluster) override
+    {
+        open_cluster(cluster);
+    }
+
+    void cluster_waited() override
+    {
+        leave_cluster_barrier(current_thread_state(current_block_state()));
+    }
+
+    void cluster_store(Block &home, const void *address, size_t bytes, const void *where) override
+    {
+        store_in_cluster(home.checked, reinterpret_cast<uintptr_t>(address),
+                         static_cast<unsigned>(bytes), where);
+        counted_bulk(true, true, bytes, 1); /* not the passes of a warp over its own banks */
+    }
+
+    void cluster_end(Cluster &cluster) override
+    {
+        forget_cluster(cluster);
+    }
+
+    /* ---- accesses ---- */
+
+    void atomic_access(const void *address, size_t bytes, bool reads, bool writes,
+                       const void *where) override
+    {
+        BlockState *state = current_block_state();
+        if (writes || !polls(current_thread_state(state), address))
+            state->counted.atomics++;
+        hold(state, address);
+        on_access(address, static_cast<unsigned>(bytes),
+                  !writes ? atomic_read
+                  : reads ? atomic_update
+                          : atomic_write,
+                  where);
+    }
+
+    void atomic_done() override
+    {
+        let_go(current_block_state());
+    }
+
+    void access(const void *address, size_t bytes, bool writes, const void *where) override
+    {
+        on_range(address, bytes, writes ? plain_write : plain_read, where);
+    }
+
+    void asynchronous(const void *address, size_t bytes, Asynchronous how,
+                      const void *where) override
+    {
+        static const Kind kinds[] = {proxy_read_access, proxy_write_pending, proxy_write_access,
+                                     copy_pending,      copy_access,         copy_access,
+                                     atomic_read};
+        on_range(address, bytes, kinds[how], where);
+    }
+
+    void counted(const void *pointer, size_t bytes, bool writes, const void *where) override
+    {
+        BlockState *block = current_block_state();
+        uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+        count_access(current_thread_state(block), find_place(block, where),
+                     find_region(address) ? global_space : shared_space, address,
+                     static_cast<unsigned>(bytes), writes);
+    }
+
+    void counted_bulk(bool shared, bool writes, size_t bytes, size_t pieces) override
+    {
+        struct counters &counted = current_block_state()->counted;
+        if (shared) {
+            (writes ? counted.shared_stores : counted.shared_loads)++;
+            counted.shared_wavefronts += pieces;
+            counted.shared_wavefronts_ideal += pieces;
+        } else if (writes) {
+            counted.global_stores++;
+            counted.global_store_requests++;
+            counted.global_store_bytes += bytes;
+            counted.global_store_sectors += pieces;
+        } else {
+            counted.global_loads++;
+            counted.global_load_requests++;
+            counted.global_load_bytes += bytes;
+            counted.global_load_sectors += pieces;
+        }
+    }
+
+    /* ---- memory ---- */
+
+    void allocated(Allocation &allocation) override
+    {
+        allocation.checked = add_region(allocation.begin, allocation.bytes, &allocation);
+    }
+
+    void freed(Allocation &allocation) override
+    {
+        Region *region = allocation.checked;
+        region->freed = true;
+        region->open_end =
+            region->open_begin; /* every access gets its second look, which sees it */
+        shadow_release(region->shadow);
+    }
+
+    void fenced(const void *begin, size_t bytes) override
+    {
+        add_fence(begin, bytes);
+    }
+
+    void reported(const char *text) override
+    {
+        if (report_listener)
+            report_listener(text);
+    }
+
+    bool counters(struct ::counters *total) override
+    {
+        std::lock_guard<std::mutex> hold(totals_lock);
+        *total = totals;
+        return true;
+    }
+
+    void counters_reset() override
+    {
+        std::lock_guard<std::mutex> hold(totals_lock);
+        totals = {};
+    }
+};
+
+} /* namespace check */
 } /* namespace simt */
+
+/* Each object that was compiled to be watched calls this before main(): the checker is armed. */
+extern "C" void __tsan_init(void)
+{
+    static simt::check::Hooks hooks;
+    hooks.armed = true;
+    simt::checker = &hooks;
+}

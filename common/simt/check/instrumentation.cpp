@@ -1,5 +1,5 @@
 /*
- * What the compiler put into the kernels (see check.flags): a call before every access to memory,
+ * What the compiler put into the kernels (see check/flags): a call before every access to memory,
  * under the names that GCC's thread and undefined-behaviour sanitizers use. Their libraries are not
  * linked; these functions stand in.
  *
@@ -10,12 +10,11 @@
 #include <cstring>
 
 using namespace simt;
-using namespace simt::checker;
+using namespace simt::check;
 
 #define WHERE __builtin_return_address(0)
 
-/* -------------------------------------------------------------------------------------- plain
- * accesses */
+/* ---- plain accesses ---- */
 
 #define ACCESS(name, bytes, kind)                                                                  \
     extern "C" void name(void *address)                                                            \
@@ -71,12 +70,7 @@ extern "C" void __tsan_vptr_read(void **address)
     on_access(address, sizeof *address, plain_read, WHERE);
 }
 
-extern "C" void __tsan_init(void)
-{
-}
-
-/* ------------------------------------------------------------- memcpy and its relatives in kernel
- * code */
+/* ---- memcpy and its relatives in kernel code ---- */
 
 /* Host code may copy gigabytes: its ends are enough to see a device pointer. */
 static void on_block_of_memory(const void *address, size_t bytes, unsigned kind, const void *where)
@@ -114,8 +108,7 @@ extern "C" void *simt_memset(void *to, int value, size_t bytes)
     return memset(to, value, bytes);
 }
 
-/* ------------------------------------------------------------------------------------ atomic
- * built-ins */
+/* ---- atomic built-ins ---- */
 
 /* CUDA's own atomic functions are calls into the runtime; this is for code that uses __atomic_...
  * or std::atomic. */
@@ -126,19 +119,19 @@ static void on_atomic(const volatile void *pointer, unsigned bytes, bool read, b
     if (!current_block_state())
         return;
     if (write && order >= __ATOMIC_RELEASE)
-        thread_fence(where);
-    atomic_access(address, bytes, read, write, where);
+        checker->thread_fence();
+    checker->atomic_access(address, bytes, read, write, where);
 }
 
 /* An acquire, a release and what is both are the fences that they amount to, after and before the
  * operation. */
-static void after_atomic(int order, const void *where)
+static void after_atomic(int order)
 {
     if (!current_block_state())
         return;
-    atomic_done();
+    checker->atomic_done();
     if (order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE)
-        thread_fence(where);
+        checker->thread_fence();
 }
 
 #define ATOMIC_UPDATE(T, bits, name)                                                               \
@@ -146,7 +139,7 @@ static void after_atomic(int order, const void *where)
     {                                                                                              \
         on_atomic(address, sizeof *address, true, true, order, WHERE);                             \
         T before = __atomic_##name(address, value, __ATOMIC_SEQ_CST);                              \
-        after_atomic(order, WHERE);                                                                \
+        after_atomic(order);                                                                       \
         return before;                                                                             \
     }
 
@@ -157,7 +150,7 @@ static void after_atomic(int order, const void *where)
         on_atomic(address, sizeof *address, true, true, order, WHERE);                             \
         int done = __atomic_compare_exchange_n(address, expected, value, weak, __ATOMIC_SEQ_CST,   \
                                                __ATOMIC_SEQ_CST);                                  \
-        after_atomic(order, WHERE);                                                                \
+        after_atomic(order);                                                                       \
         return done;                                                                               \
     }
 
@@ -166,20 +159,20 @@ static void after_atomic(int order, const void *where)
     {                                                                                              \
         on_atomic(address, sizeof *address, true, false, order, WHERE);                            \
         T value = __atomic_load_n(address, __ATOMIC_SEQ_CST);                                      \
-        after_atomic(order, WHERE);                                                                \
+        after_atomic(order);                                                                       \
         return value;                                                                              \
     }                                                                                              \
     extern "C" void __tsan_atomic##bits##_store(volatile T *address, T value, int order)           \
     {                                                                                              \
         on_atomic(address, sizeof *address, false, true, order, WHERE);                            \
         __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                                        \
-        after_atomic(order, WHERE);                                                                \
+        after_atomic(order);                                                                       \
     }                                                                                              \
     extern "C" T __tsan_atomic##bits##_exchange(volatile T *address, T value, int order)           \
     {                                                                                              \
         on_atomic(address, sizeof *address, false, true, order, WHERE);                            \
         T before = __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                          \
-        after_atomic(order, WHERE);                                                                \
+        after_atomic(order);                                                                       \
         return before;                                                                             \
     }                                                                                              \
     ATOMIC_UPDATE(T, bits, fetch_add)                                                              \
@@ -201,15 +194,14 @@ ATOMICS(uint64_t, 64)
 extern "C" void __tsan_atomic_thread_fence(int)
 {
     if (current_block_state())
-        thread_fence(WHERE);
+        checker->thread_fence();
 }
 
 extern "C" void __tsan_atomic_signal_fence(int)
 {
 }
 
-/* ------------------------------------------------------------ fixed-size arrays, and alignment by
- * type */
+/* ---- fixed-size arrays, and alignment by type ---- */
 
 /* As GCC lays them out for its sanitizer's library. */
 struct SourceLocation {

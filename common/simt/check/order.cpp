@@ -22,7 +22,7 @@
 
 namespace simt
 {
-namespace checker
+namespace check
 {
 
 static bool covers(const Publication &publication, const Stamp &stamp)
@@ -109,8 +109,7 @@ void order_block_begin(BlockState *block)
     block->engine.time = 0;
 }
 
-/* ---------------------------------------------------------------------------------------- small
- * pieces */
+/* ---- small pieces ---- */
 
 static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
 {
@@ -190,8 +189,7 @@ static bool all_fenced(const BlockState *block, unsigned first, uint32_t lanes)
     return true;
 }
 
-/* -------------------------------------------------------------------------------------------------
- * barriers */
+/* ---- barriers ---- */
 
 void order_barrier(BlockState *block)
 {
@@ -286,8 +284,7 @@ void order_grid_left(BlockState *block)
     block->grid_known = block->launch->grid_time;
 }
 
-/* ----------------------------------------------------------------------------- fences and
- * publications */
+/* ---- fences and publications ---- */
 
 void order_fence(ThreadState *thread)
 {
@@ -447,5 +444,5 @@ void order_acquire(ThreadState *thread, const void *object)
     block->partial = true;
 }
 
-} /* namespace checker */
+} /* namespace check */
 } /* namespace simt */

@@ -1,6 +1,7 @@
 /* The sentences. Each says what happened, where, to which memory, and, where it is plain, what to
  * do. */
 #include "check/check.h"
+#include "host/errors.h"
 #include "host/symbols.h"
 
 #include <cstdarg>
@@ -9,7 +10,7 @@
 
 namespace simt
 {
-namespace checker
+namespace check
 {
 
 static std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
@@ -24,8 +25,7 @@ static std::string format(const char *pattern, ...)
     return text;
 }
 
-/* --------------------------------------------------------------------------------------- who and
- * where */
+/* ---- who and where ---- */
 
 static std::string at(const void *where)
 {
@@ -89,12 +89,11 @@ static std::string plural(unsigned long long count, const char *noun)
 {
     let_go(thread->block);
     settle_uninitialised(thread->block); /* what came of it is the lesser news */
-    report(thread->block->launch->launch, error, "%s", text.c_str());
+    report(*thread->block->launch->launch, error, "%s", text.c_str());
     abandon_block();
 }
 
-/* ---------------------------------------------------------------------------------------- which
- * memory */
+/* ---- which memory ---- */
 
 static uintptr_t number_of(const void *pointer)
 {
@@ -222,8 +221,7 @@ static std::string shared_name(uintptr_t address)
     return format("%s, byte %zu of %zu", variable.c_str(), offset - begin, bytes);
 }
 
-/* -------------------------------------------------------------------------------------------------
- * races */
+/* ---- races ---- */
 
 /* The number after the last colon of "file.cu:12"; 0 when there is none. */
 static int line_number(const std::string &line)
@@ -347,8 +345,7 @@ void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes
              " that no thread of this block has written (" + culprit(thread) + ")");
 }
 
-/* --------------------------------------------------------------------------------------- out of
- * bounds */
+/* ---- out of bounds ---- */
 
 /* "12 bytes past the end of", "4 bytes before the start of". */
 static std::string distance(uintptr_t address, uintptr_t begin, uintptr_t end)
@@ -369,7 +366,7 @@ static std::string access_at(unsigned bytes, bool write, const void *where)
 /* A buffer with guard zones is what lies between them. */
 static std::string buffer_name(const LaunchState *launch, const Allocation &allocation)
 {
-    const Region *region = static_cast<const Region *>(allocation.checker);
+    const Region *region = allocation.checked;
     std::string name = allocation_name(launch, allocation);
     if (region->fences.empty())
         return name;
@@ -391,7 +388,7 @@ void report_out_of_region(ThreadState *thread, uintptr_t address, unsigned bytes
                       static_cast<size_t>(address - number_of(allocation->begin)),
                       allocation_name(launch, *allocation).c_str());
     } else {
-        const Region *region = static_cast<const Region *>(allocation->checker);
+        const Region *region = allocation->checked;
         text = "out of bounds: " + what + distance(address, region->open_begin, region->open_end) +
                buffer_name(launch, *allocation);
     }
@@ -474,8 +471,8 @@ void report_host_access(const Region *region, uintptr_t address, unsigned bytes,
                access_at(bytes, write, where).c_str(), static_cast<size_t>(address - region->begin),
                region->allocation->number);
     fprintf(stderr, "simt: %s\n", text.c_str());
-    report(nullptr, cudaErrorIllegalAddress, "%s", text.c_str());
+    kernel_failed(cudaErrorIllegalAddress, text.c_str());
 }
 
-} /* namespace checker */
+} /* namespace check */
 } /* namespace simt */

@@ -11,13 +11,12 @@
 
 namespace simt
 {
-namespace checker
+namespace check
 {
 
 constexpr unsigned cell_bytes[3] = {4, 2, 1};
 
-/* -------------------------------------------------------------------------------------------------
- * storage */
+/* ---- storage ---- */
 
 static Cell *reserve_cells(size_t count)
 {
@@ -60,8 +59,7 @@ static void unlock(Cell &cell)
     __atomic_store_n(&cell.head, cell.head & ~1u, __ATOMIC_RELEASE);
 }
 
-/* ------------------------------------------------------------------------------------------ one
- * access */
+/* ---- one access ---- */
 
 /* An access while it walks over its cells. */
 struct Access {
@@ -174,8 +172,7 @@ static bool touch(Cell &cell, const Access &access, Stamp *enemy)
     return conflict;
 }
 
-/* ---------------------------------------------------------------------------------- splitting of
- * cells */
+/* ---- splitting of cells ---- */
 
 static bool is_split(const Cell &cell, const Access &access)
 {
@@ -309,8 +306,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     }
 }
 
-/* ---------------------------------------------------------------------------------------- entry
- * points */
+/* ---- entry points ---- */
 
 /*
  * Most loads of global memory read words that nobody writes in this launch and that two other
@@ -446,5 +442,5 @@ bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, uns
     return true;
 }
 
-} /* namespace checker */
+} /* namespace check */
 } /* namespace simt */

@@ -12,11 +12,10 @@
 
 namespace simt
 {
-namespace checker
+namespace check
 {
 
-/* ---------------------------------------------------------------------------------- places in the
- * code */
+/* ---- places in the code ---- */
 
 /* Numbers for the places that stamps name. Shared by all workers; asked only when a worker first
  * sees a place. */
@@ -40,8 +39,7 @@ const void *place_address(uint32_t number)
     return reinterpret_cast<const void *>(addresses[number]);
 }
 
-/* -------------------------------------------------------------------------------------------------
- * addr2line */
+/* ---- addr2line ---- */
 
 static std::string program_path()
 {
@@ -125,8 +123,7 @@ std::string source_line(const void *where)
     return added.first->second;
 }
 
-/* -------------------------------------------------------------------------------- static shared
- * variables */
+/* ---- static shared variables ---- */
 
 /* One truth per word. Empty in a program without symbols. */
 static std::vector<bool> words_of_variables()
@@ -151,8 +148,7 @@ bool in_shared_variable(size_t offset)
     return words.empty() || words[offset / 4];
 }
 
-/* -------------------------------------------------------------------------------------- read-only
- * data */
+/* ---- read-only data ---- */
 
 struct Span {
     uintptr_t begin, end;
@@ -182,5 +178,5 @@ bool in_read_only_data(uintptr_t address)
     });
 }
 
-} /* namespace checker */
+} /* namespace check */
 } /* namespace simt */

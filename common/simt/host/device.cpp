@@ -1,9 +1,9 @@
 /* Properties, attributes and occupancy of the device that the backend pretends to be. */
 #include "host/device.h"
-#include "check/checker.h"
+#include "host/checker.h"
 #include "host/errors.h"
 #include "host/memory.h"
-#include "run/order.h"
+#include "host/environment.h"
 #include "host/symbols.h"
 #include <algorithm>
 #include <cstdio>
@@ -250,7 +250,6 @@ extern "C" cudaError_t cudaDeviceReset(void)
     free_all_device_memory();
     forget_kernel_attributes();
     clear_errors();
-    checker::device_reset();
     return cudaSuccess;
 }
 
@@ -346,9 +345,7 @@ extern "C" cudaError_t cudaProfilerStop(void)
     return cudaSuccess;
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Kernels */
+/* ---- Kernels ---- */
 
 extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute,
                                             int value)

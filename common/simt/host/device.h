@@ -5,10 +5,13 @@
 #define SIMT_DEVICE_H
 
 #include <cstddef>
+#include <cuda_runtime_api.h>
 
 namespace simt
 {
 
+constexpr unsigned warp_size = 32;
+constexpr unsigned max_block_threads = 1024;
 constexpr int multiprocessors = 8;
 constexpr int max_threads_per_multiprocessor = 2048;
 constexpr int max_blocks_per_multiprocessor = 32;

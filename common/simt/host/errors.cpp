@@ -1,6 +1,6 @@
 /* Error codes, sticky errors and reports. */
 #include "host/errors.h"
-#include "check/checker.h"
+#include "host/checker.h"
 #include <cstdarg>
 #include <cstdio>
 #include <mutex>
@@ -36,34 +36,23 @@ cudaError_t standing_error()
     return done(sticky);
 }
 
-static void tell(const char *format, va_list arguments)
-{
-    vsnprintf(story, sizeof story, format, arguments);
-}
-
 cudaError_t refuse(cudaError_t error, const char *format, ...)
 {
     std::lock_guard<std::mutex> lock(mutex);
     va_list arguments;
     va_start(arguments, format);
-    tell(format, arguments);
+    vsnprintf(story, sizeof story, format, arguments);
     va_end(arguments);
     return done(error);
 }
 
-bool report(Launch *launch, cudaError_t error, const char *format, ...)
+void kernel_failed(cudaError_t error, const char *text)
 {
     std::lock_guard<std::mutex> lock(mutex);
-    if (launch && launch->failed.exchange(true))
-        return false;
     if (failed_kernel == cudaSuccess)
         failed_kernel = error;
-    va_list arguments;
-    va_start(arguments, format);
-    tell(format, arguments);
-    va_end(arguments);
-    checker::reported(story);
-    return true;
+    snprintf(story, sizeof story, "%s", text);
+    checker->reported(story);
 }
 
 void clear_report()

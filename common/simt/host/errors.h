@@ -2,7 +2,7 @@
 #ifndef SIMT_ERRORS_H
 #define SIMT_ERRORS_H
 
-#include "run/internal.h"
+#include <cuda_runtime_api.h>
 
 namespace simt
 {
@@ -24,6 +24,9 @@ cudaError_t done(cudaError_t error);
 /* done(), with the story for backend_report(). */
 cudaError_t refuse(cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* A kernel failed: the error shows at the next call that waits, with the story. */
+void kernel_failed(cudaError_t error, const char *story);
 
 /* A new launch: the last report is over. */
 void clear_report();

@@ -5,9 +5,9 @@
  * the arena is used up: a stale pointer finds nothing.
  */
 #include "host/memory.h"
-#include "check/checker.h"
+#include "host/checker.h"
 #include "host/errors.h"
-#include "run/fault.h"
+#include "host/fault.h"
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -62,7 +62,7 @@ static bool reserve_arena()
         arena = static_cast<char *>(memory);
         arena_end = arena + bytes;
         arena_next = arena + page_bytes();
-        catch_faults(); /* from now on there are device pointers that host code may follow */
+        catch_faults(nullptr); /* from now on there are device pointers that host code may follow */
     }
     return arena;
 }
@@ -194,7 +194,7 @@ static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
     allocations.push_back(allocation);
     in_use += bytes;
     poison(allocation->begin, bytes);
-    checker::allocated(*allocation);
+    checker->allocated(*allocation);
     *pointer = allocation->begin;
     if (!managed) {
         closable.push_back(allocation);
@@ -217,7 +217,7 @@ static void give_back(Allocation &allocation)
     closable.erase(std::remove(closable.begin(), closable.end(), &allocation), closable.end());
     allocation.freed = true;
     in_use -= allocation.bytes;
-    checker::freed(allocation);
+    checker->freed(allocation);
 }
 
 void free_all_device_memory()

@@ -2,10 +2,34 @@
 #ifndef SIMT_MEMORY_H
 #define SIMT_MEMORY_H
 
-#include "run/internal.h"
+#include <cstddef>
+#include <cuda_runtime_api.h>
 
 namespace simt
 {
+
+namespace check
+{
+struct Region;
+}
+
+/*
+ * Device memory. All of it lies in one reserved range of addresses; each allocation ends at an
+ * inaccessible page, and freed addresses stay inaccessible for as long as the range lasts.
+ */
+struct Allocation {
+    char *begin;
+    size_t bytes; /* as asked for */
+    bool managed; /* the host may touch it too */
+    bool freed;
+    unsigned long long number; /* from 1, in order of allocation */
+    check::Region *checked;
+};
+
+bool in_device_arena(const void *address);
+/* The allocation (alive or freed) that holds `address`, or else the last one that begins below it;
+ * null if none. */
+const Allocation *find_allocation(const void *address);
 
 /* What cudaGetDeviceProperties and cudaMemGetInfo call the device's memory. */
 size_t device_memory_bytes();

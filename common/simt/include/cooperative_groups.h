@@ -7,8 +7,6 @@
 
 #include <cuda_runtime.h>
 
-#define SIMT_CALL_SITE int line = __builtin_LINE(), const char *file = __builtin_FILE()
-
 namespace cooperative_groups
 {
 
@@ -42,49 +40,48 @@ class lanes
 
     void sync(SIMT_CALL_SITE) const
     {
-        simt_syncwarp(mask_, line, file);
+        simt_syncwarp(mask_, site);
     }
 
     int any(int predicate, SIMT_CALL_SITE) const
     {
-        return __any_sync(mask_, predicate, line, file);
+        return __any_sync(mask_, predicate, site);
     }
 
     int all(int predicate, SIMT_CALL_SITE) const
     {
-        return __all_sync(mask_, predicate, line, file);
+        return __all_sync(mask_, predicate, site);
     }
 
     /* Bit i stands for the thread of rank i. */
     unsigned ballot(int predicate, SIMT_CALL_SITE) const
     {
-        return packed(__ballot_sync(mask_, predicate, line, file));
+        return packed(__ballot_sync(mask_, predicate, site));
     }
 
     template <class T>
     unsigned match_any(T value, SIMT_CALL_SITE) const
     {
-        return packed(__match_any_sync(mask_, value, line, file));
+        return packed(__match_any_sync(mask_, value, site));
     }
 
     template <class T>
     unsigned match_all(T value, int &all_agree, SIMT_CALL_SITE) const
     {
-        return packed(__match_all_sync(mask_, value, &all_agree, line, file));
+        return packed(__match_all_sync(mask_, value, &all_agree, site));
     }
 
     template <class T>
     T shfl(T value, unsigned rank, SIMT_CALL_SITE) const
     {
-        return __shfl_sync(mask_, value, lane_of(rank % size()), 32, line, file);
+        return __shfl_sync(mask_, value, lane_of(rank % size()), 32, site);
     }
 
     template <class T>
     T shfl_up(T value, unsigned delta, SIMT_CALL_SITE) const
     {
         unsigned rank = thread_rank();
-        return __shfl_sync(mask_, value, lane_of(delta <= rank ? rank - delta : rank), 32, line,
-                           file);
+        return __shfl_sync(mask_, value, lane_of(delta <= rank ? rank - delta : rank), 32, site);
     }
 
     template <class T>
@@ -92,15 +89,14 @@ class lanes
     {
         unsigned rank = thread_rank();
         return __shfl_sync(mask_, value, lane_of(delta < size() - rank ? rank + delta : rank), 32,
-                           line, file);
+                           site);
     }
 
     template <class T>
     T shfl_xor(T value, unsigned ranks, SIMT_CALL_SITE) const
     {
         unsigned rank = thread_rank() ^ ranks;
-        return __shfl_sync(mask_, value, lane_of(rank < size() ? rank : thread_rank()), 32, line,
-                           file);
+        return __shfl_sync(mask_, value, lane_of(rank < size() ? rank : thread_rank()), 32, site);
     }
 
     unsigned mask() const
@@ -145,7 +141,7 @@ class thread_block
   public:
     void sync(SIMT_CALL_SITE) const
     {
-        simt_syncthreads(line, file);
+        simt_syncthreads(site);
     }
 
     static unsigned thread_rank()
@@ -202,7 +198,7 @@ class grid_group
 
     void sync(SIMT_CALL_SITE) const
     {
-        simt_grid_sync(line, file);
+        simt_grid_sync(site);
     }
 
     static unsigned long long block_rank()
@@ -333,19 +329,19 @@ class coalesced_group : public details::lanes
 
 inline coalesced_group coalesced_threads(SIMT_CALL_SITE)
 {
-    return coalesced_group(simt_activemask(line, file));
+    return coalesced_group(simt_activemask(site));
 }
 
 /* The members with the same label. */
 template <class T>
 coalesced_group labeled_partition(const details::lanes &group, T label, SIMT_CALL_SITE)
 {
-    return coalesced_group(__match_any_sync(group.mask(), label, line, file));
+    return coalesced_group(__match_any_sync(group.mask(), label, site));
 }
 
 inline coalesced_group binary_partition(const details::lanes &group, bool predicate, SIMT_CALL_SITE)
 {
-    unsigned yes = __ballot_sync(group.mask(), predicate, line, file);
+    unsigned yes = __ballot_sync(group.mask(), predicate, site);
     return coalesced_group(predicate ? yes : group.mask() & ~yes);
 }
 
@@ -365,9 +361,9 @@ class thread_group
     void sync(SIMT_CALL_SITE) const
     {
         if (whole_block)
-            simt_syncthreads(line, file);
+            simt_syncthreads(site);
         else
-            group.sync(line, file);
+            group.sync(site);
     }
 
     unsigned size() const
@@ -398,7 +394,7 @@ inline thread_group tiled_partition(const thread_group &, unsigned size)
 template <class Group>
 void sync(const Group &group, SIMT_CALL_SITE)
 {
-    group.sync(line, file);
+    group.sync(site);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -417,11 +413,9 @@ void memcpy_async(const Group &group, T *to, const T *from, size_t bytes)
 template <class Group>
 void wait(const Group &group, SIMT_CALL_SITE)
 {
-    group.sync(line, file);
+    group.sync(site);
 }
 
 } /* namespace cooperative_groups */
-
-#undef SIMT_CALL_SITE
 
 #endif

@@ -9,10 +9,18 @@
 #define SIMT_MMA_H
 
 #include <cuda_fp16.h>
-#include <simt/instructions.h>
 #include <simt/warp.h>
 
-#define SIMT_CALL_SITE int line = __builtin_LINE(), const char *file = __builtin_FILE()
+/* In common/simt/instructions/matrix.cpp. A fragment's elements lie as in mma_m16n8k16's A
+ * (factors) and two of its D side by side (sums); by_rows: the matrix has its rows along memory. */
+namespace simt
+{
+void wmma_load(void *fragment, const void *matrix, unsigned pitch, unsigned element_bytes,
+               bool by_rows, Site site);
+void wmma_store(const void *fragment, void *matrix, unsigned pitch, unsigned element_bytes,
+                bool by_rows, Site site);
+void wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, Site site);
+} /* namespace simt */
 
 namespace nvcuda
 {
@@ -52,19 +60,6 @@ template <>
 struct fragment<accumulator, 16, 16, 16, float, void> : simt_elements<float> {
 };
 
-template <class Layout>
-struct simt_by_rows;
-
-template <>
-struct simt_by_rows<row_major> {
-    enum { value = 1 };
-};
-
-template <>
-struct simt_by_rows<col_major> {
-    enum { value = 0 };
-};
-
 template <class Fragment, class T>
 __forceinline__ void fill_fragment(Fragment &fragment, T value)
 {
@@ -76,21 +71,21 @@ template <class Use, class Layout>
 __forceinline__ void load_matrix_sync(fragment<Use, 16, 16, 16, __half, Layout> &to,
                                       const __half *matrix, unsigned pitch, SIMT_CALL_SITE)
 {
-    simt_wmma_load(to.x, matrix, pitch, simt_wmma_halves, simt_by_rows<Layout>::value, line, file);
+    simt::wmma_load(to.x, matrix, pitch, 2, std::is_same_v<Layout, row_major>, site);
 }
 
 __forceinline__ void load_matrix_sync(fragment<accumulator, 16, 16, 16, float> &to,
                                       const float *matrix, unsigned pitch, layout_t layout,
                                       SIMT_CALL_SITE)
 {
-    simt_wmma_load(to.x, matrix, pitch, simt_wmma_floats, layout == mem_row_major, line, file);
+    simt::wmma_load(to.x, matrix, pitch, 4, layout == mem_row_major, site);
 }
 
 __forceinline__ void store_matrix_sync(float *matrix,
                                        const fragment<accumulator, 16, 16, 16, float> &from,
                                        unsigned pitch, layout_t layout, SIMT_CALL_SITE)
 {
-    simt_wmma_store(from.x, matrix, pitch, simt_wmma_floats, layout == mem_row_major, line, file);
+    simt::wmma_store(from.x, matrix, pitch, 4, layout == mem_row_major, site);
 }
 
 template <class LayoutA, class LayoutB>
@@ -100,13 +95,11 @@ __forceinline__ void mma_sync(fragment<accumulator, 16, 16, 16, float> &d,
                               const fragment<accumulator, 16, 16, 16, float> &c, SIMT_CALL_SITE)
 {
     static_assert(sizeof(__half) == 2, "a half is 16 bits");
-    simt_wmma_multiply(d.x, reinterpret_cast<const uint16_t *>(a.x),
-                       reinterpret_cast<const uint16_t *>(b.x), c.x, line, file);
+    simt::wmma_multiply(d.x, reinterpret_cast<const uint16_t *>(a.x),
+                        reinterpret_cast<const uint16_t *>(b.x), c.x, site);
 }
 
 } /* namespace wmma */
 } /* namespace nvcuda */
-
-#undef SIMT_CALL_SITE
 
 #endif

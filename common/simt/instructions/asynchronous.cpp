@@ -1,37 +1,29 @@
 /* What all asynchronous work has in common: where a block keeps it, and when it is carried out. */
 #include "instructions/asynchronous.h"
-#include "threads/builtins.h"
 #include "host/device.h"
 #include "run/engine.h"
-#include "run/order.h"
-#include <cstring>
 
 namespace simt
 {
 
-static __thread BlockWork *of_this_worker;
-
-static int carry_out(void *argument)
+static bool carry_out(Block &block)
 {
-    BlockWork &work = *static_cast<BlockWork *>(argument);
-    if (complete_tensor_load(work) || answer_impatient(work))
-        return 1;
-    describe_waits(work);
-    return 0;
+    return complete_tensor_load(*block.work) || answer_impatient(*block.work);
 }
 
-static int finish(void *argument)
+static void finish(Block &block)
 {
-    BlockWork &work = *static_cast<BlockWork *>(argument);
-    finish_copies(work);
-    finish_tensor_copies(work);
-    finish_products(work);
-    return 0;
+    finish_copies(*block.work);
+    finish_tensor_copies(*block.work);
+    finish_products(*block.work);
 }
 
-static void start_empty(BlockWork &work)
+/* One for each OS thread, used again for its next block. */
+BlockWork &begin_block_work()
 {
-    const Block &block = *worker->block;
+    static thread_local BlockWork of_this_worker;
+    BlockWork &work = of_this_worker;
+    Block &block = *worker->block;
     work.thread.assign(block.threads, ThreadWork());
     work.mbarriers.clear();
     work.loads.clear();
@@ -42,30 +34,17 @@ static void start_empty(BlockWork &work)
     for (unsigned &registers : work.registers)
         registers = 0;
     work.free_registers = 0;
-    char complaint[200]; /* the launch has read the same environment and found it good */
-    if (!read_order(&work.order, complaint, sizeof complaint))
-        work.order = Order{Order::in_order, 0};
-    work.random = work.order.seed + block.linear;
-    simt_on_idle(carry_out, &work);
-    simt_at_end(finish, &work);
-}
-
-BlockWork &block_work()
-{
-    bool *begun = static_cast<bool *>(simt_block_storage(3, sizeof(bool)));
-    if (!*begun) {
-        *begun = true;
-        if (!of_this_worker)
-            of_this_worker = new BlockWork();
-        start_empty(*of_this_worker);
-    }
-    return *of_this_worker;
+    work.random = block.launch->order.seed + block.linear;
+    block.work = &work;
+    block.carry_out = carry_out;
+    block.finish = finish;
+    return work;
 }
 
 void report_unfinished(const char *what, Site site, const char *missing)
 {
     const Block &block = *worker->block;
-    report(block.launch, cudaErrorLaunchFailure,
+    report(*block.launch, cudaErrorLaunchFailure,
            "block (%u,%u,%u) ended while %s at %s:%d was under way: %s is missing (kernel %s)",
            block.index.x, block.index.y, block.index.z, what, site.file, site.line, missing,
            kernel_name(*block.launch));

@@ -14,7 +14,7 @@
 #ifndef SIMT_ASYNCHRONOUS_H
 #define SIMT_ASYNCHRONOUS_H
 
-#include "run/internal.h"
+#include "run/state.h"
 #include "instructions/tensor_map.h"
 #include <deque>
 #include <unordered_map>
@@ -44,8 +44,7 @@ struct Mbarrier {
     unsigned waiting;         /* threads */
     unsigned initialiser;     /* the thread that must fence before the copy engine may use it */
     bool fenced;
-    char order[2];   /* stand for the phases of either parity, for the checker */
-    char state[200]; /* what it waits for, as reports call it: filled in when nobody can go on */
+    char order[2]; /* stand for the phases of either parity, for the checker */
 };
 
 /* ---- TMA ---- */
@@ -129,12 +128,17 @@ struct BlockWork {
     std::deque<TensorLoad> loads; /* under way, oldest first */
     Warpgroup warpgroup[max_block_threads / 128];
     unsigned registers[max_warps], free_registers;
-    Order order;
     uint64_t random;
 };
 
-/* The running block's. The first call in a block finds everything empty. */
-BlockWork &block_work();
+/* The running block's, which has none yet. */
+BlockWork &begin_block_work();
+
+inline BlockWork &block_work()
+{
+    BlockWork *work = worker->block->work;
+    return work ? *work : begin_block_work();
+}
 
 inline ThreadWork &thread_work()
 {
@@ -163,8 +167,6 @@ Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site);
 /* Lets the threads in mbarrier_try_wait go on with a no; false when there are none, or when that is
  * no use. */
 bool answer_impatient(BlockWork &work);
-/* Writes down what each mbarrier lacks, for the report that comes now. */
-void describe_waits(BlockWork &work);
 
 /* Carries out the load that somebody waits for; false when there is none. */
 bool complete_tensor_load(BlockWork &work);

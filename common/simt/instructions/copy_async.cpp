@@ -3,10 +3,10 @@
  * line; shared memory changes only at the wait that covers the copy.
  */
 #include "instructions/asynchronous.h"
-#include "check/checker_async.h"
+#include "host/checker.h"
 #include "run/engine.h"
 #include <cstring>
-#include <simt/instructions.h>
+#include <ptx.cuh>
 
 namespace simt
 {
@@ -28,24 +28,24 @@ void finish_copies(BlockWork &work)
 
 using namespace simt;
 
-extern "C" void simt_cp_async(uint32_t shared, const void *global, unsigned bytes,
-                              unsigned source_bytes, int line, const char *file)
+void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,
+                   Site site)
 {
     const void *where = __builtin_return_address(0);
-    Site site = {file, line};
     CopyUnderWay copy = {};
     copy.to = shared_place(shared, bytes, bytes, "cp.async", site);
     if (source_bytes > bytes)
-        simt_fail("cp.async at %s:%d: reads %u bytes to write %u", file, line, source_bytes, bytes);
+        simt_fail("cp.async at %s:%d: reads %u bytes to write %u", site.file, site.line,
+                  source_bytes, bytes);
     if (source_bytes > 0) {
         if (reinterpret_cast<uintptr_t>(global) % bytes)
-            simt_fail("cp.async at %s:%d: the global address %p is not a multiple of %u", file,
-                      line, global, bytes);
-        checker::access(global, source_bytes, false, where);
+            simt_fail("cp.async at %s:%d: the global address %p is not a multiple of %u", site.file,
+                      site.line, global, bytes);
+        checker->access(global, source_bytes, false, where);
         memcpy(copy.bytes, global, source_bytes);
     }
-    checker::counted(copy.to, bytes, true, where);
-    checker::asynchronous(copy.to, bytes, checker::copy_begins, where);
+    checker->counted(copy.to, bytes, true, where);
+    checker->asynchronous(copy.to, bytes, copy_begins, where);
     ThreadWork &work = thread_work();
     copy.size = bytes;
     copy.group = work.copy_groups;
@@ -54,18 +54,18 @@ extern "C" void simt_cp_async(uint32_t shared, const void *global, unsigned byte
     work.copies.push_back(copy);
 }
 
-extern "C" void simt_cp_async_commit(void)
+void ptx::cp_async_commit(void)
 {
     thread_work().copy_groups++;
 }
 
-extern "C" void simt_cp_async_wait(unsigned pending)
+void ptx::cp_async_wait(unsigned pending)
 {
     ThreadWork &work = thread_work();
     size_t done = 0;
     while (done < work.copies.size() && work.copies[done].group + pending < work.copy_groups) {
         const CopyUnderWay &copy = work.copies[done++];
-        checker::asynchronous(copy.to, copy.size, checker::copy_ends, copy.where);
+        checker->asynchronous(copy.to, copy.size, copy_ends, copy.where);
         memcpy(copy.to, copy.bytes, copy.size);
     }
     work.copies.erase(work.copies.begin(), work.copies.begin() + static_cast<ptrdiff_t>(done));

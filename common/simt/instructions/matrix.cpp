@@ -2,9 +2,10 @@
  * common/ptx.cuh for layouts. */
 #include "instructions/matrix_product.h"
 #include "instructions/asynchronous.h"
-#include "check/checker.h"
+#include "host/checker.h"
 #include "run/engine.h"
-#include <simt/instructions.h>
+#include <mma.h>
+#include <ptx.cuh>
 
 namespace simt
 {
@@ -201,19 +202,18 @@ static void touch(const FragmentMove &move, bool writes, const void *where)
 {
     unsigned lane = self().lane;
     if (move.element_bytes == 2) {
-        checker::access(move.matrix + (lane % 16 * move.pitch + lane / 16 * 8) * 2, 16, writes,
+        checker->access(move.matrix + (lane % 16 * move.pitch + lane / 16 * 8) * 2, 16, writes,
                         where);
         return;
     }
     unsigned step = move.by_rows ? 2 : 1;
     for (unsigned i = 0; i < fragment_elements; i += step)
-        checker::access(in_memory(move, lane, i), step * 4, writes, where);
+        checker->access(in_memory(move, lane, i), step * 4, writes, where);
 }
 
-static FragmentMove move_between(const void *fragment, const void *matrix, unsigned pitch, int kind,
-                                 int by_rows, const char *what, Site site)
+static FragmentMove move_between(const void *fragment, const void *matrix, unsigned pitch,
+                                 unsigned bytes, bool by_rows, const char *what, Site site)
 {
-    unsigned bytes = kind == simt_wmma_halves ? 2 : 4;
     if (reinterpret_cast<uintptr_t>(matrix) % 32)
         simt_fail("%s at %s:%d: the matrix begins at %p, not at a multiple of 32 bytes", what,
                   site.file, site.line, matrix);
@@ -222,60 +222,63 @@ static FragmentMove move_between(const void *fragment, const void *matrix, unsig
             "%s at %s:%d: rows are %u elements apart; it must be a multiple of %u, 16 or more",
             what, site.file, site.line, pitch, 16 / bytes);
     return FragmentMove{static_cast<char *>(const_cast<void *>(fragment)),
-                        static_cast<char *>(const_cast<void *>(matrix)), pitch, bytes,
-                        by_rows != 0};
+                        static_cast<char *>(const_cast<void *>(matrix)), pitch, bytes, by_rows};
 }
 
 } /* namespace simt */
 
 using namespace simt;
 
-extern "C" void simt_ldmatrix(uint32_t *r, uint32_t row_address, int transposed, int line,
-                              const char *file)
+static void move_matrices(simt_meeting *run, const uint32_t *r, uint32_t row_address, bool writes,
+                          const char *what, Site site, const void *where)
 {
-    MatrixMove move = {shared_place(row_address, 16, 16, "ldmatrix", Site{file, line}), r};
-    checker::access(move.row, 16, false, __builtin_return_address(0));
-    simt_meet(whole_warp, &move, transposed ? load_transposed : load, "ldmatrix", 0, line, file);
+    MatrixMove move = {shared_place(row_address, 16, 16, what, site), const_cast<uint32_t *>(r)};
+    checker->access(move.row, 16, writes, where);
+    simt_meet(whole_warp, &move, run, what, 0, site);
 }
 
-extern "C" void simt_stmatrix(const uint32_t *r, uint32_t row_address, int line, const char *file)
+void ptx::ldmatrix_x4(uint32_t *r, uint32_t row_address, Site site)
 {
-    MatrixMove move = {shared_place(row_address, 16, 16, "stmatrix", Site{file, line}),
-                       const_cast<uint32_t *>(r)};
-    checker::access(move.row, 16, true, __builtin_return_address(0));
-    simt_meet(whole_warp, &move, store, "stmatrix", 0, line, file);
+    move_matrices(load, r, row_address, false, "ldmatrix", site, __builtin_return_address(0));
 }
 
-extern "C" void simt_mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, int line,
-                                  const char *file)
+void ptx::ldmatrix_x4_transposed(uint32_t *r, uint32_t row_address, Site site)
+{
+    move_matrices(load_transposed, r, row_address, false, "ldmatrix", site,
+                  __builtin_return_address(0));
+}
+
+void ptx::stmatrix_x4(uint32_t row_address, const uint32_t *r, Site site)
+{
+    move_matrices(store, r, row_address, true, "stmatrix", site, __builtin_return_address(0));
+}
+
+void ptx::mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, Site site)
 {
     Mma mma = {d, a, b};
-    simt_meet(whole_warp, &mma, run_mma, "mma_m16n8k16", 0, line, file);
+    simt_meet(whole_warp, &mma, run_mma, "mma_m16n8k16", 0, site);
 }
 
-extern "C" void simt_wmma_load(void *fragment, const void *matrix, unsigned pitch, int kind,
-                               int by_rows, int line, const char *file)
+void simt::wmma_load(void *fragment, const void *matrix, unsigned pitch, unsigned element_bytes,
+                     bool by_rows, Site site)
 {
     const char *what = "wmma::load_matrix_sync()";
-    FragmentMove move =
-        move_between(fragment, matrix, pitch, kind, by_rows, what, Site{file, line});
+    FragmentMove move = move_between(fragment, matrix, pitch, element_bytes, by_rows, what, site);
     touch(move, false, __builtin_return_address(0));
-    simt_meet(whole_warp, &move, load_fragment, what, 0, line, file);
+    simt_meet(whole_warp, &move, load_fragment, what, 0, site);
 }
 
-extern "C" void simt_wmma_store(const void *fragment, void *matrix, unsigned pitch, int kind,
-                                int by_rows, int line, const char *file)
+void simt::wmma_store(const void *fragment, void *matrix, unsigned pitch, unsigned element_bytes,
+                      bool by_rows, Site site)
 {
     const char *what = "wmma::store_matrix_sync()";
-    FragmentMove move =
-        move_between(fragment, matrix, pitch, kind, by_rows, what, Site{file, line});
+    FragmentMove move = move_between(fragment, matrix, pitch, element_bytes, by_rows, what, site);
     touch(move, true, __builtin_return_address(0));
-    simt_meet(whole_warp, &move, store_fragment, what, 0, line, file);
+    simt_meet(whole_warp, &move, store_fragment, what, 0, site);
 }
 
-extern "C" void simt_wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c,
-                                   int line, const char *file)
+void simt::wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, Site site)
 {
     WmmaProduct product = {d, a, b, c};
-    simt_meet(whole_warp, &product, run_wmma, "wmma::mma_sync()", 0, line, file);
+    simt_meet(whole_warp, &product, run_wmma, "wmma::mma_sync()", 0, site);
 }

@@ -4,10 +4,11 @@
  * memory hold a mark, so that stores over it are noticed.
  */
 #include "instructions/asynchronous.h"
-#include "check/checker_async.h"
+#include "threads/wait.h"
+#include "host/checker.h"
 #include "run/engine.h"
 #include <cstdio>
-#include <simt/instructions.h>
+#include <ptx.cuh>
 
 namespace simt
 {
@@ -42,7 +43,7 @@ Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site)
 
 void publish_on_mbarrier(Mbarrier &barrier)
 {
-    checker::released(&barrier.order[barrier.phase % 2]);
+    checker->released(&barrier.order[barrier.phase % 2]);
 }
 
 void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes)
@@ -78,120 +79,116 @@ static int can_go_on(void *argument)
            (waiting.may_give_up && block_work().answers != waiting.answered);
 }
 
+/* What the barrier lacks, arrivals or bytes, or has too many of. */
+static void describe(const void *argument, char *text, size_t size)
+{
+    const Mbarrier &barrier = *static_cast<const Waiting *>(argument)->barrier;
+    char bytes[100] = "";
+    if (barrier.bytes > 0)
+        snprintf(bytes, sizeof bytes, "; %lld announced bytes are not being copied", barrier.bytes);
+    else if (barrier.bytes < 0)
+        snprintf(bytes, sizeof bytes, "; %lld bytes more were copied than announced",
+                 -barrier.bytes);
+    snprintf(text, size, "an mbarrier (phase %llu, parity %llu, lacks %u of %u arrivals%s)",
+             barrier.phase, barrier.phase % 2, barrier.missing, barrier.expected, bytes);
+}
+
 static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const char *what,
-                           Site site)
+                           Site site, const void *where)
 {
     Mbarrier &barrier = find_mbarrier(place, what, site);
     BlockWork &work = block_work();
     if (parity != 0 && parity != 1)
         simt_fail("%s at %s:%d: the parity is %d; it must be 0 or 1", what, site.file, site.line,
                   parity);
-    checker::asynchronous(place, sizeof *place, checker::barrier_operation,
-                          __builtin_return_address(0));
+    checker->asynchronous(place, sizeof *place, barrier_operation, where);
     Waiting waiting = {&barrier, static_cast<unsigned>(parity), may_give_up, work.answers};
     barrier.waiting++;
     work.impatient += may_give_up;
-    simt_wait(can_go_on, &waiting, barrier.state, site.line, site.file);
+    wait_for(can_go_on, &waiting, Call{"an mbarrier", site, true, describe});
     work.impatient -= may_give_up;
     barrier.waiting--;
     if (!is_over(barrier, waiting.parity))
         return false;
-    checker::acquired(&barrier.order[parity]);
+    checker->acquired(&barrier.order[parity]);
     return true;
 }
 
 /* A loop that asks without end for what nobody does would hang: after so many answers it is told
  * what it waits for. */
-static const unsigned patience = 1000;
+static const unsigned most_timeouts = 1000;
 
 bool answer_impatient(BlockWork &work)
 {
-    if (work.impatient == 0 || work.timeouts >= patience)
+    if (work.impatient == 0 || work.timeouts >= most_timeouts)
         return false;
     work.timeouts++;
     work.answers++;
     return true;
 }
 
-void describe_waits(BlockWork &work)
-{
-    for (auto &entry : work.mbarriers) {
-        Mbarrier &barrier = entry.second;
-        if (barrier.waiting == 0)
-            continue;
-        int length =
-            snprintf(barrier.state, sizeof barrier.state, "an mbarrier (phase %llu, parity %llu, ",
-                     barrier.phase, barrier.phase % 2);
-        char *rest = barrier.state + length;
-        size_t space = sizeof barrier.state - static_cast<size_t>(length);
-        if (barrier.bytes > 0)
-            snprintf(rest, space,
-                     "lacks %u of %u arrivals; %lld announced bytes are not being copied)",
-                     barrier.missing, barrier.expected, barrier.bytes);
-        else if (barrier.bytes < 0)
-            snprintf(rest, space,
-                     "lacks %u of %u arrivals; %lld bytes more were copied than announced)",
-                     barrier.missing, barrier.expected, -barrier.bytes);
-        else
-            snprintf(rest, space, "lacks %u of %u arrivals)", barrier.missing, barrier.expected);
-    }
-}
-
 } /* namespace simt */
 
 using namespace simt;
 
-extern "C" void simt_mbarrier_init(uint64_t *place, int arrivals, int line, const char *file)
+void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
 {
-    Site site = {file, line};
     check_place(place, "mbarrier_init()", site);
     BlockWork &work = block_work();
     if (arrivals < 1 || arrivals > largest_count)
-        simt_fail("mbarrier_init() at %s:%d: %d arrivals; it must be 1 to %d", file, line, arrivals,
-                  largest_count);
+        simt_fail("mbarrier_init() at %s:%d: %d arrivals; it must be 1 to %d", site.file, site.line,
+                  arrivals, largest_count);
     auto found = work.mbarriers.find(place);
     if (found != work.mbarriers.end() && *place == mark)
-        simt_fail("mbarrier_init() at %s:%d: the mbarrier is already initialised", file, line);
-    checker::asynchronous(place, sizeof *place, checker::barrier_begins,
-                          __builtin_return_address(0));
+        simt_fail("mbarrier_init() at %s:%d: the mbarrier is already initialised", site.file,
+                  site.line);
+    checker->asynchronous(place, sizeof *place, barrier_begins, __builtin_return_address(0));
     *place = mark;
     Mbarrier barrier = {};
     barrier.expected = barrier.missing = static_cast<unsigned>(arrivals);
     barrier.initialiser = worker->thread->linear;
-    snprintf(barrier.state, sizeof barrier.state, "an mbarrier");
     work.mbarriers[place] = barrier;
 }
 
-extern "C" void simt_mbarrier_init_fence(void)
+void ptx::mbarrier_init_fence(void)
 {
     for (auto &entry : block_work().mbarriers)
         if (entry.second.initialiser == worker->thread->linear)
             entry.second.fenced = true;
 }
 
-extern "C" void simt_mbarrier_arrive(uint64_t *place, int bytes, int line, const char *file)
+static void arrive(uint64_t *place, int bytes, const char *what, Site site, const void *where)
 {
-    const char *what = bytes ? "mbarrier_arrive_expect()" : "mbarrier_arrive()";
-    Mbarrier &barrier = find_mbarrier(place, what, Site{file, line});
+    Mbarrier &barrier = find_mbarrier(place, what, site);
     if (bytes < 0 || bytes > largest_count)
-        simt_fail("%s at %s:%d: %d bytes; it must be 0 to %d", what, file, line, bytes,
+        simt_fail("%s at %s:%d: %d bytes; it must be 0 to %d", what, site.file, site.line, bytes,
                   largest_count);
     if (barrier.missing == 0)
         simt_fail("%s at %s:%d: all %u arrivals of this phase were there already, which only waits "
                   "for %lld bytes",
-                  what, file, line, barrier.expected, barrier.bytes);
-    checker::asynchronous(place, sizeof *place, checker::barrier_operation,
-                          __builtin_return_address(0));
+                  what, site.file, site.line, barrier.expected, barrier.bytes);
+    checker->asynchronous(place, sizeof *place, barrier_operation, where);
     publish_on_mbarrier(barrier);
     count_on_mbarrier(barrier, 1, bytes);
 }
 
-extern "C" int simt_mbarrier_try_wait(uint64_t *place, int parity, int line, const char *file)
+void ptx::mbarrier_arrive(uint64_t *place, Site site)
 {
-    return wait_for_phase(place, parity, true, "mbarrier_try_wait()", Site{file, line});
+    arrive(place, 0, "mbarrier_arrive()", site, __builtin_return_address(0));
 }
 
-extern "C" void simt_mbarrier_wait(uint64_t *place, int parity, int line, const char *file)
+void ptx::mbarrier_arrive_expect(uint64_t *place, int bytes, Site site)
 {
-    wait_for_phase(place, parity, false, "mbarrier_wait()", Site{file, line});
+    arrive(place, bytes, "mbarrier_arrive_expect()", site, __builtin_return_address(0));
+}
+
+bool ptx::mbarrier_try_wait(uint64_t *place, int parity, Site site)
+{
+    return wait_for_phase(place, parity, true, "mbarrier_try_wait()", site,
+                          __builtin_return_address(0));
+}
+
+void ptx::mbarrier_wait(uint64_t *place, int parity, Site site)
+{
+    wait_for_phase(place, parity, false, "mbarrier_wait()", site, __builtin_return_address(0));
 }

@@ -5,7 +5,7 @@
  */
 #include "instructions/asynchronous.h"
 #include "run/engine.h"
-#include <simt/instructions.h>
+#include <ptx.cuh>
 
 namespace simt
 {
@@ -37,34 +37,34 @@ static void nothing(void *const *, unsigned)
 
 using namespace simt;
 
-extern "C" void simt_registers(unsigned per_thread, int increase, int line, const char *file)
+void ptx::move_registers(unsigned per_thread, bool increase, Site site)
 {
     const char *what = increase ? "registers_increase()" : "registers_decrease()";
     BlockWork &work = block_work();
     Thread &thread = *worker->thread;
     const Block &block = *thread.warp->block;
-    simt_meet(~0u, nullptr, nothing, what, 0, line, file);
+    simt_meet(~0u, nullptr, nothing, what, 0, site);
     if (thread.lane == 0) { /* for the warp */
         unsigned &own = work.registers[thread.warp->number];
         if (own == 0)
             own = at_launch(block);
         if (block.threads % 128)
             simt_fail("%s at %s:%d: the block has %u threads; it must consist of warpgroups of 128",
-                      what, file, line, block.threads);
+                      what, site.file, site.line, block.threads);
         if (increase ? per_thread < own : per_thread > own)
             simt_fail("%s at %s:%d: to %u registers per thread from %u, of which this block of %u "
                       "threads "
                       "began with %u",
-                      what, file, line, per_thread, own, block.threads, at_launch(block));
+                      what, site.file, site.line, per_thread, own, block.threads, at_launch(block));
         if (increase) {
             Request request = {&work, (per_thread - own) * warp_size};
             simt_wait(are_free, &request,
-                      "registers_increase(), for registers that nobody gives back", line, file);
+                      "registers_increase(), for registers that nobody gives back", site);
             work.free_registers -= request.registers;
         } else {
             work.free_registers += (own - per_thread) * warp_size;
         }
         own = per_thread;
     }
-    simt_meet(~0u, nullptr, nothing, what, 0, line, file);
+    simt_meet(~0u, nullptr, nothing, what, 0, site);
 }

@@ -1,9 +1,10 @@
 /* TMA: copies of boxes between global and shared memory, by an engine that takes its time. */
 #include "instructions/asynchronous.h"
-#include "check/checker_async.h"
+#include "host/checker.h"
+#include "host/memory.h"
 #include "run/engine.h"
 #include <cstring>
-#include <simt/instructions.h>
+#include <ptx.cuh>
 
 namespace simt
 {
@@ -145,19 +146,18 @@ static void touch_global(const TensorMap &map, const int *coordinates, bool writ
         if (row.bytes == 0)
             continue;
         check_row_exists(row, what, site);
-        checker::asynchronous(row.global, row.bytes,
-                              writes ? checker::proxy_write_ends : checker::proxy_read, where);
+        checker->asynchronous(row.global, row.bytes, writes ? proxy_write_ends : proxy_read, where);
         uintptr_t begin = reinterpret_cast<uintptr_t>(row.global);
         bytes += row.bytes;
         sectors += (begin + row.bytes - 1) / sector - begin / sector + 1;
     }
-    checker::counted_bulk(false, writes, bytes, sectors);
+    checker->counted_bulk(false, writes, bytes, sectors);
 }
 
 static void count_shared(const TensorMap &map, bool writes)
 {
     size_t bytes = box_bytes(map);
-    checker::counted_bulk(true, writes, bytes, (bytes + bank_row - 1) / bank_row);
+    checker->counted_bulk(true, writes, bytes, (bytes + bank_row - 1) / bank_row);
 }
 
 /* ---- loads ---- */
@@ -166,9 +166,9 @@ static void count_shared(const TensorMap &map, bool writes)
  * decides. */
 static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
 {
-    if (work.order.kind == Order::in_order)
+    if (worker->block->launch->order.kind == Order::in_order)
         return candidates.front();
-    if (work.order.kind == Order::reversed)
+    if (worker->block->launch->order.kind == Order::reversed)
         return candidates.back();
     work.random = work.random * 6364136223846793005u + 1442695040888963407u;
     return candidates[(work.random >> 33) % candidates.size()];
@@ -178,7 +178,7 @@ static void complete(const TensorLoad &load)
 {
     Thread *resting = worker->thread;
     worker->thread = load.thread; /* in whose name memory changes */
-    checker::asynchronous(load.to, box_bytes(load.map), checker::proxy_write_ends, load.where);
+    checker->asynchronous(load.to, box_bytes(load.map), proxy_write_ends, load.where);
     load_box(load.map, load.coordinates, load.to);
     publish_on_mbarrier(*load.barrier);
     worker->thread = resting;
@@ -212,7 +212,7 @@ static void read_store(TensorStore &store)
                   "tma_store_wait_read() "
                   "comes first",
                   store.site.file, store.site.line);
-    checker::asynchronous(store.from, box_bytes(store.map), checker::proxy_read, store.where);
+    checker->asynchronous(store.from, box_bytes(store.map), proxy_read, store.where);
     store.was_read = true;
 }
 
@@ -242,17 +242,22 @@ void finish_tensor_copies(BlockWork &work)
 
 using namespace simt;
 
-extern "C" void simt_tensor_load(uint32_t shared, const CUtensorMap *encoded,
-                                 const int *coordinates, unsigned rank, uint64_t *barrier, int line,
-                                 const char *file)
+static void set(int *coordinates, int x, int y, int z)
+{
+    coordinates[0] = x;
+    coordinates[1] = y;
+    coordinates[2] = z;
+}
+
+void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
+                   uint64_t *barrier, Site site)
 {
     static const char what[] = "tma_load()";
     const void *where = __builtin_return_address(0);
-    Site site = {file, line};
     TensorLoad load = {};
-    load.map = map_of(encoded, rank, what, site);
-    check_first_coordinate(load.map, coordinates, what, site);
-    memcpy(load.coordinates, coordinates, rank * sizeof *coordinates);
+    load.map = map_of(encoded, 3, what, site);
+    set(load.coordinates, x, y, z);
+    check_first_coordinate(load.map, load.coordinates, what, site);
     load.to = box_place(load.map, shared, what, site);
     load.barrier = &find_mbarrier(barrier, what, site);
     load.thread = worker->thread;
@@ -263,42 +268,40 @@ extern "C" void simt_tensor_load(uint32_t shared, const CUtensorMap *encoded,
             "%s at %s:%d: the copy engine does not know the mbarrier yet; mbarrier_init_fence() is "
             "missing after "
             "mbarrier_init()",
-            what, file, line);
-    touch_global(load.map, coordinates, false, what, site, where);
+            what, site.file, site.line);
+    touch_global(load.map, load.coordinates, false, what, site, where);
     count_shared(load.map, true);
-    checker::asynchronous(load.to, box_bytes(load.map), checker::proxy_write_begins, where);
+    checker->asynchronous(load.to, box_bytes(load.map), proxy_write_begins, where);
     block_work().loads.push_back(load);
 }
 
-extern "C" void simt_tensor_store(const CUtensorMap *encoded, const int *coordinates, unsigned rank,
-                                  uint32_t shared, int line, const char *file)
+void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t shared, Site site)
 {
     static const char what[] = "tma_store()";
     const void *where = __builtin_return_address(0);
-    Site site = {file, line};
     ThreadWork &work = thread_work();
     TensorStore store = {};
-    store.map = map_of(encoded, rank, what, site);
-    check_first_coordinate(store.map, coordinates, what, site);
-    check_begins_inside(store.map, coordinates, what, site);
-    memcpy(store.coordinates, coordinates, rank * sizeof *coordinates);
+    store.map = map_of(encoded, 3, what, site);
+    set(store.coordinates, x, y, z);
+    check_first_coordinate(store.map, store.coordinates, what, site);
+    check_begins_inside(store.map, store.coordinates, what, site);
     store.from = box_place(store.map, shared, what, site);
     store.group = work.store_groups;
     store.where = where;
     store.site = site;
-    checker::asynchronous(store.from, box_bytes(store.map), checker::proxy_read, where);
+    checker->asynchronous(store.from, box_bytes(store.map), proxy_read, where);
     count_shared(store.map, false);
-    touch_global(store.map, coordinates, true, what, site, where);
+    touch_global(store.map, store.coordinates, true, what, site, where);
     store.box = read_box(store.map, store.from);
     work.stores.push_back(std::move(store));
 }
 
-extern "C" void simt_tensor_store_commit(void)
+void ptx::tma_store_commit(void)
 {
     thread_work().store_groups++;
 }
 
-extern "C" void simt_tensor_store_wait(unsigned pending, int only_read)
+void ptx::tma_store_wait(unsigned pending, bool only_read)
 {
     ThreadWork &work = thread_work();
     size_t covered = 0;
@@ -314,12 +317,12 @@ extern "C" void simt_tensor_store_wait(unsigned pending, int only_read)
                           work.stores.begin() + static_cast<ptrdiff_t>(covered));
 }
 
-extern "C" void simt_tensor_prefetch_map(const CUtensorMap *map, int line, const char *file)
+void ptx::tma_prefetch_map(const CUtensorMap *map, Site site)
 {
-    map_of(map, 0, "tma_prefetch_map()", Site{file, line});
+    map_of(map, 0, "tma_prefetch_map()", site);
 }
 
-extern "C" void simt_async_proxy_fence(void)
+void ptx::async_proxy_fence(void)
 {
-    checker::proxy_fence();
+    checker->proxy_fence();
 }

@@ -8,11 +8,11 @@
  * is found out at the wait.
  */
 #include "instructions/asynchronous.h"
-#include "check/checker_async.h"
+#include "host/checker.h"
 #include "run/engine.h"
 #include "instructions/matrix_product.h"
 #include <cstring>
-#include <simt/instructions.h>
+#include <ptx.cuh>
 
 namespace simt
 {
@@ -330,32 +330,26 @@ static int have_all_asked(void *argument)
 
 void finish_products(BlockWork &work)
 {
-    const Block &block = *worker->block;
     for (const ThreadWork &thread : work.thread)
         for (const Product &product : thread.products)
-            report(block.launch, cudaErrorLaunchFailure,
-                   "block (%u,%u,%u) ended while wgmma at %s:%d was under way: %s is missing "
-                   "(kernel %s)",
-                   block.index.x, block.index.y, block.index.z, product.site.file,
-                   product.site.line,
-                   product.group < thread.product_groups ? "wgmma_wait<0>()" : "wgmma_commit()",
-                   kernel_name(*block.launch));
+            report_unfinished("wgmma", product.site,
+                              product.group < thread.product_groups ? "wgmma_wait<0>()"
+                                                                    : "wgmma_commit()");
 }
 
 } /* namespace simt */
 
 using namespace simt;
 
-extern "C" void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
-                           uint64_t b_descriptor, int b_along_n, int accumulate, int line,
-                           const char *file)
+void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
+                uint64_t b_descriptor, bool b_along_n, int accumulate, Site site)
 {
-    Site site = {file, line};
     unsigned thread = worker->thread->linear;
     BlockWork &block = block_work();
     ThreadWork &work = block.thread[thread];
     if ((thread | (warpgroup_threads - 1)) >= worker->block->threads)
-        simt_fail("wgmma at %s:%d: the last warpgroup of the block is not complete", file, line);
+        simt_fail("wgmma at %s:%d: the last warpgroup of the block is not complete", site.file,
+                  site.line);
 
     Product product = {};
     product.d = d;
@@ -380,9 +374,9 @@ extern "C" void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_d
     if (!work.products_fenced && !chained && (a || !is_as_left(work, d, n)))
         simt_fail("wgmma at %s:%d: wgmma_fence() is missing: registers were touched since the last "
                   "wgmma_wait()",
-                  file, line);
+                  site.file, site.line);
     for_own_core_rows(product, [&](const char *row) {
-        checker::asynchronous(row, core_row, checker::proxy_read, product.where);
+        checker->asynchronous(row, core_row, proxy_read, product.where);
     });
     if (!chained) {
         product.before.assign(d, d + n / 2);
@@ -392,17 +386,17 @@ extern "C" void simt_wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_d
     work.products.push_back(std::move(product));
 }
 
-extern "C" void simt_wgmma_fence(void)
+void ptx::wgmma_fence(void)
 {
     thread_work().products_fenced = true;
 }
 
-extern "C" void simt_wgmma_commit(void)
+void ptx::wgmma_commit(void)
 {
     thread_work().product_groups++;
 }
 
-extern "C" void simt_wgmma_wait(unsigned pending, int line, const char *file)
+void ptx::wgmma_wait(unsigned pending, Site site)
 {
     unsigned thread = worker->thread->linear;
     BlockWork &block = block_work();
@@ -411,17 +405,17 @@ extern "C" void simt_wgmma_wait(unsigned pending, int line, const char *file)
     if (count > 0) {
         GroupWait wait = {&block.warpgroup[thread / warpgroup_threads],
                           work.products[count - 1].number};
-        simt_wait(have_all_asked, &wait, "wgmma_wait(), for the other warps of the warpgroup", line,
-                  file);
+        simt_wait(have_all_asked, &wait, "wgmma_wait(), for the other warps of the warpgroup",
+                  site);
     }
     for (size_t i = 0; i < count; i++) {
         const Product &product = work.products[i];
         for_own_core_rows(product, [&](const char *row) {
-            checker::counted(row, core_row, false, product.where);
-            checker::asynchronous(row, core_row, checker::proxy_read, product.where);
+            checker->counted(row, core_row, false, product.where);
+            checker->asynchronous(row, core_row, proxy_read, product.where);
         });
     }
     work.products_fenced = false;
     WarpWait wait = {pending};
-    simt_meet(~0u, &wait, complete, "wgmma_wait()", 1, line, file);
+    simt_meet(~0u, &wait, complete, "wgmma_wait()", 1, site);
 }

@@ -6,7 +6,7 @@
 #ifndef SIMT_CLUSTER_H
 #define SIMT_CLUSTER_H
 
-#include "run/internal.h"
+#include "run/state.h"
 #include <condition_variable>
 #include <mutex>
 
@@ -36,19 +36,17 @@ struct Cluster {
     unsigned long long phase; /* how often it has opened */
     unsigned threads;         /* that have not returned */
     unsigned arrived;
-    char state[600]; /* what its threads wait for, as reports call it */
 
-    void *checker;
+    check::ClusterState *checked;
 };
 
 /* The number of the launch's block that runs as number `turn`; those of a cluster come one after
  * the other. */
-unsigned long long launched_in_turn(const Launch &launch, const Order &order,
-                                    unsigned long long turn);
+unsigned long long launched_in_turn(const Launch &launch, unsigned long long turn);
 
 /* Finds the cluster of a block that is about to run, and its rank there; `alone` is for blocks
  * without others. */
-void join_cluster(Block &block, Cluster &alone, const Order &order);
+void join_cluster(Block &block, Cluster &alone);
 /* Waits until the other blocks have come too and it is this one's turn. False when the launch
  * failed meanwhile. */
 bool enter_cluster(Block &block);
@@ -62,12 +60,6 @@ void forget_clusters();
 bool let_cluster_run(Block &block);
 /* The same for a thread that polls, and could go on. */
 void yield_to_cluster(Block &block);
-
-/* The thread has returned: nobody waits for it at the barrier. */
-void cluster_after_return(Thread &thread);
-
-/* Writes down who has not arrived at the barrier, for the report that comes now. */
-void describe_cluster_barrier(Cluster &cluster);
 
 } /* namespace simt */
 

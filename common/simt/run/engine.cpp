@@ -7,23 +7,20 @@
  * for depends on SIMT_ORDER.
  */
 #include "run/engine.h"
-#include "check/checker.h"
-#include "threads/builtins.h"
+#include "host/checker.h"
+#include "run/builtins.h"
 #include "run/cluster.h"
 #include "run/fault.h"
 #include "run/order.h"
 #include "run/scheduling.h"
 #include "run/stacks.h"
 #include "host/symbols.h"
-#include "threads/wait.h"
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <link.h>
 #include <new>
 #include <numeric>
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace simt
 {
@@ -44,7 +41,7 @@ struct Engine : Worker {
     dim3 shape = dim3(0, 0, 0);
     const std::vector<SharedVariable> *variables; /* the static shared ones of ... */
     const void *variables_of;                     /* ... this kernel */
-    unsigned long long launch; /* the number of the last one */
+    unsigned long long launch;                    /* the number of the last one */
     Block storage;
 };
 
@@ -53,31 +50,30 @@ static Engine &engine()
     return *static_cast<Engine *>(worker);
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Stacks */
+/* ---- Stacks ---- */
 
 bool on_thread_stack(const void *address)
 {
     return worker && static_cast<size_t>(static_cast<const char *>(address) - worker->stacks) <
-                         max_block_threads * stack_stride();
+                         max_block_threads * worker->stack_stride;
 }
 
 bool on_own_stack(const void *address)
 {
-    const Thread *thread = current_thread();
-    return thread && thread->fiber->stack &&
-           static_cast<size_t>(static_cast<const char *>(address) - worker->stacks) / stack_stride() ==
-               thread->fiber->stack - 1u;
+    if (!current_thread())
+        return false;
+    const unsigned stack = worker->fiber->stack; /* 0 as soon as the thread has returned */
+    const char *end = worker->stacks + stack * worker->stack_stride;
+    return stack && static_cast<size_t>(end - static_cast<const char *>(address)) <= stack_bytes;
 }
 
 static void add_stacks(Engine &e)
 {
     const Block &block = *e.block;
     if (!prepare_stacks(e.stacks, e.usable_stacks, stacks_at_a_time)) {
-        report(block.launch, cudaErrorMemoryAllocation,
-               "no memory for the stacks of a block of %u threads, of which each uses up to %zu KB; "
-               "a smaller SIMT_WORKERS needs less",
+        report(*block.launch, cudaErrorMemoryAllocation,
+               "no memory for the stacks of a block of %u threads: each may use %zu KB, and the "
+               "system's limit is reached; a smaller SIMT_WORKERS needs less",
                block.threads, stack_bytes >> 10);
         abandon_block();
     }
@@ -92,15 +88,14 @@ static unsigned short take_stack(Engine &e)
     return e.free_stack[--e.free_stacks];
 }
 
-/* Where a stack begins. If all did so at the same offset they would share few sets of the caches. */
+/* Where a stack begins. If all did so at the same offset they would share few sets of the caches.
+ */
 static void *top_of(const Engine &e, unsigned short stack)
 {
-    return e.stacks + stack * stack_stride() - stack % 64 * 64;
+    return e.stacks + stack * e.stack_stride - stack % 64 * 64;
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Scheduling */
+/* ---- Scheduling ---- */
 
 /* Threads whose condition has come true become ready. */
 static bool poll_conditions(Block &block)
@@ -120,24 +115,23 @@ static bool poll_conditions(Block &block)
     return any;
 }
 
-Thread &wait_for_ready(Block &block)
+unsigned wait_for_ready(Block &block)
 {
     block.cluster->idle = 0; /* somebody has run just now */
     for (;;) {
-        if (!poll_conditions(block) && !run_idle_work() && !let_cluster_run(block))
+        if (!poll_conditions(block) && !(block.carry_out && block.carry_out(block)) &&
+            !let_cluster_run(block))
             report_deadlock(block);
         if (block.launch->failed.load(std::memory_order_relaxed))
             abandon_block();
-        if (Thread *thread = take_ready(block))
-            return *thread;
+        if (find_ready(block))
+            return take_lane(block, *block.running);
     }
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Running */
+/* ---- Running ---- */
 
-/* What the body of every fiber calls next, again and again. */
+/* What a fiber calls next. */
 struct Step {
     void (*function)(void *);
     void *argument;
@@ -151,37 +145,44 @@ static inline Step first_step(const Block &block, Thread &thread)
     return Step{block.launch->invoke, block.launch->arguments};
 }
 
+static inline Fiber &activate_next(Block &block)
+{
+    const unsigned lane = next_thread(block); /* may change block.running */
+    return activate(*block.running, lane);
+}
+
 /* The running thread has returned. Another one begins on its stack, or goes on on its own. */
 static inline Step next_step(Engine &e, Block &block)
 {
     Thread &thread = *e.thread;
-    checker::thread_end(thread);
-    const unsigned short stack = thread.fiber->stack;
-    thread.fiber->stack = 0;
+    if (checker->armed)
+        checker->thread_end(thread);
+    const unsigned short stack = e.fiber->stack;
+    e.fiber->stack = 0;
     thread.warp->alive &= ~(1u << thread.lane);
     block.alive--;
-    barriers_after_return(thread);
-    meetings_after_return(thread);
-    cluster_after_return(thread);
+    block.cluster->threads--;
+    for (auto *after_return : block.after_return)
+        if (after_return)
+            after_return(thread);
     if (block.alive == 0) {
         e.free_stack[e.free_stacks++] = stack;
         return Step{simt_resume, e.main};
     }
-    Thread &next = next_thread(block);
-    Fiber &fiber = activate(block, next);
+    Fiber &fiber = activate_next(block);
     if (fiber.stack) {
         prefetch_context((&fiber)[1]);
         e.free_stack[e.free_stacks++] = stack;
         return Step{simt_resume, fiber.context};
     }
     fiber.stack = stack;
-    return first_step(block, next);
+    return first_step(block, *e.thread);
 }
 
 /*
  * The body of every fiber. It starts threads and resumes others by the same call instruction: the
- * address that this call leaves in the processor's predictor is where the kernel of a resumed thread
- * returns to.
+ * address that this call leaves in the processor's predictor is the one to which the kernel of a
+ * resumed thread returns.
  */
 static void fiber_main()
 {
@@ -208,9 +209,7 @@ void abandon_block()
     __builtin_unreachable();
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Blocks */
+/* ---- Blocks ---- */
 
 /* What depends on the block's shape only, so that a launch of many blocks does it once per
  * worker. */
@@ -238,6 +237,7 @@ static void lay_out(Engine &e, dim3 shape)
         unsigned lanes = std::min(warp_size, block.threads - w * warp_size);
         block.warp[w].block = &block;
         block.warp[w].thread = &block.thread[w * warp_size];
+        block.warp[w].fiber = &block.fiber[w * warp_size];
         block.warp[w].number = w;
         block.warp[w].present = ~0u >> (warp_size - lanes);
     }
@@ -258,14 +258,15 @@ static void put_in_order(unsigned char *at, unsigned char *position, unsigned co
 /* Lanes as scheduling positions. */
 static uint32_t in_positions(const Block &block, uint32_t lanes)
 {
-    uint32_t positions = lanes;
-    if (lanes != ~0u)
-        for (positions = 0; lanes; lanes &= lanes - 1)
-            positions |= 1u << block.lane_position[__builtin_ctz(lanes)];
+    if (lanes == ~0u)
+        return lanes;
+    uint32_t positions = 0;
+    for (; lanes; lanes &= lanes - 1)
+        positions |= 1u << block.lane_position[__builtin_ctz(lanes)];
     return positions;
 }
 
-static void prepare(Engine &e, Launch &launch, unsigned long long linear, const Order &order)
+static void prepare(Engine &e, Launch &launch, unsigned long long linear)
 {
     Block &block = e.storage;
     lay_out(e, launch.block);
@@ -276,17 +277,21 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear, const 
                         static_cast<unsigned>(linear / launch.grid.x / launch.grid.y)};
     block.alive = block.threads;
     block.barriers = block.grid_barriers = 0;
-    join_cluster(block, e.alone, order);
+    std::fill(std::begin(block.after_return), std::end(block.after_return), nullptr);
+    block.carry_out = nullptr;
+    block.finish = nullptr;
+    block.work = nullptr;
+    join_cluster(block, e.alone);
     std::fill(std::begin(block.barrier), std::end(block.barrier), Barrier());
-    if (e.launch != launch.number || order.kind == Order::random) { /* else as in the last block */
-        put_in_order(block.warp_at, block.warp_position, block.warps, order, 2 * linear);
-        put_in_order(block.lane_at, block.lane_position, warp_size, order, 2 * linear + 1);
-        e.launch = launch.number;
+    if (e.launch != launch.number || launch.order.kind == Order::random) {
+        put_in_order(block.warp_at, block.warp_position, block.warps, launch.order, 2 * linear);
+        put_in_order(block.lane_at, block.lane_position, warp_size, launch.order, 2 * linear + 1);
+        e.launch = launch.number; /* its other blocks take the same order */
     }
     block.ready_warps = ~0u >> (max_warps - block.warps);
     block.warp_cursor = 0;
+    block.lane_cursor = last_lane;
     block.running = &block.warp[block.warp_at[0]];
-    block.lane_cursor = warp_size - 1;
     for (unsigned w = 0; w < block.warps; w++) {
         Warp &warp = block.warp[w];
         warp.alive = warp.present;
@@ -315,27 +320,24 @@ static void take_back_stacks(Engine &e)
     e.abandoned = false;
     for (unsigned t = 0; t < e.storage.threads; t++)
         e.storage.fiber[t].stack = 0;
-    e.free_stacks = 0;
-    while (e.free_stacks < e.usable_stacks) {
+    for (e.free_stacks = 0; e.free_stacks < e.usable_stacks; e.free_stacks++)
         e.free_stack[e.free_stacks] = static_cast<unsigned short>(e.free_stacks + 1);
-        e.free_stacks++;
-    }
 }
 
-void run_block(Launch &launch, unsigned long long linear, const Order &order)
+void run_block(Launch &launch, unsigned long long linear)
 {
     Engine &e = engine();
-    prepare(e, launch, linear, order);
+    prepare(e, launch, linear);
     Block &block = e.storage;
     e.block = &block;
     e.dynamic_end = e.dynamic_begin + launch.dynamic_shared;
     poison_shared_memory(e, launch);
     set_block_index(block.index, launch.block, launch.grid);
-    checker::block_begin(block);
+    checker->block_begin(block);
 
     if (enter_cluster(block)) {
-        Thread &first = *take_ready(block);
-        begin(activate(block, first), &e.main); /* comes back when the last thread has returned, or from abandon_block */
+        /* comes back when the last thread has returned, or from abandon_block */
+        begin(activate(*block.running, take_lane(block, *block.running)), &e.main);
     } else {
         e.abandoned = true;
     }
@@ -343,17 +345,14 @@ void run_block(Launch &launch, unsigned long long linear, const Order &order)
     e.thread = nullptr;
     if (e.abandoned)
         take_back_stacks(e);
-    else
-        run_final_work();
-    clear_storage();
-    checker::block_end(block);
+    else if (block.finish)
+        block.finish(block);
+    checker->block_end(block);
     leave_cluster(block);
     e.block = nullptr;
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Workers */
+/* ---- Workers ---- */
 
 /* The program's thread-local variables, among them all static __shared__ ones, as the calling OS
  * thread has them. */
@@ -373,6 +372,7 @@ void become_worker(char *stacks)
 {
     Engine *e = new Engine();
     e->stacks = stacks;
+    e->stack_stride = stack_stride();
     worker = e;
     dl_iterate_phdr(find_shared_variables, static_cast<Worker *>(e));
     e->dynamic_begin = e->dynamic_end = simt_dynamic_shared;

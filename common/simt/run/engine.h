@@ -2,7 +2,7 @@
 #ifndef SIMT_ENGINE_H
 #define SIMT_ENGINE_H
 
-#include "run/internal.h"
+#include "run/state.h"
 
 namespace simt
 {
@@ -11,14 +11,7 @@ namespace simt
 void become_worker(char *stacks);
 
 /* Runs the launch's block number `linear` to its end, or until it is abandoned. */
-void run_block(Launch &launch, unsigned long long linear, const Order &order);
-
-/*
- * For operations that block. The caller has noted what it waits for in the thread; suspend returns
- * once somebody called make_ready for it (or at once, if that happened already).
- */
-void suspend(Thread &self);
-void make_ready(Thread &thread);
+void run_block(Launch &launch, unsigned long long linear);
 
 /* The running thread; never null in functions that only kernels call. */
 inline Thread &self()
@@ -26,12 +19,13 @@ inline Thread &self()
     return *worker->thread;
 }
 
-/* Called by the engine when a thread returned: whoever waited only for it goes on. */
-void barriers_after_return(Thread &thread);
-void meetings_after_return(Thread &thread);
-
-/* Nobody in the block can go on: says who waits where, fails the launch and gives the block up. */
+/*
+ * Each says who waits where, fails the launch and gives the block up: when nobody in it can go on,
+ * when not all came to the same barrier, when lanes have returned that a warp operation names.
+ */
 [[noreturn]] void report_deadlock(Block &block);
+[[noreturn]] void report_divergent_barrier(Block &block);
+[[noreturn]] void report_incomplete_meeting(const Warp &warp);
 
 } /* namespace simt */
 

@@ -3,13 +3,12 @@
  * over when simt_run returns; an error inside the kernel shows at the next call that waits for the
  * device, as on a GPU.
  */
-#include "check/checker.h"
+#include "host/checker.h"
 #include "host/device.h"
 #include "run/engine.h"
 #include "host/errors.h"
 #include "run/fault.h"
 #include "host/memory.h"
-#include "run/order.h"
 #include "run/pool.h"
 #include "host/symbols.h"
 #include <cstdio>
@@ -111,7 +110,7 @@ static cudaError_t check_cluster(const Launch &launch)
     return cudaSuccess;
 }
 
-static cudaError_t check(const Launch &launch)
+static cudaError_t check_all(const Launch &launch)
 {
     if (cudaError_t error = check_shape(launch))
         return error;
@@ -137,22 +136,21 @@ static cudaError_t refuse_environment(const char *complaint)
 static cudaError_t run(Launch &launch)
 {
     static unsigned long long launches;
-    Order order;
     unsigned workers;
     int architecture;
     char complaint[300];
-    if (!read_order(&order, complaint, sizeof complaint) ||
+    if (!read_order(&launch.order, complaint, sizeof complaint) ||
         !read_workers(&workers, complaint, sizeof complaint) ||
         !read_architecture(&architecture, complaint, sizeof complaint))
         return refuse_environment(complaint);
     std::lock_guard<std::mutex> lock(launching);
     launch.number = ++launches;
-    order.seed += launch.number;
-    catch_faults();
+    launch.order.seed += launch.number;
+    catch_faults_of_kernels();
     OpenDeviceMemory open;
-    checker::launch_begin(launch);
-    cudaError_t error = run_on_workers(launch, order, workers, resident_limit(launch));
-    checker::launch_end(launch);
+    checker->launch_begin(launch);
+    cudaError_t error = run_on_workers(launch, workers, resident_limit(launch));
+    checker->launch_end(launch);
     return error;
 }
 
@@ -184,7 +182,7 @@ extern "C" cudaError_t simt_run(const struct simt_launch *asked)
     launch.blocks = static_cast<unsigned long long>(asked->grid.x) * asked->grid.y * asked->grid.z;
     launch.number = 0;
     launch.site = Site{asked->file, asked->line};
-    if (cudaError_t error = check(launch))
+    if (cudaError_t error = check_all(launch))
         return error;
     return done(run(launch));
 }

@@ -1,10 +1,9 @@
 /* The pool of workers, and the barrier between the blocks of a cooperative launch. */
 #include "run/pool.h"
-#include "check/checker.h"
+#include "host/checker.h"
 #include "run/cluster.h"
 #include "run/engine.h"
 #include "host/errors.h"
-#include "run/order.h"
 #include "run/stacks.h"
 #include <algorithm>
 #include <chrono>
@@ -15,7 +14,9 @@
 namespace simt
 {
 
-constexpr auto patience = std::chrono::milliseconds(50);
+/* When no block has ended for so long, running blocks may be waiting for some that have not begun.
+ */
+constexpr auto stall = std::chrono::milliseconds(50);
 /* address space; holds the thread-local variables too */
 constexpr size_t worker_stack_bytes = 16 << 20;
 
@@ -23,7 +24,6 @@ struct Pool {
     std::mutex mutex;
     std::condition_variable wake, idle;
     Launch *launch;
-    Order order;
     unsigned long long generation; /* launches so far */
     unsigned wanted;               /* workers that may take part */
     unsigned working;              /* workers that do */
@@ -53,13 +53,13 @@ static Pool &the_pool()
     return *pool;
 }
 
-static void take_part(Pool &p, Launch &launch, const Order &order)
+static void take_part(Pool &p, Launch &launch)
 {
     for (;;) {
         unsigned long long turn = launch.next_block.fetch_add(1);
         if (turn >= launch.blocks || launch.failed)
             return;
-        run_block(launch, launched_in_turn(launch, order, turn), order);
+        run_block(launch, launched_in_turn(launch, turn));
         launch.finished_blocks++;
         if (launch.cooperative) {
             std::lock_guard<std::mutex> lock(p.mutex); /* a block that waits must not miss this */
@@ -89,7 +89,7 @@ static void *work(void *argument)
         p.working++;
         Launch &launch = *p.launch;
         lock.unlock();
-        take_part(p, launch, p.order);
+        take_part(p, launch);
         lock.lock();
         if (--p.working == 0)
             p.idle.notify_one();
@@ -135,8 +135,7 @@ static bool over(const Pool &p, const Launch &launch)
     return p.working == 0 && (launch.failed || launch.next_block >= launch.blocks);
 }
 
-cudaError_t run_on_workers(Launch &launch, const Order &order, unsigned workers,
-                           unsigned long long resident)
+cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident)
 {
     Pool &p = the_pool();
     std::unique_lock<std::mutex> lock(p.mutex);
@@ -146,27 +145,28 @@ cudaError_t run_on_workers(Launch &launch, const Order &order, unsigned workers,
         std::min({launch.blocks, affordable, std::max<unsigned long long>(resident, workers)});
     /* Of the blocks of a cluster one runs at a time, and each has an OS thread. */
     unsigned count = static_cast<unsigned>(
-        launch.cooperative ? launch.blocks
-                           : std::min({1ull * workers * launch.cluster_blocks, launch.blocks,
-                                       std::max<unsigned long long>(affordable, launch.cluster_blocks)}));
+        launch.cooperative
+            ? launch.blocks
+            : std::min({1ull * workers * launch.cluster_blocks, launch.blocks,
+                        std::max<unsigned long long>(affordable, launch.cluster_blocks)}));
     if (launch.cooperative && launch.blocks > affordable)
         return refuse(cudaErrorLaunchOutOfResources,
                       "memory is enough for the stacks of %llu blocks of %u threads at a time, and "
                       "this cooperative launch has %llu",
                       affordable, threads, launch.blocks);
     p.launch = &launch;
-    p.order = order;
     p.generation++;
     p.grid_arrived = p.grid_passed = 0;
     bool enough = want(p, count);
     if (p.wanted < launch.cluster_blocks || (launch.cooperative && !enough)) {
         p.launch = nullptr;
-        return refuse(cudaErrorLaunchOutOfResources, "the system gives %u OS threads with stacks for %u blocks (the limits on "
+        return refuse(cudaErrorLaunchOutOfResources,
+                      "the system gives %u OS threads with stacks for %u blocks (the limits on "
                       "processes and address space: ulimit -u, -v)",
                       p.wanted, count);
     }
     unsigned long long finished = 0;
-    while (!p.idle.wait_for(lock, patience, [&] { return over(p, launch); })) {
+    while (!p.idle.wait_for(lock, stall, [&] { return over(p, launch); })) {
         if (finished == launch.finished_blocks && launch.next_block < launch.blocks &&
             p.wanted < limit)
             want(p, static_cast<unsigned>(std::min<unsigned long long>(2ull * p.wanted, limit)));
@@ -177,16 +177,13 @@ cudaError_t run_on_workers(Launch &launch, const Order &order, unsigned workers,
     return cudaSuccess;
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* grid.sync() */
+/* ---- grid.sync() ---- */
 
-/* The block's OS thread waits for the others': called once per block and barrier. */
-static void wait_for_grid(Block &block, Site site)
+void wait_for_grid(Block &block, Site site)
 {
     Pool &p = *pool;
     Launch &launch = *block.launch;
-    checker::grid_arrived(block);
+    checker->grid_arrived(block);
     std::unique_lock<std::mutex> lock(p.mutex);
     const unsigned long long turn = p.grid_passed;
     if (++p.grid_arrived == launch.blocks) {
@@ -196,40 +193,17 @@ static void wait_for_grid(Block &block, Site site)
     }
     while (p.grid_passed == turn && !launch.failed) {
         if (p.grid_arrived + launch.finished_blocks == launch.blocks)
-            report(&launch, cudaErrorLaunchFailure,
+            report(launch, cudaErrorLaunchFailure,
                    "grid.sync() at %s:%d in kernel %s: %llu of %llu blocks wait there, the others "
                    "have ended",
                    site.file, site.line, kernel_name(launch), p.grid_arrived, launch.blocks);
         else
-            p.grid_wake.wait_for(lock, patience);
+            p.grid_wake.wait_for(lock, stall);
     }
     lock.unlock();
     if (launch.failed)
         abandon_block();
-    checker::grid_synchronised(block);
+    checker->grid_synchronised(block);
 }
 
 } /* namespace simt */
-
-using namespace simt;
-
-extern "C" void simt_grid_sync(int line, const char *file)
-{
-    Thread &thread = self();
-    Block &block = *thread.warp->block;
-    if (!block.launch->cooperative)
-        simt_fail("grid.sync() at %s:%d in a kernel that was not launched with "
-                  "cudaLaunchCooperativeKernel",
-                  file, line);
-    simt_syncthreads(line, file);
-    /* the first of the block to come out waits for all */
-    if (++thread.grid_barriers > block.grid_barriers) {
-        block.grid_barriers++;
-        wait_for_grid(block, Site{file, line});
-    }
-}
-
-extern "C" int simt_is_cooperative(void)
-{
-    return worker->block->launch->cooperative;
-}

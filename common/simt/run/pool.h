@@ -2,7 +2,7 @@
 #ifndef SIMT_POOL_H
 #define SIMT_POOL_H
 
-#include "run/internal.h"
+#include "run/state.h"
 
 namespace simt
 {
@@ -12,8 +12,11 @@ namespace simt
  * each block). When no block ends for a while, though some have not begun, it adds more, up to
  * `resident`: running blocks may be waiting for the ones that have not begun.
  */
-cudaError_t run_on_workers(Launch &launch, const Order &order, unsigned workers,
-                           unsigned long long resident);
+cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident);
+
+/* grid.sync() at `site`, once per block and barrier: the block's OS thread waits for the others'.
+ */
+void wait_for_grid(Block &block, Site site);
 
 } /* namespace simt */
 

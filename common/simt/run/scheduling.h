@@ -2,15 +2,16 @@
 #ifndef SIMT_SCHEDULING_H
 #define SIMT_SCHEDULING_H
 
-#include "threads/builtins.h"
+#include "run/builtins.h"
 #include "run/engine.h"
 #include "run/switch.h"
 
 namespace simt
 {
 
-/* Nobody is ready: looks at conditions and carries out asynchronous work until somebody is. */
-Thread &wait_for_ready(Block &block);
+/* Nobody is ready: looks at conditions and carries out asynchronous work until somebody is, whose
+ * lane it takes, with its warp in block.running. */
+unsigned wait_for_ready(Block &block);
 
 /* Leaves the running thread's context in *from and begins a thread that has not run yet. */
 void begin(Fiber &fiber, void **from);
@@ -24,71 +25,85 @@ inline void make_ready(Thread &thread)
     block.ready_warps |= 1u << block.warp_position[warp.number];
 }
 
-/* The lowest set bit of `mask` after position `after`, going round. */
-inline unsigned next_bit(uint32_t mask, unsigned after)
+/* The lowest bit of `mask` above the bit `after`, going round. */
+inline uint32_t next_bit(uint32_t mask, uint32_t after)
 {
-    uint32_t later = mask & (~1u << after);
-    return static_cast<unsigned>(__builtin_ctz(later ? later : mask));
+    const uint32_t later = mask & -(after + after);
+    const uint32_t from = later ? later : mask;
+    return from & -from;
 }
 
-/* When no lane of the running warp is ready: the next warp that has any. */
+constexpr uint32_t last_lane = 1u << (warp_size - 1);
+
+/* Whether a thread is ready. The running warp's bit of ready_warps may be left from before. */
+inline bool any_ready(Block &block)
+{
+    if (!block.running->ready)
+        block.ready_warps &= ~(1u << block.warp_cursor);
+    return block.ready_warps != 0;
+}
+
+/* The next warp that has a ready lane, after the running one. False if there is none. */
 inline bool next_warp(Block &block)
 {
-    if (!block.ready_warps)
+    if (!any_ready(block))
         return false;
-    block.warp_cursor = next_bit(block.ready_warps, block.warp_cursor);
+    block.warp_cursor =
+        static_cast<unsigned>(__builtin_ctz(next_bit(block.ready_warps, 1u << block.warp_cursor)));
     block.running = &block.warp[block.warp_at[block.warp_cursor]];
-    block.lane_cursor = warp_size - 1;
+    block.lane_cursor = last_lane;
     return true;
 }
 
-/* Takes the next ready thread: of the same warp as long as it has any, then of the next. */
-__attribute__((always_inline)) inline Thread *take_ready(Block &block)
+/* Some thread is ready: of the running warp, as long as that has any, or else of the next one. */
+inline bool find_ready(Block &block)
 {
-    if (__builtin_expect(!block.running->ready, false) && !next_warp(block))
-        return nullptr;
-    Warp &warp = *block.running;
-    block.lane_cursor = next_bit(warp.ready, block.lane_cursor);
-    warp.ready &= ~(1u << block.lane_cursor);
-    if (!warp.ready)
-        block.ready_warps &= ~(1u << block.warp_cursor);
-    return warp.thread + block.lane_at[block.lane_cursor];
+    return __builtin_expect(block.running->ready != 0, true) || next_warp(block);
 }
 
-/* Some thread that can run. */
-inline Thread &next_thread(Block &block)
+/* Takes the next ready lane of `warp`, the running one, which has one. */
+inline unsigned take_lane(Block &block, Warp &warp)
 {
-    Thread *thread = take_ready(block);
-    return thread ? *thread : wait_for_ready(block);
+    const uint32_t bit = next_bit(warp.ready, block.lane_cursor);
+    block.lane_cursor = bit;
+    warp.ready ^= bit;
+    return block.lane_at[__builtin_ctz(bit)];
 }
 
-/* `thread` is the running one from now on. */
-inline Fiber &activate(Block &block, Thread &thread)
+/* The lane of the next thread to run, with its warp in block.running. */
+inline unsigned next_thread(Block &block)
 {
-    Fiber &fiber = block.fiber[&thread - block.thread];
-    worker->thread = &thread;
+    return find_ready(block) ? take_lane(block, *block.running) : wait_for_ready(block);
+}
+
+/* That lane of `warp`, the running one, is the running thread from now on. */
+inline Fiber &activate(const Warp &warp, unsigned lane)
+{
+    Worker &w = *worker;
+    Fiber &fiber = warp.fiber[lane];
+    w.thread = warp.thread + lane;
+    w.fiber = &fiber;
     set_thread_index(fiber);
     fiber.wait = Wait::nothing;
     return fiber;
 }
 
 /* Where a thread left off is about to be read: it comes into the cache meanwhile. */
-inline void prefetch_context(const Fiber &fiber)
+__attribute__((always_inline)) inline void prefetch_context(const Fiber &fiber)
 {
     const char *context = static_cast<const char *>(fiber.context);
-    __builtin_prefetch(context, 1);
-    __builtin_prefetch(context + 64, 1);
+    __builtin_prefetch(context);
+    __builtin_prefetch(context + 64);
 }
 
-/* From the running fiber to `next`, which may be the same. */
-__attribute__((always_inline)) inline void switch_to(Block &block, Thread &next, Fiber &self)
+/* From the running thread's fiber to that of a lane of `warp`, the running one: another thread. */
+__attribute__((always_inline)) inline void switch_to(const Warp &warp, unsigned lane, Fiber &self)
 {
-    Fiber &fiber = activate(block, next);
+    Fiber &fiber = activate(warp, lane);
     prefetch_context((&fiber)[1]); /* likely to run after the next one */
-    if (!fiber.stack)
+    if (__builtin_expect(!fiber.stack, false))
         return begin(fiber, &self.context);
-    if (&fiber != &self)
-        simt_switch(&self.context, fiber.context);
+    simt_switch(&self.context, fiber.context);
 }
 
 /*
@@ -100,7 +115,11 @@ __attribute__((always_inline)) inline void suspend(Thread &self)
     Block &block = *worker->block;
     if (block.launch->failed.load(std::memory_order_relaxed))
         abandon_block();
-    switch_to(block, next_thread(block), *self.fiber);
+    const unsigned lane = next_thread(block);
+    if (block.running->thread + lane == &self)
+        activate(*block.running, lane);
+    else
+        switch_to(*block.running, lane, *self.fiber);
 }
 
 } /* namespace simt */

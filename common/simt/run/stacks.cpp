@@ -1,11 +1,11 @@
 /*
- * Stacks. They lie side by side in one mapping per worker, because a process has a limited number of
- * mappings (vm.max_map_count, 65,530 by default). The page below each stack is made inaccessible
+ * Stacks. They lie side by side in one mapping per worker, because a process has a limited number
+ * of mappings (vm.max_map_count, 65,530 by default). The page below each stack is made inaccessible
  * without a mapping of its own where the kernel can (Linux 6.13); elsewhere guarded stacks cost two
  * mappings each, and only as many are guarded as leave most of the limit to others.
  */
 #include "run/stacks.h"
-#include "run/internal.h"
+#include "run/state.h"
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -81,9 +81,9 @@ bool prepare_stacks(char *area, unsigned first, unsigned count)
 
 unsigned long long affordable_blocks(unsigned threads)
 {
-    static const unsigned long long memory = std::min(
-        static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) * page_bytes(),
-        read_number("/sys/fs/cgroup/memory.max", ~0ull)); /* a container's limit */
+    static const unsigned long long memory =
+        std::min(static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) * page_bytes(),
+                 read_number("/sys/fs/cgroup/memory.max", ~0ull)); /* a container's limit */
     /* Few kernels use more than a page of stack, and its top may lie in the page before. */
     return std::max(1ull, memory / 2 / (2 * page_bytes() * threads));
 }

@@ -16,13 +16,13 @@ size_t stack_stride();
 /* Address space for the stacks of one block, none of them usable yet; null if there is no more. */
 char *reserve_stacks();
 void release_stacks(char *area);
-/* Makes the stacks `first` to `first + count - 1` of the area usable, counting from 0; false if there
- * is no memory. */
+/* Makes the stacks `first` to `first + count - 1` of the area usable, counting from 0; false if
+ * there is no memory. */
 bool prepare_stacks(char *area, unsigned first, unsigned count);
 
 /*
- * How many blocks of `threads` threads may run at a time before the stacks could take more than half
- * of the memory that the process may use. At least 1.
+ * How many blocks of `threads` threads may run at a time before the stacks could take more than
+ * half of the memory that the process may use. At least 1.
  */
 unsigned long long affordable_blocks(unsigned threads);
 

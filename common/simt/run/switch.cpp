@@ -1,9 +1,10 @@
 /*
  * The assembly behind switch.h. A context is the stack pointer; the saved registers lie above it.
  *
- * A processor predicts each return from the calls it has seen. simt_switch is called and returns, so
- * threads that wait at the same call return to where the processor expects it. simt_resume jumps, so
- * that what its own call left behind predicts the return of the kernel (see fiber_main in engine.cpp).
+ * A processor predicts each return from the calls it has seen. simt_switch is called and returns,
+ * so threads that wait at the same call return to where the processor expects it. simt_resume
+ * jumps, so that what its own call left behind predicts the return of the kernel (see fiber_main in
+ * engine.cpp).
  */
 #include "run/switch.h"
 
@@ -36,7 +37,8 @@ simt_switch:
     save
     mov %rsi, %rsp
     restore
-    ret
+    pop %rcx
+    jmp *%rcx
     .size simt_switch, . - simt_switch
 
     .p2align 4
@@ -99,7 +101,8 @@ simt_switch:
     save
     mov sp, x1
     restore
-    ret
+    pop %rcx
+    jmp *%rcx
     .size simt_switch, . - simt_switch
 
     .p2align 4

@@ -10,7 +10,8 @@ extern "C" {
 /* Leaves the caller's context in *from and goes on where the context `to` was left. */
 void simt_switch(void **from, void *to);
 
-/* The same, but begins function() on an unused stack, which ends before the 16-byte aligned `top`. */
+/* The same, but begins function() on an unused stack, which ends before the 16-byte aligned `top`.
+ */
 void simt_switch_to_new(void **from, void *top, void (*function)());
 
 /* Goes on where `context` was left. The caller's own context is lost: never returns. */

@@ -1,5 +1,5 @@
 /* Atomic functions: relaxed, as CUDA's are. */
-#include "check/checker.h"
+#include "host/checker.h"
 #include "run/engine.h"
 #include <cstring>
 #include <simt/atomics.h>
@@ -30,7 +30,7 @@ static void notice(const void *address, size_t bytes, bool reads, bool writes, c
         thread.atomic_repeats = 0;
         simt_yield();
     }
-    checker::atomic_access(address, bytes, reads, writes, where);
+    checker->atomic_access(address, bytes, reads, writes, where);
 }
 
 template <class Word>
@@ -121,7 +121,7 @@ extern "C" uint16_t simt_atomic_16(void *address, int operation, uint16_t value,
     notice(address, 2, reads(operation), operation != simt_atomic_load,
            __builtin_return_address(0));
     uint16_t before = perform<uint16_t>(address, operation, value, expected);
-    checker::atomic_done();
+    checker->atomic_done();
     return before;
 }
 
@@ -130,7 +130,7 @@ extern "C" uint32_t simt_atomic_32(void *address, int operation, uint32_t value,
     notice(address, 4, reads(operation), operation != simt_atomic_load,
            __builtin_return_address(0));
     uint32_t before = perform<uint32_t>(address, operation, value, expected);
-    checker::atomic_done();
+    checker->atomic_done();
     return before;
 }
 
@@ -139,7 +139,7 @@ extern "C" uint64_t simt_atomic_64(void *address, int operation, uint64_t value,
     notice(address, 8, reads(operation), operation != simt_atomic_load,
            __builtin_return_address(0));
     uint64_t before = perform<uint64_t>(address, operation, value, expected);
-    checker::atomic_done();
+    checker->atomic_done();
     return before;
 }
 
@@ -153,5 +153,5 @@ extern "C" void simt_atomic_update(void *address, size_t bytes, simt_atomic_func
         update_word<uint32_t>(address, update, operand, before);
     else
         update_word<uint64_t>(address, update, operand, before);
-    checker::atomic_done();
+    checker->atomic_done();
 }

@@ -1,19 +1,15 @@
-/* Conditions, work that waits until nothing else can go on, and memory that lives as long as a
- * block. */
+/* Waiting for a condition. */
 #ifndef SIMT_WAIT_H
 #define SIMT_WAIT_H
+
+#include "run/state.h"
 
 namespace simt
 {
 
-/* Carries out one piece of the block's outstanding asynchronous work; false when there is none. */
-bool run_idle_work();
-
-/* All threads have returned: what simt_at_end asked for. */
-void run_final_work();
-
-/* The block has ended: forgets its idle work and frees its storage. */
-void clear_storage();
+/* simt_wait(), for a `call` that can say more than its name. Nothing of it is copied. */
+void wait_for(simt_condition *condition, void *argument, const Call &call,
+              Wait kind = Wait::condition);
 
 } /* namespace simt */
 

@@ -1,7 +1,5 @@
 /* Operations of a warp: lanes meet, and the last to arrive does the work for all. */
-#include "threads/warp.h"
-#include "threads/barrier.h"
-#include "check/checker.h"
+#include "host/checker.h"
 #include "run/scheduling.h"
 #include <cstring>
 #include <simt/collectives.h>
@@ -13,12 +11,10 @@ static void complete(Warp &warp, Meeting &meeting, bool orders_memory)
 {
     Meeting done = meeting;
     meeting = warp.meeting[--warp.meetings];
-    checker::warp_met(warp, done.mask, done.arrived, done.what, orders_memory);
+    checker->warp_met(warp, done.mask, done.arrived, orders_memory);
     done.run(warp.slot, done.arrived);
     for (uint32_t lanes = done.arrived; lanes; lanes &= lanes - 1) {
-        Thread &thread =
-            warp.block
-                ->thread[warp.number * warp_size + static_cast<unsigned>(__builtin_ctz(lanes))];
+        Thread &thread = warp.thread[__builtin_ctz(lanes)];
         if (&thread != worker->thread)
             make_ready(thread);
     }
@@ -28,8 +24,24 @@ static void complete(Warp &warp, Meeting &meeting, bool orders_memory)
  * days, returned ones. */
 static uint32_t missing(const Warp &warp, const Meeting &meeting)
 {
-    uint32_t expected = checker::returned_threads_must_arrive ? warp.present : warp.alive;
+    uint32_t expected = checker->armed ? warp.present : warp.alive;
     return meeting.mask & expected & ~meeting.arrived;
+}
+
+static void meetings_after_return_of(Thread &thread)
+{
+    Warp &warp = *thread.warp;
+    for (unsigned i = warp.meetings; i-- > 0;) {
+        Meeting &meeting = warp.meeting[i];
+        if (!(meeting.mask >> thread.lane & 1))
+            continue;
+        unsigned first = static_cast<unsigned>(__builtin_ctz(meeting.arrived));
+        const Thread &waiting = warp.thread[first];
+        if (checker->armed)
+            report_incomplete_meeting(warp);
+        if (!missing(warp, meeting))
+            complete(warp, meeting, waiting.call->orders_memory);
+    }
 }
 
 static Meeting &find_or_open(Warp &warp, uint32_t mask, simt_meeting *run, const char *what)
@@ -40,25 +52,10 @@ static Meeting &find_or_open(Warp &warp, uint32_t mask, simt_meeting *run, const
             (meeting.what == what || !strcmp(meeting.what, what)))
             return meeting;
     }
+    warp.block->after_return[meetings_after_return] = meetings_after_return_of;
     Meeting &meeting = warp.meeting[warp.meetings++];
     meeting = Meeting{mask, 0, run, what};
     return meeting;
-}
-
-void meetings_after_return(Thread &thread)
-{
-    Warp &warp = *thread.warp;
-    for (unsigned i = warp.meetings; i-- > 0;) {
-        Meeting &meeting = warp.meeting[i];
-        if (!(meeting.mask >> thread.lane & 1))
-            continue;
-        unsigned first = static_cast<unsigned>(__builtin_ctz(meeting.arrived));
-        const Thread &waiting = warp.block->thread[warp.number * warp_size + first];
-        if (checker::returned_threads_must_arrive)
-            report_incomplete_meeting(warp);
-        if (!missing(warp, meeting))
-            complete(warp, meeting, waiting.orders_memory);
-    }
 }
 
 } /* namespace simt */
@@ -66,23 +63,16 @@ void meetings_after_return(Thread &thread)
 using namespace simt;
 
 extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what,
-                          int orders_memory, int line, const char *file)
+                          int orders_memory, Site site)
 {
     Thread &thread = self();
     Warp &warp = *thread.warp;
-    thread.what = what;
-    thread.fiber->file = file;
-    thread.fiber->line = line;
-    thread.orders_memory = orders_memory != 0;
+    const Call call = {what, site, orders_memory != 0};
+    thread.call = &call;
     if (!(mask >> thread.lane & 1)) {
-        char who[100];
-        describe_thread(thread, who, sizeof who);
-        report(warp.block->launch, cudaErrorLaunchFailure,
-               "%s at %s:%d: lane %u calls it with mask 0x%08x, which does not name the lane "
-               "itself (kernel "
-               "%s, %s)",
-               what, file, line, thread.lane, mask, kernel_name(*warp.block->launch), who);
-        abandon_block();
+        simt_fail("%s at %s:%d: lane %u calls it with mask 0x%08x, which does not name the lane "
+                  "itself",
+                  what, site.file, site.line, thread.lane, mask);
     }
     Meeting &meeting = find_or_open(warp, mask, run, what);
     meeting.arrived |= 1u << thread.lane;
@@ -108,9 +98,7 @@ extern "C" unsigned simt_thread_number(void)
     return self().linear;
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* __activemask: the lanes that come to the same place together */
+/* ---- __activemask: the lanes that come to the same place together ---- */
 
 static uint32_t ready_lanes(const Warp &warp)
 {
@@ -124,21 +112,20 @@ static uint32_t ready_lanes(const Warp &warp)
  * Lets the warp's other lanes run until each has come here too, or waits elsewhere, or has
  * returned. A lane that polls memory would never do any of these, so there is an end to it.
  */
-extern "C" unsigned simt_activemask(int line, const char *file)
+extern "C" unsigned simt_activemask(Site site)
 {
     Thread &thread = self();
     Warp &warp = *thread.warp;
     const uint32_t me = 1u << thread.lane;
-    thread.what = "__activemask()";
-    thread.fiber->file = file;
-    thread.fiber->line = line;
+    const Call call = {"__activemask()", site, false};
+    thread.call = &call;
     warp.gathering |= me;
     for (int round = 0; warp.gathering & me; round++) {
         if (!(ready_lanes(warp) & ~warp.gathering) || round == 64) {
             uint32_t together = 0;
             for (uint32_t lanes = warp.gathering; lanes; lanes &= lanes - 1) {
                 unsigned lane = static_cast<unsigned>(__builtin_ctz(lanes));
-                if (same_site(site_of(warp.thread[lane]), site_of(thread)))
+                if (same_site(warp.thread[lane].call->site, call.site))
                     together |= 1u << lane;
             }
             for (uint32_t lanes = together; lanes; lanes &= lanes - 1)
@@ -152,22 +139,18 @@ extern "C" unsigned simt_activemask(int line, const char *file)
     return warp.gathered[thread.lane];
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* __syncwarp */
+/* ---- __syncwarp ---- */
 
 static void nothing(void *const *, unsigned)
 {
 }
 
-extern "C" void simt_syncwarp(unsigned mask, int line, const char *file)
+extern "C" void simt_syncwarp(unsigned mask, Site site)
 {
-    simt_meet(mask, nullptr, nothing, "__syncwarp()", 1, line, file);
+    simt_meet(mask, nullptr, nothing, "__syncwarp()", 1, site);
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Shuffles */
+/* ---- Shuffles ---- */
 
 /* What a lane gets when it reads from a lane that is not there: on a GPU anything; here, NaN for
  * every type of float. */
@@ -213,21 +196,19 @@ static void run_shuffle(void *const *slot, unsigned lanes)
 }
 
 extern "C" uint64_t simt_shuffle(unsigned mask, uint64_t value, int how, int operand, int width,
-                                 int line, const char *file)
+                                 Site site)
 {
     static const char *const names[] = {"__shfl_sync()", "__shfl_up_sync()", "__shfl_down_sync()",
                                         "__shfl_xor_sync()"};
     if (width < 1 || width > 32 || (width & (width - 1)))
-        simt_fail("%s at %s:%d: the width is %d; it must be 1, 2, 4, 8, 16 or 32", names[how], file,
-                  line, width);
+        simt_fail("%s at %s:%d: the width is %d; it must be 1, 2, 4, 8, 16 or 32", names[how],
+                  site.file, site.line, width);
     Shuffle shuffle = {value, 0, how, operand, width};
-    simt_meet(mask, &shuffle, run_shuffle, names[how], 0, line, file);
+    simt_meet(mask, &shuffle, run_shuffle, names[how], 0, site);
     return shuffle.result;
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Votes */
+/* ---- Votes ---- */
 
 struct Vote {
     int predicate;
@@ -249,12 +230,12 @@ static void run_vote(void *const *slot, unsigned lanes)
     }
 }
 
-extern "C" unsigned simt_vote(unsigned mask, int predicate, int how, int line, const char *file)
+extern "C" unsigned simt_vote(unsigned mask, int predicate, int how, Site site)
 {
     static const char *const names[] = {"__all_sync()", "__any_sync()", "__uni_sync()",
                                         "__ballot_sync()"};
     Vote vote = {predicate, 0, 0};
-    simt_meet(mask, &vote, run_vote, names[how], 0, line, file);
+    simt_meet(mask, &vote, run_vote, names[how], 0, site);
     switch (how) {
     case simt_vote_all:
         return vote.ballot == vote.voters;
@@ -267,9 +248,7 @@ extern "C" unsigned simt_vote(unsigned mask, int predicate, int how, int line, c
     }
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Matches */
+/* ---- Matches ---- */
 
 struct Match {
     uint64_t value;
@@ -291,21 +270,18 @@ static void run_match(void *const *slot, unsigned lanes)
     }
 }
 
-extern "C" unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, int line,
-                               const char *file)
+extern "C" unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, Site site)
 {
     Match match = {value, 0, 0};
     simt_meet(mask, &match, run_match, all_agree ? "__match_all_sync()" : "__match_any_sync()", 0,
-              line, file);
+              site);
     if (!all_agree)
         return match.same;
     *all_agree = match.all_agree;
     return match.all_agree ? match.same : 0;
 }
 
-/* -------------------------------------------------------------------------------------------------
- */
-/* Reductions */
+/* ---- Reductions ---- */
 
 struct Reduction {
     unsigned value;
@@ -346,12 +322,12 @@ static void run_reduction(void *const *slot, unsigned lanes)
         static_cast<Reduction *>(slot[__builtin_ctz(rest)])->value = result.value;
 }
 
-extern "C" unsigned simt_reduce(unsigned mask, unsigned value, int how, int line, const char *file)
+extern "C" unsigned simt_reduce(unsigned mask, unsigned value, int how, Site site)
 {
     static const char *const names[] = {
         "__reduce_add_sync()", "__reduce_min_sync()", "__reduce_max_sync()", "__reduce_min_sync()",
         "__reduce_max_sync()", "__reduce_and_sync()", "__reduce_or_sync()",  "__reduce_xor_sync()"};
     Reduction reduction = {value, how};
-    simt_meet(mask, &reduction, run_reduction, names[how], 0, line, file);
+    simt_meet(mask, &reduction, run_reduction, names[how], 0, site);
     return reduction.value;
 }

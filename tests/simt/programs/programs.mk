@@ -3,12 +3,12 @@
 
 PROGRAMS := $(patsubst tests/simt/programs/%.cu,%,$(wildcard tests/simt/programs/*.cu))
 
-build/cpu/tests/programs/%: tests/simt/programs/%.cu build/cpu/simt/libsimt.a $(SIMTCC)
+build/cpu/tests/programs/%: tests/simt/programs/%.cu build/simt/libsimt.a $(SIMTCC)
 	@mkdir -p $(@D)
 	$(say) SIMT $@
 	$(quiet)$(SIMTCC) $< -o $@
 
-build/check/tests/programs/%: tests/simt/programs/%.cu build/check/simt/libsimt.a $(SIMTCC)
+build/check/tests/programs/%: tests/simt/programs/%.cu build/simt/libsimt.a $(SIMTCC)
 	@mkdir -p $(@D)
 	$(say) SIMT $@
 	$(quiet)$(SIMTCC) --check $< -o $@

@@ -31,9 +31,9 @@ inline T *dynamic_shared()
 } /* namespace simt */
 
 extern "C" {
-void simt_syncthreads(int line, const char *file);
+void simt_syncthreads(simt::Site site);
 /* 0 count, 1 and, 2 or */
-int simt_syncthreads_reduce(int which, int value, int line, const char *file);
+int simt_syncthreads_reduce(int which, int value, simt::Site site);
 void simt_threadfence(void);
 void simt_trap(void) __attribute__((noreturn));
 void simt_nanosleep(unsigned ns);
@@ -41,27 +41,24 @@ long long simt_clock(void);
 unsigned long long simt_globaltimer(void);
 }
 
-inline void __syncthreads(int line = __builtin_LINE(), const char *file = __builtin_FILE())
+inline void __syncthreads(SIMT_CALL_SITE)
 {
-    simt_syncthreads(line, file);
+    simt_syncthreads(site);
 }
 
-inline int __syncthreads_count(int predicate, int line = __builtin_LINE(),
-                               const char *file = __builtin_FILE())
+inline int __syncthreads_count(int predicate, SIMT_CALL_SITE)
 {
-    return simt_syncthreads_reduce(0, predicate, line, file);
+    return simt_syncthreads_reduce(0, predicate, site);
 }
 
-inline int __syncthreads_and(int predicate, int line = __builtin_LINE(),
-                             const char *file = __builtin_FILE())
+inline int __syncthreads_and(int predicate, SIMT_CALL_SITE)
 {
-    return simt_syncthreads_reduce(1, predicate, line, file);
+    return simt_syncthreads_reduce(1, predicate, site);
 }
 
-inline int __syncthreads_or(int predicate, int line = __builtin_LINE(),
-                            const char *file = __builtin_FILE())
+inline int __syncthreads_or(int predicate, SIMT_CALL_SITE)
 {
-    return simt_syncthreads_reduce(2, predicate, line, file);
+    return simt_syncthreads_reduce(2, predicate, site);
 }
 
 __forceinline__ void __threadfence_block()

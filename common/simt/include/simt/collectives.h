@@ -7,18 +7,16 @@
 #include <simt/keywords.h>
 #include <simt/warp.h>
 
-#define SIMT_CALL_SITE int line = __builtin_LINE(), const char *file = __builtin_FILE()
-
 extern "C" {
 /* Values travel as 8 bytes, whatever their type. `how`: index, up, down or xor. */
 enum simt_shuffle_kind { simt_shuffle_index, simt_shuffle_up, simt_shuffle_down, simt_shuffle_xor };
-uint64_t simt_shuffle(unsigned mask, uint64_t value, int how, int operand, int width, int line,
-                      const char *file);
+uint64_t simt_shuffle(unsigned mask, uint64_t value, int how, int operand, int width,
+                      simt::Site site);
 
 enum simt_vote_kind { simt_vote_all, simt_vote_any, simt_vote_uni, simt_vote_ballot };
-unsigned simt_vote(unsigned mask, int predicate, int how, int line, const char *file);
+unsigned simt_vote(unsigned mask, int predicate, int how, simt::Site site);
 
-unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, int line, const char *file);
+unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, simt::Site site);
 
 enum simt_reduce_kind {
     simt_reduce_add,
@@ -30,23 +28,22 @@ enum simt_reduce_kind {
     simt_reduce_or,
     simt_reduce_xor
 };
-unsigned simt_reduce(unsigned mask, unsigned value, int how, int line, const char *file);
+unsigned simt_reduce(unsigned mask, unsigned value, int how, simt::Site site);
 
-void simt_syncwarp(unsigned mask, int line, const char *file);
-unsigned simt_activemask(int line, const char *file);
+void simt_syncwarp(unsigned mask, simt::Site site);
+unsigned simt_activemask(simt::Site site);
 }
 
 namespace simt
 {
 
 template <class T>
-inline T shuffle(unsigned mask, T value, int how, int operand, int width, int line,
-                 const char *file)
+inline T shuffle(unsigned mask, T value, int how, int operand, int width, simt::Site site)
 {
     static_assert(sizeof(T) <= 8, "a shuffle moves values of at most 8 bytes");
     uint64_t bits = 0;
     __builtin_memcpy(static_cast<void *>(&bits), static_cast<const void *>(&value), sizeof value);
-    bits = simt_shuffle(mask, bits, how, operand, width, line, file);
+    bits = simt_shuffle(mask, bits, how, operand, width, site);
     __builtin_memcpy(static_cast<void *>(&value), static_cast<const void *>(&bits), sizeof value);
     return value;
 }
@@ -56,46 +53,45 @@ inline T shuffle(unsigned mask, T value, int how, int operand, int width, int li
 template <class T>
 inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_index, lane, width, line, file);
+    return simt::shuffle(mask, value, simt_shuffle_index, lane, width, site);
 }
 
 template <class T>
 inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_up, static_cast<int>(delta), width, line, file);
+    return simt::shuffle(mask, value, simt_shuffle_up, static_cast<int>(delta), width, site);
 }
 
 template <class T>
 inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_down, static_cast<int>(delta), width, line,
-                         file);
+    return simt::shuffle(mask, value, simt_shuffle_down, static_cast<int>(delta), width, site);
 }
 
 template <class T>
 inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_xor, lanes, width, line, file);
+    return simt::shuffle(mask, value, simt_shuffle_xor, lanes, width, site);
 }
 
 inline int __all_sync(unsigned mask, int predicate, SIMT_CALL_SITE)
 {
-    return static_cast<int>(simt_vote(mask, predicate, simt_vote_all, line, file));
+    return static_cast<int>(simt_vote(mask, predicate, simt_vote_all, site));
 }
 
 inline int __any_sync(unsigned mask, int predicate, SIMT_CALL_SITE)
 {
-    return static_cast<int>(simt_vote(mask, predicate, simt_vote_any, line, file));
+    return static_cast<int>(simt_vote(mask, predicate, simt_vote_any, site));
 }
 
 inline int __uni_sync(unsigned mask, int predicate, SIMT_CALL_SITE)
 {
-    return static_cast<int>(simt_vote(mask, predicate, simt_vote_uni, line, file));
+    return static_cast<int>(simt_vote(mask, predicate, simt_vote_uni, site));
 }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate, SIMT_CALL_SITE)
 {
-    return simt_vote(mask, predicate, simt_vote_ballot, line, file);
+    return simt_vote(mask, predicate, simt_vote_ballot, site);
 }
 
 template <class T>
@@ -103,7 +99,7 @@ inline unsigned __match_any_sync(unsigned mask, T value, SIMT_CALL_SITE)
 {
     uint64_t bits = 0;
     __builtin_memcpy(&bits, &value, sizeof value);
-    return simt_match(mask, bits, nullptr, line, file);
+    return simt_match(mask, bits, nullptr, site);
 }
 
 template <class T>
@@ -111,67 +107,64 @@ inline unsigned __match_all_sync(unsigned mask, T value, int *all_agree, SIMT_CA
 {
     uint64_t bits = 0;
     __builtin_memcpy(&bits, &value, sizeof value);
-    return simt_match(mask, bits, all_agree, line, file);
+    return simt_match(mask, bits, all_agree, site);
 }
 
 inline unsigned __reduce_add_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
 {
-    return simt_reduce(mask, value, simt_reduce_add, line, file);
+    return simt_reduce(mask, value, simt_reduce_add, site);
 }
 
 inline int __reduce_add_sync(unsigned mask, int value, SIMT_CALL_SITE)
 {
-    return static_cast<int>(
-        simt_reduce(mask, static_cast<unsigned>(value), simt_reduce_add, line, file));
+    return static_cast<int>(simt_reduce(mask, static_cast<unsigned>(value), simt_reduce_add, site));
 }
 
 inline unsigned __reduce_min_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
 {
-    return simt_reduce(mask, value, simt_reduce_min, line, file);
+    return simt_reduce(mask, value, simt_reduce_min, site);
 }
 
 inline int __reduce_min_sync(unsigned mask, int value, SIMT_CALL_SITE)
 {
     return static_cast<int>(
-        simt_reduce(mask, static_cast<unsigned>(value), simt_reduce_min_signed, line, file));
+        simt_reduce(mask, static_cast<unsigned>(value), simt_reduce_min_signed, site));
 }
 
 inline unsigned __reduce_max_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
 {
-    return simt_reduce(mask, value, simt_reduce_max, line, file);
+    return simt_reduce(mask, value, simt_reduce_max, site);
 }
 
 inline int __reduce_max_sync(unsigned mask, int value, SIMT_CALL_SITE)
 {
     return static_cast<int>(
-        simt_reduce(mask, static_cast<unsigned>(value), simt_reduce_max_signed, line, file));
+        simt_reduce(mask, static_cast<unsigned>(value), simt_reduce_max_signed, site));
 }
 
 inline unsigned __reduce_and_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
 {
-    return simt_reduce(mask, value, simt_reduce_and, line, file);
+    return simt_reduce(mask, value, simt_reduce_and, site);
 }
 
 inline unsigned __reduce_or_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
 {
-    return simt_reduce(mask, value, simt_reduce_or, line, file);
+    return simt_reduce(mask, value, simt_reduce_or, site);
 }
 
 inline unsigned __reduce_xor_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
 {
-    return simt_reduce(mask, value, simt_reduce_xor, line, file);
+    return simt_reduce(mask, value, simt_reduce_xor, site);
 }
 
 inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_CALL_SITE)
 {
-    simt_syncwarp(mask, line, file);
+    simt_syncwarp(mask, site);
 }
 
-inline unsigned __activemask(int line = __builtin_LINE(), const char *file = __builtin_FILE())
+inline unsigned __activemask(SIMT_CALL_SITE)
 {
-    return simt_activemask(line, file);
+    return simt_activemask(site);
 }
-
-#undef SIMT_CALL_SITE
 
 #endif

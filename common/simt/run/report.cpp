@@ -1,11 +1,10 @@
-/* Reports about threads that wait for each other in vain. */
-#include "threads/barrier.h"
+/* What went wrong in a kernel; above all, threads that wait for each other in vain. */
 #include "run/cluster.h"
 #include "run/engine.h"
-#include "threads/warp.h"
+#include "host/errors.h"
 #include <cstdarg>
 #include <cstdio>
-#include <cstring>
+#include <string>
 
 namespace simt
 {
@@ -15,6 +14,19 @@ void describe_thread(const Thread &thread, char *text, size_t size)
     const uint3 &b = thread.warp->block->index;
     const Fiber &t = *thread.fiber;
     snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t.x, t.y, t.z);
+}
+
+bool report(Launch &launch, cudaError_t error, const char *format, ...)
+{
+    if (launch.failed.exchange(true))
+        return false;
+    char text[2000];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    kernel_failed(error, text);
+    return true;
 }
 
 /* A text that grows piece by piece and is cut where it does not fit. */
@@ -34,11 +46,6 @@ struct Text {
     }
 };
 
-static const char *what_of(const Thread &thread)
-{
-    return thread.fiber->wait == Wait::barrier ? flavour_name(thread.fiber->flavour) : thread.what;
-}
-
 /* Threads that wait at the same call of the same operation. */
 struct Group {
     const Thread *first;
@@ -47,11 +54,37 @@ struct Group {
 
 constexpr unsigned max_groups = 4;
 
+const char *barrier_name(unsigned char barrier)
+{
+    static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()",
+                                        "__syncthreads_or()", "__syncthreads()"};
+    return barrier <= plain_barrier ? names[barrier] : "a named barrier";
+}
+
+/* What a thread waits for, in words. */
+static std::string awaited(const Thread &thread)
+{
+    if (thread.fiber->wait == Wait::barrier)
+        return barrier_name(thread.fiber->barrier);
+    char text[600];
+    if (!thread.call->describe)
+        return thread.call->what;
+    thread.call->describe(thread.condition_argument, text, sizeof text);
+    return text;
+}
+
+/* And where. */
+static Site place(const Thread &thread)
+{
+    const Fiber &fiber = *thread.fiber;
+    return fiber.wait == Wait::barrier ? Site{fiber.file, fiber.line} : thread.call->site;
+}
+
 static bool belongs(const Thread &thread, const Group &group)
 {
     return thread.fiber->wait == group.first->fiber->wait &&
-           !strcmp(what_of(thread), what_of(*group.first)) &&
-           same_site(site_of(thread), site_of(*group.first));
+           awaited(thread) == awaited(*group.first) &&
+           same_site(place(thread), place(*group.first));
 }
 
 /* The first few groups of the block's waiting threads; the rest is counted in *others. */
@@ -81,8 +114,8 @@ static void add_group(Text &text, const Group &group)
 {
     const Thread &thread = *group.first;
     text.add("; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
-             group.count == 1 ? "waits" : "wait", what_of(thread), thread.fiber->file,
-             thread.fiber->line, thread.fiber->x, thread.fiber->y, thread.fiber->z);
+             group.count == 1 ? "waits" : "wait", awaited(thread).c_str(), place(thread).file,
+             place(thread).line, thread.fiber->x, thread.fiber->y, thread.fiber->z);
     if (thread.fiber->wait != Wait::warp)
         return;
     const Warp &warp = *thread.warp;
@@ -111,14 +144,8 @@ static void add_group(Text &text, const Group &group)
     if (block.alive < block.threads)
         text.add("; %u %s returned", block.threads - block.alive,
                  block.threads - block.alive == 1 ? "has" : "have");
-    report(block.launch, cudaErrorLaunchFailure, "%s", text.text);
+    report(*block.launch, cudaErrorLaunchFailure, "%s", text.text);
     abandon_block();
-}
-
-static bool waits_for_cluster(const Thread &thread)
-{
-    return thread.fiber->wait == Wait::condition &&
-           thread.what == thread.warp->block->cluster->state;
 }
 
 /* Of the blocks of a cluster one in which a thread waits for something else than the others, if
@@ -128,7 +155,7 @@ static const Block &block_to_blame(const Block &block)
     for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {
         const Member &member = block.cluster->member[rank];
         for (unsigned t = 0; !member.ended && t < member.block->threads; t++)
-            if (member.block->fiber[t].stack && !waits_for_cluster(member.block->thread[t]))
+            if (member.block->fiber[t].stack && member.block->fiber[t].wait != Wait::cluster)
                 return *member.block;
     }
     return block;
@@ -138,11 +165,10 @@ void report_deadlock(Block &standing)
 {
     bool barrier = false, warp = false;
     const Block &block = block_to_blame(standing);
-    describe_cluster_barrier(*block.cluster);
     for (unsigned t = 0; t < block.threads; t++) {
-        const Thread &thread = block.thread[t];
-        barrier |= thread.fiber->stack && (thread.fiber->wait == Wait::barrier || waits_for_cluster(thread));
-        warp |= thread.fiber->stack && thread.fiber->wait == Wait::warp;
+        const Fiber &fiber = block.fiber[t];
+        barrier |= fiber.stack && (fiber.wait == Wait::barrier || fiber.wait == Wait::cluster);
+        warp |= fiber.stack && fiber.wait == Wait::warp;
     }
     fail_with_groups(block, warp      ? "a warp operation that not all of its lanes reach"
                             : barrier ? "a barrier that not all threads reach"
@@ -160,3 +186,18 @@ void report_incomplete_meeting(const Warp &warp)
 }
 
 } /* namespace simt */
+
+using namespace simt;
+
+extern "C" void simt_fail(const char *format, ...)
+{
+    char what[1000], who[100];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    describe_thread(self(), who, sizeof who);
+    Launch &launch = *worker->block->launch;
+    report(launch, cudaErrorLaunchFailure, "%s (kernel %s, %s)", what, kernel_name(launch), who);
+    abandon_block();
+}

@@ -5,68 +5,79 @@
  * of that worker, so nothing in Block, Warp or Thread needs a lock: only Launch is shared between
  * workers.
  */
-#ifndef SIMT_INTERNAL_H
-#define SIMT_INTERNAL_H
+#ifndef SIMT_STATE_H
+#define SIMT_STATE_H
 
+#include "host/checker.h"
+#include "host/device.h"
+#include "host/environment.h"
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <cuda_runtime.h>
 #include <simt/warp.h>
 
 namespace simt
 {
 
-constexpr unsigned warp_size = 32;
-constexpr unsigned max_block_threads = 1024;
+/* Of a thread-local variable: it is defined in the program that is linked, not in a library. */
+#define SIMT_OWN __attribute__((tls_model("local-exec")))
+
 constexpr unsigned max_warps = max_block_threads / warp_size;
 constexpr unsigned max_cluster_blocks = 8;
 /* barrier 0 is __syncthreads, 1 to 15 are PTX's named barriers */
 constexpr unsigned max_barriers = 16;
 
-/* A call in the program, as __builtin_FILE and __builtin_LINE saw it. */
-struct Site {
-    const char *file;
-    int line;
-};
+inline bool same_site(const Site &a, const Site &b)
+{
+    return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
+}
 
-struct Block;
-struct Warp;
-struct Cluster;
+struct BlockWork;
 
 /* What a thread that cannot go on is waiting for. */
-enum class Wait : unsigned char { nothing, barrier, warp, condition };
+enum class Wait : unsigned char { nothing, barrier, warp, condition, cluster };
 
-/* All of a thread that a barrier touches: as little as possible, because every barrier touches it of
- * every thread. */
-struct alignas(32) Fiber {
-    void *context;    /* where to resume it */
-    const char *file; /* while it waits: where ... */
-    int line;
-    unsigned short x, y, z; /* threadIdx */
-    /* of the worker's, from 1; 0 before the thread first runs and after it returned (alive tells which) */
-    unsigned short stack;
-    Wait wait;             /* ... and for what */
-    unsigned char barrier; /* while wait is barrier: which one ... */
-    unsigned char flavour; /* ... and by which call: see barrier.h */
+/* What a thread waits for, and where: on its own stack, as long as it waits. Not for barriers. */
+struct Call {
+    const char *what;
+    Site site;
+    bool orders_memory; /* of a warp operation: as given to simt_meet */
+    /* of a condition: more than `what` says, when somebody asks; or null */
+    void (*describe)(const void *argument, char *text, size_t size) = nullptr;
 };
 
-struct Thread {
+/*
+ * All of a thread that a barrier touches: as little as possible, because a barrier touches it of
+ * every thread of the block.
+ */
+struct alignas(32) Fiber {
+    void *context;    /* where to resume it */
+    const char *file; /* while it waits at a barrier: where, ... */
+    int line;
+    unsigned short x, y, z; /* threadIdx */
+    unsigned short
+        stack; /* of the worker's, from 1; 0 before it first runs and after it returned */
+    Wait wait;
+    unsigned char barrier; /* ... and at which; see barrier_name() */
+};
+
+struct alignas(128) Thread {
     Fiber *fiber;
     Warp *warp;
     unsigned linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
     unsigned char lane;
-    bool orders_memory; /* while it waits for its warp: as given to simt_meet */
-    const char *what;   /* while it waits for its warp or a condition: what the report calls it */
-
-    simt_condition *condition; /* while wait is condition */
-    void *condition_argument;
     unsigned long long grid_barriers; /* grid.sync() calls so far */
     unsigned long long cluster_arrivals,
         cluster_waits;       /* the same of the two halves of the cluster's barrier */
     const void *last_atomic; /* spin detection: the address of the last atomic ... */
     unsigned atomic_repeats; /* ... and how often in a row */
-    void *checker;           /* belongs to the checked build */
+
+    const Call *call;          /* while it waits for anything but a barrier */
+    simt_condition *condition; /* while it waits for one */
+    void *condition_argument;
+    check::ThreadState *checked;
 };
 
 /* Lanes of one warp that came to the same operation with the same mask and wait for the rest. */
@@ -76,21 +87,21 @@ struct Meeting {
     const char *what;
 };
 
-struct Warp {
-    Block *block;
+struct alignas(64) Warp {
     Thread *thread; /* its first one */
+    Fiber *fiber;
+    uint32_t ready;      /* who can run, by scheduling position, not by lane */
+    uint32_t at_barrier; /* who waits at barrier 0, by scheduling position */
+    Block *block;
     unsigned number;              /* within the block */
     uint32_t present;             /* lanes that exist: the last warp of a block may be short */
     uint32_t alive;               /* lanes that have not returned */
-    uint32_t ready;               /* who can run, by scheduling position, not by lane */
-    uint32_t at_barrier;          /* who waits at barrier 0, by scheduling position */
     uint32_t polling;             /* who waits for a condition, by lane */
     uint32_t gathering;           /* who is in __activemask, by lane ... */
     uint32_t gathered[warp_size]; /* ... and what it will return */
     unsigned meetings;
     Meeting meeting[warp_size];
     void *slot[warp_size]; /* what each waiting lane deposited */
-    void *checker;
 };
 
 struct Barrier {
@@ -102,7 +113,13 @@ struct Barrier {
     int count, all, any; /* the same, as the last completed barrier left them */
 };
 
-struct Launch;
+/* Who has to know that a thread has returned. */
+enum AfterReturn {
+    barrier_after_return,
+    meetings_after_return,
+    cluster_after_return,
+    after_returns
+};
 
 struct Block {
     Launch *launch;
@@ -111,20 +128,28 @@ struct Block {
     Cluster *cluster;
     unsigned rank; /* in the cluster */
     unsigned threads, warps;
-    unsigned alive;                    /* threads that have not returned */
-    uint32_t ready_warps;              /* warps with a ready lane, by scheduling position */
-    unsigned warp_cursor, lane_cursor; /* the scheduling position that runs or ran last */
-    Warp *running;                     /* the warp at warp_cursor */
+    unsigned alive; /* threads that have not returned */
+    /* warps with a ready lane, by scheduling position; for the running one see any_ready() */
+    uint32_t ready_warps;
+    /* the scheduling position that runs or ran last: the warp's, and the lane's as a bit */
+    unsigned warp_cursor;
+    uint32_t lane_cursor;
+    Warp *running; /* the warp at warp_cursor */
     /* scheduling order <-> warp number */
     unsigned char warp_at[max_warps], warp_position[max_warps];
     unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
     Barrier barrier[max_barriers];
     unsigned long long grid_barriers; /* grid.sync() calls that the block has begun */
     unsigned long long barriers;      /* completed __syncthreads (any flavour) */
+    /* What the rooms above have to do here: set when it first comes up in this block, else null. */
+    void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
+    bool (*carry_out)(Block &); /* nobody can go on: one piece of asynchronous work; false: none */
+    void (*finish)(Block &);    /* all threads have returned */
+    BlockWork *work;            /* asynchronous instructions' */
     Fiber fiber[max_block_threads];
     Thread thread[max_block_threads];
     Warp warp[max_warps];
-    void *checker;
+    check::BlockState *checked;
 };
 
 struct Launch {
@@ -141,33 +166,30 @@ struct Launch {
     unsigned long long blocks;
     unsigned long long number; /* launches since the program started, from 1 */
     Site site;
+    Order order;
     std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
     std::atomic<bool> failed{
         false}; /* a report was made: blocks stop at their next wait, no new ones start */
-    void *checker = nullptr;
+    check::LaunchState *checked = nullptr;
 };
 
 /* One per OS thread that runs blocks. */
 struct Worker {
     Block *block;   /* the running one, or null between blocks */
-    Thread *thread; /* the running one, or null */
+    Thread *thread; /* the running one, or null ... */
+    Fiber *fiber;   /* ... and its fiber */
     char *stacks;   /* see stacks.h */
+    size_t stack_stride;
     char *shared_begin,
         /* this OS thread's static __shared__ variables (and other TLS of the program) */
         *shared_end;
     char *dynamic_begin,
         *dynamic_end; /* this block's dynamic shared memory, exactly as large as the launch asked */
-    void *checker;
+    check::BlockState *checked;
 };
 
-/* Where a thread waits. */
-inline Site site_of(const Thread &thread)
-{
-    return Site{thread.fiber->file, thread.fiber->line};
-}
-
 /* This OS thread's worker; null on threads that are not running kernels. */
-extern __thread Worker *worker; /* __thread: no initialisation check at each use */
+extern __thread Worker *worker SIMT_OWN; /* __thread: no initialisation check at each use */
 
 inline Thread *current_thread()
 {
@@ -179,50 +201,27 @@ bool on_thread_stack(const void *address);
 /* The same for the running thread's own stack. */
 bool on_own_stack(const void *address);
 
-/* Part of threadIdx, blockIdx, blockDim or gridDim, which lie among the calling OS thread's shared
- * variables. */
-bool is_builtin(const void *address);
+/* "__syncthreads()": what Fiber::barrier stands for. 0 to 2 are those of simt_syncthreads_reduce, 3
+ * is the plain one, and a named barrier is its number plus 3. */
+const char *barrier_name(unsigned char barrier);
+constexpr unsigned char plain_barrier = 3;
 
 /* "kernel<16>(float*, int)": from the symbol table when it is there, else as spelled at the
  * launch. */
 const char *kernel_name(const Launch &launch);
 
 /*
- * Device memory. All of it lies in one reserved range of addresses; each allocation ends at an
- * inaccessible page, and freed addresses stay inaccessible for as long as the range lasts.
+ * The first report wins: it becomes backend_report() and the launch's error. Returns true if this
+ * call was the first.
  */
-struct Allocation {
-    char *begin;
-    size_t bytes; /* as asked for */
-    bool managed; /* the host may touch it too */
-    bool freed;
-    unsigned long long number; /* from 1, in order of allocation */
-    void *checker;
-};
-
-bool in_device_arena(const void *address);
-/* The allocation (alive or freed) that holds `address`, or else the last one that begins below it;
- * null if none. */
-const Allocation *find_allocation(const void *address);
-
-/*
- * The first report wins: it becomes backend_report() and the launch's error. `launch` may be null
- * (host-side errors). Returns true if this call was the first.
- */
-bool report(Launch *launch, cudaError_t error, const char *format, ...)
+bool report(Launch &launch, cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Gives up the running block from inside a kernel. */
 [[noreturn]] void abandon_block();
 
-/* "block (1,0,0), thread (3,0,0)" of the running thread, into `text`. */
+/* "block (1,0,0), thread (3,0,0)", into `text`. */
 void describe_thread(const Thread &thread, char *text, size_t size);
-
-/* The environment, read at every launch. */
-struct Order {
-    enum Kind { in_order, reversed, random } kind;
-    uint64_t seed;
-};
 
 } /* namespace simt */
 

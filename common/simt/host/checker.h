@@ -1,0 +1,131 @@
+/*
+ * What the runtime tells the checker. The rooms above the host's call these functions, whether or
+ * not anybody listens: by default they do nothing. Kernels that were compiled to be watched
+ * (check/flags) bring the checker of check/ into the program, which puts itself here before main().
+ *
+ * Some rules for those who add to the runtime while the checker watches kernels:
+ * - memory that a kernel touches must be its arguments, its stack, shared, device or constant
+ *   memory, or read-only data;
+ * - make atomic operations through atomic_access() here, out of the compiler's sight, not with
+ *   __atomic built-ins; an atomic with release or acq_rel order is a thread_fence() and then the
+ *   atomic.
+ */
+#ifndef SIMT_CHECKER_H
+#define SIMT_CHECKER_H
+
+#include <cstddef>
+#include <cstdint>
+
+struct counters;
+
+namespace simt
+{
+
+struct Allocation;
+struct Block;
+struct Cluster;
+struct Launch;
+struct Thread;
+struct Warp;
+
+/* What the checker knows of each of them. */
+namespace check
+{
+struct BlockState;
+struct ClusterState;
+struct LaunchState;
+struct Region;
+struct ThreadState;
+} /* namespace check */
+
+/* How asynchronous work touches memory: its accesses begin at one moment and end at another. */
+enum Asynchronous {
+    proxy_read, /* by the asynchronous proxy: an operand of wgmma, the source of a TMA store */
+    proxy_write_begins, /* the destination of a TMA load, from here ... */
+    proxy_write_ends,   /* ... to here */
+    copy_begins,        /* cp.async, which is not of the asynchronous proxy */
+    copy_ends,
+    barrier_begins,   /* an mbarrier is initialised ... */
+    barrier_operation /* ... and used */
+};
+
+/* clang-format off */
+struct Checker {
+    /*
+     * Whether anybody listens. Then lanes that returned are missed at a barrier that other lanes of
+     * their warp reach, and in a warp operation that names them: since Volta the hardware lets both
+     * pass, and so does the fast build. Whole warps that returned are never missed.
+     */
+    bool armed = false;
+
+    virtual void launch_begin(Launch &) {}
+    /* all blocks are done or abandoned */
+    virtual void launch_end(Launch &) {}
+    /* on the worker, before its first thread */
+    virtual void block_begin(Block &) {}
+    /* also when the block was abandoned */
+    virtual void block_end(Block &) {}
+    virtual void thread_end(Thread &) {}
+
+    /* All threads of the block passed __syncthreads (or its count, and, or forms). */
+    virtual void barrier_completed(Block &) {}
+    /* The same of a named barrier. released() and acquired() tell who is ordered with whom. */
+    virtual void named_barrier_completed(Block &) {}
+    /*
+     * The running thread publishes what it and those it synchronised with did so far (released), or
+     * sees what others published on the same object (acquired): an address that stands for a named
+     * barrier, an mbarrier, or whatever else orders memory.
+     */
+    virtual void released(const void *) {}
+    virtual void acquired(const void *) {}
+    /* The lanes `lanes` met in an operation that named `mask`. */
+    virtual void warp_met(Warp &, uint32_t /* mask */, uint32_t /* lanes */, bool /* orders_memory */) {}
+    /* Once per block: all its threads came to grid.sync(), and, when all blocks had, it leaves. */
+    virtual void grid_arrived(Block &) {}
+    virtual void grid_synchronised(Block &) {}
+
+    /* The running thread arrives at the barrier of its cluster; relaxed: without publishing. */
+    virtual void cluster_arrived(bool /* relaxed */) {}
+    /* It opens: once for the cluster. */
+    virtual void cluster_barrier_completed(Cluster &) {}
+    /* The running thread goes on after it. */
+    virtual void cluster_waited() {}
+    /* The running thread writes shared memory of a block of its cluster that has not ended. */
+    virtual void cluster_store(Block &, const void *, size_t, const void * /* where */) {}
+    virtual void cluster_end(Cluster &) {}
+
+    /* The running thread's next atomic operation. No other on the same address comes between this
+     * call and the next. `where` is an address in the kernel's code. */
+    virtual void atomic_access(const void *, size_t, bool /* reads */, bool /* writes */, const void * /* where */) {}
+    virtual void atomic_done() {}
+    /* __threadfence_block, __threadfence, __threadfence_system. */
+    virtual void thread_fence() {}
+    /* fence.proxy.async: the asynchronous proxy sees what the running thread knows of. */
+    virtual void proxy_fence() {}
+    /* Memory that a runtime function touches in the running thread's name, or, while no thread
+     * runs, in the name of an engine that is ordered with everybody. */
+    virtual void access(const void *, size_t, bool /* writes */, const void * /* where */) {}
+    /* The same of asynchronous work: bounds and order are checked, nothing is counted. Between its
+     * begin and its end nobody may touch what is written. */
+    virtual void asynchronous(const void *, size_t, Asynchronous, const void * /* where */) {}
+    /* An access of up to 16 bytes is counted, together with those of the other lanes. */
+    virtual void counted(const void *, size_t, bool /* writes */, const void * /* where */) {}
+    /* One instruction of one thread moves many bytes in so many sectors, or wavefronts. */
+    virtual void counted_bulk(bool /* shared */, bool /* writes */, size_t, size_t /* pieces */) {}
+
+    virtual void allocated(Allocation &) {}
+    virtual void freed(Allocation &) {}
+    /* backend_fence() */
+    virtual void fenced(const void *, size_t) {}
+    virtual void reported(const char *) {}
+    /* False where nothing is counted. */
+    virtual bool counters(struct ::counters *) { return false; }
+    virtual void counters_reset() {}
+};
+/* clang-format on */
+
+extern Checker *checker; /* never null */
+
+} /* namespace simt */
+
+#endif

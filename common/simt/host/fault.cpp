@@ -1,0 +1,90 @@
+/*
+ * Signals of the running program, as far as device memory and kernels cause them. Faults of host
+ * code are explained where a device pointer was followed, and go on to whoever handled them before.
+ * The handler of kernels' faults never returns, so signals are not blocked meanwhile (SA_NODEFER).
+ */
+#include "host/fault.h"
+#include "host/memory.h"
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <mutex>
+#include <unistd.h>
+
+namespace simt
+{
+
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+static std::atomic<fault_handler *> in_kernels;
+static struct sigaction previous[sizeof signals / sizeof *signals];
+
+/* "which is 12 bytes past the end of an allocation of 400 bytes", or what else is known about the
+ * address. */
+void describe_address(const void *address, char *text, size_t size)
+{
+    const char *p = static_cast<const char *>(address);
+    const Allocation *near = in_device_arena(address) ? find_allocation(address) : nullptr;
+    if (p < reinterpret_cast<const char *>(4096))
+        snprintf(text, size, "%p, a null pointer", address);
+    else if (near && near->freed && p < near->begin + near->bytes)
+        snprintf(text, size, "%p, in freed memory (allocation %llu, %zu bytes)", address,
+                 near->number, near->bytes);
+    else if (near && p >= near->begin + near->bytes)
+        snprintf(text, size, "%p, %zu bytes past the end of %s %llu (%zu bytes)", address,
+                 static_cast<size_t>(p - near->begin) - near->bytes,
+                 near->freed ? "freed allocation" : "allocation", near->number, near->bytes);
+    else
+        snprintf(text, size, "%p, where there is no device memory", address);
+}
+
+static void explain_host_fault(const void *address)
+{
+    if (!in_device_arena(address))
+        return;
+    char where[200], line[400];
+    describe_address(address, where, sizeof where);
+    const Allocation *allocation = find_allocation(address);
+    bool inside = allocation && !allocation->freed &&
+                  static_cast<const char *>(address) < allocation->begin + allocation->bytes;
+    int length;
+    if (inside)
+        length = snprintf(
+            line, sizeof line,
+            "simt: host code touched %p, which is device memory (byte %zu of allocation %llu, %zu "
+            "bytes); "
+            "use cudaMemcpy\n",
+            address, static_cast<size_t>(static_cast<const char *>(address) - allocation->begin),
+            allocation->number, allocation->bytes);
+    else
+        length = snprintf(line, sizeof line, "simt: host code touched %s\n", where);
+    if (write(STDERR_FILENO, line, static_cast<size_t>(length)) < 0)
+        return; /* nothing more can be done */
+}
+
+static void handle(int signal, siginfo_t *info, void *)
+{
+    if (fault_handler *handler = in_kernels)
+        handler(signal, info); /* does not return if it is a kernel's */
+    explain_host_fault(info->si_addr);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (signals[i] == signal)
+            sigaction(signal, &previous[i], nullptr);
+    /* Returning runs the faulting instruction again, and this time the fault is the previous
+     * handler's. */
+}
+
+void catch_faults(fault_handler *handler)
+{
+    if (handler)
+        in_kernels = handler;
+    static std::once_flag once;
+    std::call_once(once, [] {
+        struct sigaction action = {};
+        action.sa_sigaction = handle;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+            sigaction(signals[i], &action, &previous[i]);
+    });
+}
+
+} /* namespace simt */

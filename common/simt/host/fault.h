@@ -1,0 +1,24 @@
+/* Signals that bad addresses and bad arithmetic raise. */
+#ifndef SIMT_HOST_FAULT_H
+#define SIMT_HOST_FAULT_H
+
+#include <csignal>
+#include <cstddef>
+
+namespace simt
+{
+
+/* Is asked first. Does not return when the fault is a kernel's. */
+typedef void fault_handler(int signal, const siginfo_t *info);
+
+/* From now on device pointers that host code follows are explained, and, with a handler, kernels'
+ * faults handled. */
+void catch_faults(fault_handler *in_kernels);
+
+/* "0x..., 12 bytes past the end of allocation 3 (400 bytes)", or what else is known about an
+ * address. */
+void describe_address(const void *address, char *text, size_t size);
+
+} /* namespace simt */
+
+#endif

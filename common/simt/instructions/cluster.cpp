@@ -1,0 +1,168 @@
+/* The barrier of a cluster, and stores into the shared memory of its other blocks. */
+#include "instructions/asynchronous.h"
+#include "run/cluster.h"
+#include "run/engine.h"
+#include "threads/wait.h"
+#include <cstdio>
+#include <cstring>
+#include <ptx.cuh>
+
+namespace simt
+{
+
+/* ---- the barrier: its instructions are for whole warps (.aligned) ---- */
+
+static void arrive_together(void *const *, unsigned)
+{
+}
+
+static void wait_together(void *const *, unsigned)
+{
+}
+
+static void open(Cluster &cluster)
+{
+    cluster.phase++;
+    cluster.arrived = 0;
+    checker->cluster_barrier_completed(cluster);
+}
+
+static void cluster_after_return_of(Thread &thread)
+{
+    Cluster &cluster = *thread.warp->block->cluster;
+    if (thread.cluster_arrivals > cluster.phase)
+        cluster.arrived--;
+    if (cluster.arrived > 0 && cluster.arrived == cluster.threads)
+        open(cluster);
+}
+
+static int has_opened(void *argument)
+{
+    const Thread &thread = *static_cast<const Thread *>(argument);
+    return thread.warp->block->cluster->phase >= thread.cluster_arrivals;
+}
+
+/* Who has not arrived. */
+static void describe(const void *argument, char *text, size_t size)
+{
+    const Cluster &cluster = *static_cast<const Thread *>(argument)->warp->block->cluster;
+    size_t length = static_cast<size_t>(snprintf(text, size, "cluster_wait()"));
+    for (unsigned rank = 0; rank < cluster.blocks && length < size; rank++) {
+        const Block &block = *cluster.member[rank].block;
+        unsigned missing = 0;
+        for (unsigned t = 0; t < block.threads; t++)
+            missing += (block.warp[t / warp_size].alive >> t % warp_size & 1) &&
+                       block.thread[t].cluster_arrivals == cluster.phase;
+        if (missing > 0)
+            length +=
+                static_cast<size_t>(snprintf(text + length, size - length,
+                                             " (the cluster's block %u: %u of %u have not arrived)",
+                                             rank, missing, block.threads));
+    }
+}
+
+/* ---- addresses in other blocks ---- */
+
+/* What cluster_address() puts above the 28 bits of a shared-window address: the rank, counted from
+ * 1. */
+constexpr unsigned rank_shift = 28;
+
+} /* namespace simt */
+
+using namespace simt;
+
+int ptx::cluster_rank(void)
+{
+    return static_cast<int>(worker->block->rank);
+}
+
+int ptx::cluster_blocks(void)
+{
+    return static_cast<int>(worker->block->cluster->blocks);
+}
+
+static void arrive(bool relaxed, Site site)
+{
+    Thread &thread = self();
+    Cluster &cluster = *worker->block->cluster;
+    simt_meet(thread.warp->present, nullptr, arrive_together, "cluster_arrive()", 0, site);
+    if (thread.cluster_arrivals > thread.cluster_waits)
+        simt_fail(
+            "cluster_arrive() at %s:%d: the thread has arrived already; cluster_wait() comes first",
+            site.file, site.line);
+    checker->cluster_arrived(relaxed);
+    thread.cluster_arrivals++;
+    if (cluster.arrived++ == 0)
+        for (unsigned rank = 0; rank < cluster.blocks; rank++)
+            cluster.member[rank].block->after_return[cluster_after_return] =
+                cluster_after_return_of;
+    if (cluster.arrived == cluster.threads)
+        open(cluster);
+}
+
+void ptx::cluster_arrive(Site site)
+{
+    arrive(false, site);
+}
+
+void ptx::cluster_arrive_relaxed(Site site)
+{
+    arrive(true, site);
+}
+
+void ptx::cluster_wait(Site site)
+{
+    Thread &thread = self();
+    simt_meet(thread.warp->present, nullptr, wait_together, "cluster_wait()", 0, site);
+    if (thread.cluster_arrivals == thread.cluster_waits)
+        simt_fail(
+            "cluster_wait() at %s:%d: the thread has not arrived; cluster_arrive() comes first",
+            site.file, site.line);
+    wait_for(has_opened, &thread, Call{"cluster_wait()", site, true, describe}, Wait::cluster);
+    thread.cluster_waits++;
+    checker->cluster_waited();
+}
+
+uint32_t ptx::cluster_address(uint32_t shared, int rank, Site site)
+{
+    if (rank < 0 || rank >= ptx::cluster_blocks())
+        simt_fail("cluster_address() at %s:%d: block %d of a cluster of %d", site.file, site.line,
+                  rank, ptx::cluster_blocks());
+    if (shared >> rank_shift)
+        simt_fail(
+            "cluster_address() at %s:%d: 0x%x is no shared address; shared_address() makes one",
+            site.file, site.line, shared);
+    return shared | static_cast<uint32_t>(rank + 1) << rank_shift;
+}
+
+static void store(uint32_t address, const void *value, unsigned bytes, Site site, const void *where)
+{
+    Block &block = *worker->block;
+    const Cluster &cluster = *block.cluster;
+    const unsigned rank = address >> rank_shift ? (address >> rank_shift) - 1 : block.rank;
+    if (rank >= cluster.blocks)
+        simt_fail("cluster_store() at %s:%d: 0x%x is no address in the cluster; cluster_address() "
+                  "makes one",
+                  site.file, site.line, address);
+    char *own =
+        shared_place(address & ((1u << rank_shift) - 1), bytes, bytes, "cluster_store()", site);
+    const Member &home = cluster.member[rank];
+    if (home.ended)
+        simt_fail(
+            "cluster_store() at %s:%d: block %u of the cluster has ended; a cluster_arrive() and a "
+            "cluster_wait() after the last store would keep it",
+            site.file, site.line, rank);
+    char *place = home.worker->shared_begin + (own - worker->shared_begin);
+    checker->cluster_store(*home.block, place, bytes, where);
+    memcpy(place, value, bytes);
+}
+
+void ptx::cluster_store(uint32_t address, float2 value, Site site)
+{
+    store(address, &value, sizeof value, site, __builtin_return_address(0));
+}
+
+void ptx::cluster_store(uint32_t address, float4 value, Site site)
+{
+    store(address, &value, sizeof value, site, __builtin_return_address(0));
+}
