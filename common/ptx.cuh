@@ -191,6 +191,18 @@ __device__ __forceinline__ void stmatrix_x4(uint32_t row_address, const uint32_t
         : "memory");
 }
 
+/*
+ * Transposes one 8 x 8 matrix of halves within the warp's registers, sm_75 (movmatrix). Executed by
+ * the whole warp. Each lane passes its two elements, as ldmatrix_x4 leaves them, and receives those
+ * that ldmatrix_x4_transposed would have left.
+ */
+__device__ __forceinline__ uint32_t movmatrix_transposed(uint32_t r)
+{
+    uint32_t transposed;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(r));
+    return transposed;
+}
+
 /* ---- matrix product by a warp ---- */
 
 /*

@@ -272,6 +272,21 @@ TEST(ptx, stmatrix)
 
 /* ---- products by a warp ---- */
 
+TEST(ptx, movmatrix)
+{
+    if (!has_architecture(75, false))
+        return;
+    uint32_t in[32], out[64] = {0}, expected[64];
+    random_words(in, 32, 14);
+    for (int lane = 0; lane < 32; lane++) {
+        const int row = lane / 4, col = lane % 4 * 2;
+        expected[lane] = half_at(in, col, row) | half_at(in, col + 1, row) << 16;
+        expected[32 + lane] = in[lane];
+    }
+    run(ptx_movmatrix, in, 32, out, 64);
+    expect_words("movmatrix", out, expected, 64);
+}
+
 TEST(ptx, mma)
 {
     if (!has_architecture(80, false))

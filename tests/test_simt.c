@@ -773,6 +773,15 @@ TEST(simtcc, bad_command_lines)
     }
 }
 
+/* What a room of the backend includes and calls lies in itself or below. */
+TEST(rooms, arrows_point_down)
+{
+    if (!on_cpu())
+        return;
+    char said[4000];
+    cr_expect_eq(run_command("tests/simt/rooms 2>&1", said, sizeof said), 0, "%s", said);
+}
+
 /* From another folder, through a symbolic link, with a blank in the names; the dependencies name
  * the real files. */
 TEST(simtcc, other_folders)

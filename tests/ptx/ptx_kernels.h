@@ -28,6 +28,9 @@ ptx_kernel ptx_copy_async;
 ptx_kernel ptx_ldmatrix;
 ptx_kernel ptx_stmatrix;
 
+/* movmatrix.cu: a word of each lane -> transposed, then transposed again */
+ptx_kernel ptx_movmatrix;
+
 /* mma.cu: a[4], b[2], d[4] of each lane -> d[4] of each lane */
 ptx_kernel ptx_mma;
 

@@ -503,8 +503,8 @@ __global__ void cluster_relaxed(int *data)
     data[32 * cluster_rank() + threadIdx.x] = threadIdx.x; /* MARK cluster_relaxed_write */
     cluster_arrive_relaxed();
     cluster_wait();
-    /* MARK cluster_relaxed_read */
-    data[64 + 32 * other + threadIdx.x] = data[32 * other + threadIdx.x];
+    const int read = data[32 * other + threadIdx.x]; /* MARK cluster_relaxed_read */
+    data[64 + 32 * other + threadIdx.x] = read;
 }
 
 /* A block's own barrier orders nothing in its neighbour. */

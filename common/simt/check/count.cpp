@@ -21,8 +21,8 @@ static unsigned sectors(const Request &request)
 {
     uint32_t distinct[warp_size];
     unsigned count = 0;
-    for (uint32_t lanes = request.lanes; lanes; lanes &= lanes - 1) {
-        uint32_t sector = request.piece[__builtin_ctz(lanes)];
+    for (unsigned lane : bits(request.lanes)) {
+        uint32_t sector = request.piece[lane];
         /* Neighbours usually share a sector: search backwards. */
         unsigned i = count;
         while (i > 0 && distinct[i - 1] != sector)

@@ -223,8 +223,8 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
     unsigned first = warp->warp->number * warp_size;
     bool seen = false;
     uint32_t cluster_phase = 0;
-    for (uint32_t left = lanes; left; left &= left - 1) {
-        ThreadState &thread = block->thread[first + __builtin_ctz(left)];
+    for (unsigned lane : bits(lanes)) {
+        ThreadState &thread = block->thread[first + lane];
         if (thread.look_at)
             order_look(&thread);
         seen |= !thread.seen.empty() || !thread.glimpsed.empty();
@@ -237,10 +237,10 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
     if (!whole || block->partial) {
         /* Each lane learns what each other knows. */
         std::vector<uint32_t> known(block->block->threads, 0);
-        for (uint32_t left = lanes; left; left &= left - 1)
-            join(known, all_known(&block->thread[first + __builtin_ctz(left)]));
-        for (uint32_t left = lanes; left; left &= left - 1)
-            block->thread[first + __builtin_ctz(left)].known = known;
+        for (unsigned lane : bits(lanes))
+            join(known, all_known(&block->thread[first + lane]));
+        for (unsigned lane : bits(lanes))
+            block->thread[first + lane].known = known;
         block->partial = true;
     }
     if (whole)
@@ -252,8 +252,8 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
         add_seen(together, block->thread[first + __builtin_ctz(left)].seen);
         add_seen(glimpsed, block->thread[first + __builtin_ctz(left)].glimpsed);
     }
-    for (uint32_t left = lanes; left; left &= left - 1) {
-        ThreadState &thread = block->thread[first + __builtin_ctz(left)];
+    for (unsigned lane : bits(lanes)) {
+        ThreadState &thread = block->thread[first + lane];
         thread.time = now;
         thread.cluster_phase = cluster_phase;
         if (seen) {

@@ -160,56 +160,13 @@ extern "C" cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr at
         return done(cudaErrorInvalidValue);
     if (cudaError_t error = cudaGetDeviceProperties(&p, device))
         return error;
-    const struct {
-        enum cudaDeviceAttr attribute;
-        size_t value;
-    } table[] = {
-        {cudaDevAttrMaxThreadsPerBlock, static_cast<size_t>(p.maxThreadsPerBlock)},
-        {cudaDevAttrMaxBlockDimX, static_cast<size_t>(p.maxThreadsDim[0])},
-        {cudaDevAttrMaxBlockDimY, static_cast<size_t>(p.maxThreadsDim[1])},
-        {cudaDevAttrMaxBlockDimZ, static_cast<size_t>(p.maxThreadsDim[2])},
-        {cudaDevAttrMaxGridDimX, static_cast<size_t>(p.maxGridSize[0])},
-        {cudaDevAttrMaxGridDimY, static_cast<size_t>(p.maxGridSize[1])},
-        {cudaDevAttrMaxGridDimZ, static_cast<size_t>(p.maxGridSize[2])},
-        {cudaDevAttrMaxSharedMemoryPerBlock, p.sharedMemPerBlock},
-        {cudaDevAttrTotalConstantMemory, p.totalConstMem},
-        {cudaDevAttrWarpSize, static_cast<size_t>(p.warpSize)},
-        {cudaDevAttrMaxPitch, p.memPitch},
-        {cudaDevAttrMaxRegistersPerBlock, static_cast<size_t>(p.regsPerBlock)},
-        {cudaDevAttrClockRate, static_cast<size_t>(p.clockRate)},
-        {cudaDevAttrTextureAlignment, p.textureAlignment},
-        {cudaDevAttrGpuOverlap, static_cast<size_t>(p.deviceOverlap)},
-        {cudaDevAttrMultiProcessorCount, static_cast<size_t>(p.multiProcessorCount)},
-        {cudaDevAttrIntegrated, static_cast<size_t>(p.integrated)},
-        {cudaDevAttrCanMapHostMemory, static_cast<size_t>(p.canMapHostMemory)},
-        {cudaDevAttrComputeMode, static_cast<size_t>(p.computeMode)},
-        {cudaDevAttrConcurrentKernels, static_cast<size_t>(p.concurrentKernels)},
-        {cudaDevAttrMemoryClockRate, static_cast<size_t>(p.memoryClockRate)},
-        {cudaDevAttrGlobalMemoryBusWidth, static_cast<size_t>(p.memoryBusWidth)},
-        {cudaDevAttrL2CacheSize, static_cast<size_t>(p.l2CacheSize)},
-        {cudaDevAttrMaxThreadsPerMultiProcessor,
-         static_cast<size_t>(p.maxThreadsPerMultiProcessor)},
-        {cudaDevAttrAsyncEngineCount, static_cast<size_t>(p.asyncEngineCount)},
-        {cudaDevAttrUnifiedAddressing, static_cast<size_t>(p.unifiedAddressing)},
-        {cudaDevAttrComputeCapabilityMajor, static_cast<size_t>(p.major)},
-        {cudaDevAttrComputeCapabilityMinor, static_cast<size_t>(p.minor)},
-        {cudaDevAttrMaxSharedMemoryPerMultiprocessor, p.sharedMemPerMultiprocessor},
-        {cudaDevAttrMaxRegistersPerMultiprocessor, static_cast<size_t>(p.regsPerMultiprocessor)},
-        {cudaDevAttrManagedMemory, static_cast<size_t>(p.managedMemory)},
-        {cudaDevAttrPageableMemoryAccess, static_cast<size_t>(p.pageableMemoryAccess)},
-        {cudaDevAttrConcurrentManagedAccess, static_cast<size_t>(p.concurrentManagedAccess)},
-        {cudaDevAttrCooperativeLaunch, static_cast<size_t>(p.cooperativeLaunch)},
-        {cudaDevAttrMaxSharedMemoryPerBlockOptin, p.sharedMemPerBlockOptin},
-        {cudaDevAttrMaxBlocksPerMultiprocessor, static_cast<size_t>(p.maxBlocksPerMultiProcessor)},
-        {cudaDevAttrReservedSharedMemoryPerBlock, p.reservedSharedMemPerBlock},
-        {cudaDevAttrMemoryPoolsSupported, 1},
-        {cudaDevAttrClusterLaunch, static_cast<size_t>(p.clusterLaunch)},
-    };
-    for (const auto &row : table) {
-        if (row.attribute == attribute) {
-            *value = static_cast<int>(row.value);
-            return cudaSuccess;
-        }
+    switch (attribute) {
+#define SIMT_ATTRIBUTE(name, code, value_of_it)                                                    \
+    case name:                                                                                     \
+        *value = static_cast<int>(value_of_it);                                                    \
+        return cudaSuccess;
+#include <simt/attributes.def>
+#undef SIMT_ATTRIBUTE
     }
     return refuse(cudaErrorInvalidValue,
                   "cudaDeviceGetAttribute: the CPU backend has no attribute %d",
@@ -240,10 +197,9 @@ extern "C" cudaError_t cudaDeviceSynchronize(void)
     return standing_error();
 }
 
+/* its old name */
 extern "C" cudaError_t cudaThreadSynchronize(void)
-{
-    return standing_error();
-}
+    __attribute__((alias("cudaDeviceSynchronize")));
 
 extern "C" cudaError_t cudaDeviceReset(void)
 {

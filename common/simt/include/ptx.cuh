@@ -71,6 +71,7 @@ __forceinline__ void cp_async_wait(void)
 void ldmatrix_x4(uint32_t r[4], uint32_t row_address, SIMT_CALL_SITE);
 void ldmatrix_x4_transposed(uint32_t r[4], uint32_t row_address, SIMT_CALL_SITE);
 void stmatrix_x4(uint32_t row_address, const uint32_t r[4], SIMT_CALL_SITE);
+uint32_t movmatrix_transposed(uint32_t r, SIMT_CALL_SITE);
 void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], SIMT_CALL_SITE);
 
 /* ---- arithmetic ---- */

@@ -102,8 +102,7 @@ static bool poll_conditions(Block &block)
 {
     bool any = false;
     for (unsigned w = 0; w < block.warps; w++) {
-        for (uint32_t lanes = block.warp[w].polling; lanes; lanes &= lanes - 1) {
-            unsigned lane = static_cast<unsigned>(__builtin_ctz(lanes));
+        for (unsigned lane : bits(block.warp[w].polling)) {
             Thread &thread = block.thread[w * warp_size + lane];
             if (!thread.condition(thread.condition_argument))
                 continue;
@@ -161,6 +160,9 @@ static inline Step next_step(Engine &e, Block &block)
     e.fiber->stack = 0;
     thread.warp->alive &= ~(1u << thread.lane);
     block.alive--;
+    block.expected--;
+    if (block.expected == 0 && block.alive > 0)
+        block.barrier_complete(block);
     block.cluster->threads--;
     for (auto *after_return : block.after_return)
         if (after_return)
@@ -224,9 +226,7 @@ static void lay_out(Engine &e, dim3 shape)
     for (unsigned t = 0; t < block.threads; t++) {
         Thread &thread = block.thread[t];
         Fiber &fiber = block.fiber[t];
-        fiber.x = static_cast<unsigned short>(t % shape.x);
-        fiber.y = static_cast<unsigned short>(t / shape.x % shape.y);
-        fiber.z = static_cast<unsigned short>(t / shape.x / shape.y);
+        fiber.index = Index{t % shape.x, t / shape.x % shape.y, t / shape.x / shape.y};
         fiber.stack = 0;
         thread.fiber = &fiber;
         thread.linear = t;
@@ -261,8 +261,8 @@ static uint32_t in_positions(const Block &block, uint32_t lanes)
     if (lanes == ~0u)
         return lanes;
     uint32_t positions = 0;
-    for (; lanes; lanes &= lanes - 1)
-        positions |= 1u << block.lane_position[__builtin_ctz(lanes)];
+    for (unsigned lane : bits(lanes))
+        positions |= 1u << block.lane_position[lane];
     return positions;
 }
 
@@ -275,7 +275,7 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear)
     block.index = uint3{static_cast<unsigned>(linear % launch.grid.x),
                         static_cast<unsigned>(linear / launch.grid.x % launch.grid.y),
                         static_cast<unsigned>(linear / launch.grid.x / launch.grid.y)};
-    block.alive = block.threads;
+    block.alive = block.expected = block.threads;
     block.barriers = block.grid_barriers = 0;
     std::fill(std::begin(block.after_return), std::end(block.after_return), nullptr);
     block.carry_out = nullptr;

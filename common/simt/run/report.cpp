@@ -12,8 +12,8 @@ namespace simt
 void describe_thread(const Thread &thread, char *text, size_t size)
 {
     const uint3 &b = thread.warp->block->index;
-    const Fiber &t = *thread.fiber;
-    snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t.x, t.y, t.z);
+    const Index &t = thread.fiber->index;
+    snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t[0], t[1], t[2]);
 }
 
 bool report(Launch &launch, cudaError_t error, const char *format, ...)
@@ -115,7 +115,8 @@ static void add_group(Text &text, const Group &group)
     const Thread &thread = *group.first;
     text.add("; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
              group.count == 1 ? "waits" : "wait", awaited(thread).c_str(), place(thread).file,
-             place(thread).line, thread.fiber->x, thread.fiber->y, thread.fiber->z);
+             place(thread).line, thread.fiber->index[0], thread.fiber->index[1],
+             thread.fiber->index[2]);
     if (thread.fiber->wait != Wait::warp)
         return;
     const Warp &warp = *thread.warp;

@@ -67,7 +67,7 @@ inline unsigned take_lane(Block &block, Warp &warp)
     const uint32_t bit = next_bit(warp.ready, block.lane_cursor);
     block.lane_cursor = bit;
     warp.ready ^= bit;
-    return block.lane_at[__builtin_ctz(bit)];
+    return block.lane_at[static_cast<size_t>(__builtin_ctz(bit))];
 }
 
 /* The lane of the next thread to run, with its warp in block.running. */
@@ -83,7 +83,7 @@ inline Fiber &activate(const Warp &warp, unsigned lane)
     Fiber &fiber = warp.fiber[lane];
     w.thread = warp.thread + lane;
     w.fiber = &fiber;
-    set_thread_index(fiber);
+    thread_index = fiber.index;
     fiber.wait = Wait::nothing;
     return fiber;
 }

@@ -34,6 +34,37 @@ inline bool same_site(const Site &a, const Site &b)
     return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
 }
 
+/* The numbers of a mask's bits, as in `for (unsigned lane : bits(mask))`. */
+struct Bits {
+    uint32_t rest;
+
+    Bits begin() const
+    {
+        return *this;
+    }
+    Bits end() const
+    {
+        return Bits{0};
+    }
+    bool operator!=(const Bits &other) const
+    {
+        return rest != other.rest;
+    }
+    void operator++()
+    {
+        rest &= rest - 1;
+    }
+    unsigned operator*() const
+    {
+        return static_cast<unsigned>(__builtin_ctz(rest));
+    }
+};
+
+inline Bits bits(uint32_t mask)
+{
+    return Bits{mask};
+}
+
 struct BlockWork;
 
 /* What a thread that cannot go on is waiting for. */
@@ -48,19 +79,22 @@ struct Call {
     void (*describe)(const void *argument, char *text, size_t size) = nullptr;
 };
 
+/* A uint3 that is copied in one piece. */
+typedef unsigned Index __attribute__((vector_size(16)));
+
 /*
  * All of a thread that a barrier touches: as little as possible, because a barrier touches it of
  * every thread of the block.
  */
-struct alignas(32) Fiber {
+struct alignas(64) Fiber {
+    Index index;      /* threadIdx */
     void *context;    /* where to resume it */
     const char *file; /* while it waits at a barrier: where, ... */
     int line;
-    unsigned short x, y, z; /* threadIdx */
-    unsigned short
-        stack; /* of the worker's, from 1; 0 before it first runs and after it returned */
     Wait wait;
     unsigned char barrier; /* ... and at which; see barrier_name() */
+    unsigned short unused; /* so that one store says wait and barrier */
+    unsigned short stack;  /* of the worker's, from 1; 0 before it runs and after it returned */
 };
 
 struct alignas(128) Thread {
@@ -104,22 +138,19 @@ struct alignas(64) Warp {
     void *slot[warp_size]; /* what each waiting lane deposited */
 };
 
+constexpr Site nowhere = {nullptr, -1};
+
 struct Barrier {
-    unsigned arrived;    /* threads that wait or, for a named barrier, came by */
+    unsigned arrived;    /* named barriers: threads that wait or came by; see Block::expected */
     unsigned expected;   /* named barriers: the count that their callers gave */
     bool mixed;          /* arrivals came from different places in the source */
-    Site site;           /* of the first arrival */
+    Site site = nowhere; /* of the first arrival, until the barrier opens */
     unsigned truths;     /* __syncthreads_count, _and, _or: arrivals with a predicate that holds */
     int count, all, any; /* the same, as the last completed barrier left them */
 };
 
 /* Who has to know that a thread has returned. */
-enum AfterReturn {
-    barrier_after_return,
-    meetings_after_return,
-    cluster_after_return,
-    after_returns
-};
+enum AfterReturn { meetings_after_return, cluster_after_return, after_returns };
 
 struct Block {
     Launch *launch;
@@ -128,7 +159,8 @@ struct Block {
     Cluster *cluster;
     unsigned rank; /* in the cluster */
     unsigned threads, warps;
-    unsigned alive; /* threads that have not returned */
+    unsigned alive;    /* threads that have not returned ... */
+    unsigned expected; /* ... nor come to barrier 0 */
     /* warps with a ready lane, by scheduling position; for the running one see any_ready() */
     uint32_t ready_warps;
     /* the scheduling position that runs or ran last: the warp's, and the lane's as a bit */
@@ -143,6 +175,7 @@ struct Block {
     unsigned long long barriers;      /* completed __syncthreads (any flavour) */
     /* What the rooms above have to do here: set when it first comes up in this block, else null. */
     void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
+    void (*barrier_complete)(Block &); /* all threads that have not returned are at barrier 0 */
     bool (*carry_out)(Block &); /* nobody can go on: one piece of asynchronous work; false: none */
     void (*finish)(Block &);    /* all threads have returned */
     BlockWork *work;            /* asynchronous instructions' */

@@ -13,6 +13,7 @@ static inline void note(Fiber &fiber, unsigned barrier, Site site)
     fiber.line = site.line;
     fiber.wait = Wait::barrier;
     fiber.barrier = static_cast<unsigned char>(barrier);
+    fiber.unused = 0;
 }
 
 /* ---- Barrier 0: all threads of the block ---- */
@@ -47,13 +48,13 @@ static void complete(Block &block)
     if ((barrier.mixed && at_different_sites(block)) || (checker->armed && splits_a_warp(block)))
         report_divergent_barrier(block);
     barrier.count = static_cast<int>(barrier.truths);
-    barrier.all = barrier.truths == barrier.arrived;
+    barrier.all = barrier.truths == block.alive;
     barrier.any = barrier.truths > 0;
-    barrier.arrived = barrier.truths = 0;
-    barrier.site = Site{nullptr, -1}; /* no thread has arrived */
+    barrier.truths = 0;
+    block.expected = block.alive;
+    barrier.site = nowhere;
     block.barriers++;
     checker->barrier_completed(block);
-    block.after_return[barrier_after_return] = nullptr;
     for (unsigned position = 0; position < block.warps; position++) {
         Warp &warp = block.warp[block.warp_at[position]];
         if (warp.at_barrier)
@@ -61,13 +62,6 @@ static void complete(Block &block)
         warp.ready |= warp.at_barrier;
         warp.at_barrier = 0;
     }
-}
-
-static void barrier_after_return_of(Thread &thread)
-{
-    Block &block = *thread.warp->block;
-    if (block.barrier[0].arrived == block.alive)
-        complete(block);
 }
 
 /* The running thread was the last to arrive. */
@@ -92,7 +86,7 @@ __attribute__((always_inline)) static inline void arrive(Block &block, Fiber &se
 {
     Barrier &barrier = block.barrier[0];
     barrier.truths += truth;
-    if (__builtin_expect(++barrier.arrived == block.alive, false))
+    if (__builtin_expect(--block.expected == 0, false))
         return complete_and_go_on(block, self);
     Warp *warp = block.running;
     warp->at_barrier |= block.lane_cursor;
@@ -108,10 +102,10 @@ __attribute__((always_inline)) static inline void arrive(Block &block, Fiber &se
 __attribute__((noinline)) static void arrive_elsewhere(Block &block, Fiber &self, bool truth)
 {
     Barrier &barrier = block.barrier[0];
-    if (barrier.arrived == 0) {
+    if (!barrier.site.file) { /* nowhere */
         barrier.site = Site{self.file, self.line};
         barrier.mixed = false;
-        block.after_return[barrier_after_return] = barrier_after_return_of;
+        block.barrier_complete = complete;
     } else {
         barrier.mixed = true;
     }

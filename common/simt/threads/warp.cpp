@@ -13,8 +13,8 @@ static void complete(Warp &warp, Meeting &meeting, bool orders_memory)
     meeting = warp.meeting[--warp.meetings];
     checker->warp_met(warp, done.mask, done.arrived, orders_memory);
     done.run(warp.slot, done.arrived);
-    for (uint32_t lanes = done.arrived; lanes; lanes &= lanes - 1) {
-        Thread &thread = warp.thread[__builtin_ctz(lanes)];
+    for (unsigned lane : bits(done.arrived)) {
+        Thread &thread = warp.thread[lane];
         if (&thread != worker->thread)
             make_ready(thread);
     }
@@ -103,8 +103,8 @@ extern "C" unsigned simt_thread_number(void)
 static uint32_t ready_lanes(const Warp &warp)
 {
     uint32_t lanes = 0;
-    for (uint32_t positions = warp.ready; positions; positions &= positions - 1)
-        lanes |= 1u << warp.block->lane_at[__builtin_ctz(positions)];
+    for (unsigned lane : bits(warp.ready))
+        lanes |= 1u << warp.block->lane_at[lane];
     return lanes;
 }
 
@@ -123,13 +123,12 @@ extern "C" unsigned simt_activemask(Site site)
     for (int round = 0; warp.gathering & me; round++) {
         if (!(ready_lanes(warp) & ~warp.gathering) || round == 64) {
             uint32_t together = 0;
-            for (uint32_t lanes = warp.gathering; lanes; lanes &= lanes - 1) {
-                unsigned lane = static_cast<unsigned>(__builtin_ctz(lanes));
+            for (unsigned lane : bits(warp.gathering)) {
                 if (same_site(warp.thread[lane].call->site, call.site))
                     together |= 1u << lane;
             }
-            for (uint32_t lanes = together; lanes; lanes &= lanes - 1)
-                warp.gathered[__builtin_ctz(lanes)] = together;
+            for (unsigned lane : bits(together))
+                warp.gathered[lane] = together;
             warp.gathering &= ~together;
         } else {
             make_ready(thread);
@@ -186,8 +185,7 @@ static unsigned source_lane(const Shuffle &shuffle, unsigned lane)
 
 static void run_shuffle(void *const *slot, unsigned lanes)
 {
-    for (unsigned rest = lanes; rest; rest &= rest - 1) {
-        unsigned lane = static_cast<unsigned>(__builtin_ctz(rest));
+    for (unsigned lane : bits(lanes)) {
         Shuffle &shuffle = *static_cast<Shuffle *>(slot[lane]);
         unsigned from = source_lane(shuffle, lane);
         shuffle.result =
@@ -218,13 +216,12 @@ struct Vote {
 static void run_vote(void *const *slot, unsigned lanes)
 {
     unsigned ballot = 0;
-    for (unsigned rest = lanes; rest; rest &= rest - 1) {
-        unsigned lane = static_cast<unsigned>(__builtin_ctz(rest));
+    for (unsigned lane : bits(lanes)) {
         if (static_cast<const Vote *>(slot[lane])->predicate)
             ballot |= 1u << lane;
     }
-    for (unsigned rest = lanes; rest; rest &= rest - 1) {
-        Vote &vote = *static_cast<Vote *>(slot[__builtin_ctz(rest)]);
+    for (unsigned lane : bits(lanes)) {
+        Vote &vote = *static_cast<Vote *>(slot[lane]);
         vote.ballot = ballot;
         vote.voters = lanes;
     }
@@ -258,11 +255,10 @@ struct Match {
 
 static void run_match(void *const *slot, unsigned lanes)
 {
-    for (unsigned rest = lanes; rest; rest &= rest - 1) {
-        Match &match = *static_cast<Match *>(slot[__builtin_ctz(rest)]);
+    for (unsigned lane : bits(lanes)) {
+        Match &match = *static_cast<Match *>(slot[lane]);
         match.same = 0;
-        for (unsigned others = lanes; others; others &= others - 1) {
-            unsigned other = static_cast<unsigned>(__builtin_ctz(others));
+        for (unsigned other : bits(lanes)) {
             if (static_cast<const Match *>(slot[other])->value == match.value)
                 match.same |= 1u << other;
         }
@@ -314,12 +310,11 @@ static void run_reduction(void *const *slot, unsigned lanes)
 {
     unsigned first = static_cast<unsigned>(__builtin_ctz(lanes));
     Reduction result = *static_cast<const Reduction *>(slot[first]);
-    for (unsigned rest = lanes & (lanes - 1); rest; rest &= rest - 1) {
-        const Reduction &lane = *static_cast<const Reduction *>(slot[__builtin_ctz(rest)]);
-        result.value = combine(result.value, lane.value, result.how);
-    }
-    for (unsigned rest = lanes; rest; rest &= rest - 1)
-        static_cast<Reduction *>(slot[__builtin_ctz(rest)])->value = result.value;
+    for (unsigned lane : bits(lanes & (lanes - 1)))
+        result.value =
+            combine(result.value, static_cast<const Reduction *>(slot[lane])->value, result.how);
+    for (unsigned lane : bits(lanes))
+        static_cast<Reduction *>(slot[lane])->value = result.value;
 }
 
 extern "C" unsigned simt_reduce(unsigned mask, unsigned value, int how, Site site)

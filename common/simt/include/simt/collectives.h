@@ -74,25 +74,18 @@ inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, SIMT
     return simt::shuffle(mask, value, simt_shuffle_xor, lanes, width, site);
 }
 
-inline int __all_sync(unsigned mask, int predicate, SIMT_CALL_SITE)
-{
-    return static_cast<int>(simt_vote(mask, predicate, simt_vote_all, site));
-}
-
-inline int __any_sync(unsigned mask, int predicate, SIMT_CALL_SITE)
-{
-    return static_cast<int>(simt_vote(mask, predicate, simt_vote_any, site));
-}
-
-inline int __uni_sync(unsigned mask, int predicate, SIMT_CALL_SITE)
-{
-    return static_cast<int>(simt_vote(mask, predicate, simt_vote_uni, site));
-}
-
-inline unsigned __ballot_sync(unsigned mask, int predicate, SIMT_CALL_SITE)
-{
-    return simt_vote(mask, predicate, simt_vote_ballot, site);
-}
+#define SIMT_VOTE(R, name, how)                                                                    \
+    inline R name(unsigned mask, int predicate, SIMT_CALL_SITE)                                    \
+    {                                                                                              \
+        return static_cast<R>(simt_vote(mask, predicate, how, site));                              \
+    }
+/* clang-format off */
+SIMT_VOTE(int, __all_sync, simt_vote_all)
+SIMT_VOTE(int, __any_sync, simt_vote_any)
+SIMT_VOTE(int, __uni_sync, simt_vote_uni)
+SIMT_VOTE(unsigned, __ballot_sync, simt_vote_ballot)
+/* clang-format on */
+#undef SIMT_VOTE
 
 template <class T>
 inline unsigned __match_any_sync(unsigned mask, T value, SIMT_CALL_SITE)
@@ -110,52 +103,23 @@ inline unsigned __match_all_sync(unsigned mask, T value, int *all_agree, SIMT_CA
     return simt_match(mask, bits, all_agree, site);
 }
 
-inline unsigned __reduce_add_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
-{
-    return simt_reduce(mask, value, simt_reduce_add, site);
-}
-
-inline int __reduce_add_sync(unsigned mask, int value, SIMT_CALL_SITE)
-{
-    return static_cast<int>(simt_reduce(mask, static_cast<unsigned>(value), simt_reduce_add, site));
-}
-
-inline unsigned __reduce_min_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
-{
-    return simt_reduce(mask, value, simt_reduce_min, site);
-}
-
-inline int __reduce_min_sync(unsigned mask, int value, SIMT_CALL_SITE)
-{
-    return static_cast<int>(
-        simt_reduce(mask, static_cast<unsigned>(value), simt_reduce_min_signed, site));
-}
-
-inline unsigned __reduce_max_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
-{
-    return simt_reduce(mask, value, simt_reduce_max, site);
-}
-
-inline int __reduce_max_sync(unsigned mask, int value, SIMT_CALL_SITE)
-{
-    return static_cast<int>(
-        simt_reduce(mask, static_cast<unsigned>(value), simt_reduce_max_signed, site));
-}
-
-inline unsigned __reduce_and_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
-{
-    return simt_reduce(mask, value, simt_reduce_and, site);
-}
-
-inline unsigned __reduce_or_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
-{
-    return simt_reduce(mask, value, simt_reduce_or, site);
-}
-
-inline unsigned __reduce_xor_sync(unsigned mask, unsigned value, SIMT_CALL_SITE)
-{
-    return simt_reduce(mask, value, simt_reduce_xor, site);
-}
+#define SIMT_REDUCE(T, name, how)                                                                  \
+    inline T name(unsigned mask, T value, SIMT_CALL_SITE)                                          \
+    {                                                                                              \
+        return static_cast<T>(simt_reduce(mask, static_cast<unsigned>(value), how, site));         \
+    }
+/* clang-format off */
+SIMT_REDUCE(unsigned, __reduce_add_sync, simt_reduce_add)
+SIMT_REDUCE(int, __reduce_add_sync, simt_reduce_add)
+SIMT_REDUCE(unsigned, __reduce_min_sync, simt_reduce_min)
+SIMT_REDUCE(int, __reduce_min_sync, simt_reduce_min_signed)
+SIMT_REDUCE(unsigned, __reduce_max_sync, simt_reduce_max)
+SIMT_REDUCE(int, __reduce_max_sync, simt_reduce_max_signed)
+SIMT_REDUCE(unsigned, __reduce_and_sync, simt_reduce_and)
+SIMT_REDUCE(unsigned, __reduce_or_sync, simt_reduce_or)
+SIMT_REDUCE(unsigned, __reduce_xor_sync, simt_reduce_xor)
+/* clang-format on */
+#undef SIMT_REDUCE
 
 inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_CALL_SITE)
 {

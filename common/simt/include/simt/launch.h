@@ -2,16 +2,17 @@
  * Kernel launches. simtcc rewrites
  *
  *     kernel<16><<<grid, block, shared, stream>>>(a, b)
- * to  simt::simt_kernel("kernel<16>", kernel<16>).simt_configure(grid, block, shared, stream)(a, b)
+ * to  simt::simt_kernel("kernel<16>", FIND, CALL).simt_configure(grid, block, shared, stream)(a, b)
  *
- * and, where the template arguments are left to be deduced from the call, hands over a lambda that
- * makes the call. The names begin with simt_ because a macro around the launch may have a parameter
- * of any other name.
+ * with two lambdas: FIND hands the kernel's address to whatever it is given, CALL calls the kernel
+ * by its name. The names begin with simt_ because a macro around the launch may have a parameter of
+ * any other name.
  */
 #ifndef SIMT_LAUNCH_H
 #define SIMT_LAUNCH_H
 
 #include <cuda_runtime_api.h>
+#include <simt/warp.h>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -73,75 +74,78 @@ struct Configuration {
     }
 };
 
-/* The arguments convert to the kernel's parameter types as in any call. */
-template <class... P>
+/* The address of a kernel, where its name stands for exactly one. */
+struct Address {
+    template <class... P>
+    auto operator()(void (*function)(P...)) const
+    {
+        return function;
+    }
+};
+
+/* Where it does not, because template arguments are to be deduced or functions overloaded, the
+ * kernel is called by its name. */
+template <class Call, class Function>
 struct ConfiguredKernel : Configuration {
+    Call call;
+
+    template <class... A>
+    auto operator()(A... arguments) const -> decltype(call(arguments...))
+    {
+        this->run(nullptr, call, 0, arguments...);
+    }
+};
+
+/* The arguments convert to the kernel's parameter types as in any call. Fewer, where parameters
+ * have defaults, which a pointer has forgotten. */
+template <class Call, class... P>
+struct ConfiguredKernel<Call, void (*)(P...)> : Configuration {
+    Call call;
     void (*function)(P...);
 
     void operator()(P... arguments) const
     {
         this->run(reinterpret_cast<const void *>(function), function, 0, arguments...);
     }
-};
 
-template <class F>
-struct ConfiguredLambda : Configuration {
-    F function;
-
-    template <class... A>
-    void operator()(A... arguments) const
+    template <class... A, class = std::enable_if_t<(sizeof...(A) < sizeof...(P))>>
+    auto operator()(A... arguments) const -> decltype(call(arguments...))
     {
-        this->run(nullptr, function, 0, arguments...);
+        this->run(reinterpret_cast<const void *>(function), call, 0, arguments...);
     }
 };
 
-template <class... P>
+template <class Find, class Call>
 struct Kernel {
     const char *name;
-    void (*function)(P...);
-    const char *file;
-    int line;
+    Find find;
+    Call call;
+    Site site;
 
-    ConfiguredKernel<P...> simt_configure(dim3 grid, dim3 block, size_t shared = 0,
-                                          cudaStream_t stream = nullptr) const
+    auto simt_configure(dim3 grid, dim3 block, size_t shared = 0,
+                        cudaStream_t stream = nullptr) const
     {
-        return {{name, file, line, grid, block, shared, stream, dim3(1, 1, 1)}, function};
+        Configuration configuration = {name,  site.file, site.line, grid,
+                                       block, shared,    stream,    dim3(1, 1, 1)};
+        if constexpr (std::is_invocable_v<Find, Address>)
+            return ConfiguredKernel<Call, decltype(find(Address()))>{configuration, call,
+                                                                     find(Address())};
+        else
+            return ConfiguredKernel<Call, void>{configuration, call};
     }
 };
 
-template <class F>
-struct Lambda {
-    const char *name;
-    F function;
-    const char *file;
-    int line;
-
-    ConfiguredLambda<F> simt_configure(dim3 grid, dim3 block, size_t shared = 0,
-                                       cudaStream_t stream = nullptr) const
-    {
-        return {{name, file, line, grid, block, shared, stream, dim3(1, 1, 1)}, function};
-    }
-};
-
-template <class... P>
-Kernel<P...> simt_kernel(const char *name, void (*function)(P...),
-                         const char *file = __builtin_FILE(), int line = __builtin_LINE())
+template <class Find, class Call>
+Kernel<Find, Call> simt_kernel(const char *name, Find find, Call call, SIMT_CALL_SITE)
 {
-    return {name, function, file, line};
-}
-
-template <class F>
-Lambda<F> simt_deduced_kernel(const char *name, F function, const char *file = __builtin_FILE(),
-                              int line = __builtin_LINE())
-{
-    return {name, function, file, line};
+    return {name, find, call, site};
 }
 
 /* What simtcc makes of a launch inside a kernel or a __device__ function. */
 template <class... T>
 __attribute__((unavailable(
     "launching a kernel from device code (dynamic parallelism) is not supported by the CPU "
-    "backend (simt)"))) Kernel<>
+    "backend (simt)"))) Kernel<int, int>
 simt_kernel_in_device_code(T...);
 
 /* arguments[i] points to the i-th argument, as cudaLaunchKernel wants it. */

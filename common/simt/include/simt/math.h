@@ -17,8 +17,7 @@
 #include <math.h>
 #include <type_traits>
 
-/* ---------------------------------------------------------------------------------------------- */
-/* min, max, abs for every pair of types that CUDA has */
+/* ---- min, max, abs for every pair of types that CUDA has ---- */
 
 #define SIMT_MIN_MAX(A, B, R)                                                                      \
     constexpr R min(A a, B b)                                                                      \
@@ -65,8 +64,7 @@ constexpr unsigned int umax(unsigned int a, unsigned int b)
     return a < b ? b : a;
 }
 
-/* ---------------------------------------------------------------------------------------------- */
-/* Functions of float and double that <math.h> lacks */
+/* ---- Functions of float and double that <math.h> lacks ---- */
 
 #define SIMT_FUNCTION(name, expression)                                                            \
     inline double name(double x)                                                                   \
@@ -171,8 +169,8 @@ inline void sincospi(double x, double *sine, double *cosine)
     *cosine = cospi(x);
 }
 
-/* ---------------------------------------------------------------------------------------------- */
-/* Fast intrinsics. The C library declares the first ten under these names without defining them. */
+/* ---- Fast intrinsics. The C library declares the first ten under these names without defining
+ * them. ---- */
 
 #define SIMT_FAST(name, accurate)                                                                  \
     extern "C" inline float name(float x) noexcept                                                 \
@@ -220,97 +218,77 @@ inline float __saturatef(float x)
     return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; /* NaN becomes 0 */
 }
 
-/* ---------------------------------------------------------------------------------------------- */
-/* Arithmetic with a rounding direction */
+/* ---- Arithmetic with a rounding direction ---- */
 
 namespace simt
 {
 
 /* volatile, or the compiler would calculate before the direction is set. */
-template <int direction, class T, class F>
-inline T rounded(F operation, T x, T y = T(0), T z = T(0))
+template <int direction, class R, class T, class F>
+inline R rounded(F operation, T x, T y = T(0), T z = T(0))
 {
     volatile T a = x, b = y, c = z;
     if (direction == FE_TONEAREST)
-        return operation(a, b, c);
+        return static_cast<R>(operation(a, b, c));
     int before = std::fegetround();
     std::fesetround(direction);
-    volatile T result = operation(a, b, c);
+    volatile R result = static_cast<R>(operation(a, b, c));
     std::fesetround(before);
     return result;
 }
 
 } /* namespace simt */
 
-#define SIMT_ROUNDED(suffix, direction)                                                            \
-    inline float __fadd_##suffix(float x, float y)                                                 \
+/* In each direction: R name_rn(parameters) and so on, from an expression in a, b and c of type T.
+ */
+#define SIMT_ROUNDED_TO(R, name, T, parameters, arguments, expression, direction)                  \
+    inline R name parameters                                                                       \
     {                                                                                              \
-        return simt::rounded<direction, float>([](float a, float b, float) { return a + b; }, x,   \
-                                               y);                                                 \
-    }                                                                                              \
-    inline float __fsub_##suffix(float x, float y)                                                 \
-    {                                                                                              \
-        return simt::rounded<direction, float>([](float a, float b, float) { return a - b; }, x,   \
-                                               y);                                                 \
-    }                                                                                              \
-    inline float __fmul_##suffix(float x, float y)                                                 \
-    {                                                                                              \
-        return simt::rounded<direction, float>([](float a, float b, float) { return a * b; }, x,   \
-                                               y);                                                 \
-    }                                                                                              \
-    inline float __fdiv_##suffix(float x, float y)                                                 \
-    {                                                                                              \
-        return simt::rounded<direction, float>([](float a, float b, float) { return a / b; }, x,   \
-                                               y);                                                 \
-    }                                                                                              \
-    inline float __frcp_##suffix(float x)                                                          \
-    {                                                                                              \
-        return simt::rounded<direction, float>([](float a, float, float) { return 1.0f / a; }, x); \
-    }                                                                                              \
-    inline float __fsqrt_##suffix(float x)                                                         \
-    {                                                                                              \
-        return simt::rounded<direction, float>([](float a, float, float) { return std::sqrt(a); }, \
-                                               x);                                                 \
-    }                                                                                              \
-    inline float __fmaf_##suffix(float x, float y, float z)                                        \
-    {                                                                                              \
-        return simt::rounded<direction, float>(                                                    \
-            [](float a, float b, float c) { return std::fma(a, b, c); }, x, y, z);                 \
-    }                                                                                              \
-    inline double __dadd_##suffix(double x, double y)                                              \
-    {                                                                                              \
-        return simt::rounded<direction, double>([](double a, double b, double) { return a + b; },  \
-                                                x, y);                                             \
-    }                                                                                              \
-    inline double __dsub_##suffix(double x, double y)                                              \
-    {                                                                                              \
-        return simt::rounded<direction, double>([](double a, double b, double) { return a - b; },  \
-                                                x, y);                                             \
-    }                                                                                              \
-    inline double __dmul_##suffix(double x, double y)                                              \
-    {                                                                                              \
-        return simt::rounded<direction, double>([](double a, double b, double) { return a * b; },  \
-                                                x, y);                                             \
-    }                                                                                              \
-    inline double __ddiv_##suffix(double x, double y)                                              \
-    {                                                                                              \
-        return simt::rounded<direction, double>([](double a, double b, double) { return a / b; },  \
-                                                x, y);                                             \
-    }                                                                                              \
-    inline double __fma_##suffix(double x, double y, double z)                                     \
-    {                                                                                              \
-        return simt::rounded<direction, double>(                                                   \
-            [](double a, double b, double c) { return std::fma(a, b, c); }, x, y, z);              \
+        auto operation = [](T a, [[maybe_unused]] T b, [[maybe_unused]] T c) -> R {                \
+            return static_cast<R>(expression);                                                     \
+        };                                                                                         \
+        return simt::rounded<direction, R, T> arguments;                                           \
     }
+#define SIMT_ROUNDED(R, name, T, parameters, arguments, expression)                                \
+    SIMT_ROUNDED_TO(R, name##_rn, T, parameters, arguments, expression, FE_TONEAREST)              \
+    SIMT_ROUNDED_TO(R, name##_rz, T, parameters, arguments, expression, FE_TOWARDZERO)             \
+    SIMT_ROUNDED_TO(R, name##_ru, T, parameters, arguments, expression, FE_UPWARD)                 \
+    SIMT_ROUNDED_TO(R, name##_rd, T, parameters, arguments, expression, FE_DOWNWARD)
+#define SIMT_ROUNDED_1(R, name, T, expression)                                                     \
+    SIMT_ROUNDED(R, name, T, (T x), (operation, x), expression)
+#define SIMT_ROUNDED_2(T, name, expression)                                                        \
+    SIMT_ROUNDED(T, name, T, (T x, T y), (operation, x, y), expression)
+#define SIMT_ROUNDED_3(T, name, expression)                                                        \
+    SIMT_ROUNDED(T, name, T, (T x, T y, T z), (operation, x, y, z), expression)
 
-SIMT_ROUNDED(rn, FE_TONEAREST)
-SIMT_ROUNDED(rz, FE_TOWARDZERO)
-SIMT_ROUNDED(ru, FE_UPWARD)
-SIMT_ROUNDED(rd, FE_DOWNWARD)
+/* clang-format off */
+SIMT_ROUNDED_2(float, __fadd, a + b)
+SIMT_ROUNDED_2(float, __fsub, a - b)
+SIMT_ROUNDED_2(float, __fmul, a * b)
+SIMT_ROUNDED_2(float, __fdiv, a / b)
+SIMT_ROUNDED_3(float, __fmaf, std::fma(a, b, c))
+SIMT_ROUNDED_1(float, __frcp, float, 1.0f / a)
+SIMT_ROUNDED_1(float, __fsqrt, float, std::sqrt(a))
+SIMT_ROUNDED_2(double, __dadd, a + b)
+SIMT_ROUNDED_2(double, __dsub, a - b)
+SIMT_ROUNDED_2(double, __dmul, a * b)
+SIMT_ROUNDED_2(double, __ddiv, a / b)
+SIMT_ROUNDED_3(double, __fma, std::fma(a, b, c))
+SIMT_ROUNDED_1(float, __int2float, int, a)
+SIMT_ROUNDED_1(float, __uint2float, unsigned int, a)
+SIMT_ROUNDED_1(float, __ll2float, long long, a)
+SIMT_ROUNDED_1(float, __ull2float, unsigned long long, a)
+SIMT_ROUNDED_1(double, __ll2double, long long, a)
+SIMT_ROUNDED_1(double, __ull2double, unsigned long long, a)
+SIMT_ROUNDED_1(float, __double2float, double, a)
+/* clang-format on */
 #undef SIMT_ROUNDED
+#undef SIMT_ROUNDED_TO
+#undef SIMT_ROUNDED_1
+#undef SIMT_ROUNDED_2
+#undef SIMT_ROUNDED_3
 
-/* ---------------------------------------------------------------------------------------------- */
-/* Conversions: out-of-range values saturate, NaN becomes 0 */
+/* ---- Conversions: out-of-range values saturate, NaN becomes 0 ---- */
 
 namespace simt
 {
@@ -328,29 +306,6 @@ inline To saturated(double whole)
     if (whole < (std::is_signed_v<To> ? -limit : 0.0))
         return std::is_signed_v<To> ? static_cast<To>(To(1) << (sizeof(To) * CHAR_BIT - 1)) : To(0);
     return static_cast<To>(whole);
-}
-
-/* A whole number as float or double, rounded in the given direction. */
-template <int direction, class To, class From>
-inline To from_integer(From value)
-{
-    volatile From kept = value;
-    int before = std::fegetround();
-    std::fesetround(direction);
-    volatile To result = static_cast<To>(kept);
-    std::fesetround(before);
-    return result;
-}
-
-template <int direction>
-inline float narrowed(double value)
-{
-    volatile double kept = value;
-    int before = std::fegetround();
-    std::fesetround(direction);
-    volatile float result = static_cast<float>(kept);
-    std::fesetround(before);
-    return result;
 }
 
 } /* namespace simt */
@@ -373,24 +328,6 @@ inline float narrowed(double value)
         return simt::saturated<To>(std::floor(x));                                                 \
     }
 
-#define SIMT_FROM_INTEGER(from, From, to, To)                                                      \
-    inline To __##from##2##to##_rn(From x)                                                         \
-    {                                                                                              \
-        return static_cast<To>(x);                                                                 \
-    }                                                                                              \
-    inline To __##from##2##to##_rz(From x)                                                         \
-    {                                                                                              \
-        return simt::from_integer<FE_TOWARDZERO, To>(x);                                           \
-    }                                                                                              \
-    inline To __##from##2##to##_ru(From x)                                                         \
-    {                                                                                              \
-        return simt::from_integer<FE_UPWARD, To>(x);                                               \
-    }                                                                                              \
-    inline To __##from##2##to##_rd(From x)                                                         \
-    {                                                                                              \
-        return simt::from_integer<FE_DOWNWARD, To>(x);                                             \
-    }
-
 /* clang-format off */
 SIMT_TO_INTEGER(float, float, int, int)
 SIMT_TO_INTEGER(float, float, uint, unsigned int)
@@ -400,15 +337,8 @@ SIMT_TO_INTEGER(double, double, int, int)
 SIMT_TO_INTEGER(double, double, uint, unsigned int)
 SIMT_TO_INTEGER(double, double, ll, long long)
 SIMT_TO_INTEGER(double, double, ull, unsigned long long)
-SIMT_FROM_INTEGER(int, int, float, float)
-SIMT_FROM_INTEGER(uint, unsigned int, float, float)
-SIMT_FROM_INTEGER(ll, long long, float, float)
-SIMT_FROM_INTEGER(ull, unsigned long long, float, float)
-SIMT_FROM_INTEGER(ll, long long, double, double)
-SIMT_FROM_INTEGER(ull, unsigned long long, double, double)
 /* clang-format on */
 #undef SIMT_TO_INTEGER
-#undef SIMT_FROM_INTEGER
 
 inline double __int2double_rn(int x)
 {
@@ -420,28 +350,7 @@ inline double __uint2double_rn(unsigned int x)
     return x;
 }
 
-inline float __double2float_rn(double x)
-{
-    return static_cast<float>(x);
-}
-
-inline float __double2float_rz(double x)
-{
-    return simt::narrowed<FE_TOWARDZERO>(x);
-}
-
-inline float __double2float_ru(double x)
-{
-    return simt::narrowed<FE_UPWARD>(x);
-}
-
-inline float __double2float_rd(double x)
-{
-    return simt::narrowed<FE_DOWNWARD>(x);
-}
-
-/* ---------------------------------------------------------------------------------------------- */
-/* The same bits under another type */
+/* ---- The same bits under another type ---- */
 
 namespace simt
 {
@@ -457,35 +366,20 @@ inline To same_bits(From from)
 
 } /* namespace simt */
 
-inline int __float_as_int(float x)
-{
-    return simt::same_bits<int>(x);
-}
-
-inline unsigned int __float_as_uint(float x)
-{
-    return simt::same_bits<unsigned int>(x);
-}
-
-inline float __int_as_float(int x)
-{
-    return simt::same_bits<float>(x);
-}
-
-inline float __uint_as_float(unsigned int x)
-{
-    return simt::same_bits<float>(x);
-}
-
-inline long long __double_as_longlong(double x)
-{
-    return simt::same_bits<long long>(x);
-}
-
-inline double __longlong_as_double(long long x)
-{
-    return simt::same_bits<double>(x);
-}
+#define SIMT_SAME_BITS(To, name, From)                                                             \
+    inline To name(From x)                                                                         \
+    {                                                                                              \
+        return simt::same_bits<To>(x);                                                             \
+    }
+/* clang-format off */
+SIMT_SAME_BITS(int, __float_as_int, float)
+SIMT_SAME_BITS(unsigned int, __float_as_uint, float)
+SIMT_SAME_BITS(float, __int_as_float, int)
+SIMT_SAME_BITS(float, __uint_as_float, unsigned int)
+SIMT_SAME_BITS(long long, __double_as_longlong, double)
+SIMT_SAME_BITS(double, __longlong_as_double, long long)
+/* clang-format on */
+#undef SIMT_SAME_BITS
 
 inline int __double2hiint(double x)
 {
@@ -503,8 +397,7 @@ inline double __hiloint2double(int high, int low)
                                    static_cast<uint32_t>(low));
 }
 
-/* ---------------------------------------------------------------------------------------------- */
-/* Integers */
+/* ---- Integers ---- */
 
 inline int __popc(unsigned int x)
 {

@@ -1,0 +1,19 @@
+// needs: sm_75
+/* movmatrix, and back again. */
+#include "finished.cuh"
+#include "ptx_kernels.h"
+#include "ptx.cuh"
+
+__global__ void transpose_matrix(const uint32_t *in, uint32_t *out)
+{
+    const int lane = threadIdx.x;
+    const uint32_t transposed = movmatrix_transposed(in[lane]);
+    out[lane] = transposed;
+    out[32 + lane] = movmatrix_transposed(transposed);
+}
+
+cudaError_t ptx_movmatrix(const uint32_t *in, uint32_t *out)
+{
+    transpose_matrix<<<1, 32>>>(in, out);
+    return finished();
+}
