@@ -81,13 +81,6 @@ static void add_stacks(Engine &e)
         e.free_stack[e.free_stacks++] = static_cast<unsigned short>(++e.usable_stacks);
 }
 
-static unsigned short take_stack(Engine &e)
-{
-    if (e.free_stacks == 0)
-        add_stacks(e);
-    return e.free_stack[--e.free_stacks];
-}
-
 /* Where a stack begins. If all did so at the same offset they would share few sets of the caches.
  */
 static void *top_of(const Engine &e, unsigned short stack)
@@ -173,7 +166,7 @@ static inline Step next_step(Engine &e, Block &block)
     }
     Fiber &fiber = activate_next(block);
     if (fiber.stack) {
-        prefetch_context((&fiber)[1]);
+        prefetch_context((&fiber)[2]);
         e.free_stack[e.free_stacks++] = stack;
         return Step{simt_resume, fiber.context};
     }
@@ -197,10 +190,19 @@ static void fiber_main()
     }
 }
 
+/* With no stack left. Apart, so that begin() itself calls nothing that returns. */
+__attribute__((noinline)) static void begin_on_new_stack(Fiber &fiber, void **from)
+{
+    add_stacks(engine());
+    begin(fiber, from);
+}
+
 void begin(Fiber &fiber, void **from)
 {
     Engine &e = engine();
-    fiber.stack = take_stack(e);
+    if (e.free_stacks == 0)
+        return begin_on_new_stack(fiber, from);
+    fiber.stack = e.free_stack[--e.free_stacks];
     simt_switch_to_new(from, top_of(e, fiber.stack), fiber_main);
 }
 
