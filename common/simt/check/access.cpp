@@ -119,7 +119,7 @@ static void host_access(uintptr_t address, unsigned bytes, unsigned kind, const 
 {
     const Region *region = find_region(address);
     if (region && region->allocation && !region->allocation->managed)
-        report_host_access(region, address, bytes, writes(kind), where);
+        report_host_access(region, Touch{address, bytes, writes(kind), where});
 }
 
 /*
@@ -162,7 +162,7 @@ static void global_access(ThreadState *thread, Region *region, uintptr_t address
 {
     if (address < region->open_begin || address + bytes > region->open_end) {
         if (!allowed(region, address, bytes))
-            report_out_of_region(thread, address, bytes, writes(kind), where);
+            report_out_of_region(thread, Touch{address, bytes, writes(kind), where});
     }
     const Place &place = find_place(thread->block, where);
     if (is_counted(thread, kind, address))
@@ -197,8 +197,8 @@ static void other_access(ThreadState *thread, uintptr_t address, unsigned bytes,
     if (!writes(kind) && in_read_only_data(address))
         return;
     if (in_device_arena(pointer))
-        report_out_of_region(thread, address, bytes, writes(kind), where);
-    report_foreign_memory(thread, address, bytes, writes(kind), where);
+        report_out_of_region(thread, Touch{address, bytes, writes(kind), where});
+    report_foreign_memory(thread, Touch{address, bytes, writes(kind), where});
 }
 
 void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)
@@ -224,7 +224,7 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
     const Worker &w = *worker;
     if (within(address, w.dynamic_begin, w.dynamic_begin + max_shared_per_block)) {
         if (pointer >= w.dynamic_end || static_cast<const char *>(pointer) + bytes > w.dynamic_end)
-            report_dynamic_shared(thread, address, bytes, writes(kind), where);
+            report_dynamic_shared(thread, Touch{address, bytes, writes(kind), where});
         shared_access(thread, address, bytes, kind, where);
         if (kind >= volatile_read && kind <= atomic_update)
             order_atomic(thread, pointer, false, writes(kind));

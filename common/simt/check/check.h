@@ -462,6 +462,14 @@ bool in_read_only_data(uintptr_t address);
 
 /* ---- report.cpp ---- */
 
+/* An access that may not be made. */
+struct Touch {
+    uintptr_t address;
+    unsigned bytes;
+    bool write;
+    const void *where;
+};
+
 [[noreturn]] void report_race(ThreadState *thread, uintptr_t address, const Stamp &first,
                               const Stamp &second);
 /* `how`: what is missing for the access, at `where` by `visitor`, to the shared memory of another
@@ -472,21 +480,16 @@ bool in_read_only_data(uintptr_t address);
                                   const Stamp &read);
 [[noreturn]] void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes,
                                        const void *where);
-[[noreturn]] void report_out_of_region(ThreadState *thread, uintptr_t address, unsigned bytes,
-                                       bool write, const void *where);
-[[noreturn]] void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned bytes,
-                                        bool write, const void *where);
-[[noreturn]] void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned bytes,
-                                        bool write, const void *where);
-[[noreturn]] void report_static_shared(ThreadState *thread, uintptr_t address, unsigned bytes,
-                                       bool write, const void *where);
+[[noreturn]] void report_out_of_region(ThreadState *thread, const Touch &touch);
+[[noreturn]] void report_dynamic_shared(ThreadState *thread, const Touch &touch);
+[[noreturn]] void report_foreign_memory(ThreadState *thread, const Touch &touch);
+[[noreturn]] void report_static_shared(ThreadState *thread, const Touch &touch);
 /* `type` as the compiler writes it, in quotes: 'float [32]'. */
 [[noreturn]] void report_index(ThreadState *thread, const char *type, long long index,
                                const char *file, unsigned line);
 [[noreturn]] void report_misaligned(ThreadState *thread, const char *type, uintptr_t address,
                                     unsigned alignment, const char *file, unsigned line);
-void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
-                        const void *where);
+void report_host_access(const Region *region, const Touch &touch);
 
 /* ---- hooks.cpp ---- */
 

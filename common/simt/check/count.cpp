@@ -39,9 +39,9 @@ static unsigned passes(const Request &request, uint32_t lanes, unsigned words_pe
     uint32_t held[banks][warp_size];
     unsigned char words[banks] = {};
     unsigned most = 0;
-    for (; lanes; lanes &= lanes - 1)
+    for (unsigned lane : bits(lanes))
         for (unsigned i = 0; i < words_per_lane; i++) {
-            uint32_t word = request.piece[__builtin_ctz(lanes)] + i;
+            uint32_t word = request.piece[lane] + i;
             uint32_t *in_bank = held[word % banks];
             unsigned char &count = words[word % banks];
             unsigned j = 0;

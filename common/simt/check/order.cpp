@@ -183,8 +183,8 @@ void step(ThreadState *thread)
  * each of them. */
 static bool all_fenced(const BlockState *block, unsigned first, uint32_t lanes)
 {
-    for (; lanes; lanes &= lanes - 1)
-        if (block->thread[first + __builtin_ctz(lanes)].unfenced_write)
+    for (unsigned lane : bits(lanes))
+        if (block->thread[first + lane].unfenced_write)
             return false;
     return true;
 }
@@ -248,9 +248,9 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
     block->now = now;
 
     std::vector<Seen> together, glimpsed;
-    for (uint32_t left = lanes; seen && left; left &= left - 1) {
-        add_seen(together, block->thread[first + __builtin_ctz(left)].seen);
-        add_seen(glimpsed, block->thread[first + __builtin_ctz(left)].glimpsed);
+    for (unsigned lane : bits(seen ? lanes : 0)) {
+        add_seen(together, block->thread[first + lane].seen);
+        add_seen(glimpsed, block->thread[first + lane].glimpsed);
     }
     for (unsigned lane : bits(lanes)) {
         ThreadState &thread = block->thread[first + lane];

@@ -358,9 +358,10 @@ static std::string distance(uintptr_t address, uintptr_t begin, uintptr_t end)
     return "across the end of ";
 }
 
-static std::string access_at(unsigned bytes, bool write, const void *where)
+static std::string access_at(const Touch &touch)
 {
-    return (write ? "writes " : "reads ") + plural(bytes, "byte") + " at " + at(where);
+    return (touch.write ? "writes " : "reads ") + plural(touch.bytes, "byte") + " at " +
+           at(touch.where);
 }
 
 /* A buffer with guard zones is what lies between them. */
@@ -375,32 +376,31 @@ static std::string buffer_name(const LaunchState *launch, const Allocation &allo
            name;
 }
 
-void report_out_of_region(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
-                          const void *where)
+void report_out_of_region(ThreadState *thread, const Touch &touch)
 {
     const LaunchState *launch = thread->block->launch;
-    const Allocation *allocation = meant_allocation(launch, address);
-    std::string what = access_at(bytes, write, where) + ", ", text;
+    const Allocation *allocation = meant_allocation(launch, touch.address);
+    std::string what = access_at(touch) + ", ", text;
     if (!allocation) {
         text = "out of bounds: " + what + "where no memory was ever allocated";
-    } else if (allocation->freed && distance_to(*allocation, address) == 0) {
+    } else if (allocation->freed && distance_to(*allocation, touch.address) == 0) {
         text = format("use after free: %sbyte %zu of %s, which was freed", what.c_str(),
-                      static_cast<size_t>(address - number_of(allocation->begin)),
+                      static_cast<size_t>(touch.address - number_of(allocation->begin)),
                       allocation_name(launch, *allocation).c_str());
     } else {
         const Region *region = allocation->checked;
-        text = "out of bounds: " + what + distance(address, region->open_begin, region->open_end) +
+        text = "out of bounds: " + what +
+               distance(touch.address, region->open_begin, region->open_end) +
                buffer_name(launch, *allocation);
     }
     fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
 }
 
-void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
-                           const void *where)
+void report_dynamic_shared(ThreadState *thread, const Touch &touch)
 {
     uintptr_t begin = number_of(worker->dynamic_begin), end = number_of(worker->dynamic_end);
     std::string text =
-        "out of bounds: " + access_at(bytes, write, where) + ", " + distance(address, begin, end);
+        "out of bounds: " + access_at(touch) + ", " + distance(touch.address, begin, end);
     if (begin == end)
         text += "the dynamic shared memory, of which the launch asked for none: give its size as "
                 "the third "
@@ -412,18 +412,17 @@ void report_dynamic_shared(ThreadState *thread, uintptr_t address, unsigned byte
     fail(thread, cudaErrorLaunchFailure, text + " (" + culprit(thread) + ")");
 }
 
-void report_static_shared(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
-                          const void *where)
+void report_static_shared(ThreadState *thread, const Touch &touch)
 {
     size_t begin = 0, size = 0;
     uintptr_t shared = number_of(worker->shared_begin);
-    std::string variable = shared_variable_before(address - shared, &begin, &size);
-    std::string text = "out of bounds: " + access_at(bytes, write, where) + ", ";
+    std::string variable = shared_variable_before(touch.address - shared, &begin, &size);
+    std::string text = "out of bounds: " + access_at(touch) + ", ";
     if (variable.empty())
         text += "before the first shared variable";
     else
         text +=
-            distance(address, shared + begin, shared + begin + size) +
+            distance(touch.address, shared + begin, shared + begin + size) +
             format("the shared variable %s (%s)", variable.c_str(), plural(size, "byte").c_str());
     fail(thread, cudaErrorLaunchFailure, text + " (" + culprit(thread) + ")");
 }
@@ -446,29 +445,28 @@ void report_misaligned(ThreadState *thread, const char *type, uintptr_t address,
              " (" + culprit(thread) + ")");
 }
 
-void report_foreign_memory(ThreadState *thread, uintptr_t address, unsigned bytes, bool write,
-                           const void *where)
+void report_foreign_memory(ThreadState *thread, const Touch &touch)
 {
-    std::string text = access_at(bytes, write, where);
-    if (address < 65536)
-        text = "null pointer: " + text + format(", address %#zx", static_cast<size_t>(address));
+    std::string text = access_at(touch);
+    if (touch.address < 65536)
+        text =
+            "null pointer: " + text + format(", address %#zx", static_cast<size_t>(touch.address));
     else
         text = "host pointer in a kernel: " + text +
                format(", address %#zx, which is not device memory; allocate it with cudaMalloc and "
                       "copy the "
                       "data there",
-                      static_cast<size_t>(address));
+                      static_cast<size_t>(touch.address));
     fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
 }
 
 /* Said at once: the access itself is about to end the program, as it does with a GPU. */
-void report_host_access(const Region *region, uintptr_t address, unsigned bytes, bool write,
-                        const void *where)
+void report_host_access(const Region *region, const Touch &touch)
 {
     std::string text =
         format("device pointer on the host: host code %s, byte %zu of allocation %llu; copy "
                "the data with cudaMemcpy",
-               access_at(bytes, write, where).c_str(), static_cast<size_t>(address - region->begin),
+               access_at(touch).c_str(), static_cast<size_t>(touch.address - region->begin),
                region->allocation->number);
     fprintf(stderr, "simt: %s\n", text.c_str());
     kernel_failed(cudaErrorIllegalAddress, text.c_str());

@@ -425,8 +425,8 @@ bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, uns
             if (is_builtin(reinterpret_cast<const void *>(address)))
                 return false;
             if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
-                report_static_shared(thread, own_place(address, nullptr), bytes,
-                                     writes(stamp_kind(stamp)), where);
+                report_static_shared(thread, Touch{own_place(address, nullptr), bytes,
+                                                   writes(stamp_kind(stamp)), where});
         }
         if (whole && first_since_barrier(cell, access))
             continue;

@@ -70,6 +70,16 @@ static cudaError_t bad_device(int device)
                   device);
 }
 
+/* What a question with a place for its answer ends with. */
+template <class T>
+static cudaError_t answer(T *place, T value)
+{
+    if (!place)
+        return done(cudaErrorInvalidValue);
+    *place = value;
+    return cudaSuccess;
+}
+
 } /* namespace simt */
 
 using namespace simt;
@@ -86,10 +96,7 @@ extern "C" cudaError_t cudaGetDeviceCount(int *count)
 
 extern "C" cudaError_t cudaGetDevice(int *device)
 {
-    if (!device)
-        return done(cudaErrorInvalidValue);
-    *device = 0;
-    return cudaSuccess;
+    return answer(device, 0);
 }
 
 extern "C" cudaError_t cudaSetDevice(int device)
@@ -198,8 +205,7 @@ extern "C" cudaError_t cudaDeviceSynchronize(void)
 }
 
 /* its old name */
-extern "C" cudaError_t cudaThreadSynchronize(void)
-    __attribute__((alias("cudaDeviceSynchronize")));
+extern "C" cudaError_t cudaThreadSynchronize(void) __attribute__((alias("cudaDeviceSynchronize")));
 
 extern "C" cudaError_t cudaDeviceReset(void)
 {
@@ -216,10 +222,7 @@ extern "C" cudaError_t cudaDeviceSetLimit(enum cudaLimit, size_t)
 
 extern "C" cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
 {
-    if (!value)
-        return done(cudaErrorInvalidValue);
-    *value = limit == cudaLimitStackSize ? 1 << 10 : 8 << 20;
-    return cudaSuccess;
+    return answer(value, size_t(limit == cudaLimitStackSize ? 1 << 10 : 8 << 20));
 }
 
 extern "C" cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache)
@@ -229,10 +232,7 @@ extern "C" cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache)
 
 extern "C" cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
 {
-    if (!config)
-        return done(cudaErrorInvalidValue);
-    *config = cudaFuncCachePreferNone;
-    return standing_error();
+    return answer(config, cudaFuncCachePreferNone);
 }
 
 /* Banks are 4 bytes wide, as on every device since Maxwell, whatever a program asks for. */
@@ -243,29 +243,18 @@ extern "C" cudaError_t cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig)
 
 extern "C" cudaError_t cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *config)
 {
-    if (!config)
-        return done(cudaErrorInvalidValue);
-    *config = cudaSharedMemBankSizeFourByte;
-    return standing_error();
+    return answer(config, cudaSharedMemBankSizeFourByte);
 }
 
 extern "C" cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-    if (!can)
-        return done(cudaErrorInvalidValue);
-    *can = 0;
-    return device == 0 && peer == 0 ? cudaSuccess : bad_device(device ? device : peer);
+    return device == 0 && peer == 0 ? answer(can, 0) : bad_device(device ? device : peer);
 }
 
 /* Asynchronous allocation needs no pool here; programs may still ask for it and set it up. */
 extern "C" cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
 {
-    if (!pool)
-        return done(cudaErrorInvalidValue);
-    if (device != 0)
-        return bad_device(device);
-    *pool = nullptr;
-    return cudaSuccess;
+    return device == 0 ? answer(pool, cudaMemPool_t(nullptr)) : bad_device(device);
 }
 
 extern "C" cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void *)
@@ -285,10 +274,7 @@ extern "C" cudaError_t cudaDriverGetVersion(int *version)
 
 extern "C" cudaError_t cudaRuntimeGetVersion(int *version)
 {
-    if (!version)
-        return done(cudaErrorInvalidValue);
-    *version = CUDART_VERSION;
-    return cudaSuccess;
+    return answer(version, CUDART_VERSION);
 }
 
 extern "C" cudaError_t cudaProfilerStart(void)

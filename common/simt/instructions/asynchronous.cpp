@@ -55,18 +55,16 @@ char *shared_place(uint32_t address, size_t bytes, size_t alignment, const char 
     const Worker &w = *worker;
     char *place = static_cast<char *>(simt_shared_pointer(address)), *end = place + bytes;
     if (address % alignment)
-        simt_fail("%s at %s:%d: the shared address 0x%x is not a multiple of %zu", what, site.file,
-                  site.line, address, alignment);
+        fail_at(site, what, "the shared address 0x%x is not a multiple of %zu", address, alignment);
     bool inside = place >= w.shared_begin && end <= w.shared_end;
     bool dynamic = end > w.dynamic_begin && place < w.dynamic_begin + max_shared_per_block;
     if (!inside)
-        simt_fail("%s at %s:%d: 0x%x is no shared address; shared_address() makes one", what,
-                  site.file, site.line, address);
+        fail_at(site, what, "0x%x is no shared address; shared_address() makes one", address);
     if (dynamic && end > w.dynamic_end)
-        simt_fail("%s at %s:%d: bytes %td to %td of dynamic shared memory, of which the launch "
-                  "asked for %td",
-                  what, site.file, site.line, place - w.dynamic_begin, end - 1 - w.dynamic_begin,
-                  w.dynamic_end - w.dynamic_begin);
+        fail_at(site, what,
+                "bytes %td to %td of dynamic shared memory, of which the launch asked for %td",
+                place - w.dynamic_begin, end - 1 - w.dynamic_begin,
+                w.dynamic_end - w.dynamic_begin);
     return place;
 }
 

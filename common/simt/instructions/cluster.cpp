@@ -87,9 +87,8 @@ static void arrive(bool relaxed, Site site)
     Cluster &cluster = *worker->block->cluster;
     simt_meet(thread.warp->present, nullptr, arrive_together, "cluster_arrive()", 0, site);
     if (thread.cluster_arrivals > thread.cluster_waits)
-        simt_fail(
-            "cluster_arrive() at %s:%d: the thread has arrived already; cluster_wait() comes first",
-            site.file, site.line);
+        fail_at(site, "cluster_arrive()",
+                "the thread has arrived already; cluster_wait() comes first");
     checker->cluster_arrived(relaxed);
     thread.cluster_arrivals++;
     if (cluster.arrived++ == 0)
@@ -115,9 +114,7 @@ void ptx::cluster_wait(Site site)
     Thread &thread = self();
     simt_meet(thread.warp->present, nullptr, wait_together, "cluster_wait()", 0, site);
     if (thread.cluster_arrivals == thread.cluster_waits)
-        simt_fail(
-            "cluster_wait() at %s:%d: the thread has not arrived; cluster_arrive() comes first",
-            site.file, site.line);
+        fail_at(site, "cluster_wait()", "the thread has not arrived; cluster_arrive() comes first");
     wait_for(has_opened, &thread, Call{"cluster_wait()", site, true, describe}, Wait::cluster);
     thread.cluster_waits++;
     checker->cluster_waited();
@@ -126,12 +123,11 @@ void ptx::cluster_wait(Site site)
 uint32_t ptx::cluster_address(uint32_t shared, int rank, Site site)
 {
     if (rank < 0 || rank >= ptx::cluster_blocks())
-        simt_fail("cluster_address() at %s:%d: block %d of a cluster of %d", site.file, site.line,
-                  rank, ptx::cluster_blocks());
+        fail_at(site, "cluster_address()", "block %d of a cluster of %d", rank,
+                ptx::cluster_blocks());
     if (shared >> rank_shift)
-        simt_fail(
-            "cluster_address() at %s:%d: 0x%x is no shared address; shared_address() makes one",
-            site.file, site.line, shared);
+        fail_at(site, "cluster_address()", "0x%x is no shared address; shared_address() makes one",
+                shared);
     return shared | static_cast<uint32_t>(rank + 1) << rank_shift;
 }
 
@@ -141,17 +137,16 @@ static void store(uint32_t address, const void *value, unsigned bytes, Site site
     const Cluster &cluster = *block.cluster;
     const unsigned rank = address >> rank_shift ? (address >> rank_shift) - 1 : block.rank;
     if (rank >= cluster.blocks)
-        simt_fail("cluster_store() at %s:%d: 0x%x is no address in the cluster; cluster_address() "
-                  "makes one",
-                  site.file, site.line, address);
+        fail_at(site, "cluster_store()",
+                "0x%x is no address in the cluster; cluster_address() makes one", address);
     char *own =
         shared_place(address & ((1u << rank_shift) - 1), bytes, bytes, "cluster_store()", site);
     const Member &home = cluster.member[rank];
     if (home.ended)
-        simt_fail(
-            "cluster_store() at %s:%d: block %u of the cluster has ended; a cluster_arrive() and a "
-            "cluster_wait() after the last store would keep it",
-            site.file, site.line, rank);
+        fail_at(site, "cluster_store()",
+                "block %u of the cluster has ended; a cluster_arrive() and a cluster_wait() after "
+                "the last store would keep it",
+                rank);
     char *place = home.worker->shared_begin + (own - worker->shared_begin);
     checker->cluster_store(*home.block, place, bytes, where);
     memcpy(place, value, bytes);

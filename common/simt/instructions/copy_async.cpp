@@ -35,12 +35,11 @@ void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned
     CopyUnderWay copy = {};
     copy.to = shared_place(shared, bytes, bytes, "cp.async", site);
     if (source_bytes > bytes)
-        simt_fail("cp.async at %s:%d: reads %u bytes to write %u", site.file, site.line,
-                  source_bytes, bytes);
+        fail_at(site, "cp.async", "reads %u bytes to write %u", source_bytes, bytes);
     if (source_bytes > 0) {
         if (reinterpret_cast<uintptr_t>(global) % bytes)
-            simt_fail("cp.async at %s:%d: the global address %p is not a multiple of %u", site.file,
-                      site.line, global, bytes);
+            fail_at(site, "cp.async", "the global address %p is not a multiple of %u", global,
+                    bytes);
         checker->access(global, source_bytes, false, where);
         memcpy(copy.bytes, global, source_bytes);
     }

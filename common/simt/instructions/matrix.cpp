@@ -215,12 +215,10 @@ static FragmentMove move_between(const void *fragment, const void *matrix, unsig
                                  unsigned bytes, bool by_rows, const char *what, Site site)
 {
     if (reinterpret_cast<uintptr_t>(matrix) % 32)
-        simt_fail("%s at %s:%d: the matrix begins at %p, not at a multiple of 32 bytes", what,
-                  site.file, site.line, matrix);
+        fail_at(site, what, "the matrix begins at %p, not at a multiple of 32 bytes", matrix);
     if (pitch * bytes % 16 || pitch < 16)
-        simt_fail(
-            "%s at %s:%d: rows are %u elements apart; it must be a multiple of %u, 16 or more",
-            what, site.file, site.line, pitch, 16 / bytes);
+        fail_at(site, what, "rows are %u elements apart; it must be a multiple of %u, 16 or more",
+                pitch, 16 / bytes);
     return FragmentMove{static_cast<char *>(const_cast<void *>(fragment)),
                         static_cast<char *>(const_cast<void *>(matrix)), pitch, bytes, by_rows};
 }

@@ -21,8 +21,8 @@ static void check_place(const uint64_t *place, const char *what, Site site)
 {
     const char *begin = reinterpret_cast<const char *>(place);
     if (begin < worker->shared_begin || begin >= worker->shared_end)
-        simt_fail("%s at %s:%d: an mbarrier lies in shared memory, %p does not", what, site.file,
-                  site.line, static_cast<const void *>(place));
+        fail_at(site, what, "an mbarrier lies in shared memory, %p does not",
+                static_cast<const void *>(place));
     shared_place(simt_shared_address(place), sizeof *place, sizeof *place, what, site);
 }
 
@@ -32,12 +32,11 @@ Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site)
     BlockWork &work = block_work();
     auto found = work.mbarriers.find(place);
     if (found == work.mbarriers.end())
-        simt_fail("%s at %s:%d: the mbarrier was not initialised; mbarrier_init() and a "
-                  "__syncthreads() come first",
-                  what, site.file, site.line);
+        fail_at(
+            site, what,
+            "the mbarrier was not initialised; mbarrier_init() and a __syncthreads() come first");
     if (*place != mark)
-        simt_fail("%s at %s:%d: something else was stored over the mbarrier", what, site.file,
-                  site.line);
+        fail_at(site, what, "something else was stored over the mbarrier");
     return found->second;
 }
 
@@ -99,8 +98,7 @@ static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const 
     Mbarrier &barrier = find_mbarrier(place, what, site);
     BlockWork &work = block_work();
     if (parity != 0 && parity != 1)
-        simt_fail("%s at %s:%d: the parity is %d; it must be 0 or 1", what, site.file, site.line,
-                  parity);
+        fail_at(site, what, "the parity is %d; it must be 0 or 1", parity);
     checker->asynchronous(place, sizeof *place, barrier_operation, where);
     Waiting waiting = {&barrier, static_cast<unsigned>(parity), may_give_up, work.answers};
     barrier.waiting++;
@@ -136,12 +134,11 @@ void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
     check_place(place, "mbarrier_init()", site);
     BlockWork &work = block_work();
     if (arrivals < 1 || arrivals > largest_count)
-        simt_fail("mbarrier_init() at %s:%d: %d arrivals; it must be 1 to %d", site.file, site.line,
-                  arrivals, largest_count);
+        fail_at(site, "mbarrier_init()", "%d arrivals; it must be 1 to %d", arrivals,
+                largest_count);
     auto found = work.mbarriers.find(place);
     if (found != work.mbarriers.end() && *place == mark)
-        simt_fail("mbarrier_init() at %s:%d: the mbarrier is already initialised", site.file,
-                  site.line);
+        fail_at(site, "mbarrier_init()", "the mbarrier is already initialised");
     checker->asynchronous(place, sizeof *place, barrier_begins, __builtin_return_address(0));
     *place = mark;
     Mbarrier barrier = {};
@@ -161,12 +158,11 @@ static void arrive(uint64_t *place, int bytes, const char *what, Site site, cons
 {
     Mbarrier &barrier = find_mbarrier(place, what, site);
     if (bytes < 0 || bytes > largest_count)
-        simt_fail("%s at %s:%d: %d bytes; it must be 0 to %d", what, site.file, site.line, bytes,
-                  largest_count);
+        fail_at(site, what, "%d bytes; it must be 0 to %d", bytes, largest_count);
     if (barrier.missing == 0)
-        simt_fail("%s at %s:%d: all %u arrivals of this phase were there already, which only waits "
-                  "for %lld bytes",
-                  what, site.file, site.line, barrier.expected, barrier.bytes);
+        fail_at(site, what,
+                "all %u arrivals of this phase were there already, which only waits for %lld bytes",
+                barrier.expected, barrier.bytes);
     checker->asynchronous(place, sizeof *place, barrier_operation, where);
     publish_on_mbarrier(barrier);
     count_on_mbarrier(barrier, 1, bytes);

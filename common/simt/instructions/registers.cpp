@@ -49,13 +49,13 @@ void ptx::move_registers(unsigned per_thread, bool increase, Site site)
         if (own == 0)
             own = at_launch(block);
         if (block.threads % 128)
-            simt_fail("%s at %s:%d: the block has %u threads; it must consist of warpgroups of 128",
-                      what, site.file, site.line, block.threads);
+            fail_at(site, what, "the block has %u threads; it must consist of warpgroups of 128",
+                    block.threads);
         if (increase ? per_thread < own : per_thread > own)
-            simt_fail("%s at %s:%d: to %u registers per thread from %u, of which this block of %u "
-                      "threads "
-                      "began with %u",
-                      what, site.file, site.line, per_thread, own, block.threads, at_launch(block));
+            fail_at(site, what,
+                    "to %u registers per thread from %u, of which this block of %u threads began "
+                    "with %u",
+                    per_thread, own, block.threads, at_launch(block));
         if (increase) {
             Request request = {&work, (per_thread - own) * warp_size};
             simt_wait(are_free, &request,

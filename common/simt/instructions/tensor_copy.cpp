@@ -85,12 +85,9 @@ static TensorMap map_of(const CUtensorMap *encoded, unsigned rank, const char *w
     TensorMap map;
     memcpy(&map, encoded, sizeof map);
     if (map.mark != tensor_map_mark)
-        simt_fail(
-            "%s at %s:%d: what it was given is no tensor map; cuTensorMapEncodeTiled makes one",
-            what, site.file, site.line);
+        fail_at(site, what, "what it was given is no tensor map; cuTensorMapEncodeTiled makes one");
     if (rank && map.rank != rank)
-        simt_fail("%s at %s:%d: the tensor map has rank %u, the copy %u coordinates", what,
-                  site.file, site.line, map.rank, rank);
+        fail_at(site, what, "the tensor map has rank %u, the copy %u coordinates", map.rank, rank);
     return map;
 }
 
@@ -100,10 +97,10 @@ static void check_first_coordinate(const TensorMap &map, const int *coordinates,
 {
     const long long bytes = static_cast<long long>(coordinates[0]) * map.element_bytes;
     if (bytes % static_cast<long long>(chunk) != 0)
-        simt_fail(
-            "%s at %s:%d: the box begins %lld bytes into the rows (coordinate %d); it must be a "
-            "multiple of 16",
-            what, site.file, site.line, bytes, coordinates[0]);
+        fail_at(
+            site, what,
+            "the box begins %lld bytes into the rows (coordinate %d); it must be a multiple of 16",
+            bytes, coordinates[0]);
 }
 
 /* A load may begin before the array and reads zeros there; a store that did was an illegal
@@ -113,9 +110,9 @@ static void check_begins_inside(const TensorMap &map, const int *coordinates, co
 {
     for (unsigned i = 0; i < map.rank; i++)
         if (coordinates[i] < 0)
-            simt_fail("%s at %s:%d: coordinate %u of the box is %d; a store may not begin before "
-                      "the array",
-                      what, site.file, site.line, i, coordinates[i]);
+            fail_at(site, what,
+                    "coordinate %u of the box is %d; a store may not begin before the array", i,
+                    coordinates[i]);
 }
 
 static char *box_place(const TensorMap &map, uint32_t shared, const char *what, Site site)
@@ -132,8 +129,8 @@ static void check_row_exists(const BoxRow &row, const char *what, Site site)
     const Allocation *allocation = find_allocation(row.global);
     if (!allocation || allocation->freed ||
         row.global + row.bytes > allocation->begin + allocation->bytes)
-        simt_fail("%s at %s:%d: the tensor map leads to %p, outside of any allocation", what,
-                  site.file, site.line, static_cast<void *>(row.global));
+        fail_at(site, what, "the tensor map leads to %p, outside of any allocation",
+                static_cast<void *>(row.global));
 }
 
 /* Global memory's side of a copy: bounds, order, counters. */
@@ -208,10 +205,9 @@ static void read_store(TensorStore &store)
         return;
     std::vector<char> box = read_box(store.map, store.from);
     if (box != store.box)
-        simt_fail("tma_store() at %s:%d: the shared memory that it was reading was overwritten; "
-                  "tma_store_wait_read() "
-                  "comes first",
-                  store.site.file, store.site.line);
+        fail_at(store.site, "tma_store()",
+                "the shared memory that it was reading was overwritten; tma_store_wait_read() "
+                "comes first");
     checker->asynchronous(store.from, box_bytes(store.map), proxy_read, store.where);
     store.was_read = true;
 }
@@ -264,11 +260,9 @@ void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, in
     load.where = where;
     load.site = site;
     if (!load.barrier->fenced)
-        simt_fail(
-            "%s at %s:%d: the copy engine does not know the mbarrier yet; mbarrier_init_fence() is "
-            "missing after "
-            "mbarrier_init()",
-            what, site.file, site.line);
+        fail_at(site, what,
+                "the copy engine does not know the mbarrier yet; mbarrier_init_fence() is missing "
+                "after mbarrier_init()");
     touch_global(load.map, load.coordinates, false, what, site, where);
     count_shared(load.map, true);
     checker->asynchronous(load.to, box_bytes(load.map), proxy_write_begins, where);

@@ -87,16 +87,14 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
 {
     const char *what = "wgmma";
     if (d.base_offset)
-        simt_fail(
-            "%s at %s:%d: the descriptor of %c has base offset %u; the CPU backend has only 0",
-            what, site.file, site.line, operand, d.base_offset);
+        fail_at(site, what, "the descriptor of %c has base offset %u; the CPU backend has only 0",
+                operand, d.base_offset);
     if (d.span && d.address % swizzle_period(d.span) >= d.span)
-        simt_fail("%s at %s:%d: the descriptor of %c begins at 0x%x, in row %zu of a %u-byte "
-                  "swizzle, which "
-                  "repeats every "
-                  "%zu bytes: its tile must be aligned to that",
-                  what, site.file, site.line, operand, d.address,
-                  d.address % swizzle_period(d.span) / d.span, d.span, swizzle_period(d.span));
+        fail_at(site, what,
+                "the descriptor of %c begins at 0x%x, in row %zu of a %u-byte swizzle, which "
+                "repeats every %zu bytes: its tile must be aligned to that",
+                operand, d.address, d.address % swizzle_period(d.span) / d.span, d.span,
+                swizzle_period(d.span));
     /* The four corners lie in shared memory, and so does what is between. */
     for (unsigned a : {0u, along - 8})
         for (unsigned k : {0u, 8u}) {
@@ -204,11 +202,10 @@ static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
         const Product &product = *lanes[lane];
         bool begins = !product.before.empty();
         if (begins && !is_untouched(product))
-            simt_fail(
-                "wgmma at %s:%d: lane %u wrote to the accumulator while the product was under way; "
-                "wgmma_wait() "
-                "comes first",
-                product.site.file, product.site.line, lane);
+            fail_at(product.site, "wgmma",
+                    "lane %u wrote to the accumulator while the product was under way; "
+                    "wgmma_wait() comes first",
+                    lane);
         const float *d = begins ? product.before.data() : product.d;
         for (unsigned i = 0; i < n / 2; i++)
             D[place_of(lane, i, n)] = first.accumulate ? d[i] : 0.0f;
@@ -309,11 +306,10 @@ static void join_warpgroup(Warpgroup &warpgroup, const Product &product)
     if (known.n != asked.n || known.registers != asked.registers ||
         known.b_along_n != asked.b_along_n || known.accumulate != asked.accumulate ||
         known.a_descriptor != asked.a_descriptor || known.b_descriptor != asked.b_descriptor)
-        simt_fail(
-            "wgmma at %s:%d: this thread asks for another product than others of its warpgroup, as "
-            "number %llu of "
-            "theirs: shape, descriptors or accumulate differ",
-            product.site.file, product.site.line, product.number + 1);
+        fail_at(product.site, "wgmma",
+                "this thread asks for another product than others of its warpgroup, as number %llu "
+                "of theirs: shape, descriptors or accumulate differ",
+                product.number + 1);
     known.threads++;
 }
 
@@ -348,8 +344,7 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
     BlockWork &block = block_work();
     ThreadWork &work = block.thread[thread];
     if ((thread | (warpgroup_threads - 1)) >= worker->block->threads)
-        simt_fail("wgmma at %s:%d: the last warpgroup of the block is not complete", site.file,
-                  site.line);
+        fail_at(site, "wgmma", "the last warpgroup of the block is not complete");
 
     Product product = {};
     product.d = d;
@@ -372,9 +367,8 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
     check_descriptor(decode(b_descriptor), 'B', n, product.b_along_n, site);
     bool chained = is_under_way(work, d);
     if (!work.products_fenced && !chained && (a || !is_as_left(work, d, n)))
-        simt_fail("wgmma at %s:%d: wgmma_fence() is missing: registers were touched since the last "
-                  "wgmma_wait()",
-                  site.file, site.line);
+        fail_at(site, "wgmma",
+                "wgmma_fence() is missing: registers were touched since the last wgmma_wait()");
     for_own_core_rows(product, [&](const char *row) {
         checker->asynchronous(row, core_row, proxy_read, product.where);
     });

@@ -186,6 +186,16 @@ void report_incomplete_meeting(const Warp &warp)
     fail_with_groups(*warp.block, "a warp operation that names lanes which have returned");
 }
 
+void fail_at(Site site, const char *what, const char *format, ...)
+{
+    char message[1000];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    simt_fail("%s at %s:%d: %s", what, site.file, site.line, message);
+}
+
 } /* namespace simt */
 
 using namespace simt;

@@ -250,6 +250,10 @@ const char *kernel_name(const Launch &launch);
 bool report(Launch &launch, cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* simt_fail() with "WHAT at FILE:LINE: " before the message. */
+[[noreturn]] void fail_at(Site site, const char *what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Gives up the running block from inside a kernel. */
 [[noreturn]] void abandon_block();
 

@@ -21,12 +21,12 @@ static bool reads(int operation)
  */
 static void notice(const void *address, size_t bytes, bool reads, bool writes, const void *where)
 {
-    constexpr unsigned patience = 64;
+    constexpr unsigned repeats_before_yield = 64;
     Thread &thread = self();
     if (thread.last_atomic != address) {
         thread.last_atomic = address;
         thread.atomic_repeats = 0;
-    } else if (++thread.atomic_repeats == patience) {
+    } else if (++thread.atomic_repeats == repeats_before_yield) {
         thread.atomic_repeats = 0;
         simt_yield();
     }
@@ -116,32 +116,19 @@ static void update_word(void *address, simt_atomic_function *update, const void 
 
 using namespace simt;
 
-extern "C" uint16_t simt_atomic_16(void *address, int operation, uint16_t value, uint16_t expected)
-{
-    notice(address, 2, reads(operation), operation != simt_atomic_load,
-           __builtin_return_address(0));
-    uint16_t before = perform<uint16_t>(address, operation, value, expected);
-    checker->atomic_done();
-    return before;
-}
-
-extern "C" uint32_t simt_atomic_32(void *address, int operation, uint32_t value, uint32_t expected)
-{
-    notice(address, 4, reads(operation), operation != simt_atomic_load,
-           __builtin_return_address(0));
-    uint32_t before = perform<uint32_t>(address, operation, value, expected);
-    checker->atomic_done();
-    return before;
-}
-
-extern "C" uint64_t simt_atomic_64(void *address, int operation, uint64_t value, uint64_t expected)
-{
-    notice(address, 8, reads(operation), operation != simt_atomic_load,
-           __builtin_return_address(0));
-    uint64_t before = perform<uint64_t>(address, operation, value, expected);
-    checker->atomic_done();
-    return before;
-}
+#define SIMT_ATOMIC_WORD(bits)                                                                     \
+    extern "C" uint##bits##_t simt_atomic_##bits(void *address, int operation,                     \
+                                                 uint##bits##_t value, uint##bits##_t expected)    \
+    {                                                                                              \
+        notice(address, bits / 8, reads(operation), operation != simt_atomic_load,                 \
+               __builtin_return_address(0));                                                       \
+        uint##bits##_t before = perform(address, operation, value, expected);                      \
+        checker->atomic_done();                                                                    \
+        return before;                                                                             \
+    }
+SIMT_ATOMIC_WORD(16)
+SIMT_ATOMIC_WORD(32)
+SIMT_ATOMIC_WORD(64)
 
 extern "C" void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update,
                                    const void *operand, void *before)

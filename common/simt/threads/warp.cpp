@@ -70,9 +70,9 @@ extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const ch
     const Call call = {what, site, orders_memory != 0};
     thread.call = &call;
     if (!(mask >> thread.lane & 1)) {
-        simt_fail("%s at %s:%d: lane %u calls it with mask 0x%08x, which does not name the lane "
-                  "itself",
-                  what, site.file, site.line, thread.lane, mask);
+        fail_at(site, what,
+                "lane %u calls it with mask 0x%08x, which does not name the lane itself",
+                thread.lane, mask);
     }
     Meeting &meeting = find_or_open(warp, mask, run, what);
     meeting.arrived |= 1u << thread.lane;

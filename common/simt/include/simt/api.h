@@ -5,47 +5,23 @@
 #include <cuda_runtime_api.h>
 #include <type_traits>
 
-template <class T>
-cudaError_t cudaMalloc(T **pointer, size_t bytes)
-{
-    return cudaMalloc(reinterpret_cast<void **>(pointer), bytes);
-}
-
-template <class T>
-cudaError_t cudaMallocAsync(T **pointer, size_t bytes, cudaStream_t stream)
-{
-    return cudaMallocAsync(reinterpret_cast<void **>(pointer), bytes, stream);
-}
-
-template <class T>
-cudaError_t cudaMallocManaged(T **pointer, size_t bytes, unsigned int flags = cudaMemAttachGlobal)
-{
-    return cudaMallocManaged(reinterpret_cast<void **>(pointer), bytes, flags);
-}
-
-template <class T>
-cudaError_t cudaMallocHost(T **pointer, size_t bytes, unsigned int flags = cudaHostAllocDefault)
-{
-    return cudaHostAlloc(reinterpret_cast<void **>(pointer), bytes, flags);
-}
-
-template <class T>
-cudaError_t cudaHostAlloc(T **pointer, size_t bytes, unsigned int flags)
-{
-    return cudaHostAlloc(reinterpret_cast<void **>(pointer), bytes, flags);
-}
-
-template <class T>
-cudaError_t cudaMallocPitch(T **pointer, size_t *pitch, size_t width, size_t height)
-{
-    return cudaMallocPitch(reinterpret_cast<void **>(pointer), pitch, width, height);
-}
-
-template <class T>
-cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned int flags)
-{
-    return cudaHostGetDevicePointer(reinterpret_cast<void **>(device), host, flags);
-}
+/* For a pointer to a pointer of any type. */
+#define SIMT_TYPED(name, function, parameters, ...)                                                \
+    template <class T>                                                                             \
+    cudaError_t name parameters                                                                    \
+    {                                                                                              \
+        return function(reinterpret_cast<void **>(pointer), __VA_ARGS__);                          \
+    }
+/* clang-format off */
+SIMT_TYPED(cudaMalloc, cudaMalloc, (T **pointer, size_t bytes), bytes)
+SIMT_TYPED(cudaMallocAsync, cudaMallocAsync, (T **pointer, size_t bytes, cudaStream_t stream), bytes, stream)
+SIMT_TYPED(cudaMallocManaged, cudaMallocManaged, (T **pointer, size_t bytes, unsigned int flags = cudaMemAttachGlobal), bytes, flags)
+SIMT_TYPED(cudaMallocHost, cudaHostAlloc, (T **pointer, size_t bytes, unsigned int flags = cudaHostAllocDefault), bytes, flags)
+SIMT_TYPED(cudaHostAlloc, cudaHostAlloc, (T **pointer, size_t bytes, unsigned int flags), bytes, flags)
+SIMT_TYPED(cudaMallocPitch, cudaMallocPitch, (T **pointer, size_t *pitch, size_t width, size_t height), pitch, width, height)
+SIMT_TYPED(cudaHostGetDevicePointer, cudaHostGetDevicePointer, (T **pointer, void *host, unsigned int flags), host, flags)
+/* clang-format on */
+#undef SIMT_TYPED
 
 /* C++ callers may leave out what C callers must give. */
 inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)

@@ -46,34 +46,35 @@ void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *updat
 namespace simt
 {
 
+inline uint16_t atomic_word(void *cell, int operation, uint16_t value, uint16_t expected)
+{
+    return simt_atomic_16(cell, operation, value, expected);
+}
+
+inline uint32_t atomic_word(void *cell, int operation, uint32_t value, uint32_t expected)
+{
+    return simt_atomic_32(cell, operation, value, expected);
+}
+
+inline uint64_t atomic_word(void *cell, int operation, uint64_t value, uint64_t expected)
+{
+    return simt_atomic_64(cell, operation, value, expected);
+}
+
 /* The operation on the T at `address`, whose bits travel as an unsigned word of its size. */
 template <class T>
 inline T atomic(const volatile T *address, int operation, T value, T expected = T())
 {
     static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8,
                   "atomics are 2, 4 or 8 bytes wide");
-    void *cell = const_cast<T *>(address);
-    T before;
-    if constexpr (sizeof(T) == 2) {
-        uint16_t bits[3];
-        __builtin_memcpy(&bits[0], static_cast<const void *>(&value), 2);
-        __builtin_memcpy(&bits[1], static_cast<const void *>(&expected), 2);
-        bits[2] = simt_atomic_16(cell, operation, bits[0], bits[1]);
-        __builtin_memcpy(static_cast<void *>(&before), &bits[2], 2);
-    } else if constexpr (sizeof(T) == 4) {
-        uint32_t bits[3];
-        __builtin_memcpy(&bits[0], static_cast<const void *>(&value), 4);
-        __builtin_memcpy(&bits[1], static_cast<const void *>(&expected), 4);
-        bits[2] = simt_atomic_32(cell, operation, bits[0], bits[1]);
-        __builtin_memcpy(static_cast<void *>(&before), &bits[2], 4);
-    } else {
-        uint64_t bits[3];
-        __builtin_memcpy(&bits[0], static_cast<const void *>(&value), 8);
-        __builtin_memcpy(&bits[1], static_cast<const void *>(&expected), 8);
-        bits[2] = simt_atomic_64(cell, operation, bits[0], bits[1]);
-        __builtin_memcpy(static_cast<void *>(&before), &bits[2], 8);
-    }
-    return before;
+    typedef std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t> Wide;
+    typedef std::conditional_t<sizeof(T) == 2, uint16_t, Wide> Word;
+    Word words[2];
+    __builtin_memcpy(&words[0], static_cast<const void *>(&value), sizeof value);
+    __builtin_memcpy(&words[1], static_cast<const void *>(&expected), sizeof value);
+    words[0] = atomic_word(const_cast<T *>(address), operation, words[0], words[1]);
+    __builtin_memcpy(static_cast<void *>(&value), &words[0], sizeof value);
+    return value;
 }
 
 /* T's own minimum and maximum: the word's is unsigned. */
@@ -94,19 +95,15 @@ constexpr T negated(T value)
 
 } /* namespace simt */
 
-#define SIMT_ATOMIC(name, T, operation)                                                            \
+#define SIMT_ATOMIC_ONE(name, T, operation)                                                        \
     inline T name(T *address, T value)                                                             \
     {                                                                                              \
         return simt::atomic(address, operation, value);                                            \
-    }                                                                                              \
-    inline T name##_block(T *address, T value)                                                     \
-    {                                                                                              \
-        return simt::atomic(address, operation, value);                                            \
-    }                                                                                              \
-    inline T name##_system(T *address, T value)                                                    \
-    {                                                                                              \
-        return simt::atomic(address, operation, value);                                            \
     }
+#define SIMT_ATOMIC(name, T, operation)                                                            \
+    SIMT_ATOMIC_ONE(name, T, operation)                                                            \
+    SIMT_ATOMIC_ONE(name##_block, T, operation)                                                    \
+    SIMT_ATOMIC_ONE(name##_system, T, operation)
 
 #define SIMT_ATOMIC_COMPARE(name, T)                                                               \
     inline T name(T *address, T expected, T value)                                                 \
@@ -148,5 +145,6 @@ SIMT_ATOMIC_COMPARE(atomicCAS, unsigned short)
 #undef SIMT_ATOMIC_INTEGER
 #undef SIMT_ATOMIC_COMPARE
 #undef SIMT_ATOMIC
+#undef SIMT_ATOMIC_ONE
 
 #endif
