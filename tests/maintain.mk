@@ -20,6 +20,10 @@ check-clang: ## maintain: Compile all host code with clang, warnings as errors
 check-commands: packages-python build/check/01_naive_matmul ## test: What make refuses, make -n, and a clone whose path has a space
 	@tests/commands
 
+.PHONY: check-warmup
+check-warmup: build/simt/libsimt.a ## test: The warm-up of step 01 accepts right kernels and names wrong ones
+	@tests/warmup
+
 .PHONY: ladder check-ladder
 TAKES_STEP += ladder check-ladder lessons check-lessons
 ladder: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Count the lines that each rung adds; fail when too many
