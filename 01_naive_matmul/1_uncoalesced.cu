@@ -17,11 +17,6 @@ static const int TILE = 32;
 
 __global__ void uncoalesced(const float *A, const float *B, float *C, int M, int N, int K)
 {
-    /*
-     * solution: which row and column are this thread's? Neighbouring threads take neighbouring
-     * rows. Check
-     * the edges, sum over k, store once.
-     */
     /* Tiles are numbered along x alone: gridDim.x goes up to 2^31 - 1, gridDim.y stops at 65535. */
     const int tiles_across = ceil_div(N, TILE);
     const int row = blockIdx.x / tiles_across * TILE + threadIdx.x % TILE;
@@ -33,7 +28,6 @@ __global__ void uncoalesced(const float *A, const float *B, float *C, int M, int
             sum += A[(size_t)row * K + k] * B[(size_t)k * N + col];
         C[(size_t)row * N + col] = sum;
     }
-    /* end of solution */
 }
 
 extern "C" cudaError_t matmul_uncoalesced(const float *A, const float *B, float *C, int M, int N,

@@ -32,11 +32,6 @@ __global__ void __launch_bounds__(THREADS, 2)
     vectorized(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_A,
                bool aligned_B, bool aligned_C)
 {
-    /*
-     * solution: float4 from global memory, A transposed on its way in, float4 from shared memory.
-     * See
-     * load_4() in vectors.cuh for ragged edges.
-     */
     __shared__ __align__(16) float As[BK][BM + PAD];
     __shared__ __align__(16) float Bs[BK][BN];
 
@@ -83,7 +78,6 @@ __global__ void __launch_bounds__(THREADS, 2)
             store_4(C, row, col, M, N, aligned_C,
                     make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));
         }
-    /* end of solution */
 }
 
 extern "C" cudaError_t matmul_vectorized(const float *A, const float *B, float *C, int M, int N,

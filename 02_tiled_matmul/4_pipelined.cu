@@ -36,8 +36,6 @@ __global__ void __launch_bounds__(THREADS, 2)
     pipelined(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_A,
               bool aligned_B, bool aligned_C)
 {
-    /* solution: the next tile is loaded into registers before this one is multiplied, and stored
-     * after it. */
     __shared__ __align__(16) float As[2][BK][BM + PAD];
     __shared__ __align__(16) float Bs[2][BK][BN];
 
@@ -90,7 +88,6 @@ __global__ void __launch_bounds__(THREADS, 2)
             store_4(C, row, col, M, N, aligned_C,
                     make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));
         }
-    /* end of solution */
 }
 
 extern "C" cudaError_t matmul_pipelined(const float *A, const float *B, float *C, int M, int N,

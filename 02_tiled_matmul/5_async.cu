@@ -35,8 +35,6 @@ static_assert(THREADS % BK == 0 && THREADS % BN == 0,
  * different banks. */
 static const int PAD = 4;
 
-/* solution: helpers of your own go here. */
-
 /* Issues this thread's share of the copies of the tiles at k0, zeros past an edge, as one group. */
 static __device__ void copy_tiles(float As[BK][BM + PAD], float Bs[BK][BN], const float *A,
                                   const float *B, int row0, int col0, int k0, int M, int N, int K)
@@ -54,16 +52,9 @@ static __device__ void copy_tiles(float As[BK][BM + PAD], float Bs[BK][BN], cons
     cp_async_commit();
 }
 
-/* end of solution */
-
 __global__ void __launch_bounds__(THREADS, 2)
     async(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_C)
 {
-    /*
-     * solution: cp.async, STAGES buffers: start a copy, commit it, wait for the oldest, multiply.
-     * ptx.cuh has
-     * the instructions.
-     */
     __shared__ __align__(16) float As[STAGES][BK][BM + PAD];
     __shared__ __align__(16) float Bs[STAGES][BK][BN];
 
@@ -110,7 +101,6 @@ __global__ void __launch_bounds__(THREADS, 2)
             store_4(C, row, col, M, N, aligned_C,
                     make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));
         }
-    /* end of solution */
 }
 
 extern "C" cudaError_t matmul_async(const float *A, const float *B, float *C, int M, int N, int K,

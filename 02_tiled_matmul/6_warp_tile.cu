@@ -34,8 +34,6 @@ static_assert(THREADS % BK == 0 && THREADS % BN == 0,
  * different banks. */
 static const int PAD = 4;
 
-/* solution: helpers of your own go here. */
-
 /* Issues this thread's share of the copies of the tiles at k0, zeros past an edge, as one group. */
 static __device__ void copy_tiles(float As[BK][BM + PAD], float Bs[BK][BN], const float *A,
                                   const float *B, int row0, int col0, int k0, int M, int N, int K)
@@ -64,15 +62,9 @@ static __device__ void read_operands(float a[TM], float b[TN], const float As_k[
         *(float4 *)&b[j] = *(const float4 *)&Bs_k[x + j * LANES_ACROSS];
 }
 
-/* end of solution */
-
 __global__ void __launch_bounds__(THREADS)
     warp_tile(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_C)
 {
-    /*
-     * solution: square warp tiles; the operands of step k + 1 are read while those of step k are
-     * multiplied.
-     */
     __shared__ __align__(16) float As[STAGES][BK][BM + PAD];
     __shared__ __align__(16) float Bs[STAGES][BK][BN];
 
@@ -140,7 +132,6 @@ __global__ void __launch_bounds__(THREADS)
             store_4(C, row, col, M, N, aligned_C,
                     make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));
         }
-    /* end of solution */
 }
 
 extern "C" cudaError_t matmul_warp_tile(const float *A, const float *B, float *C, int M, int N,

@@ -33,7 +33,6 @@ template <int LANES, int VECTORS, bool EXCESS>
 __global__ void __launch_bounds__(block_threads(LANES), 1)
     online_block(const float *__restrict__ input, float *__restrict__ output, int rows, int cols)
 {
-    /* solution: read the row once, keep it in registers, merge over the block, write it once. */
     static_assert(LANES >= 6, "a row's two ends need six threads");
     const int ROWS = block_threads(LANES) / LANES;
     const int lane = threadIdx.x % LANES;
@@ -80,7 +79,6 @@ __global__ void __launch_bounds__(block_threads(LANES), 1)
     for (int vector = excess - 1 - lane; vector >= 0; vector -= LANES)
         store4(output + layout.head + 4 * vector, exp4(middle[vector], whole.m), 1.0f / whole.l,
                aligned);
-    /* end of solution */
 }
 
 template <int LANES, int VECTORS, bool EXCESS>

@@ -36,8 +36,6 @@ static const int MAX_VECTORS = 11; /* 44 of the 64 registers that each of 1024 t
  * cluster. */
 static const int MIN_VECTORS = 7;
 
-/* solution: helpers of your own go here. */
-
 /* How many float4 each block keeps: whole warps of them, so that the next block's begin at a
  * multiple of 512 bytes. */
 static __device__ int share_of_block(int vectors, int blocks)
@@ -45,14 +43,10 @@ static __device__ int share_of_block(int vectors, int blocks)
     return ceil_div(ceil_div(vectors, blocks), WARP) * WARP;
 }
 
-/* end of solution */
-
 template <int VECTORS>
 __global__ void __launch_bounds__(THREADS, 1)
     online_cluster(const float *__restrict__ input, float *__restrict__ output, int cols)
 {
-    /* solution: keep a share of the row, push its state to every block of the cluster, merge what
-     * they pushed. */
     __shared__ __align__(8) struct running_softmax of_block[MAX_BLOCKS];
     /* this block has begun: the others may store into its shared memory */
     cluster_arrive_relaxed();
@@ -92,7 +86,6 @@ __global__ void __launch_bounds__(THREADS, 1)
     store_vectors<THREADS>(output + layout.head, e, first, end, factor, aligned);
     if (end_col >= 0)
         output[end_col] = e_end * factor;
-    /* end of solution */
 }
 
 extern "C" cudaError_t softmax_online_cluster(const float *input, float *output, int rows, int cols,

@@ -10,8 +10,6 @@
 
 #include <stdint.h>
 
-/* solution: what the threads that keep a row have in common goes here. */
-
 static const int WARP = 32;
 static const unsigned ALL_LANES = 0xffffffffu;
 
@@ -150,7 +148,5 @@ static __device__ struct running_softmax merge_row(struct running_softmax state)
         return merge_lanes<WARP>(lane < LANES / WARP ? of_warp[lane] : running_softmax_empty());
     }
 }
-
-/* end of solution */
 
 #endif

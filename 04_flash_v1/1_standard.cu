@@ -26,8 +26,6 @@ static const unsigned ALL_LANES = 0xffffffffu;
 static const int THREADS = 256;
 static const int WARPS = THREADS / LANES;
 
-/* solution: helpers of your own go here. */
-
 /* The first row of the K and V that a row of Q attends to. */
 static __device__ size_t first_key(const struct attention *shape, size_t row)
 {
@@ -35,12 +33,9 @@ static __device__ size_t first_key(const struct attention *shape, size_t row)
     return head / (shape->heads / shape->kv_heads) * shape->seq_kv;
 }
 
-/* end of solution */
-
 __global__ void scores(const float *Q, const float *K, float *S, const struct attention shape,
                        size_t elements)
 {
-    /* solution: an element of S per thread. */
     const size_t element = (size_t)blockIdx.x * THREADS + threadIdx.x;
     if (element >= elements)
         return;
@@ -51,13 +46,11 @@ __global__ void scores(const float *Q, const float *K, float *S, const struct at
     for (int k = 0; k < shape.head_dim; k++)
         sum += Q[row * shape.head_dim + k] * K[key * shape.head_dim + k];
     S[element] = shape.scale * sum;
-    /* end of solution */
 }
 
 /* Safe softmax in three sweeps over the row: maximum, sum, quotient. */
 __global__ void softmax_rows(float *S, float *LSE, int rows, int seq_kv)
 {
-    /* solution: a row per warp, three sweeps; LSE where it is wanted. */
     const int row = blockIdx.x * WARPS + threadIdx.x / LANES;
     const int lane = threadIdx.x % LANES;
     if (row >= rows) /* the whole warp leaves */
@@ -80,13 +73,11 @@ __global__ void softmax_rows(float *S, float *LSE, int rows, int seq_kv)
         S_row[j] = expf(S_row[j] - m) / l;
     if (LSE != NULL && lane == 0)
         LSE[row] = m + logf(l);
-    /* end of solution */
 }
 
 __global__ void weighted_values(const float *P, const float *V, float *O,
                                 const struct attention shape, size_t elements)
 {
-    /* solution: an element of O per thread. */
     const size_t element = (size_t)blockIdx.x * THREADS + threadIdx.x;
     if (element >= elements)
         return;
@@ -99,7 +90,6 @@ __global__ void weighted_values(const float *P, const float *V, float *O,
     for (int j = 0; j < shape.seq_kv; j++)
         sum += P_row[j] * V_head[(size_t)j * shape.head_dim + col];
     O[element] = sum;
-    /* end of solution */
 }
 
 extern "C" cudaError_t attention_standard(const struct attention *call)

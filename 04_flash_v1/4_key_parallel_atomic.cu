@@ -30,8 +30,6 @@
 static const int WARPS = 4;
 static const int CHUNK = 32; /* keys */
 
-/* solution: helpers of your own go here. */
-
 /*
  * The maximum of floats by the integer atomics that the hardware has. A float whose sign bit is
  * clear compares as a signed integer does, one whose sign bit is set the other way round as an
@@ -46,13 +44,10 @@ static __device__ void atomic_max(float *address, float x)
         atomicMin((unsigned *)address, __float_as_uint(x));
 }
 
-/* end of solution */
-
 __global__ void key_parallel_atomic(const float *Q, const float *K, const float *V, float *O,
                                     float *LSE, float *l, float *m, const struct attention shape,
                                     size_t rows)
 {
-    /* solution: four phases, three waits of the grid: nothing, maxima, sums, outputs. */
     const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
     const int d = shape.head_dim;
     const int lane = threadIdx.x % LANES;
@@ -113,7 +108,6 @@ __global__ void key_parallel_atomic(const float *Q, const float *K, const float 
     for (size_t row = warp; LSE != NULL && row < rows; row += warps)
         if (lane == 0)
             LSE[row] = m[row] + logf(l[row]);
-    /* end of solution */
 }
 
 /* How many blocks the device runs at once; refused where it cannot make them wait for each

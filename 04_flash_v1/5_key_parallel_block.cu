@@ -26,10 +26,6 @@ static_assert(MAX_HEAD_DIM <= THREADS, "the merge has a thread for every element
 __global__ void key_parallel_block(const float *Q, const float *K, const float *V, float *O,
                                    float *LSE, const struct attention shape)
 {
-    /*
-     * solution: every warp sees its share of the keys; then one warp merges what they left in
-     * shared memory.
-     */
     __shared__ float m_warp[WARPS], l_warp[WARPS], o_warp[WARPS][MAX_HEAD_DIM];
 
     const int d = shape.head_dim;
@@ -76,7 +72,6 @@ __global__ void key_parallel_block(const float *Q, const float *K, const float *
     }
     if (LSE != NULL && threadIdx.x == 0)
         LSE[row] = M + logf(L);
-    /* end of solution */
 }
 
 extern "C" cudaError_t attention_key_parallel_block(const struct attention *call)

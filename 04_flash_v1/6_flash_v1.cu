@@ -32,11 +32,6 @@ template <int Br, int Bc>
 __global__ void flash_v1(const float *Q, const float *K, const float *V, float *O, float *LSE,
                          float *l, float *m, const struct attention shape)
 {
-    /*
-     * solution: a block owns a head. Outer loop: tiles of K and V into shared memory. Inner loop:
-     * tiles of Q,
-     * with O, l and m from global memory and back.
-     */
     const int d = shape.head_dim;
     extern __shared__ float shared[];
     float *Q_tile = shared;          /* [Br][d] */
@@ -109,7 +104,6 @@ __global__ void flash_v1(const float *Q, const float *K, const float *V, float *
             }
         }
     }
-    /* end of solution */
 }
 
 template <int Br, int Bc>

@@ -53,8 +53,6 @@ static inline __device__ void row_store(float *vector, const float element[ELEME
 static inline __device__ float row_score(const float q[ELEMENTS], const float *k_row, int head_dim,
                                          float scale, int lane)
 {
-    /* solution: each lane multiplies its own elements; shuffles add up; every lane needs the
-     * sum. */
     float k[ELEMENTS];
     row_load(k, k_row, head_dim, lane);
 
@@ -64,7 +62,6 @@ static inline __device__ float row_score(const float q[ELEMENTS], const float *k
     for (int distance = LANES / 2; distance > 0; distance /= 2)
         sum += __shfl_xor_sync(ALL_LANES, sum, distance);
     return scale * sum;
-    /* end of solution; until then: return 0.0f; */
 }
 
 /* S6, S7, S10 and, since the state is in registers, S11 to S13: the query sees one more key, of
@@ -72,10 +69,6 @@ static inline __device__ float row_score(const float q[ELEMENTS], const float *k
 static inline __device__ void row_see(struct row_state *state, float S_ij, const float *v_row,
                                       int head_dim, int lane)
 {
-    /*
-     * solution: one step of the online softmax with O normalised: new maximum, new sum, O rescaled,
-     * v added.
-     */
     float v[ELEMENTS];
     row_load(v, v_row, head_dim, lane);
 
@@ -87,7 +80,6 @@ static inline __device__ void row_see(struct row_state *state, float S_ij, const
         state->o[e] = state->o[e] * (old / l_ij) + (p / l_ij) * v[e];
     state->m = m_ij;
     state->l = l_ij;
-    /* end of solution */
 }
 
 #endif

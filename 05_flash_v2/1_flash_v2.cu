@@ -36,11 +36,6 @@ template <int Br, int Bc>
 __global__ void flash_v2(const float *Q, const float *K, const float *V, float *O, float *LSE,
                          const struct attention shape)
 {
-    /*
-     * solution: a block owns Br queries. Over the tiles of keys: S, row maximum and sum by
-     * shuffles, O
-     * rescaled, P V added. Divide by l once, at the end.
-     */
     static_assert(32 % Bc == 0 && Br * Bc % 32 == 0,
                   "a row exchanges m, l and P inside one full warp");
 
@@ -125,7 +120,6 @@ __global__ void flash_v2(const float *Q, const float *K, const float *V, float *
         if (LSE != NULL && col == 0)
             LSE[q_row0 + row] = m + logf(l);
     }
-    /* end of solution */
 }
 
 template <int Br, int Bc>

@@ -68,8 +68,6 @@ static __host__ __device__ constexpr int shared_floats(int R, int C, int D)
     return D * (16 * R + PAD) + D * (8 * C + PAD) + 8 * C * D + WARPS * slab_floats(R, C);
 }
 
-/* solution: helpers of your own go here. */
-
 /*
  * Starts the copy of keys key0 .. key0 + Bc - 1 of K [keys, head_dim] into the columns of K_tile
  * [D][Bc + PAD]: key x + 8j of each 32 becomes column 4x + j, so that the four keys of thread x lie
@@ -127,14 +125,11 @@ static __device__ __forceinline__ void start_copy_of_V(float *V_tile, const floa
     cp_async_commit();
 }
 
-/* end of solution */
-
 template <int R, int C, int D>
 __global__ void __launch_bounds__(THREADS, 2)
     flash_v2_registers(const float *Q, const float *K, const float *V, float *O, float *LSE,
                        const struct attention shape, bool aligned)
 {
-    /* solution: the same; a warp owns its rows, a thread its rectangles of S and O. */
     const int Br = 16 * R;
     const int Bc = 8 * C;
     const int E = D / 8;             /* features of O that a thread owns */
@@ -261,7 +256,6 @@ __global__ void __launch_bounds__(THREADS, 2)
                 LSE[q_row0 + row] = (m[r] + log2f(l[r])) * CUDART_LN2_F;
         }
     }
-    /* end of solution */
 }
 
 template <int R, int C, int D>

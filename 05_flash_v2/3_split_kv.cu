@@ -55,8 +55,6 @@ struct running {
     float4 o;
 };
 
-/* solution: helpers of your own go here. */
-
 static __device__ __forceinline__ struct running nothing(void)
 {
     const struct running state = {-CUDART_INF_F, 0.0f, make_float4(0.0f, 0.0f, 0.0f, 0.0f)};
@@ -153,8 +151,6 @@ static __device__ __forceinline__ void write_row(float *O, float *LSE, int row, 
         LSE[row] = (state->m + log2f(state->l)) * CUDART_LN2_F;
 }
 
-/* end of solution */
-
 /*
  * One run of the keys for R rows. With one run O and LSE are the results themselves, with more the
  * workspace, where run s has its results all_rows rows behind those of run s - 1.
@@ -165,11 +161,6 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
                const struct attention shape, int all_rows, int tiles, int runs, int run_keys,
                bool aligned)
 {
-    /*
-     * solution: each group of lanes takes a key at a time and keeps a running (m, l, O) for each of
-     * its rows;
-     * merge in the end.
-     */
     const int GROUPS = THREADS / G;
     const int group = threadIdx.x / G;
     const int feature = threadIdx.x % G * 4;
@@ -240,7 +231,6 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
         const int row = run * all_rows + head_row0 + row0 + warp;
         write_row(O, LSE, row, runs * all_rows, feature, d, aligned, &state[0]);
     }
-    /* end of solution */
 }
 
 /* A block merges the runs' results of one row. Groups take every GROUPS-th run. */
@@ -249,7 +239,6 @@ __global__ void __launch_bounds__(THREADS)
     merge_runs(const float *O_runs, const float *LSE_runs, float *O, float *LSE, int d,
                int all_rows, int runs, bool aligned)
 {
-    /* solution: the runs of a row, merged by the same rule. */
     const int GROUPS = THREADS / G;
     const int row = blockIdx.x;
     const int feature = threadIdx.x % G * 4;
@@ -268,7 +257,6 @@ __global__ void __launch_bounds__(THREADS)
 
     if (threadIdx.x < G)
         write_row(O, LSE, row, all_rows, feature, d, aligned, &state);
-    /* end of solution */
 }
 
 /* How the work of a shape that has some is cut up. */
@@ -320,8 +308,8 @@ extern "C" struct cost attention_split_kv_cost(const struct attention_kernel *,
         stored += rows * d;
         stored_scalars += rows;
     }
-    return {floats / width + scalars, stored / width + stored_scalars,
-            sizeof(float) * (floats + scalars), sizeof(float) * (stored + stored_scalars)};
+    return {floats / width + scalars, stored / width + stored_scalars, 4 * (floats + scalars),
+            4 * (stored + stored_scalars)};
 }
 
 template <int G, int R>

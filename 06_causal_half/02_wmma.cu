@@ -41,8 +41,6 @@ static const int PAD = 8;         /* halves, 16 bytes: rows of a tile start in o
 static const int S_COLS = BN + 4; /* floats: a row of a warp's S */
 static const int P_COLS = BN + 8; /* halves: a row of its P */
 
-/* solution: helpers of your own go here. */
-
 /* Copies rows 0 .. ROWS - 1 of `matrix` into a tile, 8 halves at a time; past `rows` or head_dim
  * come zeros. */
 template <int ROWS, int HEAD_DIM>
@@ -58,14 +56,11 @@ static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PA
     }
 }
 
-/* end of solution */
-
 template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS)
     flash_wmma(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
                struct attention shape)
 {
-    /* solution: S = Q K^T and P V through fragments; S and P meet the softmax in shared memory. */
     __shared__ __align__(32) __half tile_Q[BM][HEAD_DIM + PAD];
     __shared__ __align__(32) __half tile_K[BN][HEAD_DIM + PAD];
     __shared__ __align__(32) __half tile_V[BN][HEAD_DIM + PAD];
@@ -180,7 +175,6 @@ __global__ void __launch_bounds__(THREADS)
         }
         __syncwarp(); /* and have been read before the next 16 overwrite them */
     }
-    /* end of solution */
 }
 
 extern "C" cudaError_t attention_wmma(const struct attention *call)

@@ -34,8 +34,6 @@ static const int THREADS = 32 * WARPS;
 static const int PAD =
     8; /* halves, 16 bytes: the eight rows that ldmatrix reads at once start in different banks */
 
-/* solution: helpers of your own go here. */
-
 /* Copies rows 0 .. ROWS - 1 of `matrix` into a tile, 8 halves at a time; past `rows` or head_dim
  * come zeros. */
 template <int ROWS, int HEAD_DIM>
@@ -52,18 +50,11 @@ static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PA
     }
 }
 
-/* end of solution */
-
 template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS)
     flash_mma(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
               struct attention shape)
 {
-    /*
-     * solution: ldmatrix and mma from ptx.cuh; the softmax of score_rows.cuh on the accumulators; P
-     * as the
-     * next left factor.
-     */
     static_assert(BM == BN, "Q passes through the place of K");
     __shared__ __align__(16) __half tile_K[BN][HEAD_DIM + PAD];
     __shared__ __align__(16) __half tile_V[BN][HEAD_DIM + PAD];
@@ -142,7 +133,6 @@ __global__ void __launch_bounds__(THREADS)
 
     finish_rows(acc, m, l, LSE, warp_row, seq_q, scale_log2);
     store_rows(O, acc, warp_row, seq_q, head_dim);
-    /* end of solution */
 }
 
 extern "C" cudaError_t attention_mma(const struct attention *call)

@@ -51,8 +51,6 @@ static constexpr int tile_keys(int head_dim)
     return head_dim == 64 ? 48 : 64;
 }
 
-/* solution: helpers of your own go here. */
-
 /* Where in a swizzled tile the 8 halves of row `row` from column `col` on begin; col is a multiple
  * of 8. */
 template <int HEAD_DIM>
@@ -95,14 +93,11 @@ static __device__ __forceinline__ void copy_tile(__half *tile, const __half *mat
     }
 }
 
-/* end of solution */
-
 template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
     flash_mma_pipelined(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
                         struct attention shape, struct tile_order order)
 {
-    /* solution: the same with the next keys under way while these are used, in swizzled tiles. */
     constexpr int BLOCKS = WARP_ROWS / 16; /* of 16 rows, that a warp owns */
     extern __shared__ __align__(1024) __half shared_tiles[];
     __half *tile_Q = shared_tiles;                      /* [BM][HEAD_DIM] */
@@ -235,7 +230,6 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
             *(uint4 *)&O[(size_t)(warp_row + row) * head_dim + col] =
                 *(const uint4 *)&tile_O[swizzled<HEAD_DIM>(row, col)];
     }
-    /* end of solution */
 }
 
 template <int HEAD_DIM, bool CAUSAL>

@@ -48,8 +48,6 @@ template <int HEAD_DIM, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS, 1)
     flash_tma_wgmma(const __grid_constant__ struct hopper_problem problem)
 {
-    /* solution: one thread orders tiles, everybody waits on their mbarriers; four warps multiply
-     * together. */
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<HEAD_DIM> *shared = (struct shared_tiles<HEAD_DIM> *)shared_memory;
 
@@ -126,7 +124,6 @@ __global__ void __launch_bounds__(THREADS, 1)
     finish_rows(O, m, l, LSE, warp_row, seq_q, problem.scale_log2);
     store_rows(problem.O_array + (size_t)tile.head * seq_q * problem.shape.head_dim, O, warp_row,
                seq_q, problem.shape.head_dim);
-    /* end of solution */
 }
 
 extern "C" cudaError_t attention_tma_wgmma(const struct attention *call)

@@ -27,8 +27,6 @@
 #include "06_step.h"
 #include "producer.cuh"
 
-/* solution: helpers of your own go here. */
-
 /* Computes one warpgroup's 64 rows of O. */
 template <int HEAD_DIM, bool CAUSAL>
 static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *shared,
@@ -78,14 +76,10 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *sh
                seq_q, problem.shape.head_dim);
 }
 
-/* end of solution */
-
 template <int HEAD_DIM, bool CAUSAL>
 __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
     flash_producer_warp(const __grid_constant__ struct hopper_problem problem)
 {
-    /* solution: a producer orders ahead into the ring; consumers wait, use, and hand places
-     * back. */
     constexpr int WARPGROUPS = config<HEAD_DIM>::WARPGROUPS;
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<HEAD_DIM> *shared = (struct shared_tiles<HEAD_DIM> *)shared_memory;
@@ -107,7 +101,6 @@ __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
         registers_increase<config<HEAD_DIM>::CONSUMER_REGISTERS>();
         consume<HEAD_DIM, CAUSAL>(shared, problem, tile, warpgroup);
     }
-    /* end of solution */
 }
 
 extern "C" cudaError_t attention_producer_warp(const struct attention *call)

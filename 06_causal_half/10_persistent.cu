@@ -53,8 +53,6 @@ struct shared_tiles {
     struct hopper_tile tile[2]; /* whose queries Q holds; no blocks: there is no more */
 };
 
-/* solution: helpers of your own go here. */
-
 /* Orders everything that the consumers will read, in the order in which they will: values one block
  * behind keys. */
 template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
@@ -192,13 +190,10 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WAR
         tma_store_wait<0>(); /* shared memory stays this block's until it has been read */
 }
 
-/* end of solution */
-
 template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
 __global__ void __launch_bounds__(128 * (WARPGROUPS + 1), 1)
     flash_persistent(const __grid_constant__ struct hopper_problem problem)
 {
-    /* solution: blocks draw tiles from a counter until there are none left. */
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<HEAD_DIM, WARPGROUPS> *shared =
         (struct shared_tiles<HEAD_DIM, WARPGROUPS> *)shared_memory;
@@ -224,7 +219,6 @@ __global__ void __launch_bounds__(128 * (WARPGROUPS + 1), 1)
         registers_increase<config<HEAD_DIM, WARPGROUPS>::CONSUMER_REGISTERS>();
         consume<HEAD_DIM, WARPGROUPS, CAUSAL>(shared, problem, warpgroup);
     }
-    /* end of solution */
 }
 
 template <int HEAD_DIM, int WARPGROUPS>

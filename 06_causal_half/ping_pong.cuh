@@ -53,14 +53,12 @@ struct rows {
 template <int HEAD_DIM>
 static __device__ __forceinline__ void clear_rows(struct rows<HEAD_DIM> &rows)
 {
-    /* solution: O = 0, m = -inf, l = 0. */
     for (int i = 0; i < HEAD_DIM / 2; i++)
         rows.O[i] = 0.0f;
     for (int r = 0; r < 2; r++) {
         rows.m[r] = -CUDART_INF_F;
         rows.l[r] = 0.0f;
     }
-    /* end of solution */
 }
 
 /* A tile's first block: its scores and softmax. */
@@ -70,8 +68,6 @@ first_step(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> 
            const __half *Q, struct ring_position &K_at, int warpgroup, bool masked, int first_key,
            const int (&visible)[2], float scale_log2)
 {
-    /* solution: wait for the keys, take a turn, start the scores, pass the turn; then the
-     * softmax. */
     float alpha[2];
     mbarrier_wait(&ring.K_full[K_at.stage], K_at.phase);
     take_turn<WARPGROUPS>(warpgroup);
@@ -86,7 +82,6 @@ first_step(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> 
     online_softmax(rows.S, rows.m, rows.l, alpha, scale_log2);
     pack_rows(rows.P, rows.S);
     advance<STAGES>(K_at);
-    /* end of solution */
 }
 
 /*
@@ -100,15 +95,12 @@ start_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_D
                const __half *Q, const struct ring_position &K_at, const struct ring_position &V_at,
                int warpgroup)
 {
-    /* solution: the scores of this block and the output of the last one, started together in this
-     * turn. */
     mbarrier_wait(&ring.K_full[K_at.stage], K_at.phase);
     take_turn<WARPGROUPS>(warpgroup);
     start_scores<HEAD_DIM>(rows.S, Q, ring.K[K_at.stage]);
     mbarrier_wait(&ring.V_full[V_at.stage], V_at.phase);
     start_output<HEAD_DIM>(rows.O, rows.P, ring.V[V_at.stage]);
     pass_turn<WARPGROUPS>(warpgroup);
-    /* end of solution */
 }
 
 template <int HEAD_DIM, int STAGES>
@@ -117,8 +109,6 @@ finish_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_
                 struct ring_position &K_at, struct ring_position &V_at, bool masked, int first_key,
                 const int (&visible)[2], float scale_log2, float (&alpha)[2])
 {
-    /* solution: the softmax as soon as the scores are there; then wait for the output. Hand back
-     * each place. */
     const int lane = threadIdx.x % 32;
 
     wgmma_wait<1>();
@@ -135,7 +125,6 @@ finish_products(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_
         mbarrier_arrive(&ring.V_empty[V_at.stage]);
     advance<STAGES>(K_at);
     advance<STAGES>(V_at);
-    /* end of solution */
 }
 
 /* Both, as a step inside a tile. */
@@ -145,13 +134,11 @@ step(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct rows<HEAD_DIM> &rows,
      struct ring_position &K_at, struct ring_position &V_at, int warpgroup, bool masked,
      int first_key, const int (&visible)[2], float scale_log2)
 {
-    /* solution: the overlapped products, then O rescaled and P packed. */
     float alpha[2];
     start_products<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup);
     finish_products(ring, rows, K_at, V_at, masked, first_key, visible, scale_log2, alpha);
     scale_rows(rows.O, alpha);
     pack_rows(rows.P, rows.S);
-    /* end of solution */
 }
 
 /* A tile's last output. */
@@ -160,13 +147,11 @@ static __device__ __forceinline__ void last_step(struct key_value_ring<HEAD_DIM,
                                                  struct rows<HEAD_DIM> &rows,
                                                  struct ring_position &V_at)
 {
-    /* solution: the values that are left. */
     mbarrier_wait(&ring.V_full[V_at.stage], V_at.phase);
     start_output<HEAD_DIM>(rows.O, rows.P, ring.V[V_at.stage]);
     wgmma_wait<0>();
     wgmma_hold(rows.O);
     advance<STAGES>(V_at);
-    /* end of solution */
 }
 
 #endif

@@ -43,7 +43,6 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM> *sh
                                                const struct hopper_problem &problem,
                                                const struct hopper_tile &tile)
 {
-    /* solution: queries once, then keys and values into the ring, last block first. */
     load_queries<HEAD_DIM, config<HEAD_DIM>::WARPGROUPS>(shared->Q, &problem.Q, tile.row0,
                                                          tile.head, &shared->Q_full);
     struct ring_position K_at = {0, 0}, V_at = {0, 0};
@@ -51,7 +50,6 @@ static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM> *sh
         produce_keys(shared->ring, K_at, &problem.K, block, tile.kv_head);
         produce_values(shared->ring, V_at, &problem.V, block, tile.kv_head);
     }
-    /* end of solution */
 }
 
 /* A rung's kernels for head_dim up to 64 and up to 128, without and with a causal mask. */

@@ -58,11 +58,6 @@ template <int COUNT>
 static __device__ __forceinline__ void
 online_softmax(float (&S)[COUNT], float (&m)[2], float (&l)[2], float (&alpha)[2], float scale_log2)
 {
-    /*
-     * solution: the maximum over the four lanes of a row, the factor for what was before, the
-     * exponentials,
-     * the sum.
-     */
     float chain[4] = {S[0], S[1], S[2], S[3]}, shift[2];
 #pragma unroll
     for (int i = 4; i < COUNT; i++)
@@ -87,7 +82,6 @@ online_softmax(float (&S)[COUNT], float (&m)[2], float (&l)[2], float (&alpha)[2
 #pragma unroll
     for (int r = 0; r < 2; r++)
         l[r] = l[r] * alpha[r] + (chain[2 * r] + chain[2 * r + 1]);
-    /* end of solution */
 }
 
 template <int COUNT>

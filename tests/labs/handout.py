@@ -3,11 +3,11 @@
 
     tests/labs/handout.py STEP DIRECTORY        STEP is 01 .. 06 or all; DIRECTORY must not exist yet
 
-What stands between `/* solution: a hint */` and `/* end of solution */` becomes the hint, and so the folder holds
-kernels that compile, do nothing and fail their tests. A region that must give a value says which until it is written:
-`/* end of solution; until then: return 0.0f; */`. Answers in the lessons, `<details> ... </details>`, are left out. So
-is whatever lies between "handout: leaves this out" and "handout: goes on" in any other file.
+The functions that a step's lab.json names under "stubs" lose their bodies, of which a hint stays, or are left out where
+there is no hint, and so the folder holds kernels that compile, do nothing and fail their tests. Answers in the lessons,
+`<details> ... </details>`, are left out.
 """
+import json
 import os
 import pathlib
 import re
@@ -19,33 +19,56 @@ STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
 SUPPORT = ("run", "harness.h", "ladder.c", "ladder.h", "attention_cases.h", "matmul_cases.h")
 
-BEGIN = re.compile(r"^[ \t]*/\*\s*(?:\n[ \t]*\*\s*)?solution: (?P<hint>.*?)\s*\*/[ \t]*\n", re.M | re.S)
-END = re.compile(r"^[ \t]*/\* end of solution(?:; until then: (?P<until>.*?))? \*/[ \t]*\n", re.M)
-LEFT_OUT = re.compile(r"^[^\n]*handout: leaves this out.*?^[^\n]*handout: goes on[^\n]*\n\n?", re.M | re.S)
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
 
 
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+
+
 class Region:
-    """A solution region of a source text: text[begin:end] is the whole of it with its two markers."""
+    """What a stub loses: text[begin:end], the body of a function or, without a hint, the function and its comment."""
 
-    def __init__(self, begin, end):
-        self.begin, self.end = begin.start(), end.end()
-        self.body = begin.string[begin.end():end.start()]
-        self.hint = re.sub(r"\s*\n[ \t]*\*?[ \t]*", " ", begin["hint"])
-        self.until = end["until"]
+    def __init__(self, text, name, stub):
+        code = COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+        found = [match for match in re.finditer(rf"\b{name}\s*\(", code) if self.opening(code, match.end())]
+        if len(found) != 1:
+            raise ValueError(f"lab.json: {len(found)} functions {name}")
+        brace = self.opening(code, found[0].end())
+        close, depth = brace, 1
+        while depth:
+            close += 1
+            depth += {"{": 1, "}": -1}.get(code[close], 0)
+        stub = stub if isinstance(stub, dict) else {"hint": stub}
+        self.hint, self.until = stub["hint"], stub.get("until")
+        if self.hint:
+            self.head, self.begin, self.end = text[:brace + 1], brace + 2, close
+        else:
+            self.begin, self.end = text.rfind("\n\n", 0, found[0].start()) + 2, close + 3
+        self.body = text[self.begin:self.end]
+
+    @staticmethod
+    def opening(code, position):
+        """Where the function's `{` is, `position` being behind the `(` of its parameters; None where this is a call."""
+        depth = 1
+        while depth:
+            depth += {"(": 1, ")": -1}.get(code[position], 0)
+            position += 1
+        brace = re.compile(r"\s*\{").match(code, position)
+        return brace.end() - 1 if brace else None
+
+    def replacement(self):
+        if not self.hint:
+            return ""
+        unused = "".join(f" (void){name};" for name in parameters(self.head))
+        return (comment("    ", "Yours to write: " + self.hint) + f"    {unused.strip()} /* until you use them */\n" +
+                (f"    {self.until}\n" if self.until else ""))
 
 
-def regions(text):
-    found, position = [], 0
-    while begin := BEGIN.search(text, position):
-        end = END.search(text, begin.end())
-        if not end:
-            raise ValueError(f"a solution begins and does not end: {begin['hint']}")
-        found.append(Region(begin, end))
-        position = end.end()
-    if END.search(text, position):
-        raise ValueError("a solution ends that did not begin")
-    return found
+def regions(path):
+    """The regions of one of a step's files, in order."""
+    text, lab = (ROOT / path).read_text(), json.loads((ROOT / path.parent.name / "lab.json").read_text())
+    found = [Region(text, name, stub) for name, stub in lab["stubs"].get(path.name, {}).items()]
+    return sorted(found, key=lambda region: region.begin)
 
 
 def parameters(head):
@@ -70,20 +93,11 @@ def parameters(head):
     return names
 
 
-def stub(text):
-    """The text with every solution replaced by its hint."""
-    pieces, position = [], 0
-    for region in regions(text):
-        before = text[position:region.begin]
-        pieces.append(before)
-        in_function = before.rstrip().endswith("{")
-        indent = "    " if in_function else ""
-        pieces.append(comment(indent, "Yours to write: " + region.hint))
-        if in_function:
-            unused = "".join(f" (void){name};" for name in parameters(text[:region.begin]))
-            pieces.append(f"{indent}{unused.strip()} /* until you use them */\n")
-        if region.until:
-            pieces.append(f"{indent}{region.until}\n")
+def stub(path):
+    """The file with hints in the place of its solutions."""
+    text, pieces, position = (ROOT / path).read_text(), [], 0
+    for region in regions(path):
+        pieces += [text[position:region.begin], region.replacement()]
         position = region.end
     return "".join(pieces) + text[position:]
 
@@ -102,9 +116,8 @@ def comment(indent, text, width=110):
 
 def copied(path, text, steps):
     """What a handout of these steps shows of a file of the project."""
-    if path.suffix in (".cu", ".cuh"):
-        return stub(text)
-    text = LEFT_OUT.sub("", text)
+    if path.parent.name in STEPS.values() and path.suffix in (".cu", ".cuh"):
+        return stub(path)
     if path.suffix == ".md":
         return ANSWER.sub("", text)
     if path.name == "Makefile":
