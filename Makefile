@@ -210,9 +210,10 @@ kernels_of_test_common := $(wildcard tests/common/*.cu)
 kernels_of_test_cli :=
 kernels_of_test_simt := $(wildcard tests/simt/feature_*.cu)
 kernels_of_test_simt_check := $(wildcard tests/simt/check_*.cu)
-kernels_of_test_ptx := $(wildcard tests/ptx/*.cu)
+$(foreach test,$(filter test_ptx%,$(TESTS)),$(eval kernels_of_$(test) := $(wildcard tests/ptx/*.cu)))
 # Of a step: its kernels, and variants of them that only its tests need.
-kernels_of_test = $(if $(filter test_0%,$(1)),$(wildcard $(patsubst test_%,%,$(1))_*/*.cu tests/$(patsubst test_%,tiles_%,$(1)).cu),$(kernels_of_$(1)))
+number_of = $(word 2,$(subst _, ,$(1)))
+kernels_of_test = $(if $(filter test_0%,$(1)),$(wildcard $(number_of)_*/*.cu tests/tiles_$(number_of).cu),$(kernels_of_$(1)))
 
 $(foreach build,$(BUILDS),$(eval $(call build_rules,$(build),$(if $(filter gpu,$(build)),$$(NVCC),$$(CXX)))))
 $(foreach build,$(BUILDS),$(foreach step,$(STEPS),$(eval $(call step_rules,$(build),$(step)))))
@@ -286,7 +287,7 @@ run-%: FORCE
 
 # On the CPU the counters are asserted where they exist: in the checked build.
 TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check,$(TESTS))), \
-    $(patsubst %,cpu/%,$(filter-out test_simt_check,$(TESTS))) $(patsubst %,check/%,$(filter test_simt_check test_ptx,$(TESTS))) \
+    $(patsubst %,cpu/%,$(filter-out test_simt_check,$(TESTS))) $(patsubst %,check/%,$(filter test_simt_check test_ptx%,$(TESTS))) \
     $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))))
 SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_0%,$(TESTS))), \
     $(patsubst %,check/%,$(filter-out test_cli,$(TESTS))))
@@ -294,7 +295,9 @@ SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_
 test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, ,$(notdir $(1))))
 test_binaries = $(sort $(foreach run,$(1),$(call test_binary,$(run))))
 # Of these runs those of some tests; all of them when no step and no kernel is chosen.
-runs_of = $(foreach test,$(2),$(filter %/$(test) %/$(test):counters,$(1)))
+# test_06 stands for test_06_accuracy, too.
+runs_of = $(foreach test,$(2),$(foreach build,$(BUILDS),$(filter $(build)/$(test) $(build)/$(test):% \
+    $(if $(filter test_0%,$(test)),$(build)/$(test)_%),$(1))))
 chosen_runs = $(if $(STEP)$(KERNEL),$(call runs_of,$(1),$(CHOSEN_NUMBERS:%=test_%)),$(1))
 run_sanitized = tests/run $(if $(filter gpu,$(BACKEND)),--sanitizer)
 

@@ -6,10 +6,10 @@
  *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
  * A block owns a BM x BN tile of C and walks along K in steps of BK. A warp owns a patch of 4·TM
- * rows by 8·TN columns of the tile, its lanes 4 down and 8 across; a thread owns TM rows by TN
- * columns of the patch, in runs of four neighbours: rows 4·lane_y .. 4·lane_y + 3 and the same
- * again 16 further down, columns likewise 32 apart. The tile of A is transposed on its way into
- * shared memory, so that a run of four rows lies side by side there too.
+ * rows by 8·TN columns of the tile, its lanes 4 down and 8 across (common/rectangles.cuh); a thread
+ * owns TM rows by TN columns of the patch, in runs of four neighbours: rows 4·lane_y .. 4·lane_y +
+ * 3 and the same again 16 further down, columns likewise 32 apart. The tile of A is transposed on
+ * its way into shared memory, so that a run of four rows lies side by side there too.
  *
  * Shared memory holds STAGES tiles of each matrix: one being read, the others on their way. The
  * operands of the next step are read during the products of this one, also across the barrier
@@ -20,12 +20,12 @@
  */
 #include "02_step.h"
 #include "ptx.cuh"
+#include "rectangles.cuh"
 #include "tiles.cuh"
 #include "vectors.cuh"
 
 static const int BM = 128, BN = 128, BK = 8, STAGES = 4;
 static const int TM = 8, TN = 8;
-static const int LANES_DOWN = 4, LANES_ACROSS = 8;
 static const int WARPS_ACROSS = BN / (LANES_ACROSS * TN), THREADS = BM / TM * (BN / TN);
 static_assert(THREADS % BK == 0 && THREADS % BN == 0,
               "a thread copies from one column of A's tile and one of B's");
@@ -73,15 +73,9 @@ __global__ void __launch_bounds__(THREADS)
     const int row0 = blockIdx.x / tiles_across * BM;
     const int col0 = blockIdx.x % tiles_across * BN;
 
-    /*
-     * Lane bits 0, 2 and 3 number the patch's columns, bits 1 and 4 its rows: a lane shares its
-     * address in A's tile with lane ^ 1 and in B's tile with lane ^ 2, which lets shared memory
-     * serve a 16-byte read in half the cycles.
-     */
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int lane_y = (lane >> 1 & 1) | (lane >> 3 & 2), lane_x = (lane & 1) | (lane >> 1 & 6);
-    const int y = warp / WARPS_ACROSS * LANES_DOWN * TM + 4 * lane_y;
-    const int x = warp % WARPS_ACROSS * LANES_ACROSS * TN + 4 * lane_x;
+    const int warp = threadIdx.x / 32;
+    const int y = warp / WARPS_ACROSS * LANES_DOWN * TM + 4 * lane_y();
+    const int x = warp % WARPS_ACROSS * LANES_ACROSS * TN + 4 * lane_x();
 
     for (int stage = 0; stage < STAGES - 1; stage++)
         copy_tiles(As[stage], Bs[stage], A, B, row0, col0, stage * BK, M, N, K);

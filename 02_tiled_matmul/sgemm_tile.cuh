@@ -10,6 +10,7 @@
 #define SGEMM_TILE_CUH
 
 #include "02_step.h"
+#include "device.h"
 #include "ptx.cuh"
 #include "rectangles.cuh"
 #include "tiles.cuh"
@@ -287,15 +288,11 @@ struct limits {
 
 static inline cudaError_t device_limits(struct limits *limits)
 {
-    int device;
-    cudaError_t status = cudaGetDevice(&device);
-    if (status == cudaSuccess)
-        status = cudaDeviceGetAttribute(&limits->multiprocessors, cudaDevAttrMultiProcessorCount,
-                                        device);
-    if (status == cudaSuccess)
-        status = cudaDeviceGetAttribute(&limits->shared_bytes,
-                                        cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    return status;
+    const cudaError_t status =
+        device_attribute(cudaDevAttrMultiProcessorCount, &limits->multiprocessors);
+    return status == cudaSuccess
+               ? device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &limits->shared_bytes)
+               : status;
 }
 
 #endif

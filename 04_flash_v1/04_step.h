@@ -34,6 +34,7 @@ KERNEL(flash_v1_registers, "7_flash_v1_registers.cu",
 #define STEP_04_H
 
 #include "attention.h"
+#include "device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -162,10 +163,9 @@ static struct cost flash_v1_registers_cost(const struct attention_kernel *row,
                                            const struct attention *call)
 {
     const int needed = 210 * 1024;
-    int device = 0, shared_limit = 0;
+    int shared_limit = 0;
     (void)row;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &shared_limit);
     if (shared_limit >= needed && call->head_dim % 4 == 0)
         return tiles_of_keys_cost(call, 128, 4);
     return tiles_of_keys_cost(call, call->head_dim <= 64 ? 64 : 32, 1);

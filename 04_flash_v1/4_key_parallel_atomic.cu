@@ -21,6 +21,7 @@
  * bits of O, change from run to run.
  */
 #include "04_step.h"
+#include "device.h"
 #include "refusal.h"
 #include "row_state.cuh"
 #include "tiles.cuh"
@@ -114,13 +115,10 @@ __global__ void key_parallel_atomic(const float *Q, const float *K, const float 
  * other. */
 static cudaError_t resident_blocks(int *blocks)
 {
-    int device = 0, cooperative = 0, processors = 0, per_processor = 0;
+    int cooperative = 0, processors = 0, per_processor = 0;
     cudaError_t status;
-    if ((status = cudaGetDevice(&device)) != cudaSuccess ||
-        (status = cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, device)) !=
-            cudaSuccess ||
-        (status = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device)) !=
-            cudaSuccess ||
+    if ((status = device_attribute(cudaDevAttrCooperativeLaunch, &cooperative)) != cudaSuccess ||
+        (status = device_attribute(cudaDevAttrMultiProcessorCount, &processors)) != cudaSuccess ||
         (status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_processor, key_parallel_atomic,
                                                                 WARPS * LANES, 0)) != cudaSuccess)
         return status;

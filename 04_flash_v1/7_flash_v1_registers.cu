@@ -26,6 +26,7 @@
  * Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 1.
  */
 #include "04_step.h"
+#include "device.h"
 #include "ptx.cuh"
 #include "rectangles.cuh"
 #include "tiles.cuh"
@@ -255,11 +256,8 @@ static cudaError_t launch_what_fits(const struct attention *call, size_t shared_
 
 extern "C" cudaError_t attention_flash_v1_registers(const struct attention *call)
 {
-    int device = 0, shared_limit = 0;
-    cudaError_t status = cudaGetDevice(&device);
-    if (status == cudaSuccess)
-        status =
-            cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    int shared_limit;
+    cudaError_t status = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &shared_limit);
     float *l = (float *)call->workspace;
     if (status == cudaSuccess)
         status = attention_initial_state(call, l, l + attention_query_rows(call));

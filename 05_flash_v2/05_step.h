@@ -23,6 +23,7 @@ KERNEL(split_kv, "3_split_kv.cu",
 #define STEP_05_H
 
 #include "attention.h"
+#include "device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,10 +66,9 @@ static struct cost flash_v2_registers_cost(const struct attention_kernel *row,
         int Br, bytes, small_Br;
     } tiles[] = {{128, 74752, 64}, {128, 108544, 64}, {64, 101376, 64}, {64, 81920, 32}};
     const int size = (call->head_dim - 1) / 32;
-    int device = 0, shared_limit = 0;
+    int shared_limit = 0;
     (void)row;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &shared_limit);
     return tiles_of_queries_cost(
         call, shared_limit >= tiles[size].bytes ? tiles[size].Br : tiles[size].small_Br,
         call->head_dim % 4 == 0 ? 4 : 1);

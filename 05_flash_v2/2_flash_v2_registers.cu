@@ -38,6 +38,7 @@
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3, work partitioning between warps.
  */
 #include "05_step.h"
+#include "device.h"
 #include "ptx.cuh"
 #include "rectangles.cuh"
 #include "tiles.cuh"
@@ -292,11 +293,8 @@ static cudaError_t launch_what_fits(const struct attention *call, size_t shared_
 
 extern "C" cudaError_t attention_flash_v2_registers(const struct attention *call)
 {
-    int device = 0, shared_limit = 0;
-    cudaError_t status = cudaGetDevice(&device);
-    if (status == cudaSuccess)
-        status =
-            cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    int shared_limit;
+    cudaError_t status = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &shared_limit);
     if (status != cudaSuccess)
         return status;
     if (call->head_dim <= 32)

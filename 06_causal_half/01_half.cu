@@ -56,7 +56,7 @@ static __device__ __forceinline__ float2 load_pair(const __half *pair)
     return __half22float2(*(const __half2 *)pair);
 }
 
-template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
+template <int HEAD_DIM, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS)
     flash_half(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
                struct attention shape)
@@ -169,13 +169,19 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
+template <int HEAD_DIM, bool CAUSAL>
+static cudaError_t launch(const struct attention *call)
+{
+    const int blocks = call->batch * call->heads * ceil_div(call->seq_q, BM);
+    flash_half<HEAD_DIM, CAUSAL><<<blocks, THREADS, 0, call->stream>>>(
+        (const __half *)call->Q, (const __half *)call->K, (const __half *)call->V,
+        (__half *)call->O, call->LSE, *call);
+    return cudaGetLastError();
+}
+
 extern "C" cudaError_t attention_half(const struct attention *call)
 {
-    static const struct half_kernels kernels = {
-        flash_half<64, BM, BN, false>,
-        flash_half<64, BM, BN, true>,
-        flash_half<128, BM, BN, false>,
-        flash_half<128, BM, BN, true>,
-    };
-    return launch_half(&kernels, BM, THREADS, call);
+    if (call->head_dim <= 64)
+        return call->causal ? launch<64, true>(call) : launch<64, false>(call);
+    return call->causal ? launch<128, true>(call) : launch<128, false>(call);
 }

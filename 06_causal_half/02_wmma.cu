@@ -28,6 +28,7 @@
  */
 #include "06_step.h"
 #include "half_problem.cuh"
+#include "padded_tile.cuh"
 
 #include <mma.h>
 
@@ -37,26 +38,10 @@ static const int BM = 64;
 static const int BN = 32;
 static const int WARPS = BM / 16;
 static const int THREADS = 32 * WARPS;
-static const int PAD = 8;         /* halves, 16 bytes: rows of a tile start in other banks */
 static const int S_COLS = BN + 4; /* floats: a row of a warp's S */
 static const int P_COLS = BN + 8; /* halves: a row of its P */
 
-/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile, 8 halves at a time; past `rows` or head_dim
- * come zeros. */
-template <int ROWS, int HEAD_DIM>
-static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PAD],
-                                                 const __half *matrix, int rows, int head_dim)
-{
-    for (int i = threadIdx.x; i < ROWS * HEAD_DIM / 8; i += THREADS) {
-        const int row = i / (HEAD_DIM / 8);
-        const int col = i % (HEAD_DIM / 8) * 8;
-        const bool inside = row < rows && col < head_dim;
-        *(uint4 *)&tile[row][col] =
-            inside ? *(const uint4 *)&matrix[(size_t)row * head_dim + col] : make_uint4(0, 0, 0, 0);
-    }
-}
-
-template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
+template <int HEAD_DIM, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS)
     flash_wmma(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
                struct attention shape)
@@ -93,11 +78,11 @@ __global__ void __launch_bounds__(THREADS)
     for (int c = 0; c < HEAD_DIM / 16; c++)
         wmma::fill_fragment(acc[c], 0.0f);
 
-    load_tile<BM, HEAD_DIM>(tile_Q, Q, seq_q - row0, head_dim);
+    load_tile<BM, HEAD_DIM, THREADS>(tile_Q, Q, seq_q - row0, head_dim);
 
     for (int k0 = 0; k0 < seen_by_any; k0 += BN) {
-        load_tile<BN, HEAD_DIM>(tile_K, K + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
-        load_tile<BN, HEAD_DIM>(tile_V, V + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
+        load_tile<BN, HEAD_DIM, THREADS>(tile_K, K + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
+        load_tile<BN, HEAD_DIM, THREADS>(tile_V, V + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
         __syncthreads(); /* the tiles are complete before anyone reads them */
 
         for (int n = 0; n < BN; n += 16) {
@@ -177,13 +162,19 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
+template <int HEAD_DIM, bool CAUSAL>
+static cudaError_t launch(const struct attention *call)
+{
+    const int blocks = call->batch * call->heads * ceil_div(call->seq_q, BM);
+    flash_wmma<HEAD_DIM, CAUSAL><<<blocks, THREADS, 0, call->stream>>>(
+        (const __half *)call->Q, (const __half *)call->K, (const __half *)call->V,
+        (__half *)call->O, call->LSE, *call);
+    return cudaGetLastError();
+}
+
 extern "C" cudaError_t attention_wmma(const struct attention *call)
 {
-    static const struct half_kernels kernels = {
-        flash_wmma<64, BM, BN, false>,
-        flash_wmma<64, BM, BN, true>,
-        flash_wmma<128, BM, BN, false>,
-        flash_wmma<128, BM, BN, true>,
-    };
-    return launch_half(&kernels, BM, THREADS, call);
+    if (call->head_dim <= 64)
+        return call->causal ? launch<64, true>(call) : launch<64, false>(call);
+    return call->causal ? launch<128, true>(call) : launch<128, false>(call);
 }

@@ -25,32 +25,15 @@
  * Source: PTX ISA, mma.m16n8k16; Dao, FlashAttention-2 (arXiv:2307.08691), section 3.
  */
 #include "06_step.h"
+#include "padded_tile.cuh"
 #include "score_rows.cuh"
 
 static const int BM = 64;
 static const int BN = 64;
 static const int WARPS = BM / 16;
 static const int THREADS = 32 * WARPS;
-static const int PAD =
-    8; /* halves, 16 bytes: the eight rows that ldmatrix reads at once start in different banks */
 
-/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile, 8 halves at a time; past `rows` or head_dim
- * come zeros. */
-template <int ROWS, int HEAD_DIM>
-static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PAD],
-                                                 const __half *matrix, int rows, int head_dim)
-{
-#pragma unroll 4
-    for (int i = threadIdx.x; i < ROWS * HEAD_DIM / 8; i += THREADS) {
-        const int row = i / (HEAD_DIM / 8);
-        const int col = i % (HEAD_DIM / 8) * 8;
-        const bool inside = row < rows && col < head_dim;
-        *(uint4 *)&tile[row][col] =
-            inside ? *(const uint4 *)&matrix[(size_t)row * head_dim + col] : make_uint4(0, 0, 0, 0);
-    }
-}
-
-template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
+template <int HEAD_DIM, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS)
     flash_mma(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
               struct attention shape)
@@ -76,8 +59,8 @@ __global__ void __launch_bounds__(THREADS)
     const float scale_log2 = shape.scale * LOG2_E;
     const int seen_by_all = visible_keys<CAUSAL>(row0, seq_q, seq_kv);
     const int seen_by_any = visible_keys<CAUSAL>(row0 + BM - 1, seq_q, seq_kv);
-    const int visible[2] = {visible_keys<CAUSAL>(warp_row + lane / 4, seq_q, seq_kv),
-                            visible_keys<CAUSAL>(warp_row + lane / 4 + 8, seq_q, seq_kv)};
+    int visible[2];
+    find_visible<CAUSAL>(visible, warp_row, seq_q, seq_kv);
     float m[2] = {-CUDART_INF_F, -CUDART_INF_F}, l[2] = {0.0f, 0.0f};
     float acc[HEAD_DIM / 2] = {};
 
@@ -86,7 +69,7 @@ __global__ void __launch_bounds__(THREADS)
      * That is the order of the registers of a left factor, and of two right factors, as mma.sync
      * wants them side by side. */
     uint32_t q[HEAD_DIM / 16][4];
-    load_tile<BM, HEAD_DIM>(tile_K, Q, seq_q - row0, head_dim);
+    load_tile<BM, HEAD_DIM, THREADS>(tile_K, Q, seq_q - row0, head_dim);
     __syncthreads(); /* Q is complete before it is read */
 #pragma unroll
     for (int d = 0; d < HEAD_DIM; d += 16)
@@ -94,8 +77,8 @@ __global__ void __launch_bounds__(THREADS)
     __syncthreads(); /* and has been read before K overwrites it */
 
     for (int k0 = 0; k0 < seen_by_any; k0 += BN) {
-        load_tile<BN, HEAD_DIM>(tile_K, K + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
-        load_tile<BN, HEAD_DIM>(tile_V, V + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
+        load_tile<BN, HEAD_DIM, THREADS>(tile_K, K + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
+        load_tile<BN, HEAD_DIM, THREADS>(tile_V, V + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
         __syncthreads(); /* the tiles are complete before anyone reads them */
 
         float S[BN / 2] = {};
@@ -135,13 +118,19 @@ __global__ void __launch_bounds__(THREADS)
     store_rows(O, acc, warp_row, seq_q, head_dim);
 }
 
+template <int HEAD_DIM, bool CAUSAL>
+static cudaError_t launch(const struct attention *call)
+{
+    const int blocks = call->batch * call->heads * ceil_div(call->seq_q, BM);
+    flash_mma<HEAD_DIM, CAUSAL><<<blocks, THREADS, 0, call->stream>>>(
+        (const __half *)call->Q, (const __half *)call->K, (const __half *)call->V,
+        (__half *)call->O, call->LSE, *call);
+    return cudaGetLastError();
+}
+
 extern "C" cudaError_t attention_mma(const struct attention *call)
 {
-    static const struct half_kernels kernels = {
-        flash_mma<64, BM, BN, false>,
-        flash_mma<64, BM, BN, true>,
-        flash_mma<128, BM, BN, false>,
-        flash_mma<128, BM, BN, true>,
-    };
-    return launch_half(&kernels, BM, THREADS, call);
+    if (call->head_dim <= 64)
+        return call->causal ? launch<64, true>(call) : launch<64, false>(call);
+    return call->causal ? launch<128, true>(call) : launch<128, false>(call);
 }

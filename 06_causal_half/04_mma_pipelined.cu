@@ -93,11 +93,12 @@ static __device__ __forceinline__ void copy_tile(__half *tile, const __half *mat
     }
 }
 
-template <int HEAD_DIM, int BM, int BN, bool CAUSAL>
+template <int HEAD_DIM, bool CAUSAL>
 __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
     flash_mma_pipelined(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
                         struct attention shape, struct tile_order order)
 {
+    constexpr int BN = tile_keys(HEAD_DIM);
     constexpr int BLOCKS = WARP_ROWS / 16; /* of 16 rows, that a warp owns */
     extern __shared__ __align__(1024) __half shared_tiles[];
     __half *tile_Q = shared_tiles;                      /* [BM][HEAD_DIM] */
@@ -179,9 +180,8 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++) {
             if (k0 + BN > seen_by_all) {
-                const int row = warp_row + 16 * b + lane / 4;
-                const int visible[2] = {visible_keys<CAUSAL>(row, seq_q, seq_kv),
-                                        visible_keys<CAUSAL>(row + 8, seq_q, seq_kv)};
+                int visible[2];
+                find_visible<CAUSAL>(visible, warp_row + 16 * b, seq_q, seq_kv);
                 mask_scores(S[b], k0, visible);
             }
             float alpha[2];
@@ -237,15 +237,13 @@ static cudaError_t launch(const struct attention *call)
 {
     const struct tile_order order = tile_order_of(call, BM);
     const int bytes = (BM + 2 * STAGES * tile_keys(HEAD_DIM)) * HEAD_DIM * sizeof(__half);
-    cudaError_t status = cudaFuncSetAttribute(
-        (const void *)flash_mma_pipelined<HEAD_DIM, BM, tile_keys(HEAD_DIM), CAUSAL>,
-        cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    cudaError_t status = cudaFuncSetAttribute((const void *)flash_mma_pipelined<HEAD_DIM, CAUSAL>,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (status != cudaSuccess)
         return status;
-    flash_mma_pipelined<HEAD_DIM, BM, tile_keys(HEAD_DIM), CAUSAL>
-        <<<order.tiles, THREADS, bytes, call->stream>>>(
-            (const __half *)call->Q, (const __half *)call->K, (const __half *)call->V,
-            (__half *)call->O, call->LSE, *call, order);
+    flash_mma_pipelined<HEAD_DIM, CAUSAL><<<order.tiles, THREADS, bytes, call->stream>>>(
+        (const __half *)call->Q, (const __half *)call->K, (const __half *)call->V,
+        (__half *)call->O, call->LSE, *call, order);
     return cudaGetLastError();
 }
 

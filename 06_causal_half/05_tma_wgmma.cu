@@ -56,10 +56,9 @@ __global__ void __launch_bounds__(THREADS, 1)
     const int warpgroup =
         /* tells the compiler: the same in all lanes */
         __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
-    const int lane = threadIdx.x % 32;
     const int warp_row = tile.row0 + threadIdx.x / 32 * WARP_ROWS;
-    const int visible[2] = {visible_keys<CAUSAL>(warp_row + lane / 4, seq_q, seq_kv),
-                            visible_keys<CAUSAL>(warp_row + lane / 4 + 8, seq_q, seq_kv)};
+    int visible[2];
+    find_visible<CAUSAL>(visible, warp_row, seq_q, seq_kv);
 
     if (threadIdx.x == 0) {
         mbarrier_init(&shared->Q_full, 1);
@@ -122,21 +121,24 @@ __global__ void __launch_bounds__(THREADS, 1)
 
     float *LSE = problem.LSE == NULL ? NULL : problem.LSE + (size_t)tile.head * seq_q;
     finish_rows(O, m, l, LSE, warp_row, seq_q, problem.scale_log2);
-    store_rows(problem.O_array + (size_t)tile.head * seq_q * problem.shape.head_dim, O, warp_row,
-               seq_q, problem.shape.head_dim);
+    store_rows(problem.O + (size_t)tile.head * seq_q * problem.shape.head_dim, O, warp_row, seq_q,
+               problem.shape.head_dim);
+}
+
+template <int HEAD_DIM, bool CAUSAL>
+static cudaError_t launch(const struct attention *call)
+{
+    struct hopper_problem problem;
+    const cudaError_t status = describe_hopper_problem(&problem, call, BM);
+    if (status != cudaSuccess)
+        return status;
+    return launch_hopper(flash_tma_wgmma<HEAD_DIM, CAUSAL>, problem, problem.order.tiles, THREADS,
+                         sizeof(struct shared_tiles<HEAD_DIM>), call->stream);
 }
 
 extern "C" cudaError_t attention_tma_wgmma(const struct attention *call)
 {
-    struct hopper_problem problem;
-    cudaError_t status = describe_hopper_problem(&problem, call, BM);
-    if (status != cudaSuccess)
-        return status;
     if (call->head_dim <= 64)
-        return launch_hopper(call->causal ? flash_tma_wgmma<64, true> : flash_tma_wgmma<64, false>,
-                             &problem, problem.order.tiles, THREADS,
-                             sizeof(struct shared_tiles<64>), call->stream);
-    return launch_hopper(call->causal ? flash_tma_wgmma<128, true> : flash_tma_wgmma<128, false>,
-                         &problem, problem.order.tiles, THREADS, sizeof(struct shared_tiles<128>),
-                         call->stream);
+        return call->causal ? launch<64, true>(call) : launch<64, false>(call);
+    return call->causal ? launch<128, true>(call) : launch<128, false>(call);
 }

@@ -36,11 +36,10 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *sh
                                                const struct hopper_tile &tile, int warpgroup)
 {
     const int seq_q = problem.shape.seq_q, seq_kv = problem.shape.seq_kv;
-    const int lane = threadIdx.x % 32;
     const int warp_row =
         tile.row0 + warpgroup * WARPGROUP_ROWS + threadIdx.x % 128 / 32 * WARP_ROWS;
-    const int visible[2] = {visible_keys<CAUSAL>(warp_row + lane / 4, seq_q, seq_kv),
-                            visible_keys<CAUSAL>(warp_row + lane / 4 + 8, seq_q, seq_kv)};
+    int visible[2];
+    find_visible<CAUSAL>(visible, warp_row, seq_q, seq_kv);
     const __half *Q = shared->Q + warpgroup * WARPGROUP_ROWS * HEAD_DIM;
     struct rows<HEAD_DIM> rows;
     clear_rows(rows);
@@ -64,8 +63,8 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *sh
 
     float *LSE = problem.LSE == NULL ? NULL : problem.LSE + (size_t)tile.head * seq_q;
     finish_rows(rows.O, rows.m, rows.l, LSE, warp_row, seq_q, problem.scale_log2);
-    store_rows(problem.O_array + (size_t)tile.head * seq_q * problem.shape.head_dim, rows.O,
-               warp_row, seq_q, problem.shape.head_dim);
+    store_rows(problem.O + (size_t)tile.head * seq_q * problem.shape.head_dim, rows.O, warp_row,
+               seq_q, problem.shape.head_dim);
 }
 
 template <int HEAD_DIM, bool CAUSAL>
@@ -86,22 +85,30 @@ __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
     __syncthreads(); /* the barriers exist before anyone waits on them */
 
     if (warpgroup == WARPGROUPS) {
-        registers_decrease<config<HEAD_DIM>::PRODUCER_REGISTERS>();
+        registers_decrease<registers<HEAD_DIM>::PRODUCER>();
         if (threadIdx.x == 128 * WARPGROUPS)
             produce<HEAD_DIM>(shared, problem, tile);
     } else {
-        registers_increase<config<HEAD_DIM>::CONSUMER_REGISTERS>();
+        registers_increase<registers<HEAD_DIM>::CONSUMER>();
         consume<HEAD_DIM, CAUSAL>(shared, problem, tile, warpgroup);
     }
 }
 
+template <int HEAD_DIM, bool CAUSAL>
+static cudaError_t launch(const struct attention *call)
+{
+    struct hopper_problem problem;
+    const cudaError_t status = describe_hopper_problem(&problem, call, config<HEAD_DIM>::BM);
+    if (status != cudaSuccess)
+        return status;
+    return launch_hopper(flash_ping_pong<HEAD_DIM, CAUSAL>, problem, problem.order.tiles,
+                         config<HEAD_DIM>::THREADS, sizeof(struct shared_tiles<HEAD_DIM>),
+                         call->stream);
+}
+
 extern "C" cudaError_t attention_ping_pong(const struct attention *call)
 {
-    static const struct producer_kernels kernels = {
-        flash_ping_pong<64, false>,
-        flash_ping_pong<64, true>,
-        flash_ping_pong<128, false>,
-        flash_ping_pong<128, true>,
-    };
-    return launch_with_producer(&kernels, call);
+    if (call->head_dim <= 64)
+        return call->causal ? launch<64, true>(call) : launch<64, false>(call);
+    return call->causal ? launch<128, true>(call) : launch<128, false>(call);
 }

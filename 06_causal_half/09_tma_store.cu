@@ -26,28 +26,41 @@
 #include "06_step.h"
 #include "ping_pong.cuh"
 #include "producer.cuh"
+#include "tma_store.cuh"
+
+struct tma_store_problem {
+    struct hopper_problem of_tiles;
+    CUtensorMap O;
+};
+
+template <int HEAD_DIM>
+struct tma_store_tiles {
+    __half O[config<HEAD_DIM>::BM * HEAD_DIM]; /* on its way out */
+    struct shared_tiles<HEAD_DIM> in;
+};
 
 /* Computes one warpgroup's 64 rows of O. */
 template <int HEAD_DIM, bool CAUSAL>
-static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *shared,
-                                               const struct hopper_problem &problem,
+static __device__ __forceinline__ void consume(struct tma_store_tiles<HEAD_DIM> *shared,
+                                               const struct tma_store_problem &stored,
                                                const struct hopper_tile &tile, int warpgroup)
 {
+    const struct hopper_problem &problem = stored.of_tiles;
     const int seq_q = problem.shape.seq_q, seq_kv = problem.shape.seq_kv;
     const int lane = threadIdx.x % 32;
     const int warp_row =
         tile.row0 + warpgroup * WARPGROUP_ROWS + threadIdx.x % 128 / 32 * WARP_ROWS;
-    const int visible[2] = {visible_keys<CAUSAL>(warp_row + lane / 4, seq_q, seq_kv),
-                            visible_keys<CAUSAL>(warp_row + lane / 4 + 8, seq_q, seq_kv)};
-    const __half *Q = shared->Q + warpgroup * WARPGROUP_ROWS * HEAD_DIM;
+    int visible[2];
+    find_visible<CAUSAL>(visible, warp_row, seq_q, seq_kv);
+    const __half *Q = shared->in.Q + warpgroup * WARPGROUP_ROWS * HEAD_DIM;
     struct rows<HEAD_DIM> rows;
     clear_rows(rows);
     constexpr int WARPGROUPS = config<HEAD_DIM>::WARPGROUPS;
-    struct key_value_ring<HEAD_DIM, config<HEAD_DIM>::STAGES> &ring = shared->ring;
+    struct key_value_ring<HEAD_DIM, config<HEAD_DIM>::STAGES> &ring = shared->in.ring;
     struct ring_position K_at = {0, 0}, V_at = {0, 0};
 
     begin_turns<WARPGROUPS>(warpgroup);
-    mbarrier_wait(&shared->Q_full, 0);
+    mbarrier_wait(&shared->in.Q_full, 0);
     int block = tile.blocks - 1;
     first_step<WARPGROUPS>(ring, rows, Q, K_at, warpgroup, block >= tile.unmasked, block * BN,
                            visible, problem.scale_log2);
@@ -65,45 +78,55 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM> *sh
     __half *staging = shared->O + (warp_row - tile.row0) * HEAD_DIM;
     uint32_t packed[HEAD_DIM / 4];
     pack_rows(packed, rows.O);
-    store_rows_by_tma<HEAD_DIM>(&problem.O, staging, packed, warp_row, tile.head);
+    store_rows_by_tma<HEAD_DIM>(&stored.O, staging, packed, warp_row, tile.head);
     if (lane == 0)
         tma_store_wait<0>(); /* shared memory stays this block's until it has been read */
 }
 
 template <int HEAD_DIM, bool CAUSAL>
 __global__ void __launch_bounds__(config<HEAD_DIM>::THREADS, 1)
-    flash_tma_store(const __grid_constant__ struct hopper_problem problem)
+    flash_tma_store(const __grid_constant__ struct tma_store_problem problem)
 {
     constexpr int WARPGROUPS = config<HEAD_DIM>::WARPGROUPS;
     extern __shared__ __align__(1024) char shared_memory[];
-    struct shared_tiles<HEAD_DIM> *shared = (struct shared_tiles<HEAD_DIM> *)shared_memory;
+    struct tma_store_tiles<HEAD_DIM> *shared = (struct tma_store_tiles<HEAD_DIM> *)shared_memory;
     const struct hopper_tile tile =
-        hopper_tile_of<config<HEAD_DIM>::BM, CAUSAL>(problem, blockIdx.x);
+        hopper_tile_of<config<HEAD_DIM>::BM, CAUSAL>(problem.of_tiles, blockIdx.x);
     const int warpgroup =
         /* tells the compiler: the same in all lanes */
         __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
 
     if (threadIdx.x == 0)
-        initialise_barriers(shared);
+        initialise_barriers(&shared->in);
     __syncthreads(); /* the barriers exist before anyone waits on them */
 
     if (warpgroup == WARPGROUPS) {
-        registers_decrease<config<HEAD_DIM>::PRODUCER_REGISTERS>();
+        registers_decrease<registers<HEAD_DIM>::PRODUCER>();
         if (threadIdx.x == 128 * WARPGROUPS)
-            produce<HEAD_DIM>(shared, problem, tile);
+            produce<HEAD_DIM>(&shared->in, problem.of_tiles, tile);
     } else {
-        registers_increase<config<HEAD_DIM>::CONSUMER_REGISTERS>();
+        registers_increase<registers<HEAD_DIM>::CONSUMER>();
         consume<HEAD_DIM, CAUSAL>(shared, problem, tile, warpgroup);
     }
 }
 
+template <int HEAD_DIM, bool CAUSAL>
+static cudaError_t launch(const struct attention *call)
+{
+    struct tma_store_problem problem;
+    cudaError_t status = describe_hopper_problem(&problem.of_tiles, call, config<HEAD_DIM>::BM);
+    if (status == cudaSuccess)
+        status = describe_output(&problem.O, call);
+    if (status != cudaSuccess)
+        return status;
+    return launch_hopper(flash_tma_store<HEAD_DIM, CAUSAL>, problem, problem.of_tiles.order.tiles,
+                         config<HEAD_DIM>::THREADS, sizeof(struct tma_store_tiles<HEAD_DIM>),
+                         call->stream);
+}
+
 extern "C" cudaError_t attention_tma_store(const struct attention *call)
 {
-    static const struct producer_kernels kernels = {
-        flash_tma_store<64, false>,
-        flash_tma_store<64, true>,
-        flash_tma_store<128, false>,
-        flash_tma_store<128, true>,
-    };
-    return launch_with_producer(&kernels, call);
+    if (call->head_dim <= 64)
+        return call->causal ? launch<64, true>(call) : launch<64, false>(call);
+    return call->causal ? launch<128, true>(call) : launch<128, false>(call);
 }

@@ -31,17 +31,21 @@
  * kernels of CUTLASS.
  */
 #include "06_step.h"
+#include "device.h"
 #include "ping_pong.cuh"
+#include "tma_store.cuh"
 
-/* The registers that producer and consumers may have are those of the launch, 65536 over THREADS,
- * moved between them. */
-template <int HEAD_DIM, int WARPGROUPS>
-struct config {
-    static const int BM = WARPGROUPS * WARPGROUP_ROWS;
-    static const int THREADS = 128 * (WARPGROUPS + 1);
-    static const int STAGES = HEAD_DIM == 64 ? 3 : 2;
-    static const int PRODUCER_REGISTERS = WARPGROUPS == 3 ? 32 : 40;
-    static const int CONSUMER_REGISTERS = WARPGROUPS == 3 ? 160 : 232;
+struct persistent_problem {
+    struct hopper_problem of_tiles;
+    CUtensorMap O;
+    unsigned int *drawn; /* how many tiles were drawn beyond each block's first */
+};
+
+/* As producer.cuh's, but this producer draws tiles. */
+template <int WARPGROUPS>
+struct registers {
+    static const int PRODUCER = WARPGROUPS == 3 ? 32 : 40;
+    static const int CONSUMER = WARPGROUPS == 3 ? 160 : 232;
 };
 
 template <int HEAD_DIM, int WARPGROUPS>
@@ -57,15 +61,16 @@ struct shared_tiles {
  * behind keys. */
 template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM, WARPGROUPS> *shared,
-                                               const struct hopper_problem &problem)
+                                               const struct persistent_problem &persistent)
 {
+    const struct hopper_problem &problem = persistent.of_tiles;
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
     const int tiles = problem.order.tiles;
     int values = -1, values_head = 0; /* the block whose values are to be ordered next */
 
     for (int number = blockIdx.x; number < tiles;) {
         /* the next tile's, early: the answer takes its time */
-        const int draw = (int)atomicAdd(problem.counter, 1u);
+        const int draw = (int)atomicAdd(persistent.drawn, 1u);
         const struct hopper_tile tile =
             hopper_tile_of<config<HEAD_DIM, WARPGROUPS>::BM, CAUSAL>(problem, number);
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
@@ -102,36 +107,30 @@ announced_tile(const struct hopper_tile *shared)
     return tile;
 }
 
-/* How many keys this lane's two rows of a tile see. */
-template <bool CAUSAL>
-static __device__ __forceinline__ void find_visible(int (&visible)[2],
-                                                    const struct hopper_problem &problem,
-                                                    const struct hopper_tile &tile)
-{
-    const int row = tile.row0 + threadIdx.x / 32 * WARP_ROWS + threadIdx.x % 32 / 4;
-    for (int r = 0; r < 2; r++)
-        visible[r] = visible_keys<CAUSAL>(row + 8 * r, problem.shape.seq_q, problem.shape.seq_kv);
-}
-
 template <int HEAD_DIM>
 static __device__ __forceinline__ void
-store_tile(const struct hopper_problem &problem, const struct hopper_tile &tile, __half *staging,
-           float (&O)[HEAD_DIM / 2], const float (&m)[2], const float (&l)[2])
+store_tile(const struct persistent_problem &persistent, const struct hopper_tile &tile,
+           __half *staging, float (&O)[HEAD_DIM / 2], const float (&m)[2], const float (&l)[2])
 {
+    const struct hopper_problem &problem = persistent.of_tiles;
     const int warp_row = tile.row0 + threadIdx.x / 32 * WARP_ROWS;
     float *LSE = problem.LSE == NULL ? NULL : problem.LSE + (size_t)tile.head * problem.shape.seq_q;
     finish_rows(O, m, l, LSE, warp_row, problem.shape.seq_q, problem.scale_log2);
     uint32_t packed[HEAD_DIM / 4];
     pack_rows(packed, O);
-    store_rows_by_tma<HEAD_DIM>(&problem.O, staging + threadIdx.x / 32 * WARP_ROWS * HEAD_DIM,
+    store_rows_by_tma<HEAD_DIM>(&persistent.O, staging + threadIdx.x / 32 * WARP_ROWS * HEAD_DIM,
                                 packed, warp_row, tile.head);
 }
 
 /* Computes one warpgroup's 64 rows of every tile that the producer announces. */
 template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
 static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WARPGROUPS> *shared,
-                                               const struct hopper_problem &problem, int warpgroup)
+                                               const struct persistent_problem &persistent,
+                                               int warpgroup)
 {
+    const struct hopper_problem &problem = persistent.of_tiles;
+    const int seq_q = problem.shape.seq_q, seq_kv = problem.shape.seq_kv;
+    const int warp_row = threadIdx.x / 32 * WARP_ROWS;
     struct key_value_ring<HEAD_DIM, config<HEAD_DIM, WARPGROUPS>::STAGES> &ring = shared->ring;
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
     const int lane = threadIdx.x % 32;
@@ -143,7 +142,7 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WAR
     begin_turns<WARPGROUPS>(warpgroup);
     mbarrier_wait(&shared->Q_full[0], 0);
     struct hopper_tile tile = announced_tile(&shared->tile[0]);
-    find_visible<CAUSAL>(visible, problem, tile);
+    find_visible<CAUSAL>(visible, tile.row0 + warp_row, seq_q, seq_kv);
     int block = tile.blocks - 1;
     first_step<WARPGROUPS>(ring, rows, Q, K_at, warpgroup, block >= tile.unmasked, block * BN,
                            visible, problem.scale_log2);
@@ -171,12 +170,12 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WAR
         rows.m[0] = rows.m[1] = -CUDART_INF_F;
         rows.l[0] = rows.l[1] = 0.0f;
         Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * HEAD_DIM;
-        find_visible<CAUSAL>(visible, problem, next);
+        find_visible<CAUSAL>(visible, next.row0 + warp_row, seq_q, seq_kv);
         block = next.blocks - 1;
         start_products<WARPGROUPS>(ring, rows, Q, K_at, V_at, warpgroup);
         finish_products(ring, rows, K_at, V_at, block >= next.unmasked, block * BN, visible,
                         problem.scale_log2, alpha);
-        store_tile<HEAD_DIM>(problem, tile, shared->O, rows.O, m, l);
+        store_tile<HEAD_DIM>(persistent, tile, shared->O, rows.O, m, l);
         for (int i = 0; i < HEAD_DIM / 2; i++)
             rows.O[i] = 0.0f;
         pack_rows(rows.P, rows.S);
@@ -185,14 +184,14 @@ static __device__ __forceinline__ void consume(struct shared_tiles<HEAD_DIM, WAR
 
     last_step(ring, rows, V_at);
     end_turns<WARPGROUPS>(warpgroup);
-    store_tile<HEAD_DIM>(problem, tile, shared->O, rows.O, rows.m, rows.l);
+    store_tile<HEAD_DIM>(persistent, tile, shared->O, rows.O, rows.m, rows.l);
     if (lane == 0)
         tma_store_wait<0>(); /* shared memory stays this block's until it has been read */
 }
 
 template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
-__global__ void __launch_bounds__(128 * (WARPGROUPS + 1), 1)
-    flash_persistent(const __grid_constant__ struct hopper_problem problem)
+__global__ void __launch_bounds__(config<HEAD_DIM, WARPGROUPS>::THREADS, 1)
+    flash_persistent(const __grid_constant__ struct persistent_problem problem)
 {
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<HEAD_DIM, WARPGROUPS> *shared =
@@ -212,41 +211,41 @@ __global__ void __launch_bounds__(128 * (WARPGROUPS + 1), 1)
     __syncthreads(); /* the barriers exist before anyone waits on them */
 
     if (warpgroup == WARPGROUPS) {
-        registers_decrease<config<HEAD_DIM, WARPGROUPS>::PRODUCER_REGISTERS>();
+        registers_decrease<registers<WARPGROUPS>::PRODUCER>();
         if (threadIdx.x == 128 * WARPGROUPS)
             produce<HEAD_DIM, WARPGROUPS, CAUSAL>(shared, problem);
     } else {
-        registers_increase<config<HEAD_DIM, WARPGROUPS>::CONSUMER_REGISTERS>();
+        registers_increase<registers<WARPGROUPS>::CONSUMER>();
         consume<HEAD_DIM, WARPGROUPS, CAUSAL>(shared, problem, warpgroup);
     }
 }
 
-template <int HEAD_DIM, int WARPGROUPS>
+template <int HEAD_DIM, int WARPGROUPS, bool CAUSAL>
 static cudaError_t launch(const struct attention *call)
 {
-    int device, multiprocessors;
-    struct hopper_problem problem;
-    cudaError_t status = describe_hopper_problem(&problem, call, config<HEAD_DIM, WARPGROUPS>::BM);
-    problem.counter = (unsigned int *)call->workspace;
-    if (status != cudaSuccess || (status = cudaGetDevice(&device)) != cudaSuccess ||
-        (status = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
-                                         device)) != cudaSuccess ||
-        (status = cudaMemsetAsync(problem.counter, 0, sizeof *problem.counter, call->stream)) !=
+    using shape = config<HEAD_DIM, WARPGROUPS>;
+    struct persistent_problem problem;
+    problem.drawn = (unsigned int *)call->workspace;
+    int multiprocessors;
+    cudaError_t status = describe_hopper_problem(&problem.of_tiles, call, shape::BM);
+    if (status != cudaSuccess || (status = describe_output(&problem.O, call)) != cudaSuccess ||
+        (status = device_attribute(cudaDevAttrMultiProcessorCount, &multiprocessors)) !=
+            cudaSuccess ||
+        (status = cudaMemsetAsync(problem.drawn, 0, sizeof *problem.drawn, call->stream)) !=
             cudaSuccess)
         return status;
-
-    const int blocks =
-        problem.order.tiles < multiprocessors ? problem.order.tiles : multiprocessors;
-    return launch_hopper(call->causal ? flash_persistent<HEAD_DIM, WARPGROUPS, true>
-                                      : flash_persistent<HEAD_DIM, WARPGROUPS, false>,
-                         &problem, blocks, config<HEAD_DIM, WARPGROUPS>::THREADS,
+    const int tiles = problem.of_tiles.order.tiles;
+    return launch_hopper(flash_persistent<HEAD_DIM, WARPGROUPS, CAUSAL>, problem,
+                         tiles < multiprocessors ? tiles : multiprocessors, shape::THREADS,
                          sizeof(struct shared_tiles<HEAD_DIM, WARPGROUPS>), call->stream);
 }
 
 extern "C" cudaError_t attention_persistent(const struct attention *call)
 {
     const int SHORT = 512; /* keys, measured */
-    if (call->head_dim <= 64 && call->causal && call->seq_kv <= SHORT)
-        return launch<64, 2>(call);
-    return call->head_dim <= 64 ? launch<64, 3>(call) : launch<128, 2>(call);
+    if (call->head_dim > 64)
+        return call->causal ? launch<128, 2, true>(call) : launch<128, 2, false>(call);
+    if (call->causal && call->seq_kv <= SHORT)
+        return launch<64, 2, true>(call);
+    return call->causal ? launch<64, 3, true>(call) : launch<64, 3, false>(call);
 }

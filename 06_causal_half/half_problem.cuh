@@ -26,27 +26,4 @@ static __device__ __forceinline__ int visible_keys(int row, int seq_q, int seq_k
     return CAUSAL ? max(0, min(seq_kv, row - seq_q + 1 + seq_kv)) : seq_kv;
 }
 
-/* A kernel that needs nothing more than the problem; one block computes BM queries of one head. */
-typedef void half_kernel(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
-                         struct attention shape);
-
-/* The kernels for head_dim up to 64 and up to 128, without and with a causal mask. */
-struct half_kernels {
-    half_kernel *full_64, *causal_64, *full_128, *causal_128;
-};
-
-/* Launches the one that fits the call. */
-static inline cudaError_t launch_half(const struct half_kernels *kernels, int BM, int threads,
-                                      const struct attention *call)
-{
-    half_kernel *full = call->head_dim <= 64 ? kernels->full_64 : kernels->full_128;
-    half_kernel *causal = call->head_dim <= 64 ? kernels->causal_64 : kernels->causal_128;
-    half_kernel *kernel = call->causal ? causal : full;
-    const int blocks = call->batch * call->heads * ceil_div(call->seq_q, BM);
-    kernel<<<blocks, threads, 0, call->stream>>>((const __half *)call->Q, (const __half *)call->K,
-                                                 (const __half *)call->V, (__half *)call->O,
-                                                 call->LSE, *call);
-    return cudaGetLastError();
-}
-
 #endif

@@ -30,13 +30,11 @@ struct hopper_problem {
     CUtensorMap Q; /* boxes of 64 rows */
     CUtensorMap K; /* boxes of BN rows */
     CUtensorMap V; /* boxes of BN rows */
-    CUtensorMap O; /* boxes of 16 rows, for the rungs that store by TMA */
-    __half *O_array;
+    __half *O;
     float *LSE; /* may be null */
     struct attention shape;
     struct tile_order order;
     float scale_log2;
-    unsigned int *counter; /* how many tiles were drawn, for the rung that draws them */
 };
 
 /*
@@ -100,72 +98,6 @@ static __device__ __forceinline__ void load_queries(__half *queries, const CUten
                                               row0 + w * WARPGROUP_ROWS, head, full);
 }
 
-/* ---- a ring of places for K and V, between a producer and its consumers (producer_warp and after)
- * ---- */
-
-/*
- * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
- * it. `empty` completes when the last consumer warp is done reading: the producer waits for it
- * before it fills the place again.
- */
-template <int HEAD_DIM, int STAGES>
-struct key_value_ring {
-    __half K[STAGES][BN * HEAD_DIM];
-    __half V[STAGES][BN * HEAD_DIM];
-    uint64_t K_full[STAGES], K_empty[STAGES], V_full[STAGES], V_empty[STAGES];
-};
-
-/*
- * The place in turn, and the parity of its phase: it flips when all places have been gone through
- * once. Consumers wait for `full` with it; the producer waits for `empty` with the other one, that
- * of the phase before, so that new places count as empty.
- */
-struct ring_position {
-    int stage, phase;
-};
-
-template <int STAGES>
-static __device__ __forceinline__ void advance(struct ring_position &at)
-{
-    if (++at.stage == STAGES) {
-        at.stage = 0;
-        at.phase ^= 1;
-    }
-}
-
-template <int HEAD_DIM, int STAGES>
-static __device__ __forceinline__ void
-initialise_ring(struct key_value_ring<HEAD_DIM, STAGES> &ring, int consumer_warps)
-{
-    for (int stage = 0; stage < STAGES; stage++) {
-        mbarrier_init(&ring.K_full[stage], 1);
-        mbarrier_init(&ring.K_empty[stage], consumer_warps);
-        mbarrier_init(&ring.V_full[stage], 1);
-        mbarrier_init(&ring.V_empty[stage], consumer_warps);
-    }
-}
-
-/* The producer's part: the next block of keys, or of values, as soon as there is a place for it. */
-template <int HEAD_DIM, int STAGES>
-static __device__ __forceinline__ void produce_keys(struct key_value_ring<HEAD_DIM, STAGES> &ring,
-                                                    struct ring_position &at,
-                                                    const CUtensorMap *map, int block, int kv_head)
-{
-    mbarrier_wait(&ring.K_empty[at.stage], at.phase ^ 1);
-    load_block<HEAD_DIM>(ring.K[at.stage], map, block, kv_head, &ring.K_full[at.stage]);
-    advance<STAGES>(at);
-}
-
-template <int HEAD_DIM, int STAGES>
-static __device__ __forceinline__ void
-produce_values(struct key_value_ring<HEAD_DIM, STAGES> &ring, struct ring_position &at,
-               const CUtensorMap *map, int block, int kv_head)
-{
-    mbarrier_wait(&ring.V_empty[at.stage], at.phase ^ 1);
-    load_block<HEAD_DIM>(ring.V[at.stage], map, block, kv_head, &ring.V_full[at.stage]);
-    advance<STAGES>(at);
-}
-
 /* ---- products, by one warpgroup; each starts one group, to be waited for ---- */
 
 /* S = Q * K^T. Both lie with the features along the rows: 16 on are 32 bytes on, 64 on a panel. */
@@ -199,40 +131,6 @@ static __device__ __forceinline__ void start_output(float (&O)[HEAD_DIM / 2],
     wgmma_commit();
 }
 
-/* ---- the way out, by one warp ---- */
-
-/*
- * Stores the warp's 16 rows, packed to halves by pack_rows(), through `staging`, [PANELS][16][64],
- * which nobody else uses. The four 8 x 8 matrices of one stmatrix are 16 rows of 8 columns, then
- * the next 8 columns; in a panel the chunk of 8 columns c of row r lies at c ^ (r % 8). Started,
- * not waited for.
- */
-template <int HEAD_DIM>
-static __device__ __forceinline__ void store_rows_by_tma(const CUtensorMap *map, __half *staging,
-                                                         const uint32_t (&packed)[HEAD_DIM / 4],
-                                                         int first_row, int head)
-{
-    const int lane = threadIdx.x % 32;
-    if (lane == 0)
-        tma_store_wait_read<0>(); /* an earlier store may still be reading the staging place */
-    __syncwarp();
-
-#pragma unroll
-    for (int col = 0; col < HEAD_DIM; col += 16) {
-        const int panel = col / PANEL_COLS, chunk = col % PANEL_COLS / 8 + lane / 16;
-        const uint32_t row = shared_address(staging + (panel * WARP_ROWS + lane % 16) * PANEL_COLS);
-        stmatrix_x4(row + (chunk ^ lane % 8) * 16, &packed[col / 4]);
-    }
-    async_proxy_fence(); /* each lane's part becomes visible to the copy engine ... */
-    __syncwarp();        /* ... before one lane tells it to read them all */
-    if (lane == 0 && first_row >= 0) {
-#pragma unroll
-        for (int col = 0; col < HEAD_DIM; col += PANEL_COLS)
-            tma_store(map, col, first_row, head, shared_address(staging + col * WARP_ROWS));
-        tma_store_commit();
-    }
-}
-
 /* ---- launch ---- */
 
 /* Describes the call to a kernel whose tiles are BM queries. */
@@ -253,10 +151,8 @@ static inline cudaError_t describe_hopper_problem(struct hopper_problem *problem
         status = tensor_map_of_halves(&problem->K, K, kv_heads, rows_kv, head_dim, BN);
     if (status == cudaSuccess)
         status = tensor_map_of_halves(&problem->V, V, kv_heads, rows_kv, head_dim, BN);
-    if (status == cudaSuccess)
-        status = tensor_map_of_halves(&problem->O, call->O, heads, rows_q, head_dim, WARP_ROWS);
 
-    problem->O_array = (__half *)call->O;
+    problem->O = (__half *)call->O;
     problem->LSE = call->LSE;
     problem->shape = *call;
     problem->order = tile_order_of(call, BM);
@@ -264,17 +160,17 @@ static inline cudaError_t describe_hopper_problem(struct hopper_problem *problem
     return status;
 }
 
-typedef void hopper_kernel(const struct hopper_problem problem);
-
-static inline cudaError_t launch_hopper(hopper_kernel *kernel, const struct hopper_problem *problem,
-                                        int blocks, int threads, int shared_bytes,
-                                        cudaStream_t stream)
+/* Launches a kernel on a problem that describe_hopper_problem() described, or on one that has it
+ * and more. */
+template <class Problem>
+static cudaError_t launch_hopper(void (*kernel)(const Problem), const Problem &problem, int blocks,
+                                 int threads, int shared_bytes, cudaStream_t stream)
 {
     cudaError_t status = cudaFuncSetAttribute(
         (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     if (status != cudaSuccess)
         return status;
-    kernel<<<blocks, threads, shared_bytes, stream>>>(*problem);
+    kernel<<<blocks, threads, shared_bytes, stream>>>(problem);
     return cudaGetLastError();
 }
 

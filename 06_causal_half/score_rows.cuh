@@ -18,6 +18,16 @@
 #include "half_problem.cuh"
 #include "ptx.cuh"
 
+/* How many keys the lane's two rows see. first_row is the warp's first. */
+template <bool CAUSAL>
+static __device__ __forceinline__ void find_visible(int (&visible)[2], int first_row, int seq_q,
+                                                    int seq_kv)
+{
+    const int row = first_row + threadIdx.x % 32 / 4;
+    for (int r = 0; r < 2; r++)
+        visible[r] = visible_keys<CAUSAL>(row + 8 * r, seq_q, seq_kv);
+}
+
 /* Masks the keys that the lane's rows do not see. first_key is that of column 0; row r sees keys
  * below visible[r]. */
 template <int COUNT>

@@ -1,13 +1,6 @@
 /* Step 06: FlashAttention-2 in half precision, causal or not, from CUDA cores to Hopper. */
 #include "06_causal_half/06_step.h"
-#include "attention_cases.h"
-
-static struct size in_half(struct size size, bool causal)
-{
-    size.causal = causal;
-    size.type = TENSOR_F16;
-    return size;
-}
+#include "half_cases.h"
 
 static void check(struct size size, bool causal, enum input_kind kind, uint64_t seed)
 {
@@ -17,11 +10,6 @@ static void check(struct size size, bool causal, enum input_kind kind, uint64_t 
 static bool count(const char *name, struct size size, bool causal, struct counters *counters)
 {
     return count_of(causal_half_kernels, name, in_half(size, causal), counters);
-}
-
-static struct trial half_trial(struct size size, bool causal, enum input_kind kind, uint64_t seed)
-{
-    return trial_with(in_half(size, causal), kind, seed);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -124,7 +112,7 @@ TEST(shapes, nothing_to_see_and_nothing_to_do)
     }
 }
 
-/* More tiles than blocks, so that the persistent kernel draws tiles. */
+/* More tiles than blocks that stay: the rung that draws its tiles draws. */
 TEST(shapes, more_tiles_than_multiprocessors)
 {
     int multiprocessors;
@@ -153,9 +141,9 @@ TEST(shapes, heads_in_groups)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* What needs no tolerance */
+/* What can be said without a tolerance */
 
-/* The distance between two halves: 0 for the same (and for the two zeros), 1 for neighbours. */
+/* How many halves lie between two: 0 for the same (and for the two zeros), 1 for neighbours. */
 static int halves_apart(uint16_t a, uint16_t b)
 {
     const int place_a = a >> 15 ? -(a & 0x7fff) : a;
@@ -239,284 +227,6 @@ TEST(exact, a_mask_that_hides_nothing)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* The same arithmetic on the host, in any mixture of precisions */
-
-enum precision { HALF, SINGLE, DOUBLE };
-
-static double rounded(double x, enum precision precision)
-{
-    int exponent;
-    if (precision == DOUBLE || x == 0.0 || !isfinite(x))
-        return x;
-    if (precision == SINGLE)
-        return (float)x;
-    frexp(x, &exponent); /* 11 bits, and below 2^-14 the spacing of 2^-24 */
-    const double unit = ldexp(1.0, (exponent < -13 ? -13 : exponent) - 11);
-    const double nearest = nearbyint(x / unit) * unit;
-    return fabs(nearest) > 65504.0 ? copysign(INFINITY, x) : nearest;
-}
-
-/* In what precision each is kept; everything else is done in `wide`. */
-struct arithmetic {
-    const char *name;
-    enum precision wide, S, P, l, acc, O;
-};
-
-static const struct arithmetic as_the_kernels = {
-    "P and O half, the rest float, as the kernels", SINGLE, SINGLE, HALF, SINGLE, SINGLE, HALF};
-static const struct arithmetic in_double = {"double", DOUBLE, DOUBLE, DOUBLE,
-                                            DOUBLE,   DOUBLE, DOUBLE};
-
-/* Row `row` of O, over all batches and heads, in tiles of 64 keys: the algorithm of every rung. How
- * wide the tiles are decides which roundings happen, hardly how large they are. */
-static void attend(const struct arithmetic *arithmetic, const struct attention *call,
-                   const uint16_t *Q, const uint16_t *K, const uint16_t *V, size_t row, double *O)
-{
-    enum { TILE = 64 };
-    const enum precision wide = arithmetic->wide;
-    const size_t head_dim = (size_t)call->head_dim, i = row % (size_t)call->seq_q;
-    const size_t kv_head = row / (size_t)call->seq_q / (size_t)(call->heads / call->kv_heads);
-    const long hidden = call->causal ? call->seq_q - 1 - (long)i : 0;
-    const long visible = call->seq_kv > hidden ? call->seq_kv - hidden : 0;
-    const double log2_e = 1.4426950408889634;
-    const double scale_log2 = rounded(call->scale * rounded(log2_e, wide), wide);
-    double m = -INFINITY, l = 0.0, S[TILE];
-
-    Q += row * head_dim;
-    K += kv_head * (size_t)call->seq_kv * head_dim;
-    V += kv_head * (size_t)call->seq_kv * head_dim;
-    for (size_t c = 0; c < head_dim; c++)
-        O[c] = 0.0;
-
-    for (long k0 = 0; k0 < visible; k0 += TILE) {
-        const long keys = visible - k0 < TILE ? visible - k0 : TILE;
-        double m_new = m;
-        for (long j = 0; j < keys; j++) {
-            double s = 0.0;
-            for (size_t k = 0; k < head_dim; k++)
-                s = rounded(s + tensor_element(Q, TENSOR_F16, k) *
-                                    tensor_element(K, TENSOR_F16, (size_t)(k0 + j) * head_dim + k),
-                            wide);
-            S[j] = rounded(s, arithmetic->S);
-            m_new = fmax(m_new, S[j]);
-        }
-        const double alpha = m == -INFINITY ? 0.0 : rounded(exp2((m - m_new) * scale_log2), wide);
-        m = m_new;
-        l = rounded(l * alpha, arithmetic->l);
-        for (size_t c = 0; c < head_dim; c++)
-            O[c] = rounded(O[c] * alpha, arithmetic->acc);
-        for (long j = 0; j < keys; j++) {
-            const double p = rounded(exp2(rounded((S[j] - m) * scale_log2, wide)), wide);
-            const double P = rounded(p, arithmetic->P);
-            l = rounded(l + p, arithmetic->l);
-            for (size_t c = 0; c < head_dim; c++)
-                O[c] = rounded(
-                    O[c] + P * tensor_element(V, TENSOR_F16, (size_t)(k0 + j) * head_dim + c),
-                    arithmetic->acc);
-        }
-    }
-    for (size_t c = 0; c < head_dim; c++)
-        O[c] = rounded(l == 0.0 ? 0.0 : O[c] / l, arithmetic->O);
-}
-
-/* max |O - value| of some rows of the trial's inputs computed on the host; *largest is max
- * |value|. */
-static double host_error(const struct arithmetic *arithmetic, const struct trial *trial,
-                         const struct attention *call, size_t rows, double *largest)
-{
-    double error = 0.0, O[128], value[128];
-    *largest = 0.0;
-    for (size_t row = 0; row < rows; row++) {
-        attend(&in_double, call, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row,
-               value);
-        attend(arithmetic, call, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row, O);
-        for (int c = 0; c < call->head_dim; c++) {
-            const double distance = fabs(O[c] - value[c]);
-            error = distance <= error ? error : distance; /* NaN is an error too */
-            *largest = fmax(*largest, fabs(value[c]));
-        }
-    }
-    return error;
-}
-
-/* max |O - value| of a kernel's last run in this trial, all rows. */
-static double kernel_error(const struct trial *trial, const struct attention *call)
-{
-    const size_t rows = trial->tensors[O_AT].rows;
-    double error = 0.0, value[128];
-    for (size_t row = 0; row < rows; row++) {
-        attend(&in_double, call, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row,
-               value);
-        for (size_t c = 0; c < (size_t)call->head_dim; c++) {
-            const double O =
-                tensor_element(trial->host[O_AT], TENSOR_F16, row * (size_t)call->head_dim + c);
-            const double distance = fabs(O - value[c]);
-            error = distance <= error ? error : distance;
-        }
-    }
-    return error;
-}
-
-/* Runs a kernel and brings O to the host. */
-static cudaError_t run_and_fetch(const struct attention_kernel *kernel, const struct trial *trial,
-                                 const struct attention *call)
-{
-    const cudaError_t status = run_once(kernel, *call);
-    return status == cudaSuccess ? device_buffer_download(&trial->device[O_AT], trial->host[O_AT])
-                                 : status;
-}
-
-/* Every rung that runs here has at most twice the error of the host's arithmetic on the same
- * inputs. */
-static void expect_errors_like_the_host(const struct trial *trial, const struct attention *call,
-                                        const char *what)
-{
-    double largest;
-    const double host =
-        host_error(&as_the_kernels, trial, call, trial->tensors[O_AT].rows, &largest);
-    cr_assert(host > 0.0 && host < 0.01 * largest, "%s: the host's error is %g of %g", what, host,
-              largest);
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
-        if (!runs_here(kernel))
-            continue;
-        cr_assert(run_and_fetch(kernel, trial, call) == cudaSuccess, "%s: %s", kernel->about.name,
-                  refusal());
-        const double error = kernel_error(trial, call);
-        cr_expect(error <= 2.0 * host,
-                  "%s: %s: error %.3g, %.3g in the same arithmetic on the host", kernel->about.name,
-                  what, error, host);
-    }
-}
-
-TEST(accuracy, no_worse_than_the_same_arithmetic)
-{
-    static const enum input_kind kinds[] = {INPUTS_NORMAL, INPUTS_UNIFORM, INPUTS_ASCENDING,
-                                            INPUTS_OUTLIERS};
-    static const struct size size[] = {{1, 2, 1, 40, 200, 64}, {1, 1, 1, 70, 70, 128}};
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-            struct trial trial = half_trial(size[i], i == 1, kinds[k], 11 + k);
-            const struct attention call = call_on(&trial);
-            expect_errors_like_the_host(&trial, &call, input_kind_name(kinds[k]));
-            trial_destroy(&trial);
-        }
-}
-
-/* Elements of a magnitude from [16, 32), or a power of two below that, one sign for a row. */
-static void fill_one_sided(uint16_t *rows, size_t count, size_t head_dim, unsigned lowest_exponent)
-{
-    for (size_t row = 0; row < count; row++) {
-        const unsigned sign = (unsigned)(input_bits(1, 0, row) & 1) << 15;
-        const unsigned exponent =
-            lowest_exponent + (unsigned)(input_bits(1, 1, row) % (20 - lowest_exponent));
-        for (size_t c = 0; c < head_dim; c++)
-            rows[row * head_dim + c] =
-                (uint16_t)(sign | exponent << 10 |
-                           (unsigned)(input_bits(1, 2, row * head_dim + c) & 0x3ff));
-    }
-}
-
-/*
- * Unscaled scores up to and beyond the largest half, 65504, with a scale that makes a smooth
- * softmax of them: as accurate as any other. Kept as halves they would be infinite.
- */
-TEST(accuracy, scores_near_and_beyond_the_largest_half)
-{
-    static const int head_dim[] = {64, 128};
-    for (int i = 0; i < 2; i++) {
-        const struct size size = {1, 1, 1, 40, 150, head_dim[i]};
-        struct trial trial = half_trial(size, true, INPUTS_NORMAL, 13);
-        struct attention call = call_on(&trial);
-        const float usual_scale = call.scale;
-        fill_one_sided(trial.host[Q_AT], 40, (size_t)head_dim[i], 19);
-        fill_one_sided(trial.host[K_AT], 150, (size_t)head_dim[i], 14);
-        cr_assert(device_buffer_upload(&trial.device[Q_AT], trial.host[Q_AT]) == cudaSuccess);
-        cr_assert(device_buffer_upload(&trial.device[K_AT], trial.host[K_AT]) == cudaSuccess);
-        call.scale = 1.0f / 16384.0f;
-        expect_errors_like_the_host(&trial, &call, i == 0 ? "to 40000" : "beyond 65504");
-
-        const struct arithmetic half_scores = {"S half", SINGLE, HALF, HALF, SINGLE, SINGLE, HALF};
-        double largest;
-        const double host = host_error(&as_the_kernels, &trial, &call, 40, &largest);
-        const double spoilt = host_error(&half_scores, &trial, &call, 40, &largest);
-        cr_expect(i == 0 ? spoilt > host : !(spoilt <= 1.0), "S in half: error %g, in float %g",
-                  spoilt, host);
-
-        /* With the usual scale one key has all the weight; the test is that the row is finite. */
-        call.scale = usual_scale;
-        for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-             kernel++) {
-            if (!runs_here(kernel))
-                continue;
-            cr_assert(run_and_fetch(kernel, &trial, &call) == cudaSuccess, "%s: %s",
-                      kernel->about.name, refusal());
-            for (size_t e = 0; e < trial.tensors[O_AT].rows * trial.tensors[O_AT].cols; e++)
-                cr_assert(fabs(tensor_element(trial.host[O_AT], TENSOR_F16, e)) < 6.0,
-                          "%s: head_dim %d, element %zu is %g", kernel->about.name, head_dim[i], e,
-                          tensor_element(trial.host[O_AT], TENSOR_F16, e));
-        }
-        trial_destroy(&trial);
-    }
-}
-
-/* The lesson's table: what each precision costs. `--filter accuracy/what_each_precision_costs`
- * prints it. */
-TEST(accuracy, what_each_precision_costs)
-{
-    static const struct arithmetic arithmetics[] = {
-        {"everything float", SINGLE, SINGLE, SINGLE, SINGLE, SINGLE, SINGLE},
-        {"O half", SINGLE, SINGLE, SINGLE, SINGLE, SINGLE, HALF},
-        {"P and O half, the rest float, as the kernels", SINGLE, SINGLE, HALF, SINGLE, SINGLE,
-         HALF},
-        {"S half too", SINGLE, HALF, HALF, SINGLE, SINGLE, HALF},
-        {"l half too", SINGLE, SINGLE, HALF, HALF, SINGLE, HALF},
-        {"the sum of P V half too", SINGLE, SINGLE, HALF, SINGLE, HALF, HALF},
-    };
-    enum {
-        ARITHMETICS = sizeof arithmetics / sizeof *arithmetics,
-        CASES = 4,
-        KERNELS = 2,
-        ROWS = 4
-    };
-    static const struct {
-        enum input_kind kind;
-        int keys;
-    } cases[CASES] = {
-        {INPUTS_NORMAL, 256}, {INPUTS_NORMAL, 8192}, {INPUTS_UNIFORM, 256}, {INPUTS_UNIFORM, 8192}};
-    double error[ARITHMETICS][CASES];
-
-    for (int i = 0; i < CASES; i++) {
-        const struct size size = {1, 1, 1, ROWS, cases[i].keys, 64};
-        struct trial trial = half_trial(size, false, cases[i].kind, 17);
-        const struct attention call = call_on(&trial);
-        for (int a = 0; a < ARITHMETICS; a++) {
-            double largest;
-            error[a][i] = host_error(&arithmetics[a], &trial, &call, ROWS, &largest);
-            error[a][i] /= largest;
-        }
-        trial_destroy(&trial);
-    }
-
-    fprintf(stderr, "max |O - double| / max |O|, head_dim 64\n%-46s", "");
-    for (int i = 0; i < CASES; i++)
-        fprintf(stderr, " %7s %4d", input_kind_name(cases[i].kind), cases[i].keys);
-    for (int a = 0; a < ARITHMETICS; a++) {
-        fprintf(stderr, "\n%-46s", arithmetics[a].name);
-        for (int i = 0; i < CASES; i++)
-            fprintf(stderr, " %12.1e", error[a][i]);
-    }
-    fprintf(stderr, "\n");
-
-    for (int i = 0; i < CASES; i++)
-        cr_expect(error[0][i] < 0.02 * error[KERNELS][i], "case %d: float is not much better", i);
-    cr_expect(error[4][3] > 0.3, "8192 weights of one size: a sum in half stops at 2048 of them");
-    cr_expect(error[5][3] > 0.3, "and so does the sum of P V");
-    cr_expect(error[4][3] > 100.0 * error[KERNELS][3] && error[5][3] > 100.0 * error[KERNELS][3],
-              "l or the accumulator in half is no worse");
-}
-
-/* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
 TEST(contract, LSE_is_optional)
@@ -559,6 +269,18 @@ TEST(contract, refused_head_dims)
     }
 }
 
+/* Scales that are not positive: most rungs take the maximum of the unscaled scores. */
+TEST(contract, refused_scales)
+{
+    struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
+    struct attention call = call_on(&trial);
+    call.scale = 0.0f;
+    expect_refused(causal_half_kernels + 1, &call, "scale is 0; this kernel takes positive scales");
+    call.scale = -0.5f;
+    expect_refused(causal_half_kernels + 1, &call, "scale is -0.5");
+    trial_destroy(&trial);
+}
+
 TEST(contract, refused_alignment)
 {
     struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
@@ -573,26 +295,8 @@ TEST(contract, refused_alignment)
     trial_destroy(&trial);
 }
 
-/* 0 gives all keys the same weight, a negative scale prefers the least similar keys; most rungs
- * refuse both. */
-TEST(contract, scales)
-{
-    struct trial trial = half_trial((struct size){1, 1, 1, 9, 150, 16}, true, INPUTS_NORMAL, 5);
-    struct attention call = call_on(&trial);
-    call.scale = 3.0f;
-    expect_errors_like_the_host(&trial, &call, "scale 3");
-    for (int i = 0; i < 2; i++) {
-        call.scale = i == 0 ? 0.0f : -0.5f;
-        expect_refused(causal_half_kernels + 1, &call, "takes positive scales");
-        cr_expect(run_and_fetch(causal_half_kernels, &trial, &call) == cudaSuccess);
-        cr_expect(kernel_error(&trial, &call) < 2e-3, "half: scale %g: error %g",
-                  (double)call.scale, kernel_error(&trial, &call));
-    }
-    trial_destroy(&trial);
-}
-
 /* ---------------------------------------------------------------------------------------------- */
-/* Devices that are too old or too new; a GPU can only be itself */
+/* Devices that are too old, or too new: on a GPU there is only the one */
 
 static void expect_skips(int architecture)
 {
@@ -694,8 +398,8 @@ TEST(counters, causal_is_half_the_work)
     }
 }
 
-/* Padding or swizzle: no bank conflicts. wmma is left out, because the layout of its fragments is
- * unspecified. */
+/* Padding or swizzle: nobody waits for a bank. wmma is left out, its fragments' order being
+ * nobody's business. */
 TEST(counters, no_bank_conflicts)
 {
     static const int head_dim[] = {64, 128};
@@ -714,7 +418,7 @@ TEST(counters, no_bank_conflicts)
     }
 }
 
-/* Barriers of the whole block: two per tile, then one, then only the first one. */
+/* Barriers of the whole block: two a tile, then one, then none but that which begins. */
 TEST(counters, barriers)
 {
     static const struct {

@@ -11,7 +11,7 @@ static cudaError_t limit_of_sm_75(int *bytes)
     return cudaSuccess;
 }
 
-#define cudaDeviceGetAttribute(value, attribute, device) limit_of_sm_75(value)
+#define device_attribute(attribute, value) limit_of_sm_75(value)
 #define attention_flash_v1_registers attention_flash_v1_registers_64_kb
 #include "04_flash_v1/7_flash_v1_registers.cu"
 

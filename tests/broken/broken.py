@@ -144,7 +144,7 @@ def copy_sources(fault):
     shutil.rmtree(directory, ignore_errors=True)
     (directory / fault.step).mkdir(parents=True)
     for source in (ROOT / fault.step).iterdir():
-        if source.suffix in (".cu", ".cuh", ".h"):
+        if source.suffix in (".cu", ".cuh", ".c", ".h"):
             shutil.copyfile(source, directory / fault.step / source.name)
     for file, text, replacement in fault.edits:
         copy = directory / file
@@ -162,8 +162,11 @@ def build(fault, backend):
     target = directory / f"{backend}.o"
     mode = ["--check"] if backend == "check" else ["-O0"]  # each is compiled once and run for a moment
     source = (directory / fault.compiled).relative_to(ROOT)
-    run_tool(fault.name, ["common/simt/simtcc", *mode, f"-I{directory / 'common'}", "-Icommon", "-I.", "-w", "-c", str(source),
-                          "-o", str(target)])
+    compiler = ["common/simt/simtcc", *mode]
+    if source.suffix == ".c":  # the step's table
+        compiler = [os.environ.get("CC", "gcc"), "-std=c17", "-D_GNU_SOURCE", "-Icommon/simt/include"]
+    run_tool(fault.name, [*compiler, f"-I{directory / 'common'}", "-Icommon", "-I.", "-w", "-c", str(source), "-o",
+                          str(target)])
     sound = ROOT / "build" / backend / "obj" / (fault.compiled + ".o")
     sources = [p for p in (ROOT / fault.step).iterdir() if p.suffix in (".c", ".cu")]
     objects = [ROOT / "build" / backend / "obj" / fault.step / (p.name + ".o") for p in sources]

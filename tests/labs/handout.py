@@ -17,7 +17,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
-SUPPORT = ("run", "harness.h", "ladder.c", "ladder.h", "attention_cases.h", "matmul_cases.h")
+SUPPORT = ("run", "harness.h", "ladder.c", "ladder.h", "attention_cases.h", "half_cases.h", "matmul_cases.h")
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
 
@@ -137,7 +137,7 @@ def files_of(steps):
     yield from ((pathlib.Path("docs") / name,) * 2 for name in PAGES)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/results").glob(f"{step}*")))
     yield from ((pathlib.Path("tests") / name,) * 2 for name in SUPPORT)
-    yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "tests").glob(f"t*_{step[:2]}.c*")))
+    yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "tests").glob(f"t*_{step[:2]}*.c*")))
     unused = unused_helpers(steps)
     for folder in ("common", *steps):
         for path in sorted((ROOT / folder).rglob("*")):

@@ -1,0 +1,215 @@
+/* What the tests of the instructions share: random data, running a kernel in every order, and
+ * comparing with a model and with what a GPU gave. */
+#ifndef PTX_CASES_H
+#define PTX_CASES_H
+
+#include "backend.h"
+#include "harness.h"
+#include "inputs.h"
+#include "ptx/ptx_kernels.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static inline bool on_gpu(void)
+{
+    return strcmp(backend_name(), "gpu") == 0;
+}
+
+/* sm_90a has what later architectures do not. */
+static inline bool has_architecture(int needed, bool exactly)
+{
+    const int device = backend_architecture();
+    if (exactly ? device == needed : device >= needed)
+        return true;
+    fprintf(stderr, "skipped: needs sm_%d%s (this device is sm_%d)\n", needed, exactly ? "a" : "",
+            device);
+    return false;
+}
+
+/* ---- running a kernel ---- */
+
+static inline uint32_t *upload(const uint32_t *words, size_t count)
+{
+    uint32_t *device = NULL;
+    cr_assert_eq(cudaMalloc((void **)&device, count * sizeof *device), cudaSuccess);
+    cr_assert_eq(cudaMemcpy(device, words, count * sizeof *device, cudaMemcpyHostToDevice),
+                 cudaSuccess);
+    return device;
+}
+
+static inline void download(uint32_t *words, const uint32_t *device, size_t count)
+{
+    cr_assert_eq(cudaMemcpy(words, device, count * sizeof *device, cudaMemcpyDeviceToHost),
+                 cudaSuccess);
+}
+
+static inline void assert_success(cudaError_t status)
+{
+    cr_assert_eq(status, cudaSuccess, "%s %s", cudaGetErrorName(status), backend_report());
+}
+
+static const char *const orders[] = {"inorder", "reversed", "random:1"};
+enum { ORDERS = sizeof orders / sizeof *orders };
+
+/* Runs the kernel in all orders, which must not matter. */
+static inline void run(ptx_kernel *kernel, const uint32_t *in, size_t in_words, uint32_t *out,
+                       size_t out_words)
+{
+    uint32_t *again = malloc(out_words * sizeof *again);
+    uint32_t *device_in = upload(in, in_words), *device_out = upload(out, out_words);
+    for (int order = 0; order < ORDERS; order++) {
+        setenv("SIMT_ORDER", orders[order], 1);
+        assert_success(kernel(device_in, device_out));
+        download(order == 0 ? out : again, device_out, out_words);
+        cr_assert(order == 0 || memcmp(out, again, out_words * sizeof *out) == 0,
+                  "order %s differs", orders[order]);
+    }
+    cudaFree(device_in);
+    cudaFree(device_out);
+    free(again);
+}
+
+static inline void random_words(uint32_t *words, size_t count, uint64_t stream)
+{
+    for (size_t i = 0; i < count; i++)
+        words[i] = (uint32_t)input_bits(1, stream, i);
+}
+
+/* ---- what a GPU gave: tests/ptx/vectors ---- */
+
+enum { VECTOR_WORDS = 512 };
+
+/* Of a longer result every so many words are kept. */
+static inline size_t vector_step(size_t count)
+{
+    return (count + VECTOR_WORDS - 1) / VECTOR_WORDS;
+}
+
+static inline void write_vector(const char *path, const uint32_t *words, size_t count)
+{
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file, "%s cannot be written", path);
+    for (size_t i = 0; i < count; i += vector_step(count))
+        fprintf(file, "%08" PRIx32 "\n", words[i]);
+    fclose(file);
+}
+
+static inline float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/*
+ * Compares a result with the one of a GPU, bit for bit, or as floats that may differ from the exact
+ * result by bound[i], so from each other by twice that. With PTX_VECTORS=DIRECTORY results are
+ * written there instead.
+ */
+static inline void compare_with_gpu(const char *name, const uint32_t *words, size_t count,
+                                    const double *bound)
+{
+    const char *write_to = getenv("PTX_VECTORS");
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s.txt", write_to != NULL ? write_to : "tests/ptx/vectors",
+             name);
+    if (write_to != NULL) {
+        write_vector(path, words, count);
+        return;
+    }
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        fprintf(stderr, "skipped: no GPU's result in %s\n", path);
+        return;
+    }
+    for (size_t i = 0; i < count; i += vector_step(count)) {
+        uint32_t expected;
+        cr_assert_eq(fscanf(file, "%" SCNx32, &expected), 1, "%s ends at word %zu", path, i);
+        if (bound == NULL)
+            cr_assert_eq(words[i], expected, "%s: word %zu is %08" PRIx32 ", on a GPU %08" PRIx32,
+                         name, i, words[i], expected);
+        else
+            cr_assert(fabs((double)float_of(words[i]) - float_of(expected)) <= 2 * bound[i],
+                      "%s: element %zu is %.9g, on a GPU %.9g, bound %g", name, i,
+                      float_of(words[i]), float_of(expected), bound[i]);
+    }
+    fclose(file);
+}
+
+static inline void expect_words(const char *name, const uint32_t *words, const uint32_t *expected,
+                                size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        cr_assert_eq(words[i], expected[i], "%s: word %zu is %08" PRIx32 ", expected %08" PRIx32,
+                     name, i, words[i], expected[i]);
+    compare_with_gpu(name, words, count, NULL);
+}
+
+static inline void expect_floats(const char *name, const uint32_t *words, const double *expected,
+                                 const double *bound, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        cr_assert(fabs(float_of(words[i]) - expected[i]) <= bound[i],
+                  "%s: element %zu is %.9g, expected %.9g, bound %g", name, i, float_of(words[i]),
+                  expected[i], bound[i]);
+    compare_with_gpu(name, words, count, bound);
+}
+
+/* ---- halves ---- */
+
+/* Between 2^-6 and 4 in magnitude, with some zeros and some subnormal numbers. */
+static inline uint16_t random_half(uint64_t stream, uint64_t index)
+{
+    const uint64_t bits = input_bits(2, stream, index);
+    const unsigned choice = bits >> 32 & 63, fraction = bits & 0x3ff, sign = bits >> 10 & 1;
+    const unsigned exponent = choice < 2 ? 0 : 9 + (unsigned)(bits >> 16) % 8;
+    return (uint16_t)(sign << 15 | exponent << 10 | (choice == 0 ? 0 : fraction));
+}
+
+static inline double half_value(uint16_t half)
+{
+    const int exponent = half >> 10 & 31, fraction = half & 0x3ff;
+    const double magnitude =
+        exponent == 0 ? ldexp(fraction, -24) : ldexp(1024 + fraction, exponent - 25);
+    return half & 0x8000 ? -magnitude : magnitude;
+}
+
+static inline float random_float(uint64_t stream, uint64_t index)
+{
+    return (float)input_normal(3, stream, index);
+}
+
+/*
+ * An element of A * B + C in double, and how far a float result may be from it. The products are
+ * exact. Each of them, and C, is added with one rounding here, or on a GPU aligned to the largest
+ * and cut off: at most an ulp of the magnitudes' sum, 2^-23 of it, for each.
+ */
+struct sum {
+    double value, magnitude;
+    int terms;
+};
+
+static inline void add(struct sum *sum, double term)
+{
+    sum->value += term;
+    sum->magnitude += fabs(term);
+    sum->terms++;
+}
+
+static inline double bound_of(const struct sum *sum)
+{
+    return sum->terms * FLT_EPSILON * sum->magnitude;
+}
+
+#endif
