@@ -293,9 +293,10 @@ SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_
 
 test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, ,$(notdir $(1))))
 test_binaries = $(sort $(foreach run,$(1),$(call test_binary,$(run))))
-# Of these runs those of some tests: of test_06 also test_06:counters and test_06_accuracy.
-runs_of = $(foreach test,$(2),$(foreach build,$(BUILDS),$(filter $(build)/$(test) $(build)/$(test):% $(build)/$(test)_%,$(1))))
-# All of them when no step and no kernel is chosen.
+# Of these runs those of some tests; all of them when no step and no kernel is chosen.
+# test_06 stands for test_06_accuracy, too.
+runs_of = $(foreach test,$(2),$(foreach build,$(BUILDS),$(filter $(build)/$(test) $(build)/$(test):% \
+    $(if $(filter test_0%,$(test)),$(build)/$(test)_%),$(1))))
 chosen_runs = $(if $(STEP)$(KERNEL),$(call runs_of,$(1),$(CHOSEN_NUMBERS:%=test_%)),$(1))
 run_tests = tests/run $(KERNEL:%=--kernel=%)
 run_sanitized = $(run_tests) $(if $(filter gpu,$(BACKEND)),--sanitizer)
