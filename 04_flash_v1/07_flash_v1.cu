@@ -53,8 +53,7 @@ __global__ void flash_v1(const float *Q, const float *K, const float *V, float *
     for (int j0 = 0; j0 < shape.seq_kv; j0 += Bc) {
         const int keys = min(Bc, shape.seq_kv - j0);
         const bool last = j0 + keys == shape.seq_kv;
-        __syncthreads(); /* every thread is done with the previous K and V before they are replaced
-                          */
+        __syncthreads(); /* every thread is done with the previous K and V */
         for (int e = threadIdx.x; e < keys * d; e += Br * Bc) {
             K_tile[e] = K[(first_key + j0) * d + e];
             V_tile[e] = V[(first_key + j0) * d + e];
@@ -73,8 +72,7 @@ __global__ void flash_v1(const float *Q, const float *K, const float *V, float *
                     sum += Q_tile[row * d + k] * K_tile[col * d + k];
                 S_tile[row][col] = shape.scale * sum;
             }
-            __syncthreads(); /* every score of a row is there before its first thread looks at them
-                              */
+            __syncthreads(); /* every score of a row is there before its first thread reads it */
 
             if (row < queries && col == 0) {
                 const float m_old = m[query], l_old = l[query];

@@ -89,8 +89,7 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
     for (int j0 = 0; j0 < shape.seq_kv; j0 += Bc) {
         const int keys = min(Bc, shape.seq_kv - j0);
         const bool last = j0 + keys == shape.seq_kv;
-        __syncthreads(); /* every thread is done with the previous K and V before they are replaced
-                          */
+        __syncthreads(); /* every thread is done with the previous K and V */
         load_transposed<D>(K_tile, Bc, K + (first_key + j0) * d, keys, d, 1.0f, warp, warps);
         for (int e = threadIdx.x; e < Bc * D; e += blockDim.x)
             V_tile[e] = e / D < keys && e % D < d ? V[(first_key + j0 + e / D) * d + e % D] : 0.0f;

@@ -72,7 +72,7 @@ __global__ void flash_v2_exchanged(const float *Q, const float *K, const float *
                 sum += Q_tile[row * d + k] * K_tile[col * d + k];
             S_tile[row][col] = shape.scale * sum;
         }
-        __syncthreads(); /* every score of a row is there before its first thread looks at them */
+        __syncthreads(); /* every score of a row is there before its first thread reads it */
 
         if (row < queries && col == 0) {
             float m_new = m, l_tile = 0.0f;

@@ -60,8 +60,7 @@ __global__ void flash_v2(const float *Q, const float *K, const float *V, float *
 
     for (int j0 = 0; j0 < shape.seq_kv; j0 += Bc) {
         const int keys = min(Bc, shape.seq_kv - j0);
-        __syncthreads(); /* every thread is done with the previous K and V before they are replaced
-                          */
+        __syncthreads(); /* every thread is done with the previous K and V */
         for (int e = threadIdx.x; e < Bc * d; e += Br * Bc) { /* zeros past the last key */
             K_transposed[e % d][e / d] = e < keys * d ? K[(first_key + j0) * d + e] : 0.0f;
             V_tile[e / d][e % d] = e < keys * d ? V[(first_key + j0) * d + e] : 0.0f;

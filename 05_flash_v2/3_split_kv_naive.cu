@@ -58,8 +58,7 @@ __global__ void split_kv_naive(const float *Q, const float *K, const float *V, f
 
     for (int j0 = first; j0 < end; j0 += Bc) {
         const int keys = min(Bc, end - j0);
-        __syncthreads(); /* every thread is done with the previous K and V before they are replaced
-                          */
+        __syncthreads(); /* every thread is done with the previous K and V */
         for (int e = threadIdx.x; e < Bc * d; e += Br * Bc) { /* zeros past the last key */
             K_transposed[e % d][e / d] = e < keys * d ? K[(first_key + j0) * d + e] : 0.0f;
             V_tile[e / d][e % d] = e < keys * d ? V[(first_key + j0) * d + e] : 0.0f;

@@ -145,8 +145,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     }
 
     for (int j0 = 0; j0 < shape.seq_kv; j0 += Bc) {
-        __syncthreads(); /* every thread is done with the previous K and V before they are replaced
-                          */
+        __syncthreads(); /* every thread is done with the previous K and V */
         copy_K<Bc, D>(K_tile, K_head, j0, shape.seq_kv, d);
         copy_V<Bc, D>(V_tile, V_head, j0, shape.seq_kv, d);
         __syncthreads(); /* K, V and, the first time, Q are complete before any thread reads them */

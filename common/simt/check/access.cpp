@@ -192,7 +192,7 @@ static void other_access(ThreadState *thread, uintptr_t address, unsigned bytes,
     const void *pointer = reinterpret_cast<const void *>(address);
     const Launch &launch = *thread->block->launch->launch;
     const char *arguments = static_cast<const char *>(launch.arguments);
-    if (on_fiber_stack(pointer) || within(address, arguments, arguments + launch.argument_bytes))
+    if (on_thread_stack(pointer) || within(address, arguments, arguments + launch.argument_bytes))
         return;
     if (!writes(kind) && in_read_only_data(address))
         return;

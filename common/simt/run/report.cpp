@@ -11,8 +11,9 @@ namespace simt
 
 void describe_thread(const Thread &thread, char *text, size_t size)
 {
-    const uint3 &b = thread.warp->block->index, &t = thread.index;
-    snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t.x, t.y, t.z);
+    const uint3 &b = thread.warp->block->index;
+    const Index &t = thread.fiber->index;
+    snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t[0], t[1], t[2]);
 }
 
 bool report(Launch &launch, cudaError_t error, const char *format, ...)
@@ -53,9 +54,18 @@ struct Group {
 
 constexpr unsigned max_groups = 4;
 
+const char *barrier_name(unsigned char barrier)
+{
+    static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()",
+                                        "__syncthreads_or()", "__syncthreads()"};
+    return barrier <= plain_barrier ? names[barrier] : "a named barrier";
+}
+
 /* What a thread waits for, in words. */
 static std::string awaited(const Thread &thread)
 {
+    if (thread.fiber->wait == Wait::barrier)
+        return barrier_name(thread.fiber->barrier);
     char text[600];
     if (!thread.call->describe)
         return thread.call->what;
@@ -63,10 +73,18 @@ static std::string awaited(const Thread &thread)
     return text;
 }
 
+/* And where. */
+static Site place(const Thread &thread)
+{
+    const Fiber &fiber = *thread.fiber;
+    return fiber.wait == Wait::barrier ? Site{fiber.file, fiber.line} : thread.call->site;
+}
+
 static bool belongs(const Thread &thread, const Group &group)
 {
-    return thread.wait == group.first->wait && awaited(thread) == awaited(*group.first) &&
-           same_site(thread.call->site, group.first->call->site);
+    return thread.fiber->wait == group.first->fiber->wait &&
+           awaited(thread) == awaited(*group.first) &&
+           same_site(place(thread), place(*group.first));
 }
 
 /* The first few groups of the block's waiting threads; the rest is counted in *others. */
@@ -76,7 +94,7 @@ static unsigned group_threads(const Block &block, Group *groups, unsigned *other
     *others = 0;
     for (unsigned t = 0; t < block.threads; t++) {
         const Thread &thread = block.thread[t];
-        if (!thread.fiber || thread.wait == Wait::nothing)
+        if (!thread.fiber->stack || thread.fiber->wait == Wait::nothing)
             continue;
         unsigned g = 0;
         while (g < used && !belongs(thread, groups[g]))
@@ -96,9 +114,10 @@ static void add_group(Text &text, const Group &group)
 {
     const Thread &thread = *group.first;
     text.add("; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
-             group.count == 1 ? "waits" : "wait", awaited(thread).c_str(), thread.call->site.file,
-             thread.call->site.line, thread.index.x, thread.index.y, thread.index.z);
-    if (thread.wait != Wait::warp)
+             group.count == 1 ? "waits" : "wait", awaited(thread).c_str(), place(thread).file,
+             place(thread).line, thread.fiber->index[0], thread.fiber->index[1],
+             thread.fiber->index[2]);
+    if (thread.fiber->wait != Wait::warp)
         return;
     const Warp &warp = *thread.warp;
     for (unsigned i = 0; i < warp.meetings; i++) {
@@ -137,7 +156,7 @@ static const Block &block_to_blame(const Block &block)
     for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {
         const Member &member = block.cluster->member[rank];
         for (unsigned t = 0; !member.ended && t < member.block->threads; t++)
-            if (member.block->thread[t].fiber && member.block->thread[t].wait != Wait::cluster)
+            if (member.block->fiber[t].stack && member.block->fiber[t].wait != Wait::cluster)
                 return *member.block;
     }
     return block;
@@ -148,9 +167,9 @@ void report_deadlock(Block &standing)
     bool barrier = false, warp = false;
     const Block &block = block_to_blame(standing);
     for (unsigned t = 0; t < block.threads; t++) {
-        const Thread &thread = block.thread[t];
-        barrier |= thread.fiber && (thread.wait == Wait::barrier || thread.wait == Wait::cluster);
-        warp |= thread.fiber && thread.wait == Wait::warp;
+        const Fiber &fiber = block.fiber[t];
+        barrier |= fiber.stack && (fiber.wait == Wait::barrier || fiber.wait == Wait::cluster);
+        warp |= fiber.stack && fiber.wait == Wait::warp;
     }
     fail_with_groups(block, warp      ? "a warp operation that not all of its lanes reach"
                             : barrier ? "a barrier that not all threads reach"

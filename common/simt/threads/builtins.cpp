@@ -58,7 +58,7 @@ extern "C" unsigned simt_is_shared(const void *pointer)
 
 extern "C" unsigned simt_is_local(const void *pointer)
 {
-    return on_fiber_stack(pointer);
+    return on_thread_stack(pointer);
 }
 
 /* Keeps the alignment of shared_begin, which alignment checks of matrix loads and bulk copies look
