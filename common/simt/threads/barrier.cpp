@@ -26,11 +26,32 @@ static bool splits_a_warp(const Block &block)
     return false;
 }
 
+/*
+ * bar.sync counts arrivals, so whole warps may arrive from different lines. The lanes of one warp
+ * may not, nor may barriers of different kinds be mixed.
+ */
+static bool mixes_what_may_not_be(const Block &block)
+{
+    const Call *any = nullptr;
+    for (unsigned w = 0; w < block.warps; w++) {
+        const Call *first = nullptr;
+        for (unsigned lane : bits(block.warp[w].alive)) {
+            const Call *call = block.thread[w * warp_size + lane].call;
+            first = first ? first : call;
+            any = any ? any : call;
+            if (!same_site(first->site, call->site) || any->what != call->what)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* Everybody who has to come is there. */
 static void complete(Block &block)
 {
     Barrier &barrier = block.barrier[0];
-    if (barrier.mixed || (checker->armed && splits_a_warp(block)))
+    if ((barrier.mixed && (checker->armed || mixes_what_may_not_be(block))) ||
+        (checker->armed && splits_a_warp(block)))
         report_divergent_barrier(block);
     barrier.count = static_cast<int>(barrier.truths);
     barrier.all = barrier.truths == barrier.arrived;
