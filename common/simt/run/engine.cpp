@@ -303,8 +303,19 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear)
     }
 }
 
-/* Shared memory begins as NaN, whatever the type: what was there before, or zeros, would hide a
- * missing store. */
+/* 0x7fff, again and again: NaN for types of two, four and eight bytes. */
+static void fill_with_nan(char *begin, size_t bytes)
+{
+    uint16_t *half = reinterpret_cast<uint16_t *>(begin);
+    std::fill(half, half + bytes / 2, uint16_t{0x7fff});
+    memset(begin + bytes / 2 * 2, 0x7f, bytes % 2);
+}
+
+/*
+ * Shared memory begins as NaN, whatever the type: what was there before, or zeros, would hide a
+ * missing store. Not as the NaN of new device memory, all ones, so that it is known where a NaN in
+ * the result comes from.
+ */
 static void poison_shared_memory(Engine &e, const Launch &launch)
 {
     if (!e.variables || e.variables_of != launch.entry) {
@@ -312,8 +323,8 @@ static void poison_shared_memory(Engine &e, const Launch &launch)
         e.variables_of = launch.entry;
     }
     for (const SharedVariable &variable : *e.variables)
-        memset(e.shared_begin + variable.offset, 0xff, variable.bytes);
-    memset(e.dynamic_begin, 0xff, launch.dynamic_shared);
+        fill_with_nan(e.shared_begin + variable.offset, variable.bytes);
+    fill_with_nan(e.dynamic_begin, launch.dynamic_shared);
 }
 
 /* An abandoned block leaves threads in the middle: their stacks are all taken back. */

@@ -56,8 +56,10 @@ static Pool &the_pool()
 static void take_part(Pool &p, Launch &launch)
 {
     for (;;) {
-        unsigned long long turn = launch.next_block.fetch_add(1);
-        if (turn >= launch.blocks || launch.failed)
+        unsigned long long turn = launch.next_block;
+        while (turn < launch.stop_at && !launch.next_block.compare_exchange_weak(turn, turn + 1)) {
+        }
+        if (turn >= launch.stop_at || launch.failed)
             return;
         run_block(launch, launched_in_turn(launch, turn));
         launch.finished_blocks++;
@@ -132,7 +134,7 @@ static bool want(Pool &p, unsigned count)
 
 static bool over(const Pool &p, const Launch &launch)
 {
-    return p.working == 0 && (launch.failed || launch.next_block >= launch.blocks);
+    return p.working == 0 && (launch.failed || launch.next_block >= launch.stop_at);
 }
 
 cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident)
@@ -168,8 +170,10 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
     unsigned long long finished = 0;
     while (!p.idle.wait_for(lock, stall, [&] { return over(p, launch); })) {
         if (finished == launch.finished_blocks && launch.next_block < launch.blocks &&
-            p.wanted < limit)
+            p.wanted < limit) {
+            launch.stop_at = launch.blocks;
             want(p, static_cast<unsigned>(std::min<unsigned long long>(2ull * p.wanted, limit)));
+        }
         finished = launch.finished_blocks;
     }
     p.launch = nullptr;

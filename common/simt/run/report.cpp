@@ -16,35 +16,17 @@ void describe_thread(const Thread &thread, char *text, size_t size)
     snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t[0], t[1], t[2]);
 }
 
-bool report(Launch &launch, cudaError_t error, const char *format, ...)
+bool report(Launch &launch, cudaError_t error, const char *pattern, ...)
 {
     if (launch.failed.exchange(true))
         return false;
-    char text[2000];
     va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    va_start(arguments, pattern);
+    const std::string text = format(pattern, arguments);
     va_end(arguments);
-    kernel_failed(error, text);
+    kernel_failed(error, text.c_str());
     return true;
 }
-
-/* A text that grows piece by piece and is cut where it does not fit. */
-struct Text {
-    char text[1500];
-    size_t length;
-
-    void add(const char *format, ...) __attribute__((format(printf, 2, 3)))
-    {
-        va_list arguments;
-        va_start(arguments, format);
-        int written = vsnprintf(text + length, sizeof text - length, format, arguments);
-        va_end(arguments);
-        length += static_cast<size_t>(written);
-        if (length >= sizeof text)
-            length = sizeof text - 1;
-    }
-};
 
 /* Threads that wait at the same call of the same operation. */
 struct Group {
@@ -110,42 +92,52 @@ static unsigned group_threads(const Block &block, Group *groups, unsigned *other
     return used;
 }
 
-static void add_group(Text &text, const Group &group)
+/* Which lanes a warp's meeting waits for: those that have returned never come, others may be on
+ * their way. */
+static std::string absent_lanes(const Warp &warp, const Meeting &meeting)
+{
+    const uint32_t absent = meeting.mask & warp.present & ~meeting.arrived;
+    const uint32_t returned = absent & ~warp.alive, elsewhere = absent & warp.alive;
+    std::string text = format(" (mask 0x%08x: in warp %u", meeting.mask, warp.number);
+    if (returned)
+        text += format(" lanes 0x%08x have returned", returned);
+    if (elsewhere)
+        text += format(returned ? ", lanes 0x%08x are on their way" : " lanes 0x%08x are missing",
+                       elsewhere);
+    return text + ")";
+}
+
+static std::string described(const Group &group)
 {
     const Thread &thread = *group.first;
-    text.add("; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
-             group.count == 1 ? "waits" : "wait", awaited(thread).c_str(), place(thread).file,
-             place(thread).line, thread.fiber->index[0], thread.fiber->index[1],
-             thread.fiber->index[2]);
-    if (thread.fiber->wait != Wait::warp)
-        return;
+    std::string text = format(
+        "; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
+        group.count == 1 ? "waits" : "wait", awaited(thread).c_str(), place(thread).file,
+        place(thread).line, thread.fiber->index[0], thread.fiber->index[1], thread.fiber->index[2]);
     const Warp &warp = *thread.warp;
-    for (unsigned i = 0; i < warp.meetings; i++) {
-        const Meeting &meeting = warp.meeting[i];
-        if (meeting.arrived >> thread.lane & 1)
-            text.add(" (mask 0x%08x: in warp %u lanes 0x%08x are missing)", meeting.mask,
-                     warp.number, meeting.mask & warp.present & ~meeting.arrived);
-    }
+    for (unsigned i = 0; thread.fiber->wait == Wait::warp && i < warp.meetings; i++)
+        if (warp.meeting[i].arrived >> thread.lane & 1)
+            text += absent_lanes(warp, warp.meeting[i]);
+    return text;
 }
 
 /* "...: 16 of 32 threads wait at __syncthreads(), f.cu:7; 16 have returned" */
 [[noreturn]] static void fail_with_groups(const Block &block, const char *headline)
 {
-    Text text = {};
     Group groups[max_groups];
     unsigned others;
     unsigned used = group_threads(block, groups, &others);
-    text.add("%s in kernel %s, block (%u,%u,%u) of %u threads", headline,
-             kernel_name(*block.launch), block.index.x, block.index.y, block.index.z,
-             block.threads);
+    std::string text = format("%s in kernel %s, block (%u,%u,%u) of %u threads", headline,
+                              kernel_name(*block.launch), block.index.x, block.index.y,
+                              block.index.z, block.threads);
     for (unsigned g = 0; g < used; g++)
-        add_group(text, groups[g]);
+        text += described(groups[g]);
     if (others)
-        text.add("; %u wait elsewhere", others);
+        text += format("; %u wait elsewhere", others);
     if (block.alive < block.threads)
-        text.add("; %u %s returned", block.threads - block.alive,
-                 block.threads - block.alive == 1 ? "has" : "have");
-    report(*block.launch, cudaErrorLaunchFailure, "%s", text.text);
+        text += format("; %u %s returned", block.threads - block.alive,
+                       block.threads - block.alive == 1 ? "has" : "have");
+    report(*block.launch, cudaErrorLaunchFailure, "%s", text.c_str());
     abandon_block();
 }
 
@@ -186,29 +178,29 @@ void report_incomplete_meeting(const Warp &warp)
     fail_with_groups(*warp.block, "a warp operation that names lanes which have returned");
 }
 
-void fail_at(Site site, const char *what, const char *format, ...)
+void fail_at(Site site, const char *what, const char *pattern, ...)
 {
-    char message[1000];
     va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    va_start(arguments, pattern);
+    const std::string message = format(pattern, arguments);
     va_end(arguments);
-    simt_fail("%s at %s:%d: %s", what, site.file, site.line, message);
+    simt_fail("%s at %s:%d: %s", what, site.file, site.line, message.c_str());
 }
 
 } /* namespace simt */
 
 using namespace simt;
 
-extern "C" void simt_fail(const char *format, ...)
+extern "C" void simt_fail(const char *pattern, ...)
 {
-    char what[1000], who[100];
+    char who[100];
     va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
+    va_start(arguments, pattern);
+    const std::string what = format(pattern, arguments);
     va_end(arguments);
     describe_thread(self(), who, sizeof who);
     Launch &launch = *worker->block->launch;
-    report(launch, cudaErrorLaunchFailure, "%s (kernel %s, %s)", what, kernel_name(launch), who);
+    report(launch, cudaErrorLaunchFailure, "%s (kernel %s, %s)", what.c_str(), kernel_name(launch),
+           who);
     abandon_block();
 }

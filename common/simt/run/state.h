@@ -201,8 +201,10 @@ struct Launch {
     Site site;
     Order order;
     std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
+    std::atomic<unsigned long long> stop_at{0}; /* blocks from this one on are not started yet */
     std::atomic<bool> failed{
         false}; /* a report was made: blocks stop at their next wait, no new ones start */
+    std::atomic<unsigned> allowed_threads{0}; /* by __launch_bounds__, when a block has more */
     check::LaunchState *checked = nullptr;
 };
 

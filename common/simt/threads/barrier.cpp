@@ -28,13 +28,25 @@ static bool splits_a_warp(const Block &block)
     return false;
 }
 
-/* Threads wait at different calls; those of a file under two names are the same. */
+/*
+ * bar.sync counts arrivals, so on hardware whole warps may arrive from different lines; the lanes
+ * of one warp may not, nor may barriers of different kinds be mixed. The checked build wants one
+ * line for all. Calls of a file under two names are the same.
+ */
 static bool at_different_sites(const Block &block)
 {
-    for (unsigned t = 0; t < block.threads; t++) {
-        const Fiber &fiber = block.fiber[t];
-        if (fiber.stack && !same_site(block.barrier[0].site, Site{fiber.file, fiber.line}))
-            return true;
+    const Fiber *of_block = nullptr;
+    for (unsigned w = 0; w < block.warps; w++) {
+        const Fiber *of_warp = nullptr;
+        for (unsigned lane : bits(block.warp[w].alive)) {
+            const Fiber &fiber = block.fiber[w * warp_size + lane];
+            of_block = of_block ? of_block : &fiber;
+            of_warp = of_warp ? of_warp : &fiber;
+            const Fiber &other = checker->armed ? *of_block : *of_warp;
+            if (fiber.barrier != of_block->barrier ||
+                !same_site(Site{other.file, other.line}, Site{fiber.file, fiber.line}))
+                return true;
+        }
     }
     return false;
 }
