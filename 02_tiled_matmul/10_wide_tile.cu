@@ -98,24 +98,24 @@ __global__ void __launch_bounds__(THREADS)
     const float *from_A[ROWS_A];
     for (int i = 0; i < ROWS_A; i++) {
         const int row = wrap_row + (row0 - wrap_row + row_A + i * ROW_STEP) % rows;
-        from_A[i] = A + (size_t)row * K - missing + k_A + (STAGES - 1) * BK;
+        from_A[i] = A + (size_t)row * K - missing + k_A;
     }
     const float *from_B =
         B + (ptrdiff_t)(k_B - missing) * N + wrap_col + (col0 - wrap_col + col_B) % cols;
     const uint32_t to_A = shared_address(&As[k_A * PITCH_A + row_A]);
     const uint32_t to_B = shared_address(&Bs[k_B * BN + col_B]);
 
-    /* Issues copy i of a tile, A's before B's; zeros where the tile does not exist, and for its
-       first `zeros` elements along K. from_A points at the tile that the loop copies and moves on
-       with its copies; before the loop `ahead` is how many tiles another is ahead of it. from_B
-       moves on with each copy. */
+    /* Issues copy i, A's before B's, of the tile that comes `ahead` tiles after the one being
+       multiplied; zeros where it does not exist, and for its first `zeros` elements along K. A
+       pointer to A moves on by a tile with its second copy in the loop, that to B with each copy.
+     */
     const auto copy = [&](int i, int stage, int ahead, bool exists, int zeros) {
         if (i < 2 * ROWS_A) {
             const int k = i % 2 * LANES_ALONG_K;
             cp_async_4_zero_fill(to_A + sizeof(float) * (stage + k * PITCH_A + i / 2 * ROW_STEP),
                                  from_A[i / 2] + ahead * BK + k,
                                  exists && k_A + k >= zeros ? sizeof(float) : 0);
-            if (k != 0 && ahead == 0)
+            if (k != 0 && ahead == STAGES - 1)
                 from_A[i / 2] += BK;
         } else if (i < 2 * ROWS_A + ROWS_B) {
             const int k = (i - 2 * ROWS_A) * K_STEP;
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(THREADS)
     for (int stage = 0; stage < STAGES - 1; stage++) {
 #pragma unroll
         for (int i = 0; i < 2 * ROWS_A + ROWS_B; i++)
-            copy(i, stage * STAGE, stage - STAGES + 1, stage < tiles, stage == 0 ? missing : 0);
+            copy(i, stage * STAGE, stage, stage < tiles, stage == 0 ? missing : 0);
         cp_async_commit();
     }
 
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(THREADS)
     for (int tile = 0; tile < tiles; tile++) {
 #pragma unroll
         for (int i = 0; i < 2 * ROWS_A + ROWS_B; i++)
-            copy(i, writing, 0, tile + STAGES - 1 < tiles, 0);
+            copy(i, writing, STAGES - 1, tile + STAGES - 1 < tiles, 0);
         cp_async_commit();
 
 #pragma unroll
