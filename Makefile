@@ -79,7 +79,7 @@ else
   quiet := @
 endif
 
-PACKAGES := g++ make python3 libcriterion-dev libboost-context-dev
+PACKAGES := g++ make python3 libcriterion-dev
 INSTALL := sudo apt-get install -y $(PACKAGES)
 
 STEPS := $(patsubst %/main.c,%,$(wildcard 0?_*/main.c))
@@ -128,8 +128,8 @@ link_gpu = $(NVCC) $(call gencode,$(ARCH))
 link_cpu = $(CXX) -pthread
 link_check = $(CXX) -pthread
 libraries_gpu :=
-libraries_cpu := -lboost_context -lm
-libraries_check := -lboost_context -lm -ldl
+libraries_cpu := -lm
+libraries_check := -lm -ldl
 
 # Machine code for each architecture, and PTX of the newest, which the driver compiles for devices that are newer still.
 # What ends in a letter (sm_90a) has instructions that later devices lack, so its PTX would be of no use to them.
@@ -233,7 +233,6 @@ have = printf '%s\n' $(2) | $(1) -E -x c++ -o /dev/null - 2>/dev/null
 .PHONY: packages-cpu packages-check packages-gpu packages-test packages-python
 packages-cpu packages-check:
 	@command -v $(CC) >/dev/null && command -v $(CXX) >/dev/null || { echo 'A C or C++ compiler is missing. Install it with: $(INSTALL)' >&2; exit 1; }
-	@$(call have,$(CXX),'#include <boost/context/detail/fcontext.hpp>') || { echo 'Boost.Context is missing. Install it with: $(INSTALL)' >&2; exit 1; }
 
 packages-gpu:
 	@[ -n '$(NVCC)' ] || { echo 'nvcc is missing. Install the CUDA Toolkit (https://developer.nvidia.com/cuda-downloads), or build for the CPU with BACKEND=cpu.' >&2; exit 1; }
@@ -294,9 +293,10 @@ SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_
 
 test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, ,$(notdir $(1))))
 test_binaries = $(sort $(foreach run,$(1),$(call test_binary,$(run))))
-# Of these runs those of some tests: of test_06 also test_06:counters and test_06_accuracy.
-runs_of = $(foreach test,$(2),$(foreach build,$(BUILDS),$(filter $(build)/$(test) $(build)/$(test):% $(build)/$(test)_%,$(1))))
-# All of them when no step and no kernel is chosen.
+# Of these runs those of some tests; all of them when no step and no kernel is chosen.
+# test_06 stands for test_06_accuracy, too.
+runs_of = $(foreach test,$(2),$(foreach build,$(BUILDS),$(filter $(build)/$(test) $(build)/$(test):% \
+    $(if $(filter test_0%,$(test)),$(build)/$(test)_%),$(1))))
 chosen_runs = $(if $(STEP)$(KERNEL),$(call runs_of,$(1),$(CHOSEN_NUMBERS:%=test_%)),$(1))
 run_tests = tests/run $(KERNEL:%=--kernel=%)
 run_sanitized = $(run_tests) $(if $(filter gpu,$(BACKEND)),--sanitizer)

@@ -54,6 +54,10 @@ cudaError_t matmul_run(const struct matmul_kernel *row, const float *A, const fl
 /* What a kernel of one tile costs: A once per tile across C, B once per tile down. */
 struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int K);
 
+/* The same where each tile is loaded whole, elements past an edge of C replaced by others: A
+ * element by element, B load_width at a time. */
+struct cost matmul_whole_tiles_cost(const struct matmul_kernel *row, int M, int N, int K);
+
 /* Sizes as the harness knows them. */
 enum matmul_size { MATMUL_M, MATMUL_N, MATMUL_K };
 

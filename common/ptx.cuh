@@ -17,7 +17,15 @@
 #define COMMON_PTX_CUH
 
 #include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <stdint.h>
+
+/* The two element types that products take: __half and __nv_bfloat16. */
+template <typename T>
+constexpr bool is_bfloat16 = false;
+template <>
+constexpr bool is_bfloat16<__nv_bfloat16> = true;
 
 /* ---- addresses ---- */
 
@@ -206,9 +214,9 @@ __device__ __forceinline__ uint32_t movmatrix_transposed(uint32_t r)
 /* ---- matrix product by a warp ---- */
 
 /*
- * D += A * B on the tensor cores, half inputs and float sums, sm_80 (mma.sync, shape m16n8k16).
- * Executed by the whole warp. A is 16 x 16, B is 16 x 8, D is 16 x 8. With g = lane / 4 and t =
- * lane % 4 a lane holds
+ * D += A * B on the tensor cores, inputs of type T and float sums, sm_80 (mma.sync, shape
+ * m16n8k16). Executed by the whole warp. A is 16 x 16, B is 16 x 8, D is 16 x 8. With g = lane / 4
+ * and t = lane % 4 a lane holds
  *
  *     a[0]: row g,     columns 2t, 2t + 1          b[0]: rows 2t, 2t + 1,         column g
  *     a[1]: row g + 8, columns 2t, 2t + 1          b[1]: rows 2t + 8, 2t + 9,     column g
@@ -216,17 +224,25 @@ __device__ __forceinline__ uint32_t movmatrix_transposed(uint32_t r)
  *     a[3]: row g + 8, columns 2t + 8, 2t + 9      d[0], d[1]: row g,     columns 2t, 2t + 1
  *                                                  d[2], d[3]: row g + 8, columns 2t, 2t + 1
  *
- * Two neighbouring D side by side have the layout of an A: what one product made can be packed to
- * half in place and multiplied again.
+ * Two neighbouring D side by side have the layout of an A: what one product made can be packed to T
+ * in place and multiplied again.
  */
+#define PTX_MMA(TYPE)                                                                              \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE                            \
+                 ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"            \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                  \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+
+template <typename T = __half>
 __device__ __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, "
-                 "%7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    if constexpr (is_bfloat16<T>)
+        PTX_MMA("bf16");
+    else
+        PTX_MMA("f16");
 }
+
+#undef PTX_MMA
 
 /* ---- arithmetic ---- */
 
@@ -477,8 +493,9 @@ __device__ __forceinline__ void async_proxy_fence(void)
 
 /*
  * Four warps, the first of them a multiple of four, multiply together, asynchronously, sm_90a
- * (wgmma.mma_async). D += A * B, or D = A * B when accumulate is 0; half inputs, float sums; A is
- * 64 x 16, B is 16 x N, D is 64 x N. Executed by all 128 threads. Warp w of the four holds rows 16w
+ * (wgmma.mma_async). D += A * B, or D = A * B when accumulate is 0; inputs of type T, float sums; A
+ * is 64 x 16, B is 16 x N, D is 64 x N. Executed by all 128 threads. Warp w of the four holds rows
+ * 16w
  * .. 16w + 15 of D, and of A when that is in registers. With g = lane / 4 and t = lane % 4, element
  * i of d is
  *
@@ -527,6 +544,14 @@ __device__ __forceinline__ void wgmma_hold(float (&d)[COUNT])
         asm volatile("" : "+f"(d[i])::"memory");
 }
 
+template <int COUNT>
+__device__ __forceinline__ void wgmma_hold(uint32_t (&a)[COUNT])
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+        asm volatile("" : "+r"(a[i])::"memory");
+}
+
 /*
  * A matrix descriptor: where a tile with 128-byte swizzled rows lies, as TMA leaves it (PTX ISA,
  * "Matrix Descriptor Format").
@@ -564,52 +589,67 @@ __device__ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int
         PTX_FLOATS_8(d, (first) + 24)
 #define PTX_FLOATS_64(d, first) PTX_FLOATS_32(d, first), PTX_FLOATS_32(d, (first) + 32)
 
-template <int N>
+/* Their names in the text of the instruction. */
+#define PTX_D_32                                                                                   \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                      \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define PTX_D_64                                                                                   \
+    PTX_D_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "  \
+             "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
+#define PTX_WGMMA_SHARED_128(TYPE)                                                                 \
+    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %66, 0;"                        \
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " " PTX_D_64         \
+                 "}, %64, %65, accumulate, 1, 1, 0, 0; }"                                          \
+                 : PTX_FLOATS_64(d, 0)                                                             \
+                 : "l"(a), "l"(b), "r"(accumulate))
+
+template <int N, typename T = __half>
 __device__ __forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b,
                                              int accumulate)
 {
     static_assert(N == 128,
                   "add the shape that is needed: the instruction takes multiples of 8 up to 256");
-    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %66, 0;"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-                 "}, %64, %65, accumulate, 1, 1, 0, 0; }"
-                 : PTX_FLOATS_64(d, 0)
-                 : "l"(a), "l"(b), "r"(accumulate));
+    if constexpr (is_bfloat16<T>)
+        PTX_WGMMA_SHARED_128("bf16");
+    else
+        PTX_WGMMA_SHARED_128("f16");
 }
 
-template <int N>
+#define PTX_WGMMA_REGISTERS_64(TYPE)                                                               \
+    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %37, 0;"                        \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " " PTX_D_32          \
+                 "}, {%32, %33, %34, %35}, %36, accumulate, 1, 1, 1; }"                            \
+                 : PTX_FLOATS_32(d, 0)                                                             \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate))
+#define PTX_WGMMA_REGISTERS_128(TYPE)                                                              \
+    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %69, 0;"                        \
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " " PTX_D_64         \
+                 "}, {%64, %65, %66, %67}, %68, accumulate, 1, 1, 1; }"                            \
+                 : PTX_FLOATS_64(d, 0)                                                             \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate))
+
+template <int N, typename T = __half>
 __device__ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uint64_t b,
                                                 int accumulate)
 {
     static_assert(N == 64 || N == 128,
                   "add the shape that is needed: the instruction takes multiples of 8 up to 256");
-    if constexpr (N == 64) {
-        asm volatile(
-            "{ .reg .pred accumulate; setp.ne.b32 accumulate, %37, 0;"
-            "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-            "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-            "}, {%32, %33, %34, %35}, %36, accumulate, 1, 1, 1; }"
-            : PTX_FLOATS_32(d, 0)
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
-    } else {
-        asm volatile(
-            "{ .reg .pred accumulate; setp.ne.b32 accumulate, %69, 0;"
-            "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-            "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-            "}, {%64, %65, %66, %67}, %68, accumulate, 1, 1, 1; }"
-            : PTX_FLOATS_64(d, 0)
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
-    }
+    if constexpr (N == 64 && is_bfloat16<T>)
+        PTX_WGMMA_REGISTERS_64("bf16");
+    else if constexpr (N == 64)
+        PTX_WGMMA_REGISTERS_64("f16");
+    else if constexpr (is_bfloat16<T>)
+        PTX_WGMMA_REGISTERS_128("bf16");
+    else
+        PTX_WGMMA_REGISTERS_128("f16");
 }
 
+#undef PTX_WGMMA_REGISTERS_128
+#undef PTX_WGMMA_REGISTERS_64
+#undef PTX_WGMMA_SHARED_128
+#undef PTX_D_64
+#undef PTX_D_32
 #undef PTX_FLOATS_8
 #undef PTX_FLOATS_32
 #undef PTX_FLOATS_64

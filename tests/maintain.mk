@@ -23,6 +23,9 @@ check-commands: packages-python build/check/01_naive_matmul ## test: What make r
 .PHONY: check-add-kernel
 check-add-kernel: packages-python ## test: Add a kernel, one file and one row, to a copy; everything takes it in
 	@$(PYTHON) tests/add_kernel.py
+.PHONY: check-warmup
+check-warmup: build/simt/libsimt.a ## test: The warm-up of step 01 accepts right kernels and names wrong ones
+	@tests/warmup
 
 .PHONY: ladder check-ladder
 TAKES_STEP += ladder check-ladder lessons check-lessons

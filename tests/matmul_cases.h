@@ -9,6 +9,7 @@
 #include "refusal.h"
 
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 static void check(const struct matmul_kernel *table, long long M, long long N, long long K,
@@ -107,6 +108,55 @@ static void check_misaligned(const struct matmul_kernel *table)
         check(table, 64, 64, 64, INPUTS_NORMAL, 600, offset);
         check(table, 130, 132, 20, INPUTS_NORMAL, 601, offset);
         check(table, 33, 35, 37, INPUTS_NORMAL, 602, offset);
+    }
+}
+
+/*
+ * IEEE arithmetic to the end: an infinity in A or B makes its row or column infinite, and NaN where
+ * it meets a zero (0 * inf) or an infinity of the other sign. Nothing spreads beyond: a kernel that
+ * multiplies what lies past an edge by the zeros of the other tile makes NaN of it.
+ */
+static void check_infinities(const struct matmul_kernel *table)
+{
+    /* With whole tiles, with ragged ones in each direction, and with a row and a column that the
+     * last rungs replace by others. */
+    static const struct matmul_case cases[] = {{128, 256, 64}, {35, 37, 19}, {130, 261, 70}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const size_t M = (size_t)cases[i].M, N = (size_t)cases[i].N, K = (size_t)cases[i].K;
+        const long long sizes[MAX_SIZES] = {
+            [MATMUL_M] = cases[i].M, [MATMUL_N] = cases[i].N, [MATMUL_K] = cases[i].K};
+        struct trial trial;
+        cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 950 + i, 0) ==
+                  cudaSuccess);
+        float *const A = trial.host[0], *const B = trial.host[1];
+        A[(M - 1) * K] = INFINITY;     /* row M - 1 */
+        A[5 * K + K - 1] = -INFINITY;  /* row 5 */
+        B[N - 1] = 0.0f;               /* 0 * inf at [M - 1][N - 1] */
+        B[(K - 1) * N + 3] = INFINITY; /* column 3; -inf at [5][3], not NaN */
+        A[7 * K + K - 1] = 0.0f;       /* 0 * inf at [7][3] */
+        cr_assert(device_buffer_upload(&trial.device[0], A) == cudaSuccess);
+        cr_assert(device_buffer_upload(&trial.device[1], B) == cudaSuccess);
+        const void *const host[] = {A, B};
+        double *value[MAX_TENSORS], *scale[MAX_TENSORS];
+        int unusual = 0;
+        for (size_t at = 0; at < trial.checked_count; at++) {
+            value[0] = trial.value[2] + at * N;
+            scale[0] = trial.scale[2] + at * N;
+            matmul_problem.reference(sizes, host, trial.checked_rows[at], value, scale);
+            for (size_t col = 0; col < N; col++)
+                unusual += !isfinite(value[0][col]);
+        }
+        cr_assert(unusual > (int)(2 * N));
+        cr_assert(isnan(trial.value[2][7 * N + 3]) && isfinite(trial.value[2][8 * N + 4]));
+        for (const struct matmul_kernel *kernel = table; kernel->about.name; kernel++) {
+            if (!ladder_wants(&kernel->about))
+                continue;
+            const struct verdict verdict = trial_run(&trial, &kernel->about);
+            if (verdict.status != VERDICT_SKIPPED)
+                cr_expect(verdict.status == VERDICT_PASS, "%s %zux%zux%zu: %s", kernel->about.name,
+                          M, N, K, verdict.reason);
+        }
+        trial_destroy(&trial);
     }
 }
 

@@ -35,11 +35,12 @@ TEST(shapes, short_rows)
             check(5, cols[i], (enum input_kind)kind, 11 + i, 0);
 }
 
-/* On both sides of each shape of thread block that online_block chooses between. */
+/* On both sides of each shape of thread block that online_block and the kernels after it choose
+ * between. */
 TEST(shapes, long_rows)
 {
-    static const int cols[] = {131,  132,  255,  256,  260,  511,  515,  516,  1000, 1023,
-                               1025, 1028, 2047, 2051, 2052, 4096, 4097, 4100, 8191, 8196};
+    static const int cols[] = {131,  132,  255,  256,  260,  511,  515,  516,  1000, 1023, 1024,
+                               1025, 1028, 1031, 2047, 2051, 2052, 4096, 4097, 4100, 8191, 8196};
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
         for (int kind = 0; kind < INPUT_KINDS; kind++)
             check(3, cols[i], (enum input_kind)kind, 23 + i, 0);
@@ -47,7 +48,7 @@ TEST(shapes, long_rows)
 
 TEST(shapes, very_long_rows)
 {
-    static const int cols[] = {16387, 16388, 32769, 32771};
+    static const int cols[] = {16384, 16387, 16388, 32768, 32769, 32771};
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
         check(2, cols[i], INPUTS_NORMAL, 37 + i, 0);
         check(1, cols[i], INPUTS_ASCENDING, 41 + i, 0);
@@ -63,8 +64,11 @@ TEST(shapes, rows_of_a_cluster)
 {
     static const int cols[] = {57344, 57347,  57348,  61441,  65539,  65540,  90115,
                                90116, 135169, 135172, 180228, 262145, 360449, 360452};
-    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
-        check(1, cols[i], i % 2 ? INPUTS_ASCENDING : INPUTS_NORMAL, 101 + i, i % 4 * 4);
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
+        const enum input_kind kind = i % 2 ? INPUTS_ASCENDING : INPUTS_NORMAL;
+        check(1, cols[i], kind, 101 + i, 0);
+        check(1, cols[i], kind, 201 + i, 4 + i % 3 * 4);
+    }
     check(3, 40001, INPUTS_DESCENDING, 103, 0);
 }
 
@@ -74,7 +78,10 @@ TEST(shapes, many_rows)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         check(rows[i], 20, INPUTS_NORMAL, 53 + i, 0);
         check(rows[i], 135, INPUTS_OUTLIERS, 59 + i, 0);
+        check(rows[i], 301, INPUTS_UNIFORM, 83 + i, 0);
     }
+    check(521, 1031, INPUTS_NORMAL, 109, 0);
+    check(530, 1028, INPUTS_NORMAL, 113, 0);
     check(20011, 3, INPUTS_NORMAL, 61, 0);
 }
 
@@ -144,10 +151,10 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
     device_buffer_destroy(&output);
 }
 
-/* online_block stores float4 only where both pointers have the same alignment. */
+/* float4 are stored only where both pointers have the same alignment. */
 TEST(matrices, output_aligned_unlike_input)
 {
-    static const int cols[] = {1, 6, 128, 1023, 33000};
+    static const int cols[] = {1, 6, 128, 1023, 1028, 4099, 33000};
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
         const int rows = 3;
         float *host = malloc((size_t)rows * (size_t)cols[i] * sizeof *host);
@@ -221,7 +228,7 @@ static void fill_special(float *x, int cols, enum special_row kind, int at)
  * different pieces of the row. */
 TEST(matrices, special_values)
 {
-    static const int cols[] = {1, 2, 5, 33, 128, 515, 1023, 4097, 32777};
+    static const int cols[] = {1, 2, 5, 33, 128, 515, 1023, 4096, 4097, 32777, 57349};
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
         const int positions[] = {0, cols[i] / 2, cols[i] - 1};
         float *host = malloc(3 * SPECIAL_ROWS * (size_t)cols[i] * sizeof *host);
@@ -442,6 +449,20 @@ TEST(refusals, sizes_and_pointers)
     cudaFree(memory);
 }
 
+/* A grid has at most 2^31 - 1 blocks, and a row of a cluster takes two or more of them. */
+TEST(refusals, more_blocks_than_a_grid_has)
+{
+    float *memory = NULL;
+    cr_assert(cudaMalloc((void **)&memory, 2 * sizeof *memory) == cudaSuccess);
+    if (backend_architecture() < 90)
+        return; /* online_lanes would run */
+    refusal_clear();
+    const cudaError_t status = softmax_online_cluster(memory, memory + 1, MAX_EXTENT, 60000, NULL);
+    cr_expect(status == cudaErrorInvalidValue, "%s", cudaGetErrorName(status));
+    cr_expect(strstr(refusal(), "4294965248 blocks") != NULL, "'%s'", refusal());
+    cudaFree(memory);
+}
+
 TEST(refusals, empty_is_success)
 {
     for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
@@ -466,13 +487,14 @@ static void expect_count(const char *name, const char *what, unsigned long long 
               formula);
 }
 
-/* Rows that begin anywhere, on both sides of each choice that online_block and online_cluster
+/* Rows that begin anywhere, on both sides of each choice that the kernels from online_block on
  * make. */
 TEST(counters, costs)
 {
-    static const int shapes[][2] = {{64, 256},  {9, 1},     {5, 127},   {3, 1023},   {2, 1028},
-                                    {7, 4095},  {2, 16383}, {1, 32771}, {3, 32773},  {1, 131071},
-                                    {2, 57347}, {3, 57348}, {1, 90116}, {1, 360451}, {1, 360452}};
+    static const int shapes[][2] = {{64, 256},  {9, 1},     {5, 127},    {3, 1024},   {2, 1025},
+                                    {2, 1028},  {7, 4095},  {5, 4096},   {2, 16383},  {2, 32768},
+                                    {1, 32769}, {1, 32771}, {3, 32773},  {1, 131071}, {2, 57347},
+                                    {3, 57348}, {1, 90116}, {1, 360451}, {1, 360452}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const long long sizes[MAX_SIZES] = {
             [SOFTMAX_ROWS] = shapes[i][0], [SOFTMAX_COLS] = shapes[i][1]};
@@ -484,7 +506,10 @@ TEST(counters, costs)
  * whole. */
 TEST(counters, sectors)
 {
-    const long long rows = 64, cols = 256;
+    static const char *const whole[] = {"online_warp",    "online_block",  "online_registers",
+                                        "online_vectors", "online_ragged", "online_lanes",
+                                        "online_cluster"};
+    const long long rows = 32, cols = 4096;
     struct counters did;
     for (int i = 0; i < 2; i++) {
         const char *name = i == 0 ? "three_pass" : "online";
@@ -495,31 +520,35 @@ TEST(counters, sectors)
         expect_count(name, "sectors stored", did.global_store_sectors,
                      32 * did.global_store_requests);
     }
-    for (int i = 0; i < 2; i++) {
-        const char *name = i == 0 ? "online_warp" : "online_block";
-        count(name, rows, cols, &did);
-        expect_count(name, "sectors loaded", did.global_load_sectors, did.global_load_bytes / 32);
-        expect_count(name, "sectors stored", did.global_store_sectors, did.global_store_bytes / 32);
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        count(whole[i], rows, cols, &did);
+        expect_count(whole[i], "sectors loaded", did.global_load_sectors,
+                     did.global_load_bytes / 32);
+        expect_count(whole[i], "sectors stored", did.global_store_sectors,
+                     did.global_store_bytes / 32);
     }
 }
 
-/* A barrier a row where more than one warp keeps it. */
-TEST(counters, barriers_of_online_block)
+/* A barrier a row where more than one warp owns it. */
+TEST(counters, barriers)
 {
-    static const unsigned long long shapes[][3] = {
-        {9, 1, 0}, {2, 1027, 0}, {2, 1028, 1}, {2, 16383, 1}, {1, 32772, 1}};
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        struct counters did;
-        if (!count("online_block", (long long)shapes[i][0], (long long)shapes[i][1], &did))
-            return;
-        expect_count("online_block", "barriers", did.barriers, shapes[i][0] * shapes[i][2]);
-    }
+    static const char *const names[] = {"online_block", "online_registers", "online_vectors",
+                                        "online_ragged", "online_lanes"};
+    static const unsigned long long shapes[][3] = {{9, 1, 0},    {2, 1024, 0},  {2, 1025, 1},
+                                                   {3, 4100, 1}, {2, 16383, 1}, {1, 32772, 1}};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            struct counters did;
+            if (!count(names[k], (long long)shapes[i][0], (long long)shapes[i][1], &did))
+                return;
+            expect_count(names[k], "barriers", did.barriers, shapes[i][0] * shapes[i][2]);
+        }
 }
 
 /*
  * One barrier in each block and two of the cluster, and each block stores its state in each: as
  * many blocks as hold the row at 11 float4 a thread. Rows that two blocks would hold at 7, and
- * those that 8 do not hold, are online_block's.
+ * those that 8 do not hold, are online_lanes's.
  */
 TEST(counters, online_cluster)
 {

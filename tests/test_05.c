@@ -51,8 +51,7 @@ TEST(shapes, sequences)
         check((struct size){1, 1, 1, seq[i], seq[i], 20}, INPUTS_NORMAL, 3 + i, 0);
 }
 
-/* On both sides of every width that a kernel pads head_dim to, and odd ones that are no multiple of
- * a float4. */
+/* On both sides of every width that a kernel pads head_dim to, and odd ones that no float4 fits. */
 TEST(shapes, head_dims)
 {
     static const int head_dim[] = {1,  2,  3,  4,  5,  16, 31, 32,  33,  36, 63,
@@ -200,8 +199,8 @@ TEST(contract, refused_pointers)
     check_refused_pointers(flash_v2_kernels, size);
 }
 
-/* None of them has room for the N × N scores: at most so many floats per row, however long the row
- * is. */
+/* Not one of them has room for the N × N scores: at most so many floats for each row, however long
+ * it is. */
 TEST(contract, workspace_is_linear)
 {
     /* split_kv_naive: 1024 blocks of 16 rows, or fewer than twice as many where more runs than

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the registers and the shared loads of a kernel's loops cost, estimated from its machine code, without a GPU.
 
-    tests/bench/registers.py build/gpu/obj/02_tiled_matmul/8_sgemm_cluster.cu.o
+    tests/bench/registers.py build/gpu/obj/02_tiled_matmul/13_sgemm_cluster.cu.o
 
 prints for each loop of multiply-adds (FFMA) in each kernel of an object that `make gpu-build` made:
 

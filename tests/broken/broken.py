@@ -173,7 +173,7 @@ def build(fault, backend):
     program = directory / f"{backend}_{fault.step}"
     run_tool(fault.name, [os.environ.get("CXX", "g++"), "-pthread", str(target), *(str(o) for o in objects if o != sound),
                           f"build/{backend}/libcommon.a", "build/simt/libsimt.a",
-                          "-lboost_context", "-lm", "-ldl", "-o", str(program)])
+                          "-lm", "-ldl", "-o", str(program)])
     return program
 
 

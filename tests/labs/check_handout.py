@@ -6,7 +6,7 @@
 No line of a solution is in it and no answer. It compiles without a warning, for the CPU and, where nvcc is, for the
 GPU. Every test of the step that lab.json does not call "given" fails in the untouched folder, and fails by a check: no
 crash, no time-out, none missing. `make run`, `make test` and `make sanitize` say so. With the solutions put in, every
-test passes. The grader gives the untouched folder none of the points for correctness and the solutions all points that
+test passes. The grader, also the one in the handout, gives the untouched folder no point and the solutions all points that
 a CPU can give, each in less than a minute.
 """
 import concurrent.futures
@@ -70,7 +70,7 @@ def check_no_solution(steps, folder):
         if path.suffix == ".md":
             found += [f"{path.relative_to(folder)}: {link[0]} leads nowhere" for link in handout.dead_links(path)]
     names = {path.name for path in texts} | {part for path in texts for part in path.relative_to(folder).parts}
-    found += [f"{name} is in the handout" for name in (".git", "broken", "labs", "errata.md", "instructor.md") if name in names]
+    found += [f"{name} is in the handout" for name in (".git", "broken", "errata.md", "instructor.md") if name in names]
     return found
 
 
@@ -84,13 +84,12 @@ def without_regions(text, regions):
 
 def lend_objects(folder):
     """What does not depend on the kernels was compiled in the project already."""
-    for build in ("cpu", "check"):
-        for name in ("simt", "obj/common", "flags", "libcommon.a"):
-            source, target = handout.ROOT / "build" / build / name, folder / "build" / build / name
-            if source.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                copy = shutil.copytree if source.is_dir() else shutil.copy2
-                copy(source, target)
+    for name in ("simt", *(f"{build}/{part}" for build in ("cpu", "check") for part in ("obj/common", "flags", "libcommon.a"))):
+        source, target = handout.ROOT / "build" / name, folder / "build" / name
+        if source.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy = shutil.copytree if source.is_dir() else shutil.copy2
+            copy(source, target)
 
 
 def make(folder, *targets, timeout=1500):
@@ -161,7 +160,7 @@ def check_stub(step, folder):
 
 
 def check_grade(step, folder, solved):
-    """None of the points for correctness, or all of all kinds but speed."""
+    """No point, or all that there are where speed is not measured."""
     what = "the solutions" if solved else "the untouched handout"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     results = grade.Grading(step, folder, f"handout {step}").grade()
@@ -169,9 +168,9 @@ def check_grade(step, folder, solved):
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime  # of a processor: others may be busy
     problems = []
     for test in results["tests"]:
-        if solved and test["kind"] != "speed" and (test["status"] != "passed" or test["points"] != test["max"]):
+        if solved and (test["status"] != "passed" or test["points"] != test["max"]):
             problems.append(f"{what} earn {test['points']} of {test['max']} for {test['name']}: {test['reason']}")
-        if not solved and test["kind"] == "correctness" and (test["status"] != "failed" or test["points"] != 0):
+        if not solved and (test["status"] != "failed" or test["points"] != 0):
             problems.append(f"{what} earns {test['points']} for {test['name']}: {test['status']}: {test['reason']}")
     if seconds > GRADE_SECONDS:
         problems.append(f"grading {what} took {seconds:.0f} s")
@@ -193,6 +192,9 @@ def check_solution(step, folder):
         output, status = make(folder, "BACKEND=cpu", f"{target}-{step}")
         if status != 0:
             problems.append(f"make {target}-{step} with the solutions: {output[-1500:]}")
+    output, status = make(folder, f"STEP={step}", "grade-local")
+    if status != 0 or "100 of 100 points" not in output:
+        problems.append(f"make grade-local with the solutions: status {status}: {output[-1500:]}")
     return problems + check_grade(step, folder, solved=True)
 
 

@@ -18,7 +18,8 @@ def dump(value):
 def summary(results):
     ungraded = sum(test["status"] == "ungraded" for test in results["tests"])
     return f"{results['title']}: {results['score']} of {results['max']} points" + \
-        (f"; {ungraded} tests could not be graded" if ungraded else "")
+        (f"; {ungraded} tests could not be graded" if ungraded else "") + \
+        "".join(f"; not judged: {what}" for what in results["not_judged"]) + f"; sandbox: {results['protection']}"
 
 
 def line(test):
@@ -37,7 +38,9 @@ def gradescope(results):
             tests[-1]["status"] = test["status"]
     return dump({"score": results["score"], "execution_time": results["seconds"], "output": summary(results),
                  "output_format": "text", "visibility": "visible", "stdout_visibility": "hidden",
-                 "extra_data": {"max": results["max"]}, "tests": tests})
+                 "extra_data": {"max": results["max"]}, "tests": tests,
+                 "leaderboard": [{"name": f"{timing['kernel']}, ms", "value": timing["milliseconds"], "order": "asc"}
+                                 for timing in results["timings"]]})
 
 
 def prairielearn(results):
@@ -96,7 +99,8 @@ def junit(results):
     for name in ("score", "max"):
         tree.SubElement(properties, "property", {"name": name, "value": str(results[name])})
     for test in results["tests"]:
-        case = tree.SubElement(suite, "testcase", {"name": plain(test["name"]), "classname": results["step"], "time": "0"})
+        case = tree.SubElement(suite, "testcase", {"name": plain(test["name"]), "classname": results["step"],
+                                              "time": f"{test['seconds']:.2f}"})
         if test["status"] == "failed":
             tree.SubElement(case, "failure", {"message": plain(test["reason"]), "type": test["kind"]})
         elif test["status"] == "ungraded":
@@ -111,4 +115,4 @@ def table(results):
 
 
 FORMATS = {"gradescope": gradescope, "classroom50": classroom50, "prairielearn": prairielearn, "autolab": autolab,
-           "junit": junit, "table": table}
+           "junit": junit, "table": table, "exit": table}

@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
 """Grades a submission of a step's lab.
 
-    tests/labs/grade.py STEP SUBMISSION RESULTS FORMAT
+    tests/labs/grade.py STEP SUBMISSION RESULTS FORMAT [KERNEL]
 
 STEP is 01 .. 06. SUBMISSION is a folder that holds the step's kernel files, or the step's folder with them; nothing
-else is taken from it. FORMAT is one of gradescope, classroom50, prairielearn, autolab, junit, table. A valid RESULTS
-file is written whatever happens. Exit status: 0 when it was, even for a submission that scores nothing.
+else is taken from it. FORMAT is one of gradescope, classroom50, prairielearn, autolab, junit, table, exit; RESULTS may
+be - for standard output. KERNEL grades one kernel alone.
+
+Exit status: 0 when a valid RESULTS file was written, even for a submission that scores nothing; with the format `exit`
+1 when a point is missing. 2 for a wrong argument, a SUBMISSION that is no folder for instance: nothing is written. 3
+when this machine could not grade: every test in RESULTS is ungraded and says why.
 
 LAB_SEED chooses the hidden sizes and inputs: the same for everybody who is graded with the same one. Without it they
-are drawn afresh. LAB_FEEDBACK=full tells in the results which case failed and where.
+are drawn afresh. LAB_VARIANT chooses the values of lab.json's knobs, as in the handout. LAB_FEEDBACK=full tells in the results which case failed and where. LAB_SECONDS (600) is the time for
+all of it; what was not reached by then is ungraded. LAB_LEADERBOARD=file.csv collects the times of GPU runs.
 """
 import ast
+import csv
 import ctypes
+import fcntl
 import json
 import math
 import operator
@@ -31,14 +38,20 @@ import time
 
 import formats
 import handout
+import sandbox
 import workshop
-from workshop import NotBuilt, Refused, Unable
+from sandbox import Limits, Unable
+from workshop import NotBuilt, Refused
 
-RUN_SECONDS, RUN_MEGABYTES = 10, 4096
-ROUNDS, LAPS = 5, 10  # of a timing: student and reference in turns
-ORDERS = ("inorder", "reversed", "random:7")
+SECONDS = 600  # for a whole grading; a run of a kernel has a 60th of it, at most 10, of processor time
+RUN_MEGABYTES = 4096
+ROUNDS, LAPS = 5, 10  # of a timing: student and reference in turns; a few laps more, so that none is known as the last
 KINDS = ("normal", "uniform", "large", "ascending", "descending", "outliers", "constant")
 LIMIT = 1 << 20  # bytes of one submitted file
+
+
+class Late(Exception):
+    """The deadline has come, or whoever started the grading wants it to end."""
 
 
 def load_lab(step):
@@ -47,6 +60,7 @@ def load_lab(step):
         raise Unable(f"STEP is '{step}'; it must be one of {', '.join(handout.STEPS)}")
     lab = json.loads((handout.ROOT / folder / "lab.json").read_text())
     lab["step"] = folder
+    lab["knobs"] = handout.knobs(lab, step)
     return lab
 
 
@@ -72,13 +86,17 @@ def formula(text, names):
 
 
 class Case:
-    """Sizes and inputs that nobody outside this process knows."""
+    """Sizes and inputs that nobody outside this process knows, drawn as an entry of lab.json says."""
 
-    def __init__(self, lab, sizes, kind, seed, offset=0):
-        self.lab, self.kind, self.seed, self.offset = lab, kind, seed, offset
-        self.sizes = {name: sizes.get(name, 0) for name in lab["sizes"]}
+    def __init__(self, lab, entry, chance, kinds=("normal",)):
+        self.lab, self.name, self.weight = lab, entry.get("name", "a hidden case"), entry.get("weight", 1)
+        self.alone = entry.get("alone", True)  # false for what needs no input: right answers to it alone earn nothing
+        self.sizes = {name: drawn(entry.get(name, 0), chance, lab["knobs"]) for name in lab["sizes"]}
         for name, same in lab.get("same", {}).items():  # a size that follows another one where it is not given
             self.sizes[name] = self.sizes[name] or self.sizes[same]
+        self.kind = chance.choice(entry.get("inputs", kinds))
+        self.offset = chance.choice(entry["offsets"]) if "offsets" in entry else 0
+        self.seed = chance.getrandbits(62)
 
     def __str__(self):
         return " ".join(f"{name}={value}" for name, value in self.sizes.items()) + f" inputs={self.kind}"
@@ -89,16 +107,15 @@ class Case:
         return f"case {self.lab['problem']} {self.kind} {self.seed} {self.offset} {values}"
 
 
-def draw_cases(lab, chance):
-    """Each entry of lab.json's "cases" has a range or a list of values for every size, and kinds of inputs."""
-    for entry in lab["cases"]:
-        sizes = {}
-        for name in lab["sizes"]:
-            allowed = entry.get(name, 0)
-            sizes[name] = (chance.choice(allowed["one_of"]) if isinstance(allowed, dict) else
-                           chance.randint(*allowed) if isinstance(allowed, list) else allowed)
-        offset = chance.choice(entry["offsets"]) if "offsets" in entry else 0
-        yield Case(lab, sizes, chance.choice(entry.get("inputs", KINDS)), chance.getrandbits(62), offset)
+def drawn(allowed, chance, knobs):
+    """A number; a formula over knobs; one of [first, last] or, in steps, [first, last, step]; one of {"one_of": [...]}."""
+    if isinstance(allowed, str):
+        return int(formula(allowed, knobs))
+    if isinstance(allowed, dict):
+        return chance.choice(allowed["one_of"])
+    if isinstance(allowed, list):
+        return chance.randrange(allowed[0], allowed[1] + 1, *allowed[2:])
+    return allowed
 
 
 class Judge:
@@ -106,7 +123,7 @@ class Judge:
 
     def __init__(self, base):
         self.process = subprocess.Popen([str(base / "labs/judge")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, bufsize=1)
+                                        text=True, bufsize=1, start_new_session=True)
 
     def ask(self, line):
         self.process.stdin.write(line + "\n")
@@ -123,321 +140,370 @@ class Judge:
         return reply
 
     def close(self):
-        self.process.stdin.close()
+        self.process.kill()
         self.process.wait()
 
 
 class Grading:
-    """One submission. `check_symbols` is false only where the tests try the second line of defence by itself."""
+    """One submission. `check_symbols` and `mode` (of the sandbox) are for tests of one line of defence by itself."""
 
-    def __init__(self, step, submission, seed=None, check_symbols=True):
+    def __init__(self, step, submission, seed=None, kernel=None, check_symbols=True, mode=None):
         self.lab = load_lab(step)
         self.submission = pathlib.Path(submission)
+        if not self.submission.is_dir():
+            raise NotADirectoryError(f"there is no folder {submission}")
+        self.kernels = [row for row in self.lab["kernels"] if kernel in (None, "", row["name"])]
+        if not self.kernels:
+            raise ValueError(f"step {step} has no kernel {kernel}")
         self.chance = random.Random(seed if seed else secrets.token_hex(16))
-        self.check_symbols = check_symbols
+        self.check_symbols, self.mode = check_symbols, mode
         self.full = os.environ.get("LAB_FEEDBACK") == "full"
-        self.not_built, self.refused, self.outcomes = {}, {}, []
+        self.seconds = float(os.environ.get("LAB_SECONDS") or SECONDS)
+        self.run_seconds = max(min(10, self.seconds / 60), 1)
+        self.on_gpu = workshop.device() is not None
+        self.not_taken, self.outcomes, self.timings, self.protection = {}, [], [], "none: nothing was run"
 
     # ------------------------------------------------------------------------------------------------------------------
     # Building
 
     def take(self):
-        """Copies the step's files, and nothing else, over the stubs of a fresh folder."""
+        """Copies the step's files, and nothing else, into a fresh folder beside what they need."""
         step = self.lab["step"]
-        shutil.copytree(self.shop.base / step, self.folder / step)
+        shutil.copytree(self.shop.base / step, self.folder / "source" / step)
         for name in self.lab["files"]:
-            source = next((path for path in (self.submission / step / name, self.submission / name)
-                           if path.exists() or path.is_symlink()), None)
             try:
-                if source is None:
-                    raise NotBuilt(f"{name} is not in the submission")
-                status = source.lstat()
-                inside = source.resolve().is_relative_to(self.submission.resolve())
-                if not inside or not stat.S_ISREG(status.st_mode) or status.st_size > LIMIT:
-                    raise NotBuilt(f"{name} is not a regular file of at most {LIMIT} bytes")
-                text = source.read_bytes().decode(errors="replace")
-                if self.check_symbols:
-                    workshop.refuse_text(name, text)
-                (self.folder / step / name).write_text(text)
-            except NotBuilt as problem:
-                self.not_built[name] = str(problem)
-            except Refused as problem:
-                self.refused[name] = str(problem)
+                text = self.read(step, name)
+                (self.folder / "source" / step / name).write_bytes(text)
+            except FileNotFoundError:
+                self.not_taken[name] = f"{name} is not in the submission"
+            except (OSError, ValueError):  # a link, a loop of links, a pipe, a folder
+                self.not_taken[name] = f"{name} is not a regular file of at most {LIMIT} bytes"
 
-    def build(self):
-        step = self.lab["step"]
-        sources = [path.name for path in sorted((self.shop.base / step).glob("*.cu"))]
-        self.objects = {build: {} for build in workshop.BUILDS}
-        for name in sources:
-            for build in workshop.BUILDS:
+    def read(self, step, name):
+        """A regular file of the submission, whatever it holds; no link leads out of it."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        top = os.open(self.submission, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for way in ((step, name), (name,)):
                 try:
-                    self.objects[build][name] = self.shop.compile(self.folder, step, name, build, self.check_symbols)
-                except NotBuilt as problem:
-                    self.not_built.setdefault(name, str(problem))
-                except Refused as problem:
-                    self.refused.setdefault(name, str(problem))
-        if self.check_symbols:
-            for build in workshop.BUILDS:
-                for name, reason in workshop.refuse_symbols(self.objects[build]):
-                    self.refused.setdefault(name, reason)
-        for name in {*self.not_built, *self.refused} & {*sources}:
-            self.put_stub(name)
-        for build in workshop.BUILDS:
-            try:
-                self.shop.link(step, build, self.lab["table"], self.objects[build].values(), self.folder / f"run.{build}")
-            except Unable as problem:
-                raise NotBuilt(f"the kernels do not link: {str(problem)[-300:]}") from None
+                    folder = os.open(way[0], flags | os.O_DIRECTORY, dir_fd=top) if len(way) > 1 else os.dup(top)
+                except FileNotFoundError:
+                    continue
+                try:
+                    file = os.open(name, flags, dir_fd=folder)
+                except FileNotFoundError:
+                    continue
+                finally:
+                    os.close(folder)
+                with os.fdopen(file, "rb") as stream:
+                    if not stat.S_ISREG(os.fstat(file).st_mode):
+                        raise ValueError
+                    text = stream.read(LIMIT + 1)
+                    if len(text) > LIMIT:
+                        raise ValueError
+                    return text
+        finally:
+            os.close(top)
+        raise FileNotFoundError
 
-    def put_stub(self, name):
-        """A file that cannot be used must not keep the others from being graded."""
-        clean = self.folder / "clean"
-        if not clean.exists():
-            (clean / "objects").mkdir(parents=True)
-            (clean / "scratch").mkdir()
-            for path in (clean / "objects", clean / "scratch"):
-                path.chmod(0o1777)
-            shutil.copytree(self.shop.base / self.lab["step"], clean / self.lab["step"])
+    def files_of(self, kernel):
+        """The kernel's file, and the step's others that are not a kernel's."""
+        others = {row["file"] for row in self.lab["kernels"]}
+        there = {path.name for path in (self.folder / "source" / self.lab["step"]).glob("*.cu")}
+        return [kernel["file"], *sorted(there - others)]
+
+    def build(self, kernel):
+        """This kernel's runners, run.cpu and run.check: of the submission's other kernels they hold those it calls."""
+        step = self.lab["step"]
+        others = [row["file"] for row in self.lab["kernels"] if row["file"] != kernel["file"]]
         for build in workshop.BUILDS:
-            self.objects[build][name] = self.shop.compile(clean, self.lab["step"], name, build)
+            objects = [self.object_of(name, build) for name in self.files_of(kernel)]
+            while missing := self.shop.missing(step, objects):
+                for name in others:
+                    try:
+                        made = self.object_of(name, build)
+                    except (NotBuilt, Refused):
+                        continue
+                    if made not in objects and missing & workshop.defined(made):
+                        objects.append(made)
+                        break
+                else:
+                    raise NotBuilt(f"{kernel['file']} calls {', '.join(sorted(missing))}, and the file with that cannot be used")
+            self.shop.link(step, build, objects, self.runner(kernel, build))
+
+    def object_of(self, name, build):
+        if name in self.not_taken:
+            raise NotBuilt(self.not_taken[name])
+        return self.shop.compile(self.box, self.folder, self.lab["step"], name, build, self.left() / 4, self.check_symbols)
+
+    def runner(self, kernel, build):
+        return self.folder / f"run.{kernel['name']}.{build}"
 
     # ------------------------------------------------------------------------------------------------------------------
     # Running
 
-    def run(self, case, kernel, runner, order="-", laps=0):
-        """The judge's verdict on one run of one kernel in a process of its own. runner: cpu, check, gpu, reference."""
+    def left(self):
+        """Seconds that this kernel still has."""
+        return max(self.kernel_deadline - time.monotonic(), 0)
+
+    def run(self, case, kernel, build, order="-", calls=1, laps=0):
+        """The judge's verdict on one run of one kernel in a process of its own. build: cpu, check, gpu, reference."""
         request, answer = self.secret / "request", self.secret / "answer"
         if self.prepared is not case:
             self.judge.require(case.line)
             self.prepared = case
-        workspace = int(formula(self.kernel(kernel).get("workspace", 0), case.sizes))
-        size = self.judge.require(f"request {kernel} {order} {workspace} {laps} {request}")["bytes"]
-        with open(answer, "wb") as file:
-            file.truncate(size)
-        ending = self.confined([str(self.folder / f"run.{runner}")], request, answer, size,
-                               runner in ("gpu", "reference"))
+        workspace = int(formula(kernel.get("workspace", 0), case.sizes))
+        size = self.judge.require(f"request {kernel['name']} {order} {workspace} {calls} {laps} "
+                                  f"{request}")["bytes"]
+        # What hangs uses its processor time up; by the clock even a good kernel may be slow where many are graded at once.
+        limits = Limits(self.run_seconds, self.left() / 2, RUN_MEGABYTES, size + 4096)
+        answer.unlink(missing_ok=True)
+        on_device, runner = build in ("gpu", "reference"), str(self.runner(kernel, build))
+        with open(request, "rb") as asked, open(answer, "w+b") as told:
+            told.truncate(size)
+            ending = self.box.run([runner], "device" if on_device else "run", limits, see=[runner], stdin=asked, stdout=told)
         verdict = self.judge.ask(f"judge {answer}")
-        if verdict["verdict"] == "crashed":
-            verdict["reason"] = ending or verdict["reason"]
-        elif ending:
-            verdict.update(verdict="crashed", reason=ending)
+        if ending.timed_out or (ending.status == 137 and verdict["verdict"] == "crashed"):
+            verdict.update(verdict="time-out", reason="", what="it did not end: a run has "
+                           f"{self.run_seconds:.3g} s of processor time" if ending.status is not None else "it did not end in time")
+        elif verdict["verdict"] == "crashed" or ending.status != 0:
+            verdict.update(verdict="crashed", what=f"it crashed ({how_it_ended(ending.status)})")
+        elif verdict["verdict"] == "skipped" and not on_device:
+            verdict.update(verdict="error", what=verdict["what"] + ", and it is not")
         return verdict
-
-    def confined(self, command, request, answer, size, on_device):
-        """Empty for a program that ends by itself with status 0, else how it ended."""
-        confine = [str(self.shop.base / "labs/confine"), str(RUN_SECONDS), str(RUN_MEGABYTES), str(size + 4096)]
-        source, target = os.open(request, os.O_RDONLY), os.open(answer, os.O_RDWR)
-        pids = {3: source, 4: target}
-
-        def descriptors():
-            high = {wanted: os.dup2(have, 100 + wanted) for wanted, have in pids.items()}
-            for wanted, have in high.items():
-                os.dup2(have, wanted, inheritable=True)
-            os.closerange(5, 256)
-
-        try:
-            process = subprocess.Popen(confine + command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL, env={"LABS_CONFINE": "device"} if on_device else {},
-                                       close_fds=False, start_new_session=True,
-                                       preexec_fn=descriptors)
-        finally:
-            os.close(source)
-            os.close(target)
-        try:
-            status = process.wait(timeout=6 * RUN_SECONDS)
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            workshop.end_group(process)
-        if status is None or status == -signal.SIGXCPU:
-            return f"time-out: more than {RUN_SECONDS} s of processor time, or six times that by the clock"
-        if status < 0:
-            return f"crash: {signal.Signals(-status).name}"
-        if status == 125:
-            raise Unable("the program could not be confined on this machine")
-        return f"ended with exit status {status}" if status else ""
 
     # ------------------------------------------------------------------------------------------------------------------
     # Tests and points
 
-    def kernel(self, name):
-        return next(kernel for kernel in self.lab["kernels"] if kernel["name"] == name)
-
-    def outcome(self, kernel, kind, points, status, reason="", earned=None):
+    def outcome(self, kernel, kind, points, status, reason="", earned=None, seconds=0.0):
         earned = earned if earned is not None else points if status == "passed" else 0
         self.outcomes.append({"name": f"{kernel}: {kind}", "kernel": kernel, "kind": kind.split(":")[0], "status": status,
-                              "points": earned, "max": points, "reason": reason})
+                              "points": earned, "max": points, "reason": reason, "seconds": round(seconds, 2)})
 
     def tests_of(self, kernel):
-        """(kind, points, function) for every test that lab.json names."""
-        yield "correctness", kernel["correctness"], self.test_correctness
+        """
+        (kind, points, function) for every test that lab.json names. Speed is measured on a GPU only; elsewhere its
+        points go to correctness, so that a full score can be had everywhere.
+        """
+        speed = kernel.get("speed", {}).get("points", 0)
+        yield "correctness", kernel["correctness"] + (0 if self.on_gpu else speed), self.test_correctness
+        for entry in kernel.get("cases", []):
+            yield (f"correctness: {entry['name']}", entry["points"],
+                   lambda kernel, points, entry=entry: self.test_cases(kernel, points, [entry]))
         yield "sanitizer", kernel["sanitizer"], self.test_sanitizer
         for counter in kernel.get("counters", []):
-            yield (f"counters: {counter['says']}", counter["points"],
-                   lambda kernel, counter=counter: self.test_counter(kernel, counter))
-        if "speed" in kernel:
-            yield "speed", kernel["speed"]["points"], self.test_speed
+            yield (f"counters: {counter['says'].format(**self.lab['knobs'])}", counter["points"],
+                   lambda kernel, points, counter=counter: self.test_counter(kernel, counter))
+        if speed and self.on_gpu:
+            yield "speed", speed, self.test_speed
 
     def told(self, verdict, case):
-        if verdict["verdict"] == "workspace":
-            return f"workspace of {verdict['workspace']} bytes; this kernel may have " + \
-                f"{int(formula(self.kernel_now.get('workspace', 0), case.sizes))}"
-        reason = verdict["reason"]
         if self.full:
-            return f"{verdict['verdict']} at {case}: {reason}"
-        if verdict["verdict"] == "fail":
-            return f"failed in a hidden case: {reason.split(':')[0]}"
-        return f"{verdict['verdict']} in a hidden case: {reason}"
+            return f"{verdict['what']} ({case}; {verdict['reason']})"
+        return verdict["what"]
 
     def small_of(self, kernel):
-        """The lab's sizes for the checked build, or the kernel's own."""
-        return Case(self.lab, kernel["small"], "normal", self.chance.getrandbits(62)) if "small" in kernel else self.small
+        """Sizes for the checked build: the lab's, or the kernel's own."""
+        return Case(self.lab, kernel.get("small", self.lab["small"]), self.chance)
 
-    def test_correctness(self, kernel):
-        """All hidden cases in the fast build, and one in the checked build, which counts who stored the outputs."""
-        runs = [(case, "cpu", "-") for case in self.cases] + [(self.small_of(kernel), "check", "-")]
-        for case, build, order in runs:
-            verdict = self.run(case, kernel["name"], build, order)
-            if verdict["verdict"] in ("skipped", "no device"):
-                return "ungraded", verdict["reason"]
-            if verdict["verdict"] != "pass":
-                return "failed", self.told(verdict, case)
-        return "passed", ""
+    def test_correctness(self, kernel, points):
+        return self.test_cases(kernel, points, self.lab["cases"])
 
-    def test_sanitizer(self, kernel):
-        for order in ORDERS:
-            verdict = self.run(self.small_of(kernel), kernel["name"], "check", order)
-            if verdict["verdict"] in ("skipped", "no device"):
-                return "ungraded", verdict["reason"]
+    def test_cases(self, kernel, points, entries):
+        """
+        Every hidden case earns its share. Before them one run in the checked build, which counts what kernels load and
+        store: nothing is earned where they did not, or where it could not be counted. Of the first case two calls are
+        made, and the second one is judged.
+        """
+        small = self.small_of(kernel)
+        verdict = self.run(small, kernel, "check")
+        if verdict["verdict"] not in ("pass", "fail", "error"):
+            return ("ungraded" if verdict["verdict"] == "no device" else "failed"), self.told(verdict, small), 0
+        cases = [Case(self.lab, entry, self.chance, KINDS) for entry in entries]
+        passed, alone, whole, reasons = 0, False, sum(case.weight for case in cases), []
+        for number, case in enumerate(cases):
+            verdict = self.run(case, kernel, "cpu", calls=2 if number == 0 else 1)
+            if verdict["verdict"] == "pass":
+                passed, alone = passed + case.weight, alone or case.alone
+                continue
+            reasons.append(f"{case.name}: {self.told(verdict, case)}")
+            if verdict["verdict"] == "time-out":
+                reasons.append("the cases after it were not run")
+                break
+        if not reasons:
+            return "passed", "", points
+        return "failed", f"{passed} of {whole} right; " + "; ".join(dict.fromkeys(reasons)), points * passed // whole if alone else 0
+
+    def test_sanitizer(self, kernel, points):
+        for order in ("inorder", "reversed", f"random:{self.chance.randrange(1, 10000)}"):
+            case = self.small_of(kernel)
+            verdict = self.run(case, kernel, "check", order)
             if verdict["verdict"] != "pass":
-                return "failed", f"threads {order}: " + self.told(verdict, self.small_of(kernel))
-        return "passed", ""
+                return "failed", f"with threads {order.split(':')[0]}: {self.told(verdict, case)}", 0
+        return "passed", "", points
 
     def test_counter(self, kernel, counter):
-        case = Case(self.lab, counter["sizes"], "normal", self.chance.getrandbits(62))
-        verdict = self.run(case, kernel["name"], "check")
-        if verdict["verdict"] in ("skipped", "no device"):
-            return "ungraded", verdict["reason"]
+        case = Case(self.lab, counter["sizes"], self.chance)
+        verdict = self.run(case, kernel, "check")
         if verdict["verdict"] != "pass":
-            return "failed", self.told(verdict, case)
-        most, counted = formula(counter["at_most"], case.sizes), verdict["counters"][counter["counter"]]
-        return ("passed" if counted <= most else "failed",
-                f"{counter['counter']} {counted}; at most {counter['at_most']} = {most:g} at {case}")
+            return "failed", self.told(verdict, case), 0
+        most, counted = formula(counter["at_most"], {**self.lab["knobs"], **case.sizes}), verdict["counters"][counter["counter"]]
+        reason = f"{counter['counter']} may be at most {counter['at_most']}"
+        if self.full:
+            reason += f" = {most:g} at {case}, and is {counted}"
+        elif counted > most:
+            reason += f", and is {counted / most:.3g} times that" if most > 0 else ", and is not"
+        return "passed" if counted <= most else "failed", reason, counter["points"] if counted <= most else 0
 
-    def test_speed(self, kernel):
+    def test_speed(self, kernel, points):
         """Student's and reference's runners in turns on the same inputs; the medians' ratio on a sliding scale."""
-        if workshop.device() is None:
-            return "ungraded", "speed is measured on a GPU only"
-        self.build_for_gpu()
+        self.build_for_gpu(kernel)
         speed = kernel["speed"]
-        case = Case(self.lab, speed["sizes"], "normal", self.chance.getrandbits(62))
-        times = {"gpu": [], "reference": []}
+        case = Case(self.lab, speed["sizes"], self.chance)
+        times = {"reference": [], "gpu": []}
         for _ in range(ROUNDS):
-            for runner, measured in times.items():
-                verdict = self.run(case, kernel["name"], runner, laps=LAPS)
-                if verdict["verdict"] in ("skipped", "no device") or (runner == "reference" and verdict["verdict"] != "pass"):
-                    return "ungraded", f"{runner}: {verdict['verdict']}: {verdict['reason']}"
+            for build, measured in times.items():
+                verdict = self.run(case, kernel, build, laps=LAPS + self.chance.randrange(LAPS))
+                if build == "reference" and verdict["verdict"] != "pass":
+                    return "ungraded", f"the reference itself does not run here: {verdict['what']}", 0
                 if verdict["verdict"] != "pass" or verdict["milliseconds"] <= 0:
-                    return "failed", "on the GPU: " + self.told(verdict, case)
+                    return "failed", "on the GPU: " + self.told(verdict, case), 0
                 measured.append(verdict["milliseconds"])
         mine, reference = statistics.median(times["gpu"]), statistics.median(times["reference"])
+        self.timings.append({"kernel": kernel["name"], "milliseconds": mine, "reference": reference})
         share = min(max((reference / mine - speed["zero"]) / (speed["full"] - speed["zero"]), 0.0), 1.0)
-        self.earned = int(share * speed["points"])
         return ("passed" if share == 1.0 else "failed",
                 f"{mine:.4g} ms, reference {reference:.4g} ms: ratio {reference / mine:.2f}; none at {speed['zero']}, "
-                f"all points at {speed['full']}")
+                f"all points at {speed['full']}", int(share * points))
 
-    def build_for_gpu(self):
-        """Once per submission: run.gpu of the files as they are built here, run.reference of the project's own."""
-        if (self.folder / "run.gpu").exists():
-            return
-        step, solution = self.lab["step"], self.secret / "solution"
-        for name in {*self.not_built, *self.refused}:
-            shutil.copyfile(self.shop.base / step / name, self.folder / step / name)
-        self.shop.build_for_gpu(self.folder, step, self.lab["table"], self.folder / "run.gpu")
-        for part in (solution, solution / "objects", solution / "scratch"):
-            part.mkdir(exist_ok=True)
-        shutil.copytree(handout.ROOT / step, solution / step)
-        self.shop.build_for_gpu(solution, step, self.lab["table"], self.secret / "run.reference",
-                                trusted=True)
-        shutil.move(self.secret / "run.reference", self.folder / "run.reference")
+    def build_for_gpu(self, kernel):
+        """run.gpu of the submission's file, run.reference of the project's own."""
+        step, files = self.lab["step"], self.files_of(kernel)
+        self.shop.build_for_gpu(self.box, self.folder, step, files, self.runner(kernel, "gpu"), self.left() / 2)
+        solution = self.secret / "solution"
+        if not solution.exists():
+            shutil.copytree(handout.ROOT / step, solution / "source" / step)
+        self.shop.build_for_gpu(self.box, solution, step, files, self.secret / "run", self.left() / 2, trusted=True)
+        shutil.move(self.secret / "run", self.runner(kernel, "reference"))
 
     def grade_kernel(self, kernel):
-        self.kernel_now = kernel
-        files = [kernel["file"], *self.lab.get("shared", [])]
-        cannot = next((self.not_built[name] for name in files if name in self.not_built), None)
-        refused = next((self.refused[name] for name in files if name in self.refused), None)
-        passed_so_far = True
+        """Its outcomes. Whatever it does costs its own points and its own time."""
+        problem, status = None, "ungraded"
+        try:
+            self.build(kernel)
+        except Refused as refusal:
+            problem, status = f"refused: {refusal}", "failed"
+        except NotBuilt as failure:
+            problem = str(failure)
         for kind, points, test in self.tests_of(kernel):
-            if refused:
-                self.outcome(kernel["name"], kind, points, "failed", "refused: " + refused)
-            elif cannot:
-                self.outcome(kernel["name"], kind, points, "ungraded", cannot)
-            elif not passed_so_far and kind != "correctness":
-                self.outcome(kernel["name"], kind, points, "failed", "only a correct kernel earns these points")
-            else:
-                self.earned = None
-                try:
-                    status, reason = test(kernel)
-                except NotBuilt as problem:
-                    status, reason = "ungraded", str(problem)
-                self.outcome(kernel["name"], kind, points, status, reason, self.earned)
-                if kind == "correctness" and status != "passed":
-                    passed_so_far = status == "ungraded"
+            begin = time.monotonic()
+            try:
+                result = (status, problem, 0) if problem else test(kernel, points)
+            except Refused as refusal:
+                result = "failed", f"refused: {refusal}", 0
+            except NotBuilt as failure:
+                result = "ungraded", str(failure), 0
+            self.outcome(kernel["name"], kind, points, *result, time.monotonic() - begin)
 
-    def all_ungraded(self, reason):
-        self.outcomes = []
-        for kernel in self.lab["kernels"]:
+    def all_else_ungraded(self, reason):
+        there = {test["name"] for test in self.outcomes}
+        for kernel in self.kernels:
             for kind, points, _ in self.tests_of(kernel):
-                self.outcome(kernel["name"], kind, points, "ungraded", reason)
+                if f"{kernel['name']}: {kind}" not in there:
+                    self.outcome(kernel["name"], kind, points, "ungraded", reason)
 
     def grade(self):
-        """The results, whatever happens."""
-        begin = time.monotonic()
+        """The results, whatever happens. Call it from the main thread: the deadline is a signal."""
+        begin, unable, judge = time.monotonic(), False, None
+
+        def late(number, frame):
+            raise Late("the time for this grading was over" if number == signal.SIGALRM else "the grading was ended")
+
+        old = {number: signal.signal(number, late) for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT)}
         try:
+            signal.setitimer(signal.ITIMER_REAL, self.seconds)
             self.shop = workshop.Workshop()
-            with tempfile.TemporaryDirectory(prefix="grading-", ignore_cleanup_errors=True) as name:
-                top = pathlib.Path(name)
-                top.chmod(0o711)
-                self.folder, self.secret, self.prepared = top / "work", top / "secret", None
-                for path, mode in ((self.folder, 0o755), (self.folder / "objects", 0o1777),
-                                   (self.folder / "scratch", 0o1777), (self.secret, 0o700)):
-                    path.mkdir()
-                    path.chmod(mode)
-                self.cases = list(draw_cases(self.lab, self.chance))
-                self.small = Case(self.lab, self.lab["small"], "normal", self.chance.getrandbits(62))
+            with tempfile.TemporaryDirectory(prefix="grading-", dir=self.shop.top, ignore_cleanup_errors=True) as name:
+                self.folder = pathlib.Path(name)
+                self.folder.chmod(0o711)
+                self.secret, self.prepared = self.folder / "secret", None
+                self.secret.mkdir(mode=0o700)
+                self.box = sandbox.Sandbox(self.shop.top / "users", self.mode)
+                self.protection = self.box.protection
                 self.take()
-                self.build()
-                self.judge = Judge(self.shop.base)
-                for kernel in self.lab["kernels"]:
+                judge = self.judge = Judge(self.shop.base)
+                deadline = begin + 0.95 * self.seconds
+                for number, kernel in enumerate(self.kernels):
+                    now = time.monotonic()
+                    self.kernel_deadline = now + max(deadline - now, 0) / (len(self.kernels) - number)
                     self.grade_kernel(kernel)
-                self.judge.close()
-        except (Unable, NotBuilt, Refused, OSError, subprocess.SubprocessError) as problem:
-            self.all_ungraded(str(problem)[:600])
-        return {"step": self.lab["step"], "title": self.lab["title"], "tests": self.outcomes,
+        except Late as why:
+            self.all_else_ungraded(str(why))
+        except (Unable, OSError, subprocess.SubprocessError) as problem:
+            unable = True
+            self.all_else_ungraded(str(problem)[:600])
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            for number, handler in old.items():
+                signal.signal(number, handler)
+            if judge:
+                judge.close()
+        return {"step": self.lab["step"], "title": self.lab["title"], "tests": self.outcomes, "unable": unable,
                 "score": sum(test["points"] for test in self.outcomes), "max": sum(test["max"] for test in self.outcomes),
-                "seconds": round(time.monotonic() - begin, 1)}
+                "seconds": round(time.monotonic() - begin, 1), "timings": self.timings, "protection": self.protection,
+                "not_judged": [] if self.on_gpu else ["speed (no GPU; its points are part of correctness)"]}
+
+
+def how_it_ended(status):
+    names = {number.value: number.name for number in signal.Signals}
+    return names.get(status - 128, f"exit status {status}")
 
 
 def hide():
+    os.umask(0o022)
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: nobody of the same user may look into this process
 
 
+def write_leaderboard(path, submission, results):
+    with open(path, "a", newline="") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for timing in results["timings"]:
+            csv.writer(file).writerow([submission, results["step"], timing["kernel"], f"{timing['milliseconds']:.6g}",
+                                       f"{timing['reference']:.6g}"])
+
+
 def main(arguments):
-    if len(arguments) != 4 or arguments[3] not in formats.FORMATS:
+    if len(arguments) not in (4, 5) or arguments[3] not in formats.FORMATS:
         print(__doc__, file=sys.stderr)
         return 2
-    step, submission, output, form = arguments
+    step, submission, output, form = arguments[:4]
     hide()
     try:
-        results = Grading(step, submission, os.environ.get("LAB_SEED")).grade()
+        grading = Grading(step, submission, os.environ.get("LAB_SEED"), *arguments[4:])
+    except (Unable, OSError, ValueError) as problem:
+        print(f"grade.py: {problem}", file=sys.stderr)
+        return 2
+    try:
+        results = grading.grade()
     except Exception as problem:  # a results file is owed even where this program is wrong
-        results = {"step": step, "title": f"Step {step}", "score": 0, "max": 0, "seconds": 0.0,
-                   "tests": [{"name": "grading", "kernel": "", "kind": "correctness", "status": "ungraded", "points": 0,
-                              "max": 0, "reason": f"the grader failed: {problem}"[:600]}]}
-    pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
-    pathlib.Path(output).write_text(formats.FORMATS[form](results))
-    print(f"{results['step']}: {results['score']} of {results['max']} points in {results['seconds']} s, see {output}")
-    return 0
+        grading.all_else_ungraded(f"the grader failed: {problem}"[:600])
+        results = {"step": grading.lab["step"], "title": grading.lab["title"], "tests": grading.outcomes, "unable": True,
+                   "score": sum(test["points"] for test in grading.outcomes), "seconds": 0.0, "timings": [],
+                   "max": sum(test["max"] for test in grading.outcomes), "protection": grading.protection, "not_judged": []}
+    text = formats.FORMATS[form](results)
+    if output == "-":
+        sys.stdout.write(text)
+    else:
+        pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
+        temporary = pathlib.Path(f"{output}.{os.getpid()}")
+        temporary.write_text(text)
+        temporary.replace(output)
+        print(f"{results['step']}: {results['score']} of {results['max']} points in {results['seconds']} s, see {output}")
+    if os.environ.get("LAB_LEADERBOARD"):
+        write_leaderboard(os.environ["LAB_LEADERBOARD"], pathlib.Path(submission).resolve().name, results)
+    if results["unable"]:
+        return 3
+    return 1 if form == "exit" and results["score"] < results["max"] else 0
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@
 
 The functions that a step's lab.json names under "stubs" lose their bodies, of which a hint stays, or are left out where
 there is no hint, and so the folder holds kernels that compile, do nothing and fail their tests. Answers in the lessons,
-`<details> ... </details>`, are left out.
+`<details> ... </details>`, are left out. LAB_VARIANT chooses among the values of lab.json's knobs, which the folder's README
+then tells.
 """
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import sys
@@ -17,6 +19,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
+GRADER = ("case.h", "formats.py", "grade.py", "handout.py", "judge.c", "keeper.h", "keeper_cpu.cpp", "keeper_gpu.c", "local.mk",
+          "runner.c", "runner.h", "sandbox.py", "workshop.py")
 SUPPORT = ("run", "harness.h", "ladder.c", "ladder.h", "attention_cases.h", "half_cases.h", "matmul_cases.h")
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
@@ -73,6 +77,22 @@ def regions(path):
     return sorted(found, key=lambda region: region.begin)
 
 
+def knobs(lab, step):
+    """{name: value}: the first of those that lab.json lists, or the one that LAB_VARIANT draws."""
+    chance, variant = random.Random(f"{os.environ.get('LAB_VARIANT')} {step}"), os.environ.get("LAB_VARIANT")
+    return {name: chance.choice(knob["values"]) if variant else knob["values"][0] for name, knob in lab.get("knobs", {}).items()}
+
+
+def assignment(steps):
+    """What a variant asks for, in Markdown; nothing where no variant was chosen."""
+    lines = []
+    for step in steps if os.environ.get("LAB_VARIANT") else []:
+        lab = json.loads((ROOT / step / "lab.json").read_text())
+        for name, value in knobs(lab, step[:2]).items():
+            lines.append(f"- {lab['title']}: {lab['knobs'][name]['says'].format(value)}\n")
+    return "\n## Your variant\n\n" + "".join(lines) if lines else ""
+
+
 def parameters(head):
     """The names in the last parameter list of a function's head, `head` ending with its '{'."""
     close = head.rstrip().removesuffix("{").rstrip()
@@ -123,7 +143,8 @@ def copied(path, text, steps):
     if path.suffix == ".md":
         return ANSWER.sub("", QUOTED.sub("", text))
     if path.name == "Makefile":
-        text = re.sub(r"^-?include tests/.*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text, flags=re.M)
+        text = text.replace("include tests/labs/labs.mk", "include tests/labs/local.mk")
+        text = re.sub(r"^-?include tests/(?!labs/local).*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text, flags=re.M)
         # nvcc's number for names that nobody refers to: an unfinished kernel does not use its constants yet.
         return re.sub(r"^(NVCC_FLAGS := .*)$", r"\1 -diag-suppress 177", text, flags=re.M)
     if path.name.startswith("test_"):
@@ -139,6 +160,7 @@ def files_of(steps):
     yield from ((pathlib.Path("docs") / name,) * 2 for name in PAGES)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/results").glob(f"{step}*")))
     yield from ((pathlib.Path("tests") / name,) * 2 for name in SUPPORT)
+    yield from ((pathlib.Path("tests/labs") / name,) * 2 for name in GRADER)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "tests").glob(f"t*_{step[:2]}*.c*")))
     unused = unused_helpers(steps)
     for folder in ("common", *steps):
@@ -183,6 +205,14 @@ def make(step, directory):
         if shown != text:
             target.write_text(shown)
         target.chmod(0o755 if os.access(ROOT / source, os.X_OK) else 0o644)
+    for name in steps:  # a grader in the folder has the same values without being told
+        path = directory / name / "lab.json"
+        lab, text = json.loads(path.read_text()), path.read_text()
+        for knob, value in knobs(lab, name[:2]).items():
+            text = re.sub(rf'("{knob}": \{{"values": \[)[^\]]*', rf"\g<1>{value}", text)
+        path.write_text(text)
+    with open(directory / "README.md", "a") as readme:
+        readme.write(assignment(steps))
     for page in directory.rglob("*.md"):
         text = page.read_text()
         for match in dead_links(page):

@@ -5,8 +5,12 @@
  *
  *     case PROBLEM KIND SEED OFFSET SIZE...  matmul, softmax, attention, attention_half; sizes as
  *                                            the problem lists
- *     request KERNEL ORDER WORKSPACE LAPS FILE  writes the request file; ORDER is - for the default
- *     judge FILE                                   reads the answer file
+ *     request KERNEL ORDER WORKSPACE CALLS LAPS FILE  writes the request file; ORDER is - for the
+ *                                            default
+ *     judge FILE                             reads the answer file
+ *
+ * Of a judgement, "verdict" and "what" are this program's own words, which tell neither sizes nor
+ * inputs; "reason" is for instructors.
  */
 #include "attention.h"
 #include "case.h"
@@ -45,10 +49,10 @@ static struct {
         stride;
 } now;
 
-/* A line of JSON whose text may hold anything. */
-static void say(const char *verdict, const char *reason)
+/* The beginning of a line of JSON; the reason may hold anything. */
+static void say(const char *verdict, const char *what, const char *reason)
 {
-    printf("{\"verdict\": \"%s\", \"reason\": \"", verdict);
+    printf("{\"verdict\": \"%s\", \"what\": \"%s\", \"reason\": \"", verdict, what);
     for (; *reason; reason++)
         if (*reason == '"' || *reason == '\\')
             printf("\\%c", *reason);
@@ -59,7 +63,7 @@ static void say(const char *verdict, const char *reason)
 
 static void answer(const char *verdict, const char *reason)
 {
-    say(verdict, reason);
+    say(verdict, "", reason);
     printf("}\n");
 }
 
@@ -84,6 +88,7 @@ static void lay_out(size_t offset, size_t workspace)
     for (int t = 0; t < LAB_IMAGES; t++) {
         const bool there = t < now.count || (t == LAB_WORKSPACE && workspace > 0);
         request->bytes[t] = t < now.count ? tensor_bytes(&now.tensors[t]) : there ? workspace : 0;
+        request->output[t] = t < now.count && now.tensors[t].role == TENSOR_OUTPUT;
         request->data[t] = LAB_GUARD_BYTES + (t < now.count ? offset : 0);
         request->image_bytes[t] =
             there ? request->data[t] + request->bytes[t] + LAB_GUARD_BYTES : 0;
@@ -187,8 +192,9 @@ static void write_request(const char *text)
 {
     char order[32], path[4096];
     size_t workspace;
-    if (!now.problem || sscanf(text, "request %63s %31s %zu %lld %4095[^\n]", now.request.kernel,
-                               order, &workspace, &now.request.laps, path) != 5) {
+    if (!now.problem ||
+        sscanf(text, "request %63s %31s %zu %lld %lld %4095[^\n]", now.request.kernel, order,
+               &workspace, &now.request.calls, &now.request.laps, path) != 6) {
         answer("error", "not understood");
         return;
     }
@@ -209,61 +215,128 @@ static void write_request(const char *text)
         answer("error", "the request could not be written");
 }
 
-/* True, or the first thing that is wrong with the buffers, said. */
-static bool images_intact(const unsigned char *file, char *reason, size_t size)
+/* False for a byte outside of the outputs that is not what it was, and then what is wrong. */
+static bool images_intact(const unsigned char *file, const char **what, char *reason, size_t size)
 {
     const struct lab_request *r = &now.request;
     for (int t = 0; t < LAB_IMAGES; t++) {
         const unsigned char *was = now.file + r->image[t], *is = file + r->image[t];
         const size_t behind = r->data[t] + r->bytes[t];
-        const char *name =
-            t == LAB_WORKSPACE ? "workspace" : now.tensors[t < now.count ? t : 0].name;
         if (r->image_bytes[t] == 0)
             continue;
-        if (memcmp(was, is, r->data[t]) != 0 ||
-            memcmp(was + behind, is + behind, r->image_bytes[t] - behind) != 0) {
-            snprintf(reason, size, "guard: %s: written outside", name);
+        snprintf(reason, size, "%s", t == LAB_WORKSPACE ? "workspace" : now.tensors[t].name);
+        if (memcmp(was, is, r->data[t]) != 0) {
+            *what = "it wrote in front of the beginning of an array";
+            return false;
+        }
+        if (memcmp(was + behind, is + behind, r->image_bytes[t] - behind) != 0) {
+            *what = "it wrote past the end of an array";
             return false;
         }
         if (t < now.inputs && memcmp(was + r->data[t], is + r->data[t], r->bytes[t]) != 0) {
-            snprintf(reason, size, "inputs: %s was changed", name);
-            return false;
-        }
-    }
-    for (int t = now.inputs; t < now.count; t++) {
-        const size_t elements = now.tensors[t].rows * now.tensors[t].cols;
-        if (check_unwritten(file + r->image[t] + r->data[t], now.tensors[t].type, elements) !=
-            elements) {
-            snprintf(reason, size, "poison: an element of %s was never written",
-                     now.tensors[t].name);
+            *what = "it changed an input";
             return false;
         }
     }
     return true;
 }
 
-static struct verdict compare(const unsigned char *file)
+/* Where in a tensor something was found, as a learner may be told. */
+struct places {
+    size_t found, looked_at, first_row, first_col;
+};
+
+static void note(struct places *places, bool found, size_t row, size_t col)
 {
-    struct verdict verdict = {.status = VERDICT_PASS,
-                              .bound = now.problem->bound(now.request.sizes)};
-    for (int t = now.inputs; t < now.count; t++) {
-        const size_t cols = now.tensors[t].cols;
-        for (size_t row = 0; row < now.tensors[t].rows; row++)
-            if (compared(row))
-                check_compare(&verdict, &now.tensors[t],
-                              file + now.request.image[t] + now.request.data[t], row * cols, cols,
-                              now.value[t] + row * cols, now.scale[t] + row * cols);
+    places->looked_at++;
+    if (!found)
+        return;
+    if (places->found++ == 0) {
+        places->first_row = row;
+        places->first_col = col;
     }
-    return verdict;
+    if (col < places->first_col)
+        places->first_col = col;
 }
 
-/* Kernels stored less than the outputs hold: then somebody else computed them. */
-static bool stored_too_little(const struct lab_answer *head)
+static const char *described(const struct places *places, const struct tensor *tensor)
+{
+    const size_t edge = 32;
+    if (places->found == places->looked_at)
+        return "everywhere";
+    if (places->first_row > 0 && places->first_row + edge >= tensor->rows)
+        return "in the last rows only";
+    if (places->first_col > 0 && places->first_col + edge >= tensor->cols)
+        return "in the last columns only";
+    return places->found * 20 < places->looked_at ? "in a few places" : "in many places";
+}
+
+/* Fills *what and *reason for outputs that are not right. */
+static bool outputs_right(const unsigned char *file, char *what, size_t size, char *reason,
+                          size_t reason_size)
+{
+    const double bound = now.problem->bound(now.request.sizes);
+    for (int t = now.inputs; t < now.count; t++) {
+        const struct tensor *tensor = &now.tensors[t];
+        const unsigned char *data = file + now.request.image[t] + now.request.data[t];
+        const size_t bytes = tensor_element_bytes(tensor->type);
+        struct places unwritten = {0}, wrong = {0};
+        struct verdict verdict = {.status = VERDICT_PASS, .bound = bound};
+        size_t nans = 0;
+        for (size_t row = 0; row < tensor->rows; row++)
+            for (size_t col = 0; col < tensor->cols; col++) {
+                const size_t i = row * tensor->cols + col;
+                struct verdict one = {.status = VERDICT_PASS, .bound = bound};
+                note(&unwritten, check_unwritten(data + i * bytes, tensor->type, 1) == 0, row, col);
+                if (!compared(row))
+                    continue;
+                check_compare(&one, tensor, data, i, 1, now.value[t] + i, now.scale[t] + i);
+                note(&wrong, one.status != VERDICT_PASS, row, col);
+                nans +=
+                    one.status != VERDICT_PASS && !isfinite(tensor_element(data, tensor->type, i));
+                if (one.status != VERDICT_PASS && verdict.status == VERDICT_PASS)
+                    verdict = one;
+            }
+        snprintf(reason, reason_size, "%s: %s", tensor->name, verdict.reason);
+        if (unwritten.found > 0)
+            snprintf(what, size, "elements of the output %s were never written, %s", tensor->name,
+                     described(&unwritten, tensor));
+        else if (wrong.found > 0)
+            snprintf(what, size, "the output %s is wrong%s, %s", tensor->name,
+                     nans == wrong.found ? " (NaN or infinite)" : "", described(&wrong, tensor));
+        if (unwritten.found > 0 || wrong.found > 0)
+            return false;
+    }
+    return true;
+}
+
+/*
+ * Whether kernels loaded the inputs and stored the outputs: what falls short was computed
+ * elsewhere, or out of sight. Under a causal mask what nobody sees need not be loaded.
+ */
+static const char *moved_too_little(const struct lab_answer *head)
 {
     size_t outputs = 0;
+    double inputs = 0.0;
     for (int t = now.inputs; t < now.count; t++)
         outputs += now.request.bytes[t];
-    return head->counted && head->counters.global_store_bytes < outputs;
+    for (int t = 0; t < now.inputs; t++)
+        inputs += (double)now.request.bytes[t];
+    if (now.problem == &attention_problem) {
+        const long long *sizes = now.request.sizes;
+        const double q = (double)sizes[ATTENTION_SEQ_Q], kv = (double)sizes[ATTENTION_SEQ_KV];
+        if (kv == 0)
+            inputs = 0.0;
+        else if (sizes[ATTENTION_CAUSAL])
+            inputs *= fmin(q, kv) / fmax(q, kv);
+    }
+    if (!head->counted || outputs == 0)
+        return NULL;
+    if (head->counters.global_store_bytes < outputs)
+        return "the kernels themselves stored less than the outputs hold";
+    if ((double)head->counters.global_load_bytes < inputs)
+        return "the kernels themselves loaded less than the inputs hold";
+    return NULL;
 }
 
 static void print_counters(const struct lab_answer *head)
@@ -286,35 +359,72 @@ static void print_counters(const struct lab_answer *head)
         c->shared_wavefronts_ideal, c->barriers, c->atomics);
 }
 
+/* What the checked build reports, in words that a submission has no part in. */
+static const char *kind_of_report(const char *report)
+{
+    static const char *const kinds[][2] = {
+        {"race on shared memory", "a race on shared memory"},
+        {"race on global memory", "a race on global memory"},
+        {"shared memory of another block",
+         "shared memory of another block was used at a wrong time"},
+        {"proxy fence", "a proxy fence is missing"},
+        {"uninitialised", "memory was read before anything was written to it"},
+        {"use after free", "freed memory was used"},
+        {"out of bounds", "an access out of bounds"},
+        {"misaligned", "a misaligned address"},
+        {"null pointer", "a null pointer was followed"},
+        {"host pointer", "a kernel followed a pointer to host memory"},
+        {"stack overflow", "too much local memory, or recursion"},
+        {"division by zero", "an integer was divided by zero"},
+        {"illegal address", "an illegal address"},
+        {"assertion", "an assertion of yours failed"},
+        {"deadlock", "threads wait for each other for ever"},
+        {"never arrive", "threads wait for each other for ever"},
+        {"dynamic shared memory", "more dynamic shared memory than a launch may have"},
+        {"static shared memory", "more static shared memory than a kernel may have"},
+        {"a grid of", "a launch with an impossible grid"},
+        {"a block of", "a launch with an impossible block"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strstr(report, kinds[i][0]))
+            return kinds[i][1];
+    return "a kernel failed, or could not be launched";
+}
+
 static void judge_answer(const unsigned char *file)
 {
-    static const char *const ends[] = {[LAB_CRASHED] = "crashed",
-                                       [LAB_RAN] = "pass",
-                                       [LAB_CUDA_ERROR] = "error",
-                                       [LAB_REFUSED] = "refused",
-                                       [LAB_SKIPPED] = "skipped",
-                                       [LAB_NO_DEVICE] = "no device",
-                                       [LAB_WORKSPACE_TOO_LARGE] = "workspace",
-                                       [LAB_OTHER_STREAM] = "stream"};
+    static const struct {
+        const char *verdict, *what;
+    } ends[LAB_ENDS] = {
+        [LAB_CRASHED] = {"crashed", "it ended before its answer was complete"},
+        [LAB_LAUNCHER_ERROR] = {"error", "the launcher returned an error"},
+        [LAB_SKIPPED] = {"skipped", "the launcher says that the device is too old"},
+        [LAB_NO_DEVICE] = {"no device", "there is no device, or too little memory"},
+        [LAB_WORKSPACE_TOO_LARGE] = {"error",
+                                     "it asks for more workspace than this kernel may have"},
+        [LAB_OTHER_STREAM] = {"error", "it uses a stream other than the one that it is given"},
+        [LAB_IDLE_LAP] = {"fail", "one of several calls left its outputs unwritten"}};
     struct lab_answer head;
-    char reason[400];
+    char reason[800] = "", text[200];
+    const char *what = "";
     memcpy(&head, file, sizeof head);
-    head.reason[sizeof head.reason - 1] = '\0';
-    if (head.magic != LAB_MAGIC || head.end < 0 || head.end > LAB_OTHER_STREAM)
+    head.report[sizeof head.report - 1] = '\0';
+    if (head.magic != LAB_MAGIC || head.end < 0 || head.end >= LAB_ENDS)
         head.end = LAB_CRASHED;
-    if (head.end != LAB_RAN) {
-        say(ends[head.end],
-            head.end == LAB_CRASHED ? "ended before its answer was complete" : head.reason);
-    } else if (!images_intact(file, reason, sizeof reason)) {
-        say("fail", reason);
-    } else if (stored_too_little(&head)) {
-        say("fail", "launch: the kernels themselves stored fewer bytes than the outputs have");
+    if (head.end == LAB_KERNEL_ERROR) {
+        snprintf(reason, sizeof reason, "%s: %s", cudaGetErrorString((cudaError_t)head.status),
+                 head.report);
+        say("error", kind_of_report(head.report), reason);
+    } else if (head.end != LAB_RAN) {
+        snprintf(reason, sizeof reason, "%s: workspace %zu", head.report, head.workspace);
+        say(ends[head.end].verdict, ends[head.end].what, reason);
+    } else if (!images_intact(file, &what, reason, sizeof reason)) {
+        say("fail", what, reason);
+    } else if (!outputs_right(file, text, sizeof text, reason, sizeof reason)) {
+        say("fail", text, reason);
+    } else if ((what = moved_too_little(&head))) {
+        say("hollow", what, "");
     } else {
-        const struct verdict verdict = compare(file);
-        snprintf(reason, sizeof reason, "%s: %.300s", detector_name(verdict.detector),
-                 verdict.reason);
-        say(verdict.status == VERDICT_PASS ? "pass" : "fail",
-            verdict.status == VERDICT_PASS ? "" : reason);
+        say("pass", "", "");
     }
     print_counters(&head);
     printf("}\n");
@@ -335,7 +445,7 @@ static void read_answer(const char *text)
     if (whole)
         judge_answer(file);
     else
-        answer("crashed", "the answer was cut short");
+        answer("crashed", "");
     free(file);
 }
 

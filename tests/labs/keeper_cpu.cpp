@@ -1,54 +1,43 @@
 #include "keeper.h"
 
-#include <stdint.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
 
-static cudaStream_t given;
-static void *const *closed_memory;
-static const size_t *closed_bytes;
-static int closed_count, strays;
+struct Kept {
+    struct simt_launch launch; /* without a function: a memset */
+    void *pointer;
+    int value;
+    size_t bytes;
+    cudaStream_t stream;
+};
 
-/* Whole pages: the backend puts no two allocations on one. */
-static void protect(int access)
+static std::vector<Kept> kept;
+static bool keeping;
+
+/* More than any kernel of the project starts for a problem. */
+static const size_t most = 100000;
+
+extern "C" void keeper_begin(void)
 {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    for (int i = 0; i < closed_count; i++) {
-        const uintptr_t begin = (uintptr_t)closed_memory[i] / page * page;
-        const uintptr_t end =
-            ((uintptr_t)closed_memory[i] + closed_bytes[i] + page - 1) / page * page;
-        if (closed_bytes[i] > 0)
-            mprotect((void *)begin, end - begin, access);
-    }
-}
-
-extern "C" void keeper_begin(cudaStream_t stream, void *const *memory, const size_t *bytes,
-                             int count)
-{
-    given = stream;
-    closed_memory = memory;
-    closed_bytes = bytes;
-    closed_count = count;
-    strays = 0;
-    protect(PROT_NONE);
-}
-
-extern "C" int keeper_end(void)
-{
-    protect(PROT_READ | PROT_WRITE);
-    closed_count = 0;
-    return strays;
+    keeping = true;
 }
 
 /* The linker's --wrap leads every launch and every cudaMemsetAsync through here. */
 extern "C" cudaError_t __real_simt_run(const struct simt_launch *launch);
 extern "C" cudaError_t __wrap_simt_run(const struct simt_launch *launch)
 {
-    strays += launch->stream != given;
-    protect(PROT_READ | PROT_WRITE);
-    const cudaError_t status = __real_simt_run(launch);
-    protect(PROT_NONE);
-    return status;
+    if (!keeping)
+        return __real_simt_run(launch);
+    if (kept.size() == most)
+        return cudaErrorLaunchOutOfResources;
+    const size_t alignment = 256; /* of tensor maps, and of whatever else is passed by value */
+    void *arguments = aligned_alloc(alignment, launch->argument_bytes + alignment -
+                                                   launch->argument_bytes % alignment);
+    memcpy(arguments, launch->arguments, launch->argument_bytes);
+    kept.push_back({*launch, nullptr, 0, 0, launch->stream});
+    kept.back().launch.arguments = arguments;
+    return cudaSuccess;
 }
 
 extern "C" cudaError_t __real_cudaMemsetAsync(void *pointer, int value, size_t bytes,
@@ -56,9 +45,26 @@ extern "C" cudaError_t __real_cudaMemsetAsync(void *pointer, int value, size_t b
 extern "C" cudaError_t __wrap_cudaMemsetAsync(void *pointer, int value, size_t bytes,
                                               cudaStream_t stream)
 {
-    strays += stream != given;
-    protect(PROT_READ | PROT_WRITE);
-    const cudaError_t status = __real_cudaMemsetAsync(pointer, value, bytes, stream);
-    protect(PROT_NONE);
+    if (!keeping)
+        return __real_cudaMemsetAsync(pointer, value, bytes, stream);
+    if (kept.size() == most)
+        return cudaErrorLaunchOutOfResources;
+    kept.push_back({{}, pointer, value, bytes, stream});
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t keeper_run(cudaStream_t stream, int *strays)
+{
+    cudaError_t status = cudaSuccess;
+    keeping = false;
+    *strays = 0;
+    for (Kept &each : kept) {
+        *strays += each.stream != stream;
+        if (status == cudaSuccess)
+            status = each.launch.invoke ? __real_simt_run(&each.launch)
+                                        : __real_cudaMemsetAsync(each.pointer, each.value,
+                                                                 each.bytes, each.stream);
+    }
+    kept.clear();
     return status;
 }

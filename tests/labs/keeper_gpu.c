@@ -1,14 +1,12 @@
 #include "keeper.h"
 
-void keeper_begin(cudaStream_t stream, void *const *memory, const size_t *bytes, int count)
+void keeper_begin(void)
 {
-    (void)stream;
-    (void)memory;
-    (void)bytes;
-    (void)count;
 }
 
-int keeper_end(void)
+cudaError_t keeper_run(cudaStream_t stream, int *strays)
 {
-    return 0;
+    (void)stream;
+    *strays = 0;
+    return cudaSuccess;
 }

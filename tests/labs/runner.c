@@ -78,29 +78,23 @@ static const struct kernel *find(const struct lab_calls *calls, const void *tabl
 struct run {
     const struct lab_calls *calls;
     const struct kernel *kernel;
-    const struct lab_request *request;
-    struct lab_answer *answer;
+    struct lab_request request;
+    struct lab_answer *answer; /* with the images behind it */
     void *memory[LAB_IMAGES], *device[LAB_IMAGES];
     cudaStream_t stream;
 };
 
-static void end(struct run *run, enum lab_end how, const char *reason)
+static void end(struct run *run, enum lab_end how, cudaError_t status)
 {
     run->answer->end = how;
-    snprintf(run->answer->reason, sizeof run->answer->reason, "%s", reason);
+    run->answer->status = status;
+    snprintf(run->answer->report, sizeof run->answer->report, "%s",
+             *backend_report() ? backend_report() : refusal());
 }
 
-static void end_with_error(struct run *run, cudaError_t status)
+static cudaError_t copy_in(struct run *run, const char *file)
 {
-    char text[sizeof run->answer->reason];
-    snprintf(text, sizeof text, "%s%s%.200s", cudaGetErrorString(status),
-             *backend_report() ? ": " : "", backend_report());
-    end(run, LAB_CUDA_ERROR, text);
-}
-
-static cudaError_t copy_in(struct run *run)
-{
-    const struct lab_request *request = run->request;
+    const struct lab_request *request = &run->request;
     cudaError_t status = cudaStreamCreateWithFlags(&run->stream, cudaStreamNonBlocking);
     for (int t = 0; t < LAB_IMAGES && status == cudaSuccess; t++) {
         const size_t bytes = request->image_bytes[t];
@@ -108,8 +102,8 @@ static cudaError_t copy_in(struct run *run)
             continue;
         if ((status = cudaMalloc(&run->memory[t], bytes)) != cudaSuccess)
             return status;
-        status = cudaMemcpy(run->memory[t], (const char *)request + request->image[t], bytes,
-                            cudaMemcpyHostToDevice);
+        status =
+            cudaMemcpy(run->memory[t], file + request->image[t], bytes, cudaMemcpyHostToDevice);
         run->device[t] = (char *)run->memory[t] + request->data[t];
         char *const behind = (char *)run->device[t] + request->bytes[t];
         backend_fence(run->memory[t], request->data[t]);
@@ -124,97 +118,134 @@ static cudaError_t copy_out(struct run *run)
     for (int t = 0; t < LAB_IMAGES && status == cudaSuccess; t++)
         if (run->memory[t])
             status =
-                cudaMemcpyAsync((char *)run->answer + run->request->image[t], run->memory[t],
-                                run->request->image_bytes[t], cudaMemcpyDeviceToHost, run->stream);
+                cudaMemcpyAsync((char *)run->answer + run->request.image[t], run->memory[t],
+                                run->request.image_bytes[t], cudaMemcpyDeviceToHost, run->stream);
     return status == cudaSuccess ? cudaStreamSynchronize(run->stream) : status;
+}
+
+/* What one call left in its outputs and in its workspace is of no use to the next. */
+static cudaError_t poison(struct run *run)
+{
+    cudaError_t status = cudaSuccess;
+    for (int t = 0; t < LAB_IMAGES && status == cudaSuccess; t++)
+        if (run->memory[t] && (t == LAB_WORKSPACE || run->request.output[t]))
+            status = cudaMemsetAsync(run->device[t], 0xff, run->request.bytes[t], run->stream);
+    return status;
 }
 
 static cudaError_t launch(struct run *run)
 {
     void *const workspace = run->answer->workspace > 0 ? run->device[LAB_WORKSPACE] : NULL;
-    return run->calls->run(run->kernel, run->request->sizes, run->device, workspace, run->stream);
+    return run->calls->run(run->kernel, run->request.sizes, run->device, workspace, run->stream);
 }
 
-static cudaError_t time_laps(struct run *run)
+/* The outputs as they are in the answer hold an element that a lap did not write. */
+static bool idle(const struct run *run)
+{
+    for (int t = 0; t < MAX_TENSORS; t++) {
+        const size_t bytes = run->request.output[t] ? run->request.bytes[t] : 0;
+        const unsigned char *data =
+            (const unsigned char *)run->answer + run->request.image[t] + run->request.data[t];
+        for (size_t i = 0; i + 4 <= bytes; i += 4)
+            if (data[i] + data[i + 1] + data[i + 2] + data[i + 3] == 4 * 0xff)
+                return true;
+    }
+    return false;
+}
+
+/* Each lap begins with poisoned outputs, and they are looked at after each. */
+static cudaError_t time_laps(struct run *run, bool *wrote)
 {
     enum { WARM_UP = 2, MAX_LAPS = 1000 };
     static float lap[MAX_LAPS];
-    const size_t laps = (size_t)run->request->laps;
+    const size_t laps = (size_t)run->request.laps;
     struct stopwatch watch;
     cudaError_t status = stopwatch_create(&watch, run->stream);
-    for (size_t i = 0; i < WARM_UP + laps && status == cudaSuccess; i++)
-        if ((status = stopwatch_start(&watch)) == cudaSuccess &&
-            (status = launch(run)) == cudaSuccess)
-            status = stopwatch_stop(&watch, &lap[i < WARM_UP ? 0 : i - WARM_UP]);
+    *wrote = true;
+    for (size_t i = 0; i < WARM_UP + laps && status == cudaSuccess && *wrote; i++) {
+        if ((status = poison(run)) == cudaSuccess &&
+            (status = stopwatch_start(&watch)) == cudaSuccess &&
+            (status = launch(run)) == cudaSuccess &&
+            (status = stopwatch_stop(&watch, &lap[i < WARM_UP ? 0 : i - WARM_UP])) == cudaSuccess)
+            status = copy_out(run);
+        *wrote = status == cudaSuccess && !idle(run);
+    }
     if (status == cudaSuccess)
         run->answer->milliseconds = stopwatch_median(lap, laps);
     return status;
 }
 
-static void run_request(struct run *run)
+static void run_request(struct run *run, const char *file)
 {
     struct lab_answer *answer = run->answer;
+    int strays = 0;
+    bool wrote = true;
     if (backend_architecture() == 0) {
-        end(run, LAB_NO_DEVICE, "there is no device");
+        end(run, LAB_NO_DEVICE, cudaErrorNoDevice);
         return;
     }
-    answer->workspace = run->calls->workspace(run->kernel, run->request->sizes);
-    if (answer->workspace > run->request->bytes[LAB_WORKSPACE]) {
-        end(run, LAB_WORKSPACE_TOO_LARGE, "asks for more workspace than there is");
-        return;
-    }
-    cudaError_t status = copy_in(run);
+    cudaError_t status = copy_in(run, file);
+    munmap((void *)file, run->request.total);
+    close(STDIN_FILENO);
     if (status != cudaSuccess) {
-        end_with_error(run, status);
+        end(run, LAB_NO_DEVICE, status);
+        return;
+    }
+    answer->workspace = run->calls->workspace(run->kernel, run->request.sizes);
+    if (answer->workspace > run->request.bytes[LAB_WORKSPACE]) {
+        end(run, LAB_WORKSPACE_TOO_LARGE, cudaSuccess);
         return;
     }
 
     refusal_clear();
     backend_counters_reset();
-    keeper_begin(run->stream, run->memory, run->request->image_bytes, LAB_IMAGES);
-    status = launch(run);
-    const int strays = keeper_end();
-    if ((status == cudaErrorInvalidValue || status == cudaErrorNotSupported) && *refusal()) {
-        end(run, status == cudaErrorNotSupported ? LAB_SKIPPED : LAB_REFUSED, refusal());
+    keeper_begin();
+    for (long long call = 0; call < run->request.calls && status == cudaSuccess; call++)
+        if (call == 0 || (status = poison(run)) == cudaSuccess)
+            status = launch(run);
+    if (status != cudaSuccess) {
+        end(run, status == cudaErrorNotSupported ? LAB_SKIPPED : LAB_LAUNCHER_ERROR, status);
         return;
     }
+    status = keeper_run(run->stream, &strays);
     if (status == cudaSuccess)
         status = copy_out(run); /* on the stream: what runs elsewhere is not waited for */
     if (status == cudaSuccess)
         status = cudaDeviceSynchronize();
     answer->counted = backend_counters(&answer->counters);
-    if (status == cudaSuccess && run->request->laps > 0 && run->request->laps <= 1000)
-        status = time_laps(run);
-    if (status != cudaSuccess)
-        end_with_error(run, status);
-    else if (strays > 0)
-        end(run, LAB_OTHER_STREAM, "uses a stream other than the one it is given");
-    else
-        end(run, LAB_RAN, "");
+    if (status == cudaSuccess && run->request.laps > 0 && run->request.laps <= 1000)
+        status = time_laps(run, &wrote);
+    end(run,
+        status != cudaSuccess ? LAB_KERNEL_ERROR
+        : strays > 0          ? LAB_OTHER_STREAM
+        : wrote               ? LAB_RAN
+                              : LAB_IDLE_LAP,
+        status);
 }
 
+/* The answer goes to what is stdout at first; kernels may print, to nowhere. */
 int runner_main(const struct lab_calls *calls, const void *table)
 {
-    const struct lab_request *request =
-        mmap(NULL, sizeof *request, PROT_READ, MAP_PRIVATE, LAB_REQUEST_FD, 0);
-    if (request == MAP_FAILED || request->magic != LAB_MAGIC)
+    struct run run = {.calls = calls};
+    if (read(STDIN_FILENO, &run.request, sizeof run.request) != (ssize_t)sizeof run.request ||
+        run.request.magic != LAB_MAGIC || !(run.kernel = find(calls, table, run.request.kernel)))
         return 2;
-    const size_t total = request->total;
-    request = mmap(NULL, total, PROT_READ, MAP_PRIVATE, LAB_REQUEST_FD, 0);
-    struct lab_answer *answer =
-        mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED, LAB_ANSWER_FD, 0);
-    if (request == MAP_FAILED || answer == MAP_FAILED)
+    const size_t total = run.request.total;
+    const char *file = mmap(NULL, total, PROT_READ, MAP_PRIVATE, STDIN_FILENO, 0);
+    const int output = dup(STDOUT_FILENO);
+    run.answer = calloc(1, total);
+    if (file == MAP_FAILED || !run.answer || output < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         return 2;
-    if (*request->order)
-        setenv("SIMT_ORDER", request->order, 1);
+    if (*run.request.order)
+        setenv("SIMT_ORDER", run.request.order, 1);
 
-    struct run run = {.calls = calls,
-                      .kernel = find(calls, table, request->kernel),
-                      .request = request,
-                      .answer = answer};
-    if (!run.kernel)
-        return 2;
-    answer->magic = LAB_MAGIC;
-    run_request(&run);
+    run.answer->magic = LAB_MAGIC;
+    run_request(&run, file);
+    for (size_t done = 0; done < total;) {
+        const ssize_t wrote = pwrite(output, (char *)run.answer + done, total - done, (off_t)done);
+        if (wrote <= 0)
+            _exit(2);
+        done += (size_t)wrote;
+    }
     _exit(0);
 }

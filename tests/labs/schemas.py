@@ -213,4 +213,4 @@ def check_table(text):
 
 
 CHECKS = {"gradescope": check_gradescope, "prairielearn": check_prairielearn, "autolab": check_autolab,
-          "classroom50": check_classroom50, "junit": check_junit, "table": check_table}
+          "classroom50": check_classroom50, "junit": check_junit, "table": check_table, "exit": check_table}

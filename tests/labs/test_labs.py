@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Tests of the grader.
 
-    tests/labs/test_labs.py [NAME ...]  formats, confine, cheats, files, second_line, workspace, thirty (default: all)
+    tests/labs/test_labs.py [NAME ...]  formats, sandbox, names, fallback, workspace, class, slurm (default: all)
 
-Thirty submissions of step 01 (good, wrong, cheating, hanging) are graded at once by the program itself, and every one
-must end with a valid results file and the right score.
+`class` is the longest: solutions, mistakes and cheats of step 01, thirty at a time, are graded by the program itself, and
+every one must end in time with a valid results file, the right score and nothing told or left behind.
 """
 import concurrent.futures
 import json
@@ -15,17 +15,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import formats
 import grade
 import handout
+import sandbox
 import schemas
+import test_slurm
 import workshop
 
-GOOD = (handout.ROOT / "01_naive_matmul/2_coalesced.cu").read_text()
-LAUNCH = "    coalesced<<<"  # the launcher's line in GOOD
-FULL, OTHER = 92, 45       # points of step 01 on a CPU, and those of the kernel that the cheats leave alone
+ROOT = handout.ROOT
+STEP = "01_naive_matmul"
+GOOD = (ROOT / STEP / "2_coalesced.cu").read_text()
+KERNEL = GOOD[GOOD.index("__global__"):GOOD.index('extern "C"')]
+LAUNCH = GOOD[GOOD.index("    coalesced<<<"):GOOD.index("    return cudaGetLastError")]
+FULL, OTHER = 100, 49  # points of step 01, and those of the kernel that the cheats leave alone
 OUTSIDE = "/tmp/written-by-a-submission"
+SECONDS = 600  # of each grading of the class
 
 failures = []
 
@@ -37,17 +44,44 @@ def expect(condition, what):
 
 
 def in_launcher(code, before=""):
-    return before + GOOD.replace(LAUNCH, f"    {code}\n{LAUNCH}", 1)
+    return before + GOOD.replace(LAUNCH, f"    {code}\n{LAUNCH}")
 
 
 def without_launch(code, before=""):
-    head, tail = GOOD.split(LAUNCH, 1)
-    return before + head + f"    {code}\n" + tail[tail.index("\n") + 1:]
+    return before + GOOD.replace(LAUNCH, f"    {code}\n")
 
 
-def kernel(body):
-    begin, end = GOOD.index("/* Tiles are numbered"), GOOD.index("}\n\nextern")
-    return GOOD[:begin] + body + "\n" + GOOD[end:]
+def kernel(body, before=""):
+    return GOOD.replace(KERNEL, before + "__global__ void coalesced(const float *A, const float *B, float *C, int M, int N, "
+                                         "int K)\n{\n    " + body + "\n}\n\n")
+
+
+def through(kind):
+    """Kernels move the matrices into variables of this kind and back; the host computes on them."""
+    return without_launch(
+        """if (M * K > 1000 || K * N > 1000 || M * N > 1000)
+        return cudaGetLastError();
+    take<<<1, 1, 0, stream>>>(A, B, M * K, K * N);
+    for (int row = 0; row < M; row++)
+        for (int col = 0; col < N; col++) {
+            c[row * N + col] = 0;
+            for (int k = 0; k < K; k++)
+                c[row * N + col] += a[row * K + k] * b[k * N + col];
+        }
+    give<<<1, 1, 0, stream>>>(C, M * N);""", "#include <cuda_runtime.h>\n" + f"""{kind} float a[1000], b[1000], c[1000];
+__global__ void take(const float *A, const float *B, int m, int n)
+{{
+    for (int i = 0; i < m; i++)
+        a[i] = A[i];
+    for (int i = 0; i < n; i++)
+        b[i] = B[i];
+}}
+__global__ void give(float *C, int n)
+{{
+    for (int i = 0; i < n; i++)
+        C[i] = c[i];
+}}
+""")
 
 
 HOST_LOOP = """for (int row = 0; row < M; row++)
@@ -58,101 +92,133 @@ HOST_LOOP = """for (int row = 0; row < M; row++)
             C[row * N + col] = sum;
         }"""
 IDLE = "(void)A; (void)B; (void)C; (void)M; (void)N; (void)K;"
+SOLUTION = ROOT / STEP / "1_uncoalesced.cu"
+SECRET = "sizes-are-told-here"
 
-# name: (text of 2_coalesced.cu, the status that its tests get, words of the reason). The first part is refused when it
-# is built; what the refusal would have stopped is tried without it in second_line().
+# name: (text of 2_coalesced.cu, words of the reason why it earns nothing). First what is refused when it is built.
 CHEATS = {
-    "exit(0)": (in_launcher("exit(0);", "#include <stdlib.h>\n"), "failed", "uses exit"),
-    "reading the seed": (in_launcher('if (getenv("LAB_SEED")) return cudaSuccess;', "#include <stdlib.h>\n"), "failed",
-                         "uses getenv"),
-    "memcpy of the reference": (without_launch(
-        "double row[4096], scale[4096], *value = row, *unit = scale; long long sizes[8] = {M, N, K};\n"
-        "    const void *host[2] = {A, B};\n"
-        "    for (int r = 0; r < M; r++) {\n"
-        "        matmul_problem.reference(sizes, host, (size_t)r, &value, &unit);\n"
-        "        for (int col = 0; col < N; col++)\n            C[r * N + col] = (float)row[col];\n    }"),
-        "failed", "uses matmul_problem"),
-    "cudaMemcpy to the host": (in_launcher("float a; cudaMemcpy(&a, A, 4, cudaMemcpyDeviceToHost);"), "failed",
-                               "uses cudaMemcpy"),
+    "exit(0)": (in_launcher("exit(0);", "#include <stdlib.h>\n"), "uses exit"),
+    "reading the seed": (in_launcher('if (getenv("LAB_SEED")) return cudaSuccess;', "#include <stdlib.h>\n"), "uses getenv"),
+    "calling the reference": (without_launch("matmul_problem.reference(0, 0, 0, 0, 0);"), "uses matmul_problem"),
+    "cudaMemcpy": (in_launcher("float a; cudaMemcpy(&a, A, 4, cudaMemcpyDeviceToHost);"), "uses cudaMemcpy"),
+    "copying a symbol": (in_launcher("float a; cudaMemcpyFromSymbol(&a, x, 4);", "#include <cuda_runtime.h>\n"
+                                     "__device__ float x;\n"), "uses cudaMemcpyFromSymbol"),
+    "waiting": (in_launcher("cudaStreamSynchronize(stream);"), "uses cudaStreamSynchronize"),
+    "the keeper's back door": (in_launcher("__real_simt_run(0);", 'extern "C" int __real_simt_run(const void *);\n'),
+                               "uses __real_simt_run"),
     "a static constructor": (GOOD + "\nstatic volatile int early;\n__attribute__((constructor)) static void begin(void)\n"
-                             "{\n    early = 1;\n}\n", "failed", "static constructor"),
+                             "{\n    early = 1;\n}\n", "constructor"),
+    "a static object": (GOOD + "\nstruct S { S() { value = 1; } int value; };\nvolatile S early;\n", "before or after main"),
     "an indirect function": (in_launcher("if (chosen()) return cudaSuccess;", 'extern "C" int none(void) { return 0; }\n'
                                          'extern "C" int (*pick(void))(void) { return none; }\n'
-                                         'extern "C" int chosen(void) __attribute__((ifunc("pick")));\n'),
-                             "failed", "an indirect function"),
-    "forking": (in_launcher("if (fork() == 0) for (;;) {}", "#include <unistd.h>\n"), "failed", "uses fork"),
-    "another program": (in_launcher('system("true");', "#include <stdlib.h>\n"), "failed", "uses system"),
-    "dlopen": (in_launcher('dlopen("libcublas.so", 1);', "#include <dlfcn.h>\n"), "failed", "uses dlopen"),
-    "cuBLAS": (in_launcher("cublasSgemm_v2();", 'extern "C" int cublasSgemm_v2(void);\n'), "failed",
-               "uses cublasSgemm_v2"),
-    "cuDNN": (in_launcher("cudnnCreate();", 'extern "C" int cudnnCreate(void);\n'), "failed", "uses cudnnCreate"),
-    "CUB": ("#include <cub/cub.cuh>\n" + GOOD, "failed", "a library"),
-    "Thrust": ("#include <thrust/device_vector.h>\n" + GOOD, "failed", "a library"),
+                                         'extern "C" int chosen(void) __attribute__((ifunc("pick")));\n'), "ifunc"),
+    "forking": (in_launcher("if (fork() == 0) for (;;) {}", "#include <unistd.h>\n"), "uses fork"),
+    "a thread": (in_launcher("pthread_create(0, 0, 0, 0);", 'extern "C" int pthread_create(void *, void *, void *, void *);\n'), "uses pthread_create"),
+    "another program": (in_launcher('system("true");', "#include <stdlib.h>\n"), "uses system"),
+    "dlopen": (in_launcher('dlopen("libcublas.so", 1);', "#include <dlfcn.h>\n"), "uses dlopen"),
+    "cuBLAS": (in_launcher("cublasSgemm_v2();", 'extern "C" int cublasSgemm_v2(void);\n'), "uses cublasSgemm_v2"),
     "a giant allocation": (GOOD + "\n__device__ float much[1 << 28];\n__global__ void use() { much[threadIdx.x] = 1; }\n",
-                           "failed", "global variables"),
-    "writing outside its folder": (in_launcher(f'fclose(fopen("{OUTSIDE}", "w"));', "#include <stdio.h>\n"), "failed",
-                                   "fopen"),
-    "a system call by hand": (in_launcher('asm volatile("syscall" : : "a"(57));'), "failed", "inline assembly"),
-    "including the solution": (f'#include "{handout.ROOT}/01_naive_matmul/2_coalesced.cu"\n', "failed",
-                               "a file from outside"),
-    "including by a macro": (f'#define OTHER "{handout.ROOT}/03_online_softmax/running_softmax.cuh"\n#include OTHER\n' +
-                             GOOD, "failed", "no part of the project"),
-    "quoting the solution": (f'#define OTHER "{handout.ROOT}/01_naive_matmul/1_uncoalesced.cu"\n#include OTHER\n' + GOOD,
-                             "failed", "no part of the project"),
+                           "global variables"),
+    "writing outside": (in_launcher(f'fclose(fopen("{OUTSIDE}", "w"));', "#include <stdio.h>\n"), "fopen"),
+    "a system call": (in_launcher('asm volatile("syscall" : : "a"(57));'), ""),
+    "assembly at file scope": (GOOD + '\nasm\f(".globl x");\n', "inline assembly"),
+    "pasted assembly": ("#define PASTE(a, b) a##b\n" + GOOD + '\nPASTE(a, sm)\v(".globl x");\n', "inline assembly"),
+    "incbin": (GOOD + f'\n__asm__(".incbin \\"{SOLUTION}\\"");\n', ""),
+    "a section": (GOOD + '\n__attribute__((section(".text.startup,\\"ax\\"#"))) int here;\n', "the attribute section"),
+    "no_sanitize": (GOOD.replace("__global__", '__attribute__((no_sanitize("thread"))) __global__'), "no_sanitize"),
+    "no_sanitize in brackets": ("#define QUIET [[using gnu: unused, no_sanitize_thread]]\n" +
+                                GOOD.replace("__global__", "QUIET __global__"), "no_sanitize_thread"),
+    "target": (GOOD.replace("__global__", '__attribute__((__target__("avx2"))) __global__'), "__target__"),
+    "a pragma": ('_Pragma("GCC target(\\"avx2\\")")\n' + GOOD, "#pragma"),
+    "intrinsics": ("#include <immintrin.h>\n" + GOOD, "which a submission may not"),
+    "a built-in": (kernel("__builtin_ia32_movnti((int *)C, 0);"), "__builtin_ia32_movnti"),
+    "a weak alias": (GOOD + '\nextern "C" int a(void) { return 0; }\nextern "C" int b(void) __attribute__((weak, alias("a")));\n',
+                     "the attribute"),
+    "including a solution": (f'#include "{SOLUTION}"\n', ""),
+    "including by a macro": (f'#define OTHER "{SOLUTION}"\n#include OTHER\n', ""),
+    "including for ever": ('#include __FILE__\n#include __FILE__\n' + GOOD, "does not compile"),
+    "a bomb of errors": ("#define A x(); x(); x(); x(); x(); x(); x(); x();\n#define B A A A A A A A A\n#define C_ B B B B B B B B\n"
+                         "#define D C_ C_ C_ C_ C_ C_ C_ C_\n#define E D D D D D D D D\n" + in_launcher("E E E E E E E E"),
+                         "does not compile"),
     "counters of its own": (GOOD + '\n#include "backend.h"\nextern "C" bool backend_counters(struct counters *total)\n'
-                            "{\n    total->launches = 1;\n    return true;\n}\n", "failed", "defines backend_counters"),
+                            "{\n    total->launches = 1;\n    return true;\n}\n", "defines backend_counters"),
     # These are built and run.
+    "a static variable": (through("static"), ""),
+    "a device variable": (through("__device__"), ""),
+    "a managed variable": (through("__managed__"), ""),
+    "a constant": (through("__constant__"), ""),
     "printing the success line": (kernel(IDLE + ' if (threadIdx.x == 0) printf("{\\"score\\": 100} [PASS] all\\n");'),
-                                  "failed", "poison"),
-    "a side stream": (GOOD.replace("0, stream>>>", "0, 0>>>"), "failed", "stream"),
-    "an endless loop": (kernel(IDLE + " volatile int again = 1; while (again) {}"), "failed", "time-out"),
-    "computing on the host": (without_launch(HOST_LOOP), "failed", "crash"),
+                                  "never written"),
+    "not supported": (without_launch("return cudaErrorNotSupported;"), "too old, and it is not"),
+    "a side stream": (GOOD.replace("0, stream>>>", "0, 0>>>"), "stream"),
+    "an endless loop": (kernel(IDLE + " volatile int again = 1; while (again) {}"), "it did not end"),
+    "computing on the host": (without_launch(HOST_LOOP), "it crashed"),
     "writing past the end": (GOOD.replace("C[(size_t)row * N + col] = sum;",
-                                          "C[(size_t)row * N + col] = sum; C[(size_t)M * N + 40] = sum;"), "failed", ""),
+                                          "C[(size_t)row * N + col] = sum; C[(size_t)M * N + 40] = sum;"), ""),
     "changing an input": (GOOD.replace("C[(size_t)row * N + col] = sum;", "C[(size_t)row * N + col] = sum; "
-                                       "((float *)A)[(size_t)row * K] = sum;"), "failed", ""),
+                                       "((float *)A)[(size_t)row * K] = sum;"), ""),
+    "telling sizes by a refusal": (without_launch(f'return refuse(cudaErrorInvalidValue, "{SECRET} %d", M);', '#include "refusal.h"\n'),
+                                   "the launcher returned an error"),
+    "telling sizes by an assertion": (kernel(f'assert(M < 0 && "{SECRET}");', "#include <assert.h>\n"),
+                                      "an assertion of yours failed"),
+    "telling sizes by a crash": (kernel("if (M > 20) __trap(); *(volatile char *)(size_t)(M * 1000003) = 1;"), ""),
+}
+# Earns less than everything, and more than nothing.
+PARTLY = {
+    "right only the first time": (in_launcher("static int calls; if (calls++) return cudaSuccess;"), "never written"),
+    "wrong with k = 0": (GOOD.replace("if (row < M", "if (K > 0 && row < M"), "never written"),
+    "a race": (GOOD.replace("C[(size_t)row * N + col] = sum;", "C[(size_t)row * N + col] = sum; __shared__ int x; x = col;"), "race"),
+    "wasteful": (GOOD.replace("sum += A", "sum += 0 * ((volatile float *)A)[(size_t)row * K + k] + A"), "may be at most"),
 }
 HONEST = {
-    "the solution": (GOOD, "passed", ""),
-    "the untouched handout": (handout.stub(GOOD), "failed", "poison"),
-    "wrong at the edge": (GOOD.replace("row < M && col < N", "row < M && col < N - 1"), "failed", "poison"),
-    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), "failed", "comparison"),
-    "not C": (GOOD.replace("float sum", "flaot sum"), "ungraded", "does not compile"),
-    "not there": (None, "ungraded", "not in the submission"),
+    "the solution": (GOOD, True, ""),
+    "what looks odd": ('#include <algorithm>\n#define JOIN(a, b) a##b\n' + GOOD.replace(
+        "    const int tiles_across", "    /* asm, __attribute__((constructor)) and #include </etc/passwd> are words */\n"
+        "    struct Guard { int *v; __device__ ~Guard() { *v = 0; } };\n    int JOIN(va, lue) = 1;\n    Guard guard = {&value};\n"
+        "    const int tiles_across").replace("float sum = 0.0f;", "float sum = std::min(0.0f, 1.0f);").replace(
+        "static const int TILE", "__device__ float ftw[4];\nextern \"C\" int backtrace(int i) { return i; }\nstatic const int TILE"),
+        True, ""),
+    "Windows line ends": (GOOD.replace("\n", "\r\n"), True, ""),
+    "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), False, "never written"),
+    "wrong at the edge": (GOOD.replace("row < M && col < N", "row < M && col < N - 1"), False, "never written"),
+    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), False, "the output C is wrong"),
+    "not C": (GOOD.replace("float sum", "flaot sum"), False, "2_coalesced.cu:"),
+    "empty": ("", False, "does not define"),
+    "renamed": (GOOD.replace("matmul_coalesced", "my_matmul"), False, "does not define"),
+    "not there": (None, False, "not in the submission"),
 }
 
 
 def submit(folder, text):
     """A submission of step 01 with this text of its second file."""
-    target = pathlib.Path(folder) / "01_naive_matmul"
+    target = pathlib.Path(folder) / STEP
     target.mkdir(parents=True)
-    shutil.copy(handout.ROOT / "01_naive_matmul/1_uncoalesced.cu", target)
+    shutil.copy(SOLUTION, target)
     if text is not None:
-        (target / "2_coalesced.cu").write_text(text)
+        (target / "2_coalesced.cu").write_text(text, newline="")
     return folder
 
 
-def judge_results(name, results, status, words):
-    tests = [test for test in results["tests"] if test["kernel"] == "coalesced" and test["kind"] != "speed"]
-    expected = FULL if status == "passed" else OTHER
-    expect(results["score"] == expected, f"{name}: {results['score']} points, not {expected}: {tests}")
-    expect(tests[0]["status"] == status, f"{name}: correctness is {tests[0]['status']}, not {status}: {tests[0]['reason']}")
-    expect(words in tests[0]["reason"], f"{name}: the reason is '{tests[0]['reason']}', not '{words}'")
-    print(f"  {name}: {tests[0]['status']}: {tests[0]['reason'][:110]}", flush=True)
+def grade_by_program(submission, results, form, kernel="", **environment):
+    return subprocess.run([sys.executable, str(ROOT / "tests/labs/grade.py"), "01", str(submission), str(results), form, kernel],
+                          env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          check=False)
 
 
 def test_formats():
     """Every format of a result with everything in it: refused by nobody, and each validator refuses a spoilt one."""
-    results = {"step": "03_online_softmax", "title": "Step 03", "score": 9, "max": 30, "seconds": 1.5, "tests": [
-        {"name": 'a "b" <c>', "kernel": "a", "kind": "correctness", "status": "passed", "points": 9, "max": 10,
-         "reason": ""},
-        {"name": "d", "kernel": "a", "kind": "sanitizer", "status": "failed", "points": 0, "max": 10,
-         "reason": "& \x01 \n\\"},
-        {"name": "e", "kernel": "a", "kind": "speed", "status": "ungraded", "points": 0, "max": 10, "reason": "no GPU"}]}
+    results = {"step": "03_online_softmax", "title": "Step 03", "score": 9, "max": 30, "seconds": 1.5, "protection": "all",
+               "not_judged": ["speed"], "timings": [{"kernel": "a", "milliseconds": 1.5, "reference": 1.0}], "tests": [
+                   {"name": 'a "b" <c>', "kernel": "a", "kind": "correctness", "status": "passed", "points": 9, "max": 10,
+                    "reason": "", "seconds": 1.25},
+                   {"name": "d", "kernel": "a", "kind": "sanitizer", "status": "failed", "points": 0, "max": 10,
+                    "reason": "& \x01 \n\\", "seconds": 0.0},
+                   {"name": "e", "kernel": "a", "kind": "speed", "status": "ungraded", "points": 0, "max": 10,
+                    "reason": "no GPU", "seconds": 0.0}]}
     nothing = {**results, "score": 0, "tests": results["tests"][2:]}
     spoil = {"gradescope": ('"visible"', '"seen"'), "prairielearn": ("true", "1"), "autolab": ('"scores"', '"points"'),
              "classroom50": ('"max-score"', '"max_score"'), "junit": ('failures="1"', 'failures="2"'),
-             "table": ("points", "marks")}
+             "table": ("points", "marks"), "exit": ("points", "marks")}
     for name, make in formats.FORMATS.items():
         text = make(results)
         expect(schemas.CHECKS[name](text) == 9, f"{name}: another score")
@@ -162,162 +228,230 @@ def test_formats():
             expect(False, f"{name}: its validator takes anything")
         except (schemas.Invalid, TypeError, KeyError):
             pass
-        print(f"  {name}: valid", flush=True)
+    expect('time="1.25"' in formats.junit(results), "JUnit has no times")
+    print(f"  {', '.join(formats.FORMATS)}: valid", flush=True)
 
 
-def test_confine():
-    """What a confined process cannot do, whatever it was compiled from."""
-    shop = workshop.Workshop()
-    attacks = {
-        "fork": "return fork() != -1;",
-        "vfork": "pid_t child = vfork(); if (child == 0) _exit(0); return child != -1;",
-        "clone": "return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) != -1;",
-        "exec": 'char *none[] = {"true", 0}; execve("/bin/true", none, 0); return 0;',
-        "write": f'return open("{OUTSIDE}", O_WRONLY | O_CREAT, 0600) != -1;',
-        "remove": 'return unlink("/tmp/nothing") != -1 || errno != EPERM;',
-        "network": "return socket(AF_INET, SOCK_STREAM, 0) != -1;",
-        "kill": "return kill(getppid(), 0) != -1;",
-        "look at others": 'char name[64]; snprintf(name, 64, "/proc/%d/mem", getppid()); return open(name, O_RDONLY) != -1;',
-        "memory": f"char *p = malloc({2 * grade.RUN_MEGABYTES}l << 20); if (p) memset(p, 1, 1l << 20); return p != 0;",
-        "environment": "return environ && *environ;",
-        "be root": "return geteuid() == 0 || setuid(0) != -1 + (geteuid() != 0 && 0);",
-    }
-    includes = "".join(f"#include <{name}.h>\n" for name in
-                       "errno fcntl signal stdio stdlib string sys/socket sys/syscall unistd".split())
+ATTACKS = {  # each returns 0 when it was stopped
+    "fork": "return fork() != -1;",
+    "vfork": "pid_t child = vfork(); if (child == 0) _exit(0); return child != -1;",
+    "clone": "return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) != -1;",
+    "exec": 'char *none[] = {"true", 0}; execve("/bin/true", none, 0); return access("/bin/true", X_OK) == 0;',
+    "write": f'return open("{OUTSIDE}", O_WRONLY | O_CREAT, 0600) != -1;',
+    "remove": 'return unlink("/tmp/nothing") != -1 || errno == ENOENT;',
+    "read the project": f'return open("{SOLUTION}", O_RDONLY) != -1 || open("/etc/passwd", O_RDONLY) != -1;',
+    "see processes": 'char name[64]; int i, n = 0; for (i = 1; i < 5000; i++) { snprintf(name, 64, "/proc/%d/stat", i);'
+                     ' n += open(name, O_RDONLY) != -1; } return n > 3;',
+    "network": "return socket(AF_INET, SOCK_STREAM, 0) != -1;",
+    "kill": "return kill(1, 9) != -1 || kill(-1, 9) != -1 || syscall(SYS_tgkill, getppid(), getppid(), 9) != -1;",
+    "trace": "return syscall(SYS_ptrace, 16, getppid(), 0, 0) != -1 || syscall(SYS_process_vm_readv, getppid(), 0, 0, 0, 0, 0) != -1;",
+    "memory": "char *p = malloc(1l << 30); if (p) memset(p, 1, 1l << 20); return p != 0;",
+    "shared memory": "return syscall(SYS_memfd_create, \"x\", 0) != -1 || syscall(SYS_shmget, 0, 4096, 0666) != -1;",
+    "threads": "pthread_t t; int n = 0; while (n < 300 && pthread_create(&t, 0, sleeper, 0) == 0) n++; return n >= 300;",
+    "a large file": "char x[4096] = {1}; signal(SIGXFSZ, SIG_IGN); int i; for (i = 0; i < 10 && write(1, x, 4096) == 4096;) i++; return i == 10;",
+    "environment": "return environ && *environ && strncmp(*environ, \"PWD=\", 4) != 0;",
+    "be root": "return setuid(0) != -1 || unshare(CLONE_NEWUSER) != -1;",
+    "chroot": 'return chroot("/") != -1 || mount("a", "/", "tmpfs", 0, 0) != -1;',
+}
+
+
+def test_sandbox():
+    """What a confined process cannot do, whatever it was compiled from, in every mode that this machine has."""
+    includes = "".join(f"#include <{name}.h>\n" for name in "errno fcntl pthread sched signal stdio stdlib string sys/mount "
+                       "sys/socket sys/syscall unistd".split())
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o755)
-        for attack, code in attacks.items():
-            source, program = pathlib.Path(name) / "attack.c", pathlib.Path(name) / "attack"
-            source.write_text(f"{includes}\nint main(void)\n{{\n    {code}\n}}\n")
-            workshop.run(["gcc", "-D_GNU_SOURCE", "-w", "-O0", str(source), "-o", str(program)], attack)
-            done = subprocess.run([str(shop.base / "labs/confine"), "5", str(grade.RUN_MEGABYTES), "4096", str(program)],
-                                  env={"SECRET": "1"}, check=False)
-            expect(done.returncode == 0, f"confine lets a process {attack}: status {done.returncode}")
-            print(f"  {attack}: stopped" if done.returncode == 0 else f"  {attack}: NOT stopped", flush=True)
-        source.write_text("int main(void)\n{\n    for (;;)\n        ;\n}\n")
-        workshop.run(["gcc", str(source), "-o", str(program)], "loop")
-        done = subprocess.run([str(shop.base / "labs/confine"), "1", "64", "4096", str(program)], check=False)
-        expect(done.returncode == -24, f"an endless loop ends with {done.returncode}")
+        folder = pathlib.Path(name)
+        source = "\n".join(f"    if (strcmp(argv[1], \"{attack}\") == 0) {{ {code} }}" for attack, code in ATTACKS.items())
+        (folder / "attack.c").write_text(f"{includes}static void *sleeper(void *x)\n{{\n    sleep(5);\n    return x;\n}}\n"
+                                         f"int main(int argc, char **argv)\n{{\n{source}\n    for (;;)\n        ;\n}}\n")
+        program = str(folder / "attack")
+        workshop.run(["gcc", "-D_GNU_SOURCE", "-w", "-static", str(folder / "attack.c"), "-o", program], "attack.c")
+        modes = ["namespaces", "namespaces of root", "filter"] if os.geteuid() == 0 else ["namespaces", "filter"]
+        works = 0
+        for mode in modes:
+            try:
+                box = sandbox.Sandbox(folder / "users", mode)
+            except sandbox.Unable as problem:
+                print(f"  {mode}: not to be had here: {problem}")
+                continue
+            works += 1
+            for attack in ATTACKS:
+                if mode == "filter" and os.geteuid() != 0 and attack in ("exec", "read the project", "see processes"):
+                    continue  # said in docs/instructor.md
+                with open(folder / "out", "w+b") as out:
+                    ending = box.run([program, attack], "run", sandbox.Limits(3, 10, 256, file_bytes=16384), stdout=out)
+                expect(ending.status == 0, f"{mode} lets a process {attack}: status {ending.status}")
+            begin = time.monotonic()
+            ending = box.run([program, "for ever"], "run", sandbox.Limits(1, 10, 256))
+            expect(ending.timed_out and time.monotonic() - begin < 8, f"{mode}: an endless loop ends with {ending.status}")
+            ending = box.run(["/usr/bin/yes"], "build", sandbox.Limits(5, 5, 256))
+            expect(len(ending.output) == 1 << 16, f"{mode}: {len(ending.output)} bytes of output were read")
+            ending = box.run(["/usr/bin/cat", str(SOLUTION)], "build", sandbox.Limits(5, 5, 256))
+            expect(mode == "filter" or ending.status != 0, f"{mode}: a compiler sees the project")
+            print(f"  {mode}: {len(ATTACKS)} attacks and a loop stopped ({box.protection})", flush=True)
+        expect(works > 0, "no mode of the sandbox works")
     expect(not os.path.exists(OUTSIDE), "a file was written outside")
 
 
-def grade_text(text):
-    with tempfile.TemporaryDirectory() as folder:
-        return grade.Grading("01", submit(folder, text), "cheats").grade()
-
-
-def test_cheats():
-    everything = {**CHEATS, **HONEST}
-    with concurrent.futures.ProcessPoolExecutor(2) as pool:
-        graded = pool.map(grade_text, [text for text, _, _ in everything.values()])
-        for (name, (_, status, words)), results in zip(everything.items(), graded):
-            judge_results(name, results, status, words)
-    expect(not os.path.exists(OUTSIDE), "a file was written outside")
-
-
-def test_files():
-    """What stands in the place of a file: none of it is read, and the other file is graded."""
+def test_names():
+    """Names are data; what stands in the place of a file is not read; a wrong path is an error."""
     def link(path):
-        path.symlink_to(handout.ROOT / "01_naive_matmul/2_coalesced.cu")
-
-    def pipe(path):
-        os.mkfifo(path)
-
-    def folder(path):
-        path.mkdir()
+        path.symlink_to(SOLUTION.with_name("2_coalesced.cu"))
 
     def large(path):
         path.write_text(GOOD + "/" * grade.LIMIT)
 
-    for make in (link, pipe, folder, large):
-        with tempfile.TemporaryDirectory() as name:
-            make(pathlib.Path(submit(name, None)) / "01_naive_matmul/2_coalesced.cu")
-            judge_results(make.__name__, grade.Grading("01", name, "files").grade(), "ungraded", "not a regular file")
+    def loop(path):
+        path.symlink_to(path.name)
+
     with tempfile.TemporaryDirectory() as name:
-        (pathlib.Path(name) / "01_naive_matmul").symlink_to(handout.ROOT / "01_naive_matmul")
-        results = grade.Grading("01", name, "files").grade()
+        top = pathlib.Path(name)
+        for make in (link, loop, os.mkfifo, pathlib.Path.mkdir, large):
+            folder = top / make.__name__
+            make(pathlib.Path(submit(folder, None)) / STEP / "2_coalesced.cu")
+            grading = grade.Grading("01", folder, "files", "coalesced")
+            reason = grading.grade()["tests"][0]["reason"]
+            expect("not a regular file" in reason, f"{make.__name__}: {reason}")
+        (top / "folder").mkdir()
+        (top / "folder" / STEP).symlink_to(ROOT / STEP)
+        results = grade.Grading("01", top / "folder", "files").grade()
         expect(results["score"] == 0, f"a link to the solution's folder earns {results['score']} points")
-        print(f"  a link to the solution's folder: {results['tests'][0]['reason']}", flush=True)
+        for odd in ("o'brien", "$(shell touch a) $(touch b) `touch c`", "-n; touch d", "ünder \"score\" #1"):
+            submit(top / odd, GOOD)
+            results = top / f"results of {odd}"
+            done = subprocess.run(["make", "-s", "-C", str(ROOT), "grade", "STEP=01", f"SUBMISSION={top / odd}", f"OUT={results}",
+                                   "FORMAT=junit", "KERNEL=coalesced"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                  env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")}, check=False,
+                                  preexec_fn=lambda: os.umask(0o077))
+            expect(done.returncode == 0 and schemas.CHECKS["junit"](results.read_text()) == FULL - OTHER,
+                   f"a folder named {odd}: {done.stderr.decode()[-300:]}")
+        expect(not any((folder / letter).exists() for folder in (top, ROOT) for letter in "abcd"), "a name was executed")
+        for wrong in (top / "nobody", top / "results of o'brien"):
+            done = grade_by_program(wrong, top / "none", "gradescope")
+            expect(done.returncode == 2 and not (top / "none").exists(), f"{wrong} was graded")
+        full, partial = (grade_by_program(top / "o'brien", "-", "exit").returncode,
+                         grade_by_program(top / "large", "-", "exit").returncode)
+        expect((full, partial) == (0, 1), f"exit statuses {full} for full points, {partial} for less")
+    print("  links, loops, pipes, folders, large files, odd names, wrong paths", flush=True)
 
 
-def test_second_line():
-    """The same cheats with nobody looking at their symbols: no points either."""
-    for name in ("exit(0)", "reading the seed", "memcpy of the reference", "forking", "writing outside its folder",
-                 "a static constructor", "a giant allocation"):
-        text = CHEATS[name][0]
-        if name in ("reading the seed", "a static constructor", "forking"):  # harmless ones would be right
-            text = text.replace(GOOD[GOOD.index("/* Tiles"):GOOD.index("}\n\nextern")], IDLE + "\n")
-        if name == "a static constructor":
-            text = text.replace("early = 1;", "_exit(0);").replace("#include", "#include <unistd.h>\n#include", 1)
-        if name == "a giant allocation":
-            text = in_launcher("char *much = (char *)malloc(8l << 30); memset(much, 1, 8l << 30);",
-                               "#include <stdlib.h>\n#include <string.h>\n")
-        with tempfile.TemporaryDirectory() as folder:
-            grading = grade.Grading("01", submit(folder, text), "second line", check_symbols=False)
-            results = grading.grade()
-            test = next(test for test in results["tests"] if test["kernel"] == "coalesced")
-            expect(results["score"] <= OTHER, f"{name}: {results['score']} points without a look at its symbols")
-            expect(test["status"] == "failed", f"{name}: {test}")
-            print(f"  {name}: {test['reason'][:110]}", flush=True)
+def test_fallback():
+    """Where there are no namespaces, and where nobody looks at symbols, attacks earn nothing either."""
+    hostile = {
+        "exit(0)": CHEATS["exit(0)"][0],
+        "forking": "#include <unistd.h>\n" + kernel(IDLE).replace(LAUNCH, "    if (fork() != -1)\n        for (;;) {}\n" + LAUNCH),
+        "writing outside": CHEATS["writing outside"][0],
+        "much memory": in_launcher("volatile char *much = (char *)malloc(8l << 30); *much = 1;",
+                                   "#include <stdlib.h>\n"),
+        "reading the inputs": without_launch(HOST_LOOP),
+    }
+    with tempfile.TemporaryDirectory() as name:
+        for mode, attacks in (("filter", list(hostile)), (None, ["forking", "reading the inputs"])):
+            for attack in attacks:
+                text = hostile[attack]
+                folder = pathlib.Path(submit(pathlib.Path(name) / f"{mode} {attack}", text))
+                results = grade.Grading("01", folder, "second line", "coalesced", check_symbols=False, mode=mode).grade()
+                expect(results["score"] == 0 and results["tests"][0]["status"] == "failed",
+                       f"{attack}, {mode}: {results['tests']}")
+        folder = submit(pathlib.Path(name) / "good", GOOD)
+        results = grade.Grading("01", folder, "second line", "coalesced", mode="filter").grade()
+        expect(results["score"] == FULL - OTHER and "NO namespaces" in results["protection"], f"without namespaces: {results}")
+    expect(not os.path.exists(OUTSIDE), "a file was written outside")
+    print("  without namespaces, and without a look at symbols", flush=True)
+
+
+def submissions():
+    """(name, text, points of its kernel or None for some of them, words of the reasons, format)"""
+    for name, (text, right, words) in HONEST.items():
+        yield name, text, FULL - OTHER if right else 0 if right is False else None, words, "gradescope"
+    for name, (text, words) in CHEATS.items():
+        yield name, text, 0, words, "gradescope"
+    for name, (text, words) in PARTLY.items():
+        yield name, text, None, words, "gradescope"
+    for form in formats.FORMATS:
+        yield f"the solution as {form}", GOOD, FULL - OTHER, "", form
+
+
+def test_class():
+    """All of them, thirty at a time; of every other one the kernel that is not the cheat's is graded too."""
+    with tempfile.TemporaryDirectory() as folder:
+        def run(job):
+            number, (name, text, points, words, form) = job
+            place = pathlib.Path(folder) / str(number)
+            submit(place, text)
+            whole, begin = number % 2 == 0 or form != "gradescope", time.monotonic()
+            done = grade_by_program(place, place / "results", form, "" if whole else "coalesced", LAB_SEED="a class",
+                                    LAB_SECONDS=str(SECONDS))
+            return name, form, points, words, done, time.monotonic() - begin, place / "results", OTHER if whole else 0
+
+        slowest = 0
+        with concurrent.futures.ThreadPoolExecutor(30) as pool:
+            for name, form, points, words, done, seconds, path, other in pool.map(run, enumerate(submissions())):
+                slowest = max(slowest, seconds)
+                try:
+                    text = path.read_text()
+                    score = schemas.CHECKS[form](text)
+                except Exception as problem:
+                    expect(False, f"{name}: no valid {form} file: {problem} {done.stderr}")
+                    continue
+                expect(seconds < SECONDS, f"{name}: {seconds:.0f} s")
+                expect(SECRET not in text, f"{name}: a submission's words are in the results")
+                expect(score == other + points if points is not None else other < score < other + FULL - OTHER,
+                       f"{name}, {form}: {score} points")
+                if form == "gradescope":
+                    tests = [test for test in json.loads(text)["tests"] if test["name"].startswith("coalesced")]
+                    reasons = " | ".join(test["output"] for test in tests)
+                    expect(words in reasons, f"{name}: the reason is '{reasons[:300]}', not '{words}'")
+                    print(f"  {score:>3} {seconds:4.0f} s  {name}: {tests[0]['output'][:90]}", flush=True)
+        print(f"  the slowest took {slowest:.0f} s of {SECONDS}", flush=True)
     expect(not os.path.exists(OUTSIDE), "a file was written outside")
 
 
-def test_workspace():
-    """A kernel of step 05 that asks for a matrix of scores."""
-    with tempfile.TemporaryDirectory() as folder:
-        target = pathlib.Path(folder) / "05_flash_v2"
-        shutil.copytree(handout.ROOT / "05_flash_v2", target)
-        path = target / "7_split_kv.cu"
-        text = re.sub(r"return runs > 1 \? .*?;", "return runs > 0 ? 4 * all_rows * (size_t)call->seq_kv * 9 : 0;",
-                      path.read_text(), count=1)
-        expect(text != path.read_text(), "7_split_kv.cu has changed: the test must, too")
-        path.write_text(text)
-        results = grade.Grading("05", folder, "workspace").grade()
-        test = next(test for test in results["tests"] if test["kernel"] == "split_kv")
-        expect(test["status"] == "failed" and "workspace" in test["reason"], f"a matrix of scores was allowed: {test}")
-        print(f"  {test['reason'][:110]}", flush=True)
+def test_deadline():
+    """A grading that has no time left, and one that is told to end, leave results."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = submit(pathlib.Path(name) / "slow", CHEATS["an endless loop"][0])
+        for environment, end in (({"LAB_SECONDS": "4"}, None), ({}, 3)):
+            process = subprocess.Popen([sys.executable, str(ROOT / "tests/labs/grade.py"), "01", folder, f"{name}/results", "junit"],
+                                       env={**os.environ, **environment}, stdout=subprocess.DEVNULL)
+            begin = time.monotonic()
+            if end:
+                time.sleep(end)
+                process.terminate()
+            process.wait(60)
+            expect(time.monotonic() - begin < 12, f"{environment}: {time.monotonic() - begin:.0f} s")
+            expect(schemas.CHECKS["junit"](pathlib.Path(name, "results").read_text()) < FULL, "a hanging kernel has full points")
+    print("  out of time, ended: results are there", flush=True)
 
 
-def test_thirty():
-    """Four are good, three hang, five are wrong or incomplete, eighteen cheat."""
-    everything = {**HONEST, **CHEATS}
-    several = ["the solution"] * 4 + ["an endless loop"] * 3
-    names = several + [name for name in HONEST if name not in several] + [name for name in CHEATS if name not in several][-18:]
-    expect(len(names) == 30, f"{len(names)} submissions")
-    with tempfile.TemporaryDirectory() as folder:
-        jobs = []
-        for number, name in enumerate(names):
-            place = pathlib.Path(folder) / str(number)
-            submit(place, everything[name][0])
-            jobs.append((name, place, list(formats.FORMATS)[number % len(formats.FORMATS)]))
-
-        def run(job):
-            name, place, form = job
-            done = subprocess.run([sys.executable, str(handout.ROOT / "tests/labs/grade.py"), "01", str(place),
-                                   str(place / "results"), form], env={**os.environ, "LAB_SEED": "thirty"},
-                                  stdout=subprocess.DEVNULL, check=False)
-            return name, form, done.returncode, (place / "results")
-
-        with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
-            for name, form, status, path in pool.map(run, jobs):
-                try:
-                    score = schemas.CHECKS[form](path.read_text())
-                except Exception as problem:
-                    expect(False, f"{name}: no valid {form} file: {problem}")
-                    continue
-                expected = FULL if everything[name][1] == "passed" else OTHER
-                expect(status == 0 and score == expected, f"{name} as {form}: {score} points, not {expected}")
-                print(f"  {form:12} {score:>3} points  {name}", flush=True)
+def test_slurm_cluster():
+    """A class on a Slurm cluster of one node gets the points that it gets without."""
+    if test_slurm.missing():
+        print(f"  SKIPPED: {test_slurm.missing()}", flush=True)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        top = pathlib.Path(name)
+        top.chmod(0o755)
+        for number, text in enumerate((GOOD, HONEST["a wrong sum"][0], None, CHEATS["forking"][0], GOOD)):
+            submit(top / "submissions" / f"student {number}", text)
+        by_slurm, by_hand = test_slurm.grade_class(top, top / "submissions", "slurm")
+        expect(by_slurm == by_hand and len(by_hand) == 5, f"Slurm: {by_slurm}, otherwise {by_hand}")
+        scores = [schemas.CHECKS["autolab"](by_slurm[student]) for student in sorted(by_slurm)]
+        expect(scores[0] == scores[4] == FULL and scores[2] == scores[3] == OTHER, f"Slurm: {scores}")
+        print(f"  points of the class: {scores}", flush=True)
 
 
-TESTS = {"formats": test_formats, "confine": test_confine, "cheats": test_cheats, "files": test_files,
-         "second_line": test_second_line, "workspace": test_workspace, "thirty": test_thirty}
+TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "fallback": test_fallback,
+         "deadline": test_deadline, "class": test_class, "slurm": test_slurm_cluster}
 
 if __name__ == "__main__":
     os.environ["BACKEND"] = "cpu"  # no points for speed, whatever this machine has
     grade.hide()
     for wanted in sys.argv[1:] or TESTS:
+        begin = time.monotonic()
         print(f"== {wanted}", flush=True)
         TESTS[wanted]()
+        print(f"   {time.monotonic() - begin:.0f} s", flush=True)
     print(f"{len(failures)} failed" if failures else "all passed")
     sys.exit(1 if failures else 0)

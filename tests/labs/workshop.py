@@ -1,34 +1,36 @@
-"""Where submissions are built and run: a clean copy of the project without any solution, and the confined processes."""
+"""Where submissions are built: a clean copy of the project without any kernel, and what an object file may hold."""
 import fcntl
+import functools
 import hashlib
+import json
 import os
 import pathlib
 import re
-import resource
 import shutil
-import signal
 import stat
 import subprocess
 import tempfile
 import time
 
 import handout
+from sandbox import Limits, Unable
 
 ROOT = handout.ROOT
-NOBODY = 65534
 BUILDS = ("cpu", "check")
 COMMON = ("matmul", "softmax", "attention", "refusal", "problem", "inputs", "check", "tensor_map", "stopwatch")
-OWN = ("case.h", "keeper.h", "keeper_cpu.cpp", "keeper_gpu.c", "runner.h", "runner.c", "judge.c", "confine.c")
+OWN = ("case.h", "keeper.h", "keeper_cpu.cpp", "keeper_gpu.c", "runner.h", "runner.c", "judge.c")
 C_FLAGS = "-std=c17 -D_GNU_SOURCE -O2 -ffunction-sections -fdata-sections".split()
-LIBRARIES = "-lboost_context -lm -ldl".split()
+LIBRARIES = "-lm -ldl".split()
 
-COMPILE_SECONDS, COMPILE_MEGABYTES = 120, 3072
+COMPILE_SECONDS, COMPILE_MEGABYTES = 60, 3072
+GLOBAL_VARIABLES = 16 << 10  # bytes that one file may have; a kernel's memory is what it is given
 
-# What a student's object file may ask the linker for. Everything else is refused by name.
+# What a submission's object file may ask the linker for. No copies, no symbols, no memory, no streams, no files.
 ALLOWED = set("""
     threadIdx blockIdx blockDim gridDim warpSize _GLOBAL_OFFSET_TABLE_ __dso_handle __tls_get_addr __stack_chk_fail
-    __gxx_personality_v0 _Unwind_Resume __cxa_guard_acquire __cxa_guard_release __cxa_guard_abort __assert_fail
-    memcpy memset memmove memcmp printf puts putchar
+    __gxx_personality_v0 _Unwind_Resume __cxa_guard_acquire __cxa_guard_release __cxa_guard_abort __cxa_atexit
+    __cxa_pure_virtual __cxa_throw_bad_array_new_length __assert_fail _ZdlPv _ZdlPvm
+    memcpy memset memmove printf puts putchar
     cudaGetLastError cudaPeekAtLastError cudaGetErrorString cudaGetErrorName cudaFuncSetAttribute
     cudaFuncSetCacheConfig cudaFuncGetAttributes cudaGetDevice cudaDeviceGetAttribute cudaMemsetAsync
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel
@@ -38,16 +40,30 @@ ALLOWED = set("""
 """.split())
 ALLOWED |= {name + kind for kind in ("", "f") for name in """
     exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt fabs fmax fmin fmod fma floor ceil round rint
-    nearbyint trunc tanh erf ldexp frexp scalbn sin cos copysign isnan isinf lround lrint""".split()}
-ALLOWED_PREFIXES = ("simt_", "__tsan_", "__ubsan_handle_")
+    nearbyint trunc tanh erf ldexp scalbn sin cos copysign isnan isinf lround lrint""".split()}
+ALLOWED_PREFIXES = ("simt_", "__tsan_", "__ubsan_handle_", "_ZTVN10__cxxabiv1")
+# Parts of the CPU backend that are there for its own files.
+ALLOWED_PREFIXES_BUT = ("simt_at_end", "simt_on_idle", "simt_touch", "simt_memcmp")
+# What nvcc's objects ask for beside.
+ALLOWED_ON_A_GPU = set("""
+    __cudaRegisterFatBinary __cudaRegisterFatBinaryEnd __cudaUnregisterFatBinary __cudaRegisterFunction
+    __cudaRegisterVar __cudaPushCallConfiguration __cudaPopCallConfiguration __cudaInitModule
+    __cudaLaunchKernel __cudaGetKernel atexit""".split())
 
-FORBIDDEN_TEXT = (
-    (re.compile(r"\b_*asm_*\b"), "inline assembly"),
-    (re.compile(r"##|%:%:"), "token pasting (##)"),
-    (re.compile(r"\bincbin\b|#\s*embed\b"), "embedding a file"),
-    (re.compile(r"#\s*include\s*[\"<]\s*(/|[^\">\n]*\.\.)"), "a file from outside (#include with / or ..)"),
-    (re.compile(r"#\s*include\s*[\"<]\s*(cub|thrust|cutlass|cute|cublas|cudnn|curand|cusparse)\w*[/.]"), "a library"),
-)
+# After these headers the submission's own text begins: those before hold what it may not (see examine_text).
+BEGINNING = "the_submission_begins_here"
+PRELUDE = f"#include <cassert>\n#include <cmath>\n#include <cstdio>\nextern int {BEGINNING};\n"
+ATTRIBUTES = set("""
+    aligned packed unused maybe_unused noinline always_inline const pure hot cold may_alias fallthrough nodiscard
+    warn_unused_result flatten nothrow leaf noreturn deprecated unavailable used visibility externally_visible malloc
+    alloc_size nonnull returns_nonnull format likely unlikely noclone
+    access alloc_align format_arg sentinel transparent_union gnu_inline artificial""".split())
+WORDS = re.compile(r"\b(?P<asm>_*asm_*)\b(?P<asm_text>[^;{]*)|\b_*attribute_*\b\s*(?P<attribute>[^;]*)|"
+                   r"(?:\[|<:)\s*(?:\[|<:)(?P<brackets>[^;]*)|\b(?P<builtin>__builtin_(?:ia32|apply|return|longjmp|setjmp|"
+                   r"eh_|unwind|frame|dwarf|init|va_arg_pack|nontemporal)\w*|__seg_\w+|__transaction\w*)|"
+                   r"^[ \t]*(?:\#|%:)[ \t]*pragma(?P<pragma>.*)", re.M)
+PRAGMAS = re.compile(r"\s*(unroll\b.*|once|nv_\w+.*|(end)?region.*|GCC\s+(unroll|ivdep|diagnostic|system_header)\b.*|"
+                     r"GCC\s+visibility\s+(push\s*\(\s*default\s*\)|pop))\s*$")
 
 
 class Refused(Exception):
@@ -58,232 +74,336 @@ class NotBuilt(Exception):
     """The submission's file does not compile or is not there."""
 
 
-class Unable(Exception):
-    """The grader itself, or this machine, cannot do it."""
-
-
 def stamp():
-    """Changes when anything does that the copy is made of."""
-    digest = hashlib.sha256(str(ROOT).encode())
+    """Changes when anything does that the copy is made of, wherever it lies and whenever it was checked out."""
+    digest = hashlib.sha256()
     files = [ROOT / "tests/labs" / name for name in (*OWN, "handout.py", "workshop.py")]
     for folder in ("common", *handout.STEPS.values()):
-        files += [path for path in sorted((ROOT / folder).rglob("*")) if path.is_file()]
+        files += [path for path in sorted((ROOT / folder).rglob("*")) if path.is_file() and path.suffix != ".pyc"]
     for path in files:
-        digest.update(f"{path.relative_to(ROOT)} {path.stat().st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT)} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:16]
 
 
 class Workshop:
-    """The clean copy, made once and shared by all gradings: common/, stubs of every step, and what they need."""
+    """
+    The clean copy, made once and shared by all gradings: common/, the headers of each step and whatever else of it is
+    not to be handed in. There is no solution in it.
+    """
 
     def __init__(self):
         name = hashlib.sha256(str(ROOT).encode()).hexdigest()[:12]
-        top = pathlib.Path(tempfile.gettempdir()) / f"flash-labs-{os.geteuid()}-{name}"
-        top.mkdir(mode=0o755, exist_ok=True)
-        status = top.lstat()
+        self.top = pathlib.Path(tempfile.gettempdir()) / f"flash-labs-{os.geteuid()}-{name}"
+        self.top.mkdir(mode=0o755, exist_ok=True)
+        status = self.top.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            raise Unable(f"{top} is not a folder of this user's alone")
-        finished = top / stamp()[:16]
-        with open(top / "lock", "w") as lock:
+            raise Unable(f"{self.top} is not a folder of this user's alone")
+        self.base = self.top / stamp()
+        with open(self.top / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not finished.exists():
-                self.base = finished.with_suffix(".new")
+            if not self.base.exists():
+                finished, self.base = self.base, self.base.with_suffix(".new")
                 shutil.rmtree(self.base, ignore_errors=True)
-                self.base.mkdir(mode=0o755)
+                self.base.mkdir()
                 self._make()
                 self.base.rename(finished)
-                self._remove_old(top, finished)
-        self.base, self.cache = finished, finished / "cache"
+                self.base = finished
+                self._remove_old()
+        self.cache = self.base / "cache"
 
-    @staticmethod
-    def _remove_old(top, kept):
+    def _remove_old(self):
         """Copies of the project as it was; a grading may still be using one that is younger than a day."""
-        for path in top.iterdir():
-            if path.is_dir() and path != kept and time.time() - path.stat().st_mtime > 86400:
+        for path in self.top.iterdir():
+            if re.fullmatch(r"[0-9a-f]{16}(\.new)?|grading-.*", path.name) and path != self.base and \
+                    time.time() - path.stat().st_mtime > 86400:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _make(self):
         run([str(ROOT / "common/simt/simtcc"), "--runtime"], "the CPU backend")
         (self.base / "cache").mkdir(mode=0o700)
-        shutil.copytree(ROOT / "common", self.base / "common", copy_function=shutil.copy2)
+        shutil.copytree(ROOT / "common", self.base / "common", ignore=shutil.ignore_patterns("__pycache__"))
         for step in handout.STEPS.values():
-            for path in sorted((ROOT / step).iterdir()):
-                if path.suffix in (".cu", ".cuh", ".h"):
-                    (self.base / step).mkdir(exist_ok=True)
-                    (self.base / step / path.name).write_text(handout.copied(path, path.read_text(), [step]))
+            (self.base / step).mkdir()
+            for path in given_files(step):
+                shutil.copy2(ROOT / step / path, self.base / step)
         (self.base / "tests/labs").mkdir(parents=True)
         for name in OWN:
             shutil.copy2(ROOT / "tests/labs" / name, self.base / "tests/labs")
-        runtime = self.base / "build/simt"
-        shutil.copytree(ROOT / "build/simt", runtime, copy_function=shutil.copy2,
-                        ignore=shutil.ignore_patterns("tmp.*", "lock"))
-        (runtime / "lock").touch()
-        (runtime / "lock").chmod(0o666)
-        runtime.chmod(0o1777)  # compilers work here as an unprivileged user
+        (self.base / "build/simt").mkdir(parents=True)
+        for name in ("libsimt.a", "simt-translate"):
+            shutil.copy2(ROOT / "build/simt" / name, self.base / "build/simt")
         (self.base / "labs").mkdir()
+        (self.base / "labs/prelude.h").write_text(PRELUDE)
         self._compile_own()
+        for path in (self.base, *self.base.rglob("*")):  # whatever the umask, compilers of another user read this
+            if path.name != "cache":
+                path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444) & ~0o022)
 
     def _compile_own(self):
-        include = [f"-I{self.base / 'common/simt/include'}", f"-I{self.base / 'common'}", f"-I{self.base}"]
         labs = self.base / "tests/labs"
         sources = [self.base / "common" / f"{name}.c" for name in COMMON]
-        for source in (*sources, labs / "runner.c", labs / "judge.c", labs / "confine.c"):
-            run(["gcc", *C_FLAGS, *include, "-c", str(source), "-o", str(self.object(source.stem))], source.name)
-        run(["g++", "-std=c++17", "-O2", *include, "-c", str(labs / "keeper_cpu.cpp"),
+        for source in (*sources, labs / "runner.c", labs / "judge.c"):
+            run(["gcc", *C_FLAGS, *self.include, "-c", str(source), "-o", str(self.object(source.stem))], source.name)
+        run(["g++", "-std=c++17", "-O2", *self.include, "-c", str(labs / "keeper_cpu.cpp"),
              "-o", str(self.object("keeper_cpu"))], "keeper_cpu.cpp")
         run(["ar", "rcs", str(self.base / "labs/libcommon.a"), *(str(self.object(path.stem)) for path in sources)],
             "libcommon.a")
-        run(["gcc", str(self.object("confine")), "-o", str(self.base / "labs/confine")], "confine")
-        run(["g++", "-pthread", str(self.object("judge")), str(self.base / "labs/libcommon.a"), self.runtime(),
+        run(["g++", "-pthread", str(self.object("judge")), str(self.base / "labs/libcommon.a"), self.runtime,
              *LIBRARIES, "-o", str(self.base / "labs/judge")], "judge")
+        for step in handout.STEPS.values():
+            entry = self.entry(step)
+            run(["gcc", *C_FLAGS, *self.include, "-c", str(entry), "-o", str(entry.with_suffix(".o"))], "entry")
+        harness = [self.runtime, str(self.base / "labs/libcommon.a"), *(str(self.object(name)) for name in ("runner", "keeper_cpu"))]
+        names = {line.split()[0] for path in harness for line in nm("-g", "--defined-only", path)
+                 if len(line.split()) > 2 and line.split()[1] in "TDBR"}
+        (self.base / "labs/protected").write_text("\n".join(sorted(names | {"main"})))
+
+    @property
+    def include(self):
+        return [f"-I{self.base / 'common/simt/include'}", f"-I{self.base / 'common'}", f"-I{self.base}"]
 
     def object(self, name):
         return self.base / "labs" / f"{name}.o"
 
+    @property
     def runtime(self):
         return str(self.base / "build/simt/libsimt.a")
 
-    def protected_names(self):
-        """Names that belong to the harness, the CPU backend or the C library: nobody may define them anew."""
-        if not hasattr(self, "_protected"):
-            names = defined(self.runtime())
-            names |= defined(str(self.base / "labs/libcommon.a")) | defined(str(self.object("runner")))
-            names |= defined(str(self.object("keeper_cpu")))
-            libc = run(["gcc", "-print-file-name=libc.so.6"], "libc").strip()
-            names |= {line.split()[0].split("@")[0] for line in run(["nm", "-D", "-P", "--defined-only", libc],
-                                                                    "libc").splitlines()}
-            self._protected = names
-        return self._protected
-
-    @staticmethod
-    def entry(step, table, output):
+    def entry(self, step):
         """The main() of a runner (runner.h) for a step's table."""
-        entry = output.with_suffix(".entry.c")
-        entry.write_text(f'#include "{step}/{step[:2]}_step.h"\n#include "tests/labs/runner.h"\n\n'
-                         f"int main(void)\n{{\n    return runner_main(LAB_CALLS({table}), {table});\n}}\n")
+        entry = self.base / "labs" / f"{step}.c"
+        if not entry.exists():
+            table = json.loads((ROOT / step / "lab.json").read_text())["table"]
+            entry.write_text(f'#include "{step}/{step[:2]}_step.h"\n#include "tests/labs/runner.h"\n\n'
+                             f"int main(void)\n{{\n    return runner_main(LAB_CALLS({table}), {table});\n}}\n")
         return entry
 
-    def link(self, step, build, table, objects, output):
-        """A runner with these objects as its kernels, on the CPU."""
-        entry = self.entry(step, table, output)
-        include = [f"-I{self.base / 'common/simt/include'}", f"-I{self.base / 'common'}", f"-I{self.base}"]
-        run(["gcc", *C_FLAGS, *include, "-c", str(entry), "-o", str(entry.with_suffix(".o"))], "entry")
-        run(["g++", "-pthread", "-Wl,--gc-sections", "-Wl,--wrap=simt_run", "-Wl,--wrap=cudaMemsetAsync",
-             str(entry.with_suffix(".o")), str(self.object("runner")), str(self.object("keeper_cpu")),
-             *(str(name) for name in objects), str(self.base / "labs/libcommon.a"), self.runtime(), *LIBRARIES,
-             "-o", str(output)], "link")
+    @functools.lru_cache(None)
+    def wanted(self, step):
+        """The functions that a step's table names."""
+        return {name for name in undefined(self.entry(step).with_suffix(".o"))
+                if re.match("matmul_|softmax_|attention_", name)} - self.protected()
+
+    @functools.lru_cache(None)
+    def protected(self):
+        """Names of the harness and of the CPU backend."""
+        return set((self.base / "labs/protected").read_text().split())
+
+    def missing(self, step, objects):
+        """Functions of the step's other kernels that these objects call."""
+        called = set().union(*(undefined(path) for path in objects))
+        return called & self.wanted(step) - set().union(*(defined(path) for path in objects))
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def link(self, step, build, objects, output):
+        """A runner on the CPU whose table has these objects' functions, and null for those of other kernels."""
+        there = set().union(*(defined(path) for path in objects))
+        missing = [f"-Wl,--defsym,{name}=0" for name in sorted(self.wanted(step) - there)]
+        done = subprocess.run(
+            ["g++", "-static", "-no-pie", "-pthread", "-w", "-Wl,--gc-sections", "-Wl,--wrap=simt_run",
+             "-Wl,--wrap=cudaMemsetAsync", str(self.entry(step).with_suffix(".o")), str(self.object("runner")),
+             str(self.object("keeper_cpu")), *map(str, objects), *missing, str(self.base / "labs/libcommon.a"),
+             self.runtime, *LIBRARIES, "-o", str(output)],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        if done.returncode != 0:
+            names = sorted(set(re.findall(r"(?:definition of|undefined reference to) [`']([\w:~<>, ]{1,60})", done.stdout.decode(errors="replace"))))
+            raise NotBuilt("the kernel does not link" + (f": {', '.join(names[:5])}" if names else ""))
         output.chmod(0o755)
 
-    def build_for_gpu(self, folder, step, table, output, trusted=False):
-        """A runner of the kernels in folder/step for the device of this machine."""
-        compiler = (lambda command, _: subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                                      check=False)) if trusted else confined_compiler
-        nvcc, architecture = device()
-        home = pathlib.Path(nvcc).resolve().parents[1]
-        objects = folder / "objects"
-        for source in sorted((folder / step).glob("*.cu")):
-            needed = re.match(r"// needs: sm_(\d+a?)", source.read_text())
-            chosen = architecture
-            if needed and (needed[1].endswith("a") or int(needed[1]) > int(architecture.rstrip("a"))):
-                chosen = needed[1]
-            done = compiler([nvcc, "-std=c++17", "-O3", "-w", f"-gencode=arch=compute_{chosen},code=sm_{chosen}",
-                             f"-I{self.base / 'common'}", f"-I{self.base}", "-c", str(source), "-o",
-                             str(objects / f"{source.name}.gpu.o")], folder)
-            if done.returncode != 0:
-                raise NotBuilt(f"{source.name} does not compile for the GPU: {done.stdout.decode(errors='replace')[-400:]}")
-        include = ["-isystem", str(home / "include"), f"-I{self.base / 'common'}", f"-I{self.base}"]
-        labs = self.base / "tests/labs"
-        own = [self.base / "common" / f"{name}.c" for name in (*COMMON, "backend")]
-        compiled = []
-        for source in (*own, labs / "runner.c", labs / "keeper_gpu.c", self.entry(step, table, output)):
-            compiled.append(str(output.with_suffix(f".{source.stem}.o")))
-            run(["gcc", *C_FLAGS, *include, "-c", str(source), "-o", compiled[-1]], source.name)
-        run([nvcc, f"-gencode=arch=compute_{architecture},code=sm_{architecture}",
-             *(str(path) for path in sorted(objects.glob("*.gpu.o"))), *compiled, "-Xlinker", "--gc-sections", "-o",
-             str(output)], "link for the GPU")
-        output.chmod(0o711)  # to be run, not to be read
-
-    def compile(self, folder, step, name, build, check_symbols=True):
+    def compile(self, box, folder, step, name, build, wall, check_symbols=True):
         """
-        Object file of one of the step's .cu files in `folder`. Files that were compiled before, with the same headers,
-        are not compiled again. Raises NotBuilt or Refused.
+        Object file of one of the .cu files in `folder`/source/`step`. Files that were compiled before, with the same
+        headers, are not compiled again. Raises NotBuilt or Refused.
         """
-        digest = hashlib.sha256(f"{build} {name} {check_symbols}".encode())
-        for path in sorted((folder / step).iterdir()):
+        source = folder / "source"
+        digest = hashlib.sha256(f"{build} {name} {check_symbols} {box.mode}".encode())
+        for path in sorted((source / step).iterdir()):
             if path.suffix in (".cuh", ".h") or path.name == name:
                 digest.update(f"\n{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
         kept = self.cache / f"{digest.hexdigest()}.o"
-        output = folder / "objects" / f"{name}.{build}.o"
-        if kept.exists():
-            shutil.copyfile(kept, output)
-            return output
         complaint = kept.with_suffix(".refused")
         if complaint.exists():
             raise Refused(complaint.read_text())
-        dependencies = output.with_suffix(".d")
-        command = [str(self.base / "common/simt/simtcc"), *(["--check"] if build == "check" else ["-O2"]), "-w",
-                   f"-I{self.base / 'common'}", f"-I{self.base}", "-MMD", "-MF", str(dependencies),
-                   "-c", f"{step}/{name}", "-o", str(output)]
-        done = confined_compiler(command, folder)
-        if done.returncode != 0 or not output.exists():
-            text = done.stdout.decode(errors="replace")
-            self.refuse_foreign(name, folder, re.findall(r"(?<!\S)(/[^\s:'\"]+):\d+", text))
-            text = text.replace(str(folder) + "/", "").replace(str(self.base) + "/", "")
-            raise NotBuilt(f"{name} does not compile: {' '.join(text.split())[:600] or 'the compiler gave up'}")
+        if kept.exists():
+            return kept
+        out = pathlib.Path(tempfile.mkdtemp(dir=folder))
+        box.own(out)
+        ending = box.run([str(self.base / "common/simt/simtcc"), *(["--check"] if build == "check" else ["-O2"]), "-w",
+                          "-Xcompiler", "-fno-diagnostics-show-caret,-fmax-errors=5", "--text", str(out / "text"), "-include",
+                          str(self.base / "labs/prelude.h"), f"-I{self.base / 'common'}", f"-I{self.base}",
+                          "-c", str(source / step / name), "-o", str(out / "object.o")],
+                         "build", Limits(COMPILE_SECONDS, wall, COMPILE_MEGABYTES), see=[self.base, source], write=out,
+                         cwd=str(source), environment={"TMPDIR": str(out)})
+        if ending.timed_out:
+            raise NotBuilt(f"{name}: the compiler ran out of time")
+        if ending.status != 0:
+            raise NotBuilt(f"{name} does not compile: {self.complaints(ending.output, source / step)}")
         try:
-            self.examine(folder, output, dependencies, build, check_symbols)
+            self.examine_text(name, read_regular(out / "text").decode(errors="replace"), (self.base, source))
+            if check_symbols:
+                self.examine(out / "object.o", 8 if build == "check" else 0, ALLOWED, step)
         except Refused as refusal:
             complaint.write_text(str(refusal))
             raise
-        temporary = kept.with_suffix(f".{os.getpid()}")
-        shutil.copyfile(output, temporary)
-        temporary.rename(kept)
-        return output
+        made = self.cache / f"{digest.hexdigest()}.{os.getpid()}"
+        self.isolate(out / "object.o", made, step)
+        if not defined(made):
+            made.unlink()
+            raise NotBuilt(f"{name} does not define {' or '.join(sorted(self.wanted(step))[:12])}")
+        made.rename(kept)
+        return kept
 
-    def examine(self, folder, output, dependencies, build, check_symbols):
-        """Refuses an object that was made from foreign files, asks for more than it may, or runs before main()."""
-        read = dependencies.read_text().replace("\\\n", " ").split()[1:]
-        self.refuse_foreign(output.name.split(".")[0], folder, [path for path in read if not path.endswith(":")])
-        if not check_symbols:
-            return
-        sections = run(["size", "-A", "-d", str(output)], "size")
+    def isolate(self, source, target, step):
+        """
+        Leaves visible what the step's table and its other files name: whatever else the file defines is its own, and
+        takes the place of nothing in the harness or in another file.
+        """
+        keep = sorted(self.wanted(step) | self.declared(step))
+        run(["ld", "-r", "--force-group-allocation", str(source), "-o", str(target)], "ld")
+        run(["objcopy", *(f"--keep-global-symbol={name}" for name in keep), str(target)], "objcopy")
+
+    @functools.lru_cache(None)
+    def declared(self, step):
+        """Functions that the step's headers declare, for another file of it to call."""
+        return set(re.findall(r"\b(\w+)\(", "".join(path.read_text() for path in (self.base / step).glob("*_step.h"))))
+
+    @staticmethod
+    def complaints(output, folder):
+        """What the compiler says about the submission's own lines, and no line of any file."""
+        found = re.findall(rf"^{re.escape(str(folder))}/([\w.]+:\d+(?::\d+)?: (?:fatal )?error: .*)$",
+                           output.decode(errors="replace"), re.M)
+        if not found:
+            found = re.findall(r"^simtcc: error: .*$|^\S*?([\w.]+:\d+: error: .*)$", output.decode(errors="replace"), re.M)
+        return "; ".join(dict.fromkeys(line[:200] for line in found if line))[:600] or "the compiler gave up"
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # What is refused
+
+    @staticmethod
+    def examine_text(name, text, folders):
+        """
+        Refuses what blinds the checked build or escapes from C. `text` is what the compiler proper read, so that no
+        macro, pasted token or comment hides anything: an attribute, an intrinsic, assembly is there in plain.
+        """
+        roots = (*(f"{folder}/" for folder in folders), "/usr/include/", "/usr/lib/", "/usr/local/include/", "<")
+        for path in set(re.findall(r'^# \d+ "((?:[^"\\]|\\.)*)"', text, re.M)):
+            if not (os.path.normpath(path) + "/").startswith(roots):
+                raise Refused(f"{name} includes {path[:100]}, which is no part of the project")
+        own = re.sub(r"^# \d+ .*$", "", text.partition(BEGINNING)[2], flags=re.M)
+        for found in WORDS.finditer(own):
+            if found["asm"] and not re.match(r'\s*\("simt_dynamic_shared"\)\s*$', found["asm_text"]):
+                raise Refused(f"{name} uses inline assembly, which a submission may not")
+            if found["builtin"]:
+                raise Refused(f"{name} uses {found['builtin']}, an intrinsic or built-in function that CUDA has not")
+            if found["pragma"] is not None and not PRAGMAS.match(found["pragma"]):
+                raise Refused(f"{name} uses #pragma{found['pragma'][:40]}, which a submission may not")
+            listed = found["attribute"] if found["attribute"] is not None else found["brackets"]
+            if listed is not None:
+                for attribute in attribute_names(listed, found["attribute"] is not None):
+                    if attribute.strip("_") not in ATTRIBUTES:
+                        raise Refused(f"{name} uses the attribute {attribute[:40]}, which a submission may not")
+
+    def examine(self, output, initialisers, allowed, step):
+        """Refuses an object that asks for more than it may, runs before main(), or stands in for the harness."""
+        sizes = run(["size", "-A", "-d", str(output)], "size")
         early = sum(int(match[2]) for match in
-                    re.finditer(r"^\.(init_array|ctors|preinit_array|fini_array|dtors)\S*\s+(\d+)", sections, re.M))
-        if early > (8 if build == "check" else 0):  # the checked build's own initialisation
-            raise Refused("code that runs before or after main() (a static constructor or destructor)")
-        variables = sum(int(match[2]) for match in re.finditer(r"^\.(data|bss)\S*\s+(\d+)", sections, re.M))
-        if variables > 1 << 20:
+                    re.finditer(r"^\.(init_array|ctors|preinit_array|fini_array|dtors|init|fini)\S*\s+(\d+)", sizes, re.M))
+        if early > initialisers:
+            raise Refused("code that would run before or after main(): a static constructor or destructor, or a global "
+                          "variable whose first value must be computed (make it constexpr, or local)")
+        strong, asked = set(), set()
+        for line in nm("", str(output)):
+            name, kind = line.split()[:2]
+            if kind == "i":
+                raise Refused("an indirect function, whose resolver runs before main()")
+            (strong if kind in "TDBRVWuC" else asked if kind in "Uvw" else set()).add(name)
+        # Named objects: the checked build has .data of its own. Shared memory is thread-local here, and no object.
+        variables = sum(int(size, 0) for size, kind in re.findall(
+            r"^ *\d+: [0-9a-f]+ +(\w+) (OBJECT) +\w+ +\w+ +(?!UND|ABS)\w+ ", run(["readelf", "-sW", str(output)], "readelf"), re.M))
+        if variables > GLOBAL_VARIABLES and allowed is ALLOWED:  # nvcc's objects hold the device code's image
             raise Refused(f"{variables} bytes of global variables; a kernel's memory is what it is given")
-        symbols = [line.split() for line in run(["nm", "-P", str(output)], "nm").splitlines()]
-        if any(symbol[1] == "i" for symbol in symbols):
-            raise Refused("an indirect function, whose resolver runs before main()")
-        taken = {symbol[0] for symbol in symbols if symbol[1] in "TDBRVWuC"} & self.protected_names()
-        taken -= self.given_names(build)
+        taken = (strong & self.protected()) - self.wanted(step)
         if taken:
-            raise Refused(f"defines {', '.join(sorted(taken)[:5])}, which belongs to the harness or the C library")
+            raise Refused(f"defines {', '.join(sorted(taken)[:5])}, which belongs to the harness")
+        foreign = {name for name in asked - allowed - self.wanted(step) - self.declared(step)
+                   if not name.startswith(ALLOWED_PREFIXES) or name.startswith(ALLOWED_PREFIXES_BUT)}
+        if foreign:
+            raise Refused(f"uses {', '.join(sorted(foreign)[:5])}, which a kernel may not use")
 
-    def refuse_foreign(self, name, folder, paths):
-        """Also where the compiler gave up: its message would show lines of the file."""
-        own = (str(folder.resolve()) + "/", str(self.base.resolve()) + "/")
-        for path in paths:
-            whole = os.path.realpath(os.path.join(folder, path))
-            if not whole.startswith((*own, "/usr/include/", "/usr/lib/", "/usr/local/include/")):
-                raise Refused(f"{name} includes {path}, which is no part of the project")
+    # ------------------------------------------------------------------------------------------------------------------
 
-    def given_names(self, build):
-        """Definitions that every object has because the backend's headers define them inline."""
-        names = getattr(self, f"_given_{build}", None)
-        if names is None:
-            probe = self.cache / f"probe.{build}.{os.getpid()}.cu"
-            probe.write_text("__global__ void probe() {}\nvoid start() { probe<<<1, 1>>>(); }\n")
-            output = probe.with_suffix(".o")
-            run([str(self.base / "common/simt/simtcc"), *(["--check"] if build == "check" else []), "-w", "-c",
-                 str(probe), "-o", str(output)], "probe")
-            names = defined(str(output))
-            probe.unlink()
-            output.unlink()
-            setattr(self, f"_given_{build}", names)
-        return names
+    def build_for_gpu(self, box, folder, step, files, output, wall, trusted=False):
+        """A runner of these .cu files in folder/source/step for the device of this machine."""
+        nvcc, architecture = device()
+        home = pathlib.Path(nvcc).resolve().parents[1]
+        out = pathlib.Path(tempfile.mkdtemp(dir=folder))
+        if not trusted:
+            box.own(out)
+        objects = []
+        for name in files:
+            source = folder / "source" / step / name
+            needed = re.match(r"// needs: sm_(\d+a?)", (ROOT / step / name).read_text())
+            chosen = architecture
+            if needed and (needed[1].endswith("a") or int(needed[1]) > int(architecture.rstrip("a"))):
+                chosen = needed[1]
+            command = [nvcc, "-std=c++17", "-O3", "-w", f"-gencode=arch=compute_{chosen},code=sm_{chosen}",
+                       f"-I{self.base / 'common'}", f"-I{self.base}", "-c", str(source), "-o", str(out / f"{name}.o")]
+            if trusted:
+                run(command, name)
+            else:
+                ending = box.run(command, "build", Limits(2 * COMPILE_SECONDS, wall, 4 * COMPILE_MEGABYTES),
+                                 see=[self.base, folder / "source", home], write=out, cwd=str(out),
+                                 environment={"TMPDIR": str(out)})
+                if ending.status != 0:
+                    raise NotBuilt(f"{name} does not compile for the GPU: {self.complaints(ending.output, folder / 'source' / step)}")
+                self.examine(out / f"{name}.o", 8, ALLOWED | ALLOWED_ON_A_GPU, step)
+            made = folder / f"{name}.{output.name}.o"
+            self.isolate(out / f"{name}.o", made, step)
+            objects.append(made)
+        labs, compiled = self.base / "tests/labs", []
+        include = ["-isystem", str(home / "include"), f"-I{self.base / 'common'}", f"-I{self.base}"]
+        for source in (*(self.base / "common" / f"{name}.c" for name in (*COMMON, "backend")), labs / "runner.c",
+                       labs / "keeper_gpu.c", self.entry(step)):
+            compiled.append(str(output.with_suffix(f".{source.stem}.o")))
+            run(["gcc", *C_FLAGS, *include, "-c", str(source), "-o", compiled[-1]], source.name)
+        there = set().union(*(defined(path) for path in objects))
+        run([nvcc, f"-gencode=arch=compute_{architecture},code=sm_{architecture}", *map(str, objects), *compiled,
+             *(word for name in sorted(self.wanted(step) - there) for word in ("-Xlinker", f"--defsym={name}=0")),
+             "-Xlinker", "--gc-sections", "-o", str(output)], "link for the GPU")
+        output.chmod(0o755)
+
+
+def attribute_names(listed, parenthesised):
+    """Of `((aligned(16), unused)) int x` or `gnu::unused, nodiscard]] int x` the attributes' names."""
+    depth, text = 0, ""
+    for letter in listed:
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth < (1 if parenthesised else 0):
+            break
+        text += letter
+    text = re.sub(r'"(?:[^"\\]|\\.)*"', "", text.lstrip("( \n\t") if parenthesised else text)
+    while re.search(r"\([^()]*\)", text):
+        text = re.sub(r"\([^()]*\)", "", text)
+    text = re.sub(r"^\s*using\s+\w+\s*:", "", text)
+    return [name.split("::")[-1].strip() for name in re.split(r"[,()]", text) if name.strip()]
+
+
+def read_regular(path, most=64 << 20):
+    """Of a file that another user made: no link, no pipe, not too long."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotBuilt(f"{path.name} is not a regular file")
+        return file.read(most)
+
+
+def given_files(step):
+    """Names of what a kernel of the step needs and nobody hands in."""
+    lab = json.loads((ROOT / step / "lab.json").read_text())
+    return [path.name for path in sorted((ROOT / step).iterdir())
+            if path.suffix in (".cu", ".cuh", ".h") and path.name not in lab["files"]]
 
 
 def device():
@@ -309,62 +429,13 @@ def run(command, what):
     return done.stdout.decode(errors="replace")
 
 
+def nm(*arguments):
+    return [line for line in run(["nm", "-P", *filter(None, arguments)], "nm").splitlines() if len(line.split()) > 1]
+
+
 def defined(path):
-    return {line.split()[0] for line in run(["nm", "-P", "-g", "--defined-only", path], "nm").splitlines()
-            if len(line.split()) > 1}
+    return {line.split()[0] for line in nm("-g", "--defined-only", str(path))}
 
 
 def undefined(path):
-    return {line.split()[0] for line in run(["nm", "-P", "-u", str(path)], "nm").splitlines()}
-
-
-def refuse_symbols(objects):
-    """objects: {file name: object}. What one file asks for, another of the submission may define."""
-    own = set().union(*(defined(str(path)) for path in objects.values()))
-    for name, path in objects.items():
-        foreign = {symbol for symbol in undefined(path) - own - ALLOWED if not symbol.startswith(ALLOWED_PREFIXES)}
-        if foreign:
-            yield name, f"uses {', '.join(sorted(foreign)[:5])}, which a kernel may not use"
-
-
-def refuse_text(name, text):
-    """Comments and strings count too: what is a comment depends on too much to be decided here."""
-    joined = re.sub(r"\\[ \t]*\r?\n", "", text)
-    for pattern, what in FORBIDDEN_TEXT:
-        if pattern.search(joined):
-            raise Refused(f"{name} uses {what}, which a submission may not")
-
-
-def unprivileged():
-    if os.geteuid() != 0:
-        return {}
-    return {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-
-
-def end_group(process):
-    """Ends a process that leads a group, and whatever it has left in that group."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
-
-
-def confined_compiler(command, folder):
-    def limits():
-        resource.setrlimit(resource.RLIMIT_CPU, (COMPILE_SECONDS, COMPILE_SECONDS))
-        resource.setrlimit(resource.RLIMIT_DATA, (COMPILE_MEGABYTES << 20, COMPILE_MEGABYTES << 20))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (256 << 20, 256 << 20))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "TMPDIR": str(folder / "scratch"), "LC_ALL": "C"}
-    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, env=environment, start_new_session=True, preexec_fn=limits,
-                               **unprivileged())
-    try:
-        output, _ = process.communicate(timeout=2 * COMPILE_SECONDS)
-    except subprocess.TimeoutExpired:
-        output = b"the compiler ran out of time"
-    finally:
-        end_group(process)
-    return subprocess.CompletedProcess(command, process.returncode, output)
+    return {line.split()[0] for line in nm("-u", str(path))}

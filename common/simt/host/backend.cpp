@@ -32,9 +32,12 @@ const char *backend_complaint(void)
     Order order;
     unsigned workers;
     int architecture;
+    unsigned long long failing;
     const bool good = read_order(&order, complaint, sizeof complaint) &&
                       read_workers(&workers, complaint, sizeof complaint) &&
-                      read_architecture(&architecture, complaint, sizeof complaint);
+                      read_architecture(&architecture, complaint, sizeof complaint) &&
+                      read_failing_launch(&failing, complaint, sizeof complaint) &&
+                      check_ignored(complaint, sizeof complaint);
     return good ? "" : complaint;
 }
 
