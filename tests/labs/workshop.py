@@ -30,7 +30,7 @@ ALLOWED = set("""
     threadIdx blockIdx blockDim gridDim warpSize _GLOBAL_OFFSET_TABLE_ __dso_handle __tls_get_addr __stack_chk_fail
     __gxx_personality_v0 _Unwind_Resume __cxa_guard_acquire __cxa_guard_release __cxa_guard_abort __cxa_atexit
     __cxa_pure_virtual __cxa_throw_bad_array_new_length __assert_fail _ZdlPv _ZdlPvm
-    memcpy memset memmove printf puts putchar
+    memcpy memset memmove simt_memcpy simt_memset simt_memmove simt_dynamic_shared printf puts putchar
     cudaGetLastError cudaPeekAtLastError cudaGetErrorString cudaGetErrorName cudaFuncSetAttribute
     cudaFuncSetCacheConfig cudaFuncGetAttributes cudaGetDevice cudaDeviceGetAttribute cudaMemsetAsync
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel
@@ -41,9 +41,7 @@ ALLOWED = set("""
 ALLOWED |= {name + kind for kind in ("", "f") for name in """
     exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt fabs fmax fmin fmod fma floor ceil round rint
     nearbyint trunc tanh erf ldexp scalbn sin cos copysign isnan isinf lround lrint""".split()}
-ALLOWED_PREFIXES = ("simt_", "__tsan_", "__ubsan_handle_", "_ZTVN10__cxxabiv1")
-# Parts of the CPU backend that are there for its own files.
-ALLOWED_PREFIXES_BUT = ("simt_at_end", "simt_on_idle", "simt_touch", "simt_memcmp")
+ALLOWED_PREFIXES = ("__tsan_", "__ubsan_handle_", "_ZTVN10__cxxabiv1")
 # What nvcc's objects ask for beside.
 ALLOWED_ON_A_GPU = set("""
     __cudaRegisterFatBinary __cudaRegisterFatBinaryEnd __cudaUnregisterFatBinary __cudaRegisterFunction
@@ -158,6 +156,13 @@ class Workshop:
         names = {line.split()[0] for path in harness for line in nm("-g", "--defined-only", path)
                  if len(line.split()) > 2 and line.split()[1] in "TDBR"}
         (self.base / "labs/protected").write_text("\n".join(sorted(names | {"main"})))
+        # Of the CPU backend a kernel may use what its headers declare: the rest is for its own files.
+        declared = set(re.findall(r"\b(\w+)\s*\(", "".join(
+            path.read_text() for path in (self.base / "common/simt/include").rglob("*") if path.is_file())))
+        backend = sorted(name for name in names if name.startswith(("simt_", "_ZN4simt", "_ZN3ptx")))
+        plain = run(["c++filt", *backend], "c++filt").splitlines()
+        (self.base / "labs/allowed").write_text("\n".join(
+            name for name, text in zip(backend, plain) if re.split(r"[(\[]", text)[0].split("::")[-1] in declared))
 
     @property
     def include(self):
@@ -265,6 +270,11 @@ class Workshop:
         run(["objcopy", *(f"--keep-global-symbol={name}" for name in keep), str(target)], "objcopy")
 
     @functools.lru_cache(None)
+    def backend(self):
+        """What a kernel may use of the CPU backend."""
+        return set((self.base / "labs/allowed").read_text().split())
+
+    @functools.lru_cache(None)
     def declared(self, step):
         """Functions that the step's headers declare, for another file of it to call."""
         return set(re.findall(r"\b(\w+)\(", "".join(path.read_text() for path in (self.base / step).glob("*_step.h"))))
@@ -327,8 +337,8 @@ class Workshop:
         taken = (strong & self.protected()) - self.wanted(step)
         if taken:
             raise Refused(f"defines {', '.join(sorted(taken)[:5])}, which belongs to the harness")
-        foreign = {name for name in asked - allowed - self.wanted(step) - self.declared(step)
-                   if not name.startswith(ALLOWED_PREFIXES) or name.startswith(ALLOWED_PREFIXES_BUT)}
+        foreign = {name for name in asked - allowed - self.wanted(step) - self.declared(step) - self.backend()
+                   if not name.startswith(ALLOWED_PREFIXES)}
         if foreign:
             raise Refused(f"uses {', '.join(sorted(foreign)[:5])}, which a kernel may not use")
 
