@@ -1,4 +1,4 @@
-# Every target of the project. `make help` lists them; README.md says how to begin.
+# Every target of the project. `make help` lists them in four groups; README.md says how to begin.
 #
 # Three builds live side by side in build/, nothing is written anywhere else:
 #   build/gpu    nvcc, for a GPU
@@ -43,9 +43,12 @@ ifeq ($(filter $(BACKEND),gpu cpu),)
 endif
 
 # The architectures that `make gpu-build` proves, and the one this machine's device needs.
+NVCC_ARCHES := $(if $(NVCC),$(shell $(NVCC) --list-gpu-code 2>/dev/null | grep -E '^sm_[0-9]+$$' | sort -t_ -k2 -n))
+NEWEST_ARCH := $(lastword $(NVCC_ARCHES))
 DEVICE_ARCH := $(addprefix sm_,$(subst .,,$(DEVICE_CAPABILITY)))
+# A device that nvcc does not know yet runs what the driver makes of the newest PTX.
+DEVICE_ARCH := $(if $(DEVICE_ARCH),$(or $(filter $(DEVICE_ARCH),$(NVCC_ARCHES)),$(NEWEST_ARCH)))
 DEVICE_ARCH := $(patsubst sm_90,sm_90a,$(DEVICE_ARCH))
-NEWEST_ARCH := $(if $(NVCC),$(shell $(NVCC) --list-gpu-code 2>/dev/null | grep -E '^sm_[0-9]+$$' | sort -t_ -k2 -n | tail -n 1))
 ARCH ?= $(or $(DEVICE_ARCH),sm_75 sm_80 sm_86 sm_89 sm_90a $(NEWEST_ARCH))
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -53,6 +56,7 @@ ARCH ?= $(or $(DEVICE_ARCH),sm_75 sm_80 sm_86 sm_89 sm_90a $(NEWEST_ARCH))
 
 CC ?= gcc
 CXX ?= g++
+PYTHON ?= python3
 ifeq ($(origin CC),default)
   CC := gcc
 endif
@@ -75,15 +79,31 @@ else
   quiet := @
 endif
 
-PACKAGES := g++ make libcriterion-dev libboost-context-dev
+PACKAGES := g++ make python3 libcriterion-dev
 INSTALL := sudo apt-get install -y $(PACKAGES)
 
 STEPS := $(patsubst %/main.c,%,$(wildcard 0?_*/main.c))
-STEP_NUMBERS := $(foreach step,$(STEPS),$(firstword $(subst _, ,$(step))))
+before_underscore = $(firstword $(subst _, ,$(1)))
+STEP_NUMBERS := $(foreach step,$(STEPS),$(call before_underscore,$(step)))
 step_named = $(filter $(1)_%,$(STEPS))
+# A kernel has the name of its file: 2_online.cu holds online.
+kernel_in = $(patsubst $(call before_underscore,$(1))_%,%,$(1))
+kernels_of = $(foreach file,$(wildcard $(1)/[0-9]*_*.cu),$(call kernel_in,$(basename $(notdir $(file)))))
+
+# STEP=03 and KERNEL=name choose, for the targets that take them; the end of this file refuses the rest. They are for this
+# make, not for programs that it starts.
+TAKES_STEP := run test sanitize
+TAKES_KERNEL := $(foreach goal,run test sanitize,$(goal) $(STEP_NUMBERS:%=$(goal)-%))
+STEP ?=
+KERNEL ?=
+unexport STEP KERNEL
+STEPS_OF_STEP := $(if $(filter-out all,$(STEP)),$(foreach number,$(STEP),$(call step_named,$(number))),$(STEPS))
+CHOSEN_STEPS := $(if $(KERNEL),$(foreach step,$(STEPS_OF_STEP),$(if \
+    $(filter $(KERNEL),$(call kernels_of,$(step))),$(step))),$(STEPS_OF_STEP))
+CHOSEN_NUMBERS := $(foreach step,$(CHOSEN_STEPS),$(call before_underscore,$(step)))
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The same rules for each build. $(1) is gpu, cpu or check.
+# The three builds
 
 COMMON_SOURCES := $(filter-out common/backend.c common/doctor.c,$(wildcard common/*.c))
 
@@ -99,15 +119,24 @@ runtime_gpu :=
 runtime_cpu := build/simt/libsimt.a
 runtime_check := $(runtime_cpu)
 
+# Beside the C compiler's; simtcc's are in its rules.
+kernel_flags_gpu = $(NVCC_FLAGS) for $(ARCH)
+kernel_flags_cpu :=
+kernel_flags_check :=
+
 link_gpu = $(NVCC) $(call gencode,$(ARCH))
 link_cpu = $(CXX) -pthread
 link_check = $(CXX) -pthread
 libraries_gpu :=
-libraries_cpu := -lboost_context -lm
-libraries_check := -lboost_context -lm -ldl
+libraries_cpu := -lm
+libraries_check := -lm -ldl
 
+# Machine code for each architecture, and PTX of the newest, which the driver compiles for devices that are newer still.
+# What ends in a letter (sm_90a) has instructions that later devices lack, so its PTX would be of no use to them.
 comma := ,
-gencode = $(foreach arch,$(1),-gencode=arch=$(patsubst sm_%,compute_%,$(arch))$(comma)code=$(arch))
+newest = $(lastword $(shell printf '%s\n' $(filter-out %a %f,$(1)) | sort -t_ -k2 -n))
+gencode = $(foreach arch,$(1),'-gencode=arch=$(arch:sm_%=compute_%)$(comma)code=$(if \
+    $(filter $(arch),$(call newest,$(1))),[$(arch)$(comma)$(arch:sm_%=compute_%)],$(arch))')
 
 # A kernel that begins "// needs: sm_80" is compiled for those of ARCH that can run it, and for sm_80 when none can: its
 # launcher then refuses the device. sm_90a has instructions that later architectures dropped, so it stands alone.
@@ -124,8 +153,8 @@ objects = $(patsubst %,build/$(1)/obj/%.o,$(2))
 define build_rules
 build/$(1)/flags: FORCE | packages-$(1)
 	@mkdir -p $$(@D)
-	@echo '$$(C_COMPILE) $$(include_$(1)) $(2) $$(ARCH) $$(NVCC_FLAGS)' | cmp -s - $$@ || \
-	    echo '$$(C_COMPILE) $$(include_$(1)) $(2) $$(ARCH) $$(NVCC_FLAGS)' > $$@
+	@echo '$$(C_COMPILE) $$(include_$(1)) $(2) $$(kernel_flags_$(1))' | cmp -s - $$@ || \
+	    echo '$$(C_COMPILE) $$(include_$(1)) $(2) $$(kernel_flags_$(1))' > $$@
 
 build/$(1)/obj/%.c.o: %.c build/$(1)/flags
 	@mkdir -p $$(@D)
@@ -149,6 +178,7 @@ endef
 
 # $(2) is a test's name without .c, $(3) the kernels it calls.
 define test_rules
+build/$(1)/obj/tests/$(2).c.o: | packages-test
 build/$(1)/tests/$(2): $$(call objects,$(1),tests/$(2).c tests/ladder.c $(3)) build/$(1)/libcommon.a $$(runtime_$(1))
 	@mkdir -p $$(@D)
 	$$(say) LINK $$@
@@ -184,8 +214,6 @@ $(foreach test,$(filter test_ptx%,$(TESTS)),$(eval kernels_of_$(test) := $(wildc
 # Of a step: its kernels, and variants of them that only its tests need.
 number_of = $(word 2,$(subst _, ,$(1)))
 kernels_of_test = $(if $(filter test_0%,$(1)),$(wildcard $(number_of)_*/*.cu tests/tiles_$(number_of).cu),$(kernels_of_$(1)))
-# Those of "cpu/test_06_accuracy check/test_06:counters ..." that are of test 06.
-runs_of = $(foreach build,$(BUILDS),$(filter $(build)/test_$(1) $(build)/test_$(1):% $(build)/test_$(1)_%,$(2)))
 
 $(foreach build,$(BUILDS),$(eval $(call build_rules,$(build),$(if $(filter gpu,$(build)),$$(NVCC),$$(CXX)))))
 $(foreach build,$(BUILDS),$(foreach step,$(STEPS),$(eval $(call step_rules,$(build),$(step)))))
@@ -202,19 +230,22 @@ FORCE:
 
 have = printf '%s\n' $(2) | $(1) -E -x c++ -o /dev/null - 2>/dev/null
 
-.PHONY: packages-cpu packages-check packages-gpu packages-test
+.PHONY: packages-cpu packages-check packages-gpu packages-test packages-python
 packages-cpu packages-check:
 	@command -v $(CC) >/dev/null && command -v $(CXX) >/dev/null || { echo 'A C or C++ compiler is missing. Install it with: $(INSTALL)' >&2; exit 1; }
-	@$(call have,$(CXX),'#include <boost/context/detail/fcontext.hpp>') || { echo 'Boost.Context is missing. Install it with: $(INSTALL)' >&2; exit 1; }
 
 packages-gpu:
 	@[ -n '$(NVCC)' ] || { echo 'nvcc is missing. Install the CUDA Toolkit (https://developer.nvidia.com/cuda-downloads), or build for the CPU with BACKEND=cpu.' >&2; exit 1; }
+	@[ -z '$(filter-out sm_%,$(ARCH))' ] || { echo "ARCH is '$(ARCH)'; it must be like sm_80, or several of those" >&2; exit 2; }
 
 packages-test:
 	@$(call have,$(CXX),'#include <criterion/criterion.h>') || { echo 'Criterion is missing. Install it with: $(INSTALL)' >&2; exit 1; }
 
+packages-python:
+	@command -v $(PYTHON) >/dev/null || { echo 'Python is missing. Install it with: $(INSTALL)' >&2; exit 1; }
+
 # ---------------------------------------------------------------------------------------------------------------------
-# Targets
+# Targets. A line of help reads "## group: what it does"; the groups are learn, test, gpu and maintain.
 
 # On the CPU the ladder is run where every access is counted: the time of a kernel there says nothing about a GPU.
 RUN_BUILD := $(if $(filter gpu,$(BACKEND)),gpu,check)
@@ -223,88 +254,122 @@ RUN_BUILD := $(if $(filter gpu,$(BACKEND)),gpu,check)
 which-backend:
 	@echo 'backend: $(BACKEND) ($(BACKEND_REASON))'
 
+HELP = grep -hE '^[a-z][a-zA-Z-]*%?:.*\#\# $(1): ' $(filter-out %.d,$(MAKEFILE_LIST)) | sed -E 's/%?:[^\#]*\#\# $(1): /\t/' | \
+    awk -F '\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
+
 .PHONY: help
-help: ## List every target
-	@echo 'Steps: $(STEPS)'
-	@grep -hE '^[a-zA-Z][a-zA-Z0-9%-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/; s/%/NN/' | awk -F '\t' '{ printf "  make %-16s %s\n", $$1, $$2 }'
-	@echo 'Variables: BACKEND=gpu|cpu  ARCH=sm_80  (now BACKEND=$(BACKEND): $(BACKEND_REASON))'
+help: ## maintain: This list
+	@printf 'Learn\n' && $(call HELP,learn)
+	@printf '\nTest\n' && $(call HELP,test)
+	@printf '\nGPU\n' && $(call HELP,gpu)
+	@printf '\nMaintain\n' && $(call HELP,maintain)
+	@printf '\nrun, test, sanitize, bench and profile take STEP=03, or say run-03, test-03 and so on.\n'
+	@printf 'Steps: %s\n' '$(STEPS)'
+	@printf 'BACKEND=gpu|cpu (now %s: %s)  ARCH=sm_80\n' '$(BACKEND)' '$(BACKEND_REASON)'
+
+kernel_options = $(patsubst %,--kernel=%,$(filter $(KERNEL),$(call kernels_of,$(1))))
 
 .PHONY: run
-run: which-backend $(patsubst %,build/$(RUN_BUILD)/%,$(STEPS)) ## Run every step: check each kernel, print the ladders
-	@status=0; for step in $(STEPS); do build/$(RUN_BUILD)/$$step || status=$$?; echo; done; exit $$status
+run: which-backend $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## learn: Check every kernel, print the ladders (STEP=03, KERNEL=name: only those)
+	@status=0; $(foreach step,$(CHOSEN_STEPS),build/$(RUN_BUILD)/$(step) $(call kernel_options,$(step)) || status=$$?; echo;) exit $$status
 
-run-%: which-backend FORCE ## Run step NN only, as in `make run-03`
-	@$(if $(call step_named,$*),,echo 'There is no step $*; there are: $(STEP_NUMBERS)' >&2; exit 2;) \
-	    $(MAKE) --no-print-directory -s build/$(RUN_BUILD)/$(call step_named,$*) && build/$(RUN_BUILD)/$(call step_named,$*)
+# $(1) is a step.
+define run_rules
+.PHONY: run-$(call before_underscore,$(1))
+run-$(call before_underscore,$(1)): which-backend build/$(RUN_BUILD)/$(1)
+	@build/$(RUN_BUILD)/$(1) $$(call kernel_options,$(1))
+endef
+$(foreach step,$(STEPS),$(eval $(call run_rules,$(step))))
+
+run-%: FORCE
+	@echo 'There is no step $*; there are: $(STEP_NUMBERS)' >&2; exit 2
 
 # On the CPU the counters are asserted where they exist: in the checked build.
 TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check,$(TESTS))), \
     $(patsubst %,cpu/%,$(filter-out test_simt_check,$(TESTS))) $(patsubst %,check/%,$(filter test_simt_check test_ptx%,$(TESTS))) \
     $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))))
-test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, ,$(notdir $(1))))
-
-.PHONY: test
-test: which-backend packages-test $(sort $(foreach run,$(TEST_RUNS),$(call test_binary,$(run)))) $(patsubst %,build/$(RUN_BUILD)/%,$(STEPS)) ## Pass all tests
-	@tests/run $(TEST_RUNS)
-	@$(if $(filter cpu,$(BACKEND)),tests/add_kernel.py)
-
-test-%: which-backend packages-test FORCE ## Pass the tests of step NN, as in `make test-03` (or test-common, test-cli, test-simt)
-	@$(if $(filter test_$*,$(TESTS)),,echo 'There are no tests test_$*; there are: $(TESTS)' >&2; exit 2;) \
-	    $(MAKE) --no-print-directory -s $(foreach run,$(call runs_of,$*,$(TEST_RUNS)),$(call test_binary,$(run))) && \
-	    tests/run $(call runs_of,$*,$(TEST_RUNS))
-
 SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_0%,$(TESTS))), \
     $(patsubst %,check/%,$(filter-out test_cli,$(TESTS))))
 
-.PHONY: sanitize
-sanitize: which-backend packages-test $(sort $(foreach run,$(SANITIZE_RUNS),$(call test_binary,$(run)))) ## The same tests with every access watched (compute-sanitizer on a GPU)
-	@tests/run $(if $(filter gpu,$(BACKEND)),--sanitizer) $(SANITIZE_RUNS)
+test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, ,$(notdir $(1))))
+test_binaries = $(sort $(foreach run,$(1),$(call test_binary,$(run))))
+# Of these runs those of some tests; all of them when no step and no kernel is chosen.
+# test_06 stands for test_06_accuracy, too.
+runs_of = $(foreach test,$(2),$(foreach build,$(BUILDS),$(filter $(build)/$(test) $(build)/$(test):% \
+    $(if $(filter test_0%,$(test)),$(build)/$(test)_%),$(1))))
+chosen_runs = $(if $(STEP)$(KERNEL),$(call runs_of,$(1),$(CHOSEN_NUMBERS:%=test_%)),$(1))
+run_tests = tests/run $(KERNEL:%=--kernel=%)
+run_sanitized = $(run_tests) $(if $(filter gpu,$(BACKEND)),--sanitizer)
 
-sanitize-%: which-backend packages-test FORCE ## The same for step NN
-	@$(if $(call runs_of,$*,$(SANITIZE_RUNS)),,echo 'There are no tests test_$* to sanitize' >&2; exit 2;) \
-	    $(MAKE) --no-print-directory -s $(foreach run,$(call runs_of,$*,$(SANITIZE_RUNS)),$(call test_binary,$(run))) && \
-	    tests/run $(if $(filter gpu,$(BACKEND)),--sanitizer) $(call runs_of,$*,$(SANITIZE_RUNS))
+.PHONY: test
+test: which-backend $(call test_binaries,$(call chosen_runs,$(TEST_RUNS))) $(patsubst %,build/$(RUN_BUILD)/%,$(CHOSEN_STEPS)) ## test: Pass all tests
+	@$(run_tests) $(call chosen_runs,$(TEST_RUNS))
+
+.PHONY: sanitize
+sanitize: which-backend $(call test_binaries,$(call chosen_runs,$(SANITIZE_RUNS))) ## test: Pass them with every access watched (compute-sanitizer on a GPU)
+	@$(run_sanitized) $(call chosen_runs,$(SANITIZE_RUNS))
+
+# $(1) is a test's name without "test_".
+define test_targets
+.PHONY: test-$(1) sanitize-$(1)
+test-$(1): which-backend $(call test_binaries,$(call runs_of,$(TEST_RUNS),test_$(1))) $(if $(filter cli,$(1)),$(patsubst %,build/$(RUN_BUILD)/%,$(STEPS)))
+	@$$(run_tests) $(call runs_of,$(TEST_RUNS),test_$(1))
+
+sanitize-$(1): which-backend $(call test_binaries,$(call runs_of,$(SANITIZE_RUNS),test_$(1)))
+	@$$(run_sanitized) $(call runs_of,$(SANITIZE_RUNS),test_$(1))
+endef
+$(foreach test,$(TESTS),$(if $(call runs_of,$(TEST_RUNS) $(SANITIZE_RUNS),$(test)),$(eval $(call test_targets,$(test:test_%=%)))))
+
+test-%: FORCE
+	@echo 'There are no tests test_$* (BACKEND is $(BACKEND)); there are: $(TESTS)' >&2; exit 2
+
+sanitize-%: FORCE
+	@echo 'There are no tests test_$* to sanitize (BACKEND is $(BACKEND)); there are: $(TESTS)' >&2; exit 2
 
 .PHONY: gpu-build
-gpu-build: packages-gpu $(patsubst %,build/gpu/%,$(STEPS)) $(patsubst %,build/gpu/tests/%,$(filter-out test_simt_check,$(TESTS))) build/gpu/doctor ## Compile everything for the GPU (ARCH, or the whole list), without a GPU
+gpu-build: packages-gpu $(patsubst %,build/gpu/%,$(STEPS)) $(patsubst %,build/gpu/tests/%,$(filter-out test_simt_check,$(TESTS))) build/gpu/doctor ## gpu: Compile everything for ARCH (default: all of them), without a GPU
 	@CUOBJDUMP=$(firstword $(CUOBJDUMP) $(wildcard $(dir $(NVCC))cuobjdump)) tests/sass $(ARCH)
 	@echo 'compiled for: $(ARCH)'
 
+DOCTOR := build/$(if $(filter gpu,$(BACKEND)),gpu,cpu)/doctor
 .PHONY: doctor
-doctor: ## Say what this machine has, which backend is chosen and why, and run one kernel
+doctor: ## learn: What this machine has, which backend is chosen and why; runs one kernel
 	@echo 'backend:      $(BACKEND) ($(BACKEND_REASON))'
 	@echo 'architecture: $(ARCH)'
-	@echo "compiler:     $$($(CXX) --version 2>/dev/null | head -n 1 || echo 'none; install with: $(INSTALL)')"
+	@echo "compiler:     $$($(CXX) --version 2>/dev/null | head -n 1 | grep . || echo 'none; install with: $(INSTALL)')"
+	@echo "python:       $$($(PYTHON) --version 2>/dev/null || echo 'none; install with: $(INSTALL)')"
 	@echo "nvcc:         $$([ -n '$(NVCC)' ] && $(NVCC) --version | grep -o 'release.*' || echo none)"
 	@echo "driver:       $$(nvidia-smi --query-gpu=driver_version,name --format=csv,noheader 2>/dev/null | head -n 1 | grep . || echo none)"
-	@$(MAKE) --no-print-directory -s build/$(if $(filter gpu,$(BACKEND)),gpu,cpu)/doctor && build/$(if $(filter gpu,$(BACKEND)),gpu,cpu)/doctor
-
-# Versions of clang-format differ in what they make of the same file; 14 is Debian 12's and the one that counts.
-CLANG_FORMAT ?= clang-format-14
-FORMATTED = $(shell git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' 2>/dev/null)
-
-.PHONY: format check-format
-format: ## Format all sources (clang-format-14)
-	$(CLANG_FORMAT) -i $(FORMATTED)
-
-check-format: ## Fail when a source is not formatted
-	$(CLANG_FORMAT) --dry-run --Werror $(FORMATTED)
-
-.PHONY: check-clang
-check-clang: ## Compile all host code with clang, warnings as errors
-	@for file in $(wildcard common/*.c 0?_*/*.c tests/*.c); do \
-	    clang -std=c17 -D_GNU_SOURCE $(WARNINGS) $(include_cpu) -fsyntax-only $$file || exit 1; done
-
-.PHONY: lessons check-lessons
-lessons: $(patsubst %,build/check/%,$(STEPS)) ## Write the counted tables into the lessons
-	tests/lessons.py --write $(STEPS)
-
-check-lessons: $(patsubst %,build/check/%,$(STEPS)) ## Fail when a lesson's counted table is not what the kernels do
-	tests/lessons.py --check $(STEPS)
+	@$(MAKE) --no-print-directory $(DOCTOR)
+	@$(DOCTOR)
 
 include tests/broken/broken.mk
 include tests/labs/labs.mk
+include tests/one/one.mk
+include tests/maintain.mk
 
 .PHONY: clean
-clean: ## Remove build/
+clean: ## maintain: Remove build/
 	rm -rf build
+
+# ---------------------------------------------------------------------------------------------------------------------
+# STEP and KERNEL are refused before anything is built. (A make that a make started was given them by the first.)
+
+goals_without = $(filter-out $(1) help clean,$(MAKECMDGOALS))
+ASKED_STEPS := $(or $(foreach goal,$(MAKECMDGOALS),$(call step_named,$(lastword $(subst -, ,$(goal))))),$(STEPS_OF_STEP))
+NO_KERNELS := $(filter-out $(foreach step,$(ASKED_STEPS),$(call kernels_of,$(step))),$(KERNEL))
+
+ifeq ($(MAKELEVEL),0)
+  ifneq ($(filter-out all $(STEP_NUMBERS),$(STEP)),)
+    $(error STEP is '$(STEP)'; it must be all, or some of $(STEP_NUMBERS))
+  endif
+  ifneq ($(if $(STEP),$(call goals_without,$(TAKES_STEP))),)
+    $(error make $(firstword $(call goals_without,$(TAKES_STEP))) takes no STEP; these do: $(TAKES_STEP))
+  endif
+  ifneq ($(if $(KERNEL),$(call goals_without,$(TAKES_KERNEL) $(TAKES_FAULT))),)
+    $(error make $(firstword $(call goals_without,$(TAKES_KERNEL) $(TAKES_FAULT))) takes no KERNEL; these do: $(TAKES_KERNEL) $(TAKES_FAULT))
+  endif
+  ifneq ($(if $(filter $(TAKES_KERNEL),$(MAKECMDGOALS)),$(NO_KERNELS)),)
+    $(error KERNEL is '$(KERNEL)'; it must be one of $(foreach step,$(ASKED_STEPS),$(call kernels_of,$(step))))
+  endif
+endif

@@ -16,9 +16,18 @@ KERNEL(online_warp, "3_online_warp.cu",
        "a warp per row, coalesced; 32 running sums merged by shuffles", .cost = sweeps_cost,
        .sweeps = 2)
 KERNEL(online_block, "4_online_block.cu",
-       "a block per row, read once as float4 and kept in registers", .about.begins = true,
-       .cost = online_block_cost)
-KERNEL(online_cluster, "5_online_cluster.cu",
+       "a block per row; its warps' sums merged through shared memory", .cost = sweeps_cost,
+       .sweeps = 2)
+KERNEL(online_registers, "5_online_registers.cu", "the row is read once and kept in registers",
+       .cost = online_registers_cost)
+KERNEL(online_vectors, "6_online_vectors.cu", "rows at multiples of 16 bytes are read as float4",
+       .cost = online_vectors_cost)
+KERNEL(online_ragged, "7_online_ragged.cu",
+       "float4 in rows that begin anywhere: the ends go one by one", .cost = online_ragged_cost)
+KERNEL(online_lanes, "8_online_lanes.cu",
+       "threads and registers for every length of row, from 8 lanes to a block",
+       .cost = online_lanes_cost)
+KERNEL(online_cluster, "9_online_cluster.cu",
        "rows too long for a block are kept by a cluster of blocks", .about.architecture = "sm_90",
        .about.falls_back = true, .cost = online_cluster_cost)
 
@@ -27,6 +36,7 @@ KERNEL(online_cluster, "5_online_cluster.cu",
 #define STEP_03_H
 
 #include "backend.h"
+#include "refusal.h"
 #include "softmax.h"
 
 #ifdef __cplusplus
@@ -41,12 +51,16 @@ extern "C" {
 }
 #else
 
-/* One element at a time. */
+/* One element at a time, the matrix read `sweeps` times. */
+static struct cost scalars_cost(int sweeps, int rows, int cols)
+{
+    const long long elements = (long long)rows * cols, loads = sweeps * elements;
+    return (struct cost){loads, elements, sizeof(float) * loads, sizeof(float) * elements};
+}
+
 static struct cost sweeps_cost(const struct softmax_kernel *row, int rows, int cols)
 {
-    const long long elements = (long long)rows * cols;
-    const long long loads = row->sweeps * elements;
-    return (struct cost){loads, elements, sizeof(float) * loads, sizeof(float) * elements};
+    return scalars_cost(row->sweeps, rows, cols);
 }
 
 /* A float4 at a time between the first multiple of 16 bytes in a row and its last; the `excess` of
@@ -68,11 +82,34 @@ static struct cost vectors_cost(int rows, int cols, int vectors_kept)
     return cost;
 }
 
-static struct cost online_block_cost(const struct softmax_kernel *row, int rows, int cols)
+enum {
+    ONE_WARP = 1024,
+    ONE_BLOCK = 1024 * 32
+}; /* columns: of online_warp, of a block's registers */
+
+static struct cost online_registers_cost(const struct softmax_kernel *row, int rows, int cols)
 {
-    const int most_kept = 1024 * 8; /* threads, and vectors of each */
     (void)row;
-    return vectors_cost(rows, cols, most_kept);
+    return scalars_cost(cols > ONE_WARP && cols <= ONE_BLOCK ? 1 : 2, rows, cols);
+}
+
+static struct cost online_ragged_cost(const struct softmax_kernel *row, int rows, int cols)
+{
+    if (cols <= ONE_WARP || cols > ONE_BLOCK)
+        return online_registers_cost(row, rows, cols);
+    return vectors_cost(rows, cols, cols);
+}
+
+static struct cost online_vectors_cost(const struct softmax_kernel *row, int rows, int cols)
+{
+    return cols % 4 == 0 ? online_ragged_cost(row, rows, cols)
+                         : online_registers_cost(row, rows, cols);
+}
+
+static struct cost online_lanes_cost(const struct softmax_kernel *row, int rows, int cols)
+{
+    (void)row;
+    return vectors_cost(rows, cols, ONE_BLOCK / 4);
 }
 
 /* Up to 8 blocks of 1024 threads keep 11 vectors each, where two blocks of 7 would not do. */
@@ -80,7 +117,7 @@ static struct cost online_cluster_cost(const struct softmax_kernel *row, int row
 {
     const int vectors = cols / 4, least = 2 * 1024 * 7, most = 8 * 1024 * 11;
     if (vectors <= least || vectors > most || backend_architecture() < 90)
-        return online_block_cost(row, rows, cols);
+        return online_lanes_cost(row, rows, cols);
     return vectors_cost(rows, cols, cols);
 }
 

@@ -16,7 +16,7 @@
 #include "03_step.h"
 #include "tiles.cuh"
 
-#include <math.h>
+#include <math_constants.h>
 
 static const int THREADS = 128;
 /* A long sum that has grown large rounds small terms away one by one: 256 at a time are added up
@@ -31,7 +31,7 @@ __global__ void three_pass(const float *input, float *output, int rows, int cols
     input += (size_t)row * cols;
     output += (size_t)row * cols;
 
-    float m = -INFINITY;
+    float m = -CUDART_INF_F;
     for (int col = 0; col < cols; col++)
         m = fmaxf(m, input[col]);
 

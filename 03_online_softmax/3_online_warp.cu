@@ -1,7 +1,7 @@
 /*
  * Idea: a WARP computes one row; its 32 running states are merged by shuffles.
  *
- *     state = (m1, l1) + ... + (m32, l32), merged pairwise      then      y[c] = e^(x[c] - m) / l
+ *     state = (m1, l1) + ... + (m32, l32)      then      y[c] = e^(x[c] - m) / l
  *
  * input and output are [rows, cols], row-major; x and y are one row of them. Lane i sees the
  * columns i, i + 32, i + 64, ...: neighbouring lanes read neighbouring floats, and because the
@@ -10,34 +10,24 @@
  * A block owns 8 rows, a warp one. A request is 32 floats side by side: 4 sectors, 5 where the row
  * begins off a multiple of 32 bytes.
  *
- * Cost: 2·rows·cols global loads of 4 bytes, rows·cols stores, 3·rows·cols exponentials and 5
- * merges a row.
+ * Cost: 2·rows·cols global loads of 4 bytes, rows·cols stores, 3·rows·cols exponentials, and 10
+ * shuffles and an exponential a lane for the merge.
  */
 #include "03_step.h"
 #include "running_softmax.cuh"
 #include "tiles.cuh"
+#include "warp.cuh"
 
-static const int WARP = 32;
 static const int ROWS = 8; /* of a block */
-static const unsigned ALL_LANES = 0xffffffffu;
 
-/* The merged state of the warp's 32, the same in every lane. */
+/* The merged state of the warp's 32, the same in every lane: first their maximum, then the sum of
+ * their sums, each brought to that maximum once. */
 static __device__ struct running_softmax merge_warp(struct running_softmax state)
 {
-    for (int distance = WARP / 2; distance > 0; distance /= 2) {
-        struct running_softmax other;
-        other.m = __shfl_down_sync(ALL_LANES, state.m, distance);
-        other.l = __shfl_down_sync(ALL_LANES, state.l, distance);
-        state = running_softmax_merge(state, other);
-    }
-    /*
-     * Only lane 0 has merged all 32. A butterfly of __shfl_xor_sync would give every lane a result
-     * without this broadcast, but not the same one to the last bit: a·p + b·q and b·q + a·p round
-     * differently as an FMA.
-     */
-    state.m = __shfl_sync(ALL_LANES, state.m, 0);
-    state.l = __shfl_sync(ALL_LANES, state.l, 0);
-    return state;
+    const float m = warp_max(state.m);
+    const float l = warp_sum(state.l * expf(state.m - running_softmax_shift(m)));
+    const struct running_softmax merged = {m, l};
+    return merged;
 }
 
 __global__ void online_warp(const float *input, float *output, int rows, int cols)
@@ -52,11 +42,11 @@ __global__ void online_warp(const float *input, float *output, int rows, int col
     struct running_softmax state = running_softmax_empty();
     for (int col = lane; col < cols; col += WARP)
         state = running_softmax_merge(state, running_softmax_of(input[col]));
-    state = merge_warp(state);
+    const struct running_softmax whole = merge_warp(state);
 
-    const float scale = 1.0f / state.l;
+    const float scale = 1.0f / whole.l;
     for (int col = lane; col < cols; col += WARP)
-        output[col] = expf(input[col] - state.m) * scale;
+        output[col] = expf(input[col] - whole.m) * scale;
 }
 
 extern "C" cudaError_t softmax_online_warp(const float *input, float *output, int rows, int cols,

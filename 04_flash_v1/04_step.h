@@ -6,28 +6,46 @@
  */
 #ifdef KERNEL
 
-KERNEL(standard, "1_standard.cu", "three kernels; the scores are a matrix in global memory",
+KERNEL(standard, "01_standard.cu", "three kernels; the scores are a matrix in global memory",
        .about.begins = true, .max_head_dim = 128, .workspace = scores_workspace,
        .cost = standard_cost)
-KERNEL(row_parallel, "2_row_parallel.cu",
+KERNEL(row_per_thread, "02_row_per_thread.cu",
+       "a thread per query, key by key; q, m and l in registers, O in memory", .max_head_dim = 128,
+       .cost = row_per_thread_cost)
+KERNEL(row_parallel, "03_row_parallel.cu",
        "a warp per query, lanes side by side along d; keys one after the other",
-       .about.begins = true, .max_head_dim = 128, .cost = row_parallel_cost)
-KERNEL(key_parallel_ordered, "3_key_parallel_ordered.cu",
+       .max_head_dim = 128, .cost = row_parallel_cost)
+KERNEL(key_parallel_ordered, "04_key_parallel_ordered.cu",
        "the keys of a query cut into chunks; their warps take turns in order", .max_head_dim = 128,
        .workspace = turns_workspace, .cost = key_parallel_ordered_cost)
-KERNEL(key_parallel_atomic, "4_key_parallel_atomic.cu",
-       "the chunks in any order: atomic max and add, the grid waits between them",
+KERNEL(key_parallel_atomic, "05_key_parallel_atomic.cu",
+       "the chunks in any order: atomic max and add, one launch after the other",
        .max_head_dim = 128, .workspace = statistics_workspace, .cost = key_parallel_atomic_cost)
-KERNEL(key_parallel_block, "5_key_parallel_block.cu",
+KERNEL(key_parallel_block, "06_key_parallel_block.cu",
        "a block per query deals the keys to its warps and merges on chip", .max_head_dim = 128,
        .cost = key_parallel_block_cost)
-KERNEL(flash_v1, "6_flash_v1.cu",
+KERNEL(flash_v1, "07_flash_v1.cu",
        "tiles: keys outside, queries inside; O, l and m revisited in global memory",
        .about.begins = true, .max_head_dim = 128, .workspace = statistics_workspace,
        .cost = flash_v1_cost, .Br = {16, 16}, .Bc = {16, 16})
-KERNEL(flash_v1_registers, "7_flash_v1_registers.cu",
-       "the same loops; a thread holds a rectangle of S and of O in registers", .max_head_dim = 128,
-       .workspace = statistics_workspace, .cost = flash_v1_registers_cost)
+KERNEL(flash_v1_rectangles, "08_flash_v1_rectangles.cu",
+       "a thread owns a rectangle of S and of O; products from registers", .about.begins = true,
+       .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_cost,
+       .Bc = {64, 32})
+KERNEL(flash_v1_warps, "09_flash_v1_warps.cu",
+       "maximum and sum of a row by shuffles; warps do not wait for one another",
+       .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_warps_cost,
+       .Bc = {64, 32})
+KERNEL(flash_v1_ahead, "10_flash_v1_ahead.cu",
+       "m, l and O are asked for before the product that runs while they arrive",
+       .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_cost,
+       .Bc = {64, 32})
+KERNEL(flash_v1_large_tiles, "11_flash_v1_large_tiles.cu",
+       "128 keys a tile and 16 bytes at a time, where the device has the room", .max_head_dim = 128,
+       .workspace = statistics_workspace, .cost = flash_v1_large_tiles_cost)
+KERNEL(flash_v1_registers, "12_flash_v1_registers.cu",
+       "exponentials of base 2, the scale and log2 e multiplied into Q", .max_head_dim = 128,
+       .workspace = statistics_workspace, .cost = flash_v1_large_tiles_cost)
 
 #else
 #ifndef STEP_04_H
@@ -49,7 +67,7 @@ extern "C" {
  * 0, m = -inf. LSE, if not null, becomes -inf, which is its value when no key ever comes.
  * initial_state.cu
  */
-cudaError_t attention_initial_state(const struct attention *call, float *l, float *m);
+cudaError_t attention_initial_state(const struct attention *call);
 
 #ifdef __cplusplus
 }
@@ -88,6 +106,15 @@ static struct cost standard_cost(const struct attention_kernel *row, const struc
     return floats((4 * d + 3) * scores, 2 * scores + rows * (d + 1));
 }
 
+/* The query once, every key and every value once per query, and O loaded and stored each time. */
+static struct cost row_per_thread_cost(const struct attention_kernel *row,
+                                       const struct attention *call)
+{
+    const long long rows = attention_query_rows(call), d = call->head_dim, keys = call->seq_kv;
+    (void)row;
+    return floats(rows * d * (1 + 3 * keys), rows * (d * (1 + keys) + 1));
+}
+
 /* The query once, every key and every value once per query; O and LSE once. */
 static struct cost row_parallel_cost(const struct attention_kernel *row,
                                      const struct attention *call)
@@ -103,26 +130,28 @@ static long long chunks(const struct attention *call)
     return call->seq_kv > 0 ? (call->seq_kv + CHUNK - 1) / CHUNK : 1;
 }
 
-/* Each chunk loads the query and stores O, l and m; each but the first loads them, and l and m in
- * all 32 lanes. Turns are waited for with atomics, which are not counted here. */
+/* Each chunk loads the query and stores O, l, m and LSE; each but the first loads O, l and m, the
+ * last two in all 32 lanes. Turns are waited for with atomics, which are not counted here. */
 static struct cost key_parallel_ordered_cost(const struct attention_kernel *row,
                                              const struct attention *call)
 {
     const long long rows = attention_query_rows(call), d = call->head_dim;
     struct cost once = row_parallel_cost(row, call);
     return floats(once.loads + rows * (chunks(call) - 1) * (d + d + 64),
-                  rows * (chunks(call) * (d + 2) + 1));
+                  rows * chunks(call) * (d + 3));
 }
 
-/* Three phases, each with the query and the keys; m is loaded in two, l in one, by all 32 lanes.
- * The atomics, 2 + d for each query and chunk, are not counted here. */
+/* Three phases, each with the query and the keys; m is loaded in two, l in one, by all 32 lanes. O,
+ * l, m and LSE are stored at the beginning, LSE at the end. The atomics, 2 + d for each query and
+ * chunk, are not counted here. */
 static struct cost key_parallel_atomic_cost(const struct attention_kernel *row,
                                             const struct attention *call)
 {
     const long long rows = attention_query_rows(call), d = call->head_dim, keys = call->seq_kv;
     const long long pieces = keys > 0 ? rows * chunks(call) : 0;
     (void)row;
-    return floats(pieces * (3 * d + 3 * 32) + 4 * rows * keys * d + 2 * rows, rows * (d + 3));
+    return floats(pieces * (3 * d + 3 * 32) + 4 * rows * keys * d,
+                  rows * (d + 3) + (keys > 0 ? rows : 0));
 }
 
 /* As row_parallel, but each of the 8 warps loads the query. */
@@ -157,10 +186,22 @@ static struct cost flash_v1_cost(const struct attention_kernel *row, const struc
     return tiles_of_keys_cost(call, row->Bc[call->head_dim > 64], 1);
 }
 
+/* l and m are loaded by all 8 lanes that share a row. */
+static struct cost flash_v1_warps_cost(const struct attention_kernel *row,
+                                       const struct attention *call)
+{
+    const int Bc = row->Bc[call->head_dim > 64];
+    const long long more = 14 * attention_query_rows(call) * ((call->seq_kv + Bc - 1) / Bc);
+    struct cost cost = flash_v1_cost(row, call);
+    cost.loads += more;
+    cost.bytes_read += sizeof(float) * more;
+    return cost;
+}
+
 /* 128 keys a tile, 16 bytes at a time, where a block may have the shared memory and rows are
  * aligned. */
-static struct cost flash_v1_registers_cost(const struct attention_kernel *row,
-                                           const struct attention *call)
+static struct cost flash_v1_large_tiles_cost(const struct attention_kernel *row,
+                                             const struct attention *call)
 {
     const int needed = 210 * 1024;
     int shared_limit = 0;

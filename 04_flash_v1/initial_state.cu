@@ -5,7 +5,6 @@
  * A byte fill could write the zeros but not the -inf: cudaMemset(m, -INFINITY, n) fills bytes.
  */
 #include "04_step.h"
-#include "tiles.cuh"
 
 #include <math_constants.h>
 
@@ -24,10 +23,11 @@ __global__ void initial_state(float *O, float *LSE, float *l, float *m, size_t r
     }
 }
 
-extern "C" cudaError_t attention_initial_state(const struct attention *call, float *l, float *m)
+extern "C" cudaError_t attention_initial_state(const struct attention *call)
 {
     const size_t rows = attention_query_rows(call);
     const size_t elements = rows * call->head_dim; /* fewer than 2^31 rows of 128: so are blocks */
+    float *l = (float *)call->workspace, *m = l + rows;
     initial_state<<<(unsigned)(elements / THREADS + 1), THREADS, 0, call->stream>>>(
         (float *)call->O, call->LSE, l, m, rows, call->head_dim);
     return cudaGetLastError();

@@ -2,17 +2,17 @@
  * Idea: FlashAttention-2 with half storage and float arithmetic, and a causal mask that skips what
  * it hides.
  *
- *     for each tile of BN keys that some query of the tile sees:
- *         S = scale * log2 e * Q * K^T         m_new = max(m, rowmax S)
+ *     for each tile of Bc keys that some query of the tile sees:
+ *         S = scale * log2 e * Q·Kᵀ         m_new = max(m, rowmax S)
  *         P = 2^(S - m_new)                    l     = l * 2^(m - m_new) + rowsum P
- *                                              O     = O * 2^(m - m_new) + P * V
+ *                                              O     = O * 2^(m - m_new) + P·V
  *     at the end:  O = O / l                   LSE   = (m + log2 l) * ln 2
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE
  * [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim rounded up to 64 or 128, the rest
  * zeros.
  *
- * A block owns BM queries of one head. Its 256 threads stand in 16 rows of 16: thread (y, x) has 4
+ * A block owns Br queries of one head. Its 256 threads stand in 16 rows of 16: thread (y, x) has 4
  * queries, 2 keys of each tile and HEAD_DIM / 16 features. Half is what travels and what shared
  * memory holds, P too; the sums S, l, O and the maximum m are floats: a half has 11 bits and ends
  * at 65504, which a sum of thousands of terms outgrows.
@@ -30,10 +30,11 @@
  */
 #include "06_step.h"
 #include "half_problem.cuh"
+#include "warp.cuh"
 
 static const int THREADS = 256;
-static const int BM = 64;
-static const int BN = 32;
+static const int Br = 64;
+static const int Bc = 32;
 static const int PAD =
     2; /* halves: a row ends one bank further, so 16 rows read at one column meet 16 banks */
 
@@ -61,18 +62,18 @@ __global__ void __launch_bounds__(THREADS)
     flash_half(const __half *Q, const __half *K, const __half *V, __half *O, float *LSE,
                struct attention shape)
 {
-    constexpr int TM = BM / 16, TN = BN / 16, TD = HEAD_DIM / 16;
-    __shared__ __align__(16) __half tile_Q[BM][HEAD_DIM + PAD];
-    __shared__ __align__(16) __half tile_K[BN][HEAD_DIM + PAD];
-    __shared__ __align__(16) __half tile_V[BN][HEAD_DIM + PAD];
+    constexpr int TR = Br / 16, TC = Bc / 16, TD = HEAD_DIM / 16;
+    __shared__ __align__(16) __half tile_Q[Br][HEAD_DIM + PAD];
+    __shared__ __align__(16) __half tile_K[Bc][HEAD_DIM + PAD];
+    __shared__ __align__(16) __half tile_V[Bc][HEAD_DIM + PAD];
     /* rows 4 apart, of one warp, 8 banks apart */
-    __shared__ __align__(16) __half tile_P[BM][BN + 2 * PAD];
+    __shared__ __align__(16) __half tile_P[Br][Bc + 2 * PAD];
 
     const int seq_q = shape.seq_q, seq_kv = shape.seq_kv, head_dim = shape.head_dim;
-    const int row_tiles = ceil_div(seq_q, BM);
+    const int row_tiles = ceil_div(seq_q, Br);
     const int head = blockIdx.x / row_tiles; /* over batch and heads */
     const int kv_head = head / (shape.heads / shape.kv_heads);
-    const int row0 = blockIdx.x % row_tiles * BM;
+    const int row0 = blockIdx.x % row_tiles * Br;
     const int y = threadIdx.x / 16, x = threadIdx.x % 16;
 
     Q += ((size_t)head * seq_q + row0) * head_dim;
@@ -82,80 +83,81 @@ __global__ void __launch_bounds__(THREADS)
 
     const float scale = shape.scale * LOG2_E;
     const int seen_by_all = visible_keys<CAUSAL>(row0, seq_q, seq_kv);
-    const int seen_by_any = visible_keys<CAUSAL>(row0 + BM - 1, seq_q, seq_kv);
-    int visible[TM];
-    float m[TM], l[TM], acc[TM][TD] = {};
-    for (int i = 0; i < TM; i++) {
-        visible[i] = visible_keys<CAUSAL>(row0 + y * TM + i, seq_q, seq_kv);
+    const int seen_by_any = visible_keys<CAUSAL>(row0 + Br - 1, seq_q, seq_kv);
+    int visible[TR];
+    float m[TR], l[TR], acc[TR][TD] = {};
+    for (int i = 0; i < TR; i++) {
+        visible[i] = visible_keys<CAUSAL>(row0 + y * TR + i, seq_q, seq_kv);
         m[i] = -CUDART_INF_F;
         l[i] = 0.0f; /* of this thread's keys; the 16 threads of a row add theirs up at the end */
     }
 
-    load_tile<BM, HEAD_DIM>(tile_Q, Q, seq_q - row0, head_dim);
+    load_tile<Br, HEAD_DIM>(tile_Q, Q, seq_q - row0, head_dim);
 
-    for (int k0 = 0; k0 < seen_by_any; k0 += BN) {
-        load_tile<BN, HEAD_DIM>(tile_K, K + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
-        load_tile<BN, HEAD_DIM>(tile_V, V + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
-        __syncthreads(); /* the tiles are complete before anyone reads them */
+    for (int k0 = 0; k0 < seen_by_any; k0 += Bc) {
+        load_tile<Bc, HEAD_DIM>(tile_K, K + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
+        load_tile<Bc, HEAD_DIM>(tile_V, V + (size_t)k0 * head_dim, seq_kv - k0, head_dim);
+        __syncthreads(); /* the tiles are complete before any thread reads them */
 
-        float S[TM][TN] = {};
+        float S[TR][TC] = {};
 #pragma unroll 8
         for (int d = 0; d < HEAD_DIM; d += 2) {
-            float2 q[TM], k[TN];
-            for (int i = 0; i < TM; i++)
-                q[i] = load_pair(&tile_Q[y * TM + i][d]);
-            for (int j = 0; j < TN; j++)
+            float2 q[TR], k[TC];
+            for (int i = 0; i < TR; i++)
+                q[i] = load_pair(&tile_Q[y * TR + i][d]);
+            for (int j = 0; j < TC; j++)
                 k[j] = load_pair(&tile_K[x + 16 * j][d]);
-            for (int i = 0; i < TM; i++)
-                for (int j = 0; j < TN; j++)
+            for (int i = 0; i < TR; i++)
+                for (int j = 0; j < TC; j++)
                     S[i][j] += q[i].x * k[j].x + q[i].y * k[j].y;
         }
 
-        const bool masked = k0 + BN > seen_by_all;
-        for (int i = 0; i < TM; i++) {
+        const bool masked = k0 + Bc > seen_by_all;
+        for (int i = 0; i < TR; i++) {
             float m_new = m[i];
-            for (int j = 0; j < TN; j++) {
+            for (int j = 0; j < TC; j++) {
                 const int key = k0 + x + 16 * j;
                 S[i][j] = masked && key >= visible[i] ? -CUDART_INF_F : S[i][j] * scale;
                 m_new = fmaxf(m_new, S[i][j]);
             }
             for (int lanes = 8; lanes > 0; lanes /= 2)
-                m_new = fmaxf(m_new, __shfl_xor_sync(0xffffffff, m_new, lanes));
+                m_new = fmaxf(m_new, __shfl_xor_sync(FULL_MASK, m_new, lanes));
 
-            const float alpha = exp2f(m[i] - shift_of(m_new));
+            const float rescale = exp2f(m[i] - shift_of(m_new));
             m[i] = m_new;
-            l[i] *= alpha;
+            l[i] *= rescale;
             for (int c = 0; c < TD; c++)
-                acc[i][c] *= alpha;
-            for (int j = 0; j < TN; j++) {
+                acc[i][c] *= rescale;
+            for (int j = 0; j < TC; j++) {
                 const float p = exp2f(S[i][j] - shift_of(m_new));
                 l[i] += p;
-                tile_P[y * TM + i][x + 16 * j] = __float2half_rn(p);
+                tile_P[y * TR + i][x + 16 * j] = __float2half_rn(p);
             }
         }
         __syncwarp(); /* a row of P is written and read by the same 16 lanes */
 
 #pragma unroll 4
-        for (int k = 0; k < BN; k += 2) {
-            float2 p[TM];
-            for (int i = 0; i < TM; i++)
-                p[i] = load_pair(&tile_P[y * TM + i][k]);
+        for (int k = 0; k < Bc; k += 2) {
+            float2 p[TR];
+            for (int i = 0; i < TR; i++)
+                p[i] = load_pair(&tile_P[y * TR + i][k]);
             for (int c = 0; c < TD; c += 2) {
                 const float2 v0 = load_pair(&tile_V[k][2 * x + 16 * c]);
                 const float2 v1 = load_pair(&tile_V[k + 1][2 * x + 16 * c]);
-                for (int i = 0; i < TM; i++) {
+                for (int i = 0; i < TR; i++) {
                     acc[i][c] += p[i].x * v0.x + p[i].y * v1.x;
                     acc[i][c + 1] += p[i].x * v0.y + p[i].y * v1.y;
                 }
             }
         }
-        __syncthreads(); /* everyone is done with K, V and P before the next tile overwrites them */
+        __syncthreads(); /* all threads are done with K, V and P before the next tile overwrites
+                            them */
     }
 
-    for (int i = 0; i < TM; i++) {
-        const int row = y * TM + i;
+    for (int i = 0; i < TR; i++) {
+        const int row = y * TR + i;
         for (int lanes = 8; lanes > 0; lanes /= 2)
-            l[i] += __shfl_xor_sync(0xffffffff, l[i], lanes);
+            l[i] += __shfl_xor_sync(FULL_MASK, l[i], lanes);
         if (row0 + row >= seq_q)
             continue;
         const float inverse = l[i] == 0.0f ? 0.0f : 1.0f / l[i]; /* a query that sees no key: 0 */
@@ -172,7 +174,7 @@ __global__ void __launch_bounds__(THREADS)
 template <int HEAD_DIM, bool CAUSAL>
 static cudaError_t launch(const struct attention *call)
 {
-    const int blocks = call->batch * call->heads * ceil_div(call->seq_q, BM);
+    const int blocks = call->batch * call->heads * ceil_div(call->seq_q, Br);
     flash_half<HEAD_DIM, CAUSAL><<<blocks, THREADS, 0, call->stream>>>(
         (const __half *)call->Q, (const __half *)call->K, (const __half *)call->V,
         (__half *)call->O, call->LSE, *call);

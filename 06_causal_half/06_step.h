@@ -11,44 +11,54 @@ KERNEL(half, "01_half.cu",
        .about.begins = true, .types = F16, .max_head_dim = 128, .causal = true, .cost = half_cost,
        .Br = {64, 64}, .Bc = {32, 32})
 KERNEL(wmma, "02_wmma.cu",
-       "tensor cores through wmma fragments; S and P pass through shared memory",
-       .about.begins = true, .about.architecture = "sm_75", .types = F16, .max_head_dim = 128,
-       .causal = true, .head_dim_multiple = 8, .alignment = 16, .positive_scale = true,
+       "a side path for a T4: tensor cores through wmma; S and P pass through shared memory",
+       .about.begins = true, .about.architecture = "sm_75", .types = F16, TENSOR_CORE_LIMITS,
        .cost = wmma_cost, .Br = {64, 64}, .Bc = {32, 32})
 KERNEL(mma, "03_mma.cu", "mma.sync and ldmatrix: S and P never leave the registers",
-       .about.begins = true, .about.architecture = "sm_80", .types = F16, .max_head_dim = 128,
-       .causal = true, .head_dim_multiple = 8, .alignment = 16, .positive_scale = true,
+       .about.begins = true, .about.architecture = "sm_80", .types = F16 | BF16, TENSOR_CORE_LIMITS,
        .cost = mma_cost, .Br = {64, 64}, .Bc = {64, 64})
-KERNEL(mma_pipelined, "04_mma_pipelined.cu",
-       "cp.async double buffering, swizzled tiles, 32 rows a warp", .about.architecture = "sm_80",
-       .types = F16, .max_head_dim = 128, .causal = true, .head_dim_multiple = 8, .alignment = 16,
-       .positive_scale = true, .cost = mma_pipelined_cost, .Br = {128, 128}, .Bc = {48, 64})
-KERNEL(tma_wgmma, "05_tma_wgmma.cu",
-       "tiles by the copy engine onto mbarriers, products by four warps at once",
-       .about.begins = true, .about.architecture = "sm_90a", .types = F16, .max_head_dim = 128,
-       .causal = true, .head_dim_multiple = 8, .alignment = 16, .positive_scale = true,
-       .cost = tma_cost, .Br = {128, 128}, .Bc = {128, 128})
-KERNEL(producer_warp, "06_producer_warp.cu",
+KERNEL(mma_async, "04_mma_async.cu", "the next tile is copied while this one is multiplied",
+       .about.architecture = "sm_80", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .cost = mma_async_cost, .Br = {64, 64}, .Bc = {64, 64})
+KERNEL(mma_tall, "05_mma_tall.cu", "32 rows a warp: each read of K and V serves two products",
+       .about.architecture = "sm_80", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .cost = mma_async_cost, .Br = {128, 128}, .Bc = {48, 64})
+KERNEL(mma_swizzled, "06_mma_swizzled.cu",
+       "tiles swizzled instead of padded; O leaves through them, 16 bytes a lane",
+       .about.architecture = "sm_80", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .cost = mma_swizzled_cost, .Br = {128, 128}, .Bc = {48, 64})
+KERNEL(mma_ordered, "07_mma_ordered.cu",
+       "tiles in an order: the longest first, heads in groups that the L2 cache holds",
+       .about.architecture = "sm_80", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .cost = mma_swizzled_cost, .Br = {128, 128}, .Bc = {48, 64})
+KERNEL(mma_tma, "08_mma_tma.cu", "one thread orders whole tiles from the copy engine",
+       .about.architecture = "sm_90", .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = mma_tma_cost,
+       .Br = {128, 128}, .Bc = {48, 64})
+KERNEL(wgmma, "09_wgmma.cu", "products by four warps at once, straight from shared memory",
+       .about.begins = true, .about.architecture = "sm_90a", .types = F16 | BF16,
+       TENSOR_CORE_LIMITS, .cost = wgmma_cost, .Br = {128, 128}, .Bc = {128, 128})
+KERNEL(producer_warp, "10_producer_warp.cu",
        "one warp loads, the others compute, registers move to them", .about.architecture = "sm_90a",
-       .types = F16, .max_head_dim = 128, .causal = true, .head_dim_multiple = 8, .alignment = 16,
-       .positive_scale = true, .cost = tma_cost, .Br = {192, 128}, .Bc = {128, 128})
-KERNEL(overlap, "07_overlap.cu", "the next Q*K^T runs under this softmax",
-       .about.architecture = "sm_90a", .types = F16, .max_head_dim = 128, .causal = true,
-       .head_dim_multiple = 8, .alignment = 16, .positive_scale = true, .cost = tma_cost,
+       .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = wgmma_cost, .Br = {192, 128},
+       .Bc = {128, 128})
+KERNEL(overlap, "11_overlap.cu", "the next Q·Kᵀ runs under this softmax",
+       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = wgmma_cost,
        .Br = {192, 128}, .Bc = {128, 128})
-KERNEL(ping_pong, "08_ping_pong.cu",
+KERNEL(ping_pong, "12_ping_pong.cu",
        "the warpgroups take turns: softmax of one under the products of the other",
-       .about.architecture = "sm_90a", .types = F16, .max_head_dim = 128, .causal = true,
-       .head_dim_multiple = 8, .alignment = 16, .positive_scale = true, .cost = tma_cost,
+       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = wgmma_cost,
        .Br = {192, 128}, .Bc = {128, 128})
-KERNEL(tma_store, "09_tma_store.cu", "O leaves through shared memory and the copy engine",
-       .about.architecture = "sm_90a", .types = F16, .max_head_dim = 128, .causal = true,
-       .head_dim_multiple = 8, .alignment = 16, .positive_scale = true, .cost = tma_store_cost,
-       .Br = {192, 128}, .Bc = {128, 128})
-KERNEL(persistent, "10_persistent.cu",
-       "blocks stay and draw tiles from a counter, the pipeline runs on across them",
-       .about.architecture = "sm_90a", .types = F16, .max_head_dim = 128, .causal = true,
-       .head_dim_multiple = 8, .alignment = 16, .positive_scale = true,
+KERNEL(tma_store, "13_tma_store.cu", "O leaves through shared memory and the copy engine",
+       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .cost = tma_store_cost, .Br = {192, 128}, .Bc = {128, 128})
+KERNEL(resident, "14_resident.cu", "blocks stay: one per multiprocessor computes tile after tile",
+       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .cost = tma_store_cost, .Br = {192, 128}, .Bc = {128, 128})
+KERNEL(drawn, "15_drawn.cu", "tiles are drawn from a counter instead of dealt out",
+       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .workspace = counter_workspace, .cost = tma_store_cost, .Br = {192, 128}, .Bc = {128, 128})
+KERNEL(persistent, "16_persistent.cu", "the pipeline runs on across the edge between two tiles",
+       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
        .workspace = counter_workspace, .cost = persistent_cost, .Br = {192, 128}, .Bc = {128, 128})
 
 #else
@@ -69,7 +79,12 @@ extern "C" {
 }
 #else
 
-enum { F16 = 1 << TENSOR_F16 };
+enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
+
+/* Of every kernel that copies 16 bytes at a time and scales inside the exponent. */
+#define TENSOR_CORE_LIMITS                                                                         \
+    .max_head_dim = 128, .causal = true, .head_dim_multiple = 8, .alignment = 16,                  \
+    .positive_scale = true
 
 /* The counter of tiles. */
 static size_t counter_workspace(const struct attention *call)
@@ -129,36 +144,52 @@ static struct cost mma_cost(const struct attention_kernel *row, const struct att
 }
 
 /* The first tile is on its way before anything is known of the mask. */
-static struct cost mma_pipelined_cost(const struct attention_kernel *row,
-                                      const struct attention *call)
+static struct cost mma_async_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return halves_cost(row, call, 8, 2, 1);
+}
+
+static struct cost mma_swizzled_cost(const struct attention_kernel *row,
+                                     const struct attention *call)
 {
     return halves_cost(row, call, 8, 8, 1);
 }
 
 /*
- * By the copy engine: boxes of 64 columns, and of 64 rows of Q, of Bc rows of K and V. The last
- * tile of a head ends where the sequence does, but for less than 16 rows; the first may begin
- * before it.
+ * Loads by the copy engine: boxes of 64 columns, Bc rows of K and of V, and boxes_Q for a tile's
+ * rows of Q. Stores of `store` elements at a time.
  */
-static struct cost boxes_cost(const struct attention_kernel *row, const struct attention *call,
-                              int Br)
+static struct cost boxes_cost(const struct attention *call, struct loaded of_head, int boxes_Q,
+                              int store)
 {
-    const int Bc = row->Bc[call->head_dim > 64], missing = (Br - call->seq_q % Br) % Br;
-    struct attention some = *call;
-    if (some.seq_kv == 0) /* a map cannot be empty: Q stands in for K and V */
-        some.seq_kv = some.seq_q;
-    const struct loaded of_head = loaded(&some, -(missing / 16 * 16), Br, Bc, 1);
     const long long heads = (long long)call->batch * call->heads, d = call->head_dim;
     const long long queries = heads * call->seq_q, panels = (d + 63) / 64;
-    return (struct cost){heads * panels * (of_head.tiles * (Br / 64) + 2 * of_head.key_tiles),
-                         queries * (d / 2 + 1),
+    return (struct cost){heads * panels * (of_head.tiles * boxes_Q + 2 * of_head.key_tiles),
+                         queries * (d / store + 1),
                          sizeof(uint16_t) * d * (queries + 2 * heads * of_head.keys),
                          queries * (sizeof(uint16_t) * d + sizeof(float))};
 }
 
-static struct cost tma_cost(const struct attention_kernel *row, const struct attention *call)
+static struct cost mma_tma_cost(const struct attention_kernel *row, const struct attention *call)
 {
-    return boxes_cost(row, call, row->Br[call->head_dim > 64]);
+    const int wide = call->head_dim > 64;
+    return boxes_cost(call, loaded(call, 0, row->Br[wide], row->Bc[wide], 0), 1, 8);
+}
+
+/* Q in boxes of 64 rows. The last tile of a head ends where the sequence does, but for less than 16
+ * rows; the first may begin before it. */
+static struct cost tiles_from_the_end(const struct attention_kernel *row,
+                                      const struct attention *call, int Br)
+{
+    const int missing = (Br - call->seq_q % Br) % Br;
+    const struct loaded of_head =
+        loaded(call, -(missing / 16 * 16), Br, row->Bc[call->head_dim > 64], 1);
+    return boxes_cost(call, of_head, Br / 64, 2);
+}
+
+static struct cost wgmma_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return tiles_from_the_end(row, call, row->Br[call->head_dim > 64]);
 }
 
 /* O leaves in boxes, too: of 16 rows. */
@@ -170,18 +201,18 @@ static struct cost with_stored_boxes(struct cost cost, const struct attention *c
     return cost;
 }
 
+/* Tiles are drawn with atomics, which are not counted here. */
 static struct cost tma_store_cost(const struct attention_kernel *row, const struct attention *call)
 {
-    return with_stored_boxes(tma_cost(row, call), call);
+    return with_stored_boxes(wgmma_cost(row, call), call);
 }
 
-/* Short causal problems have shorter tiles at a head_dim of up to 64. Tiles are drawn with atomics,
- * which are not counted here. */
+/* Short causal problems have shorter tiles at a head_dim of up to 64. */
 static struct cost persistent_cost(const struct attention_kernel *row, const struct attention *call)
 {
     const bool is_short = call->causal && call->seq_kv <= 512;
     const int Br = is_short && call->head_dim <= 64 ? 128 : row->Br[call->head_dim > 64];
-    return with_stored_boxes(boxes_cost(row, call, Br), call);
+    return with_stored_boxes(tiles_from_the_end(row, call, Br), call);
 }
 
 #define KERNEL ATTENTION_ROW
@@ -190,6 +221,7 @@ static const struct attention_kernel causal_half_kernels[] = {
     {.about.name = NULL},
 };
 #undef KERNEL
+#undef TENSOR_CORE_LIMITS
 
 #endif
 #endif

@@ -8,12 +8,13 @@
 #include <cuda_fp16.h>
 #include <math_constants.h>
 
-/* The hardware's exponential has base 2: e^x = 2^(x * log2 e), and ln x = log2 x * ln 2. */
+/* The hardware's exponential has base 2: e^x = 2^(x · log2 e), and ln x = log2 x · ln 2. */
 static const float LOG2_E = 1.4426950408889634f;
 static const float LN_2 = 0.6931471805599453f;
 
-/* A fully masked row has maximum -inf. Its exponents are shifted by 0 instead, so that 2^(-inf - 0)
- * = 0 comes out and not 2^(-inf + inf), which is NaN. */
+/* A row that has seen no key has maximum -inf, and so does one whose scores all overflowed. Its
+ * exponents are shifted by 0 instead, so that 2^(-inf - 0) = 0 comes out and not 2^(-inf + inf),
+ * which is NaN. */
 static __device__ __forceinline__ float shift_of(float maximum)
 {
     return maximum == -CUDART_INF_F ? 0.0f : maximum;

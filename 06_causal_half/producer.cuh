@@ -1,46 +1,104 @@
-/* A block of one tile: what its producer and its consumers share, and what the producer does.
- * producer_warp (06_producer_warp.cu) brings it, the next three rungs keep it. */
+/* A block of one tile: a producer and its consumers, what they share, and what the producer does.
+ * producer_warp (10_producer_warp.cu) brings it, the next three rungs keep it. */
 #ifndef PRODUCER_CUH
 #define PRODUCER_CUH
 
-#include "ring.cuh"
+#include "hopper_tile.cuh"
 
-/* The registers that each may have are those of the launch, 65536 over THREADS, moved from the
- * producer to the consumers. */
-template <int HEAD_DIM>
-struct registers {
-    static const int PRODUCER = HEAD_DIM == 64 ? 32 : 24;
-    static const int CONSUMER = HEAD_DIM == 64 ? 160 : 240;
+/*
+ * CONSUMERS warpgroups of 64 queries each, and the producer. The registers that each may have are
+ * those of the launch, 65536 over THREADS, moved from the producer to the consumers.
+ */
+template <typename ELEMENT, int D, int CONSUMERS>
+struct config {
+    typedef ELEMENT T;
+    static const int HEAD_DIM = D;
+    static const int WARPGROUPS = CONSUMERS;
+    static const int Br = WARPGROUPS * WARPGROUP_ROWS;
+    static const int THREADS = 128 * (WARPGROUPS + 1);
+    static const int STAGES = HEAD_DIM == 64 ? 3 : 2;
+    static const int PRODUCER_REGISTERS = WARPGROUPS == 3 ? 32 : 24;
+    static const int CONSUMER_REGISTERS = WARPGROUPS == 3 ? 160 : 240;
 };
 
-template <int HEAD_DIM>
+/*
+ * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
+ * it. `empty` completes when the last consumer warp is done reading: the producer waits for it
+ * before it fills the place again.
+ */
+template <class Config>
 struct shared_tiles {
-    __half Q[config<HEAD_DIM>::BM * HEAD_DIM];
-    struct key_value_ring<HEAD_DIM, config<HEAD_DIM>::STAGES> ring;
-    uint64_t Q_full;
+    typename Config::T Q[Config::Br * Config::HEAD_DIM];
+    typename Config::T K[Config::STAGES][Bc * Config::HEAD_DIM];
+    typename Config::T V[Config::STAGES][Bc * Config::HEAD_DIM];
+    uint64_t Q_full, K_full[Config::STAGES], V_full[Config::STAGES];
+    uint64_t K_empty[Config::STAGES], V_empty[Config::STAGES];
 };
 
-template <int HEAD_DIM>
-static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<HEAD_DIM> *shared)
+/* By one thread. */
+template <class Config>
+static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<Config> *shared)
 {
     mbarrier_init(&shared->Q_full, 1);
-    initialise_ring(shared->ring, 4 * config<HEAD_DIM>::WARPGROUPS);
+    for (int stage = 0; stage < Config::STAGES; stage++) {
+        mbarrier_init(&shared->K_full[stage], 1);
+        mbarrier_init(&shared->V_full[stage], 1);
+        mbarrier_init(&shared->K_empty[stage], 4 * Config::WARPGROUPS);
+        mbarrier_init(&shared->V_empty[stage], 4 * Config::WARPGROUPS);
+    }
     mbarrier_init_fence();
 }
 
-/* Orders everything that the consumers will read. By one thread. */
-template <int HEAD_DIM>
-static __device__ __forceinline__ void produce(struct shared_tiles<HEAD_DIM> *shared,
+/*
+ * Orders everything that the consumers will read, by one thread. Consumers wait for `full` with the
+ * parity of the place's phase; the producer waits for `empty` with that of the phase before, so
+ * that new places count as empty.
+ */
+template <class Config>
+static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
                                                const struct hopper_problem &problem,
                                                const struct hopper_tile &tile)
 {
-    load_queries<HEAD_DIM, config<HEAD_DIM>::WARPGROUPS>(shared->Q, &problem.Q, tile.row0,
-                                                         tile.head, &shared->Q_full);
-    struct ring_position K_at = {0, 0}, V_at = {0, 0};
+    struct ring_position at = {0, 0};
+    load_queries<Config>(shared->Q, problem, tile, &shared->Q_full);
     for (int block = tile.blocks - 1; block >= 0; block--) {
-        produce_keys(shared->ring, K_at, &problem.K, block, tile.kv_head);
-        produce_values(shared->ring, V_at, &problem.V, block, tile.kv_head);
+        mbarrier_wait(&shared->K_empty[at.stage], at.phase ^ 1);
+        load_block<Config>(shared->K[at.stage], &problem.maps.K, block, tile.kv_head,
+                           &shared->K_full[at.stage]);
+        mbarrier_wait(&shared->V_empty[at.stage], at.phase ^ 1);
+        load_block<Config>(shared->V[at.stage], &problem.maps.V, block, tile.kv_head,
+                           &shared->V_full[at.stage]);
+        advance<Config::STAGES>(at);
     }
+}
+
+/* The scores become P, as soon as at most PENDING newer groups of products are under way. */
+template <int PENDING, class Config>
+static __device__ __forceinline__ void finish_scores(struct consumer<Config> &c,
+                                                     struct shared_tiles<Config> *shared, int block,
+                                                     bool masked, float (&rescale)[2])
+{
+    wgmma_wait<PENDING>();
+    wgmma_hold(c.S);
+    if (threadIdx.x % WARP == 0)
+        mbarrier_arrive(&shared->K_empty[c.K_at.stage]);
+    advance<Config::STAGES>(c.K_at);
+    if (masked)
+        mask_scores(c.S, block * Bc, c.visible);
+    online_softmax(c.S, c.m, c.l, rescale, c.scale_log2);
+}
+
+/* The output is complete up to the block whose P it was started with. */
+template <class Config>
+static __device__ __forceinline__ void finish_output(struct consumer<Config> &c,
+                                                     struct shared_tiles<Config> *shared)
+{
+    wgmma_wait<0>();
+    wgmma_hold(c.O);
+    wgmma_hold(c.P);
+    if (threadIdx.x % WARP == 0)
+        mbarrier_arrive(&shared->V_empty[c.V_at.stage]);
+    advance<Config::STAGES>(c.V_at);
 }
 
 #endif

@@ -5,25 +5,28 @@
  * An accumulator x of 16 rows and COLS columns is x[COLS / 2] per lane. With g = lane / 4 and t =
  * lane % 4 element i is
  *
- *     row g + 8 * r, column 8 * (i / 4) + 2 * t + i % 2          r = (i / 2) % 2
+ *     row g + 8 · r, column 8 · (i / 4) + 2 · t + i % 2          r = (i / 2) % 2
  *
  * as mma_m16n8k16 and wgmma make it (ptx.cuh). So a lane has elements of two rows, r = 0 and 1, and
- * four lanes side by side have the whole of both. Scores are unscaled: scale_log2 = scale * log2 e
- * is multiplied inside the exponent, where it costs nothing: 2^(s * scale_log2 - shift) is one
+ * four neighbouring lanes share both. Scores are unscaled: scale_log2 = scale · log2 e is
+ * multiplied inside the exponent, where it costs nothing: 2^(s · scale_log2 - shift) is one
  * multiply-add and one exponential.
  */
 #ifndef SCORE_ROWS_CUH
 #define SCORE_ROWS_CUH
 
-#include "half_problem.cuh"
-#include "ptx.cuh"
+#include "element.cuh"
+#include "warp.cuh"
+
+/* The lanes that share a row. */
+static const int ROW_LANES = 4;
 
 /* How many keys the lane's two rows see. first_row is the warp's first. */
 template <bool CAUSAL>
 static __device__ __forceinline__ void find_visible(int (&visible)[2], int first_row, int seq_q,
                                                     int seq_kv)
 {
-    const int row = first_row + threadIdx.x % 32 / 4;
+    const int row = first_row + threadIdx.x % WARP / ROW_LANES;
     for (int r = 0; r < 2; r++)
         visible[r] = visible_keys<CAUSAL>(row + 8 * r, seq_q, seq_kv);
 }
@@ -34,39 +37,27 @@ template <int COUNT>
 static __device__ __forceinline__ void mask_scores(float (&S)[COUNT], int first_key,
                                                    const int (&visible)[2])
 {
-    const int lane_key = first_key + threadIdx.x % 4 * 2;
-    const int columns[2] = {visible[0] - lane_key,
-                            visible[1] - lane_key}; /* that stay, counted from the lane's first */
+    const int lane_key = first_key + threadIdx.x % ROW_LANES * 2;
+    /* that stay, counted from the lane's first */
+    const int columns[2] = {visible[0] - lane_key, visible[1] - lane_key};
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
         if (8 * (i / 4) + i % 2 >= columns[i / 2 % 2])
             S[i] = -CUDART_INF_F;
 }
 
-/* The same value in all four lanes of a row: the largest of theirs, or their sum. */
-static __device__ __forceinline__ float row_max(float x)
-{
-    x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));
-    return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));
-}
-
-static __device__ __forceinline__ float row_sum(float x)
-{
-    x += __shfl_xor_sync(0xffffffff, x, 1);
-    return x + __shfl_xor_sync(0xffffffff, x, 2);
-}
-
 /*
- * One step of the online softmax: S becomes P = 2^(S * scale_log2 - shift), m the maximum so far
- * (of unscaled scores), l this lane's part of the row's sum so far, and alpha the factor for what
+ * One step of the online softmax: S becomes P = 2^(S · scale_log2 - shift), m the maximum so far
+ * (of unscaled scores), l this lane's part of the row's sum so far, and rescale the factor for what
  * was summed before.
  *
  * Both rows go side by side, each in two chains for even and odd columns: a single chain of maxima
  * or sums would spend its time waiting for itself.
  */
 template <int COUNT>
-static __device__ __forceinline__ void
-online_softmax(float (&S)[COUNT], float (&m)[2], float (&l)[2], float (&alpha)[2], float scale_log2)
+static __device__ __forceinline__ void online_softmax(float (&S)[COUNT], float (&m)[2],
+                                                      float (&l)[2], float (&rescale)[2],
+                                                      float scale_log2)
 {
     float chain[4] = {S[0], S[1], S[2], S[3]}, shift[2];
 #pragma unroll
@@ -74,9 +65,9 @@ online_softmax(float (&S)[COUNT], float (&m)[2], float (&l)[2], float (&alpha)[2
         chain[i % 4] = fmaxf(chain[i % 4], S[i]);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const float m_new = fmaxf(m[r], row_max(fmaxf(chain[2 * r], chain[2 * r + 1])));
-        shift[r] = shift_of(m_new) * scale_log2;
-        alpha[r] = exp2_approximate(m[r] * scale_log2 - shift[r]);
+        const float m_new = fmaxf(m[r], warp_max(fmaxf(chain[2 * r], chain[2 * r + 1]), ROW_LANES));
+        shift[r] = shift_of(m_new * scale_log2);
+        rescale[r] = exp2_approximate(m[r] * scale_log2 - shift[r]);
         m[r] = m_new;
     }
 
@@ -91,7 +82,7 @@ online_softmax(float (&S)[COUNT], float (&m)[2], float (&l)[2], float (&alpha)[2
         chain[i % 4] += S[i];
 #pragma unroll
     for (int r = 0; r < 2; r++)
-        l[r] = l[r] * alpha[r] + (chain[2 * r] + chain[2 * r + 1]);
+        l[r] = l[r] * rescale[r] + (chain[2 * r] + chain[2 * r + 1]);
 }
 
 template <int COUNT>
@@ -102,22 +93,15 @@ static __device__ __forceinline__ void scale_rows(float (&x)[COUNT], const float
         x[i] *= factor[i / 2 % 2];
 }
 
-/* Two halves in a register, the first one below. */
-static __device__ __forceinline__ uint32_t pack_halves(float low, float high)
-{
-    const __half2 pair = __floats2half2_rn(low, high);
-    return *(const uint32_t *)&pair;
-}
-
-/* x as halves. Registers 4k .. 4k + 3 are the left factor of 16 columns, 16k .. 16k + 15: no lane
+/* x as elements. Registers 4k .. 4k + 3 are the left factor of 16 columns, 16k .. 16k + 15: no lane
  * needs another's. */
-template <int COUNT>
+template <typename T, int COUNT>
 static __device__ __forceinline__ void pack_rows(uint32_t (&packed)[COUNT / 2],
                                                  const float (&x)[COUNT])
 {
 #pragma unroll
     for (int i = 0; i < COUNT / 2; i++)
-        packed[i] = pack_halves(x[2 * i], x[2 * i + 1]);
+        packed[i] = pack_pair<T>(x[2 * i], x[2 * i + 1]);
 }
 
 /*
@@ -132,28 +116,15 @@ static __device__ __forceinline__ void finish_rows(float (&O)[COUNT], const floa
     float inverse[2];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const float sum = row_sum(l[r]);
-        const int row = first_row + threadIdx.x % 32 / 4 + 8 * r;
-        inverse[r] = sum == 0.0f ? 0.0f : __fdividef(1.0f, sum); /* a query that sees no key: 0 */
-        if (LSE != NULL && threadIdx.x % 4 == 0 && row >= 0 && row < seq_q)
-            LSE[row] = (m[r] * scale_log2 + __log2f(sum)) * LN_2;
+        const float sum = warp_sum(l[r], ROW_LANES), largest = m[r] * scale_log2;
+        const int row = first_row + threadIdx.x % WARP / ROW_LANES + 8 * r;
+        /* no key, or no score above -inf: 0 */
+        const bool empty = sum == 0.0f && largest == -CUDART_INF_F;
+        inverse[r] = empty ? 0.0f : __fdividef(1.0f, sum);
+        if (LSE != NULL && threadIdx.x % ROW_LANES == 0 && row >= 0 && row < seq_q)
+            LSE[row] = (largest + __log2f(sum)) * LN_2;
     }
     scale_rows(O, inverse);
-}
-
-/* Stores the warp's rows as halves, two at a time, from where they are. O is the head's [seq_q,
- * head_dim]. */
-template <int COUNT>
-static __device__ __forceinline__ void store_rows(__half *O, const float (&x)[COUNT], int first_row,
-                                                  int seq_q, int head_dim)
-{
-#pragma unroll
-    for (int i = 0; i < COUNT; i += 2) {
-        const int row = first_row + threadIdx.x % 32 / 4 + 8 * (i / 2 % 2);
-        const int col = 8 * (i / 4) + threadIdx.x % 4 * 2;
-        if (row >= 0 && row < seq_q && col < head_dim)
-            *(__half2 *)&O[(size_t)row * head_dim + col] = __floats2half2_rn(x[i], x[i + 1]);
-    }
 }
 
 #endif

@@ -29,7 +29,7 @@ struct tile_place {
     int row0;
 };
 
-static inline struct tile_order tile_order_of(const struct attention *shape, int BM)
+static inline struct tile_order tile_order_of(const struct attention *shape, int Br)
 {
     /* Short sequences start many tiles at once and want a group's K and V while they are still on
      * their way in. */
@@ -39,7 +39,7 @@ static inline struct tile_order tile_order_of(const struct attention *shape, int
 
     struct tile_order order;
     order.heads = shape->batch * shape->heads;
-    order.row_tiles = ceil_div(shape->seq_q, BM);
+    order.row_tiles = ceil_div(shape->seq_q, Br);
     order.tiles = order.heads * order.row_tiles;
     order.group = 1;
     if (shape->causal && kv_heads > 1) {
@@ -50,14 +50,14 @@ static inline struct tile_order tile_order_of(const struct attention *shape, int
 }
 
 static __device__ __forceinline__ struct tile_place tile_place_of(const struct tile_order &order,
-                                                                  int tile, int BM)
+                                                                  int tile, int Br)
 {
     const int first_head = tile / (order.row_tiles * order.group) * order.group;
     const int in_group = tile - first_head * order.row_tiles;
     const int heads = min(order.group, order.heads - first_head);
     struct tile_place place;
     place.head = first_head + in_group % heads;
-    place.row0 = (order.row_tiles - 1 - in_group / heads) * BM;
+    place.row0 = (order.row_tiles - 1 - in_group / heads) * Br;
     return place;
 }
 

@@ -27,7 +27,7 @@ static cudaError_t require_rows(const char *names, int batch, int heads, int seq
     return cudaSuccess;
 }
 
-/* What every attention kernel demands of a shape, whatever its own limits. */
+/* What every attention kernel requires of a shape, beyond its own limits. */
 static cudaError_t check_shape(const struct attention *call)
 {
     cudaError_t status;
@@ -72,15 +72,17 @@ static cudaError_t check_limits(const struct attention_kernel *row, const struct
                       row->head_dim_multiple, row->max_head_dim);
     if (call->causal && !row->causal)
         return refuse(cudaErrorInvalidValue, "causal is asked for; this kernel has no causal mask");
-    if (!isfinite(call->scale))
-        return refuse(cudaErrorInvalidValue, "scale is %g; it must be finite", (double)call->scale);
+    /* Kernels whose exponentials have base 2 multiply the scale by log2 e. */
+    if (!isfinite(call->scale * 1.44269504f))
+        return refuse(cudaErrorInvalidValue, "scale is %g; scale * log2(e) must be finite",
+                      (double)call->scale);
     if (row->positive_scale && call->scale <= 0.0f)
         return refuse(cudaErrorInvalidValue, "scale is %g; this kernel takes positive scales",
                       (double)call->scale);
     return cudaSuccess;
 }
 
-/* Pointers, of a shape that is good and has something to compute. */
+/* The pointers of a valid shape that has something to compute. */
 static cudaError_t check_arrays(const struct attention_kernel *row, const struct attention *call)
 {
     const size_t element = tensor_element_bytes(call->type), workspace_alignment = 256;
@@ -127,8 +129,8 @@ cudaError_t attention_run(const struct attention_kernel *row, const struct atten
 }
 
 /* -------------------------------------------------------------------------------------------------
- * The problem as the harness sees it. Only tensors() may meet a kv_heads, seq_q or seq_kv that
- * still says "as ...".
+ * The problem as the harness sees it. Only tensors() sees a kv_heads, seq_q or seq_kv that still
+ * means "as ...".
  */
 
 enum { MAX_HEAD_DIM = 256 };
@@ -138,10 +140,10 @@ static const struct size_option size_options[] = {
     [ATTENTION_HEADS] = {"heads", "query heads", 0, MAX_EXTENT, 2, 32, .flag = false},
     [ATTENTION_KV_HEADS] = {"kv-heads", "key/value heads, a divisor of heads; 0: as heads",
                             .maximum = MAX_EXTENT},
-    [ATTENTION_SEQ] = {"seq", "queries and keys", 0, MAX_EXTENT, 64, 1024, .flag = false},
+    [ATTENTION_SEQ] = {"seq", "queries and keys", 0, MAX_EXTENT, 128, 1024, .flag = false},
     [ATTENTION_SEQ_Q] = {"seq-q", "queries; 0: as seq", .maximum = MAX_EXTENT},
     [ATTENTION_SEQ_KV] = {"seq-kv", "keys; 0: as seq", .maximum = MAX_EXTENT},
-    [ATTENTION_HEAD_DIM] = {"head-dim", "elements of a query, key or value", 1, MAX_HEAD_DIM, 16,
+    [ATTENTION_HEAD_DIM] = {"head-dim", "elements of a query, key or value", 1, MAX_HEAD_DIM, 64,
                             64, .flag = false},
     [ATTENTION_CAUSAL] = {"causal", "mask the keys that come after a query", .flag = true},
     [ATTENTION_TYPE] = {"type", "element type of Q, K, V and O", .choices = tensor_type_names},
@@ -251,8 +253,8 @@ static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_S
 }
 
 /* -------------------------------------------------------------------------------------------------
- * Inputs. What a kind says about "the values" is a wish about the scores here; V stays as random as
- * the kind allows, so that a probability meeting the wrong row of V shows.
+ * Inputs. Here the kind describes the scores; V stays as random as the kind allows, so that a
+ * probability multiplied with the wrong row of V shows.
  */
 
 enum { STREAM_Q, STREAM_K, STREAM_V, STREAM_Q_REACH, STREAM_K_REACH, STREAM_SIGN };

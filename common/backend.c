@@ -1,4 +1,4 @@
-/* backend.h on a GPU: no counters, no fences, no story beyond CUDA's error code. */
+/* backend.h on a GPU: no counters, no fences, no report beyond CUDA's error code. */
 #include "backend.h"
 
 const char *backend_name(void)
@@ -13,6 +13,11 @@ int backend_architecture(void)
         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) != cudaSuccess)
         return 0;
     return 10 * major + minor;
+}
+
+const char *backend_complaint(void)
+{
+    return "";
 }
 
 bool backend_has_timing(void)

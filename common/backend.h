@@ -1,9 +1,8 @@
 /*
- * What the machine under a run can tell about itself, whichever of the two backends that is.
+ * What a program can ask about the machine it runs on, on either backend.
  *
  * Two implementations, chosen by the build: common/backend.c for a GPU, and one beside the CPU
- * backend. Everything else in the project asks here instead of asking which backend it was built
- * for.
+ * backend. The rest of the project asks here and never which backend it was built for.
  */
 #ifndef COMMON_BACKEND_H
 #define COMMON_BACKEND_H
@@ -41,6 +40,12 @@ const char *backend_name(void);
 /* The device's compute capability as major * 10 + minor, 75 for a T4; 0 when there is no device. */
 int backend_architecture(void);
 
+/*
+ * What is wrong with the environment variables that the backend reads, one sentence; the empty
+ * string when nothing is. A launch would fail, and a device that cannot be told looks too old.
+ */
+const char *backend_complaint(void);
+
 /* True where an elapsed time says something about the kernel. */
 bool backend_has_timing(void);
 
@@ -56,7 +61,7 @@ void backend_counters_reset(void);
 void backend_fence(const void *device, size_t bytes);
 
 /*
- * The last error's full story (kernel, block, thread, source line, what was wrong), one line
+ * The last error's full report (kernel, block, thread, source line, what was wrong), one line
  * without a final newline; the empty string when there is none or the backend only has error codes.
  * Valid until the next launch.
  */

@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What found a fault, in the order in which they are asked. */
+/* The detectors of faults, in the order in which they run. */
 enum detector {
     DETECTOR_NONE,
-    DETECTOR_LAUNCH,     /* the kernel could not be launched or did not end well */
+    DETECTOR_LAUNCH,     /* the kernel could not be launched, or it failed */
     DETECTOR_GUARD,      /* a guard zone beside a buffer was overwritten */
     DETECTOR_INPUTS,     /* an input was changed */
     DETECTOR_POISON,     /* an element of the output was never written */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Wide enough that a ragged tile that is not cut off lands in it. */
+/* Wide enough to catch a ragged tile that is stored whole. */
 enum { GUARD_BYTES = 16384, GUARD_PATTERN = 0x7e, POISON_PATTERN = 0xff, ALIGNMENT = 256 };
 
 static size_t front_bytes(const struct device_buffer *buffer)

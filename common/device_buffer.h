@@ -3,7 +3,7 @@
  *
  * Guard zones on both sides of the data hold a pattern that a write beyond either end destroys and
  * that, read as float, is a huge number no result survives. Poison is all ones: a NaN in every
- * float type, told apart from a NaN that a kernel computes by its bits.
+ * float type, whose bits differ from those of any NaN that a kernel computes.
  */
 #ifndef COMMON_DEVICE_BUFFER_H
 #define COMMON_DEVICE_BUFFER_H
@@ -37,9 +37,9 @@ cudaError_t device_buffer_upload(const struct device_buffer *buffer, const void 
 cudaError_t device_buffer_download(const struct device_buffer *buffer, void *host);
 
 /*
- * Looks at both guards. False when a byte changed, and then *distance is how far from the data: -1
- * is the byte just before it, 0 the byte just past its end. A CUDA error also gives false, with
- * *distance = 0 and *status set.
+ * Checks both guards. False when a byte changed, and then *distance says how far it is from the
+ * data: -1 is the byte just before it, 0 the byte just past its end. A CUDA error also gives false,
+ * with *distance = 0 and *status set.
  */
 bool device_buffer_guards_intact(const struct device_buffer *buffer, long long *distance,
                                  cudaError_t *status);

@@ -1,9 +1,11 @@
 /*
  * The last line of `make doctor`: what the runtime sees, and one kernel that really ran.
  *
- * Exit status 0 when the kernel gave the right answer; otherwise 3 and a line that says what to do.
+ * Exit status 0 when the kernel gave the right answer; 2 when an environment variable is wrong
+ * or nothing can be printed; otherwise 3 and a line that says what to do.
  */
 #include "backend.h"
+#include "output.h"
 
 #include <stdio.h>
 
@@ -30,6 +32,12 @@ int main(void)
 {
     int devices = 0, driver = 0, runtime = 0;
     cudaDeviceProp properties;
+    if (!output_is_open())
+        return 2;
+    if (*backend_complaint()) {
+        fprintf(stderr, "%s\n", backend_complaint());
+        return 2;
+    }
     cudaError_t status = cudaGetDeviceCount(&devices);
     if (status != cudaSuccess || devices == 0)
         return fail("no device", status != cudaSuccess ? status : cudaErrorNoDevice);
@@ -55,5 +63,5 @@ int main(void)
     if (host != 42)
         return fail("a kernel ran and gave a wrong answer", cudaErrorUnknown);
     printf("kernel:       ran and gave the right answer\n");
-    return 0;
+    return output_arrived(stdout) ? 0 : 2;
 }

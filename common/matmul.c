@@ -40,9 +40,18 @@ struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int
                          4 * m * n};
 }
 
+struct cost matmul_whole_tiles_cost(const struct matmul_kernel *row, int M, int N, int K)
+{
+    const long long m = M, n = N, k = K;
+    const long long tiles = (m + row->BM - 1) / row->BM * ((n + row->BN - 1) / row->BN);
+    const int load_B = N % 4 == 0 ? row->load_width : 1, store = N % 4 == 0 ? row->store_width : 1;
+    return (struct cost){tiles * (row->BM + row->BN / load_B) * k, m * n / store,
+                         4 * tiles * (row->BM + row->BN) * k, 4 * m * n};
+}
+
 static const struct size_option size_options[] = {
-    [MATMUL_M] = {"m", "rows of A and C", 0, MAX_EXTENT, 64, 4096, .flag = false},
-    [MATMUL_N] = {"n", "columns of B and C", 0, MAX_EXTENT, 64, 4096, .flag = false},
+    [MATMUL_M] = {"m", "rows of A and C", 0, MAX_EXTENT, 256, 4096, .flag = false},
+    [MATMUL_N] = {"n", "columns of B and C", 0, MAX_EXTENT, 256, 4096, .flag = false},
     [MATMUL_K] = {"k", "columns of A, rows of B", 0, MAX_EXTENT, 64, 4096, .flag = false},
     {.name = NULL},
 };
@@ -64,7 +73,7 @@ static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_S
     return row->cost(row, (int)sizes[MATMUL_M], (int)sizes[MATMUL_N], (int)sizes[MATMUL_K]);
 }
 
-/* A takes the kind; B does too where that still leaves its elements unlike one another. */
+/* A has the kind; so does B, unless that would make its elements alike. */
 static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
                    void *const *host)
 {

@@ -19,8 +19,8 @@ extern "C" {
 
 /*
  * What every matmul kernel's C function looks like. A, B and C are device pointers; the work is
- * launched on `stream` and not waited for. Called by matmul_run(), which has found the arguments
- * good and C not empty.
+ * launched on `stream` and not waited for. Called by matmul_run(), which has checked the arguments
+ * and found C not empty.
  */
 typedef cudaError_t matmul_fn(const float *A, const float *B, float *C, int M, int N, int K,
                               cudaStream_t stream);
@@ -53,6 +53,10 @@ cudaError_t matmul_run(const struct matmul_kernel *row, const float *A, const fl
 
 /* What a kernel of one tile costs: A once per tile across C, B once per tile down. */
 struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int K);
+
+/* The same where each tile is loaded whole, elements past an edge of C replaced by others: A
+ * element by element, B load_width at a time. */
+struct cost matmul_whole_tiles_cost(const struct matmul_kernel *row, int M, int N, int K);
 
 /* Sizes as the harness knows them. */
 enum matmul_size { MATMUL_M, MATMUL_N, MATMUL_K };

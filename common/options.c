@@ -20,6 +20,7 @@ enum option_key {
     SEED_KEY,
     REPEAT_KEY,
     JSON_KEY,
+    WIDE_KEY,
     FIRST_SIZE_KEY
 };
 
@@ -148,6 +149,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case JSON_KEY:
         request->json = true;
         return 0;
+    case WIDE_KEY:
+        request->wide = true;
+        return 0;
     case ARGP_KEY_ARG:
         return complain(request, "unexpected argument '%s'; only options are allowed, see --help",
                         text);
@@ -210,6 +214,7 @@ bool options_parse(struct request *request, const char *step, const struct probl
          3},
         {"seed", SEED_KEY, "N", 0, "Seed of the inputs (default: 1)", 3},
         {"repeat", REPEAT_KEY, "N", 0, "Timed runs per kernel; the median is reported", 3},
+        {"wide", WIDE_KEY, NULL, 0, "Show every column, however wide the table", 4},
         {"json", JSON_KEY, NULL, 0, "Report as one JSON object", 4},
     };
     enum { GENERAL = sizeof general / sizeof general[0] };

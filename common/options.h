@@ -2,7 +2,7 @@
  * The command line of a step's program.
  *
  * What it offers follows from the step's problem and from the rows of its table: an option that no
- * kernel takes is not there.
+ * kernel takes is not offered.
  */
 #ifndef COMMON_OPTIONS_H
 #define COMMON_OPTIONS_H
@@ -21,7 +21,7 @@ struct request {
     long long sizes[MAX_SIZES];
     bool selected[MAX_KERNELS];
     bool any_selected;
-    bool list, help, json;
+    bool list, help, json, wide;
     enum input_kind inputs;
     uint64_t seed;
     long long repeat; /* timed runs of a kernel */

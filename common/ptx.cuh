@@ -3,8 +3,8 @@
  *
  * PTX is the GPU's portable assembly. Some of what the hardware can do has no name in CUDA C++:
  * matrix products on registers, asynchronous copies, barriers that count bytes. Every such
- * instruction stands here, with its operands, its shapes and who holds what; kernels call these
- * functions and hold no assembly themselves. Each comment names the instruction as the PTX ISA
+ * instruction is here, with its operands, its shapes and which lane holds what; kernels call these
+ * functions and contain no assembly themselves. Each comment names the instruction as the PTX ISA
  * manual does, chapter "Instruction Set"; sm_XX is the first architecture that has it.
  *
  * Addresses in shared memory are 32-bit numbers, made by shared_address(). A fragment is a matrix
@@ -17,7 +17,15 @@
 #define COMMON_PTX_CUH
 
 #include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <stdint.h>
+
+/* The two element types that products take: __half and __nv_bfloat16. */
+template <typename T>
+constexpr bool is_bfloat16 = false;
+template <>
+constexpr bool is_bfloat16<__nv_bfloat16> = true;
 
 /* ---- addresses ---- */
 
@@ -30,13 +38,13 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared)
     return (uint32_t)__cvta_generic_to_shared(shared);
 }
 
-/* ---- loads that stay where they stand ---- */
+/* ---- loads that the compiler does not move ---- */
 
 /*
  * Loads 16 bytes from shared memory, aligned to 16 (ld.volatile.shared). An ordinary load gives the
- * same, but the compiler is free to sink it to right before the first use, where that saves
- * registers; then the value is not there in time. This one stays among the other volatile accesses,
- * copies and barriers in the order of the program.
+ * same, but the compiler may move it down to just before its first use to save registers, and then
+ * the value arrives too late. This one stays among the other volatile accesses, copies and barriers
+ * in the order of the program.
  */
 __device__ __forceinline__ float4 volatile_load(const float *shared)
 {
@@ -51,13 +59,13 @@ __device__ __forceinline__ float4 volatile_load(const float *shared)
 
 /*
  * Copies 4 or 16 bytes from global to shared memory without passing through registers, sm_80
- * (cp.async). Both addresses are aligned to the size. Nothing is there until a cp_async_wait() that
- * covers the copy, and then only this thread sees it: a barrier makes it visible to the others. The
- * 16-byte copy skips the L1 cache.
+ * (cp.async). Both addresses are aligned to the size. The data has arrived only after a
+ * cp_async_wait() that covers the copy, and at first only this thread sees it: a barrier makes it
+ * visible to the others. The 16-byte copy skips the L1 cache.
  *
- * With _zero_fill only the first `source_bytes` (a multiple of 4) are read (0 reads nothing,
- * `global` is then not looked at), and the rest of the destination becomes zero: what a tile's rows
- * past the end of the array want.
+ * With _zero_fill only the first `source_bytes` (a multiple of 4) are read (0 reads nothing and
+ * ignores `global`), and the rest of the destination becomes zero, as rows of a tile past the end
+ * of the array need.
  *
  * sm_75 has no such instruction. There the copy is a load and a store, done when the function
  * returns, and commit and wait have nothing to do.
@@ -206,9 +214,9 @@ __device__ __forceinline__ uint32_t movmatrix_transposed(uint32_t r)
 /* ---- matrix product by a warp ---- */
 
 /*
- * D += A * B on the tensor cores, half inputs and float sums, sm_80 (mma.sync, shape m16n8k16).
- * Executed by the whole warp. A is 16 x 16, B is 16 x 8, D is 16 x 8. With g = lane / 4 and t =
- * lane % 4 a lane holds
+ * D += A * B on the tensor cores, inputs of type T and float sums, sm_80 (mma.sync, shape
+ * m16n8k16). Executed by the whole warp. A is 16 x 16, B is 16 x 8, D is 16 x 8. With g = lane / 4
+ * and t = lane % 4 a lane holds
  *
  *     a[0]: row g,     columns 2t, 2t + 1          b[0]: rows 2t, 2t + 1,         column g
  *     a[1]: row g + 8, columns 2t, 2t + 1          b[1]: rows 2t + 8, 2t + 9,     column g
@@ -216,17 +224,25 @@ __device__ __forceinline__ uint32_t movmatrix_transposed(uint32_t r)
  *     a[3]: row g + 8, columns 2t + 8, 2t + 9      d[0], d[1]: row g,     columns 2t, 2t + 1
  *                                                  d[2], d[3]: row g + 8, columns 2t, 2t + 1
  *
- * Two neighbouring D side by side have the layout of an A: what one product made can be packed to
- * half in place and multiplied again.
+ * Two neighbouring D side by side have the layout of an A: what one product made can be packed to T
+ * in place and multiplied again.
  */
+#define PTX_MMA(TYPE)                                                                              \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE                            \
+                 ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"            \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                  \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+
+template <typename T = __half>
 __device__ __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, "
-                 "%7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    if constexpr (is_bfloat16<T>)
+        PTX_MMA("bf16");
+    else
+        PTX_MMA("f16");
 }
+
+#undef PTX_MMA
 
 /* ---- arithmetic ---- */
 
@@ -252,8 +268,8 @@ __device__ __forceinline__ float exp2_approximate(float x)
  * first" counts as over.
  *
  *     mbarrier_init    by one thread, then mbarrier_init_fence() by it, then a barrier of the block
- *     mbarrier_arrive  one arrival; what this thread did before is seen by whoever waits for the
- *                      phase
+ *     mbarrier_arrive  one arrival; makes what this thread did before visible to those that wait
+ *                      for the phase
  *     mbarrier_arrive_expect  one arrival that announces `bytes` to be written by asynchronous
  *                             copies
  *     mbarrier_wait     until the phase of this parity is over (mbarrier.try_wait.parity in a loop)
@@ -347,16 +363,16 @@ __device__ __forceinline__ int cluster_blocks(void)
 /*
  * The barrier of the cluster, in two halves, sm_90 (barrier.cluster). Executed by whole warps.
  * Every thread of every block arrives once and then waits once; the wait ends when all threads of
- * the cluster that have not returned arrived. Between the two a thread may do whatever does not
- * depend on the others.
+ * the cluster that have not returned arrived. Between the two a thread may do anything that does
+ * not depend on the others.
  *
- *     cluster_arrive()           what this thread did before is seen by whoever waits (.release)
- *     cluster_arrive_relaxed()   says no more than that this thread has come so far (.relaxed)
+ *     cluster_arrive()           makes what this thread did visible to those that wait (.release)
+ *     cluster_arrive_relaxed()   only says that this thread has come this far (.relaxed)
  *     cluster_wait()             (.acquire)
  *
- * The shared memory of another block may be touched only when that block has begun, and only until
- * it ends: so there is a barrier before the first touch, which a relaxed arrival does for, and one
- * after the last.
+ * The shared memory of another block may be accessed only after that block has begun and before it
+ * ends: so there is a barrier before the first access, for which a relaxed arrival is enough, and
+ * one after the last.
  */
 __device__ __forceinline__ void cluster_arrive(void)
 {
@@ -375,7 +391,7 @@ __device__ __forceinline__ void cluster_wait(void)
 
 /*
  * The same place in the shared memory of the cluster's block `rank`, sm_90 (mapa). The result is an
- * address for the functions below and for no other of this file.
+ * address for the functions below and for no others in this file.
  */
 __device__ __forceinline__ uint32_t cluster_address(uint32_t shared, int rank)
 {
@@ -464,9 +480,9 @@ __device__ __forceinline__ void tma_prefetch_map(const CUtensorMap *map)
 }
 
 /*
- * The copy engine and the tensor cores reach shared memory by a way of their own, the asynchronous
- * proxy. What this thread stored by ordinary instructions, stmatrix among them, is visible there
- * only after this fence (fence.proxy.async).
+ * The copy engine and the tensor cores access shared memory through the asynchronous proxy. What
+ * this thread stored by ordinary instructions, stmatrix among them, is visible there only after
+ * this fence (fence.proxy.async).
  */
 __device__ __forceinline__ void async_proxy_fence(void)
 {
@@ -477,8 +493,9 @@ __device__ __forceinline__ void async_proxy_fence(void)
 
 /*
  * Four warps, the first of them a multiple of four, multiply together, asynchronously, sm_90a
- * (wgmma.mma_async). D += A * B, or D = A * B when accumulate is 0; half inputs, float sums; A is
- * 64 x 16, B is 16 x N, D is 64 x N. Executed by all 128 threads. Warp w of the four holds rows 16w
+ * (wgmma.mma_async). D += A * B, or D = A * B when accumulate is 0; inputs of type T, float sums; A
+ * is 64 x 16, B is 16 x N, D is 64 x N. Executed by all 128 threads. Warp w of the four holds rows
+ * 16w
  * .. 16w + 15 of D, and of A when that is in registers. With g = lane / 4 and t = lane % 4, element
  * i of d is
  *
@@ -492,7 +509,7 @@ __device__ __forceinline__ void async_proxy_fence(void)
  * from shared memory with n along the row: 16 rows of N (B as it is, as the values of P * V lie).
  * Both read shared memory through descriptors.
  *
- * The order of things, by every thread of the warpgroup:
+ * The order of calls, by every thread of the warpgroup:
  *
  *     wgmma_fence()  before the first product, and whenever registers of d or a were touched since
  *                    the last
@@ -525,6 +542,14 @@ __device__ __forceinline__ void wgmma_hold(float (&d)[COUNT])
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
         asm volatile("" : "+f"(d[i])::"memory");
+}
+
+template <int COUNT>
+__device__ __forceinline__ void wgmma_hold(uint32_t (&a)[COUNT])
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+        asm volatile("" : "+r"(a[i])::"memory");
 }
 
 /*
@@ -564,52 +589,67 @@ __device__ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int
         PTX_FLOATS_8(d, (first) + 24)
 #define PTX_FLOATS_64(d, first) PTX_FLOATS_32(d, first), PTX_FLOATS_32(d, (first) + 32)
 
-template <int N>
+/* Their names in the text of the instruction. */
+#define PTX_D_32                                                                                   \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                      \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define PTX_D_64                                                                                   \
+    PTX_D_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "  \
+             "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
+#define PTX_WGMMA_SHARED_128(TYPE)                                                                 \
+    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %66, 0;"                        \
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " " PTX_D_64         \
+                 "}, %64, %65, accumulate, 1, 1, 0, 0; }"                                          \
+                 : PTX_FLOATS_64(d, 0)                                                             \
+                 : "l"(a), "l"(b), "r"(accumulate))
+
+template <int N, typename T = __half>
 __device__ __forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b,
                                              int accumulate)
 {
     static_assert(N == 128,
                   "add the shape that is needed: the instruction takes multiples of 8 up to 256");
-    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %66, 0;"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-                 "}, %64, %65, accumulate, 1, 1, 0, 0; }"
-                 : PTX_FLOATS_64(d, 0)
-                 : "l"(a), "l"(b), "r"(accumulate));
+    if constexpr (is_bfloat16<T>)
+        PTX_WGMMA_SHARED_128("bf16");
+    else
+        PTX_WGMMA_SHARED_128("f16");
 }
 
-template <int N>
+#define PTX_WGMMA_REGISTERS_64(TYPE)                                                               \
+    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %37, 0;"                        \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " " PTX_D_32          \
+                 "}, {%32, %33, %34, %35}, %36, accumulate, 1, 1, 1; }"                            \
+                 : PTX_FLOATS_32(d, 0)                                                             \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate))
+#define PTX_WGMMA_REGISTERS_128(TYPE)                                                              \
+    asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, %69, 0;"                        \
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32." TYPE "." TYPE " " PTX_D_64         \
+                 "}, {%64, %65, %66, %67}, %68, accumulate, 1, 1, 1; }"                            \
+                 : PTX_FLOATS_64(d, 0)                                                             \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate))
+
+template <int N, typename T = __half>
 __device__ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uint64_t b,
                                                 int accumulate)
 {
     static_assert(N == 64 || N == 128,
                   "add the shape that is needed: the instruction takes multiples of 8 up to 256");
-    if constexpr (N == 64) {
-        asm volatile(
-            "{ .reg .pred accumulate; setp.ne.b32 accumulate, %37, 0;"
-            "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-            "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-            "}, {%32, %33, %34, %35}, %36, accumulate, 1, 1, 1; }"
-            : PTX_FLOATS_32(d, 0)
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
-    } else {
-        asm volatile(
-            "{ .reg .pred accumulate; setp.ne.b32 accumulate, %69, 0;"
-            "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-            "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-            "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-            "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-            "}, {%64, %65, %66, %67}, %68, accumulate, 1, 1, 1; }"
-            : PTX_FLOATS_64(d, 0)
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
-    }
+    if constexpr (N == 64 && is_bfloat16<T>)
+        PTX_WGMMA_REGISTERS_64("bf16");
+    else if constexpr (N == 64)
+        PTX_WGMMA_REGISTERS_64("f16");
+    else if constexpr (is_bfloat16<T>)
+        PTX_WGMMA_REGISTERS_128("bf16");
+    else
+        PTX_WGMMA_REGISTERS_128("f16");
 }
 
+#undef PTX_WGMMA_REGISTERS_128
+#undef PTX_WGMMA_REGISTERS_64
+#undef PTX_WGMMA_SHARED_128
+#undef PTX_D_64
+#undef PTX_D_32
 #undef PTX_FLOATS_8
 #undef PTX_FLOATS_32
 #undef PTX_FLOATS_64
@@ -618,7 +658,7 @@ __device__ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_
 
 /*
  * Gives registers back to the block's pool, or takes them from it (waiting until they are there),
- * so that this warpgroup has REGISTERS per thread from here on, a multiple of 8 from 24 to 240;
+ * so that this warpgroup has REGISTERS per thread from here on, a multiple of 8 from 24 to 256;
  * sm_90a (setmaxnreg). Executed by all warps of the warpgroup. The pool is what the block got at
  * launch.
  */

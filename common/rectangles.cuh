@@ -4,7 +4,7 @@
  *
  *     C[row][col] += sum over k of A[k][row] * B[k][col]
  *
- * A warp's lanes stand in 4 rows (y) of 8 (x). A thread owns runs of four neighbouring rows: 4y ..
+ * The lanes of a warp form 4 rows (y) of 8 (x). A thread owns runs of four neighbouring rows: 4y ..
  * 4y + 3, and the same again 16 further down, and so on; columns likewise, 32 apart.
  */
 #ifndef COMMON_RECTANGLES_CUH
@@ -15,9 +15,9 @@
 static const int LANES_DOWN = 4, LANES_ACROSS = 8;
 
 /*
- * Where this lane stands: bits 0, 2 and 3 of its number make x, bits 1 and 4 make y. A lane shares
+ * This lane's place: bits 0, 2 and 3 of its number make x, bits 1 and 4 make y. A lane shares
  * its row with lane ^ 1 and its column with lane ^ 2, and shared memory serves a 16-byte read in
- * half the cycles where lanes that are paired so want the same address.
+ * half the cycles when lanes paired in this way read the same address.
  */
 static inline __device__ int lane_x(void)
 {

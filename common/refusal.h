@@ -1,5 +1,5 @@
 /*
- * One clear sentence beside an error code.
+ * One clear message beside an error code.
  *
  * CUDA's error codes say what kind of thing went wrong, not which argument, which value and what
  * would be allowed. Argument checks say it with refuse(); the caller reads it with refusal().
@@ -18,11 +18,11 @@
 extern "C" {
 #endif
 
-/* Remembers the sentence (printf-style, no final newline) for this thread and returns `error`. */
+/* Stores the message (printf-style, no final newline) for this thread and returns `error`. */
 cudaError_t refuse(cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The sentence of this thread's last refuse(); the empty string after refusal_clear() or before
+/* The message of this thread's last refuse(); the empty string after refusal_clear() or before
  * any. */
 const char *refusal(void);
 void refusal_clear(void);
@@ -37,21 +37,21 @@ cudaError_t require_device(const struct kernel *kernel);
  * still fits an int. */
 enum { MAX_EXTENT = INT_MAX - 1023 };
 
-/* cudaSuccess for 0 .. MAX_EXTENT; otherwise cudaErrorInvalidValue and a sentence that names the
+/* cudaSuccess for 0 .. MAX_EXTENT; otherwise cudaErrorInvalidValue and a message that names the
  * argument. */
 cudaError_t require_size(const char *name, int size);
 
 /* cudaSuccess when one grid can have that many blocks along x; otherwise cudaErrorInvalidValue and
- * a sentence. */
+ * a message. */
 cudaError_t require_blocks(size_t blocks);
 
 /*
  * cudaSuccess when `pointer` is aligned to `alignment` bytes and, unless bytes is 0, not null;
- * otherwise cudaErrorInvalidValue and a sentence that names the argument.
+ * otherwise cudaErrorInvalidValue and a message that names the argument.
  */
 cudaError_t require_pointer(const char *name, const void *pointer, size_t bytes, size_t alignment);
 
-/* cudaSuccess when the two ranges share no byte; otherwise cudaErrorInvalidValue and a sentence
+/* cudaSuccess when the two ranges share no byte; otherwise cudaErrorInvalidValue and a message
  * that names both. */
 cudaError_t require_disjoint(const char *name_a, const void *a, size_t bytes_a, const char *name_b,
                              const void *b, size_t bytes_b);

@@ -2,22 +2,8 @@
 
 #include <math.h>
 #include <stdio.h>
-
-static double per(double amount, double whole)
-{
-    return whole > 0.0 ? amount / whole : 0.0;
-}
-
-static double sectors_per_request(const struct counters *counters)
-{
-    return per((double)(counters->global_load_sectors + counters->global_store_sectors),
-               (double)(counters->global_load_requests + counters->global_store_requests));
-}
-
-static double global_bytes(const struct counters *counters)
-{
-    return (double)(counters->global_load_bytes + counters->global_store_bytes);
-}
+#include <string.h>
+#include <unistd.h>
 
 static const char *status_name(enum verdict_status status)
 {
@@ -30,17 +16,6 @@ static const char *status_name(enum verdict_status status)
     return names[status];
 }
 
-/* The device's rates at the problem's own FLOPs and compulsory bytes, 0 where there is no time. */
-static double gflops(const struct request *request, const struct result *result)
-{
-    return per(request->problem->flops(request->sizes) * 1e-6, result->milliseconds);
-}
-
-static double gigabytes_per_second(const struct request *request, const struct result *result)
-{
-    return per(request->problem->compulsory_bytes(request->sizes) * 1e-6, result->milliseconds);
-}
-
 /* A size as the command line has it: a number, or a choice's name between `quote`s. */
 static void print_size(const struct request *request, int index, const char *quote)
 {
@@ -51,8 +26,245 @@ static void print_size(const struct request *request, int index, const char *quo
         printf("%lld", request->sizes[index]);
 }
 
-static void table_header(const struct request *request, const char *device)
+/* ------------------------------------------------------------------------------------------------
+ * The table for people
+ */
+
+enum { PAGE = 100, GAP = 2, STATUS = 7, IDEA_INDENT = 4, CELL = 64 };
+
+enum column_name {
+    ERROR,
+    BOUND,
+    MILLISECONDS,
+    FASTER,
+    TFLOPS,
+    GIGABYTES_PER_SECOND,
+    PREDICTED_LOADS,
+    LOADS,
+    FEWER_LOADS,
+    PREDICTED_STORES,
+    STORES,
+    PREDICTED_BYTES,
+    BYTES,
+    FEWER_BYTES,
+    SECTORS,
+    WAVEFRONTS,
+    TO_IDEAL,
+    BARRIERS,
+    ATOMICS,
+    FLOP_PER_BYTE,
+    COLUMNS
+};
+
+enum notation { COUNT, RATIO, SCIENTIFIC };
+
+enum { WIDE = 99 };
+
+/* A column of numbers. */
+struct column {
+    const char *title[2]; /* its two lines */
+    /* 0 for what is always shown. Of the others the largest goes first when the page is too narrow;
+     * WIDE ones are shown only when asked for. */
+    int rank;
+    enum notation notation;
+    bool predicted; /* the column before holds what this one should be */
+};
+
+/* The lessons' tables have the same titles and notation (tests/lessons.py). */
+static const struct column columns[COLUMNS] = {
+    [ERROR] = {{"", "error"}, WIDE, SCIENTIFIC, false},
+    [BOUND] = {{"", "bound"}, WIDE, SCIENTIFIC, false},
+    [MILLISECONDS] = {{"", "ms"}, 0, RATIO, false},
+    [FASTER] = {{"", "× faster"}, 0, RATIO, false},
+    [TFLOPS] = {{"", "TFLOP/s"}, 0, RATIO, false},
+    [GIGABYTES_PER_SECOND] = {{"", "GB/s"}, 0, RATIO, false},
+    [PREDICTED_LOADS] = {{"predicted", "loads"}, 2, COUNT, false},
+    [LOADS] = {{"counted", "loads"}, 0, COUNT, true},
+    [FEWER_LOADS] = {{"", "× fewer"}, 1, RATIO, false},
+    [PREDICTED_STORES] = {{"predicted", "stores"}, WIDE, COUNT, false},
+    [STORES] = {{"counted", "stores"}, WIDE, COUNT, true},
+    [PREDICTED_BYTES] = {{"predicted", "bytes"}, 9, COUNT, false},
+    [BYTES] = {{"counted", "bytes"}, 0, COUNT, true},
+    [FEWER_BYTES] = {{"", "× fewer"}, 3, RATIO, false},
+    [SECTORS] = {{"sectors per", "load request"}, 5, RATIO, false},
+    [WAVEFRONTS] = {{"shared", "wavefronts"}, 4, COUNT, false},
+    [TO_IDEAL] = {{"", "× ideal"}, 8, RATIO, false},
+    [BARRIERS] = {{"", "barriers"}, 6, COUNT, false},
+    [ATOMICS] = {{"", "atomics"}, 7, COUNT, false},
+    [FLOP_PER_BYTE] = {{"FLOP per", "byte"}, 10, RATIO, false},
+};
+
+/* A row's numbers, NAN for what is not known; `before` are those of the row before, or null. */
+static void evaluate(double value[COLUMNS], const double *before, const struct request *request,
+                     const struct result *result)
 {
+    for (int column = 0; column < COLUMNS; column++)
+        value[column] = NAN;
+    if (result->verdict.status != VERDICT_PASS)
+        return;
+    const double flops = request->problem->flops(request->sizes);
+    const struct cost cost = request->problem->cost(result->kernel, request->sizes);
+    value[ERROR] = result->verdict.error;
+    value[BOUND] = result->verdict.bound;
+    value[PREDICTED_LOADS] = (double)cost.loads;
+    value[PREDICTED_STORES] = (double)cost.stores;
+    value[PREDICTED_BYTES] = (double)(cost.bytes_read + cost.bytes_written);
+    if (result->milliseconds > 0.0) {
+        value[MILLISECONDS] = result->milliseconds;
+        value[TFLOPS] = flops * 1e-9 / result->milliseconds;
+        value[GIGABYTES_PER_SECOND] =
+            request->problem->compulsory_bytes(request->sizes) * 1e-6 / result->milliseconds;
+    }
+    if (result->counted) {
+        const struct counters *c = &result->counters;
+        value[LOADS] = (double)c->global_loads;
+        value[STORES] = (double)c->global_stores;
+        value[BYTES] = (double)(c->global_load_bytes + c->global_store_bytes);
+        value[SECTORS] = (double)c->global_load_sectors / (double)c->global_load_requests;
+        value[WAVEFRONTS] = (double)c->shared_wavefronts;
+        value[TO_IDEAL] = (double)c->shared_wavefronts / (double)c->shared_wavefronts_ideal;
+        value[BARRIERS] = (double)c->barriers;
+        value[ATOMICS] = (double)c->atomics;
+        value[FLOP_PER_BYTE] = flops / value[BYTES];
+    }
+    if (before) { /* by the formulas where nothing is counted */
+        const int loads = result->counted ? LOADS : PREDICTED_LOADS;
+        const int bytes = result->counted ? BYTES : PREDICTED_BYTES;
+        value[FASTER] = before[MILLISECONDS] / value[MILLISECONDS];
+        value[FEWER_LOADS] = before[loads] / value[loads];
+        value[FEWER_BYTES] = before[bytes] / value[bytes];
+    }
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* Characters of a UTF-8 text. */
+static int width(const char *text)
+{
+    int characters = 0;
+    for (; *text; text++)
+        characters += ((unsigned char)*text & 0xc0) != 0x80;
+    return characters;
+}
+
+static void print_right(const char *text, int columns_wide)
+{
+    printf("%*s%s", columns_wide - width(text), "", text);
+}
+
+/* A whole number with separators of thousands. */
+static void write_count(char *text, double value)
+{
+    char digits[CELL];
+    const int length = snprintf(digits, sizeof digits, "%.0f", value);
+    int used = 0;
+    for (int at = 0; at < length; at++) {
+        if (at > 0 && (length - at) % 3 == 0)
+            text[used++] = ',';
+        text[used++] = digits[at];
+    }
+    text[used] = '\0';
+}
+
+/* Three digits, more where they stand before the point. */
+static void write_ratio(char *text, double value)
+{
+    if (value >= 99.95)
+        write_count(text, value);
+    else
+        sprintf(text, "%.*f",
+                value >= 9.995     ? 1
+                : value >= 0.9995  ? 2
+                : value >= 0.09995 ? 3
+                                   : 4,
+                value);
+}
+
+static void write_cell(char text[CELL], const double value[COLUMNS], int column)
+{
+    if (!isfinite(value[column])) {
+        snprintf(text, CELL, "–");
+        return;
+    }
+    if (columns[column].predicted && value[column - 1] != value[column])
+        text += snprintf(text, CELL, "≠ ");
+    if (columns[column].notation == COUNT)
+        write_count(text, value[column]);
+    else if (columns[column].notation == RATIO)
+        write_ratio(text, value[column]);
+    else
+        sprintf(text, "%.2e", value[column]);
+}
+
+/* The table's cells, and how wide each column is; 0 where it is not shown. */
+struct grid {
+    size_t rows;
+    char cell[MAX_KERNELS][COLUMNS][CELL];
+    int width[COLUMNS];
+};
+
+/* As wide as what it holds; 0 when that says nothing: all dashes or, unless `wide`, all 0 and 1. */
+static int column_width(const struct grid *grid, int column, bool wide)
+{
+    bool telling = false;
+    int widest = 0;
+    for (int line = 0; line < 2; line++)
+        widest = larger(widest, width(columns[column].title[line]));
+    for (size_t row = 0; row < grid->rows; row++) {
+        const char *cell = grid->cell[row][column];
+        widest = larger(widest, width(cell));
+        telling |= strcmp(cell, "–") != 0 &&
+                   (wide || (strcmp(cell, "0") != 0 && strcmp(cell, "1.00") != 0));
+    }
+    return telling && (wide || columns[column].rank < WIDE) ? widest : 0;
+}
+
+/* Leaves out columns until the table fits the page. `first` is the width of what stands before. */
+static void fit(struct grid *grid, int first)
+{
+    for (;;) {
+        int total = first, last = 0;
+        for (int column = 0; column < COLUMNS; column++) {
+            if (grid->width[column] == 0)
+                continue;
+            total += GAP + grid->width[column];
+            if (columns[column].rank > columns[last].rank || grid->width[last] == 0)
+                last = column;
+        }
+        if (total <= PAGE || columns[last].rank == 0)
+            return;
+        grid->width[last] = 0;
+    }
+}
+
+/* Prints a text indented, in lines that fit the page. */
+static void print_wrapped(const char *text)
+{
+    int used = 0;
+    while (*text) {
+        char word[PAGE * 4];
+        const int length = (int)strcspn(text, " ");
+        snprintf(word, sizeof word, "%.*s", length, text);
+        if (used > 0 && used + 1 + width(word) > PAGE) {
+            printf("\n");
+            used = 0;
+        }
+        used += printf("%*s", used > 0 ? 1 : IDEA_INDENT, "") + width(word);
+        printf("%s", word);
+        text += length;
+        text += strspn(text, " ");
+    }
+    printf("\n");
+}
+
+static void print_heading(const struct request *request, const char *device)
+{
+    char flop[CELL], bytes[CELL];
+    write_count(flop, request->problem->flops(request->sizes));
+    write_count(bytes, request->problem->compulsory_bytes(request->sizes));
     printf("%s on %s (backend %s)\n", request->step, device, backend_name());
     for (int index = 0; request->options[index].name; index++) {
         if (request->options[index].hidden)
@@ -61,37 +273,49 @@ static void table_header(const struct request *request, const char *device)
         print_size(request, index, "");
         printf("  ");
     }
-    printf("inputs %s  seed %llu\n", input_kind_name(request->inputs),
+    printf("\ninputs %s  seed %llu\n", input_kind_name(request->inputs),
            (unsigned long long)request->seed);
-    printf("%.4g FLOP, %.4g compulsory bytes\n\n", request->problem->flops(request->sizes),
-           request->problem->compulsory_bytes(request->sizes));
-    printf("%-24s %-7s %9s %9s", "kernel", "check", "error", "bound");
-    if (backend_has_timing())
-        printf(" %10s %10s %9s\n", "time ms", "GFLOP/s", "GB/s");
-    else
-        printf(" %11s %10s %12s %11s %11s %7s %9s %8s %9s\n", "glob.loads", "stores", "glob.bytes",
-               "sect./req.", "wavefronts", "/ideal", "barriers", "atomics", "FLOP/byte");
+    printf("%s FLOP, %s compulsory bytes\n", flop, bytes);
+    printf("loads, stores and bytes are those of global memory; --wide shows more columns\n\n");
 }
 
-static void table_row(const struct request *request, const struct result *result)
+static void print_table(const struct request *request, const char *device,
+                        const struct result *results, size_t count)
 {
-    printf("%-24s %-7s", result->kernel->name, status_name(result->verdict.status));
-    if (result->verdict.status != VERDICT_PASS) {
-        printf(" %s\n", result->verdict.reason);
-        return;
+    struct grid grid = {.rows = count};
+    int names = width("kernel");
+    double value[MAX_KERNELS][COLUMNS];
+    for (size_t row = 0; row < count; row++) {
+        names = larger(names, width(results[row].kernel->name));
+        evaluate(value[row], row > 0 ? value[row - 1] : NULL, request, &results[row]);
+        for (int column = 0; column < COLUMNS; column++)
+            write_cell(grid.cell[row][column], value[row], column);
     }
-    printf(" %9.2e %9.2e", result->verdict.error, result->verdict.bound);
-    if (backend_has_timing())
-        printf(" %10.4f %10.1f %9.1f", result->milliseconds, gflops(request, result),
-               gigabytes_per_second(request, result));
-    if (result->counted) {
-        const struct counters *c = &result->counters;
-        printf(" %11llu %10llu %12.0f %11.2f %11llu %7.2f %9llu %8llu %9.2f", c->global_loads,
-               c->global_stores, global_bytes(c), sectors_per_request(c), c->shared_wavefronts,
-               per((double)c->shared_wavefronts, (double)c->shared_wavefronts_ideal), c->barriers,
-               c->atomics, per(request->problem->flops(request->sizes), global_bytes(c)));
+    for (int column = 0; column < COLUMNS; column++)
+        grid.width[column] = column_width(&grid, column, request->wide);
+    if (!request->wide)
+        fit(&grid, names + GAP + STATUS);
+
+    print_heading(request, device);
+    for (int line = 0; line < 2; line++) {
+        printf("%-*s%*s%-*s", names, line == 1 ? "kernel" : "", GAP, "", STATUS,
+               line == 1 ? "check" : "");
+        for (int column = 0; column < COLUMNS; column++)
+            if (grid.width[column] > 0)
+                print_right(columns[column].title[line], GAP + grid.width[column]);
+        printf("\n");
     }
-    printf("\n%-24s   %s\n", "", result->kernel->idea);
+    for (size_t row = 0; row < count; row++) {
+        const struct verdict *verdict = &results[row].verdict;
+        printf("%-*s%*s%-*s", names, results[row].kernel->name, GAP, "", STATUS,
+               status_name(verdict->status));
+        for (int column = 0; column < COLUMNS; column++)
+            if (grid.width[column] > 0 && verdict->status == VERDICT_PASS)
+                print_right(grid.cell[row][column], GAP + grid.width[column]);
+        printf("\n");
+        print_wrapped(verdict->status == VERDICT_PASS ? results[row].kernel->idea
+                                                      : verdict->reason);
+    }
 }
 
 /* A JSON string. */
@@ -174,33 +398,30 @@ static void json_row(const struct request *request, const struct result *result,
     print_number(result->verdict.relative_l2);
     if (result->milliseconds > 0.0)
         printf(", \"time_ms\": %.9g, \"gflops\": %.9g, \"gb_per_s\": %.9g", result->milliseconds,
-               gflops(request, result), gigabytes_per_second(request, result));
+               request->problem->flops(request->sizes) * 1e-6 / result->milliseconds,
+               request->problem->compulsory_bytes(request->sizes) * 1e-6 / result->milliseconds);
     if (result->counted)
         print_counters(&result->counters);
     printf("}");
 }
 
-void report_begin(const struct request *request, const char *device)
+void report(const struct request *request, const char *device, const struct result *results,
+            size_t count)
 {
-    if (request->json)
-        json_header(request, device);
-    else
-        table_header(request, device);
+    if (!request->json) {
+        print_table(request, device, results, count);
+        return;
+    }
+    json_header(request, device);
+    for (size_t index = 0; index < count; index++)
+        json_row(request, &results[index], index == 0);
+    printf("\n]}\n");
 }
 
-void report_result(const struct request *request, const struct result *result, bool first)
+void report_running(const struct request *request, const struct kernel *kernel)
 {
-    if (request->json)
-        json_row(request, result, first);
-    else
-        table_row(request, result);
-    fflush(stdout);
-}
-
-void report_end(const struct request *request)
-{
-    if (request->json)
-        printf("\n]}\n");
+    if (!request->json && isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K%s", kernel ? kernel->name : "");
 }
 
 /* A size with its range, and its value: what the command line gives or the backend suggests. */

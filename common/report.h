@@ -18,10 +18,15 @@ struct result {
     bool counted;
 };
 
-/* A report: its head, a line for each kernel as it comes, its end. */
-void report_begin(const struct request *request, const char *device);
-void report_result(const struct request *request, const struct result *result, bool first);
-void report_end(const struct request *request);
+/*
+ * What the kernels did, in the order they ran: as JSON all of it, as a table what matters here and
+ * fits 100 columns, or with --wide every column that has something in it.
+ */
+void report(const struct request *request, const char *device, const struct result *results,
+            size_t count);
+
+/* Names the kernel that is about to run on a terminal, on stderr; null wipes it away. */
+void report_running(const struct request *request, const struct kernel *kernel);
 
 /* The kernels in reading order; as JSON, all that is known of the step and of each kernel, with
  * workspace and costs at the request's sizes. */

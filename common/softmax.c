@@ -27,7 +27,7 @@ cudaError_t softmax_run(const struct softmax_kernel *row, const float *input, fl
 static const struct size_option size_options[] = {
     [SOFTMAX_ROWS] = {"rows", "rows, each normalised on its own", 0, MAX_EXTENT, 32, 16384,
                       .flag = false},
-    [SOFTMAX_COLS] = {"cols", "columns, the length of each sum", 0, MAX_EXTENT, 256, 4096,
+    [SOFTMAX_COLS] = {"cols", "columns, the length of each sum", 0, MAX_EXTENT, 4096, 4096,
                       .flag = false},
     {.name = NULL},
 };

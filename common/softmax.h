@@ -23,7 +23,7 @@ extern "C" {
 /*
  * What every softmax kernel's C function looks like. Device pointers, aligned to 4 bytes (not more:
  * a row of an odd number of columns starts anywhere); launched on `stream` and not waited for.
- * Called by softmax_run(), which has found the arguments good and the output not empty.
+ * Called by softmax_run(), which has checked the arguments and found the output not empty.
  */
 typedef cudaError_t softmax_fn(const float *input, float *output, int rows, int cols,
                                cudaStream_t stream);

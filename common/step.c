@@ -2,6 +2,7 @@
 
 #include "backend.h"
 #include "options.h"
+#include "output.h"
 #include "refusal.h"
 #include "report.h"
 #include "trial.h"
@@ -41,26 +42,27 @@ static enum step_status worse(enum step_status status, const struct result *resu
 static enum step_status run_ladder(struct request *request, struct trial *trial, const char *device)
 {
     enum step_status status = STEP_PASSED;
-    bool first = true;
+    struct result results[MAX_KERNELS];
+    size_t count = 0;
     memcpy(request->sizes, trial->sizes, sizeof request->sizes);
-    report_begin(request, device);
     for (size_t index = 0; index < request_kernels(request); index++) {
         if (request->any_selected && !request->selected[index])
             continue;
-        const struct result result = run_kernel(request, trial, index);
-        report_result(request, &result, first);
-        if (result.verdict.status == VERDICT_FAIL || result.verdict.status == VERDICT_REFUSED)
-            fprintf(stderr, "%s: %s: %s\n", request->step, result.kernel->name,
-                    result.verdict.reason);
-        status = worse(status, &result);
-        first = false;
+        struct result *result = &results[count++];
+        report_running(request, request_kernel(request, index));
+        *result = run_kernel(request, trial, index);
+        report_running(request, NULL);
+        if (result->verdict.status == VERDICT_FAIL || result->verdict.status == VERDICT_REFUSED)
+            fprintf(stderr, "%s: %s: %s\n", request->step, result->kernel->name,
+                    result->verdict.reason);
+        status = worse(status, result);
     }
-    report_end(request);
+    report(request, device, results, count);
     return status;
 }
 
-int step_main(int argc, char **argv, const char *step, const struct problem *problem,
-              const void *table)
+static enum step_status run_step(int argc, char **argv, const char *step,
+                                 const struct problem *problem, const void *table)
 {
     struct request request;
     if (!options_parse(&request, step, problem, table, argc, argv)) {
@@ -78,6 +80,11 @@ int step_main(int argc, char **argv, const char *step, const struct problem *pro
         }
         report_list(&request);
         return STEP_PASSED;
+    }
+
+    if (*backend_complaint()) {
+        fprintf(stderr, "%s: %s\n", step, backend_complaint());
+        return STEP_BAD_USAGE;
     }
 
     int devices = 0;
@@ -102,4 +109,15 @@ int step_main(int argc, char **argv, const char *step, const struct problem *pro
     const enum step_status outcome = run_ladder(&request, &trial, properties.name);
     trial_destroy(&trial);
     return outcome;
+}
+
+int step_main(int argc, char **argv, const char *step, const struct problem *problem,
+              const void *table)
+{
+    if (!output_is_open())
+        return STEP_BAD_USAGE;
+    const enum step_status status = run_step(argc, argv, step, problem, table);
+    if (!output_arrived(stdout) && status == STEP_PASSED)
+        return STEP_BAD_USAGE;
+    return status;
 }

@@ -24,8 +24,8 @@ enum step_status {
 
 /*
  * Parses the command line (--help lists it), runs the selected kernels of `table` (an array of the
- * problem's kernel rows), judges each, and prints the ladder to stdout as a table or JSON.
- * What is wrong goes to stderr, one line. Returns an enum step_status.
+ * problem's kernel rows), checks each, and prints the ladder to stdout as a table or JSON. Errors
+ * go to stderr, one line each. Returns an enum step_status.
  */
 int step_main(int argc, char **argv, const char *step, const struct problem *problem,
               const void *table);

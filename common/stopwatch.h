@@ -4,7 +4,7 @@
  * Every lap starts with a cold L2 cache (a buffer twice its size is overwritten) and an idle
  * device, and stops only when the whole device is idle again, so work that hides on another stream
  * is counted. That costs a few microseconds a lap: a kernel that runs for less than about 20 of
- * them reads too slow.
+ * them appears too slow.
  */
 #ifndef COMMON_STOPWATCH_H
 #define COMMON_STOPWATCH_H

@@ -13,8 +13,8 @@ typedef CUresult encode_fn(CUtensorMap *map, CUtensorMapDataType type, cuuint32_
                            CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill outside);
 
 /*
- * The encoder is a function of the driver, not of the runtime. Asked for at run time, it needs no
- * libcuda to link with, and the program still starts where there is no driver.
+ * The encoder is a function of the driver, not of the runtime. Looked up at run time, it needs no
+ * libcuda at link time, and the program also starts without a driver.
  */
 static cudaError_t find_encoder(encode_fn **encode)
 {
@@ -34,7 +34,7 @@ static cudaError_t find_encoder(encode_fn **encode)
 cudaError_t tensor_map_of_halves(CUtensorMap *map, const void *array, size_t matrices, size_t rows,
                                  size_t cols, unsigned int box_rows)
 {
-    /* Looked for once a thread: it costs more than the encoding. */
+    /* Looked up once per thread, because it costs more than the encoding. */
     static _Thread_local encode_fn *encode;
     if (encode == NULL) {
         cudaError_t status = find_encoder(&encode);
@@ -53,7 +53,25 @@ cudaError_t tensor_map_of_halves(CUtensorMap *map, const void *array, size_t mat
                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS)
         return refuse(cudaErrorInvalidValue,
-                      "no tensor map for [%zu, %zu, %zu] halves at %p (driver error %d)", matrices,
-                      rows, cols, array, (int)result);
+                      "no tensor map for [%zu, %zu, %zu] elements at %p (driver error %d)",
+                      matrices, rows, cols, array, (int)result);
     return cudaSuccess;
+}
+
+cudaError_t attention_maps_of(struct attention_maps *maps, const struct attention *call,
+                              unsigned int rows_Q, unsigned int rows_K)
+{
+    const bool keys = call->seq_kv > 0;
+    const size_t heads = (size_t)call->batch * (size_t)call->heads;
+    const size_t kv_heads = keys ? (size_t)call->batch * (size_t)call->kv_heads : 1;
+    const size_t seq_q = (size_t)call->seq_q, seq_kv = keys ? (size_t)call->seq_kv : 1;
+    const size_t cols = (size_t)call->head_dim;
+    const void *K = keys ? call->K : call->Q, *V = keys ? call->V : call->Q;
+
+    cudaError_t status = tensor_map_of_halves(&maps->Q, call->Q, heads, seq_q, cols, rows_Q);
+    if (status == cudaSuccess)
+        status = tensor_map_of_halves(&maps->K, K, kv_heads, seq_kv, cols, rows_K);
+    if (status == cudaSuccess)
+        status = tensor_map_of_halves(&maps->V, V, kv_heads, seq_kv, cols, rows_K);
+    return status;
 }

@@ -93,8 +93,8 @@ static size_t rows_to_check(const struct trial *trial, size_t rows)
     return affordable < 2.0 ? 2 : (size_t)affordable;
 }
 
-/* All rows, or the first, the last and a draw from between them. A row drawn twice is checked
- * twice: no harm. */
+/* All rows, or the first, the last and a random selection of the others. A row drawn twice is
+ * checked twice, which does no harm. */
 static void choose_rows(struct trial *trial, size_t rows, uint64_t seed)
 {
     const uint64_t rows_stream = UINT64_MAX;
@@ -122,7 +122,7 @@ static void compute_reference(struct trial *trial)
     }
 }
 
-/* One byte more, so that an empty array is an address all the same. */
+/* One byte more, so that an empty array has an address too. */
 static void *allocate(size_t count, size_t bytes)
 {
     return malloc(count * bytes + 1);
@@ -271,7 +271,7 @@ static void compare(const struct trial *trial, struct verdict *verdict)
     verdict->relative_l2 = norm > 0.0 ? sqrt(difference / norm) : sqrt(difference);
 }
 
-/* What a run left behind, asked in the order of enum detector; the first fault is the verdict. */
+/* Checks what a run left behind, in the order of enum detector; the first fault is the verdict. */
 static void judge(struct trial *trial, const struct device_buffer *workspace,
                   struct verdict *verdict)
 {
@@ -304,7 +304,7 @@ static cudaError_t launch(struct trial *trial, const struct kernel *kernel,
     return trial->problem->run(kernel, trial->sizes, device, workspace->data, trial->stream);
 }
 
-/* After an error that poisoned the context, everything on the device is gone: begin again. */
+/* After an error that poisoned the context, everything on the device is gone: start over. */
 static void recover(struct trial *trial)
 {
     if (cudaDeviceSynchronize() == cudaSuccess)

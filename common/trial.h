@@ -1,6 +1,6 @@
 /*
  * One trial: a problem of given sizes with fresh inputs, its reference, and guarded device memory,
- * on which any number of kernels are run and judged. The step programs, the tests and the
+ * on which any number of kernels are run and checked. The step programs, the tests and the
  * benchmarks all go through here.
  */
 #ifndef COMMON_TRIAL_H
@@ -34,7 +34,7 @@ struct trial {
  * Prepares a trial. sizes has MAX_SIZES entries, kept as the problem understands them. offset moves
  * every buffer off its alignment by that many bytes (0 for none). Returns cudaErrorInvalidValue for
  * sizes that do not belong together and cudaErrorMemoryAllocation for what does not fit the host's
- * or the device's memory, both with a sentence (refusal.h), or another CUDA error; then *trial is
+ * or the device's memory, both with a message (refusal.h), or another CUDA error; then *trial is
  * empty.
  */
 cudaError_t trial_create(struct trial *trial, const struct problem *problem, const long long *sizes,
@@ -42,7 +42,7 @@ cudaError_t trial_create(struct trial *trial, const struct problem *problem, con
 void trial_destroy(struct trial *trial);
 
 /*
- * Runs a kernel of the problem once and judges it: outputs and workspace poisoned before;
+ * Runs a kernel of the problem once and checks it: outputs and workspace poisoned before;
  * afterwards no error, guards intact, inputs unchanged, every output element written, and the
  * checked rows as close to the reference as the arithmetic allows. Returns the verdict; the device
  * is usable again afterwards even when the kernel crashed.

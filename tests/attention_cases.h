@@ -114,9 +114,12 @@ static inline cudaError_t run_once(const struct attention_kernel *row, struct at
     return status;
 }
 
-/* False, and a line that says why, when the device is too old or too new for the kernel. */
+/* False when the kernel is not to be tested, and, with a line that says why, when the device is too
+ * old or too new for it. */
 static inline bool runs_here(const struct attention_kernel *row)
 {
+    if (!ladder_wants(&row->about))
+        return false;
     refusal_clear();
     if (require_device(&row->about) == cudaSuccess)
         return true;
@@ -124,7 +127,8 @@ static inline bool runs_here(const struct attention_kernel *row)
     return false;
 }
 
-/* LSE may be null; O is as right as with it, and nothing is written where LSE would have been. */
+/* LSE may be null. O is as accurate as with it, and nothing is written where LSE would have been.
+ */
 static inline void check_LSE_is_optional(const struct attention_kernel *table,
                                          enum tensor_type type)
 {
@@ -138,6 +142,8 @@ static inline void check_LSE_is_optional(const struct attention_kernel *table,
         struct attention call = call_on(&trial);
         call.LSE = NULL;
         for (const struct attention_kernel *row = table; row->about.name; row++) {
+            if (!ladder_wants(&row->about))
+                continue;
             const char *name = row->about.name;
             struct verdict verdict = {.status = VERDICT_PASS,
                                       .bound = attention_problem.bound(trial.sizes)};
@@ -265,8 +271,8 @@ static inline void check_refused_pointers(const struct attention_kernel *table, 
     trial_destroy(&trial);
 }
 
-/* The scale is the caller's: 0 makes every key weigh the same, a negative one prefers the least
- * similar. */
+/* The caller chooses the scale: 0 gives all keys the same weight, a negative one prefers the least
+ * similar keys. */
 static inline void check_any_scale(const struct attention_kernel *table)
 {
     static const float scale[] = {0.0f, -0.5f, 3.0f};
@@ -278,6 +284,8 @@ static inline void check_any_scale(const struct attention_kernel *table)
     for (size_t i = 0; i < sizeof scale / sizeof *scale; i++) {
         call.scale = scale[i];
         for (const struct attention_kernel *kernel = table; kernel->about.name; kernel++) {
+            if (!ladder_wants(&kernel->about))
+                continue;
             cr_assert(run_once(kernel, call) == cudaSuccess);
             cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
             for (int row = 0; row < 9; row++) {

@@ -1,8 +1,8 @@
 /*
- * What every test of the project does on top of Criterion.
+ * What every test of the project adds to Criterion.
  *
- * Criterion takes a test whose process calls exit(0) for a pass. TEST() expects an exit status that
- * only the end of the test's body gives, so code under test that exits early fails.
+ * Criterion counts a test whose process calls exit(0) as passed. TEST() expects an exit status that
+ * only the end of the test's body returns, so code under test that exits early fails the test.
  */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H

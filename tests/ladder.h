@@ -9,16 +9,21 @@
 #include "problem.h"
 #include "trial.h"
 
-/* The environment variable that orders blocks and threads on the CPU backend; a GPU pays it no
- * heed. */
+/* The environment variable that orders blocks and threads on the CPU backend; a GPU ignores it. */
 #define ORDER_VARIABLE "SIMT_ORDER"
-/* Set where a tool watches every access from outside (tests/run --sanitizer): cases are limited as
+/* Set when an external tool watches every access (tests/run --sanitizer): cases are limited as
  * below. */
 #define WATCHED_VARIABLE "LADDER_WATCHED"
 
+/* Names of kernels, separated by blanks: only they are tested (tests/run --kernel). */
+#define KERNEL_VARIABLE "LADDER_KERNEL"
+
+/* Whether this kernel is to be tested. */
+bool ladder_wants(const struct kernel *kernel);
+
 extern const char *const thread_orders[]; /* in order, reversed, random; ends with null */
 
-/* True on a GPU that nothing slows down: cases of billions of elements are welcome. */
+/* True on a GPU that no tool slows down: cases may have billions of elements. */
 bool ladder_full_size(void);
 
 /*
@@ -27,8 +32,8 @@ bool ladder_full_size(void);
  * kernel, the sizes, the inputs, the order and the reason. A kernel that needs a newer device is
  * skipped with a line that says so; a refusal is a failure.
  *
- * Where every access is watched a case of more than a few million FLOPs is run in one order only,
- * and one of more than a hundred million not at all: each prints a line.
+ * Where every access is watched, a case of more than a few million FLOPs runs in one order only,
+ * and one of more than a hundred million is skipped; each prints a line.
  */
 void ladder_check(const struct problem *problem, const void *table, const long long *sizes,
                   enum input_kind kind, uint64_t seed, size_t offset);
@@ -48,7 +53,7 @@ void ladder_costs(const struct problem *problem, const void *table, const long l
 bool ladder_count(const struct problem *problem, const void *table, const char *name,
                   const long long *sizes, struct counters *counters);
 
-/* The named kernel refuses these sizes with a sentence that holds `words`, and writes nothing. */
+/* The named kernel refuses these sizes with a message that contains `words`, and writes nothing. */
 void ladder_refuses(const struct problem *problem, const void *table, const char *name,
                     const long long *sizes, const char *words);
 

@@ -9,6 +9,7 @@
 #include "refusal.h"
 
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 static void check(const struct matmul_kernel *table, long long M, long long N, long long K,
@@ -47,7 +48,7 @@ static void check_cases(const struct matmul_kernel *table, const struct matmul_c
         check(table, cases[i].M, cases[i].N, cases[i].K, INPUTS_NORMAL, seed + i, 0);
 }
 
-/* Every side is on either side of every tile that the two steps have. */
+/* Sides below and above each tile size of the two steps. */
 static void check_cubes(const struct matmul_kernel *table)
 {
     static const int sides[] = {1,  2,  3,  7,  15, 16,  17,  31,  32,
@@ -56,7 +57,7 @@ static void check_cubes(const struct matmul_kernel *table)
         check(table, sides[i], sides[i], sides[i], INPUTS_NORMAL, 100 + i, 0);
 }
 
-/* Sides that have nothing in common: a swapped pair of sizes cannot pass. */
+/* Three different sides, so that a swapped pair of sizes cannot pass. */
 static void check_rectangles(const struct matmul_kernel *table)
 {
     static const struct matmul_case cases[] = {
@@ -69,15 +70,14 @@ static void check_rectangles(const struct matmul_kernel *table)
     check_cases(table, cases, sizeof cases / sizeof *cases, 200);
 }
 
-/* Full tiles with a last one of every length, along K alone. */
+/* Full tiles and a last tile of every length, along K only. */
 static void check_depths(const struct matmul_kernel *table)
 {
     for (int K = 1; K <= 50; K++)
         check(table, 20, 24, K, INPUTS_NORMAL, 300 + (uint64_t)K, 0);
 }
 
-/* On a GPU, more tiles along one side than gridDim.y can number; a CPU takes its time over
- * those. */
+/* On a GPU, more tiles along one side than gridDim.y can count; a CPU would take too long. */
 static void check_long_sides(const struct matmul_kernel *table)
 {
     const long long side = ladder_full_size() ? 2200000 : 5000;
@@ -101,8 +101,7 @@ static void check_kinds(const struct matmul_kernel *table)
     }
 }
 
-/* Pointers aligned to 4 bytes only, with rows whose length a vector access would like and with
- * others. */
+/* Pointers aligned to 4 bytes only, with row lengths that suit a vector access and others. */
 static void check_misaligned(const struct matmul_kernel *table)
 {
     for (size_t offset = 4; offset < 16; offset += 4) {
@@ -112,7 +111,56 @@ static void check_misaligned(const struct matmul_kernel *table)
     }
 }
 
-/* Each kernel refuses these arguments with a sentence that holds `words`, and writes nothing to
+/*
+ * IEEE arithmetic to the end: an infinity in A or B makes its row or column infinite, and NaN where
+ * it meets a zero (0 * inf) or an infinity of the other sign. Nothing spreads beyond: a kernel that
+ * multiplies what lies past an edge by the zeros of the other tile makes NaN of it.
+ */
+static void check_infinities(const struct matmul_kernel *table)
+{
+    /* With whole tiles, with ragged ones in each direction, and with a row and a column that the
+     * last rungs replace by others. */
+    static const struct matmul_case cases[] = {{128, 256, 64}, {35, 37, 19}, {130, 261, 70}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const size_t M = (size_t)cases[i].M, N = (size_t)cases[i].N, K = (size_t)cases[i].K;
+        const long long sizes[MAX_SIZES] = {
+            [MATMUL_M] = cases[i].M, [MATMUL_N] = cases[i].N, [MATMUL_K] = cases[i].K};
+        struct trial trial;
+        cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 950 + i, 0) ==
+                  cudaSuccess);
+        float *const A = trial.host[0], *const B = trial.host[1];
+        A[(M - 1) * K] = INFINITY;     /* row M - 1 */
+        A[5 * K + K - 1] = -INFINITY;  /* row 5 */
+        B[N - 1] = 0.0f;               /* 0 * inf at [M - 1][N - 1] */
+        B[(K - 1) * N + 3] = INFINITY; /* column 3; -inf at [5][3], not NaN */
+        A[7 * K + K - 1] = 0.0f;       /* 0 * inf at [7][3] */
+        cr_assert(device_buffer_upload(&trial.device[0], A) == cudaSuccess);
+        cr_assert(device_buffer_upload(&trial.device[1], B) == cudaSuccess);
+        const void *const host[] = {A, B};
+        double *value[MAX_TENSORS], *scale[MAX_TENSORS];
+        int unusual = 0;
+        for (size_t at = 0; at < trial.checked_count; at++) {
+            value[0] = trial.value[2] + at * N;
+            scale[0] = trial.scale[2] + at * N;
+            matmul_problem.reference(sizes, host, trial.checked_rows[at], value, scale);
+            for (size_t col = 0; col < N; col++)
+                unusual += !isfinite(value[0][col]);
+        }
+        cr_assert(unusual > (int)(2 * N));
+        cr_assert(isnan(trial.value[2][7 * N + 3]) && isfinite(trial.value[2][8 * N + 4]));
+        for (const struct matmul_kernel *kernel = table; kernel->about.name; kernel++) {
+            if (!ladder_wants(&kernel->about))
+                continue;
+            const struct verdict verdict = trial_run(&trial, &kernel->about);
+            if (verdict.status != VERDICT_SKIPPED)
+                cr_expect(verdict.status == VERDICT_PASS, "%s %zux%zux%zu: %s", kernel->about.name,
+                          M, N, K, verdict.reason);
+        }
+        trial_destroy(&trial);
+    }
+}
+
+/* Each kernel refuses these arguments with a message that contains `words`, and writes nothing to
  * C. */
 static void check_refused(const struct matmul_kernel *table, const struct device_buffer *C,
                           const float *A, const float *B, float *C_argument,
@@ -121,6 +169,8 @@ static void check_refused(const struct matmul_kernel *table, const struct device
     const size_t elements = C->bytes / sizeof(float);
     float *host = malloc(C->bytes);
     for (const struct matmul_kernel *kernel = table; kernel->about.name; kernel++) {
+        if (!ladder_wants(&kernel->about))
+            continue;
         cr_assert(device_buffer_poison(C) == cudaSuccess);
         refusal_clear();
         const cudaError_t status =

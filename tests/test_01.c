@@ -32,6 +32,11 @@ TEST(inputs, kinds)
     check_kinds(naive_matmul_kernels);
 }
 
+TEST(inputs, infinities)
+{
+    check_infinities(naive_matmul_kernels);
+}
+
 TEST(inputs, misaligned)
 {
     check_misaligned(naive_matmul_kernels);

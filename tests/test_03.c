@@ -35,11 +35,12 @@ TEST(shapes, short_rows)
             check(5, cols[i], (enum input_kind)kind, 11 + i, 0);
 }
 
-/* On both sides of each shape of thread block that online_block chooses between. */
+/* On both sides of each shape of thread block that online_block and the kernels after it choose
+ * between. */
 TEST(shapes, long_rows)
 {
-    static const int cols[] = {131,  132,  255,  256,  260,  511,  515,  516,  1000, 1023,
-                               1025, 1028, 2047, 2051, 2052, 4096, 4097, 4100, 8191, 8196};
+    static const int cols[] = {131,  132,  255,  256,  260,  511,  515,  516,  1000, 1023, 1024,
+                               1025, 1028, 1031, 2047, 2051, 2052, 4096, 4097, 4100, 8191, 8196};
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
         for (int kind = 0; kind < INPUT_KINDS; kind++)
             check(3, cols[i], (enum input_kind)kind, 23 + i, 0);
@@ -47,7 +48,7 @@ TEST(shapes, long_rows)
 
 TEST(shapes, very_long_rows)
 {
-    static const int cols[] = {16387, 16388, 32769, 32771};
+    static const int cols[] = {16384, 16387, 16388, 32768, 32769, 32771};
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
         check(2, cols[i], INPUTS_NORMAL, 37 + i, 0);
         check(1, cols[i], INPUTS_ASCENDING, 41 + i, 0);
@@ -63,8 +64,11 @@ TEST(shapes, rows_of_a_cluster)
 {
     static const int cols[] = {57344, 57347,  57348,  61441,  65539,  65540,  90115,
                                90116, 135169, 135172, 180228, 262145, 360449, 360452};
-    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++)
-        check(1, cols[i], i % 2 ? INPUTS_ASCENDING : INPUTS_NORMAL, 101 + i, i % 4 * 4);
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
+        const enum input_kind kind = i % 2 ? INPUTS_ASCENDING : INPUTS_NORMAL;
+        check(1, cols[i], kind, 101 + i, 0);
+        check(1, cols[i], kind, 201 + i, 4 + i % 3 * 4);
+    }
     check(3, 40001, INPUTS_DESCENDING, 103, 0);
 }
 
@@ -74,7 +78,10 @@ TEST(shapes, many_rows)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         check(rows[i], 20, INPUTS_NORMAL, 53 + i, 0);
         check(rows[i], 135, INPUTS_OUTLIERS, 59 + i, 0);
+        check(rows[i], 301, INPUTS_UNIFORM, 83 + i, 0);
     }
+    check(521, 1031, INPUTS_NORMAL, 109, 0);
+    check(530, 1028, INPUTS_NORMAL, 113, 0);
     check(20011, 3, INPUTS_NORMAL, 61, 0);
 }
 
@@ -90,8 +97,8 @@ TEST(shapes, misaligned)
 /* ---------------------------------------------------------------------------------------------- */
 /* Matrices that no generator makes */
 
-/* Runs every kernel on `host` in every order, with the two pointers each off its alignment, and
- * judges the output. */
+/* Runs every kernel on `host` in every order, with each pointer misaligned by its offset, and
+ * checks the output. */
 static void check_matrix(const char *what, const float *host, int rows, int cols,
                          size_t input_offset, size_t output_offset)
 {
@@ -110,6 +117,8 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
 
     for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
          kernel++) {
+        if (!ladder_wants(&kernel->about))
+            continue;
         for (int order = 0; thread_orders[order]; order++) {
             struct verdict verdict = {.status = VERDICT_PASS,
                                       .bound = softmax_problem.bound(sizes)};
@@ -142,10 +151,10 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
     device_buffer_destroy(&output);
 }
 
-/* online_block stores float4 only where both pointers lie alike. */
+/* float4 are stored only where both pointers have the same alignment. */
 TEST(matrices, output_aligned_unlike_input)
 {
-    static const int cols[] = {1, 6, 128, 1023, 33000};
+    static const int cols[] = {1, 6, 128, 1023, 1028, 4099, 33000};
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
         const int rows = 3;
         float *host = malloc((size_t)rows * (size_t)cols[i] * sizeof *host);
@@ -215,11 +224,11 @@ static void fill_special(float *x, int cols, enum special_row kind, int at)
         x[at] = NAN;
 }
 
-/* The special element first, in the middle and last: each lies with another thread and another
- * piece of the row. */
+/* The special element first, in the middle and last, so that it belongs to different threads and
+ * different pieces of the row. */
 TEST(matrices, special_values)
 {
-    static const int cols[] = {1, 2, 5, 33, 128, 515, 1023, 4097, 32777};
+    static const int cols[] = {1, 2, 5, 33, 128, 515, 1023, 4096, 4097, 32777, 57349};
     for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
         const int positions[] = {0, cols[i] / 2, cols[i] - 1};
         float *host = malloc(3 * SPECIAL_ROWS * (size_t)cols[i] * sizeof *host);
@@ -232,7 +241,7 @@ TEST(matrices, special_values)
     }
 }
 
-/* What the reference itself makes of them, since everything above is measured by it. */
+/* The reference's own results, since everything above is compared with them. */
 TEST(matrices, special_values_of_the_reference)
 {
     static const float row[][3] = {{-INFINITY, 0.0f, 0.0f},
@@ -253,7 +262,7 @@ TEST(matrices, special_values_of_the_reference)
     }
 }
 
-/* Offsets past 2^31 elements. Needs 18 GiB of device memory, of which the host sees one row. */
+/* Offsets past 2^31 elements. Needs 18 GiB of device memory, of which the host reads one row. */
 TEST(matrices, past_2_to_the_31_elements)
 {
     enum { ROWS = 70000, COLS = 32768 };
@@ -282,6 +291,8 @@ TEST(matrices, past_2_to_the_31_elements)
     cr_assert(cudaMemcpy(input + last, host, sizeof host, cudaMemcpyHostToDevice) == cudaSuccess);
     for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
          kernel++) {
+        if (!ladder_wants(&kernel->about))
+            continue;
         struct verdict verdict = {.status = VERDICT_PASS, .bound = softmax_problem.bound(sizes)};
         cr_assert(cudaMemset(output, 0xff, bytes) == cudaSuccess);
         cr_assert(softmax_run(kernel, input, output, ROWS, COLS, NULL) == cudaSuccess);
@@ -418,6 +429,8 @@ TEST(refusals, sizes_and_pointers)
     cr_assert(cudaMemset(memory, 0, 4 * (size_t)cols * sizeof *memory) == cudaSuccess);
     for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
          kernel++) {
+        if (!ladder_wants(&kernel->about))
+            continue;
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             refusal_clear();
             const cudaError_t status = softmax_run(kernel, cases[i].input, cases[i].output,
@@ -436,10 +449,26 @@ TEST(refusals, sizes_and_pointers)
     cudaFree(memory);
 }
 
+/* A grid has at most 2^31 - 1 blocks, and a row of a cluster takes two or more of them. */
+TEST(refusals, more_blocks_than_a_grid_has)
+{
+    float *memory = NULL;
+    cr_assert(cudaMalloc((void **)&memory, 2 * sizeof *memory) == cudaSuccess);
+    if (backend_architecture() < 90)
+        return; /* online_lanes would run */
+    refusal_clear();
+    const cudaError_t status = softmax_online_cluster(memory, memory + 1, MAX_EXTENT, 60000, NULL);
+    cr_expect(status == cudaErrorInvalidValue, "%s", cudaGetErrorName(status));
+    cr_expect(strstr(refusal(), "4294965248 blocks") != NULL, "'%s'", refusal());
+    cudaFree(memory);
+}
+
 TEST(refusals, empty_is_success)
 {
     for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
          kernel++) {
+        if (!ladder_wants(&kernel->about))
+            continue;
         cr_expect(softmax_run(kernel, NULL, NULL, 0, 17, NULL) == cudaSuccess, "%s, no rows",
                   kernel->about.name);
         cr_expect(softmax_run(kernel, NULL, NULL, 17, 0, NULL) == cudaSuccess, "%s, no columns",
@@ -449,7 +478,7 @@ TEST(refusals, empty_is_success)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* What the lesson says that the kernels do (asserted where accesses are counted) */
+/* What the lesson says about the kernels (asserted where accesses are counted) */
 
 static void expect_count(const char *name, const char *what, unsigned long long counted,
                          unsigned long long formula)
@@ -458,13 +487,14 @@ static void expect_count(const char *name, const char *what, unsigned long long 
               formula);
 }
 
-/* Rows that begin anywhere, on both sides of each choice that online_block and online_cluster
+/* Rows that begin anywhere, on both sides of each choice that the kernels from online_block on
  * make. */
 TEST(counters, costs)
 {
-    static const int shapes[][2] = {{64, 256},  {9, 1},     {5, 127},   {3, 1023},   {2, 1028},
-                                    {7, 4095},  {2, 16383}, {1, 32771}, {3, 32773},  {1, 131071},
-                                    {2, 57347}, {3, 57348}, {1, 90116}, {1, 360451}, {1, 360452}};
+    static const int shapes[][2] = {{64, 256},  {9, 1},     {5, 127},    {3, 1024},   {2, 1025},
+                                    {2, 1028},  {7, 4095},  {5, 4096},   {2, 16383},  {2, 32768},
+                                    {1, 32769}, {1, 32771}, {3, 32773},  {1, 131071}, {2, 57347},
+                                    {3, 57348}, {1, 90116}, {1, 360451}, {1, 360452}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const long long sizes[MAX_SIZES] = {
             [SOFTMAX_ROWS] = shapes[i][0], [SOFTMAX_COLS] = shapes[i][1]};
@@ -476,7 +506,10 @@ TEST(counters, costs)
  * whole. */
 TEST(counters, sectors)
 {
-    const long long rows = 64, cols = 256;
+    static const char *const whole[] = {"online_warp",    "online_block",  "online_registers",
+                                        "online_vectors", "online_ragged", "online_lanes",
+                                        "online_cluster"};
+    const long long rows = 32, cols = 4096;
     struct counters did;
     for (int i = 0; i < 2; i++) {
         const char *name = i == 0 ? "three_pass" : "online";
@@ -487,31 +520,35 @@ TEST(counters, sectors)
         expect_count(name, "sectors stored", did.global_store_sectors,
                      32 * did.global_store_requests);
     }
-    for (int i = 0; i < 2; i++) {
-        const char *name = i == 0 ? "online_warp" : "online_block";
-        count(name, rows, cols, &did);
-        expect_count(name, "sectors loaded", did.global_load_sectors, did.global_load_bytes / 32);
-        expect_count(name, "sectors stored", did.global_store_sectors, did.global_store_bytes / 32);
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        count(whole[i], rows, cols, &did);
+        expect_count(whole[i], "sectors loaded", did.global_load_sectors,
+                     did.global_load_bytes / 32);
+        expect_count(whole[i], "sectors stored", did.global_store_sectors,
+                     did.global_store_bytes / 32);
     }
 }
 
-/* A barrier a row where more than one warp keeps it. */
-TEST(counters, barriers_of_online_block)
+/* A barrier a row where more than one warp owns it. */
+TEST(counters, barriers)
 {
-    static const unsigned long long shapes[][3] = {
-        {9, 1, 0}, {2, 1027, 0}, {2, 1028, 1}, {2, 16383, 1}, {1, 32772, 1}};
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        struct counters did;
-        if (!count("online_block", (long long)shapes[i][0], (long long)shapes[i][1], &did))
-            return;
-        expect_count("online_block", "barriers", did.barriers, shapes[i][0] * shapes[i][2]);
-    }
+    static const char *const names[] = {"online_block", "online_registers", "online_vectors",
+                                        "online_ragged", "online_lanes"};
+    static const unsigned long long shapes[][3] = {{9, 1, 0},    {2, 1024, 0},  {2, 1025, 1},
+                                                   {3, 4100, 1}, {2, 16383, 1}, {1, 32772, 1}};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            struct counters did;
+            if (!count(names[k], (long long)shapes[i][0], (long long)shapes[i][1], &did))
+                return;
+            expect_count(names[k], "barriers", did.barriers, shapes[i][0] * shapes[i][2]);
+        }
 }
 
 /*
  * One barrier in each block and two of the cluster, and each block stores its state in each: as
  * many blocks as hold the row at 11 float4 a thread. Rows that two blocks would hold at 7, and
- * those that 8 do not hold, are online_block's.
+ * those that 8 do not hold, are online_lanes's.
  */
 TEST(counters, online_cluster)
 {

@@ -1,6 +1,7 @@
 /* Step 05: FlashAttention-2. */
 #include "05_flash_v2/05_step.h"
 #include "attention_cases.h"
+#include "attention_numbers.h"
 
 /* tests/tiles_05.cu: the same sources at tiles that are not square, and at those for an sm_75. */
 attention_fn attention_flash_v2_16x32, attention_flash_v2_32x8;
@@ -10,8 +11,7 @@ static struct cost registers_64_kb_cost(const struct attention_kernel *row,
                                         const struct attention *call)
 {
     (void)row;
-    return tiles_of_queries_cost(call, call->head_dim <= 96 ? 64 : 32,
-                                 call->head_dim % 4 == 0 ? 4 : 1);
+    return tiles_of_queries_cost(call, call->head_dim <= 96 ? 64 : 32, width(call), width(call));
 }
 
 static const struct attention_kernel other_tiles[] = {
@@ -69,6 +69,17 @@ TEST(shapes, other_tiles)
         const struct size size = {1, 2, 1, seq[i][0], seq[i][1], head_dim[i % 4]};
         check_sizes(other_tiles, size, INPUTS_NORMAL, 51 + i, i % 3 == 2 ? 4 : 0);
     }
+}
+
+/* Runs, tiles and heads change together: five runs of the keys, two key/value heads with a padded
+ * head_dim, tiles of queries and keys that repeat at least three times; more runs than groups that
+ * merge them. */
+TEST(shapes, many_turns)
+{
+    check((struct size){1, 2, 2, 40, 40, 40}, INPUTS_NORMAL, 401, 0);
+    check((struct size){1, 4, 2, 100, 1300, 40}, INPUTS_DESCENDING, 402, 0);
+    check((struct size){1, 2, 2, 400, 261, 100}, INPUTS_ASCENDING, 403, 4);
+    check((struct size){1, 1, 1, 1, 2400, 128}, INPUTS_NORMAL, 404, 0);
 }
 
 /* At least two full tiles and a tail of each kernel, both ways. */
@@ -151,6 +162,29 @@ TEST(contract, any_scale)
     check_any_scale(flash_v2_kernels);
 }
 
+TEST(contract, overflowing_scores)
+{
+    check_overflowing_scores(flash_v2_kernels);
+    check_overflowing_scores(other_tiles);
+}
+
+TEST(contract, nan_scores)
+{
+    check_nan_scores(flash_v2_kernels);
+    check_nan_scores(other_tiles);
+}
+
+TEST(contract, very_small_scores)
+{
+    check_very_small_scores(flash_v2_kernels);
+    check_very_small_scores(other_tiles);
+}
+
+TEST(contract, refused_scales)
+{
+    check_refused_scales(flash_v2_kernels);
+}
+
 TEST(contract, refused_calls)
 {
     check_refused_calls(flash_v2_kernels, TENSOR_F32);
@@ -169,8 +203,9 @@ TEST(contract, refused_pointers)
  * it is. */
 TEST(contract, workspace_is_linear)
 {
-    /* split_kv: 1024 blocks of 4 rows, or fewer blocks than one run makes */
-    const int rows_in_flight = 4096;
+    /* split_kv_naive: 1024 blocks of 16 rows, or fewer than twice as many where more runs than
+     * needed fit */
+    const int rows_in_flight = 2 * 1024 * 16;
     for (int seq = 1; seq <= 1 << 24; seq *= 2) {
         for (int seq_q = 1; seq_q <= seq;
              seq_q = seq_q < seq && seq_q * 64 > seq ? seq : seq_q * 64) {
@@ -223,21 +258,31 @@ TEST(counters, barriers)
 {
     const struct size size = {1, 2, 1, 130, 150, 64};
     struct counters counters;
-    if (!count("flash_v2", size, &counters))
-        return;
-    cr_expect(counters.barriers == (unsigned long long)(2 * tiles(130, 16) * 2 * tiles(150, 16)),
-              "flash_v2: %llu barriers", counters.barriers);
-    count("flash_v2_registers", size, &counters);
-    cr_expect(counters.barriers == (unsigned long long)(2 * tiles(130, 128) * 4 * tiles(150, 64)),
-              "flash_v2_registers: %llu barriers", counters.barriers);
+    static const struct {
+        const char *name;
+        int Br, Bc, per_tile, per_block;
+    } expected[] = {{"flash_v2_exchanged", 16, 16, 4, 1},
+                    {"flash_v2", 16, 16, 2, 0},
+                    {"flash_v2_rectangles", 64, 32, 2, 0},
+                    {"flash_v2_async", 64, 32, 4, 0},
+                    {"flash_v2_registers", 128, 64, 4, 0}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        if (!count(expected[i].name, size, &counters))
+            return;
+        const long long barriers =
+            2 * tiles(130, expected[i].Br) *
+            (expected[i].per_tile * tiles(150, expected[i].Bc) + expected[i].per_block);
+        cr_expect(counters.barriers == (unsigned long long)barriers,
+                  "%s: %llu barriers, %lld expected", expected[i].name, counters.barriers,
+                  barriers);
+    }
 }
 
-/* Nobody waits for a bank: the transposed K of flash_v2 is padded, the rows of flash_v2_registers
- * are. */
+/* Where K lies transposed, rows are padded and no thread waits for a bank. */
 TEST(counters, no_bank_conflicts)
 {
     const struct size size = {1, 1, 1, 130, 70, 64};
-    for (const struct attention_kernel *kernel = flash_v2_kernels; kernel->workspace == NULL;
+    for (const struct attention_kernel *kernel = flash_v2_kernels + 1; kernel->about.name;
          kernel++) {
         struct counters counters;
         if (!count(kernel->about.name, size, &counters))

@@ -1,10 +1,11 @@
 /*
- * The step programs' command line, from outside: what they print, what they refuse, how they exit.
+ * The step programs' command line: what they print, what they refuse, how they exit.
  */
 #include "attention.h"
 #include "backend.h"
 #include "harness.h"
 #include "matmul.h"
+#include "report.h"
 #include "step.h"
 
 #include <stdio.h>
@@ -61,11 +62,11 @@ static bool exists(const char *step)
     return file != NULL;
 }
 
-/* Exit status 2 and one line on stderr that holds every one of `words`; nothing on stdout. */
-static void bad_usage(const char *step, const char *arguments, const char *first,
-                      const char *second)
+/* Exit status 2 and one line on stderr that holds both words; nothing on stdout. */
+static void refused(const char *environment, const char *step, const char *arguments,
+                    const char *first, const char *second)
 {
-    const struct outcome *outcome = run("", step, arguments);
+    const struct outcome *outcome = run(environment, step, arguments);
     const char *newline = strchr(outcome->error, '\n');
     cr_expect(outcome->status == STEP_BAD_USAGE, "%s %s: exit status %d", step, arguments,
               outcome->status);
@@ -74,6 +75,12 @@ static void bad_usage(const char *step, const char *arguments, const char *first
     cr_expect(strstr(outcome->error, first) && strstr(outcome->error, second),
               "%s %s: '%s' says not '%s' and '%s'", step, arguments, outcome->error, first, second);
     cr_expect(outcome->out[0] == '\0', "%s %s: printed %s", step, arguments, outcome->out);
+}
+
+static void bad_usage(const char *step, const char *arguments, const char *first,
+                      const char *second)
+{
+    refused("", step, arguments, first, second);
 }
 
 TEST(cli, every_step_is_built)
@@ -85,7 +92,7 @@ TEST(cli, every_step_is_built)
 TEST(cli, help_lists_every_option)
 {
     static const char *const options[] = {"--help", "--list",   "--kernel", "--inputs",
-                                          "--seed", "--repeat", "--json"};
+                                          "--seed", "--repeat", "--json",   "--wide"};
     for (int step = 0; step < STEPS; step++) {
         const struct outcome *outcome = run("", steps[step], "--help");
         cr_expect(outcome->status == STEP_PASSED && outcome->error[0] == '\0');
@@ -264,8 +271,34 @@ TEST(cli, no_device)
               "%s", outcome->error);
 }
 
-/* What a device is too old for is shown and skipped, and nothing has failed. (A GPU cannot
- * pretend.) */
+TEST(cli, a_report_that_does_not_arrive)
+{
+    static const char *const kinds[] = {"--help",        "--list", "--m 4",
+                                        "--list --json", "--m 4",  "--m 4 --json"};
+    char arguments[64];
+    for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
+        snprintf(arguments, sizeof arguments, "%s >/dev/full", kinds[kind]);
+        bad_usage("01_naive_matmul", arguments, "could not be written", "report");
+        snprintf(arguments, sizeof arguments, "%s >&-", kinds[kind]);
+        bad_usage("01_naive_matmul", arguments, "standard output is closed", "report");
+    }
+}
+
+/* One sentence and not one per kernel, and never a device that looks too old. */
+TEST(cli, bad_environment)
+{
+    if (strcmp(build(), "gpu") == 0) {
+        fprintf(stderr, "skipped: a GPU's program reads no such variables\n");
+        return;
+    }
+    refused("SIMT_ARCH=90a", "06_causal_half", "", "SIMT_ARCH is '90a'", "without the dot");
+    refused("SIMT_ARCH=12", "06_causal_half", "", "SIMT_ARCH is '12'", "from 70");
+    refused("SIMT_ORDER=sideways", "05_flash_v2", "", "SIMT_ORDER is 'sideways'", "reversed");
+    refused("SIMT_WORKERS=0", "01_naive_matmul", "", "SIMT_WORKERS is '0'", "from 1 to");
+}
+
+/* A kernel that needs a newer device is shown and skipped, and the run passes. (A GPU cannot
+ * pretend to be older.) */
 TEST(cli, an_older_device)
 {
     if (strcmp(build(), "gpu") == 0) {
@@ -276,7 +309,7 @@ TEST(cli, an_older_device)
     cr_expect(outcome->status == STEP_PASSED, "exit status %d", outcome->status);
     cr_expect(strstr(outcome->out, "needs sm_80 (this device is sm_75)"), "%s", outcome->out);
     cr_expect(strstr(outcome->out, "needs sm_90a (this device is sm_75)"), "%s", outcome->out);
-    cr_expect(strstr(outcome->out, "wmma                     pass"), "%s", outcome->out);
+    cr_expect(strstr(outcome->out, "\nwmma "), "%s", outcome->out);
 }
 
 /* A kernel that does nothing: the program must not succeed. */
@@ -287,10 +320,18 @@ static cudaError_t idle(const float *A, const float *B, float *C, int M, int N, 
     return cudaSuccess;
 }
 
+static struct cost predicted(const struct matmul_kernel *row, int M, int N, int K)
+{
+    (void)row, (void)M, (void)N, (void)K;
+    return (struct cost){4000000, 10, 16000000, 40};
+}
+
 TEST(cli, a_failed_check_exits_with_1)
 {
     static const struct matmul_kernel kernels[] = {
-        {.about.name = "idle", .about.idea = "", .launch = idle}, {.about.name = NULL}};
+        {ABOUT(idle, "idle.cu", "does nothing"), .launch = idle, .cost = predicted},
+        {.about.name = NULL},
+    };
     char *arguments[] = {"idle", "--m", "4", "--n", "4", "--k", "4", NULL};
     cr_expect(step_main(7, arguments, "idle", &matmul_problem, kernels) == STEP_FAILED);
 }
@@ -302,11 +343,18 @@ static cudaError_t idle_attention(const struct attention *call)
     return cudaSuccess;
 }
 
+static struct cost no_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    (void)row, (void)call;
+    return (struct cost){0};
+}
+
 TEST(cli, type_is_offered_where_there_is_a_choice)
 {
     static const struct attention_kernel kernels[] = {{.about.name = "idle",
                                                        .about.idea = "",
                                                        .launch = idle_attention,
+                                                       .cost = no_cost,
                                                        .types = 1 << TENSOR_F16 | 1 << TENSOR_BF16,
                                                        .max_head_dim = 64},
                                                       {.about.name = NULL}};
@@ -314,4 +362,84 @@ TEST(cli, type_is_offered_where_there_is_a_choice)
     char *bad[] = {"idle", "--type", "f32", NULL};
     cr_expect(step_main(5, good, "idle", &attention_problem, kernels) == STEP_PASSED);
     cr_expect(step_main(3, bad, "idle", &attention_problem, kernels) == STEP_BAD_USAGE);
+}
+
+/* What report() prints of two made-up kernels, with this option, when each did `times` as much. */
+static const char *table_of(char *option, unsigned long long times)
+{
+    static const struct matmul_kernel kernels[] = {
+        {ABOUT(first, "1.cu", "the idea"), .launch = idle, .cost = predicted},
+        {ABOUT(second, "2.cu",
+               "a long idea, a long idea, a long idea, a long idea, a long idea, a long idea, a "
+               "long idea, a long idea, a long idea"),
+         .launch = idle, .cost = predicted},
+        {.about.name = NULL},
+    };
+    char *arguments[] = {"fake", option, NULL}, file[] = "/tmp/test_cli_XXXXXX";
+    struct request request;
+    cr_assert(options_parse(&request, "fake", &matmul_problem, kernels, option ? 2 : 1, arguments));
+    struct result results[2] = {{.kernel = &kernels[0].about, .counted = true},
+                                {.kernel = &kernels[1].about, .counted = true}};
+    results[0].counters = (struct counters){.global_loads = 4000000 * times,
+                                            .global_load_bytes = 16000000 * times,
+                                            .global_stores = 10 * times,
+                                            .global_store_bytes = 40 * times,
+                                            .global_load_requests = times,
+                                            .global_load_sectors = 32 * times,
+                                            .shared_wavefronts = 5 * times,
+                                            .shared_wavefronts_ideal = times};
+    results[1].counters = results[0].counters;
+    results[1].counters.global_loads -= 1000000 * times;
+
+    static char text[65536];
+    const int descriptor = mkstemp(file);
+    cr_assert(descriptor >= 0 && freopen(file, "w", stdout) != NULL);
+    report(&request, "a device", results, 2);
+    fflush(stdout);
+    FILE *printed = fdopen(descriptor, "r");
+    read_all(printed, text, sizeof text);
+    fclose(printed);
+    remove(file);
+    return text;
+}
+
+/* Characters of the longest line. */
+static int longest_line(const char *text)
+{
+    int longest = 0, characters = 0;
+    for (; *text; text++) {
+        characters = *text == '\n' ? 0 : characters + (((unsigned char)*text & 0xc0) != 0x80);
+        longest = characters > longest ? characters : longest;
+    }
+    return longest;
+}
+
+TEST(cli, table_compares_with_the_formula_and_the_kernel_before)
+{
+    const char *table = table_of(NULL, 1), *second = strstr(table, "\nsecond ");
+    cr_assert(second != NULL, "%s", table);
+    cr_expect(strstr(table, "  4,000,000    4,000,000        –  "), "%s", table);
+    cr_expect(strstr(second, "  4,000,000  ≠ 3,000,000     1.33  "), "%s", table);
+    cr_expect(!strstr(table, "atomics") && !strstr(table, "barriers"), "columns of zeros: %s",
+              table);
+    cr_expect(strstr(table, "wavefronts") && !strstr(table, "bound"), "%s", table);
+    cr_expect(longest_line(table) <= 100, "%s", table);
+}
+
+TEST(cli, table_fits_the_page_unless_it_may_be_wide)
+{
+    const char *narrow = table_of(NULL, 1000000);
+    cr_expect(longest_line(narrow) <= 100, "%s", narrow);
+    cr_expect(strstr(narrow, "4,000,000,000,000") && !strstr(narrow, "FLOP per"), "%s", narrow);
+    const char *wide = table_of("--wide", 1000000);
+    cr_expect(strstr(wide, "FLOP per") && strstr(wide, "bound") && strstr(wide, "atomics"), "%s",
+              wide);
+}
+
+TEST(cli, defaults_fit_the_page)
+{
+    for (int step = 0; step < STEPS; step++) {
+        const char *table = run("", steps[step], "")->out;
+        cr_expect(longest_line(table) <= 100, "%s: %s", steps[step], table);
+    }
 }

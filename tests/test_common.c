@@ -1,7 +1,7 @@
 /*
- * The harness itself: references against cases worked by hand, and a check that is seen to fail.
+ * The harness itself: references against cases worked by hand, and a check that is shown to fail.
  *
- * The kernels here are host functions of the right type: what is under test is who catches their
+ * The kernels here are host functions of the right type; the tests ask which detector catches their
  * faults.
  */
 #include "attention.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* ---------------------------------------------------------------------------------------------- */
-/* A matmul that computes on the host, right but for one fault. */
+/* A matmul that computes on the host, with one fault. */
 
 enum fault {
     FAULT_NONE,
@@ -420,7 +420,7 @@ TEST(reference, attention_groups_query_heads)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* Argument checks: the sentence names the argument, the value, and what is allowed */
+/* Argument checks: the message names the argument, its value, and what is allowed */
 
 static void refused(cudaError_t status, const char *words)
 {

@@ -1,7 +1,7 @@
 /*
- * CUDA as this project and small programs use it. On the CPU these are tests of the backend; on a
- * GPU they pass too, and so say that the backend is measured against the right thing. What only the
- * CPU can do is skipped there, and says so.
+ * CUDA as this project and small programs use it. On the CPU these are tests of the backend; they
+ * pass on a GPU too, which shows that they demand what CUDA does. Tests that need the CPU are
+ * skipped there with a message.
  */
 #include "harness.h"
 #include "backend.h"
@@ -22,7 +22,7 @@ static bool on_cpu(void)
     return false;
 }
 
-/* Every feature is tried in three orders of blocks and threads: none of them may depend on one. */
+/* Each feature is tried in three orders of blocks and threads and may not depend on them. */
 static void in_three_orders(const char *name, int (*feature)(void))
 {
     static const char *const orders[] = {"inorder", "reversed", "random:7"};
@@ -109,6 +109,13 @@ TEST(barrier, returned_threads)
 TEST(barrier, many_barriers)
 {
     in_three_orders("many_barriers", feature_many_barriers);
+}
+
+/* The checked build reports it: CUDA C++ does not promise what the hardware does. */
+TEST(barrier, warps_at_two_barriers)
+{
+    if (strcmp(backend_name(), "check") != 0)
+        in_three_orders("warps_at_two_barriers", feature_warps_at_two_barriers);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -240,6 +247,11 @@ TEST(memory, host_memory)
     in_three_orders("host_memory", feature_host_memory);
 }
 
+TEST(memory, device_heap)
+{
+    in_three_orders("device_heap", feature_device_heap);
+}
+
 TEST(memory, large_offsets)
 {
     in_three_orders("large_offsets", feature_large_offsets);
@@ -271,6 +283,11 @@ TEST(math, half)
 TEST(math, bfloat16)
 {
     in_three_orders("bfloat16", feature_bfloat16);
+}
+
+TEST(math, clocks)
+{
+    in_three_orders("clocks", feature_clocks);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -363,6 +380,33 @@ TEST(refusal, static_and_dynamic_shared_memory)
         cr_expect(strstr(backend_report(), "beside 40960 of static"), "%s", backend_report());
 }
 
+TEST(refusal, launch_bounds)
+{
+    cr_expect_eq(launch_bounded(64), cudaSuccess);
+    cr_expect_eq(launch_bounded(65), cudaErrorInvalidValue);
+    if (strcmp(backend_name(), "gpu") != 0)
+        cr_expect(strstr(backend_report(), "its __launch_bounds__ allows 64"), "%s",
+                  backend_report());
+    cr_expect_eq(launch_bounded(64), cudaSuccess, "the error sticks");
+}
+
+/* For tests of callers: the launch that SIMT_FAIL_LAUNCH counts to returns an error, others run. */
+TEST(refusal, injected)
+{
+    if (!on_cpu())
+        return;
+    int result = 0;
+    setenv("SIMT_FAIL_LAUNCH", "2", 1);
+    cr_expect_eq(run_harmless(&result), cudaSuccess);
+    result = 0;
+    cr_expect_eq(run_harmless(&result), cudaErrorLaunchOutOfResources);
+    cr_expect_neq(result, 42);
+    cr_expect(strstr(backend_report(), "SIMT_FAIL_LAUNCH makes launch 2 fail"), "%s",
+              backend_report());
+    cr_expect_eq(run_harmless(&result), cudaSuccess);
+    cr_expect_eq(result, 42);
+}
+
 TEST(refusal, cooperative_launch_too_large)
 {
     cr_expect_eq(launch_cooperative(4), cudaSuccess);
@@ -439,7 +483,7 @@ TEST(refusal, copies)
     cr_expect_eq(cudaMemcpy(data, host, 10, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
 }
 
-/* In a child process, for it dies; what it says goes to a pipe. */
+/* In a child process, because it aborts; its output goes to a pipe. */
 TEST(memory, host_code_follows_a_device_pointer)
 {
     if (!on_cpu())
@@ -473,8 +517,9 @@ TEST(memory, new_shared_memory_is_not_zero)
         return;
     }
     cr_assert_eq(read_unwritten_shared(&fixed, &dynamic), cudaSuccess);
-    cr_expect_eq(fixed, 0xffffffffu);
-    cr_expect_eq(dynamic, 0xffffffffu);
+    /* NaN, but not the NaN of new device memory */
+    cr_expect_eq(fixed, 0x7fff7fffu);
+    cr_expect_eq(dynamic, 0x7fff7fffu);
 }
 
 TEST(memory, new_memory_is_not_zero)
@@ -503,7 +548,7 @@ static void expect_failure(cudaError_t (*fail)(void), cudaError_t expected, cons
     cr_expect_eq(cudaDeviceSynchronize(), expected, "the error is sticky");
     cr_expect_eq(run_harmless(&result), expected, "every call returns it");
     if (strcmp(backend_name(), "gpu") == 0)
-        return; /* there, only a new process is rid of it */
+        return; /* there, only a new process clears it */
     cr_expect_eq(cudaDeviceReset(), cudaSuccess);
     cr_expect_eq(run_harmless(&result), cudaSuccess, "the device works again");
     cr_expect_eq(result, 42);
@@ -521,7 +566,7 @@ TEST(failure, past_the_end)
                    (const char *[]){"write_to", "block (1,0,0), thread (3,0,0)", NULL});
 }
 
-/* A GPU keeps freed memory mapped for the next allocation and says nothing. */
+/* A GPU keeps freed memory mapped for the next allocation and reports nothing. */
 TEST(failure, after_free)
 {
     if (!on_cpu())
@@ -626,6 +671,20 @@ TEST(environment, order_of_blocks)
         expect_orders(order_of_blocks);
 }
 
+/* Streams overlap as on a GPU: what two launches share shows, what each has for itself is safe. */
+TEST(environment, streams_overlap)
+{
+    if (!on_cpu())
+        return;
+    cr_expect_eq(streams_that_count(1), 0, "without an overlap, sharing goes well");
+    static const char *const orders[] = {"overlap", "overlap:2", "overlap:3"};
+    for (int i = 0; i < 3; i++) {
+        setenv("SIMT_ORDER", orders[i], 1);
+        cr_expect_eq(streams_that_count(0), 0, "%s: %s", orders[i], backend_report());
+        cr_expect_gt(streams_that_count(1), 0, "%s: sharing goes unnoticed", orders[i]);
+    }
+}
+
 TEST(environment, order_of_threads)
 {
     if (on_cpu())
@@ -648,6 +707,9 @@ TEST(environment, bad_values)
         return;
     expect_complaint("SIMT_ORDER", "sideways", "must be inorder, reversed, random or random:SEED");
     expect_complaint("SIMT_ORDER", "random:x", "random:SEED");
+    expect_complaint("SIMT_ORDER", "overlap:x", "overlap:SEED");
+    expect_complaint("SIMT_FAIL_LAUNCH", "first", "the number of a launch");
+    expect_complaint("SIMT_IGNORE", "deadlock", "must be race, race:KERNEL");
     expect_complaint("SIMT_WORKERS", "0", "from 1 to 1024");
     expect_complaint("SIMT_WORKERS", "many", "from 1 to 1024");
     expect_complaint("SIMT_ARCH", "sm_80", "without the dot");
@@ -682,8 +744,8 @@ TEST(environment, fork)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* Programs that others might have written: compiled as they are, each says by its exit status
- * whether it is right */
+/* Programs as others might write them, compiled unchanged; the exit status says whether the result
+ * is right */
 
 TEST(programs, every_one)
 {

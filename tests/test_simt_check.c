@@ -1,7 +1,7 @@
 /*
  * The checked build: its counters against closed formulas, each error that it must report, and
- * correct programs that it must leave alone. In the other builds there is nothing to test, and the
- * tests say so.
+ * correct programs on which it must stay silent. In the other builds there is nothing to test, and
+ * the tests say so.
  */
 #include "harness.h"
 #include "backend.h"
@@ -84,14 +84,14 @@ TEST(counters, tiled_matmul)
     EXPECT(c, shared_loads, 2 * N * N * N);
     EXPECT(c, shared_stores, 2 * N * N * N / T);
     EXPECT(c, barriers, 2 * (N / T) * (N / T) * (N / T));
-    /* Two rows of 16 columns to a warp: nobody is in anybody's way, and no request needs more than
-     * one pass. */
+    /* Two rows of 16 columns per warp: no bank conflicts, so no request needs more than one pass.
+     */
     EXPECT(c, shared_wavefronts, (2 * N * N * N + 2 * N * N * N / T) / 32);
     EXPECT(c, shared_wavefronts_ideal, c.shared_wavefronts);
     EXPECT(c, global_load_sectors, 4 * 2 * N * N * N / T / 32);
 }
 
-/* The counts are those of the program, whichever way its threads and blocks take turns. */
+/* The counts depend on the program only, not on the order of its threads and blocks. */
 TEST(counters, do_not_depend_on_order)
 {
     if (!checked())
@@ -232,8 +232,7 @@ TEST(counters, broadcast_is_free)
     EXPECT(c, shared_wavefronts_ideal, 2);
 }
 
-/* The k-th execution by each lane is one request, counted from where the warp last came
- * together. */
+/* The k-th execution by each lane is one request, counted from where the warp last converged. */
 TEST(counters, lanes_that_part)
 {
     if (!checked())
@@ -263,7 +262,7 @@ TEST(counters, barriers_and_atomics)
     EXPECT(c, shared_stores, 6);
 }
 
-/* However often a thread has to look: the wait is one load. */
+/* A wait counts as one load, however often the thread polls. */
 TEST(counters, waiting_is_one_load)
 {
     if (!checked())
@@ -358,7 +357,7 @@ static void expect_report(const char *name, cudaError_t expected, const char *co
     }
 
 REPORT_TEST(load_past_end, cudaErrorIllegalAddress, "reads 4 bytes", "@load_past_end",
-            "just past the end", "262144 bytes", "argument 1",
+            "just past the end", "262144 bytes", "the kernel's data",
             "kernel load_past_end, block (0,0,0), thread (1,0,0)")
 REPORT_TEST(store_before_start, cudaErrorIllegalAddress, "writes 4 bytes", "@store_before_start",
             "4 bytes before the start")
@@ -394,12 +393,32 @@ REPORT_TEST(same_place, cudaErrorLaunchFailure, "race on shared memory (winner",
 REPORT_TEST(neighbouring_bytes, cudaErrorLaunchFailure, "race on shared memory (s, byte 1 of 64)")
 REPORT_TEST(global_in_block, cudaErrorLaunchFailure, "race on global memory",
             "@global_in_block_write", "@global_in_block_read", "__syncthreads() is missing")
-REPORT_TEST(sum_without_atomic, cudaErrorLaunchFailure, "race on global memory (byte 0 of",
+REPORT_TEST(sum_without_atomic, cudaErrorLaunchFailure, "race on global memory (element 0 of data)",
             "@sum_without_atomic", "atomic operation")
 REPORT_TEST(shift_left, cudaErrorLaunchFailure, "race on global memory", "@shift_left_read",
             "@shift_left_write", "nothing orders the blocks")
 REPORT_TEST(atomic_and_plain, cudaErrorLaunchFailure, "race on global memory", "@atomic_side",
             "@plain_side", "make the other access atomic too")
+REPORT_TEST(swap_and_plain, cudaErrorLaunchFailure, "race on global memory (element 0 of data)",
+            "@store_side")
+REPORT_TEST(last_block_of_atomics, cudaErrorLaunchFailure, "race on global memory (element",
+            "@sum_side", "@total_side", "if the operation at", "@count_side",
+            "a __threadfence() of block")
+REPORT_TEST(use_freed_heap, cudaErrorIllegalAddress, "use after free", "@use_freed_heap")
+REPORT_TEST(free_twice, cudaErrorLaunchFailure, "free or delete", "kernel free_twice")
+REPORT_TEST(no_first_barrier, cudaErrorLaunchFailure, "race on shared memory",
+            "@no_first_barrier_write", "@no_first_barrier_read",
+            "__syncthreads() is missing between line")
+REPORT_TEST(no_last_barrier, cudaErrorLaunchFailure, "race on shared memory",
+            "@no_last_barrier_write", "@no_last_barrier_read", "__syncthreads() is missing after",
+            "comes round again")
+REPORT_TEST(warps_at_two_barriers, cudaErrorLaunchFailure, "divergent barrier",
+            "@barrier_of_first_warp", "@barrier_of_second_warp")
+REPORT_TEST(one_lane_returns, cudaErrorLaunchFailure, "names lanes which have returned",
+            "lanes 0x00000002 have returned, lanes 0xfffffffc are on their way",
+            "@one_lane_returns")
+REPORT_TEST(element_of_argument, cudaErrorLaunchFailure, "race on global memory (element 441 of B)",
+            "@element_of_argument", "SIMT_IGNORE=race:element_of_argument lets it pass")
 REPORT_TEST(last_block_without_fence, cudaErrorLaunchFailure, "race on global memory",
             "@partial_write", "@partial_read", "__threadfence()")
 REPORT_TEST(turn_without_fence, cudaErrorLaunchFailure, "race on global memory",
@@ -421,8 +440,44 @@ REPORT_TEST(cluster_relaxed, cudaErrorLaunchFailure, "race on global memory",
 REPORT_TEST(cluster_block_barrier, cudaErrorLaunchFailure, "race on shared memory (box, byte",
             "@cluster_push", "@cluster_pull", "of block (1,0,0)", "cluster_wait()")
 
-/* On the host a device pointer ends the program, as it does with a GPU; but first it is said
- * where. */
+/* The first failure is what backend_report() tells, whatever is tried after it. */
+TEST(reports, first_is_kept)
+{
+    if (!checked())
+        return;
+    int *data = zeros();
+    find(broken_programs, "no_barrier")->run(data);
+    find(broken_programs, "shift_left")->run(data);
+    cr_expect_not_null(strstr(backend_report(), "kernel no_barrier"), "%s", backend_report());
+    cr_expect_eq(cudaDeviceReset(), cudaSuccess);
+    cudaGetLastError();
+    cr_expect_str_empty(backend_report());
+}
+
+/* A report that is known to be harmless can be let pass, by kind and kernel; others stay. */
+TEST(reports, are_let_pass_by_asking)
+{
+    if (!checked())
+        return;
+    setenv("SIMT_IGNORE", "race:shift_left,race:no_barrier", 1);
+    cr_expect_eq(find(broken_programs, "shift_left")->run(zeros()), cudaSuccess, "%s",
+                 backend_report());
+    cr_expect_eq(find(broken_programs, "same_place")->run(zeros()), cudaErrorLaunchFailure);
+    cr_expect_not_null(strstr(backend_report(), "SIMT_IGNORE=race:same_place lets it pass"), "%s",
+                       backend_report());
+    cudaDeviceReset();
+    cudaGetLastError();
+    setenv("SIMT_IGNORE", "uninitialised:uninitialised_dynamic", 1);
+    cr_expect_eq(find(broken_programs, "uninitialised_dynamic")->run(zeros()), cudaSuccess, "%s",
+                 backend_report());
+    setenv("SIMT_IGNORE", "everything", 1);
+    cr_expect_eq(find(broken_programs, "shift_left")->run(zeros()), cudaErrorInvalidValue);
+    cr_expect_not_null(strstr(backend_report(), "SIMT_IGNORE names 'everything'"), "%s",
+                       backend_report());
+}
+
+/* On the host a device pointer ends the program, as it does with a GPU, but first the place is
+ * reported. */
 TEST(reports, host_reads_device)
 {
     if (!checked())
@@ -454,7 +509,7 @@ TEST(reports, host_reads_device)
     cr_expect_not_null(strstr(text, "device pointer on the host"), "%s", text);
 }
 
-/* What is found does not depend on who comes first, only whom it is found on. */
+/* Whether a fault is found does not depend on the order; which thread it is reported for does. */
 TEST(reports, in_every_order)
 {
     if (!checked())
@@ -531,7 +586,7 @@ TEST(programs, print_reports_and_counters_at_exit)
 /* ------------------------------------------------------------------------------------ correct
  * programs */
 
-/* In whatever order, on however many workers. */
+/* In any order, on any number of workers. */
 TEST(correct_programs, are_not_reported)
 {
     if (!checked())

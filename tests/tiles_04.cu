@@ -13,17 +13,24 @@ static cudaError_t limit_of_sm_75(int *bytes)
 
 #define device_attribute(attribute, value) limit_of_sm_75(value)
 #define attention_flash_v1_registers attention_flash_v1_registers_64_kb
-#include "04_flash_v1/7_flash_v1_registers.cu"
+#include "04_flash_v1/12_flash_v1_registers.cu"
 
 #define attention_flash_v1 attention_flash_v1_16x16
-#include "04_flash_v1/6_flash_v1.cu"
+#include "04_flash_v1/07_flash_v1.cu"
+
+template <int Br, int Bc>
+static cudaError_t run_tiles(const struct attention *call)
+{
+    const cudaError_t status = attention_initial_state(call);
+    return status == cudaSuccess ? launch<Br, Bc>(call) : status;
+}
 
 extern "C" cudaError_t attention_flash_v1_16x32(const struct attention *call)
 {
-    return launch<16, 32>(call);
+    return run_tiles<16, 32>(call);
 }
 
 extern "C" cudaError_t attention_flash_v1_32x8(const struct attention *call)
 {
-    return launch<32, 8>(call);
+    return run_tiles<32, 8>(call);
 }

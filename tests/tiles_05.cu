@@ -13,10 +13,10 @@ static cudaError_t limit_of_sm_75(int *bytes)
 
 #define device_attribute(attribute, value) limit_of_sm_75(value)
 #define attention_flash_v2_registers attention_flash_v2_registers_64_kb
-#include "05_flash_v2/2_flash_v2_registers.cu"
+#include "05_flash_v2/6_flash_v2_registers.cu"
 
 #define attention_flash_v2 attention_flash_v2_16x16
-#include "05_flash_v2/1_flash_v2.cu"
+#include "05_flash_v2/2_flash_v2.cu"
 
 extern "C" cudaError_t attention_flash_v2_16x32(const struct attention *call)
 {

@@ -8,6 +8,11 @@
  *     __shared__ T s               STORAGE T s
  *     extern __shared__ T s[];     simt::pointer_to<T> const s = simt::dynamic_shared<T>();
  *     __global__, __device__, __host__      nothing
+ *     __launch_bounds__(n)         simt_launch_bounds(n), the kernel's first statement
+ *
+ * and, in device code only,
+ *
+ *     clock(), malloc(n), free(p), new T    simt_device_clock(), ..., new (simt::device_heap) T
  *
  *     simt-translate STORAGE < PREPROCESSED > REWRITTEN
  */
@@ -168,7 +173,10 @@ class Translator
         string out;
         for (const Token &token : t)
             out += token.lead + token.spelling;
-        return out;
+        return out + (names.empty() ? ""
+                                    : "\nnamespace { __attribute__((constructor)) void "
+                                      "simt_name_all_parameters() {" +
+                                          names + " } }\n");
     }
 
   private:
@@ -178,6 +186,8 @@ class Translator
     int device_depth = -1;       /* at which the current device function's body begins, or -1 */
     bool device_heading = false; /* a __global__ or __device__ came by since the last ; or } */
     bool host_heading = false;
+    string launch_bounds; /* of the kernel whose heading this is */
+    string names;         /* calls that say what the kernels' parameters are called */
 
     bool is(size_t i, const char *spelling) const
     {
@@ -248,19 +258,97 @@ class Translator
         } else if (is(i, "{")) {
             if (device_heading && !host_heading && device_depth < 0)
                 device_depth = depth;
+            if (!launch_bounds.empty())
+                t[i + 1].lead.insert(0, " simt_launch_bounds(" + launch_bounds + ");");
             depth++;
         } else if (is(i, "}") && --depth == device_depth) {
             device_depth = -1;
         }
-        if (is_one_of(i, {"{", "}", ";"}))
+        if (is_one_of(i, {"{", "}", ";"})) {
             device_heading = host_heading = false;
+            launch_bounds.clear();
+        }
+    }
+
+    /* The first argument of what opens at `open`. */
+    string first_argument(size_t open) const
+    {
+        size_t end = open + 1;
+        while (end < closing(open) && !is(end, ","))
+            end = is_one_of(end, {"(", "[", "{"}) ? closing(end) + 1 : end + 1;
+        return spelled(open + 1, end);
+    }
+
+    /* "A,B,N" of the parameters between the parentheses; "" where one has no name. */
+    string parameter_names(size_t open) const
+    {
+        string list, name;
+        bool named = false; /* what follows = or [ is no name */
+        const size_t end = closing(open);
+        for (size_t i = open + 1; i <= end && i < t.size(); i++) {
+            if (is(i, ",") || i == end) {
+                if (name.empty())
+                    return "";
+                list += (list.empty() ? "" : ",") + name;
+                name.clear();
+                named = false;
+            } else if (is_one_of(i, {"(", "[", "{"})) {
+                i = closing(i);
+                named = true;
+            } else if (is(i, "<")) { /* template arguments; a comma there is not ours */
+                for (int level = 1; level > 0 && ++i < end;)
+                    level += is(i, "<") - is(i, ">") - 3 * is(i, ">>>");
+            } else if (is(i, "=")) {
+                named = true;
+            } else if (t[i].kind == word && !named) {
+                name = t[i].spelling;
+            }
+        }
+        return list;
+    }
+
+    /* A kernel's heading begins at `i`: if its body follows, reports can name its parameters. */
+    void note_parameters(size_t i)
+    {
+        for (; i < t.size() && !is_one_of(i, {";", "{", "}"}); i++) {
+            if (!is(i, "("))
+                continue;
+            const size_t end = closing(i);
+            if (t[i - 1].kind == word && is(end + 1, "{") && end > i + 1) {
+                const string list = parameter_names(i);
+                if (!list.empty())
+                    names += " simt_name_parameters(" + quoted(t[i - 1].spelling) + ", " +
+                             quoted(list) + ");";
+                return;
+            }
+            i = end;
+        }
+    }
+
+    /* What device code calls by a name that the C library has too. */
+    void translate_library_call(size_t i)
+    {
+        if (is_one_of(i - 1, {".", "->"}) || !is(i + 1, "("))
+            return;
+        if (is(i - 1, "::") && is(i - 2, "std"))
+            erase(i - 2, i);
+        replace(i, "simt_device_" + t[i].spelling);
     }
 
     void translate_word(size_t i)
     {
         if (is_one_of(i, {"__global__", "__device__", "__host__"})) {
             (is(i, "__host__") ? host_heading : device_heading) = true;
+            if (is(i, "__global__"))
+                note_parameters(i + 1);
             replace(i, "");
+        } else if (is(i, "__launch_bounds__") && is(i + 1, "(")) {
+            launch_bounds = first_argument(i + 1);
+            erase(i, closing(i + 1) + 1);
+        } else if (device_depth >= 0 && is_one_of(i, {"clock", "malloc", "free"})) {
+            translate_library_call(i);
+        } else if (device_depth >= 0 && is(i, "new") && !is(i + 1, "(") && !is(i - 1, "operator")) {
+            replace(i, "new (simt::device_heap)");
         } else if (is(i, "__shared__")) {
             translate_shared(i);
         } else if (is_one_of(i, {"asm", "__asm__", "__asm"}) && device_depth >= 0) {

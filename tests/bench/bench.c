@@ -2,6 +2,7 @@
 
 #include "backend.h"
 #include "device_tools.h"
+#include "output.h"
 #include "refusal.h"
 #include "sensors.h"
 #include "stopwatch.h"
@@ -26,11 +27,11 @@ static const double REST_MS = 12.0; /* before a cold burst */
 /* timed of one entrant in a sustained round; as long before, untimed */
 static const double SLICE_MS = 60.0;
 static const double SLOWEST_MS = 600.0; /* a lap foreseen to take longer is skipped */
-/* of one entrant and shape; three laps are timed all the same */
+/* of one entrant and shape; three laps are timed in any case */
 static const double COLD_BUDGET_MS = 600.0;
 
-/* Beyond it an entrant computes something else (in half: not with half's rounding; in float: TF32),
- * and is not timed. */
+/* An entrant that differs by more computes something else (in half: other than half's rounding; in
+ * float: TF32) and is not timed. */
 static double largest_difference(enum tensor_type type)
 {
     return type == TENSOR_F16 ? 5e-3 : 1e-4;
@@ -44,8 +45,8 @@ struct entrant {
     enum role role;
     const char *name;
     const struct kernel *kernel; /* null for the copy */
-    double gflops;               /* at the last shape that ran, for foreseeing; 0 before any */
-    char note[320];              /* why it is not in this shape's race; empty when it is */
+    double gflops;  /* at the last shape that ran, to predict times; 0 before the first */
+    char note[320]; /* why it is not timed at this shape; empty when it is */
     double difference;
 };
 
@@ -146,8 +147,8 @@ static void release_shape(struct race *race)
     race->expected = race->workspace = race->copy_from = race->copy_to = NULL;
 }
 
-/* The largest workspace that an entrant asks for and the device can give; the others are out of the
- * race. */
+/* The largest workspace that an entrant asks for and the device can give; entrants that need more
+ * are not timed. */
 static void allocate_workspace(struct race *race)
 {
     size_t available = 0, total = 0;
@@ -244,7 +245,7 @@ static bool succeeded(struct race *race, const struct entrant *entrant, cudaErro
     return false;
 }
 
-/* Runs the entrant once on poisoned output. Its note says why it is not fit to be timed. */
+/* Runs the entrant once on poisoned output. Its note says why it is not timed. */
 static bool qualify(struct race *race, struct entrant *entrant, bool first)
 {
     const struct tensor *output = &race->tensors[race->input_count];
@@ -293,8 +294,8 @@ static bool qualify(struct race *race, struct entrant *entrant, bool first)
     return true;
 }
 
-/* The last kernel of the ladder is the one to be compared with: whoever disagrees with it is wrong
- * or it is. */
+/* Every result is compared with that of the ladder's last kernel: if the two disagree, one of them
+ * is wrong. */
 static bool qualify_all(struct race *race)
 {
     if (!qualify(race, &race->entrant[race->last_rung], true))
@@ -354,7 +355,7 @@ static bool race_cold(struct race *race, struct samples *samples)
     return true;
 }
 
-/* Whether the entrant may stand for the ladder: its last kernel, and whatever is not far from the
+/* Whether the entrant may represent the ladder: its last kernel, and any that is not far from the
  * fastest. */
 static bool contends(const struct race *race, size_t e)
 {
@@ -546,9 +547,10 @@ int bench_main(int argc, char **argv, const struct bench *bench)
     for (const struct bench_shape *shape = bench->shapes; shape->label; shape++)
         if (!race_shape(&race, shape))
             break;
+    const bool written = output_arrived(race.csv);
     fclose(race.csv);
     sensors_close(&race.sensors);
     stopwatch_destroy(&race.watch);
     cudaStreamDestroy(race.stream);
-    return race.failed ? 1 : 0;
+    return race.failed || !written ? 1 : 0;
 }

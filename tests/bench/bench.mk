@@ -6,7 +6,7 @@
 #   docs/results/NN_step_*.svg        plots of both (where gnuplot is)
 
 BENCH_STEPS := $(foreach number,$(STEP_NUMBERS),$(if $(wildcard tests/bench/bench_$(number).c),$(number)))
-BENCH_PYTHON ?= python3
+TAKES_STEP += bench profile
 # Where compilers look by themselves, and the toolkit's folder.
 CUDNN_HEADER := $(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h /usr/include/*-linux-gnu/cudnn.h))
 CUDNN_PEER := tests/bench/$(if $(CUDNN_HEADER),peer_cudnn.c,peer_no_cudnn.c)
@@ -44,26 +44,26 @@ BENCH_REFUSAL := $(if $(filter gpu,$(BACKEND)),$(if $(DEVICE_CAPABILITY),,nvidia
 
 # One step after the other, whatever -j says: two kernels at a time would measure each other.
 .PHONY: bench
-bench: ## Time every kernel beside its peers on a GPU; write docs/results, the lessons' tables, plots
+bench: ## gpu: Time every kernel beside its peers; write docs/results and the lessons' tables
 	@[ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
-	@for number in $(BENCH_STEPS); do $(MAKE) --no-print-directory bench-$$number || exit; done
+	@for number in $(filter $(CHOSEN_NUMBERS),$(BENCH_STEPS)); do $(MAKE) --no-print-directory bench-$$number || exit; done
 
-bench-%: FORCE ## The same for step NN
+bench-%: FORCE
 	@$(if $(filter $*,$(BENCH_STEPS)),,echo 'There is no benchmark $*; there are: $(BENCH_STEPS)' >&2; exit 2;) \
 	    [ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
 	@$(MAKE) --no-print-directory -s build/gpu/bench/$* build/gpu/libflashsteps.so
 	@mkdir -p docs/results
 	build/gpu/bench/$* docs/results/$(call step_named,$*).csv
-	$(BENCH_PYTHON) tests/bench/torch_peers.py build/gpu/libflashsteps.so $* docs/results/$(call step_named,$*)_torch.csv
-	$(BENCH_PYTHON) tests/bench/report.py $(call step_named,$*)
+	$(PYTHON) tests/bench/torch_peers.py build/gpu/libflashsteps.so $* docs/results/$(call step_named,$*)_torch.csv
+	$(PYTHON) tests/bench/report.py $(call step_named,$*)
 
 .PHONY: profile
-profile: ## Ask ncu what every rung keeps busy; write docs/results and the lessons' tables
-	@for number in $(STEP_NUMBERS); do $(MAKE) --no-print-directory profile-$$number || exit; done
+profile: ## gpu: Ask ncu what every kernel keeps busy; write the same places
+	@for number in $(CHOSEN_NUMBERS); do $(MAKE) --no-print-directory profile-$$number || exit; done
 
-profile-%: FORCE ## The same for step NN
+profile-%: FORCE
 	@$(if $(filter $*,$(STEP_NUMBERS)),,echo 'There is no step $*; there are: $(STEP_NUMBERS)' >&2; exit 2;) \
 	    [ -z '$(BENCH_REFUSAL)' ] || { echo 'make profile needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
 	@command -v ncu >/dev/null || { echo 'make profile needs ncu, which is in the CUDA Toolkit (Nsight Compute)' >&2; exit 3; }
 	@$(MAKE) --no-print-directory -s build/gpu/$(call step_named,$*)
-	$(BENCH_PYTHON) tests/bench/profile.py $(call step_named,$*)
+	$(PYTHON) tests/bench/ncu_profile.py $(call step_named,$*)

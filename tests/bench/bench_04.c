@@ -10,7 +10,7 @@ static const struct bench_shape shapes[] = {
     {NULL, {0}},
 };
 
-/* flash_v1 (Br = Bc = 16) is the published walk-through's kernel with its faults put right. */
+/* flash_v1 (Br = Bc = 16) is the published walk-through's kernel with its faults corrected. */
 int main(int argc, char **argv)
 {
     const struct bench bench = {"04_flash_v1", &attention_problem, shapes, flash_v1_kernels, NULL,

@@ -6,7 +6,7 @@
 #include <cublas_v2.h>
 #include <stdio.h>
 
-/* made at the first call, as cuBLAS wants it: creating one takes long */
+/* made at the first call and kept, because creating one takes long */
 static cublasHandle_t handle;
 
 /* A row-major matrix is the transpose of a column-major one: the call computes Cᵀ = Bᵀ·Aᵀ. */
@@ -16,7 +16,7 @@ static cudaError_t cublas_matmul(const float *A, const float *B, float *C, int M
     const float one = 1.0f, zero = 0.0f;
     if (!handle && cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS)
         return refuse(cudaErrorNotSupported, "cuBLAS could not be started");
-    /* Said, though it is the default: products in single precision, no TF32. */
+    /* Explicit, though it is the default: products in single precision, no TF32. */
     if (cublasSetMathMode(handle, CUBLAS_DEFAULT_MATH) != CUBLAS_STATUS_SUCCESS ||
         cublasSetStream(handle, stream) != CUBLAS_STATUS_SUCCESS ||
         cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, N, M, K, &one, B, N, A, K, &zero, C, N) !=

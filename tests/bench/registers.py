@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the registers and the shared loads of a kernel's loops cost, estimated from its machine code, without a GPU.
 
-    tests/bench/registers.py build/gpu/obj/02_tiled_matmul/8_sgemm_cluster.cu.o
+    tests/bench/registers.py build/gpu/obj/02_tiled_matmul/13_sgemm_cluster.cu.o
 
 prints for each loop of multiply-adds (FFMA) in each kernel of an object that `make gpu-build` made:
 
@@ -21,7 +21,7 @@ import re
 import subprocess
 import sys
 
-IN_TIME = 28  # multiply-adds between a load and its first use, so that nobody waits with two warps on a scheduler
+IN_TIME = 28  # multiply-adds between a load and its first use, so that no warp waits when a scheduler has two
 
 
 def kernels(path, architecture):
@@ -95,6 +95,8 @@ def main():
     parser.add_argument("object", help="an object with GPU code")
     parser.add_argument("--arch", default="sm_90a", help="whose code to read, of those it holds (default: %(default)s)")
     arguments = parser.parse_args()
+    if sys.stdout is None:
+        raise SystemExit("standard output is closed: there is nowhere to report to")
     print(f"{'instructions':>12} {'FFMA':>6} {'cost':>6} {'late':>5}  kernel")
     for name, code in kernels(arguments.object, arguments.arch):
         for body in loops(code):

@@ -20,7 +20,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-import lesson_table  # noqa: E402
+import lessons  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results"
 
@@ -308,9 +308,8 @@ def main():
             print(f"{step}: nothing was measured yet; make bench-{step[:2]} does, on a GPU", file=sys.stderr)
             complete = False
             continue
-        complete = lesson_table.update(
-            step, "bench", lambda: table(step, runs), not arguments.check,
-            f"its table is not what docs/results says; tests/bench/report.py {step} writes it") and complete
+        complete = lessons.fill(ROOT / step / "README.md", {"bench": lambda _: table(step, runs)}, not arguments.check,
+                                f"tests/bench/report.py {step} writes what docs/results says") and complete
         if not arguments.check:
             plots(step, runs)
     return 0 if complete else 1

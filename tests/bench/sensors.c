@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-/* From nvml.h, which is not everywhere that the library is. */
+/* From nvml.h, which is not always installed with the library. */
 enum { NVML_SUCCESS = 0, NVML_CLOCK_SM = 1 };
 
 typedef int nvml_init_fn(void);

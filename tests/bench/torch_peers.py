@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Times PyTorch's kernels and ours in turn: same tensors, same stream, outputs compared before anything is timed.
+"""Times PyTorch's kernels and ours in turn: same tensors, same stream, outputs compared before any timing.
 
     tests/bench/torch_peers.py build/gpu/libflashsteps.so STEP OUT.csv
 
-STEP is 03, 04, 05 or 06; OUT.csv has the columns that the benchmark programs write (tests/bench/bench.h). For the
-others, or where Python has no PyTorch with a GPU, one line says that nothing was compared, and the exit status is 0.
+STEP is 03, 04, 05 or 06; OUT.csv has the columns that the benchmark programs write (tests/bench/bench.h). For other
+steps, or without a PyTorch that has a GPU, it prints one line that nothing was compared and exits with status 0.
 
 Peers: PyTorch's softmax (03); memory-efficient attention in single precision (04, 05); FlashAttention-2 and cuDNN's
 attention in half precision (06).
@@ -48,7 +48,7 @@ class Attention(ctypes.Structure):
 
 
 class Refused(Exception):
-    """A kernel does not take these arguments, or the device is too old for it."""
+    """A kernel refuses these arguments, or the device is too old for it."""
 
 
 class Sensors:
@@ -86,7 +86,7 @@ class Cell:
     def __init__(self, label, flops, moved, inputs, output):
         self.label, self.flops, self.moved, self.inputs, self.output = label, flops, moved, inputs, output
         self.entrants = []
-        self.workspace = None  # held here: the kernels are given only its address
+        self.workspace = None  # kept alive here, because the kernels get only its address
 
     def work(self):
         return self.flops or self.moved
@@ -235,7 +235,7 @@ class Race:
         print(f"{cell.label:22} skipped    {name:24} {why}", flush=True)
 
     def qualify(self, cell):
-        """The entrants fit to be timed, with how far each is from the first peer."""
+        """The entrants that are right and fast enough to be timed, each with its difference from the first peer."""
         limit = 5e-3 if cell.output.dtype == torch.float16 else 1e-4
         expected, fit = None, []
         for name, role, run in sorted(cell.entrants, key=lambda entrant: entrant[1] != "peer"):
@@ -251,7 +251,7 @@ class Race:
             except Refused as refused:
                 self.skip(cell, name, str(refused))
                 continue
-            except RuntimeError as error:  # a backend of PyTorch that does not take the shape
+            except RuntimeError as error:  # a backend of PyTorch that does not support the shape
                 if role != "peer":
                     raise
                 self.skip(cell, name, str(error).splitlines()[0])
@@ -262,7 +262,7 @@ class Race:
                 if expected is None:
                     expected = result.clone()
                 else:
-                    # By pieces: a float copy of everything would not always fit.
+                    # In pieces, because a float copy of everything may not fit.
                     pairs = zip(result.flatten().split(1 << 26), expected.flatten().split(1 << 26))
                     sums = [((a.float() - b.float()).square().sum(dtype=torch.float64).item(),
                              b.float().square().sum(dtype=torch.float64).item()) for a, b in pairs]

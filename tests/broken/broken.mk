@@ -1,14 +1,26 @@
 # Kernels with one planted fault each: tests/broken/README.md. On the CPU backend, whatever BACKEND is: it can say who
 # raced with whom.
-BROKEN := tests/broken/broken.py
-SOUND := $(foreach build,cpu check,$(patsubst %,build/$(build)/%,$(STEPS)))
+BROKEN := $(PYTHON) tests/broken/broken.py
+
+# KERNEL names faults or exercises here. Which steps they are in is asked first: an unknown name builds nothing.
+TAKES_FAULT := broken test-broken
+ifneq ($(filter $(TAKES_FAULT),$(MAKECMDGOALS)),)
+  ifneq ($(if $(filter broken,$(MAKECMDGOALS)),$(words $(KERNEL)),1),1)
+    $(error which one? make broken KERNEL=3, say; `make broken-list` prints what there is)
+  endif
+  FAULT_STEPS := $(shell $(BROKEN) steps $(KERNEL))
+  ifneq ($(.SHELLSTATUS),0)
+    $(error KERNEL is '$(KERNEL)')
+  endif
+endif
+SOUND := $(foreach build,cpu check,$(patsubst %,build/$(build)/%,$(FAULT_STEPS)))
 
 .PHONY: test-broken broken broken-list
-test-broken: $(SOUND) ## Plant one fault at a time in the kernels; each must be caught, by the detector that its file names
+test-broken: packages-python $(SOUND) ## test: Plant one fault at a time; each must be caught as its file says
 	@$(BROKEN) test $(KERNEL)
 
-broken: $(SOUND) ## Build one broken kernel and print what is said of it, as in `make broken KERNEL=3`
+broken: packages-python $(SOUND) ## learn: Build one broken kernel and see what is said of it: make broken KERNEL=3
 	@$(BROKEN) show $(KERNEL)
 
-broken-list: ## Exercises: broken kernels by their symptoms
+broken-list: packages-python ## learn: Exercises: broken kernels by their symptoms
 	@$(BROKEN) list

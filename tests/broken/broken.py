@@ -4,6 +4,7 @@
   broken.py test [NAME ...]   build each fault, run it, and compare what caught it with what its file says
   broken.py show NAME         build one fault and print what each detector says of it
   broken.py list              the exercises: broken kernels by their symptoms
+  broken.py steps [NAME ...]  the steps that these faults are in
 
 A fault is a text file NAME.fault (README.md describes it): a first line "DETECTOR: what is wrong", the kernel, the sizes
 to run it at, and the edit. The edit is made in copies below build/broken/, never in the sources; the tokens of a search text must be
@@ -172,7 +173,7 @@ def build(fault, backend):
     program = directory / f"{backend}_{fault.step}"
     run_tool(fault.name, [os.environ.get("CXX", "g++"), "-pthread", str(target), *(str(o) for o in objects if o != sound),
                           f"build/{backend}/libcommon.a", "build/simt/libsimt.a",
-                          "-lboost_context", "-lm", "-ldl", "-o", str(program)])
+                          "-lm", "-ldl", "-o", str(program)])
     return program
 
 
@@ -228,9 +229,9 @@ def judge(program, kernel, sizes, enough=None):
 
 def examine(fault):
     """
-    {detector: why} over all sizes of a fault. Who else would have caught it is only of interest where its file says nobody. The
-    checked build comes first. Without a report the fast build does nothing else; where there was one, the harness may have
-    more to say there, because nothing stops the kernel.
+    {detector: why} over all sizes of a fault. Other detectors matter only where the file says that there are none ("only"). The
+    checked build comes first. If it reports nothing, the fast build would do the same; if it does, the harness may find more in
+    the fast build, because nothing stops the kernel there.
     """
     found = {}
     enough = None if fault.only else fault.detector
@@ -390,6 +391,11 @@ def show(names):
     return 0
 
 
+def steps(names):
+    print(*sorted({fault.step for fault in read_faults(names)}))
+    return 0
+
+
 def exercises(names):
     if names:
         raise Broken("list takes no names")
@@ -401,11 +407,13 @@ def exercises(names):
 
 
 def main(arguments):
-    commands = {"test": test, "show": show, "list": exercises}
+    commands = {"test": test, "show": show, "list": exercises, "steps": steps}
     if not arguments or arguments[0] not in commands:
         print(__doc__, file=sys.stderr)
         return 2
     try:
+        if sys.stdout is None:
+            raise Broken("standard output is closed: there is nowhere to report to")
         return commands[arguments[0]](arguments[1:])
     except Broken as error:
         print(f"broken.py: {error}", file=sys.stderr)

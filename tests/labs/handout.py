@@ -24,6 +24,8 @@ GRADER = ("case.h", "formats.py", "grade.py", "handout.py", "judge.c", "keeper.h
 SUPPORT = ("run", "harness.h", "ladder.c", "ladder.h", "attention_cases.h", "half_cases.h", "matmul_cases.h")
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
+# What tests/lessons.py quotes of a kernel: what a student is to write.
+QUOTED = re.compile(r"^<!-- (?:code|diff):[^\n]*:begin -->\n.*?^<!-- [^\n]*:end -->\n", re.M | re.S)
 
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
@@ -139,7 +141,7 @@ def copied(path, text, steps):
     if path.parent.name in STEPS.values() and path.suffix in (".cu", ".cuh"):
         return stub(path)
     if path.suffix == ".md":
-        return ANSWER.sub("", text)
+        return ANSWER.sub("", QUOTED.sub("", text))
     if path.name == "Makefile":
         text = text.replace("include tests/labs/labs.mk", "include tests/labs/local.mk")
         text = re.sub(r"^-?include tests/(?!labs/local).*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text, flags=re.M)

@@ -20,7 +20,7 @@ BUILDS = ("cpu", "check")
 COMMON = ("matmul", "softmax", "attention", "refusal", "problem", "inputs", "check", "tensor_map", "stopwatch")
 OWN = ("case.h", "keeper.h", "keeper_cpu.cpp", "keeper_gpu.c", "runner.h", "runner.c", "judge.c")
 C_FLAGS = "-std=c17 -D_GNU_SOURCE -O2 -ffunction-sections -fdata-sections".split()
-LIBRARIES = "-lboost_context -lm -ldl".split()
+LIBRARIES = "-lm -ldl".split()
 
 COMPILE_SECONDS, COMPILE_MEGABYTES = 60, 3072
 GLOBAL_VARIABLES = 16 << 10  # bytes that one file may have; a kernel's memory is what it is given

@@ -344,6 +344,154 @@ static cudaError_t run_atomic_and_plain(int *data)
     return finished();
 }
 
+/* A plain store beside a loop of compare-and-swap is no guess. */
+__global__ void swap_and_plain(int *data)
+{
+    if (blockIdx.x == 0) {
+        int old = data[0];
+        while (atomicCAS(&data[0], old, old + 1) != old) /* MARK swap_side */
+            old = data[0];
+    } else {
+        data[0] = 5; /* MARK store_side */
+    }
+}
+
+static cudaError_t run_swap_and_plain(int *data)
+{
+    swap_and_plain<<<2, 1>>>(data);
+    return finished();
+}
+
+/* The sum is made by atomic operations, and so is the count, but no fence is between them. */
+__global__ void last_block_of_atomics(int *data)
+{
+    atomicAdd(&data[1 + blockIdx.x % 2], 1);          /* MARK sum_side */
+    if (atomicAdd(&data[0], 1) == (int)gridDim.x - 1) /* MARK count_side */
+        data[100] = data[1] + data[2];                /* MARK total_side */
+}
+
+static cudaError_t run_last_block_of_atomics(int *data)
+{
+    last_block_of_atomics<<<4, 1>>>(data);
+    return finished();
+}
+
+__global__ void use_freed_heap(int *data)
+{
+    int *mine = new int[4];
+    mine[3] = 1;
+    delete[] mine;
+    data[0] = mine[3]; /* MARK use_freed_heap */
+}
+
+static cudaError_t run_use_freed_heap(int *data)
+{
+    use_freed_heap<<<1, 1>>>(data);
+    return finished();
+}
+
+__global__ void free_twice(int *data)
+{
+    int *mine = (int *)malloc(4);
+    free(mine);
+    free(mine);
+    data[0] = 1;
+}
+
+static cudaError_t run_free_twice(int *data)
+{
+    free_twice<<<1, 1>>>(data);
+    return finished();
+}
+
+/* A shuffle brings the warp together after the store, but is no barrier of the block. */
+__global__ void no_first_barrier(int *data)
+{
+    __shared__ int s[64];
+    int sum = 0;
+    for (int k = 0; k < 2; k++) {
+        s[threadIdx.x] = k; /* MARK no_first_barrier_write */
+        sum += __shfl_xor_sync(0xffffffffu, k, 1);
+        sum += s[63 - threadIdx.x]; /* MARK no_first_barrier_read */
+        __syncthreads();            /* all have read */
+    }
+    data[threadIdx.x] = sum;
+}
+
+static cudaError_t run_no_first_barrier(int *data)
+{
+    no_first_barrier<<<1, 64>>>(data);
+    return finished();
+}
+
+/* Half the threads store. The shuffles must not make the checker believe in a barrier. */
+__global__ void no_last_barrier(int *data)
+{
+    __shared__ int s[64];
+    int sum = 0;
+    for (int k = 0; k < 3; k++) {
+        if (threadIdx.x >= 32)
+            s[threadIdx.x - 32] = k; /* MARK no_last_barrier_write */
+        __syncthreads();             /* s is complete */
+        sum += __shfl_xor_sync(0xffffffffu, k, 1);
+        sum += s[threadIdx.x % 32]; /* MARK no_last_barrier_read */
+    }
+    data[threadIdx.x] = sum;
+}
+
+static cudaError_t run_no_last_barrier(int *data)
+{
+    no_last_barrier<<<1, 64>>>(data);
+    return finished();
+}
+
+/* bar.sync counts arrivals and lets these pass, CUDA C++ does not promise it. */
+__global__ void warps_at_two_barriers(int *data)
+{
+    if (threadIdx.x < 32) {
+        data[threadIdx.x] = 1;
+        __syncthreads(); /* MARK barrier_of_first_warp */
+    } else {
+        __syncthreads(); /* MARK barrier_of_second_warp */
+        data[threadIdx.x] = data[threadIdx.x - 32];
+    }
+}
+
+static cudaError_t run_warps_at_two_barriers(int *data)
+{
+    warps_at_two_barriers<<<1, 64>>>(data);
+    return finished();
+}
+
+/* Lane 1 is gone when the first lane arrives; the others are only not there yet. */
+__global__ void one_lane_returns(int *data)
+{
+    if (threadIdx.x == 1)
+        return;
+    data[threadIdx.x] = __shfl_sync(0xffffffffu, 1, 0); /* MARK one_lane_returns */
+}
+
+static cudaError_t run_one_lane_returns(int *data)
+{
+    one_lane_returns<<<1, 32>>>(data);
+    return finished();
+}
+
+/* An address is said as the caller knows it, whatever guards lie around it. */
+__global__ void element_of_argument(const float *A, double *B, int n)
+{
+    if (threadIdx.x == 0)
+        B[n] = A[0] + 1;
+    else
+        B[n] = A[1]; /* MARK element_of_argument */
+}
+
+static cudaError_t run_element_of_argument(int *data)
+{
+    element_of_argument<<<1, 2>>>((float *)data, (double *)(data + 1024), 441);
+    return finished();
+}
+
 /* The last block to finish adds up what all wrote, but nobody made the writes visible before
  * counting itself.
  */
@@ -559,6 +707,15 @@ const struct check_case broken_programs[] = {
     {"sum_without_atomic", run_sum_without_atomic},
     {"shift_left", run_shift_left},
     {"atomic_and_plain", run_atomic_and_plain},
+    {"swap_and_plain", run_swap_and_plain},
+    {"last_block_of_atomics", run_last_block_of_atomics},
+    {"use_freed_heap", run_use_freed_heap},
+    {"free_twice", run_free_twice},
+    {"no_first_barrier", run_no_first_barrier},
+    {"no_last_barrier", run_no_last_barrier},
+    {"warps_at_two_barriers", run_warps_at_two_barriers},
+    {"one_lane_returns", run_one_lane_returns},
+    {"element_of_argument", run_element_of_argument},
     {"last_block_without_fence", run_last_block_without_fence},
     {"turn_without_fence", run_turn_without_fence},
     {"early_return", run_early_return},

@@ -757,7 +757,90 @@ static cudaError_t run_cluster_flag(int *data)
     return error != cudaSuccess ? error : compare(data, expected, 64);
 }
 
+/* The Programming Guide's loop: the plain read is a guess, which the compare-and-swap confirms. */
+__device__ unsigned add_by_swap(unsigned *address, unsigned value)
+{
+    unsigned old = *address, assumed;
+    do {
+        assumed = old;
+        old = atomicCAS(address, assumed, assumed + value);
+    } while (assumed != old);
+    return old;
+}
+
+__device__ double add_doubles(double *address, double value)
+{
+    unsigned long long *words = (unsigned long long *)address, old = *words, assumed;
+    do {
+        assumed = old;
+        old = atomicCAS(words, assumed,
+                        __double_as_longlong(value + __longlong_as_double((long long)assumed)));
+    } while (assumed != old);
+    return __longlong_as_double((long long)old);
+}
+
+__global__ void guess_and_swap(int *data)
+{
+    __shared__ unsigned sum;
+    if (threadIdx.x == 0)
+        sum = 0;
+    __syncthreads(); /* sum is zero */
+    add_by_swap(&sum, 1);
+    add_by_swap((unsigned *)&data[0], threadIdx.x);
+    add_doubles((double *)&data[4], 1);
+    __syncthreads(); /* sum is complete */
+    if (threadIdx.x == 0)
+        atomicAdd(&data[1], (int)sum);
+}
+
+static cudaError_t run_guess_and_swap(int *data)
+{
+    guess_and_swap<<<6, 64>>>(data);
+    const int expected[] = {6 * 63 * 32, 6 * 64};
+    return compare(data, expected, 2);
+}
+
+/* Memory of the device's heap, from one launch to the next. */
+struct Link {
+    Link *next;
+    int value;
+};
+
+__device__ Link *chain;
+
+__global__ void make_chain(int count)
+{
+    for (int i = 0; i < count; i++)
+        chain = new Link{i == 0 ? nullptr : chain, i};
+}
+
+__global__ void take_chain(int *data)
+{
+    int *sums = (int *)malloc(blockDim.x * sizeof(int));
+    float *floats = new float[16];
+    floats[15] = 3;
+    for (Link *next; chain; chain = next) {
+        next = chain->next;
+        data[0] += chain->value;
+        delete chain;
+    }
+    sums[threadIdx.x] = (int)floats[15];
+    data[1] = sums[threadIdx.x];
+    delete[] floats;
+    free(sums);
+}
+
+static cudaError_t run_device_heap(int *data)
+{
+    make_chain<<<1, 1>>>(10);
+    take_chain<<<1, 1>>>(data);
+    const int expected[] = {45, 3};
+    return compare(data, expected, 2);
+}
+
 const struct check_case correct_programs[] = {
+    {"guess_and_swap", run_guess_and_swap},
+    {"device_heap", run_device_heap},
     {"warp_sum", run_warp_sum},
     {"warps_apart", run_warps_apart},
     {"half_warps", run_half_warps},

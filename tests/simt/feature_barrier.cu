@@ -180,6 +180,28 @@ int feature_many_barriers(void)
     return wrong;
 }
 
+/* bar.sync counts arrivals, whichever lines they come from. */
+__global__ void pass_on(int *data)
+{
+    if (threadIdx.x < 32) {
+        data[threadIdx.x] = threadIdx.x;
+        __syncthreads();
+    } else {
+        __syncthreads();
+        data[threadIdx.x] = 2 * data[threadIdx.x - 32];
+    }
+}
+
+int feature_warps_at_two_barriers(void)
+{
+    int *data = shared_array<int>(64);
+    pass_on<<<1, 64>>>(data);
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < 32; i++)
+        wrong += data[i] != i || data[32 + i] != 2 * i;
+    return wrong;
+}
+
 __global__ void copy_unwritten(unsigned *out)
 {
     __shared__ unsigned fixed[32];

@@ -183,6 +183,18 @@ __global__ void hold_shared(int *out)
     out[threadIdx.x] = space[31 - threadIdx.x];
 }
 
+__global__ void __launch_bounds__(2 * 32) bounded(int *data)
+{
+    data[threadIdx.x] = 1;
+}
+
+cudaError_t launch_bounded(int threads)
+{
+    bounded<<<1, threads>>>(shared_array<int>(threads));
+    const cudaError_t error = cudaGetLastError();
+    return error != cudaSuccess ? error : cudaDeviceSynchronize();
+}
+
 cudaError_t launch_too_much_static_shared(void)
 {
     int *out = shared_array<int>(32);

@@ -167,3 +167,23 @@ int feature_bfloat16(void)
         wrong += f[k] != expected[k];
     return wrong;
 }
+
+/* In ticks of one clock: reads in turn never go back, nor far ahead. */
+__global__ void read_clocks(long long *out)
+{
+    out[0] = clock64();
+    out[1] = clock();
+    out[2] = clock64();
+}
+
+int feature_clocks(void)
+{
+    long long *out = shared_array<long long>(3);
+    read_clocks<<<1, 1>>>(out);
+    int wrong = wait_for_kernel();
+    if (wrong < 0)
+        return wrong;
+    if (sizeof(clock_t) > 4)
+        return !(out[0] <= out[1] && out[1] <= out[2]);
+    return (unsigned)(out[1] - out[0]) > 1000000;
+}

@@ -226,3 +226,39 @@ int feature_large_offsets(void)
     cudaFree(data);
     return wrong;
 }
+
+struct Link {
+    Link *next;
+    int value;
+};
+
+__device__ Link *chain;
+
+__global__ void make_chain(int count)
+{
+    for (int i = 0; i < count; i++)
+        chain = new Link{i == 0 ? nullptr : chain, i};
+}
+
+__global__ void take_chain(int *sum)
+{
+    int *local = (int *)malloc(sizeof *local);
+    *local = 0;
+    for (Link *next; chain; chain = next) {
+        next = chain->next;
+        *local += chain->value;
+        delete chain;
+    }
+    *sum = *local;
+    free(local);
+}
+
+/* Memory of the device's heap, from one launch to the next. */
+int feature_device_heap(void)
+{
+    int *sum = shared_array<int>(1);
+    make_chain<<<1, 1>>>(100);
+    take_chain<<<1, 1>>>(sum);
+    int wrong = wait_for_kernel();
+    return wrong < 0 ? wrong : *sum != 4950;
+}

@@ -47,6 +47,7 @@ cudaError_t launch_shape(dim3 grid, dim3 block, size_t dynamic_shared);
 cudaError_t allow_dynamic_shared(int bytes);
 cudaError_t launch_too_much_static_shared(void);
 cudaError_t launch_cooperative(int blocks);
+cudaError_t launch_bounded(int threads);             /* of at most 64 */
 cudaError_t launch_cluster(dim3 grid, dim3 cluster); /* both in blocks */
 int feature_occupancy(void);
 
@@ -58,6 +59,7 @@ int feature_shared_struct(void);
 int feature_barrier_reductions(void);
 int feature_returned_threads(void);
 int feature_many_barriers(void);
+int feature_warps_at_two_barriers(void);
 cudaError_t read_unwritten_shared(unsigned *static_word, unsigned *dynamic_word);
 
 /* feature_warp.cu */
@@ -91,6 +93,7 @@ int feature_copies(void);
 int feature_pitched_copies(void);
 int feature_events_and_streams(void);
 int feature_host_memory(void);
+int feature_device_heap(void);
 int feature_large_offsets(void);
 
 /* feature_math.cu */
@@ -99,6 +102,7 @@ int feature_conversions(void);
 int feature_vectors(void);
 int feature_half(void);
 int feature_bfloat16(void);
+int feature_clocks(void);
 
 /* feature_group.cu */
 int feature_block_and_tiles(void);
@@ -119,6 +123,10 @@ cudaError_t fail_warp_operation(void);
 cudaError_t fail_foreign_mask(void);
 cudaError_t fail_grid_sync(void);
 cudaError_t run_harmless(int *result);
+
+/* feature_streams.cu: two streams number their blocks, with one __device__ counter for both or one
+ * for each; how many numbers are not there once */
+int streams_that_count(int shared);
 
 /* feature_order.cu: the order in which blocks, and the threads of a block, came by */
 cudaError_t order_of_blocks(int *order, int blocks);

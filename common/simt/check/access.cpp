@@ -157,6 +157,21 @@ static bool is_counted(const ThreadState *thread, unsigned kind, uintptr_t addre
            (kind == volatile_read && !polls(thread, reinterpret_cast<const void *>(address)));
 }
 
+static void remember_look(BlockState *block, const void *address, uint32_t place)
+{
+    if (block->looks[0].address != address)
+        block->looks[1] = block->looks[0];
+    block->looks[0] = Look{address, place};
+}
+
+Look other_look(const BlockState *block, uintptr_t address)
+{
+    for (const Look &look : block->looks)
+        if (look.address && look.address != reinterpret_cast<const void *>(address))
+            return look;
+    return Look{nullptr, 0};
+}
+
 static void global_access(ThreadState *thread, Region *region, uintptr_t address, unsigned bytes,
                           unsigned kind, const void *where)
 {
@@ -169,6 +184,8 @@ static void global_access(ThreadState *thread, Region *region, uintptr_t address
         count_access(thread, place, global_space, address, bytes, writes(kind));
     shadow_global(thread, region->shadow, address, bytes, stamp_of(thread, kind, place));
     thread->touched = true;
+    if (kind >= volatile_read && kind <= atomic_update)
+        remember_look(thread->block, reinterpret_cast<const void *>(address), place.number);
     if (kind == plain_write)
         thread->unfenced_write = true;
 }
@@ -192,7 +209,7 @@ static void other_access(ThreadState *thread, uintptr_t address, unsigned bytes,
     const void *pointer = reinterpret_cast<const void *>(address);
     const Launch &launch = *thread->block->launch->launch;
     const char *arguments = static_cast<const char *>(launch.arguments);
-    if (on_fiber_stack(pointer) || within(address, arguments, arguments + launch.argument_bytes))
+    if (on_thread_stack(pointer) || within(address, arguments, arguments + launch.argument_bytes))
         return;
     if (!writes(kind) && in_read_only_data(address))
         return;

@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -239,7 +240,7 @@ struct WarpState {
     Warp *warp;
     uint32_t full_time;                          /* every lane knows what every lane did before */
     uint32_t round;                              /* grows whenever the whole warp comes together */
-    uint32_t first_round;                        /* of this block */
+    Site last_barrier;                           /* __syncwarp or a barrier of the block */
     std::vector<Instruction> instructions[2][2]; /* by space and by whether it writes */
     std::vector<uint32_t> touched[2][2];         /* those with requests in this round */
 };
@@ -276,6 +277,12 @@ struct ThreadState {
 
 struct LaunchState;
 
+/* An atomic or volatile operation on global memory, by which a block may learn what others did. */
+struct Look {
+    const void *address; /* null for none */
+    uint32_t place;
+};
+
 /* A write over another thread's write: a race unless it turns out to store what was there
  * already. */
 struct Overwrite {
@@ -294,6 +301,15 @@ struct Uninitialised {
     uintptr_t address;
     unsigned bytes;
     const void *where;
+};
+
+/*
+ * A plain read of a word that others change by atomic operations. When the same thread goes on to a
+ * compare-and-swap there, the read was a guess, which that operation confirms: no race.
+ */
+struct Guess {
+    Stamp first, second; /* one of them is the read */
+    Look look;
 };
 
 /* The last access of a thread of the cluster to the shared memory of a block that is not its
@@ -331,6 +347,8 @@ struct BlockState {
     /* static and dynamic shared memory both lie in the worker's thread-local storage */
     Shadow shared;
     Uninitialised uninitialised;
+    Look looks[2];     /* the last two at different addresses */
+    Site last_barrier; /* its file is null before the first */
     /* while the running thread makes an atomic operation: see let_go */
     std::atomic_flag *held;
     std::vector<Overwrite> overwrites; /* by the running thread, not yet settled */
@@ -351,6 +369,12 @@ struct LaunchState {
     std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
     std::mutex lock;                 /* of all below */
     std::map<const void *, std::unique_ptr<SyncObject>> objects; /* in global memory */
+    /* not yet confirmed, by the reader's block, its thread, and the word's address */
+    std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses;
+    std::atomic<bool> guessed{false};        /* there have been some */
+    bool passes_races, passes_uninitialised; /* as SIMT_IGNORE asks */
+    unsigned long long passed = 0;
+    std::string first_passed;
     struct counters counted = {};
 };
 
@@ -371,6 +395,8 @@ inline ThreadState *current_thread_state(BlockState *block)
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
 /* Whether the thread's last access read the same address: it waits for somebody to write it. */
 bool polls(const ThreadState *thread, const void *pointer);
+/* What the block last looked at by an atomic or volatile operation, other than the word itself. */
+Look other_look(const BlockState *block, uintptr_t address);
 /* Any number of bytes, as as many accesses as the hardware would need. */
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
 
@@ -378,10 +404,6 @@ void on_range(const void *address, size_t bytes, unsigned kind, const void *wher
 
 const Place &find_place(BlockState *block, const void *where);
 void forget_places(BlockState *block);
-/* When the thread executed the instruction that made an access: since its warp last came together,
- * before, or never. */
-enum class When { never, in_earlier_round, in_this_round };
-When when_executed(const ThreadState *thread, uintptr_t address, const Stamp &access);
 void count_access(ThreadState *thread, const Place &place, Space space, uintptr_t address,
                   unsigned bytes, bool write);
 void close_round(BlockState *block, WarpState *warp); /* the whole warp came together */
@@ -399,6 +421,11 @@ bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, uns
 void settle_overwrites(BlockState *block);
 /* At a barrier and at the block's end. */
 void settle_uninitialised(BlockState *block);
+/* The thread has compared and swapped there. */
+void confirm_guesses(const ThreadState *thread, uintptr_t address, size_t bytes);
+/* At the end of the block, and of the launch: what no compare-and-swap has confirmed is a race. */
+void settle_guesses_in_shared_memory(ThreadState *thread);
+void settle_guesses(LaunchState *launch);
 
 /* ---- order.cpp ---- */
 
@@ -470,16 +497,20 @@ struct Touch {
     const void *where;
 };
 
-[[noreturn]] void report_race(ThreadState *thread, uintptr_t address, const Stamp &first,
-                              const Stamp &second);
+/* These two return where SIMT_IGNORE says so. */
+void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, const Stamp &second);
+void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes,
+                          const void *where);
+/* An unconfirmed guess; does not end the block. */
+void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess);
+/* At the end of a launch, on stderr, once for each kernel. */
+void tell_what_passed(const LaunchState *launch);
 /* `how`: what is missing for the access, at `where` by `visitor`, to the shared memory of another
  * block. */
 [[noreturn]] void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit,
                                const void *where, const char *how);
 [[noreturn]] void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
                                   const Stamp &read);
-[[noreturn]] void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes,
-                                       const void *where);
 [[noreturn]] void report_out_of_region(ThreadState *thread, const Touch &touch);
 [[noreturn]] void report_dynamic_shared(ThreadState *thread, const Touch &touch);
 [[noreturn]] void report_foreign_memory(ThreadState *thread, const Touch &touch);

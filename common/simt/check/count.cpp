@@ -183,26 +183,6 @@ const Place &find_place(BlockState *block, const void *where)
     return recent;
 }
 
-When when_executed(const ThreadState *thread, uintptr_t address, const Stamp &access)
-{
-    Space space = find_region(address) ? global_space : shared_space;
-    const WarpState *warp = thread->warp;
-    const std::vector<Instruction> &instructions =
-        warp->instructions[space][writes(stamp_kind(access))];
-    for (const auto &each : thread->block->places) {
-        const Place &place = each.second;
-        if (place.number != stamp_place(access) || place.local >= instructions.size())
-            continue;
-        const Instruction &instruction = instructions[place.local];
-        if (instruction.round == warp->round && instruction.times[thread->lane] > 0)
-            return When::in_this_round;
-        return instruction.round >= warp->first_round && instruction.round < warp->round
-                   ? When::in_earlier_round
-                   : When::never;
-    }
-    return When::never;
-}
-
 /* ---- sums ---- */
 
 void add_counters(struct counters *sum, const struct counters &part)

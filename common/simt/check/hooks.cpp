@@ -23,6 +23,14 @@ static BlockState *new_state()
     return state;
 }
 
+/* Where the accesses from now on come after. */
+static void remember_barrier(BlockState *state, Site site)
+{
+    state->last_barrier = site;
+    for (unsigned i = 0; i < state->block->warps; i++)
+        state->warp[i].last_barrier = site;
+}
+
 static void block_came_together(BlockState *state)
 {
     settle_overwrites(state);
@@ -73,6 +81,8 @@ struct Hooks final : Checker {
         next_block += static_cast<uint32_t>(launch.blocks);
         if (launch.cooperative)
             state->grid_time.assign(launch.blocks, 0);
+        state->passes_races = is_ignored("race", kernel_name(launch));
+        state->passes_uninitialised = is_ignored("uninitialised", kernel_name(launch));
         launch.checked = state;
     }
 
@@ -80,6 +90,8 @@ struct Hooks final : Checker {
     {
         LaunchState *state = launch.checked;
         state->counted.launches = 1;
+        settle_guesses(state);
+        tell_what_passed(state);
         {
             std::lock_guard<std::mutex> hold(totals_lock);
             add_counters(&totals, state->counted);
@@ -104,11 +116,12 @@ struct Hooks final : Checker {
             forget_places(state);
         }
         state->overwrites.clear();
+        state->looks[0] = state->looks[1] = Look{nullptr, 0};
         state->uninitialised.thread = nullptr;
         state->counted = {};
         for (unsigned i = 0; i < block.warps; i++) {
             state->warp[i].warp = &block.warp[i];
-            state->warp[i].first_round = ++state->warp[i].round;
+            state->warp[i].round++;
         }
         for (unsigned i = 0; i < block.threads; i++) {
             ThreadState &thread = state->thread[i];
@@ -120,6 +133,7 @@ struct Hooks final : Checker {
             block.thread[i].checked = &thread;
         }
         state->engine.block = state;
+        remember_barrier(state, Site{nullptr, 0});
         order_block_begin(state);
     }
 
@@ -139,6 +153,7 @@ struct Hooks final : Checker {
         settle_overwrites(state);
         if (state->block->alive == 1) { /* the last one */
             settle_uninitialised(state);
+            settle_guesses_in_shared_memory(&state->thread[thread.linear]);
             settle_visits(state);
         }
     }
@@ -149,6 +164,7 @@ struct Hooks final : Checker {
     {
         block_came_together(block.checked);
         order_barrier(block.checked);
+        remember_barrier(block.checked, block.barrier[0].site);
     }
 
     void named_barrier_completed(Block &block) override
@@ -176,8 +192,12 @@ struct Hooks final : Checker {
          * which they ran. */
         if ((mask & warp.present) == warp.present)
             close_round(state, warp_state);
-        if (orders_memory)
-            order_warp(state, warp_state, lanes);
+        if (!orders_memory)
+            return;
+        order_warp(state, warp_state, lanes);
+        const unsigned first =
+            warp.number * warp_size + static_cast<unsigned>(__builtin_ctz(lanes));
+        warp_state->last_barrier = warp.block->thread[first].call->site;
     }
 
     void released(const void *object) override
@@ -251,6 +271,12 @@ struct Hooks final : Checker {
     void atomic_done() override
     {
         let_go(current_block_state());
+    }
+
+    void compared(const void *address, size_t bytes) override
+    {
+        confirm_guesses(current_thread_state(current_block_state()),
+                        reinterpret_cast<uintptr_t>(address), bytes);
     }
 
     void access(const void *address, size_t bytes, bool writes, const void *where) override

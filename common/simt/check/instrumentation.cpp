@@ -245,7 +245,7 @@ extern "C" void __ubsan_handle_out_of_bounds(OutOfBounds *data, uintptr_t index)
 extern "C" void __ubsan_handle_type_mismatch_v1(TypeMismatch *data, uintptr_t pointer)
 {
     BlockState *block = current_block_state();
-    if (block && !on_fiber_stack(reinterpret_cast<const void *>(pointer)))
+    if (block && !on_thread_stack(reinterpret_cast<const void *>(pointer)))
         report_misaligned(current_thread_state(block), data->type->name, pointer,
                           1u << data->alignment_bits, data->location.file, data->location.line);
 }

@@ -4,7 +4,6 @@
 #include "host/errors.h"
 #include "host/symbols.h"
 
-#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
@@ -12,18 +11,6 @@ namespace simt
 {
 namespace check
 {
-
-static std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
-
-static std::string format(const char *pattern, ...)
-{
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, pattern);
-    vsnprintf(text, sizeof text, pattern, arguments);
-    va_end(arguments);
-    return text;
-}
 
 /* ---- who and where ---- */
 
@@ -93,6 +80,12 @@ static std::string plural(unsigned long long count, const char *noun)
     abandon_block();
 }
 
+/* "tile" of "tile<16>": what SIMT_IGNORE calls a kernel */
+static std::string bare(const std::string &name)
+{
+    return name.substr(0, name.find('<'));
+}
+
 /* ---- which memory ---- */
 
 static uintptr_t number_of(const void *pointer)
@@ -124,20 +117,76 @@ static std::vector<std::string> parameters(const std::string &signature)
     return found;
 }
 
+/* Of what a parameter points to; 0 where its name does not say. */
+static size_t element_bytes(std::string type)
+{
+    static const std::map<std::string, size_t> sizes = {
+        {"char", 1},
+        {"signed char", 1},
+        {"unsigned char", 1},
+        {"short", 2},
+        {"unsigned short", 2},
+        {"__half", 2},
+        {"__nv_bfloat16", 2},
+        {"int", 4},
+        {"unsigned int", 4},
+        {"float", 4},
+        {"__half2", 4},
+        {"long", 8},
+        {"unsigned long", 8},
+        {"long long", 8},
+        {"unsigned long long", 8},
+        {"double", 8},
+        {"float2", 8},
+        {"int2", 8},
+        {"float4", 16},
+        {"int4", 16},
+        {"uint4", 16},
+    };
+    type.erase(std::min(type.find('*'), type.size()));
+    for (const char *word : {" const", " volatile"})
+        if (size_t at = type.find(word); at != std::string::npos)
+            type.erase(at);
+    while (!type.empty() && type.front() == ' ')
+        type.erase(0, 1);
+    auto found = sizes.find(type);
+    return found == sizes.end() ? 0 : found->second;
+}
+
+/* A device pointer that the kernel was given. */
+struct Argument {
+    uintptr_t pointer;
+    std::string name;     /* "Q", or "argument 2"; empty where it would be a guess */
+    size_t element_bytes; /* or 0 */
+};
+
 /*
  * The device pointers among the launch's arguments, in the order of the kernel's parameters. The
  * arguments lie in a tuple, which the library fills from the last to the first.
  */
-static std::vector<uintptr_t> pointer_arguments(const LaunchState *launch)
+static std::vector<Argument> pointer_arguments(const LaunchState *launch)
 {
-    std::vector<uintptr_t> pointers;
-    const char *arguments = static_cast<const char *>(launch->launch->arguments);
-    size_t bytes = launch->launch->argument_bytes;
-    for (size_t offset = 0; offset + sizeof(uintptr_t) <= bytes; offset += sizeof(uintptr_t)) {
+    const Launch &made = *launch->launch;
+    std::vector<Argument> pointers;
+    const char *arguments = static_cast<const char *>(made.arguments);
+    for (size_t offset = 0; offset + sizeof(uintptr_t) <= made.argument_bytes;
+         offset += sizeof(uintptr_t)) {
         uintptr_t value;
         memcpy(&value, arguments + offset, sizeof value);
         if (in_device_arena(reinterpret_cast<const void *>(value)))
-            pointers.insert(pointers.begin(), value);
+            pointers.insert(pointers.begin(), Argument{value, "", 0});
+    }
+    const std::vector<std::string> types = parameters(function_signature(made.entry));
+    const std::vector<std::string> names = parameter_names(kernel_name(made), types.size());
+    std::vector<size_t> positions;
+    for (size_t i = 0; i < types.size(); i++)
+        if (types[i].find('*') != std::string::npos)
+            positions.push_back(i);
+    /* otherwise null pointers, or structs with pointers */
+    for (size_t i = 0; positions.size() == pointers.size() && i < pointers.size(); i++) {
+        const size_t position = positions[i];
+        pointers[i].name = names.empty() ? format("argument %zu", position + 1) : names[position];
+        pointers[i].element_bytes = element_bytes(types[position]);
     }
     return pointers;
 }
@@ -147,20 +196,12 @@ static const Allocation *allocation_at(uintptr_t address)
     return find_allocation(reinterpret_cast<const void *>(address));
 }
 
-/* ", the kernel's argument 2" when one of the launch's pointers leads into the allocation. */
+/* ", the kernel's Q" when one of the launch's pointers leads into the allocation. */
 static std::string argument_name(const LaunchState *launch, const Allocation &allocation)
 {
-    std::vector<uintptr_t> pointers = pointer_arguments(launch);
-    std::vector<std::string> types = parameters(function_signature(launch->launch->entry));
-    std::vector<unsigned> positions;
-    for (unsigned i = 0; i < types.size(); i++)
-        if (types[i].find('*') != std::string::npos)
-            positions.push_back(i + 1);
-    if (positions.size() != pointers.size())
-        return ""; /* null pointers, or structs with pointers: we would be guessing */
-    for (size_t i = 0; i < pointers.size(); i++)
-        if (allocation_at(pointers[i]) == &allocation)
-            return format(", the kernel's argument %u", positions[i]);
+    for (const Argument &argument : pointer_arguments(launch))
+        if (!argument.name.empty() && allocation_at(argument.pointer) == &allocation)
+            return ", the kernel's " + argument.name;
     return "";
 }
 
@@ -178,8 +219,8 @@ static const Allocation *meant_allocation(const LaunchState *launch, uintptr_t a
     if (meant && distance_to(*meant, address) == 0)
         return meant;
     const Allocation *nearest = nullptr;
-    for (uintptr_t pointer : pointer_arguments(launch)) {
-        const Allocation *given = allocation_at(pointer);
+    for (const Argument &argument : pointer_arguments(launch)) {
+        const Allocation *given = allocation_at(argument.pointer);
         if (given && (!nearest || distance_to(*given, address) < distance_to(*nearest, address)))
             nearest = given;
     }
@@ -193,14 +234,37 @@ static std::string allocation_name(const LaunchState *launch, const Allocation &
                   argument_name(launch, allocation).c_str());
 }
 
-/* Where in global memory an address lies that a kernel may touch. */
+/* A buffer with guard zones is what lies between them. */
+static std::string buffer_name(const LaunchState *launch, const Allocation &allocation)
+{
+    const Region *region = allocation.checked;
+    std::string name = allocation_name(launch, allocation);
+    if (region->fences.empty())
+        return name;
+    return format("the %s between the guard zones of ",
+                  plural(region->open_end - region->open_begin, "byte").c_str()) +
+           name;
+}
+
+/* Where in global memory an address lies that a kernel may touch, from where the program has its
+ * pointer: guard zones are not counted. */
 static std::string global_name(const LaunchState *launch, uintptr_t address)
 {
     const Region *region = find_region(address);
     if (!region || !region->allocation)
         return "a __device__ variable";
-    return format("byte %zu of ", static_cast<size_t>(address - region->begin)) +
-           allocation_name(launch, *region->allocation);
+    const Argument *argument = nullptr;
+    const std::vector<Argument> arguments = pointer_arguments(launch);
+    for (const Argument &each : arguments)
+        if (find_region(each.pointer) == region && each.pointer <= address &&
+            (!argument || each.pointer > argument->pointer))
+            argument = &each;
+    if (argument && argument->element_bytes)
+        return format("element %zu of %s",
+                      static_cast<size_t>(address - argument->pointer) / argument->element_bytes,
+                      argument->name.c_str());
+    return format("byte %zu of ", static_cast<size_t>(address - region->open_begin)) +
+           buffer_name(launch, *region->allocation);
 }
 
 static bool is_dynamic(uintptr_t address)
@@ -230,20 +294,27 @@ static int line_number(const std::string &line)
     return colon == std::string::npos ? 0 : atoi(line.c_str() + colon + 1);
 }
 
+/* "file.cu" of "folder/file.cu:12" */
+static std::string file_name(const std::string &line)
+{
+    const std::string path = line.substr(0, line.rfind(':'));
+    return path.substr(path.rfind('/') + 1);
+}
+
 /*
- * Between which lines a barrier is missing. The two lines may be those of different rounds of a
- * loop, with the barrier that is there in between: then the second thread has been at the first
- * thread's line in this round already although that line comes later, or was there in an earlier
- * round although it comes before.
+ * Between which lines a barrier is missing. Both accesses came after the barrier `last`. If that
+ * stands between the two lines, then the later line came first, and the earlier one in the next
+ * round of a loop.
  */
 static std::string missing_barrier(const char *barrier, const std::string &first,
-                                   const std::string &second, When at_first_line)
+                                   const std::string &second, Site last)
 {
     int from = line_number(first), to = line_number(second);
-    if (from == 0 || to == 0 || from == to)
+    if (from == 0 || to == 0 || from == to || file_name(first) != file_name(second))
         return format("a %s is missing between them", barrier);
     int before = std::min(from, to), after = std::max(from, to);
-    if (at_first_line == (from > to ? When::in_this_round : When::in_earlier_round))
+    if (last.file && file_name(std::string(last.file) + ":") == file_name(first) &&
+        before < last.line && last.line < after)
         return format("a %s is missing after line %d, before line %d comes round again", barrier,
                       after, before);
     return format("a %s is missing between line %d and line %d", barrier, before, after);
@@ -259,59 +330,129 @@ static bool one_is_atomic(const Stamp &first, const Stamp &second)
     return is_atomic(first) != is_atomic(second);
 }
 
-static std::string advice(const ThreadState *thread, uintptr_t address, const Stamp &first,
-                          const Stamp &second, const std::string &first_line,
-                          const std::string &second_line)
+/* The second block has looked at something else, which may have told it that the first is done:
+ * that means nothing without a fence. */
+static std::string missing_fence(const LaunchState *launch, const Stamp &first, const Look &look,
+                                 const std::string &first_line)
+{
+    const std::string block = block_name(launch, first.block);
+    return "; if the operation at " + at(place_address(look.place)) + " is what tells it that " +
+           block + " is done, a __threadfence() of " + block + " is missing between " + first_line +
+           " and the operation that says so";
+}
+
+static std::string advice_between_blocks(const LaunchState *launch, const Stamp &first,
+                                         const Stamp &second, const Look &look,
+                                         const std::string &first_line)
+{
+    if (writes(stamp_kind(first)) && look.address)
+        return missing_fence(launch, first, look, first_line);
+    if (one_is_atomic(first, second))
+        return "; make the other access atomic too: nothing orders the blocks of one launch";
+    return "; nothing orders the blocks of one launch: use an atomic operation or a second launch, "
+           "or publish the data with __threadfence() and an atomic flag";
+}
+
+static std::string advice_within_block(const BlockState *block, const Stamp &first,
+                                       const Stamp &second, const std::string &first_line,
+                                       const std::string &second_line)
 {
     if (one_is_atomic(first, second))
-        return first.block == second.block
-                   ? "; make the other access atomic too, or put a __syncthreads() between them"
-                   : "; make the other access atomic too: nothing orders the blocks of one launch";
-    if (first.block != second.block && cluster_rank_of(thread->block, first.block) >= 0 &&
-        cluster_rank_of(thread->block, second.block) >= 0)
-        return "; a cluster_arrive() and a cluster_wait() are missing between them";
-    if (first.block != second.block)
-        return "; nothing orders the blocks of one launch: use an atomic operation or a second "
-               "launch, or "
-               "publish the data with __threadfence() and an atomic flag";
+        return "; make the other access atomic too, or put a __syncthreads() between them";
     if (is_pending(stamp_kind(first)))
         return "; nobody has waited for the copy in between";
     if (is_pending(stamp_kind(second)))
         return "; the copy may start only when the other is done, or the other must wait for the "
                "copy";
-    bool both_write = writes(stamp_kind(first)) && writes(stamp_kind(second));
+    const bool both_write = writes(stamp_kind(first)) && writes(stamp_kind(second));
     if (both_write && stamp_place(first) == stamp_place(second))
         return "; two threads store different values in one place";
-    bool one_warp = stamp_thread(first) / warp_size == stamp_thread(second) / warp_size;
-    const ThreadState *other = &thread->block->thread[stamp_thread(second)];
-    return "; " + missing_barrier(one_warp ? "__syncwarp() or __syncthreads()" : "__syncthreads()",
-                                  first_line, second_line, when_executed(other, address, first));
+    const unsigned warp = stamp_thread(first) / warp_size;
+    const bool one_warp = warp == stamp_thread(second) / warp_size;
+    return "; " + (one_warp ? missing_barrier("__syncwarp() or __syncthreads()", first_line,
+                                              second_line, block->warp[warp].last_barrier)
+                            : missing_barrier("__syncthreads()", first_line, second_line,
+                                              block->last_barrier));
 }
 
-void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, const Stamp &second)
+/* `block`: where the second access was made; null when it may be over. */
+static std::string race_text(const LaunchState *launch, const BlockState *block, uintptr_t address,
+                             const Stamp &first, const Stamp &second, const Look &look)
 {
-    const LaunchState *launch = thread->block->launch;
-    bool shared = !find_region(address);
-    std::string first_line = at(place_address(stamp_place(first)));
-    std::string second_line = at(place_address(stamp_place(second)));
-    bool two_blocks = first.block != second.block;
+    const bool shared = !find_region(address), two_blocks = first.block != second.block;
+    const std::string first_line = at(place_address(stamp_place(first)));
+    const std::string second_line = at(place_address(stamp_place(second)));
 
-    const BlockState *home = nullptr;
-    own_place(address, &home);
-    std::string of_block = shared && two_blocks ? " of " + block_name(launch, home->number) : "";
-    std::string text = shared ? "race on shared memory (" + shared_name(address) + of_block + "): "
-                              : "race on global memory (" + global_name(launch, address) + "): ";
+    std::string text = "race on global memory (";
+    if (shared) {
+        const BlockState *home = nullptr;
+        own_place(address, &home);
+        text = "race on shared memory (" + shared_name(address) +
+               (two_blocks ? " of " + block_name(launch, home->number) : "");
+    } else {
+        text += global_name(launch, address);
+    }
+    text += "): ";
     for (const Stamp *side : {&first, &second}) {
         if (two_blocks)
             text += block_name(launch, side->block) + " ";
         text += thread_name(launch, stamp_thread(*side)) + " " + verb(stamp_kind(*side)) + " at " +
                 (side == &first ? first_line + ", " : second_line);
     }
-    text += advice(thread, address, first, second, first_line, second_line);
-    text += format(" (kernel %s", kernel_name(*launch->launch));
-    text += two_blocks ? ")" : ", " + block_name(launch, first.block) + ")";
-    thread->block->uninitialised.thread = nullptr; /* it may be this very access */
+    if (!two_blocks)
+        text += advice_within_block(block, first, second, first_line, second_line);
+    else if (block && !one_is_atomic(first, second) && cluster_rank_of(block, first.block) >= 0 &&
+             cluster_rank_of(block, second.block) >= 0)
+        text += "; a cluster_arrive() and a cluster_wait() are missing between them";
+    else
+        text += advice_between_blocks(launch, first, second, look, first_line);
+    const char *name = kernel_name(*launch->launch);
+    text += format(" (kernel %s", name);
+    text += two_blocks ? "" : ", " + block_name(launch, first.block);
+    return text + format("; SIMT_IGNORE=race:%s lets it pass)", bare(name).c_str());
+}
+
+/* Counts a report that SIMT_IGNORE lets pass. */
+static void let_pass(LaunchState *launch, const std::string &text)
+{
+    std::lock_guard<std::mutex> hold(launch->lock);
+    if (launch->passed++ == 0)
+        launch->first_passed = text;
+}
+
+void tell_what_passed(const LaunchState *launch)
+{
+    static std::mutex lock;
+    static std::map<std::string, bool> told;
+    std::lock_guard<std::mutex> hold(lock);
+    const char *name = kernel_name(*launch->launch);
+    if (launch->passed > 0 && !told[name])
+        fprintf(stderr, "simt: SIMT_IGNORE lets %s of kernel %s pass, the first: %s\n",
+                plural(launch->passed, "report").c_str(), name, launch->first_passed.c_str());
+    told[name] |= launch->passed > 0;
+}
+
+void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, const Stamp &second)
+{
+    BlockState *block = thread->block;
+    LaunchState *launch = block->launch;
+    const bool many = launch->passes_races && launch->passed > 0;
+    const std::string text =
+        many ? "" : race_text(launch, block, address, first, second, other_look(block, address));
+    if (launch->passes_races)
+        return let_pass(launch, text);
+    block->uninitialised.thread = nullptr; /* it may be this very access */
     fail(thread, cudaErrorLaunchFailure, text);
+}
+
+void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess)
+{
+    const std::string text =
+        race_text(launch, nullptr, address, guess.first, guess.second, guess.look);
+    if (launch->passes_races)
+        let_pass(launch, text);
+    else
+        report(*launch->launch, cudaErrorLaunchFailure, "%s", text.c_str());
 }
 
 void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit,
@@ -339,10 +480,15 @@ void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
 
 void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes, const void *where)
 {
-    fail(thread, cudaErrorLaunchFailure,
-         "uninitialised shared memory (" + shared_name(address) + "): reads " +
-             plural(bytes, "byte") + " at " + at(where) +
-             " that no thread of this block has written (" + culprit(thread) + ")");
+    LaunchState *launch = thread->block->launch;
+    const std::string text = "uninitialised shared memory (" + shared_name(address) + "): reads " +
+                             plural(bytes, "byte") + " at " + at(where) +
+                             " that no thread of this block has written (" + culprit(thread) +
+                             format("; SIMT_IGNORE=uninitialised:%s lets it pass)",
+                                    bare(kernel_name(*launch->launch)).c_str());
+    if (launch->passes_uninitialised)
+        return let_pass(launch, text);
+    fail(thread, cudaErrorLaunchFailure, text);
 }
 
 /* ---- out of bounds ---- */
@@ -362,18 +508,6 @@ static std::string access_at(const Touch &touch)
 {
     return (touch.write ? "writes " : "reads ") + plural(touch.bytes, "byte") + " at " +
            at(touch.where);
-}
-
-/* A buffer with guard zones is what lies between them. */
-static std::string buffer_name(const LaunchState *launch, const Allocation &allocation)
-{
-    const Region *region = allocation.checked;
-    std::string name = allocation_name(launch, allocation);
-    if (region->fences.empty())
-        return name;
-    return format("the %s between the guard zones of ",
-                  plural(region->open_end - region->open_begin, "byte").c_str()) +
-           name;
 }
 
 void report_out_of_region(ThreadState *thread, const Touch &touch)

@@ -73,7 +73,8 @@ struct Access {
 
 static bool live(const Stamp &stamp, const Access &access)
 {
-    return access.global ? stamp.block >= access.thread->block->launch->first_block
+    return access.global ? stamp.block - access.thread->block->launch->first_block <
+                               access.thread->block->launch->launch->blocks
                          : stamp.block == access.home->number ||
                                cluster_rank_of(access.home, stamp.block) >= 0;
 }
@@ -179,11 +180,80 @@ static bool is_split(const Cell &cell, const Access &access)
     return (cell.head & ~1u) == access.split_mark;
 }
 
+/* ---- guesses ---- */
+
+static bool is_atomic_write(const Stamp &stamp)
+{
+    return stamp_kind(stamp) == atomic_write || stamp_kind(stamp) == atomic_update;
+}
+
+static std::tuple<uint32_t, unsigned, uintptr_t> guess_key(const Stamp &read, uintptr_t address)
+{
+    return {read.block, stamp_thread(read), address & ~uintptr_t{3}};
+}
+
+/* Whether a conflict may yet turn out to be a guess. One that reads again without having confirmed
+ * the last is none. */
+static bool may_be_guess(const Access &access, uintptr_t address, const Stamp &enemy)
+{
+    const bool reader = stamp_kind(access.stamp) == plain_read && is_atomic_write(enemy);
+    const bool writer = stamp_kind(enemy) == plain_read && is_atomic_write(access.stamp);
+    if (!reader && !writer)
+        return false;
+    LaunchState *launch = access.thread->block->launch;
+    std::lock_guard<std::mutex> hold(launch->lock);
+    launch->guessed = true;
+    const bool first =
+        launch->guesses
+            .emplace(guess_key(reader ? access.stamp : enemy, address),
+                     Guess{enemy, access.stamp, other_look(access.thread->block, address)})
+            .second;
+    return first || writer;
+}
+
+void confirm_guesses(const ThreadState *thread, uintptr_t address, size_t bytes)
+{
+    LaunchState *launch = thread->block->launch;
+    if (!launch->guessed)
+        return;
+    std::lock_guard<std::mutex> hold(launch->lock);
+    for (uintptr_t word = address & ~uintptr_t{3}; word < address + bytes; word += 4)
+        launch->guesses.erase({thread->block->number, thread->number, word});
+}
+
+void settle_guesses_in_shared_memory(ThreadState *thread)
+{
+    LaunchState *launch = thread->block->launch;
+    if (!launch->guessed)
+        return;
+    std::unique_lock<std::mutex> hold(launch->lock);
+    for (const auto &each : launch->guesses)
+        if (std::get<0>(each.first) == thread->block->number &&
+            !find_region(std::get<2>(each.first))) {
+            const uintptr_t address = std::get<2>(each.first);
+            const Guess guess = each.second;
+            hold.unlock();
+            report_race(thread, address, guess.first, guess.second);
+            return;
+        }
+}
+
+void settle_guesses(LaunchState *launch)
+{
+    for (const auto &each : launch->guesses)
+        if (find_region(std::get<2>(each.first)))
+            report_guess(launch, std::get<2>(each.first), each.second);
+}
+
 static void conflict_found(const Access &access, uintptr_t address, unsigned bytes,
                            const Stamp &enemy)
 {
-    if (stamp_kind(enemy) != plain_write || stamp_kind(access.stamp) != plain_write)
+    if (may_be_guess(access, address, enemy))
+        return;
+    if (stamp_kind(enemy) != plain_write || stamp_kind(access.stamp) != plain_write) {
         report_race(access.thread, address, enemy, access.stamp);
+        return;
+    }
     /* Both write. If the second stores the value that is there, nobody can tell them apart: wait
      * and see. */
     Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};

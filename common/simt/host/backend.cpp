@@ -26,6 +26,21 @@ int backend_architecture(void)
     return read_architecture(&value, complaint, sizeof complaint) ? value : 0;
 }
 
+const char *backend_complaint(void)
+{
+    static thread_local char complaint[300];
+    Order order;
+    unsigned workers;
+    int architecture;
+    unsigned long long failing;
+    const bool good = read_order(&order, complaint, sizeof complaint) &&
+                      read_workers(&workers, complaint, sizeof complaint) &&
+                      read_architecture(&architecture, complaint, sizeof complaint) &&
+                      read_failing_launch(&failing, complaint, sizeof complaint) &&
+                      check_ignored(complaint, sizeof complaint);
+    return good ? "" : complaint;
+}
+
 /* A kernel whose every access is watched takes as long as the watching takes. */
 bool backend_has_timing(void)
 {

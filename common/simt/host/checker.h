@@ -98,6 +98,9 @@ struct Checker {
      * call and the next. `where` is an address in the kernel's code. */
     virtual void atomic_access(const void *, size_t, bool /* reads */, bool /* writes */, const void * /* where */) {}
     virtual void atomic_done() {}
+    /* It was a compare-and-swap: had a plain read of the same place seen an old value, this would
+     * have noticed. */
+    virtual void compared(const void *, size_t) {}
     /* __threadfence_block, __threadfence, __threadfence_system. */
     virtual void thread_fence() {}
     /* fence.proxy.async: the asynchronous proxy sees what the running thread knows of. */

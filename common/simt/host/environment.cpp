@@ -1,9 +1,11 @@
-/* SIMT_ORDER, SIMT_WORKERS and SIMT_ARCH. */
 #include "host/environment.h"
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <string>
 #include <thread>
 
 namespace simt
@@ -32,9 +34,13 @@ bool read_order(Order *order, char *complaint, size_t size)
     else if (!strcmp(text, "random") ||
              (!strncmp(text, "random:", 7) && parse(text + 7, 0, UINT64_MAX, &seed)))
         order->kind = Order::random;
+    else if (!strcmp(text, "overlap") ||
+             (!strncmp(text, "overlap:", 8) && parse(text + 8, 0, UINT64_MAX, &seed)))
+        order->kind = Order::overlap;
     else {
         snprintf(complaint, size,
-                 "SIMT_ORDER is '%.100s'; it must be inorder, reversed, random or random:SEED",
+                 "SIMT_ORDER is '%.100s'; it must be inorder, reversed, random or random:SEED, "
+                 "overlap or overlap:SEED",
                  text);
         return false;
     }
@@ -57,6 +63,66 @@ bool read_workers(unsigned *workers, char *complaint, size_t size)
     return true;
 }
 
+bool read_failing_launch(unsigned long long *number, char *complaint, size_t size)
+{
+    const char *text = getenv("SIMT_FAIL_LAUNCH");
+    *number = 0;
+    if (!text || !*text || parse(text, 0, UINT64_MAX, number))
+        return true;
+    snprintf(complaint, size,
+             "SIMT_FAIL_LAUNCH is '%.100s'; it must be the number of a launch, counted from 1",
+             text);
+    return false;
+}
+
+/* The next KIND or KIND:KERNEL of SIMT_IGNORE; false at its end. */
+static bool next_ignored(std::istream &list, std::string *kind, std::string *kernel)
+{
+    std::string entry;
+    if (!std::getline(list, entry, ','))
+        return false;
+    const size_t colon = entry.find(':');
+    *kind = entry.substr(0, colon);
+    *kernel = colon == std::string::npos ? "" : entry.substr(colon + 1);
+    return true;
+}
+
+static std::istringstream ignored_list()
+{
+    const char *text = getenv("SIMT_IGNORE");
+    return std::istringstream(text ? text : "");
+}
+
+bool check_ignored(char *complaint, size_t size)
+{
+    std::istringstream list = ignored_list();
+    std::string kind, kernel;
+    while (next_ignored(list, &kind, &kernel)) {
+        if (kind == "race" || kind == "uninitialised")
+            continue;
+        snprintf(complaint, size,
+                 "SIMT_IGNORE names '%.100s'; it must be race, race:KERNEL, uninitialised or "
+                 "uninitialised:KERNEL, or several with commas between them",
+                 kind.c_str());
+        return false;
+    }
+    return true;
+}
+
+bool is_ignored(const char *kind, const char *kernel)
+{
+    std::istringstream list = ignored_list();
+    std::string each, name;
+    while (next_ignored(list, &each, &name)) {
+        const size_t length = name.size();
+        if (each == kind && (name.empty() || name == kernel ||
+                             (name == std::string(kernel, std::min(length, strlen(kernel))) &&
+                              kernel[length] == '<')))
+            return true;
+    }
+    return false;
+}
+
 bool read_architecture(int *architecture, char *complaint, size_t size)
 {
     static const int known[] = {70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121};
@@ -71,10 +137,8 @@ bool read_architecture(int *architecture, char *complaint, size_t size)
         }
     }
     snprintf(complaint, size,
-             "SIMT_ARCH is '%.100s'; it must be a compute capability without the dot, from 70 "
-             "(Volta) to "
-             "121: 75, 80, "
-             "86, 89, 90, ...",
+             "SIMT_ARCH is '%.100s'; it must be a compute capability without the dot or a letter, "
+             "from 70 (Volta) to 121: 75, 80, 86, 89, 90, ...",
              text);
     return false;
 }

@@ -1,4 +1,4 @@
-/* What the environment decides, read at every launch: SIMT_ORDER, SIMT_WORKERS and SIMT_ARCH. */
+/* What the environment decides, read at every launch. */
 #ifndef SIMT_ENVIRONMENT_H
 #define SIMT_ENVIRONMENT_H
 
@@ -8,9 +8,10 @@
 namespace simt
 {
 
-/* The order of blocks, warps and lanes. */
+/* The order of blocks, warps and lanes; overlap: in order, but the blocks of launches on different
+ * streams are mixed. */
 struct Order {
-    enum Kind { in_order, reversed, random } kind;
+    enum Kind { in_order, reversed, random, overlap } kind;
     uint64_t seed;
 };
 
@@ -19,6 +20,14 @@ bool read_order(Order *order, char *complaint, size_t size);
 bool read_workers(unsigned *workers, char *complaint, size_t size);
 /* 75 for a T4; 90 when SIMT_ARCH is not set. */
 bool read_architecture(int *architecture, char *complaint, size_t size);
+/* Which launch, from 1, is to fail; 0 for none. */
+bool read_failing_launch(unsigned long long *number, char *complaint, size_t size);
+/* Whether SIMT_IGNORE is what is_ignored can read. */
+bool check_ignored(char *complaint, size_t size);
+
+/* Whether SIMT_IGNORE, a list like race:tile,uninitialised, names reports of a kind about a kernel
+ * (with or without its template arguments). */
+bool is_ignored(const char *kind, const char *kernel);
 
 } /* namespace simt */
 

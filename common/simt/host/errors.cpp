@@ -12,8 +12,36 @@ namespace simt
 static std::mutex mutex;
 static cudaError_t failed_kernel; /* not shown yet */
 static cudaError_t sticky;
-static char story[2000];
+static std::string story;
+static bool noticed; /* the story, or its error */
 static __thread cudaError_t last;
+
+std::string format(const char *pattern, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    const int length = vsnprintf(nullptr, 0, pattern, again);
+    va_end(again);
+    std::string text(static_cast<size_t>(length), '\0');
+    vsnprintf(text.data(), text.size() + 1, pattern, arguments);
+    return text;
+}
+
+std::string format(const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    std::string text = format(pattern, arguments);
+    va_end(arguments);
+    return text;
+}
+
+/* With the lock held. */
+static void tell(std::string text)
+{
+    story = std::move(text);
+    noticed = false;
+}
 
 cudaError_t done(cudaError_t error)
 {
@@ -28,20 +56,25 @@ cudaError_t standing_error_without_waiting()
     return done(sticky);
 }
 
+void (*run_waiting_launches)();
+
 cudaError_t standing_error()
 {
+    if (run_waiting_launches)
+        run_waiting_launches();
     std::lock_guard<std::mutex> lock(mutex);
     if (sticky == cudaSuccess)
         sticky = failed_kernel;
     return done(sticky);
 }
 
-cudaError_t refuse(cudaError_t error, const char *format, ...)
+cudaError_t refuse(cudaError_t error, const char *pattern, ...)
 {
     std::lock_guard<std::mutex> lock(mutex);
     va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(story, sizeof story, format, arguments);
+    va_start(arguments, pattern);
+    if (failed_kernel == cudaSuccess && (story.empty() || noticed))
+        tell(format(pattern, arguments));
     va_end(arguments);
     return done(error);
 }
@@ -49,28 +82,32 @@ cudaError_t refuse(cudaError_t error, const char *format, ...)
 void kernel_failed(cudaError_t error, const char *text)
 {
     std::lock_guard<std::mutex> lock(mutex);
-    if (failed_kernel == cudaSuccess)
+    if (failed_kernel == cudaSuccess) {
         failed_kernel = error;
-    snprintf(story, sizeof story, "%s", text);
-    checker->reported(story);
+        tell(text);
+    }
+    checker->reported(text);
 }
 
-void clear_report()
+void begin_launch()
 {
     std::lock_guard<std::mutex> lock(mutex);
-    story[0] = '\0';
+    if (failed_kernel == cudaSuccess && noticed)
+        story.clear();
 }
 
 const char *last_report()
 {
-    return story;
+    std::lock_guard<std::mutex> lock(mutex);
+    noticed = true;
+    return story.c_str();
 }
 
 void clear_errors()
 {
     std::lock_guard<std::mutex> lock(mutex);
     failed_kernel = sticky = last = cudaSuccess;
-    story[0] = '\0';
+    story.clear();
 }
 
 } /* namespace simt */
@@ -80,6 +117,10 @@ using namespace simt;
 extern "C" cudaError_t cudaGetLastError(void)
 {
     cudaError_t error = last;
+    if (error != cudaSuccess) {
+        std::lock_guard<std::mutex> lock(mutex);
+        noticed = true;
+    }
     last = standing_error_without_waiting();
     return error != cudaSuccess ? error : last;
 }

@@ -2,7 +2,9 @@
 #ifndef SIMT_ERRORS_H
 #define SIMT_ERRORS_H
 
+#include <cstdarg>
 #include <cuda_runtime_api.h>
+#include <string>
 
 namespace simt
 {
@@ -18,19 +20,30 @@ namespace simt
 cudaError_t standing_error();
 cudaError_t standing_error_without_waiting();
 
+/* Runs launches that have been put off; null as long as none ever were. */
+extern void (*run_waiting_launches)();
+
 /* Remembers an error for cudaGetLastError and passes it on. */
 cudaError_t done(cudaError_t error);
 
 /* done(), with the story for backend_report(). */
-cudaError_t refuse(cudaError_t error, const char *format, ...)
+cudaError_t refuse(cudaError_t error, const char *pattern, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* As printf writes it, of any length. */
+std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
+std::string format(const char *pattern, va_list arguments);
 
 /* A kernel failed: the error shows at the next call that waits, with the story. */
 void kernel_failed(cudaError_t error, const char *story);
 
-/* A new launch: the last report is over. */
-void clear_report();
+/*
+ * What backend_report() says. Of several stories it keeps the first: that of a kernel that failed
+ * until cudaDeviceReset, that of a refused call until a launch follows after somebody has read it,
+ * or has taken its error with cudaGetLastError.
+ */
 const char *last_report();
+void begin_launch();
 
 /* cudaDeviceReset. */
 void clear_errors();

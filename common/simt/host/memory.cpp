@@ -9,6 +9,7 @@
 #include "host/errors.h"
 #include "host/fault.h"
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -163,6 +164,29 @@ OpenDeviceMemory::~OpenDeviceMemory()
     close_if_possible();
 }
 
+/* `pages` bytes of the arena, with one inaccessible page behind them; the data ends where they do.
+ */
+static Allocation *take_pages(size_t bytes, size_t usable, bool managed)
+{
+    const size_t pages = whole_pages(usable);
+    if (pages + page_bytes() > static_cast<size_t>(arena_end - arena_next) ||
+        mprotect(arena_next, pages, PROT_READ | PROT_WRITE) != 0)
+        return nullptr;
+    Allocation *allocation = new Allocation();
+    allocation->begin = arena_next + pages - usable;
+    allocation->bytes = bytes;
+    allocation->managed = managed;
+    allocation->number = allocations.size() + 1;
+    arena_next += pages + page_bytes();
+    allocations.push_back(allocation);
+    in_use += bytes;
+    poison(allocation->begin, bytes);
+    checker->allocated(*allocation);
+    if (!managed)
+        closable.push_back(allocation);
+    return allocation;
+}
+
 static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
 {
     if (!pointer)
@@ -179,25 +203,12 @@ static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
                       "%zu bytes asked for, %zu of the device's %zu bytes are free", bytes,
                       device_memory_bytes() - in_use, device_memory_bytes());
     size_t usable = (bytes + alignment - 1) / alignment * alignment;
-    size_t pages = whole_pages(usable);
-    if (pages + page_bytes() > static_cast<size_t>(arena_end - arena_next))
+    Allocation *allocation = take_pages(bytes, usable, managed);
+    if (!allocation)
         return refuse(cudaErrorMemoryAllocation,
-                      "the addresses reserved for device memory are used up");
-    if (mprotect(arena_next, pages, PROT_READ | PROT_WRITE) != 0)
-        return refuse(cudaErrorMemoryAllocation, "the system gives no memory for %zu bytes", bytes);
-    Allocation *allocation = new Allocation();
-    allocation->begin = arena_next + pages - usable;
-    allocation->bytes = bytes;
-    allocation->managed = managed;
-    allocation->number = allocations.size() + 1;
-    arena_next += pages + page_bytes();
-    allocations.push_back(allocation);
-    in_use += bytes;
-    poison(allocation->begin, bytes);
-    checker->allocated(*allocation);
+                      "the system has no memory, or no addresses, for %zu bytes", bytes);
     *pointer = allocation->begin;
     if (!managed) {
-        closable.push_back(allocation);
         if (closable.size() > most_closable)
             open_if_closed();
         else if (closed)
@@ -228,6 +239,29 @@ void free_all_device_memory()
             give_back(*allocation);
 }
 
+void *allocate_in_kernel(size_t bytes)
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    if (bytes == 0 || (!arena && !reserve_arena()) || bytes > device_memory_bytes() ||
+        in_use > device_memory_bytes() - bytes)
+        return nullptr;
+    const size_t alignment_in_kernel = 16;
+    Allocation *allocation = take_pages(
+        bytes, (bytes + alignment_in_kernel - 1) / alignment_in_kernel * alignment_in_kernel,
+        false);
+    return allocation ? allocation->begin : nullptr;
+}
+
+bool free_in_kernel(void *pointer)
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    Allocation *allocation = const_cast<Allocation *>(find_locked(pointer));
+    if (!allocation || allocation->begin != pointer || allocation->freed)
+        return false;
+    give_back(*allocation);
+    return true;
+}
+
 static cudaError_t free_device(void *pointer)
 {
     std::lock_guard<std::mutex> lock(mutex);
@@ -245,6 +279,34 @@ static cudaError_t free_device(void *pointer)
 } /* namespace simt */
 
 using namespace simt;
+
+/* delete cannot tell by its form whose memory it is. */
+void operator delete(void *pointer) noexcept
+{
+    if (!in_device_arena(pointer))
+        free(pointer);
+    else if (!free_in_kernel(pointer))
+        kernel_failed(cudaErrorLaunchFailure,
+                      format("delete of %p, where no memory of the device's heap begins, or no "
+                             "longer",
+                             pointer)
+                          .c_str());
+}
+
+void operator delete[](void *pointer) noexcept
+{
+    operator delete(pointer);
+}
+
+void operator delete(void *pointer, size_t) noexcept
+{
+    operator delete(pointer);
+}
+
+void operator delete[](void *pointer, size_t) noexcept
+{
+    operator delete(pointer);
+}
 
 extern "C" cudaError_t cudaMalloc(void **pointer, size_t bytes)
 {

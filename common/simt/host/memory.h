@@ -51,6 +51,10 @@ class OpenDeviceMemory
     OpenDeviceMemory &operator=(const OpenDeviceMemory &) = delete;
 };
 
+/* For device code. Null when there is none left; false when no allocation begins there. */
+void *allocate_in_kernel(size_t bytes);
+bool free_in_kernel(void *pointer);
+
 /* cudaDeviceReset. */
 void free_all_device_memory();
 

@@ -71,7 +71,7 @@ extern "C" cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void *, size_t, un
 
 extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned int)
 {
-    return event ? standing_error_without_waiting() : done(cudaErrorInvalidResourceHandle);
+    return event ? standing_error() : done(cudaErrorInvalidResourceHandle);
 }
 
 extern "C" cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
@@ -120,6 +120,8 @@ extern "C" cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
 {
     if (!event)
         return done(cudaErrorInvalidResourceHandle);
+    if (run_waiting_launches)
+        run_waiting_launches();
     event->recorded = true;
     clock_gettime(CLOCK_MONOTONIC, &event->time);
     return standing_error_without_waiting();

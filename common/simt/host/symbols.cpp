@@ -13,6 +13,7 @@
 #include <link.h>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -136,6 +137,26 @@ std::string function_signature(const void *entry)
     return found == symbols().functions.end() ? "" : demangle(found->second.symbol);
 }
 
+/* By the kernel's plain name. Files may have different kernels of one name: then none is known. */
+static std::map<std::string, std::string> &parameter_lists()
+{
+    static std::map<std::string, std::string> lists;
+    return lists;
+}
+
+std::vector<std::string> parameter_names(const std::string &kernel, size_t count)
+{
+    const std::string qualified = kernel.substr(0, kernel.find('<'));
+    const size_t scope = qualified.rfind("::");
+    const auto found = parameter_lists().find(
+        scope == std::string::npos ? qualified : qualified.substr(scope + 2));
+    std::vector<std::string> names;
+    std::istringstream list(found == parameter_lists().end() ? "" : found->second);
+    for (std::string name; std::getline(list, name, ',');)
+        names.push_back(name);
+    return names.size() == count ? names : std::vector<std::string>();
+}
+
 std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes)
 {
     auto after = symbols().by_offset.upper_bound(offset);
@@ -177,3 +198,10 @@ const std::vector<SharedVariable> &shared_variables(const void *entry)
 }
 
 } /* namespace simt */
+
+extern "C" void simt_name_parameters(const char *kernel, const char *names)
+{
+    const auto added = simt::parameter_lists().emplace(kernel, names);
+    if (!added.second && added.first->second != names)
+        added.first->second.clear();
+}

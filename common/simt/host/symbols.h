@@ -18,6 +18,9 @@ const char *function_name(const void *entry);
 /* "void tile<16>(float*)"; empty when it is not known. */
 std::string function_signature(const void *entry);
 
+/* Of a kernel with so many parameters; none where they are not known. */
+std::vector<std::string> parameter_names(const std::string &kernel, size_t count);
+
 /*
  * The last static __shared__ variable that begins at or before an offset in the program's
  * thread-local storage: its name, where it begins, how large it is. An empty name when there is

@@ -21,6 +21,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <math.h>
+#include <time.h>
 
 #include <simt/api.h>
 #include <simt/launch.h>

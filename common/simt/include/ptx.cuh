@@ -10,12 +10,20 @@
 #define COMMON_PTX_CUH
 
 #include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <stdint.h>
 
 /* The functions are the program's only where it includes this file. */
 namespace ptx
 {
+
+/* The two element types that products take. */
+template <typename T>
+constexpr bool is_bfloat16 = false;
+template <>
+constexpr bool is_bfloat16<__nv_bfloat16> = true;
 
 /* ---- addresses ---- */
 
@@ -72,7 +80,15 @@ void ldmatrix_x4(uint32_t r[4], uint32_t row_address, SIMT_CALL_SITE);
 void ldmatrix_x4_transposed(uint32_t r[4], uint32_t row_address, SIMT_CALL_SITE);
 void stmatrix_x4(uint32_t row_address, const uint32_t r[4], SIMT_CALL_SITE);
 uint32_t movmatrix_transposed(uint32_t r, SIMT_CALL_SITE);
-void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], SIMT_CALL_SITE);
+void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], bool bfloat16,
+                  simt::Site site);
+
+template <typename T = __half>
+__forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2],
+                                  SIMT_CALL_SITE)
+{
+    mma_m16n8k16(d, a, b, is_bfloat16<T>, site);
+}
 
 /* ---- arithmetic ---- */
 
@@ -133,7 +149,7 @@ __forceinline__ void tma_store_wait(void)
 
 /* d has n / 2 elements; A is in the registers a, or, when those are null, behind its descriptor. */
 void wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor, uint64_t b_descriptor,
-           bool b_along_n, int accumulate, simt::Site site);
+           bool b_along_n, int accumulate, bool bfloat16, simt::Site site);
 void wgmma_fence(void);
 void wgmma_commit(void);
 void wgmma_wait(unsigned pending, simt::Site site);
@@ -147,6 +163,11 @@ __forceinline__ void wgmma_wait(SIMT_CALL_SITE)
 /* The runtime writes d through a pointer: the compiler cannot keep its elements anywhere else. */
 template <int COUNT>
 __forceinline__ void wgmma_hold(float (&)[COUNT])
+{
+}
+
+template <int COUNT>
+__forceinline__ void wgmma_hold(uint32_t (&)[COUNT])
 {
 }
 
@@ -167,20 +188,20 @@ __forceinline__ uint64_t wgmma_descriptor_at(uint64_t descriptor, int byte_offse
     return descriptor + (byte_offset >> 4);
 }
 
-template <int N>
+template <int N, typename T = __half>
 __forceinline__ void wgmma_shared(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate,
                                   SIMT_CALL_SITE)
 {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "a multiple of 8 up to 256");
-    wgmma(d, N, nullptr, a, b, false, accumulate, site);
+    wgmma(d, N, nullptr, a, b, false, accumulate, is_bfloat16<T>, site);
 }
 
-template <int N>
+template <int N, typename T = __half>
 __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uint64_t b,
                                      int accumulate, SIMT_CALL_SITE)
 {
     static_assert(N % 8 == 0 && N >= 8 && N <= 256, "a multiple of 8 up to 256");
-    wgmma(d, N, a, 0, b, true, accumulate, site);
+    wgmma(d, N, a, 0, b, true, accumulate, is_bfloat16<T>, site);
 }
 
 /* ---- registers moved between warpgroups: registers.cpp ---- */

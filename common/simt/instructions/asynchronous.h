@@ -78,7 +78,7 @@ struct Product {
     bool registers; /* A is in a[], else behind a_descriptor */
     uint32_t a[4];
     uint64_t a_descriptor, b_descriptor;
-    bool b_along_n, accumulate;
+    bool b_along_n, accumulate, bfloat16;
     /* d as it was; empty where an earlier product on the same d is under way */
     std::vector<float> before;
     unsigned long long number; /* among the warpgroup's */
@@ -97,7 +97,7 @@ struct Accumulator {
  * same. */
 struct SharedProduct {
     unsigned n;
-    bool registers, b_along_n, accumulate;
+    bool registers, b_along_n, accumulate, bfloat16;
     uint64_t a_descriptor, b_descriptor;
     unsigned threads;
 };

@@ -94,6 +94,7 @@ static Element of_sum(unsigned lane, unsigned i)
 struct Mma {
     float *d;
     const uint32_t *a, *b;
+    bool bfloat16;
 };
 
 static uint16_t half_of(const uint32_t *r, unsigned i)
@@ -109,11 +110,11 @@ static void run_mma(void *const *slot, unsigned lanes)
         const Mma &mma = *static_cast<const Mma *>(slot[lane]);
         for (unsigned i = 0; i < 8; i++) {
             Element e = of_left(lane, i);
-            A[e.row][e.col] = half_value(half_of(mma.a, i));
+            A[e.row][e.col] = element_value(half_of(mma.a, i), mma.bfloat16);
         }
         for (unsigned i = 0; i < 4; i++) {
             Element right = of_right(lane, i), sum = of_sum(lane, i);
-            B[right.row][right.col] = half_value(half_of(mma.b, i));
+            B[right.row][right.col] = element_value(half_of(mma.b, i), mma.bfloat16);
             D[sum.row][sum.col] = mma.d[i];
         }
     }
@@ -251,9 +252,9 @@ void ptx::stmatrix_x4(uint32_t row_address, const uint32_t *r, Site site)
     move_matrices(store, r, row_address, true, "stmatrix", site, __builtin_return_address(0));
 }
 
-void ptx::mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, Site site)
+void ptx::mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, bool bfloat16, Site site)
 {
-    Mma mma = {d, a, b};
+    Mma mma = {d, a, b, bfloat16};
     simt_meet(whole_warp, &mma, run_mma, "mma_m16n8k16", 0, site);
 }
 

@@ -1,6 +1,7 @@
 /*
- * The tensor cores' arithmetic, as defined here: every product of two halves is exact in float, and
- * the sum takes them in the order of k, one rounding each:  d = (((d + a0 * b0) + a1 * b1) + ...).
+ * The tensor cores' arithmetic, as defined here: every product of two halves, or two bfloat16
+ * short of overflow, is exact in float, and the sum takes them in the order of k, one rounding
+ * each:  d = (((d + a0 * b0) + a1 * b1) + ...).
  *
  * The hardware adds several products at once, aligned to the largest, and drops what falls below;
  * which, and how many, differs between architectures. So the last bits differ from a GPU's, by no
@@ -29,6 +30,15 @@ inline float half_value(uint16_t bits)
     wide |= (bits & 0x8000u) << 16;
     memcpy(&value, &wide, sizeof value);
     return value;
+}
+
+/* The value of a factor's element: a half, or a bfloat16, which is the upper half of a float. */
+inline float element_value(uint16_t bits, bool bfloat16)
+{
+    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return bfloat16 ? value : half_value(bits);
 }
 
 constexpr unsigned product_depth = 16;

@@ -139,9 +139,9 @@ static void read_b(const Product &product, float *B)
             memcpy(halves, core_row_at(d, n, k, product.b_along_n), sizeof halves);
             for (unsigned i = 0; i < 8; i++)
                 if (product.b_along_n)
-                    B[k * product.n + n + i] = half_value(halves[i]);
+                    B[k * product.n + n + i] = element_value(halves[i], product.bfloat16);
                 else
-                    B[(k + i) * product.n + n] = half_value(halves[i]);
+                    B[(k + i) * product.n + n] = element_value(halves[i], product.bfloat16);
         }
 }
 
@@ -156,15 +156,15 @@ static void read_a(Product *const *lanes, unsigned warp, float *A)
             for (unsigned k = 0; k < product_depth; k += 8) {
                 memcpy(halves, core_row_at(d, warp * rows_per_warp + row, k, false), sizeof halves);
                 for (unsigned i = 0; i < 8; i++)
-                    A[row * product_depth + k + i] = half_value(halves[i]);
+                    A[row * product_depth + k + i] = element_value(halves[i], product.bfloat16);
             }
         return;
     }
     for (unsigned lane = 0; lane < warp_size; lane++)
         for (unsigned i = 0; i < 8; i++) {
             unsigned row = lane / 4 + 8 * (i / 2 % 2), k = 2 * (lane % 4) + i % 2 + 8 * (i / 4);
-            A[row * product_depth + k] =
-                half_value(static_cast<uint16_t>(lanes[lane]->a[i / 2] >> 16 * (i % 2)));
+            A[row * product_depth + k] = element_value(
+                static_cast<uint16_t>(lanes[lane]->a[i / 2] >> 16 * (i % 2)), product.bfloat16);
         }
 }
 
@@ -291,13 +291,9 @@ static void complete(void *const *slot, unsigned lanes)
 /* All threads of a warpgroup must ask for the same products in the same order. */
 static void join_warpgroup(Warpgroup &warpgroup, const Product &product)
 {
-    SharedProduct asked = {product.n,
-                           product.registers,
-                           product.b_along_n,
-                           product.accumulate,
-                           product.a_descriptor,
-                           product.b_descriptor,
-                           1};
+    SharedProduct asked = {
+        product.n,        product.registers,    product.b_along_n,    product.accumulate,
+        product.bfloat16, product.a_descriptor, product.b_descriptor, 1};
     if (product.number == warpgroup.products.size()) {
         warpgroup.products.push_back(asked);
         return;
@@ -305,10 +301,11 @@ static void join_warpgroup(Warpgroup &warpgroup, const Product &product)
     SharedProduct &known = warpgroup.products[product.number];
     if (known.n != asked.n || known.registers != asked.registers ||
         known.b_along_n != asked.b_along_n || known.accumulate != asked.accumulate ||
-        known.a_descriptor != asked.a_descriptor || known.b_descriptor != asked.b_descriptor)
+        known.bfloat16 != asked.bfloat16 || known.a_descriptor != asked.a_descriptor ||
+        known.b_descriptor != asked.b_descriptor)
         fail_at(product.site, "wgmma",
                 "this thread asks for another product than others of its warpgroup, as number %llu "
-                "of theirs: shape, descriptors or accumulate differ",
+                "of theirs: shape, type, descriptors or accumulate differ",
                 product.number + 1);
     known.threads++;
 }
@@ -338,7 +335,7 @@ void finish_products(BlockWork &work)
 using namespace simt;
 
 void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
-                uint64_t b_descriptor, bool b_along_n, int accumulate, Site site)
+                uint64_t b_descriptor, bool b_along_n, int accumulate, bool bfloat16, Site site)
 {
     unsigned thread = worker->thread->linear;
     BlockWork &block = block_work();
@@ -356,6 +353,7 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
     product.b_descriptor = b_descriptor;
     product.b_along_n = b_along_n != 0;
     product.accumulate = accumulate != 0;
+    product.bfloat16 = bfloat16;
     product.number = work.products_issued++;
     product.group = work.product_groups;
     product.where = __builtin_return_address(0);

@@ -4,7 +4,7 @@
 namespace simt
 {
 
-__thread uint3 thread_index __asm__("threadIdx");
+__thread Index thread_index __asm__("threadIdx");
 __thread uint3 block_index __asm__("blockIdx");
 __thread dim3 block_shape __asm__("blockDim");
 __thread dim3 grid_shape __asm__("gridDim");

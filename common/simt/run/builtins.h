@@ -7,15 +7,10 @@
 namespace simt
 {
 
-extern __thread uint3 thread_index __asm__("threadIdx");
-extern __thread uint3 block_index __asm__("blockIdx");
-extern __thread dim3 block_shape __asm__("blockDim");
-extern __thread dim3 grid_shape __asm__("gridDim");
-
-inline void set_thread_index(const uint3 &index)
-{
-    thread_index = index;
-}
+extern __thread Index thread_index __asm__("threadIdx") SIMT_OWN;
+extern __thread uint3 block_index __asm__("blockIdx") SIMT_OWN;
+extern __thread dim3 block_shape __asm__("blockDim") SIMT_OWN;
+extern __thread dim3 grid_shape __asm__("gridDim") SIMT_OWN;
 
 inline void set_block_index(const uint3 &index, const dim3 &block, const dim3 &grid)
 {

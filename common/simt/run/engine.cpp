@@ -13,42 +13,35 @@
 #include "run/fault.h"
 #include "run/order.h"
 #include "run/scheduling.h"
+#include "run/stacks.h"
 #include "host/symbols.h"
 #include <algorithm>
-#include <boost/context/detail/fcontext.hpp>
 #include <cstring>
 #include <iterator>
 #include <link.h>
 #include <new>
 #include <numeric>
-#include <sys/mman.h>
-#include <unistd.h>
-
-using boost::context::detail::fcontext_t;
-using boost::context::detail::jump_fcontext;
-using boost::context::detail::make_fcontext;
-using boost::context::detail::transfer_t;
 
 namespace simt
 {
 
 __thread Worker *worker;
 
-constexpr size_t stacks_per_mapping = 64;
+constexpr unsigned stacks_at_a_time = 64;
 
 /* What a worker keeps beside Worker, which the checker knows too. */
 struct Engine : Worker {
-    Fiber fiber[max_block_threads];
-    unsigned fibers; /* that have a stack */
-    Fiber *free_fiber[max_block_threads];
-    unsigned free_fibers;
-    fcontext_t main; /* run_block, while the block runs */
+    unsigned usable_stacks;
+    unsigned short free_stack[max_block_threads];
+    unsigned free_stacks;
+    void *main; /* the context of run_block, while the block runs */
     bool abandoned;
     Cluster alone; /* of a block without others */
     /* the block shape that `storage` is laid out for */
     dim3 shape = dim3(0, 0, 0);
     const std::vector<SharedVariable> *variables; /* the static shared ones of ... */
     const void *variables_of;                     /* ... this kernel */
+    unsigned long long launch;                    /* the number of the last one */
     Block storage;
 };
 
@@ -57,42 +50,42 @@ static Engine &engine()
     return *static_cast<Engine *>(worker);
 }
 
-/* ---- Fibers ---- */
+/* ---- Stacks ---- */
+
+bool on_thread_stack(const void *address)
+{
+    return worker && static_cast<size_t>(static_cast<const char *>(address) - worker->stacks) <
+                         max_block_threads * worker->stack_stride;
+}
+
+bool on_own_stack(const void *address)
+{
+    if (!current_thread())
+        return false;
+    const unsigned stack = worker->fiber->stack; /* 0 as soon as the thread has returned */
+    const char *end = worker->stacks + stack * worker->stack_stride;
+    return stack && static_cast<size_t>(end - static_cast<const char *>(address)) <= stack_bytes;
+}
 
 static void add_stacks(Engine &e)
 {
-    size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    size_t bytes = stacks_per_mapping * stack_bytes;
-    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) {
-        report(*e.block->launch, cudaErrorMemoryAllocation,
-               "no memory for the stacks of %u threads", e.block->threads);
+    const Block &block = *e.block;
+    if (!prepare_stacks(e.stacks, e.usable_stacks, stacks_at_a_time)) {
+        report(*block.launch, cudaErrorMemoryAllocation,
+               "no memory for the stacks of a block of %u threads: each may use %zu KB, and the "
+               "system's limit is reached; a smaller SIMT_WORKERS needs less",
+               block.threads, stack_bytes >> 10);
         abandon_block();
     }
-    for (size_t i = 0; i < stacks_per_mapping && e.fibers < max_block_threads; i++) {
-        Fiber &fiber = e.fiber[e.fibers++];
-        fiber.stack = static_cast<char *>(memory) + i * stack_bytes;
-        mprotect(fiber.stack, page, PROT_NONE); /* if this fails there is only less protection */
-        e.free_fiber[e.free_fibers++] = &fiber;
-    }
+    for (unsigned i = 0; i < stacks_at_a_time; i++)
+        e.free_stack[e.free_stacks++] = static_cast<unsigned short>(++e.usable_stacks);
 }
 
-static Fiber *take_fiber(Engine &e)
+/* Where a stack begins. If all did so at the same offset they would share few sets of the caches.
+ */
+static void *top_of(const Engine &e, unsigned short stack)
 {
-    if (e.free_fibers == 0)
-        add_stacks(e);
-    return e.free_fiber[--e.free_fibers];
-}
-
-bool on_fiber_stack(const void *address)
-{
-    const Engine &e = engine();
-    const char *p = static_cast<const char *>(address);
-    for (unsigned i = 0; i < e.fibers; i++)
-        if (p >= e.fiber[i].stack && p < e.fiber[i].stack + stack_bytes)
-            return true;
-    return false;
+    return e.stacks + stack * e.stack_stride - stack % 64 * 64;
 }
 
 /* ---- Scheduling ---- */
@@ -114,7 +107,7 @@ static bool poll_conditions(Block &block)
     return any;
 }
 
-Thread &wait_for_ready(Block &block)
+unsigned wait_for_ready(Block &block)
 {
     block.cluster->idle = 0; /* somebody has run just now */
     for (;;) {
@@ -123,68 +116,100 @@ Thread &wait_for_ready(Block &block)
             report_deadlock(block);
         if (block.launch->failed.load(std::memory_order_relaxed))
             abandon_block();
-        if (Thread *thread = take_ready(block))
-            return *thread;
+        if (find_ready(block))
+            return take_lane(block, *block.running);
     }
 }
 
 /* ---- Running ---- */
 
-static void run_thread(Block &block, Thread &thread)
+/* What a fiber calls next. */
+struct Step {
+    void (*function)(void *);
+    void *argument;
+};
+
+/* The thread that was just activated, from its beginning. */
+static inline Step first_step(const Block &block, Thread &thread)
 {
-    thread.wait = Wait::nothing;
     thread.grid_barriers = thread.cluster_arrivals = thread.cluster_waits = 0;
     thread.last_atomic = nullptr;
-    block.launch->invoke(block.launch->arguments);
-    checker->thread_end(thread);
-    thread.fiber = nullptr;
+    return Step{block.launch->invoke, block.launch->arguments};
+}
+
+static inline Fiber &activate_next(Block &block)
+{
+    const unsigned lane = next_thread(block); /* may change block.running */
+    return activate(*block.running, lane);
+}
+
+/* The running thread has returned. Another one begins on its stack, or goes on on its own. */
+static inline Step next_step(Engine &e, Block &block)
+{
+    Thread &thread = *e.thread;
+    if (checker->armed)
+        checker->thread_end(thread);
+    const unsigned short stack = e.fiber->stack;
+    e.fiber->stack = 0;
     thread.warp->alive &= ~(1u << thread.lane);
     block.alive--;
+    block.expected--;
+    if (block.expected == 0 && block.alive > 0)
+        block.barrier_complete(block);
     block.cluster->threads--;
     for (auto *after_return : block.after_return)
         if (after_return)
             after_return(thread);
+    if (block.alive == 0) {
+        e.free_stack[e.free_stacks++] = stack;
+        return Step{simt_resume, e.main};
+    }
+    Fiber &fiber = activate_next(block);
+    if (fiber.stack) {
+        prefetch_context((&fiber)[2]);
+        e.free_stack[e.free_stacks++] = stack;
+        return Step{simt_resume, fiber.context};
+    }
+    fiber.stack = stack;
+    return first_step(block, *e.thread);
 }
 
-/* The body of every fiber: it begins with the thread that was just activated. */
-static void fiber_main(transfer_t from)
+/*
+ * The body of every fiber. It starts threads and resumes others by the same call instruction: the
+ * address that this call leaves in the processor's predictor is the one to which the kernel of a
+ * resumed thread returns.
+ */
+static void fiber_main()
 {
-    keep_context(from);
     Engine &e = engine();
     Block &block = *e.block;
+    Step step = first_step(block, *e.thread);
     for (;;) {
-        Fiber *fiber = e.thread->fiber;
-        run_thread(block, *e.thread);
-        if (block.alive == 0) {
-            e.free_fiber[e.free_fibers++] = fiber;
-            jump_fcontext(e.main, nullptr);
-            __builtin_unreachable();
-        }
-        Thread &next = next_thread(block);
-        activate(next);
-        if (next.fiber) {
-            e.free_fiber[e.free_fibers++] = fiber;
-            jump_fcontext(next.context, nullptr);
-            __builtin_unreachable();
-        }
-        next.fiber = fiber;
+        step.function(step.argument);
+        step = next_step(e, block);
     }
 }
 
-void give_fiber(Thread &thread)
+/* With no stack left. Apart, so that begin() itself calls nothing that returns. */
+__attribute__((noinline)) static void begin_on_new_stack(Fiber &fiber, void **from)
+{
+    add_stacks(engine());
+    begin(fiber, from);
+}
+
+void begin(Fiber &fiber, void **from)
 {
     Engine &e = engine();
-    thread.fiber = take_fiber(e);
-    /* Stacks that all begin at the same offset would share few cache sets. */
-    size_t stagger = static_cast<size_t>(thread.fiber - e.fiber) % 64 * 64;
-    thread.context = make_fcontext(thread.fiber->stack + stack_bytes - stagger,
-                                   stack_bytes - stagger, fiber_main);
+    if (e.free_stacks == 0)
+        return begin_on_new_stack(fiber, from);
+    fiber.stack = e.free_stack[--e.free_stacks];
+    simt_switch_to_new(from, top_of(e, fiber.stack), fiber_main);
 }
 
 void abandon_block()
 {
     engine().abandoned = true;
-    jump_fcontext(engine().main, nullptr);
+    simt_resume(engine().main);
     __builtin_unreachable();
 }
 
@@ -202,15 +227,19 @@ static void lay_out(Engine &e, dim3 shape)
     block.warps = (block.threads + warp_size - 1) / warp_size;
     for (unsigned t = 0; t < block.threads; t++) {
         Thread &thread = block.thread[t];
-        thread.index = uint3{t % shape.x, t / shape.x % shape.y, t / shape.x / shape.y};
+        Fiber &fiber = block.fiber[t];
+        fiber.index = Index{t % shape.x, t / shape.x % shape.y, t / shape.x / shape.y};
+        fiber.stack = 0;
+        thread.fiber = &fiber;
         thread.linear = t;
         thread.lane = static_cast<unsigned char>(t % warp_size);
         thread.warp = &block.warp[t / warp_size];
-        thread.fiber = nullptr;
     }
     for (unsigned w = 0; w < block.warps; w++) {
         unsigned lanes = std::min(warp_size, block.threads - w * warp_size);
         block.warp[w].block = &block;
+        block.warp[w].thread = &block.thread[w * warp_size];
+        block.warp[w].fiber = &block.fiber[w * warp_size];
         block.warp[w].number = w;
         block.warp[w].present = ~0u >> (warp_size - lanes);
     }
@@ -228,6 +257,17 @@ static void put_in_order(unsigned char *at, unsigned char *position, unsigned co
         position[at[i]] = static_cast<unsigned char>(i);
 }
 
+/* Lanes as scheduling positions. */
+static uint32_t in_positions(const Block &block, uint32_t lanes)
+{
+    if (lanes == ~0u)
+        return lanes;
+    uint32_t positions = 0;
+    for (unsigned lane : bits(lanes))
+        positions |= 1u << block.lane_position[lane];
+    return positions;
+}
+
 static void prepare(Engine &e, Launch &launch, unsigned long long linear)
 {
     Block &block = e.storage;
@@ -237,7 +277,7 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear)
     block.index = uint3{static_cast<unsigned>(linear % launch.grid.x),
                         static_cast<unsigned>(linear / launch.grid.x % launch.grid.y),
                         static_cast<unsigned>(linear / launch.grid.x / launch.grid.y)};
-    block.alive = block.threads;
+    block.alive = block.expected = block.threads;
     block.barriers = block.grid_barriers = 0;
     std::fill(std::begin(block.after_return), std::end(block.after_return), nullptr);
     block.carry_out = nullptr;
@@ -245,23 +285,37 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear)
     block.work = nullptr;
     join_cluster(block, e.alone);
     std::fill(std::begin(block.barrier), std::end(block.barrier), Barrier());
-    put_in_order(block.warp_at, block.warp_position, block.warps, launch.order, 2 * linear);
-    put_in_order(block.lane_at, block.lane_position, warp_size, launch.order, 2 * linear + 1);
+    if (e.launch != launch.number || launch.order.kind == Order::random) {
+        put_in_order(block.warp_at, block.warp_position, block.warps, launch.order, 2 * linear);
+        put_in_order(block.lane_at, block.lane_position, warp_size, launch.order, 2 * linear + 1);
+        e.launch = launch.number; /* its other blocks take the same order */
+    }
     block.ready_warps = ~0u >> (max_warps - block.warps);
-    block.warp_cursor = max_warps - 1;
+    block.warp_cursor = 0;
+    block.lane_cursor = last_lane;
+    block.running = &block.warp[block.warp_at[0]];
     for (unsigned w = 0; w < block.warps; w++) {
         Warp &warp = block.warp[w];
         warp.alive = warp.present;
-        warp.ready = 0;
-        for (unsigned lane : bits(warp.present))
-            warp.ready |= 1u << block.lane_position[lane];
+        warp.ready = in_positions(block, warp.present);
         warp.at_barrier = warp.polling = warp.gathering = 0;
         warp.meetings = 0;
     }
 }
 
-/* Shared memory begins as NaN, whatever the type: what was there before, or zeros, would hide a
- * missing store. */
+/* 0x7fff, again and again: NaN for types of two, four and eight bytes. */
+static void fill_with_nan(char *begin, size_t bytes)
+{
+    uint16_t *half = reinterpret_cast<uint16_t *>(begin);
+    std::fill(half, half + bytes / 2, uint16_t{0x7fff});
+    memset(begin + bytes / 2 * 2, 0x7f, bytes % 2);
+}
+
+/*
+ * Shared memory begins as NaN, whatever the type: what was there before, or zeros, would hide a
+ * missing store. Not as the NaN of new device memory, all ones, so that it is known where a NaN in
+ * the result comes from.
+ */
 static void poison_shared_memory(Engine &e, const Launch &launch)
 {
     if (!e.variables || e.variables_of != launch.entry) {
@@ -269,19 +323,18 @@ static void poison_shared_memory(Engine &e, const Launch &launch)
         e.variables_of = launch.entry;
     }
     for (const SharedVariable &variable : *e.variables)
-        memset(e.shared_begin + variable.offset, 0xff, variable.bytes);
-    memset(e.dynamic_begin, 0xff, launch.dynamic_shared);
+        fill_with_nan(e.shared_begin + variable.offset, variable.bytes);
+    fill_with_nan(e.dynamic_begin, launch.dynamic_shared);
 }
 
-/* An abandoned block leaves fibers in the middle of threads: they are all taken back. */
-static void take_back_fibers(Engine &e)
+/* An abandoned block leaves threads in the middle: their stacks are all taken back. */
+static void take_back_stacks(Engine &e)
 {
     e.abandoned = false;
     for (unsigned t = 0; t < e.storage.threads; t++)
-        e.storage.thread[t].fiber = nullptr;
-    e.free_fibers = 0;
-    for (unsigned i = 0; i < e.fibers; i++)
-        e.free_fiber[e.free_fibers++] = &e.fiber[i];
+        e.storage.fiber[t].stack = 0;
+    for (e.free_stacks = 0; e.free_stacks < e.usable_stacks; e.free_stacks++)
+        e.free_stack[e.free_stacks] = static_cast<unsigned short>(e.free_stacks + 1);
 }
 
 void run_block(Launch &launch, unsigned long long linear)
@@ -296,20 +349,15 @@ void run_block(Launch &launch, unsigned long long linear)
     checker->block_begin(block);
 
     if (enter_cluster(block)) {
-        Thread &first = *take_ready(block);
-        first.fiber = take_fiber(e);
-        activate(first);
-        fcontext_t start = make_fcontext(first.fiber->stack + stack_bytes, stack_bytes, fiber_main);
-        jump_fcontext(start,
-                      /* comes back when the last thread has returned, or from abandon_block */
-                      &e.main);
+        /* comes back when the last thread has returned, or from abandon_block */
+        begin(activate(*block.running, take_lane(block, *block.running)), &e.main);
     } else {
         e.abandoned = true;
     }
 
     e.thread = nullptr;
     if (e.abandoned)
-        take_back_fibers(e);
+        take_back_stacks(e);
     else if (block.finish)
         block.finish(block);
     checker->block_end(block);
@@ -333,9 +381,11 @@ static int find_shared_variables(struct dl_phdr_info *info, size_t, void *argume
     return 1; /* the program itself comes first; its libraries do not matter */
 }
 
-void become_worker()
+void become_worker(char *stacks)
 {
     Engine *e = new Engine();
+    e->stacks = stacks;
+    e->stack_stride = stack_stride();
     worker = e;
     dl_iterate_phdr(find_shared_variables, static_cast<Worker *>(e));
     e->dynamic_begin = e->dynamic_end = simt_dynamic_shared;

@@ -7,8 +7,8 @@
 namespace simt
 {
 
-/* Makes the calling OS thread a worker, able to run blocks. Once per OS thread. */
-void become_worker();
+/* Makes the calling OS thread a worker, able to run blocks on these stacks. Once per OS thread. */
+void become_worker(char *stacks);
 
 /* Runs the launch's block number `linear` to its end, or until it is abandoned. */
 void run_block(Launch &launch, unsigned long long linear);

@@ -31,7 +31,7 @@ static void fail_kernel(int signal, const siginfo_t *info)
     } else if (signal == SIGILL) {
         report(launch, cudaErrorIllegalInstruction, "illegal instruction in kernel %s, %s",
                kernel_name(launch), who);
-    } else if (on_fiber_stack(info->si_addr)) {
+    } else if (on_thread_stack(info->si_addr)) {
         report(launch, cudaErrorLaunchFailure,
                "stack overflow in kernel %s, %s: too much local memory or recursion",
                kernel_name(launch), who);

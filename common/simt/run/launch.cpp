@@ -11,8 +11,14 @@
 #include "host/memory.h"
 #include "run/pool.h"
 #include "host/symbols.h"
+#include "run/order.h"
 #include <cstdio>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 namespace simt
 {
@@ -24,6 +30,25 @@ const char *kernel_name(const Launch &launch)
 {
     const char *name = launch.entry ? function_name(launch.entry) : nullptr;
     return name ? name : launch.kernel;
+}
+
+static void copy_launch(Launch &launch, const struct simt_launch &asked)
+{
+    launch.kernel = asked.kernel;
+    launch.entry = asked.entry;
+    launch.invoke = asked.invoke;
+    launch.arguments = asked.arguments;
+    launch.argument_bytes = asked.argument_bytes;
+    launch.grid = asked.grid;
+    launch.block = asked.block;
+    launch.dynamic_shared = asked.dynamic_shared;
+    launch.cooperative = asked.cooperative;
+    launch.cluster = asked.cluster;
+    launch.cluster_blocks = asked.cluster.x * asked.cluster.y * asked.cluster.z;
+    launch.blocks = static_cast<unsigned long long>(asked.grid.x) * asked.grid.y * asked.grid.z;
+    launch.stop_at = launch.blocks;
+    launch.number = 0;
+    launch.site = Site{asked.file, asked.line};
 }
 
 static bool within(const dim3 &size, unsigned x, unsigned y, unsigned z)
@@ -133,25 +158,110 @@ static cudaError_t refuse_environment(const char *complaint)
     return refuse(cudaErrorInvalidValue, "%s", complaint);
 }
 
-static cudaError_t run(Launch &launch)
+static void begin(Launch &launch)
+{
+    catch_faults_of_kernels();
+    checker->launch_begin(launch);
+}
+
+static cudaError_t end(Launch &launch)
+{
+    checker->launch_end(launch);
+    if (launch.allowed_threads)
+        return refuse(cudaErrorInvalidValue,
+                      "kernel %s: a block of %u threads; its __launch_bounds__ allows %u",
+                      kernel_name(launch), launch.block.x * launch.block.y * launch.block.z,
+                      launch.allowed_threads.load());
+    return cudaSuccess;
+}
+
+/* ---- Streams that overlap (SIMT_ORDER=overlap) ---- */
+
+/* With its own copy of the arguments, which are the caller's. */
+struct Waiting : Launch {
+    std::vector<std::max_align_t> copied;
+    cudaStream_t stream;
+    bool begun = false;
+};
+
+/* By stream. A launch that has begun is the first of its stream. */
+static std::map<cudaStream_t, std::deque<std::unique_ptr<Waiting>>> waiting;
+
+/* One block, or one cluster, of a launch. */
+static void run_a_little(Waiting &launch)
+{
+    if (!launch.begun)
+        begin(launch);
+    launch.begun = true;
+    launch.stop_at = launch.cooperative ? launch.blocks : launch.next_block + launch.cluster_blocks;
+    run_on_workers(launch, 1, resident_limit(launch));
+}
+
+/* Any call that waits for one stream waits for all. */
+static void run_all_waiting()
+{
+    std::lock_guard<std::mutex> lock(launching);
+    if (waiting.empty() || current_thread())
+        return;
+    OpenDeviceMemory open;
+    for (uint64_t turn = waiting.begin()->second.front()->order.seed; !waiting.empty(); turn++) {
+        auto chosen =
+            std::next(waiting.begin(), static_cast<long>(scramble(turn) % waiting.size()));
+        Waiting &launch = *chosen->second.front();
+        run_a_little(launch);
+        if (!launch.failed && launch.next_block < launch.blocks)
+            continue;
+        end(launch);
+        chosen->second.pop_front();
+        if (chosen->second.empty())
+            waiting.erase(chosen);
+    }
+}
+
+/* Launches on streams of their own wait until something asks for their results. */
+static bool put_off(const Launch &launch, const struct simt_launch &asked)
+{
+    if (launch.order.kind != Order::overlap || !asked.stream || asked.stream == cudaStreamLegacy)
+        return false;
+    std::unique_ptr<Waiting> copy = std::make_unique<Waiting>();
+    copy_launch(*copy, asked);
+    copy->order = launch.order;
+    copy->number = launch.number;
+    copy->copied.resize(launch.argument_bytes / sizeof(std::max_align_t) + 1);
+    memcpy(copy->copied.data(), launch.arguments, launch.argument_bytes);
+    copy->arguments = copy->copied.data();
+    waiting[asked.stream].push_back(std::move(copy));
+    run_waiting_launches = run_all_waiting;
+    return true;
+}
+
+static cudaError_t run(Launch &launch, const struct simt_launch &asked)
 {
     static unsigned long long launches;
+    unsigned long long failing;
     unsigned workers;
     int architecture;
     char complaint[300];
     if (!read_order(&launch.order, complaint, sizeof complaint) ||
         !read_workers(&workers, complaint, sizeof complaint) ||
-        !read_architecture(&architecture, complaint, sizeof complaint))
+        !read_architecture(&architecture, complaint, sizeof complaint) ||
+        !read_failing_launch(&failing, complaint, sizeof complaint) ||
+        !check_ignored(complaint, sizeof complaint))
         return refuse_environment(complaint);
     std::lock_guard<std::mutex> lock(launching);
     launch.number = ++launches;
+    if (launch.number == failing)
+        return refuse(cudaErrorLaunchOutOfResources,
+                      "kernel %s: SIMT_FAIL_LAUNCH makes launch %llu fail", kernel_name(launch),
+                      failing);
     launch.order.seed += launch.number;
-    catch_faults_of_kernels();
+    if (put_off(launch, asked))
+        return cudaSuccess;
     OpenDeviceMemory open;
-    checker->launch_begin(launch);
-    cudaError_t error = run_on_workers(launch, workers, resident_limit(launch));
-    checker->launch_end(launch);
-    return error;
+    begin(launch);
+    const cudaError_t error = run_on_workers(launch, workers, resident_limit(launch));
+    const cudaError_t refused = end(launch);
+    return error ? error : refused;
 }
 
 } /* namespace simt */
@@ -166,23 +276,12 @@ extern "C" cudaError_t simt_run(const struct simt_launch *asked)
             asked->kernel);
     if (cudaError_t error = standing_error_without_waiting())
         return error;
-    clear_report();
+    begin_launch();
     Launch launch;
-    launch.kernel = asked->kernel;
-    launch.entry = asked->entry;
-    launch.invoke = asked->invoke;
-    launch.arguments = asked->arguments;
-    launch.argument_bytes = asked->argument_bytes;
-    launch.grid = asked->grid;
-    launch.block = asked->block;
-    launch.dynamic_shared = asked->dynamic_shared;
-    launch.cooperative = asked->cooperative;
-    launch.cluster = asked->cluster;
-    launch.cluster_blocks = asked->cluster.x * asked->cluster.y * asked->cluster.z;
-    launch.blocks = static_cast<unsigned long long>(asked->grid.x) * asked->grid.y * asked->grid.z;
-    launch.number = 0;
-    launch.site = Site{asked->file, asked->line};
+    copy_launch(launch, *asked);
     if (cudaError_t error = check_all(launch))
         return error;
-    return done(run(launch));
+    if (run_waiting_launches && (!asked->stream || asked->stream == cudaStreamLegacy))
+        run_waiting_launches();
+    return done(run(launch, *asked));
 }

@@ -6,7 +6,7 @@ namespace simt
 {
 
 /* One step of the splitmix64 generator. */
-static uint64_t scramble(uint64_t x)
+uint64_t scramble(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -17,7 +17,7 @@ static uint64_t scramble(uint64_t x)
 unsigned long long block_in_turn(const Order &order, unsigned long long turn,
                                  unsigned long long blocks)
 {
-    if (order.kind == Order::in_order)
+    if (order.kind == Order::in_order || order.kind == Order::overlap)
         return turn;
     if (order.kind == Order::reversed)
         return blocks - 1 - turn;

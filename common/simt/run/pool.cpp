@@ -4,6 +4,7 @@
 #include "run/cluster.h"
 #include "run/engine.h"
 #include "host/errors.h"
+#include "run/stacks.h"
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -55,8 +56,10 @@ static Pool &the_pool()
 static void take_part(Pool &p, Launch &launch)
 {
     for (;;) {
-        unsigned long long turn = launch.next_block.fetch_add(1);
-        if (turn >= launch.blocks || launch.failed)
+        unsigned long long turn = launch.next_block;
+        while (turn < launch.stop_at && !launch.next_block.compare_exchange_weak(turn, turn + 1)) {
+        }
+        if (turn >= launch.stop_at || launch.failed)
             return;
         run_block(launch, launched_in_turn(launch, turn));
         launch.finished_blocks++;
@@ -67,12 +70,20 @@ static void take_part(Pool &p, Launch &launch)
     }
 }
 
+/* What a new worker is given. */
+struct Equipment {
+    unsigned number;
+    char *stacks;
+};
+
 static void *work(void *argument)
 {
     Pool &p = *pool;
-    const unsigned number = static_cast<unsigned>(reinterpret_cast<uintptr_t>(argument));
+    Equipment *equipment = static_cast<Equipment *>(argument);
+    const unsigned number = equipment->number;
     unsigned long long seen = 0;
-    become_worker();
+    become_worker(equipment->stacks);
+    delete equipment;
     std::unique_lock<std::mutex> lock(p.mutex);
     for (;;) {
         p.wake.wait(lock, [&] { return p.launch && p.generation != seen && number < p.wanted; });
@@ -88,7 +99,24 @@ static void *work(void *argument)
     return nullptr;
 }
 
-/* Lets up to `count` workers take part. False if the system gives no more threads. */
+/* False if the system gives no more threads, or no more addresses for their stacks. */
+static bool add_worker(Pool &p, const pthread_attr_t &attributes)
+{
+    char *stacks = reserve_stacks();
+    if (!stacks)
+        return false;
+    Equipment *equipment = new Equipment{p.threads, stacks};
+    pthread_t thread;
+    if (pthread_create(&thread, &attributes, work, equipment) != 0) {
+        release_stacks(stacks);
+        delete equipment;
+        return false;
+    }
+    p.threads++;
+    return true;
+}
+
+/* Lets up to `count` workers take part. False if the system allows fewer. */
 static bool want(Pool &p, unsigned count)
 {
     pthread_attr_t attributes;
@@ -96,12 +124,8 @@ static bool want(Pool &p, unsigned count)
     pthread_attr_setstacksize(&attributes, worker_stack_bytes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     bool created = true;
-    while (p.threads < count && created) {
-        pthread_t thread;
-        created = pthread_create(&thread, &attributes, work,
-                                 reinterpret_cast<void *>(uintptr_t(p.threads))) == 0;
-        p.threads += created;
-    }
+    while (p.threads < count && created)
+        created = add_worker(p, attributes);
     pthread_attr_destroy(&attributes);
     p.wanted = std::min(count, p.threads);
     p.wake.notify_all();
@@ -110,34 +134,46 @@ static bool want(Pool &p, unsigned count)
 
 static bool over(const Pool &p, const Launch &launch)
 {
-    return p.working == 0 && (launch.failed || launch.next_block >= launch.blocks);
+    return p.working == 0 && (launch.failed || launch.next_block >= launch.stop_at);
 }
 
 cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident)
 {
     Pool &p = the_pool();
     std::unique_lock<std::mutex> lock(p.mutex);
+    const unsigned threads = launch.block.x * launch.block.y * launch.block.z;
+    const unsigned long long affordable = affordable_blocks(threads);
     unsigned long long limit =
-        std::min(launch.blocks, std::max<unsigned long long>(resident, workers));
+        std::min({launch.blocks, affordable, std::max<unsigned long long>(resident, workers)});
     /* Of the blocks of a cluster one runs at a time, and each has an OS thread. */
     unsigned count = static_cast<unsigned>(
         launch.cooperative
             ? launch.blocks
-            : std::min<unsigned long long>(1ull * workers * launch.cluster_blocks, launch.blocks));
+            : std::min({1ull * workers * launch.cluster_blocks, launch.blocks,
+                        std::max<unsigned long long>(affordable, launch.cluster_blocks)}));
+    if (launch.cooperative && launch.blocks > affordable)
+        return refuse(cudaErrorLaunchOutOfResources,
+                      "memory is enough for the stacks of %llu blocks of %u threads at a time, and "
+                      "this cooperative launch has %llu",
+                      affordable, threads, launch.blocks);
     p.launch = &launch;
     p.generation++;
     p.grid_arrived = p.grid_passed = 0;
     bool enough = want(p, count);
     if (p.wanted < launch.cluster_blocks || (launch.cooperative && !enough)) {
         p.launch = nullptr;
-        return refuse(cudaErrorLaunchOutOfResources, "the system gives no OS threads for %u blocks",
-                      count);
+        return refuse(cudaErrorLaunchOutOfResources,
+                      "the system gives %u OS threads with stacks for %u blocks (the limits on "
+                      "processes and address space: ulimit -u, -v)",
+                      p.wanted, count);
     }
     unsigned long long finished = 0;
     while (!p.idle.wait_for(lock, stall, [&] { return over(p, launch); })) {
         if (finished == launch.finished_blocks && launch.next_block < launch.blocks &&
-            p.wanted < limit)
+            p.wanted < limit) {
+            launch.stop_at = launch.blocks;
             want(p, static_cast<unsigned>(std::min<unsigned long long>(2ull * p.wanted, limit)));
+        }
         finished = launch.finished_blocks;
     }
     p.launch = nullptr;

@@ -8,9 +8,10 @@ namespace simt
 {
 
 /*
- * Runs all blocks of the launch. Begins with `workers` OS threads (a cooperative launch: one for
- * each block). When no block ends for a while, though some have not begun, it adds more, up to
- * `resident`: running blocks may be waiting for the ones that have not begun.
+ * Runs the blocks of the launch before launch.stop_at. Begins with `workers` OS threads (a
+ * cooperative launch: one for each block). When no block ends for a while, though some have not
+ * begun, it adds more, up to `resident`: running blocks may be waiting for the ones that have not
+ * begun.
  */
 cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident);
 

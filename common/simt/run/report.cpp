@@ -11,39 +11,22 @@ namespace simt
 
 void describe_thread(const Thread &thread, char *text, size_t size)
 {
-    const uint3 &b = thread.warp->block->index, &t = thread.index;
-    snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t.x, t.y, t.z);
+    const uint3 &b = thread.warp->block->index;
+    const Index &t = thread.fiber->index;
+    snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t[0], t[1], t[2]);
 }
 
-bool report(Launch &launch, cudaError_t error, const char *format, ...)
+bool report(Launch &launch, cudaError_t error, const char *pattern, ...)
 {
     if (launch.failed.exchange(true))
         return false;
-    char text[2000];
     va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    va_start(arguments, pattern);
+    const std::string text = format(pattern, arguments);
     va_end(arguments);
-    kernel_failed(error, text);
+    kernel_failed(error, text.c_str());
     return true;
 }
-
-/* A text that grows piece by piece and is cut where it does not fit. */
-struct Text {
-    char text[1500];
-    size_t length;
-
-    void add(const char *format, ...) __attribute__((format(printf, 2, 3)))
-    {
-        va_list arguments;
-        va_start(arguments, format);
-        int written = vsnprintf(text + length, sizeof text - length, format, arguments);
-        va_end(arguments);
-        length += static_cast<size_t>(written);
-        if (length >= sizeof text)
-            length = sizeof text - 1;
-    }
-};
 
 /* Threads that wait at the same call of the same operation. */
 struct Group {
@@ -53,9 +36,18 @@ struct Group {
 
 constexpr unsigned max_groups = 4;
 
+const char *barrier_name(unsigned char barrier)
+{
+    static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()",
+                                        "__syncthreads_or()", "__syncthreads()"};
+    return barrier <= plain_barrier ? names[barrier] : "a named barrier";
+}
+
 /* What a thread waits for, in words. */
 static std::string awaited(const Thread &thread)
 {
+    if (thread.fiber->wait == Wait::barrier)
+        return barrier_name(thread.fiber->barrier);
     char text[600];
     if (!thread.call->describe)
         return thread.call->what;
@@ -63,10 +55,18 @@ static std::string awaited(const Thread &thread)
     return text;
 }
 
+/* And where. */
+static Site place(const Thread &thread)
+{
+    const Fiber &fiber = *thread.fiber;
+    return fiber.wait == Wait::barrier ? Site{fiber.file, fiber.line} : thread.call->site;
+}
+
 static bool belongs(const Thread &thread, const Group &group)
 {
-    return thread.wait == group.first->wait && awaited(thread) == awaited(*group.first) &&
-           same_site(thread.call->site, group.first->call->site);
+    return thread.fiber->wait == group.first->fiber->wait &&
+           awaited(thread) == awaited(*group.first) &&
+           same_site(place(thread), place(*group.first));
 }
 
 /* The first few groups of the block's waiting threads; the rest is counted in *others. */
@@ -76,7 +76,7 @@ static unsigned group_threads(const Block &block, Group *groups, unsigned *other
     *others = 0;
     for (unsigned t = 0; t < block.threads; t++) {
         const Thread &thread = block.thread[t];
-        if (!thread.fiber || thread.wait == Wait::nothing)
+        if (!thread.fiber->stack || thread.fiber->wait == Wait::nothing)
             continue;
         unsigned g = 0;
         while (g < used && !belongs(thread, groups[g]))
@@ -92,41 +92,52 @@ static unsigned group_threads(const Block &block, Group *groups, unsigned *other
     return used;
 }
 
-static void add_group(Text &text, const Group &group)
+/* Which lanes a warp's meeting waits for: those that have returned never come, others may be on
+ * their way. */
+static std::string absent_lanes(const Warp &warp, const Meeting &meeting)
+{
+    const uint32_t absent = meeting.mask & warp.present & ~meeting.arrived;
+    const uint32_t returned = absent & ~warp.alive, elsewhere = absent & warp.alive;
+    std::string text = format(" (mask 0x%08x: in warp %u", meeting.mask, warp.number);
+    if (returned)
+        text += format(" lanes 0x%08x have returned", returned);
+    if (elsewhere)
+        text += format(returned ? ", lanes 0x%08x are on their way" : " lanes 0x%08x are missing",
+                       elsewhere);
+    return text + ")";
+}
+
+static std::string described(const Group &group)
 {
     const Thread &thread = *group.first;
-    text.add("; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
-             group.count == 1 ? "waits" : "wait", awaited(thread).c_str(), thread.call->site.file,
-             thread.call->site.line, thread.index.x, thread.index.y, thread.index.z);
-    if (thread.wait != Wait::warp)
-        return;
+    std::string text = format(
+        "; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
+        group.count == 1 ? "waits" : "wait", awaited(thread).c_str(), place(thread).file,
+        place(thread).line, thread.fiber->index[0], thread.fiber->index[1], thread.fiber->index[2]);
     const Warp &warp = *thread.warp;
-    for (unsigned i = 0; i < warp.meetings; i++) {
-        const Meeting &meeting = warp.meeting[i];
-        if (meeting.arrived >> thread.lane & 1)
-            text.add(" (mask 0x%08x: in warp %u lanes 0x%08x are missing)", meeting.mask,
-                     warp.number, meeting.mask & warp.present & ~meeting.arrived);
-    }
+    for (unsigned i = 0; thread.fiber->wait == Wait::warp && i < warp.meetings; i++)
+        if (warp.meeting[i].arrived >> thread.lane & 1)
+            text += absent_lanes(warp, warp.meeting[i]);
+    return text;
 }
 
 /* "...: 16 of 32 threads wait at __syncthreads(), f.cu:7; 16 have returned" */
 [[noreturn]] static void fail_with_groups(const Block &block, const char *headline)
 {
-    Text text = {};
     Group groups[max_groups];
     unsigned others;
     unsigned used = group_threads(block, groups, &others);
-    text.add("%s in kernel %s, block (%u,%u,%u) of %u threads", headline,
-             kernel_name(*block.launch), block.index.x, block.index.y, block.index.z,
-             block.threads);
+    std::string text = format("%s in kernel %s, block (%u,%u,%u) of %u threads", headline,
+                              kernel_name(*block.launch), block.index.x, block.index.y,
+                              block.index.z, block.threads);
     for (unsigned g = 0; g < used; g++)
-        add_group(text, groups[g]);
+        text += described(groups[g]);
     if (others)
-        text.add("; %u wait elsewhere", others);
+        text += format("; %u wait elsewhere", others);
     if (block.alive < block.threads)
-        text.add("; %u %s returned", block.threads - block.alive,
-                 block.threads - block.alive == 1 ? "has" : "have");
-    report(*block.launch, cudaErrorLaunchFailure, "%s", text.text);
+        text += format("; %u %s returned", block.threads - block.alive,
+                       block.threads - block.alive == 1 ? "has" : "have");
+    report(*block.launch, cudaErrorLaunchFailure, "%s", text.c_str());
     abandon_block();
 }
 
@@ -137,7 +148,7 @@ static const Block &block_to_blame(const Block &block)
     for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {
         const Member &member = block.cluster->member[rank];
         for (unsigned t = 0; !member.ended && t < member.block->threads; t++)
-            if (member.block->thread[t].fiber && member.block->thread[t].wait != Wait::cluster)
+            if (member.block->fiber[t].stack && member.block->fiber[t].wait != Wait::cluster)
                 return *member.block;
     }
     return block;
@@ -148,9 +159,9 @@ void report_deadlock(Block &standing)
     bool barrier = false, warp = false;
     const Block &block = block_to_blame(standing);
     for (unsigned t = 0; t < block.threads; t++) {
-        const Thread &thread = block.thread[t];
-        barrier |= thread.fiber && (thread.wait == Wait::barrier || thread.wait == Wait::cluster);
-        warp |= thread.fiber && thread.wait == Wait::warp;
+        const Fiber &fiber = block.fiber[t];
+        barrier |= fiber.stack && (fiber.wait == Wait::barrier || fiber.wait == Wait::cluster);
+        warp |= fiber.stack && fiber.wait == Wait::warp;
     }
     fail_with_groups(block, warp      ? "a warp operation that not all of its lanes reach"
                             : barrier ? "a barrier that not all threads reach"
@@ -167,29 +178,29 @@ void report_incomplete_meeting(const Warp &warp)
     fail_with_groups(*warp.block, "a warp operation that names lanes which have returned");
 }
 
-void fail_at(Site site, const char *what, const char *format, ...)
+void fail_at(Site site, const char *what, const char *pattern, ...)
 {
-    char message[1000];
     va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    va_start(arguments, pattern);
+    const std::string message = format(pattern, arguments);
     va_end(arguments);
-    simt_fail("%s at %s:%d: %s", what, site.file, site.line, message);
+    simt_fail("%s at %s:%d: %s", what, site.file, site.line, message.c_str());
 }
 
 } /* namespace simt */
 
 using namespace simt;
 
-extern "C" void simt_fail(const char *format, ...)
+extern "C" void simt_fail(const char *pattern, ...)
 {
-    char what[1000], who[100];
+    char who[100];
     va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
+    va_start(arguments, pattern);
+    const std::string what = format(pattern, arguments);
     va_end(arguments);
     describe_thread(self(), who, sizeof who);
     Launch &launch = *worker->block->launch;
-    report(launch, cudaErrorLaunchFailure, "%s (kernel %s, %s)", what, kernel_name(launch), who);
+    report(launch, cudaErrorLaunchFailure, "%s (kernel %s, %s)", what.c_str(), kernel_name(launch),
+           who);
     abandon_block();
 }

@@ -1,23 +1,20 @@
-/*
- * Who runs next, and the switch to it. Inline, because a switch makes the processor mispredict
- * every return on the way back into the kernel: the fewer calls lie between, the cheaper a barrier
- * is.
- */
+/* Who runs next, and the switch to it. Inline, because a barrier does little else. */
 #ifndef SIMT_SCHEDULING_H
 #define SIMT_SCHEDULING_H
 
 #include "run/builtins.h"
 #include "run/engine.h"
-#include <boost/context/detail/fcontext.hpp>
+#include "run/switch.h"
 
 namespace simt
 {
 
-/* Nobody is ready: looks at conditions and carries out asynchronous work until somebody is. */
-Thread &wait_for_ready(Block &block);
+/* Nobody is ready: looks at conditions and carries out asynchronous work until somebody is, whose
+ * lane it takes, with its warp in block.running. */
+unsigned wait_for_ready(Block &block);
 
-/* For a thread that has not begun. */
-void give_fiber(Thread &thread);
+/* Leaves the running thread's context in *from and begins a thread that has not run yet. */
+void begin(Fiber &fiber, void **from);
 
 /* Whoever waits may go on: called once for each thread that is suspended. */
 inline void make_ready(Thread &thread)
@@ -28,58 +25,84 @@ inline void make_ready(Thread &thread)
     block.ready_warps |= 1u << block.warp_position[warp.number];
 }
 
-/* The lowest set bit of `mask` after position `after`, going round. */
-inline unsigned next_bit(uint32_t mask, unsigned after)
+/* The lowest bit of `mask` above the bit `after`, going round. */
+inline uint32_t next_bit(uint32_t mask, uint32_t after)
 {
-    uint32_t later = mask & (~1u << after);
-    return static_cast<unsigned>(__builtin_ctz(later ? later : mask));
+    const uint32_t later = mask & -(after + after);
+    const uint32_t from = later ? later : mask;
+    return from & -from;
 }
 
-/* Takes the next ready thread: of the same warp as long as it has any, then of the next. */
-inline Thread *take_ready(Block &block)
+constexpr uint32_t last_lane = 1u << (warp_size - 1);
+
+/* Whether a thread is ready. The running warp's bit of ready_warps may be left from before. */
+inline bool any_ready(Block &block)
 {
-    if (!block.ready_warps)
-        return nullptr;
-    if (!(block.ready_warps >> block.warp_cursor & 1)) {
-        block.warp_cursor = next_bit(block.ready_warps, block.warp_cursor);
-        block.lane_cursor = warp_size - 1;
-    }
-    Warp &warp = block.warp[block.warp_at[block.warp_cursor]];
-    block.lane_cursor = next_bit(warp.ready, block.lane_cursor);
-    warp.ready &= ~(1u << block.lane_cursor);
-    if (!warp.ready)
+    if (!block.running->ready)
         block.ready_warps &= ~(1u << block.warp_cursor);
-    return &block.thread[warp.number * warp_size + block.lane_at[block.lane_cursor]];
+    return block.ready_warps != 0;
 }
 
-/* Some thread that can run. */
-inline Thread &next_thread(Block &block)
+/* The next warp that has a ready lane, after the running one. False if there is none. */
+inline bool next_warp(Block &block)
 {
-    Thread *thread = take_ready(block);
-    return thread ? *thread : wait_for_ready(block);
+    if (!any_ready(block))
+        return false;
+    block.warp_cursor =
+        static_cast<unsigned>(__builtin_ctz(next_bit(block.ready_warps, 1u << block.warp_cursor)));
+    block.running = &block.warp[block.warp_at[block.warp_cursor]];
+    block.lane_cursor = last_lane;
+    return true;
 }
 
-inline void activate(Thread &thread)
+/* Some thread is ready: of the running warp, as long as that has any, or else of the next one. */
+inline bool find_ready(Block &block)
 {
-    worker->thread = &thread;
-    set_thread_index(thread.index);
+    return __builtin_expect(block.running->ready != 0, true) || next_warp(block);
 }
 
-/* Where a suspended context is kept is what it hands to jump_fcontext; a fiber that ended hands
- * over null. */
-inline void keep_context(boost::context::detail::transfer_t from)
+/* Takes the next ready lane of `warp`, the running one, which has one. */
+inline unsigned take_lane(Block &block, Warp &warp)
 {
-    if (from.data)
-        *static_cast<void **>(from.data) = from.fctx;
+    const uint32_t bit = next_bit(warp.ready, block.lane_cursor);
+    block.lane_cursor = bit;
+    warp.ready ^= bit;
+    return block.lane_at[static_cast<size_t>(__builtin_ctz(bit))];
 }
 
-/* The neighbour is likely to run after the thread that runs now: its stack comes into the cache
- * meanwhile. */
-inline void prefetch_context(const Thread &thread)
+/* The lane of the next thread to run, with its warp in block.running. */
+inline unsigned next_thread(Block &block)
 {
-    const char *context = static_cast<const char *>(thread.context);
-    for (int line = 0; line < 4; line++)
-        __builtin_prefetch(context + line * 64, 1);
+    return find_ready(block) ? take_lane(block, *block.running) : wait_for_ready(block);
+}
+
+/* That lane of `warp`, the running one, is the running thread from now on. */
+inline Fiber &activate(const Warp &warp, unsigned lane)
+{
+    Worker &w = *worker;
+    Fiber &fiber = warp.fiber[lane];
+    w.thread = warp.thread + lane;
+    w.fiber = &fiber;
+    thread_index = fiber.index;
+    fiber.wait = Wait::nothing;
+    return fiber;
+}
+
+/* Where a thread left off comes into the cache. Always inlined: g++ takes a function that does
+ * nothing else for one without effect. */
+__attribute__((always_inline)) inline void prefetch_context(const Fiber &fiber)
+{
+    __builtin_prefetch(fiber.context);
+}
+
+/* From the running thread's fiber to that of a lane of `warp`, the running one: another thread. */
+__attribute__((always_inline)) inline void switch_to(const Warp &warp, unsigned lane, Fiber &self)
+{
+    Fiber &fiber = activate(warp, lane);
+    prefetch_context((&fiber)[2]); /* likely to run soon */
+    if (__builtin_expect(!fiber.stack, false))
+        return begin(fiber, &self.context);
+    simt_switch(&self.context, fiber.context);
 }
 
 /*
@@ -91,14 +114,11 @@ __attribute__((always_inline)) inline void suspend(Thread &self)
     Block &block = *worker->block;
     if (block.launch->failed.load(std::memory_order_relaxed))
         abandon_block();
-    Thread &next = next_thread(block);
-    if (&next == &self)
-        return;
-    activate(next);
-    if (!next.fiber)
-        give_fiber(next);
-    prefetch_context((&next)[1]);
-    keep_context(boost::context::detail::jump_fcontext(next.context, &self.context));
+    const unsigned lane = next_thread(block);
+    if (block.running->thread + lane == &self)
+        activate(*block.running, lane);
+    else
+        switch_to(*block.running, lane, *self.fiber);
 }
 
 } /* namespace simt */

@@ -21,6 +21,9 @@
 namespace simt
 {
 
+/* Of a thread-local variable: it is defined in the program that is linked, not in a library. */
+#define SIMT_OWN __attribute__((tls_model("local-exec")))
+
 constexpr unsigned max_warps = max_block_threads / warp_size;
 constexpr unsigned max_cluster_blocks = 8;
 /* barrier 0 is __syncthreads, 1 to 15 are PTX's named barriers */
@@ -64,18 +67,10 @@ inline Bits bits(uint32_t mask)
 
 struct BlockWork;
 
-/* Address space; only pages that a thread touches take memory. */
-constexpr size_t stack_bytes = 256 << 10;
-
-/* What a thread runs on. */
-struct Fiber {
-    char *stack; /* its lowest page is inaccessible */
-};
-
 /* What a thread that cannot go on is waiting for. */
 enum class Wait : unsigned char { nothing, barrier, warp, condition, cluster };
 
-/* What a thread waits for, and where: on its own stack, as long as it waits. */
+/* What a thread waits for, and where: on its own stack, as long as it waits. Not for barriers. */
 struct Call {
     const char *what;
     Site site;
@@ -84,26 +79,38 @@ struct Call {
     void (*describe)(const void *argument, char *text, size_t size) = nullptr;
 };
 
-/* The first line of the cache holds all that a barrier needs. */
-struct alignas(64) Thread {
-    uint3 index;     /* threadIdx */
-    unsigned linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
-    Warp *warp;
-    /* null before the thread first runs and after it returned (alive tells which) */
-    Fiber *fiber;
-    void *context;    /* where to resume it */
-    const Call *call; /* while it waits */
-    unsigned char lane;
-    Wait wait;
-    unsigned char barrier; /* while it waits for one: which */
+/* A uint3 that is copied in one piece. */
+typedef unsigned Index __attribute__((vector_size(16)));
 
-    simt_condition *condition; /* while it waits for one */
-    void *condition_argument;
+/*
+ * All of a thread that a barrier touches: as little as possible, because a barrier touches it of
+ * every thread of the block.
+ */
+struct alignas(64) Fiber {
+    Index index;      /* threadIdx */
+    void *context;    /* where to resume it */
+    const char *file; /* while it waits at a barrier: where, ... */
+    int line;
+    Wait wait;
+    unsigned char barrier; /* ... and at which; see barrier_name() */
+    unsigned short unused; /* so that one store says wait and barrier */
+    unsigned short stack;  /* of the worker's, from 1; 0 before it runs and after it returned */
+};
+
+struct alignas(128) Thread {
+    Fiber *fiber;
+    Warp *warp;
+    unsigned linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
+    unsigned char lane;
     unsigned long long grid_barriers; /* grid.sync() calls so far */
     unsigned long long cluster_arrivals,
         cluster_waits;       /* the same of the two halves of the cluster's barrier */
     const void *last_atomic; /* spin detection: the address of the last atomic ... */
     unsigned atomic_repeats; /* ... and how often in a row */
+
+    const Call *call;          /* while it waits for anything but a barrier */
+    simt_condition *condition; /* while it waits for one */
+    void *condition_argument;
     check::ThreadState *checked;
 };
 
@@ -114,13 +121,15 @@ struct Meeting {
     const char *what;
 };
 
-struct Warp {
+struct alignas(64) Warp {
+    Thread *thread; /* its first one */
+    Fiber *fiber;
+    uint32_t ready;      /* who can run, by scheduling position, not by lane */
+    uint32_t at_barrier; /* who waits at barrier 0, by scheduling position */
     Block *block;
     unsigned number;              /* within the block */
     uint32_t present;             /* lanes that exist: the last warp of a block may be short */
     uint32_t alive;               /* lanes that have not returned */
-    uint32_t ready;               /* who can run, by scheduling position, not by lane */
-    uint32_t at_barrier;          /* who waits at barrier 0, by lane */
     uint32_t polling;             /* who waits for a condition, by lane */
     uint32_t gathering;           /* who is in __activemask, by lane ... */
     uint32_t gathered[warp_size]; /* ... and what it will return */
@@ -129,22 +138,19 @@ struct Warp {
     void *slot[warp_size]; /* what each waiting lane deposited */
 };
 
+constexpr Site nowhere = {nullptr, -1};
+
 struct Barrier {
-    unsigned arrived;    /* threads that wait or, for a named barrier, came by */
+    unsigned arrived;    /* named barriers: threads that wait or came by; see Block::expected */
     unsigned expected;   /* named barriers: the count that their callers gave */
     bool mixed;          /* arrivals came from different places in the source */
-    Site site;           /* of the first arrival */
+    Site site = nowhere; /* of the first arrival, until the barrier opens */
     unsigned truths;     /* __syncthreads_count, _and, _or: arrivals with a predicate that holds */
     int count, all, any; /* the same, as the last completed barrier left them */
 };
 
 /* Who has to know that a thread has returned. */
-enum AfterReturn {
-    barrier_after_return,
-    meetings_after_return,
-    cluster_after_return,
-    after_returns
-};
+enum AfterReturn { meetings_after_return, cluster_after_return, after_returns };
 
 struct Block {
     Launch *launch;
@@ -153,9 +159,14 @@ struct Block {
     Cluster *cluster;
     unsigned rank; /* in the cluster */
     unsigned threads, warps;
-    unsigned alive;                    /* threads that have not returned */
-    uint32_t ready_warps;              /* warps with a ready lane, by scheduling position */
-    unsigned warp_cursor, lane_cursor; /* the scheduling position that runs or ran last */
+    unsigned alive;    /* threads that have not returned ... */
+    unsigned expected; /* ... nor come to barrier 0 */
+    /* warps with a ready lane, by scheduling position; for the running one see any_ready() */
+    uint32_t ready_warps;
+    /* the scheduling position that runs or ran last: the warp's, and the lane's as a bit */
+    unsigned warp_cursor;
+    uint32_t lane_cursor;
+    Warp *running; /* the warp at warp_cursor */
     /* scheduling order <-> warp number */
     unsigned char warp_at[max_warps], warp_position[max_warps];
     unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
@@ -164,9 +175,11 @@ struct Block {
     unsigned long long barriers;      /* completed __syncthreads (any flavour) */
     /* What the rooms above have to do here: set when it first comes up in this block, else null. */
     void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
+    void (*barrier_complete)(Block &); /* all threads that have not returned are at barrier 0 */
     bool (*carry_out)(Block &); /* nobody can go on: one piece of asynchronous work; false: none */
     void (*finish)(Block &);    /* all threads have returned */
     BlockWork *work;            /* asynchronous instructions' */
+    Fiber fiber[max_block_threads];
     Thread thread[max_block_threads];
     Warp warp[max_warps];
     check::BlockState *checked;
@@ -188,15 +201,20 @@ struct Launch {
     Site site;
     Order order;
     std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
+    std::atomic<unsigned long long> stop_at{0}; /* blocks from this one on are not started yet */
     std::atomic<bool> failed{
         false}; /* a report was made: blocks stop at their next wait, no new ones start */
+    std::atomic<unsigned> allowed_threads{0}; /* by __launch_bounds__, when a block has more */
     check::LaunchState *checked = nullptr;
 };
 
 /* One per OS thread that runs blocks. */
 struct Worker {
     Block *block;   /* the running one, or null between blocks */
-    Thread *thread; /* the running one, or null */
+    Thread *thread; /* the running one, or null ... */
+    Fiber *fiber;   /* ... and its fiber */
+    char *stacks;   /* see stacks.h */
+    size_t stack_stride;
     char *shared_begin,
         /* this OS thread's static __shared__ variables (and other TLS of the program) */
         *shared_end;
@@ -206,25 +224,22 @@ struct Worker {
 };
 
 /* This OS thread's worker; null on threads that are not running kernels. */
-extern __thread Worker *worker; /* __thread: no initialisation check at each use */
+extern __thread Worker *worker SIMT_OWN; /* __thread: no initialisation check at each use */
 
 inline Thread *current_thread()
 {
     return worker ? worker->thread : nullptr;
 }
 
-/* The same for the running thread's own stack: what most local variables are found by. */
-inline bool on_own_stack(const void *address)
-{
-    const Thread *thread = current_thread();
-    return thread && thread->fiber &&
-           reinterpret_cast<uintptr_t>(address) -
-                   reinterpret_cast<uintptr_t>(thread->fiber->stack) <
-               stack_bytes;
-}
+/* True for addresses in the stacks of the calling worker's threads (their local variables). */
+bool on_thread_stack(const void *address);
+/* The same for the running thread's own stack. */
+bool on_own_stack(const void *address);
 
-/* True for addresses in the fibers' stacks of the calling worker (a thread's local variables). */
-bool on_fiber_stack(const void *address);
+/* "__syncthreads()": what Fiber::barrier stands for. 0 to 2 are those of simt_syncthreads_reduce, 3
+ * is the plain one, and a named barrier is its number plus 3. */
+const char *barrier_name(unsigned char barrier);
+constexpr unsigned char plain_barrier = 3;
 
 /* "kernel<16>(float*, int)": from the symbol table when it is there, else as spelled at the
  * launch. */

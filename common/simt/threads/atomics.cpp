@@ -124,6 +124,8 @@ using namespace simt;
                __builtin_return_address(0));                                                       \
         uint##bits##_t before = perform(address, operation, value, expected);                      \
         checker->atomic_done();                                                                    \
+        if (operation == simt_atomic_compare)                                                      \
+            checker->compared(address, bits / 8);                                                  \
         return before;                                                                             \
     }
 SIMT_ATOMIC_WORD(16)

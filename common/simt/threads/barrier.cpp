@@ -7,11 +7,13 @@ namespace simt
 {
 
 /* What a report would say about the thread until it goes on. */
-static void note(Thread &thread, unsigned id, const Call &call)
+static inline void note(Fiber &fiber, unsigned barrier, Site site)
 {
-    thread.wait = Wait::barrier;
-    thread.barrier = static_cast<unsigned char>(id);
-    thread.call = &call;
+    fiber.file = site.file;
+    fiber.line = site.line;
+    fiber.wait = Wait::barrier;
+    fiber.barrier = static_cast<unsigned char>(barrier);
+    fiber.unused = 0;
 }
 
 /* ---- Barrier 0: all threads of the block ---- */
@@ -26,68 +28,121 @@ static bool splits_a_warp(const Block &block)
     return false;
 }
 
+/*
+ * bar.sync counts arrivals, so on hardware whole warps may arrive from different lines; the lanes
+ * of one warp may not, nor may barriers of different kinds be mixed. The checked build wants one
+ * line for all. Calls of a file under two names are the same.
+ */
+static bool at_different_sites(const Block &block)
+{
+    const Fiber *of_block = nullptr;
+    for (unsigned w = 0; w < block.warps; w++) {
+        const Fiber *of_warp = nullptr;
+        for (unsigned lane : bits(block.warp[w].alive)) {
+            const Fiber &fiber = block.fiber[w * warp_size + lane];
+            of_block = of_block ? of_block : &fiber;
+            of_warp = of_warp ? of_warp : &fiber;
+            const Fiber &other = checker->armed ? *of_block : *of_warp;
+            if (fiber.barrier != of_block->barrier ||
+                !same_site(Site{other.file, other.line}, Site{fiber.file, fiber.line}))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* Everybody who has to come is there. */
 static void complete(Block &block)
 {
     Barrier &barrier = block.barrier[0];
-    if (barrier.mixed || (checker->armed && splits_a_warp(block)))
+    if (block.launch->failed.load(std::memory_order_relaxed))
+        abandon_block();
+    if ((barrier.mixed && at_different_sites(block)) || (checker->armed && splits_a_warp(block)))
         report_divergent_barrier(block);
     barrier.count = static_cast<int>(barrier.truths);
-    barrier.all = barrier.truths == barrier.arrived;
+    barrier.all = barrier.truths == block.alive;
     barrier.any = barrier.truths > 0;
-    barrier.arrived = barrier.truths = 0;
+    barrier.truths = 0;
+    block.expected = block.alive;
+    barrier.site = nowhere;
     block.barriers++;
     checker->barrier_completed(block);
-    for (unsigned w = 0; w < block.warps; w++) {
-        Warp &warp = block.warp[w];
-        for (unsigned lane : bits(warp.at_barrier))
-            make_ready(block.thread[w * warp_size + lane]);
+    for (unsigned position = 0; position < block.warps; position++) {
+        Warp &warp = block.warp[block.warp_at[position]];
+        if (warp.at_barrier)
+            block.ready_warps |= 1u << position;
+        warp.ready |= warp.at_barrier;
         warp.at_barrier = 0;
     }
 }
 
-static void barrier_after_return_of(Thread &thread)
+/* The running thread was the last to arrive. */
+__attribute__((noinline)) static void complete_and_go_on(Block &block, Fiber &self)
 {
-    Block &block = *thread.warp->block;
-    if (block.barrier[0].arrived > 0 && block.barrier[0].arrived == block.alive)
-        complete(block);
+    complete(block);
+    self.wait = Wait::nothing;
 }
 
-static void count_arrival(Block &block, Barrier &barrier, Site site, bool truth)
+/* It waits, and no other thread of the block is ready. */
+__attribute__((noinline)) static void wait_in_idle_block(Block &block, Fiber &self)
 {
-    if (barrier.arrived == 0) {
-        barrier.site = site;
+    const unsigned lane = wait_for_ready(block);
+    if (block.running->fiber + lane == &self)
+        activate(*block.running, lane);
+    else
+        switch_to(*block.running, lane, self);
+}
+
+/* The running thread is counted, and waits unless it is the last. */
+__attribute__((always_inline)) static inline void arrive(Block &block, Fiber &self, bool truth)
+{
+    Barrier &barrier = block.barrier[0];
+    barrier.truths += truth;
+    if (__builtin_expect(--block.expected == 0, false))
+        return complete_and_go_on(block, self);
+    Warp *warp = block.running;
+    warp->at_barrier |= block.lane_cursor;
+    if (__builtin_expect(!warp->ready, false)) {
+        if (!next_warp(block))
+            return wait_in_idle_block(block, self);
+        warp = block.running;
+    }
+    switch_to(*warp, take_lane(block, *warp), self);
+}
+
+/* It is the first to arrive, or came to another place than the first. */
+__attribute__((noinline)) static void arrive_elsewhere(Block &block, Fiber &self, bool truth)
+{
+    Barrier &barrier = block.barrier[0];
+    if (!barrier.site.file) { /* nowhere */
+        barrier.site = Site{self.file, self.line};
         barrier.mixed = false;
-        block.after_return[barrier_after_return] = barrier_after_return_of;
-    } else if (!same_site(barrier.site, site)) {
+        block.barrier_complete = complete;
+    } else {
         barrier.mixed = true;
     }
-    barrier.arrived++;
-    barrier.truths += truth;
+    arrive(block, self, truth);
 }
 
-__attribute__((always_inline)) static inline const Barrier &synchronise(Site site, bool truth,
-                                                                        const char *what)
+/*
+ * The switch is a call in tail position, as is whatever is rare: so nothing is kept on the stack
+ * but what the switch itself saves.
+ */
+__attribute__((always_inline)) static inline void synchronise(Site site, bool truth,
+                                                              unsigned char name)
 {
-    const Call call = {what, site, true};
-    Thread &thread = self();
-    Block &block = *thread.warp->block;
-    Barrier &barrier = block.barrier[0];
-    count_arrival(block, barrier, site, truth);
-    note(thread, 0, call);
-    if (barrier.arrived == block.alive) {
-        complete(block);
-    } else {
-        thread.warp->at_barrier |= 1u << thread.lane;
-        suspend(thread);
-    }
-    thread.wait = Wait::nothing;
-    return barrier;
+    Block &block = *worker->block;
+    Fiber &self = *worker->fiber;
+    const Barrier &barrier = block.barrier[0];
+    note(self, name, site);
+    if (__builtin_expect(site.file != barrier.site.file || site.line != barrier.site.line, false))
+        return arrive_elsewhere(block, self, truth);
+    arrive(block, self, truth);
 }
 
 /* ---- Named barriers: those that arrive are counted, whoever they are ---- */
 
-static bool arrive(Thread &thread, unsigned id, unsigned threads, Site site)
+static bool arrive_named(Thread &thread, unsigned id, unsigned threads, Site site)
 {
     Block &block = *thread.warp->block;
     if (id >= max_barriers || threads == 0 || threads % warp_size || threads > max_block_threads)
@@ -111,7 +166,8 @@ static void complete_named(Block &block, unsigned id)
     checker->named_barrier_completed(block);
     for (unsigned t = 0; t < block.threads; t++) {
         Thread &thread = block.thread[t];
-        if (thread.fiber && thread.wait == Wait::barrier && thread.barrier == id)
+        const Fiber &fiber = *thread.fiber;
+        if (fiber.stack && fiber.wait == Wait::barrier && fiber.barrier == plain_barrier + id)
             make_ready(thread);
     }
 }
@@ -122,14 +178,13 @@ using namespace simt;
 
 extern "C" void simt_syncthreads(Site site)
 {
-    synchronise(site, false, "__syncthreads()");
+    synchronise(site, false, plain_barrier);
 }
 
 extern "C" int simt_syncthreads_reduce(int which, int value, Site site)
 {
-    static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()",
-                                        "__syncthreads_or()"};
-    const Barrier &barrier = synchronise(site, value != 0, names[which]);
+    const Barrier &barrier = worker->block->barrier[0];
+    synchronise(site, value != 0, static_cast<unsigned char>(which));
     return which == 0 ? barrier.count : which == 1 ? barrier.all : barrier.any;
 }
 
@@ -137,13 +192,11 @@ void ptx::named_barrier_sync(int id, int threads, Site site)
 {
     Thread &thread = self();
     Block &block = *thread.warp->block;
-    if (arrive(thread, id, threads, site)) {
+    if (arrive_named(thread, id, threads, site)) {
         complete_named(block, id);
     } else {
-        const Call call = {"a named barrier", site, true};
-        note(thread, id, call);
+        note(*thread.fiber, plain_barrier + static_cast<unsigned>(id), site);
         suspend(thread);
-        thread.wait = Wait::nothing;
     }
     checker->acquired(&block.barrier[id]);
 }
@@ -151,6 +204,6 @@ void ptx::named_barrier_sync(int id, int threads, Site site)
 void ptx::named_barrier_arrive(int id, int threads, Site site)
 {
     Thread &thread = self();
-    if (arrive(thread, id, threads, site))
+    if (arrive_named(thread, id, threads, site))
         complete_named(*thread.warp->block, id);
 }

@@ -1,5 +1,6 @@
 /* What device code reads and calls that is neither a barrier nor a warp operation nor an atomic. */
 #include "host/checker.h"
+#include "host/memory.h"
 #include "run/engine.h"
 #include <ctime>
 
@@ -44,6 +45,33 @@ extern "C" void simt_trap(void)
     simt_fail("__trap()");
 }
 
+/* ---- Memory that device code asks for ---- */
+
+extern "C" void *simt_device_malloc(size_t bytes)
+{
+    return allocate_in_kernel(bytes);
+}
+
+extern "C" void simt_device_free(void *pointer)
+{
+    if (pointer && !free_in_kernel(pointer))
+        simt_fail("free or delete of %p, where no memory of the device's heap begins, or no longer",
+                  pointer);
+}
+
+/* ---- __launch_bounds__ ---- */
+
+extern "C" void simt_launch_bounds(unsigned threads)
+{
+    const Block &block = *worker->block;
+    if (block.threads <= threads)
+        return;
+    /* Before any thread has done anything: the launch is refused, as if it had not begun. */
+    block.launch->allowed_threads = threads;
+    block.launch->failed = true;
+    abandon_block();
+}
+
 /* ---- Where an address lies ---- */
 
 /* Shared-window address 0 would look like a null pointer, so the window begins a little further
@@ -58,7 +86,7 @@ extern "C" unsigned simt_is_shared(const void *pointer)
 
 extern "C" unsigned simt_is_local(const void *pointer)
 {
-    return on_fiber_stack(pointer);
+    return on_thread_stack(pointer);
 }
 
 /* Keeps the alignment of shared_begin, which alignment checks of matrix loads and bulk copies look

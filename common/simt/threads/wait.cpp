@@ -13,13 +13,12 @@ void wait_for(simt_condition *condition, void *argument, const Call &call, Wait 
     if (condition(argument))
         return;
     Thread &thread = self();
-    thread.wait = kind;
+    thread.fiber->wait = kind;
     thread.condition = condition;
     thread.condition_argument = argument;
     thread.call = &call;
     thread.warp->polling |= 1u << thread.lane;
     suspend(thread);
-    thread.wait = Wait::nothing;
 }
 
 } /* namespace simt */
@@ -36,10 +35,9 @@ extern "C" void simt_yield(void)
 {
     Thread &thread = self();
     Block &block = *thread.warp->block;
-    bool alone = !block.ready_warps;
+    bool alone = !any_ready(block);
     make_ready(thread);
-    block.lane_cursor = warp_size - 1;
-    block.warp_cursor = (block.warp_cursor + 1) % max_warps;
+    next_warp(block);
     suspend(thread);
     if (alone) /* what it waits for must come from another block, on another OS thread */
         sched_yield();

@@ -14,7 +14,7 @@ static void complete(Warp &warp, Meeting &meeting, bool orders_memory)
     checker->warp_met(warp, done.mask, done.arrived, orders_memory);
     done.run(warp.slot, done.arrived);
     for (unsigned lane : bits(done.arrived)) {
-        Thread &thread = warp.block->thread[warp.number * warp_size + lane];
+        Thread &thread = warp.thread[lane];
         if (&thread != worker->thread)
             make_ready(thread);
     }
@@ -36,7 +36,7 @@ static void meetings_after_return_of(Thread &thread)
         if (!(meeting.mask >> thread.lane & 1))
             continue;
         unsigned first = static_cast<unsigned>(__builtin_ctz(meeting.arrived));
-        const Thread &waiting = warp.block->thread[warp.number * warp_size + first];
+        const Thread &waiting = warp.thread[first];
         if (checker->armed)
             report_incomplete_meeting(warp);
         if (!missing(warp, meeting))
@@ -77,15 +77,15 @@ extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const ch
     Meeting &meeting = find_or_open(warp, mask, run, what);
     meeting.arrived |= 1u << thread.lane;
     warp.slot[thread.lane] = slot;
-    thread.wait = Wait::warp;
+    thread.fiber->wait = Wait::warp;
     if (uint32_t absent = missing(warp, meeting)) {
         if (absent & ~warp.alive)
             report_incomplete_meeting(warp);
         suspend(thread);
     } else {
         complete(warp, meeting, orders_memory);
+        thread.fiber->wait = Wait::nothing;
     }
-    thread.wait = Wait::nothing;
 }
 
 extern "C" unsigned simt_lane(void)
@@ -124,8 +124,7 @@ extern "C" unsigned simt_activemask(Site site)
         if (!(ready_lanes(warp) & ~warp.gathering) || round == 64) {
             uint32_t together = 0;
             for (unsigned lane : bits(warp.gathering)) {
-                if (same_site(warp.block->thread[warp.number * warp_size + lane].call->site,
-                              call.site))
+                if (same_site(warp.thread[lane].call->site, call.site))
                     together |= 1u << lane;
             }
             for (unsigned lane : bits(together))

@@ -28,9 +28,17 @@ inline T *dynamic_shared()
     return reinterpret_cast<T *>(simt_dynamic_shared);
 }
 
+/* Where simtcc has device code's new take its memory. */
+struct DeviceHeap {
+};
+constexpr DeviceHeap device_heap;
+
 } /* namespace simt */
 
 extern "C" {
+/* Device memory for device code: null when there is none left. */
+void *simt_device_malloc(size_t bytes);
+void simt_device_free(void *pointer);
 void simt_syncthreads(simt::Site site);
 /* 0 count, 1 and, 2 or */
 int simt_syncthreads_reduce(int which, int value, simt::Site site);
@@ -39,6 +47,16 @@ void simt_trap(void) __attribute__((noreturn));
 void simt_nanosleep(unsigned ns);
 long long simt_clock(void);
 unsigned long long simt_globaltimer(void);
+}
+
+inline void *operator new(size_t bytes, simt::DeviceHeap)
+{
+    return simt_device_malloc(bytes);
+}
+
+inline void *operator new[](size_t bytes, simt::DeviceHeap)
+{
+    return simt_device_malloc(bytes);
 }
 
 inline void __syncthreads(SIMT_CALL_SITE)
@@ -100,7 +118,11 @@ inline long long clock64()
     return simt_clock();
 }
 
-/* glibc's clock() from <time.h> has the same signature and serves device code too. */
+/* What simtcc makes of clock() in device code, where <time.h>'s would be another clock. */
+inline clock_t simt_device_clock()
+{
+    return static_cast<clock_t>(simt_clock());
+}
 
 /* Loads and stores with a hint for the cache, which is all that tells them from ordinary ones. */
 #define SIMT_LOAD(name)                                                                            \

@@ -11,11 +11,11 @@
 #define __device__
 #define __host__
 #define __shared__
+#define __launch_bounds__(...)
 #endif
 #define __constant__
 #define __managed__
 #define __grid_constant__
-#define __launch_bounds__(...)
 #define __maxnreg__(...)
 #ifndef __clang__
 #define __builtin_assume(condition) ((void)0) /* clang's and nvcc's */

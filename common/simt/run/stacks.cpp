@@ -1,0 +1,91 @@
+/*
+ * Stacks. They lie side by side in one mapping per worker, because a process has a limited number
+ * of mappings (vm.max_map_count, 65,530 by default). The page below each stack is made inaccessible
+ * without a mapping of its own where the kernel can (Linux 6.13); elsewhere guarded stacks cost two
+ * mappings each, and only as many are guarded as leave most of the limit to others.
+ */
+#include "run/stacks.h"
+#include "run/state.h"
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace simt
+{
+
+static size_t page_bytes()
+{
+    static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    return bytes;
+}
+
+size_t stack_stride()
+{
+    /* An odd number of pages: the tops of the stacks, which a barrier visits one after the other,
+     * fall into different sets of the caches of address translations. */
+    return stack_bytes + page_bytes();
+}
+
+char *reserve_stacks()
+{
+    void *area = mmap(nullptr, max_block_threads * stack_stride(), PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return area == MAP_FAILED ? nullptr : static_cast<char *>(area);
+}
+
+void release_stacks(char *area)
+{
+    munmap(area, max_block_threads * stack_stride());
+}
+
+/* A number from a file of the system's, `otherwise` when there is none. */
+static unsigned long long read_number(const char *path, unsigned long long otherwise)
+{
+    unsigned long long number = otherwise;
+    if (FILE *file = fopen(path, "r")) {
+        if (fscanf(file, "%llu", &number) != 1)
+            number = otherwise;
+        fclose(file);
+    }
+    return number;
+}
+
+/* Whether one more stack can have a guard page that splits its mapping. */
+static bool another_mapping()
+{
+    static const unsigned long long most =
+        read_number("/proc/sys/vm/max_map_count", 65530) / 8; /* each costs two mappings */
+    static std::atomic<unsigned long long> used{0};
+    return used.fetch_add(1, std::memory_order_relaxed) < most;
+}
+
+/* If this fails there is only less protection. */
+static void guard(char *page)
+{
+    constexpr int guard_install = 102; /* MADV_GUARD_INSTALL, which older headers do not name */
+    if (madvise(page, page_bytes(), guard_install) != 0 && another_mapping())
+        mprotect(page, page_bytes(), PROT_NONE);
+}
+
+bool prepare_stacks(char *area, unsigned first, unsigned count)
+{
+    char *begin = area + first * stack_stride();
+    if (mprotect(begin, count * stack_stride(), PROT_READ | PROT_WRITE) != 0)
+        return false;
+    for (unsigned i = 0; i < count; i++)
+        guard(begin + i * stack_stride());
+    return true;
+}
+
+unsigned long long affordable_blocks(unsigned threads)
+{
+    static const unsigned long long memory =
+        std::min(static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) * page_bytes(),
+                 read_number("/sys/fs/cgroup/memory.max", ~0ull)); /* a container's limit */
+    /* Few kernels use more than a page of stack, and its top may lie in the page before. */
+    return std::max(1ull, memory / 2 / (2 * page_bytes() * threads));
+}
+
+} /* namespace simt */

@@ -1,0 +1,131 @@
+/*
+ * The assembly behind switch.h. A context is the stack pointer; the saved registers lie above it.
+ *
+ * A processor predicts each return from the calls it has seen. simt_switch is called and returns,
+ * so threads that wait at the same call return to where the processor expects it. simt_resume
+ * jumps, so that what its own call left behind predicts the return of the kernel (see fiber_main in
+ * engine.cpp).
+ */
+#include "run/switch.h"
+
+#if defined(__x86_64__)
+
+__asm__(R"(
+    .text
+    .macro save
+    push %rbp
+    push %rbx
+    push %r12
+    push %r13
+    push %r14
+    push %r15
+    mov %rsp, (%rdi)
+    .endm
+    .macro restore
+    pop %r15
+    pop %r14
+    pop %r13
+    pop %r12
+    pop %rbx
+    pop %rbp
+    .endm
+
+    .p2align 4
+    .globl simt_switch
+    .type simt_switch, @function
+simt_switch:
+    save
+    mov %rsi, %rsp
+    restore
+    pop %rcx
+    jmp *%rcx
+    .size simt_switch, . - simt_switch
+
+    .p2align 4
+    .globl simt_switch_to_new
+    .type simt_switch_to_new, @function
+simt_switch_to_new:
+    save
+    mov %rsi, %rsp
+    push $0             /* nothing called it: backtraces end here */
+    xor %ebp, %ebp
+    jmp *%rdx
+    .size simt_switch_to_new, . - simt_switch_to_new
+
+    .p2align 4
+    .globl simt_resume
+    .type simt_resume, @function
+simt_resume:
+    mov %rdi, %rsp
+    restore
+    pop %rcx
+    jmp *%rcx
+    .size simt_resume, . - simt_resume
+)");
+
+#elif defined(__aarch64__)
+
+__asm__(R"(
+    .text
+    .macro save
+    stp x29, x30, [sp, #-160]!
+    stp x19, x20, [sp, #16]
+    stp x21, x22, [sp, #32]
+    stp x23, x24, [sp, #48]
+    stp x25, x26, [sp, #64]
+    stp x27, x28, [sp, #80]
+    stp d8, d9, [sp, #96]
+    stp d10, d11, [sp, #112]
+    stp d12, d13, [sp, #128]
+    stp d14, d15, [sp, #144]
+    mov x9, sp
+    str x9, [x0]
+    .endm
+    .macro restore
+    ldp x19, x20, [sp, #16]
+    ldp x21, x22, [sp, #32]
+    ldp x23, x24, [sp, #48]
+    ldp x25, x26, [sp, #64]
+    ldp x27, x28, [sp, #80]
+    ldp d8, d9, [sp, #96]
+    ldp d10, d11, [sp, #112]
+    ldp d12, d13, [sp, #128]
+    ldp d14, d15, [sp, #144]
+    ldp x29, x30, [sp], #160
+    .endm
+
+    .p2align 4
+    .globl simt_switch
+    .type simt_switch, %function
+simt_switch:
+    save
+    mov sp, x1
+    restore
+    pop %rcx
+    jmp *%rcx
+    .size simt_switch, . - simt_switch
+
+    .p2align 4
+    .globl simt_switch_to_new
+    .type simt_switch_to_new, %function
+simt_switch_to_new:
+    save
+    mov sp, x1
+    mov x29, #0         /* nothing called it: backtraces end here */
+    mov x30, #0
+    br x2
+    .size simt_switch_to_new, . - simt_switch_to_new
+
+    .p2align 4
+    .globl simt_resume
+    .type simt_resume, %function
+simt_resume:
+    mov sp, x0
+    restore
+    br x30
+    .size simt_resume, . - simt_resume
+)");
+
+#else
+#error "The CPU backend runs on x86-64 and arm64"
+#endif

@@ -1,0 +1,46 @@
+# For those who change the project: formatting, the lessons' tables, what only the whole tree can prove.
+
+# Versions of clang-format differ in what they make of the same file; 14 is Debian 12's and the one that counts.
+CLANG_FORMAT ?= clang-format-14
+FORMATTED = $(shell git ls-files -co --exclude-standard '*.c' '*.h' '*.cu' '*.cuh' '*.cpp' 2>/dev/null)
+
+.PHONY: format check-format
+format: ## maintain: Format all sources (clang-format-14)
+	$(CLANG_FORMAT) -i $(FORMATTED)
+
+check-format: ## maintain: Fail when a source is not formatted
+	$(CLANG_FORMAT) --dry-run --Werror $(FORMATTED)
+
+.PHONY: check-clang
+check-clang: ## maintain: Compile all host code with clang, warnings as errors
+	@for file in $(wildcard common/*.c 0?_*/*.c tests/*.c); do \
+	    clang -std=c17 -D_GNU_SOURCE $(WARNINGS) $(include_cpu) -fsyntax-only $$file || exit 1; done
+
+.PHONY: check-commands
+check-commands: packages-python build/check/01_naive_matmul ## test: What make refuses, make -n, and a clone whose path has a space
+	@tests/commands
+
+.PHONY: check-add-kernel
+check-add-kernel: packages-python ## test: Add a kernel, one file and one row, to a copy; everything takes it in
+	@$(PYTHON) tests/add_kernel.py
+.PHONY: check-warmup
+check-warmup: build/simt/libsimt.a ## test: The warm-up of step 01 accepts right kernels and names wrong ones
+	@tests/warmup
+
+.PHONY: ladder check-ladder
+TAKES_STEP += ladder check-ladder lessons check-lessons
+ladder: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Count the lines that each rung adds; fail when too many
+	@$(PYTHON) tests/ladder.py $(STEPS)
+
+check-ladder: ladder
+	@$(PYTHON) -m doctest tests/ladder.py
+
+# Every page with something in it that tests/lessons.py writes.
+LESSONS = $(CHOSEN_STEPS) $(if $(STEP),,$(wildcard docs/tour.md))
+
+.PHONY: lessons check-lessons
+lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Write the tables, diffs and excerpts of the lessons
+	@$(PYTHON) tests/lessons.py --write $(LESSONS)
+
+check-lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Fail when one is not what the kernels are or do
+	@$(PYTHON) tests/lessons.py --check $(LESSONS)

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""One kernel as one self-contained .cu file, with a small main() that checks it.
+
+    tests/one/one.py PROGRAM KERNEL [FILE]      PROGRAM is build/check/02_tiled_matmul, say; without FILE: stdout
+
+The file needs no header of the project: nvcc compiles it, and so does common/simt/simtcc, without any -I. It holds the
+kernel's file, the .cuh files that this includes, those instructions of ptx.cuh and those functions of common/*.c that
+are used, and the check of its problem (matmul.cu, softmax.cu or attention.cu beside this script) at the sizes below.
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+SIZES = {"matmul": "--m 128 --n 96 --k 80", "softmax": "--rows 3 --cols 40000",
+         "attention": "--batch 1 --heads 4 --kv-heads 2 --seq-q 80 --seq-kv 100 --head-dim 64"}
+
+# What a kernel's file may use of the rest of the project, in the order in which it must stand. It is left out where
+# nothing uses it.
+LIBRARY = (
+    ("common/problem.h", "tensor_type"), ("common/problem.h", "cost"), ("common/attention.h", "attention"),
+    ("common/attention.c", "attention_query_rows"), ("common/backend.c", "backend_architecture"),
+    ("common/refusal.c", "sentence"), ("common/refusal.c", "refuse"), ("common/refusal.c", "refusal"),
+    ("common/refusal.c", "require_blocks"), ("common/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
+    ("common/tensor_map.c", "encode_fn"), ("common/tensor_map.c", "find_encoder"),
+    ("common/tensor_map.c", "tensor_map_of_halves"))
+
+GUARD = re.compile(r"^#ifndef (\w+)\n#define \1\n(.*)^#endif\n", re.M | re.S)
+LINKAGE = re.compile(r'^#ifdef __cplusplus\n(?:extern "C" \{|\})\n#endif\n', re.M)
+INCLUDE = re.compile(r'^#include (?:"([^"]+)"|(<[^>]+>))\n', re.M)
+# What only the harness asks of a kernel's file: cost and workspace of a call.
+ASKED = re.compile(r'^extern "C" (?:struct cost|size_t) [^;{]*\{\n.*?^\}\n\n?', re.M | re.S)
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+
+
+def words(text):
+    return set(re.findall(r"[A-Za-z_]\w*", COMMENT.sub(" ", text)))
+
+
+def chunks(text):
+    """The declarations of a source with their comments: what blank lines separate, { } and #if whole."""
+    found = []
+    for part in re.split(r"\n\s*\n", LINKAGE.sub("", GUARD.sub(r"\2", text))):
+        last = found[-1] if found else ""
+        conditions = len(re.findall("^#if", last, re.M)) - len(re.findall("^#endif", last, re.M))
+        if last.count("{") > last.count("}") or conditions > 0:
+            found[-1] += "\n\n" + part
+        else:
+            found.append(part.strip("\n"))
+    return found
+
+
+def defines(chunk):
+    """The names that a chunk defines."""
+    code = COMMENT.sub(" ", chunk)
+    names = set(re.findall(r"^#define (\w+)", code, re.M))
+    code = re.sub(r"^#.*(?:\\\n.*)*\n?", "", code, flags=re.M)
+    if re.match(r"\s*(?:typedef )?enum\b", code):
+        names |= set(re.findall(r"[{,]\s*(\w+)", code))
+    at_top = re.sub(r"^[ }].*\n?", "", code, flags=re.M)  # clang-format indents all but what is declared here
+    for line in re.split(r"[;{]\s*$", re.sub(r"^template <.*>$", "", at_top, flags=re.M), flags=re.M):
+        if name := re.search(r"(\w+)\s*(?:[({\[=]|$)", line.strip()):
+            names.add(name[1])
+    return names
+
+
+def exports(path):
+    """The C functions that a .cu file gives to others."""
+    given = [chunk for chunk in chunks(path.read_text()) if re.search('^extern "C"', chunk, re.M)]
+    return {name for chunk in given for name in defines(chunk)}
+
+
+def used(candidates, text):
+    """Those of the chunks that the text needs, directly or through one another, in their order."""
+    needed, kept = words(text), set()
+    while more := {index for index, chunk in enumerate(candidates) if index not in kept and defines(chunk) & needed}:
+        kept |= more
+        for index in more:
+            needed |= words(candidates[index])
+    return [chunk for index, chunk in enumerate(candidates) if index in kept]
+
+
+class One:
+    """The text of one file as it grows."""
+
+    def __init__(self, step):
+        self.folders = (ROOT / step, ROOT / "common", HERE)
+        self.system, self.headers, self.seen = [], [], set()
+
+    def take(self, path):
+        """A source without its #includes; its .cuh files become headers, those that they include first."""
+        self.seen.add(path.name)
+        text = GUARD.sub(r"\2", path.read_text()) if path.suffix == ".cuh" else path.read_text()
+        return INCLUDE.sub(self.included, ASKED.sub("", text)).strip("\n") + "\n"
+
+    def included(self, match):
+        if match[2]:
+            self.system.append(match[2])
+            return ""
+        path = next((folder / match[1] for folder in self.folders if (folder / match[1]).exists()), None)
+        # The library has what is used of a .h file.
+        if path and path.name not in self.seen and path.suffix == ".cuh" and path.name != "ptx.cuh":
+            self.headers.append(self.take(path))
+        return ""
+
+    def library(self, text):
+        origin = {}
+        for source, name in LIBRARY:
+            code = (ROOT / source).read_text()
+            chunk = next((chunk for chunk in chunks(INCLUDE.sub("", code)) if name in defines(chunk)), None)
+            if chunk is None:
+                raise SystemExit(f"{source} does not define {name}")
+            origin[chunk.replace("_Thread_local", "thread_local")] = code
+        kept = used(list(origin), text)
+        for chunk in kept:
+            self.system += [match[2] for match in INCLUDE.finditer(origin[chunk]) if match[2]]
+        return "\n\n".join(kept)
+
+    @staticmethod
+    def instructions(text):
+        """The wrappers of PTX instructions that the text uses. The CPU backend brings its own."""
+        source = INCLUDE.sub("", (ROOT / "common/ptx.cuh").read_text())
+        kept = used(chunks(source)[1:], text)
+        if not kept:
+            return ""
+        return "#if __has_include(<ptx.cuh>) /* the CPU backend has its own */\n#include <ptx.cuh>\n#else\n\n" + \
+            "\n\n".join(kept) + "\n\n#endif\n"
+
+
+def program_list(program, *arguments):
+    return json.loads(subprocess.run([program, "--list", "--json", *arguments], check=True, stdout=subprocess.PIPE,
+                                     text=True).stdout)
+
+
+def row_of(facts, name):
+    names = [kernel["name"] for kernel in facts["kernels"]]
+    if name not in names:
+        raise SystemExit(f"KERNEL is '{name}'; it must be one of {', '.join(names)}")
+    return facts["kernels"][names.index(name)]
+
+
+def make(program, name):
+    facts = program_list(program)
+    kernel = row_of(facts, name)
+    arguments = SIZES[facts["problem"]].split()
+    offered = {size["name"] for size in facts["sizes"]}
+    if "causal" in offered and kernel["causal"]:
+        arguments.append("--causal")
+    if "type" in offered:
+        arguments += ["--type", kernel["types"][0]]
+    facts = program_list(program, *arguments)
+    kernel = row_of(facts, name)  # with the workspace of these sizes
+    step, problem = facts["step"], facts["problem"]
+    one = One(step)
+
+    body = re.sub(r"^// needs: .*\n", "", one.take(ROOT / step / kernel["file"]))
+    for other in sorted((ROOT / step).glob("*.cu")):  # what it calls: a namespace keeps their constants apart
+        called = sorted(words(body) & exports(other)) if other.name != kernel["file"] else []
+        if called:
+            code, space = one.take(other), other.stem.partition("_")[2] if other.stem[0].isdigit() else other.stem
+            body = f"namespace {space}_file\n{{\n{code}}}\n" + \
+                "".join(f"using {space}_file::{function};\n" for function in called) + "\n" + body
+    headers, one.headers = "\n".join(one.headers), []
+    check = one.take(HERE / f"{problem}.cu")
+    check = "\n".join((*one.headers, check))
+    architecture = kernel["architecture"]
+    check = re.sub(r"\bKERNEL\b", f"{problem}_{name}", check)
+    check = re.sub(r"\bARCHITECTURE\b", json.dumps(architecture), re.sub(r"\bNAME\b", name, check))
+
+    sizes = {size["name"].replace("-", "_"): size["value"] for size in facts["sizes"]}
+    constants = [f"static const int {size} = {value};" for size, value in sizes.items()
+                 if size not in ("seq", "causal", "type")]
+    if problem == "attention":
+        constants += [f"static const bool causal = {str(bool(sizes.get('causal'))).lower()};",
+                      f"static const enum tensor_type type = TENSOR_{kernel['types'][0].upper()};",
+                      f"static const size_t workspace_bytes = {kernel['workspace']}; /* at these sizes */"]
+
+    library = one.library(headers + body + check + " ".join(constants))
+    instructions = one.instructions(headers + body)
+    arch = f"-arch={architecture or 'sm_75'}"
+    if architecture.endswith("a"):
+        arch = f"-gencode arch={architecture.replace('sm', 'compute')},code={architecture}"
+    banner = f"""/*
+ * {step}, {name}: {kernel['idea']}.
+ *
+ *     nvcc -std=c++17 -O3 {arch} THIS.cu -o check && ./check           on a GPU
+ *     common/simt/simtcc THIS.cu -o check && ./check           on a CPU, in a clone of the project
+ *
+ * It prints PASS or FAIL; exit status 0, 1, or 3 where the device is too old. Made by `make one KERNEL={name}`.
+ */
+"""
+    system = "".join(f"#include {header}\n" for header in sorted(set(one.system)))
+    parts = (banner + system, library, instructions, headers, body, "\n".join(constants), check)
+    return "\n".join(part.strip("\n") + "\n" for part in parts if part.strip())
+
+
+def main(arguments):
+    if not 2 <= len(arguments) <= 3:
+        raise SystemExit(__doc__)
+    if sys.stdout is None:
+        raise SystemExit("standard output is closed: there is nowhere to print to")
+    text = make(arguments[0], arguments[1])
+    if len(arguments) < 3 or not arguments[2]:
+        sys.stdout.write(text)
+    elif not (file := pathlib.Path(arguments[2])).exists() or file.read_text() != text:
+        file.write_text(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
