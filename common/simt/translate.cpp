@@ -173,10 +173,13 @@ class Translator
         string out;
         for (const Token &token : t)
             out += token.lead + token.spelling;
-        return out + (names.empty() ? ""
-                                    : "\nnamespace { __attribute__((constructor)) void "
-                                      "simt_name_all_parameters() {" +
-                                          names + " } }\n");
+        /* What comes behind this line is the translator's own. */
+        out += "\n# 1 \"simt-translate\"\n";
+        return names.empty() ? out
+                             : out +
+                                   "namespace { __attribute__((constructor)) void "
+                                   "simt_name_all_parameters() {" +
+                                   names + " } }\n";
     }
 
   private:

@@ -44,7 +44,7 @@ from sandbox import Limits, Unable
 from workshop import NotBuilt, Refused
 
 SECONDS = 600  # for a whole grading; a run of a kernel has a 60th of it, at most 10, of processor time
-RUN_MEGABYTES = 4096
+RUN_MEGABYTES, RUN_THREADS = 4096, 1024  # a cooperative launch has a thread for each block
 ROUNDS, LAPS = 5, 10  # of a timing: student and reference in turns; a few laps more, so that none is known as the last
 KINDS = ("normal", "uniform", "large", "ascending", "descending", "outliers", "constant")
 LIMIT = 1 << 20  # bytes of one submitted file
@@ -256,7 +256,7 @@ class Grading:
         size = self.judge.require(f"request {kernel['name']} {order} {workspace} {calls} {laps} "
                                   f"{request}")["bytes"]
         # What hangs uses its processor time up; by the clock even a good kernel may be slow where many are graded at once.
-        limits = Limits(self.run_seconds, self.left() / 2, RUN_MEGABYTES, size + 4096)
+        limits = Limits(self.run_seconds, self.left() / 2, RUN_MEGABYTES, size + 4096, RUN_THREADS)
         answer.unlink(missing_ok=True)
         on_device, runner = build in ("gpu", "reference"), str(self.runner(kernel, build))
         with open(request, "rb") as asked, open(answer, "w+b") as told:

@@ -30,7 +30,7 @@ ALLOWED = set("""
     threadIdx blockIdx blockDim gridDim warpSize _GLOBAL_OFFSET_TABLE_ __dso_handle __tls_get_addr __stack_chk_fail
     __gxx_personality_v0 _Unwind_Resume __cxa_guard_acquire __cxa_guard_release __cxa_guard_abort __cxa_atexit
     __cxa_pure_virtual __cxa_throw_bad_array_new_length __assert_fail _ZdlPv _ZdlPvm
-    memcpy memset memmove printf puts putchar
+    memcpy memset memmove simt_memcpy simt_memset simt_memmove simt_dynamic_shared printf puts putchar
     cudaGetLastError cudaPeekAtLastError cudaGetErrorString cudaGetErrorName cudaFuncSetAttribute
     cudaFuncSetCacheConfig cudaFuncGetAttributes cudaGetDevice cudaDeviceGetAttribute cudaMemsetAsync
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel
@@ -41,9 +41,7 @@ ALLOWED = set("""
 ALLOWED |= {name + kind for kind in ("", "f") for name in """
     exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt fabs fmax fmin fmod fma floor ceil round rint
     nearbyint trunc tanh erf ldexp scalbn sin cos copysign isnan isinf lround lrint""".split()}
-ALLOWED_PREFIXES = ("simt_", "__tsan_", "__ubsan_handle_", "_ZTVN10__cxxabiv1")
-# Parts of the CPU backend that are there for its own files.
-ALLOWED_PREFIXES_BUT = ("simt_at_end", "simt_on_idle", "simt_touch", "simt_memcmp")
+ALLOWED_PREFIXES = ("__tsan_", "__ubsan_handle_", "_ZTVN10__cxxabiv1")
 # What nvcc's objects ask for beside.
 ALLOWED_ON_A_GPU = set("""
     __cudaRegisterFatBinary __cudaRegisterFatBinaryEnd __cudaUnregisterFatBinary __cudaRegisterFunction
@@ -158,6 +156,13 @@ class Workshop:
         names = {line.split()[0] for path in harness for line in nm("-g", "--defined-only", path)
                  if len(line.split()) > 2 and line.split()[1] in "TDBR"}
         (self.base / "labs/protected").write_text("\n".join(sorted(names | {"main"})))
+        # Of the CPU backend a kernel may use what its headers declare: the rest is for its own files.
+        declared = set(re.findall(r"\b(\w+)\s*\(", "".join(
+            path.read_text() for path in (self.base / "common/simt/include").rglob("*") if path.is_file())))
+        backend = sorted(name for name in names if name.startswith(("simt_", "_ZN4simt", "_ZN3ptx")))
+        plain = run(["c++filt", *backend], "c++filt").splitlines()
+        (self.base / "labs/allowed").write_text("\n".join(
+            name for name, text in zip(backend, plain) if re.split(r"[(\[]", text)[0].split("::")[-1] in declared))
 
     @property
     def include(self):
@@ -241,9 +246,9 @@ class Workshop:
         if ending.status != 0:
             raise NotBuilt(f"{name} does not compile: {self.complaints(ending.output, source / step)}")
         try:
-            self.examine_text(name, read_regular(out / "text").decode(errors="replace"), (self.base, source))
+            initialisers = self.examine_text(name, read_regular(out / "text").decode(errors="replace"), (self.base, source))
             if check_symbols:
-                self.examine(out / "object.o", 8 if build == "check" else 0, ALLOWED, step)
+                self.examine(out / "object.o", initialisers + (build == "check"), ALLOWED, step)
         except Refused as refusal:
             complaint.write_text(str(refusal))
             raise
@@ -263,6 +268,11 @@ class Workshop:
         keep = sorted(self.wanted(step) | self.declared(step))
         run(["ld", "-r", "--force-group-allocation", str(source), "-o", str(target)], "ld")
         run(["objcopy", *(f"--keep-global-symbol={name}" for name in keep), str(target)], "objcopy")
+
+    @functools.lru_cache(None)
+    def backend(self):
+        """What a kernel may use of the CPU backend."""
+        return set((self.base / "labs/allowed").read_text().split())
 
     @functools.lru_cache(None)
     def declared(self, step):
@@ -285,8 +295,10 @@ class Workshop:
     def examine_text(name, text, folders):
         """
         Refuses what blinds the checked build or escapes from C. `text` is what the compiler proper read, so that no
-        macro, pasted token or comment hides anything: an attribute, an intrinsic, assembly is there in plain.
+        macro, pasted token or comment hides anything: an attribute, an intrinsic, assembly is there in plain. Returns how
+        many functions simtcc itself has added that run before main().
         """
+        text, _, added = text.rpartition('\n# 1 "simt-translate"\n')
         roots = (*(f"{folder}/" for folder in folders), "/usr/include/", "/usr/lib/", "/usr/local/include/", "<")
         for path in set(re.findall(r'^# \d+ "((?:[^"\\]|\\.)*)"', text, re.M)):
             if not (os.path.normpath(path) + "/").startswith(roots):
@@ -304,13 +316,14 @@ class Workshop:
                 for attribute in attribute_names(listed, found["attribute"] is not None):
                     if attribute.strip("_") not in ATTRIBUTES:
                         raise Refused(f"{name} uses the attribute {attribute[:40]}, which a submission may not")
+        return added.count("__attribute__((constructor))")
 
     def examine(self, output, initialisers, allowed, step):
         """Refuses an object that asks for more than it may, runs before main(), or stands in for the harness."""
         sizes = run(["size", "-A", "-d", str(output)], "size")
         early = sum(int(match[2]) for match in
                     re.finditer(r"^\.(init_array|ctors|preinit_array|fini_array|dtors|init|fini)\S*\s+(\d+)", sizes, re.M))
-        if early > initialisers:
+        if early > 8 * initialisers:
             raise Refused("code that would run before or after main(): a static constructor or destructor, or a global "
                           "variable whose first value must be computed (make it constexpr, or local)")
         strong, asked = set(), set()
@@ -327,8 +340,8 @@ class Workshop:
         taken = (strong & self.protected()) - self.wanted(step)
         if taken:
             raise Refused(f"defines {', '.join(sorted(taken)[:5])}, which belongs to the harness")
-        foreign = {name for name in asked - allowed - self.wanted(step) - self.declared(step)
-                   if not name.startswith(ALLOWED_PREFIXES) or name.startswith(ALLOWED_PREFIXES_BUT)}
+        foreign = {name for name in asked - allowed - self.wanted(step) - self.declared(step) - self.backend()
+                   if not name.startswith(ALLOWED_PREFIXES)}
         if foreign:
             raise Refused(f"uses {', '.join(sorted(foreign)[:5])}, which a kernel may not use")
 
@@ -358,7 +371,7 @@ class Workshop:
                                  environment={"TMPDIR": str(out)})
                 if ending.status != 0:
                     raise NotBuilt(f"{name} does not compile for the GPU: {self.complaints(ending.output, folder / 'source' / step)}")
-                self.examine(out / f"{name}.o", 8, ALLOWED | ALLOWED_ON_A_GPU, step)
+                self.examine(out / f"{name}.o", 1, ALLOWED | ALLOWED_ON_A_GPU, step)
             made = folder / f"{name}.{output.name}.o"
             self.isolate(out / f"{name}.o", made, step)
             objects.append(made)
