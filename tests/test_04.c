@@ -232,3 +232,8 @@ TEST(counters, barriers_and_atomics)
         }
     }
 }
+
+TEST(refusals, failed_launches)
+{
+    check_failed_launches(flash_v1_kernels, (struct size){1, 2, 1, 40, 300, 64});
+}
