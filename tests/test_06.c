@@ -439,3 +439,9 @@ TEST(counters, barriers)
                   barriers);
     }
 }
+
+TEST(refusals, failed_launches)
+{
+    check_failed_launches(causal_half_kernels,
+                          (struct size){1, 2, 1, 40, 300, 64, true, TENSOR_F16});
+}

@@ -86,6 +86,11 @@ TEST(barrier, dynamic_shared)
     in_three_orders("dynamic_shared", feature_dynamic_shared);
 }
 
+TEST(barrier, alignment_of_shared)
+{
+    in_three_orders("alignment_of_shared", feature_alignment_of_shared);
+}
+
 TEST(barrier, file_scope_shared)
 {
     in_three_orders("file_scope_shared", feature_file_scope_shared);
@@ -806,8 +811,28 @@ TEST(simtcc, says_what_it_does_not_support)
                      sources.gl_pathv[i]);
         cr_expect(strstr(said, words), "%s: '%s' is not in: %.300s", sources.gl_pathv[i], words,
                   said);
+        /* Nothing that only follows from it. */
+        char *line = strstr(words, "supported by") ? strtok(said, "\n") : NULL;
+        for (; line; line = strtok(NULL, "\n"))
+            cr_expect(!strstr(line, "error:") || strstr(line, "supported by"), "%s: also says %s",
+                      sources.gl_pathv[i], line);
     }
     globfree(&sources);
+}
+
+/* A program may bring a stub for a library that is not there. */
+TEST(simtcc, headers_of_ones_own)
+{
+    char said[20000];
+    if (!on_cpu())
+        return;
+    cr_expect_eq(
+        run_command("mkdir -p build/cpu/tests/stubs && cd build/cpu/tests/stubs && "
+                    "echo 'typedef int cublasHandle_t;' >cublas_v2.h && "
+                    "printf '#include <cublas_v2.h>\\ncublasHandle_t handle;\\n' >own.cu && "
+                    "../../../../common/simt/simtcc -I . -c own.cu -o /dev/null 2>&1",
+                    said, sizeof said),
+        0, "%s", said);
 }
 
 TEST(simtcc, bad_command_lines)

@@ -54,6 +54,7 @@ int feature_occupancy(void);
 /* feature_barrier.cu */
 int feature_static_shared(void);
 int feature_dynamic_shared(void);
+int feature_alignment_of_shared(void); /* of dynamic shared memory, as declared and no more */
 int feature_file_scope_shared(void);
 int feature_shared_struct(void);
 int feature_barrier_reductions(void);
