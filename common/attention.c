@@ -47,6 +47,8 @@ static cudaError_t check_shape(const struct attention *call)
     return require_rows("batch * kv_heads * seq_kv", call->batch, call->kv_heads, call->seq_kv);
 }
 
+static const float LOG2_E = 1.4426950408889634f;
+
 static unsigned types_of(const struct attention_kernel *row)
 {
     return row->types ? row->types : 1u << TENSOR_F32;
@@ -74,6 +76,9 @@ static cudaError_t check_limits(const struct attention_kernel *row, const struct
         return refuse(cudaErrorInvalidValue, "causal is asked for; this kernel has no causal mask");
     if (!isfinite(call->scale))
         return refuse(cudaErrorInvalidValue, "scale is %g; it must be finite", (double)call->scale);
+    if (!isfinite(call->scale * LOG2_E)) /* what exponentials of base 2 multiply a score with */
+        return refuse(cudaErrorInvalidValue, "scale is %g; times log2 e it must be finite",
+                      (double)call->scale);
     if (row->positive_scale && call->scale <= 0.0f)
         return refuse(cudaErrorInvalidValue, "scale is %g; this kernel takes positive scales",
                       (double)call->scale);
