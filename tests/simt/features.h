@@ -123,6 +123,7 @@ cudaError_t run_harmless(int *result);
 /* feature_order.cu: the order in which blocks, and the threads of a block, came by */
 cudaError_t order_of_blocks(int *order, int blocks);
 cudaError_t order_of_threads(int *order, int threads);
+cudaError_t exchange_in_blocks_of_1024(int *sums, int blocks);
 
 #ifdef __cplusplus
 }

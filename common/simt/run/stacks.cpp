@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -79,11 +80,30 @@ bool prepare_stacks(char *area, unsigned first, unsigned count)
     return true;
 }
 
+/* What a container allows: the least limit of the memory groups that the process belongs to. */
+static unsigned long long group_memory()
+{
+    unsigned long long least = ~0ull;
+    char line[4096];
+    FILE *groups = fopen("/proc/self/cgroup", "r"); /* lines like 4:memory:/a/b and 0::/a/b */
+    while (groups && fgets(line, sizeof line, groups)) {
+        std::string path(line);
+        path = path.substr(path.rfind(':') + 1, path.find('\n') - path.rfind(':') - 1);
+        for (const std::string &at : {path, std::string()})
+            for (const std::string &limit :
+                 {"/sys/fs/cgroup" + at + "/memory.max",
+                  "/sys/fs/cgroup/memory" + at + "/memory.limit_in_bytes"})
+                least = std::min(least, read_number(limit.c_str(), ~0ull));
+    }
+    if (groups)
+        fclose(groups);
+    return least;
+}
+
 unsigned long long affordable_blocks(unsigned threads)
 {
-    static const unsigned long long memory =
-        std::min(static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) * page_bytes(),
-                 read_number("/sys/fs/cgroup/memory.max", ~0ull)); /* a container's limit */
+    static const unsigned long long memory = std::min(
+        static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) * page_bytes(), group_memory());
     /* Few kernels use more than a page of stack, and its top may lie in the page before. */
     return std::max(1ull, memory / 2 / (2 * page_bytes() * threads));
 }
