@@ -1,8 +1,8 @@
 /*
  * Stacks. They lie side by side in one mapping per worker, because a process has a limited number
- * of mappings (vm.max_map_count, 65,530 by default). The page below each stack is made inaccessible
- * without a mapping of its own where the kernel can (Linux 6.13); elsewhere guarded stacks cost two
- * mappings each, and only as many are guarded as leave most of the limit to others.
+ * of mappings (vm.max_map_count, 65,530 by default). What lies below each stack is made
+ * inaccessible without a mapping of its own where the kernel can (Linux 6.13); elsewhere guarded
+ * stacks cost two mappings each, and only as many are guarded as leave most of the limit to others.
  */
 #include "run/stacks.h"
 #include "run/state.h"
@@ -22,11 +22,18 @@ static size_t page_bytes()
     return bytes;
 }
 
+/* Below each stack: more than one page, which a function with a large array could step over. */
+static size_t guard_bytes()
+{
+    const size_t page = page_bytes(), least = 64 << 10;
+    return (least + page - 1) / page * page + page;
+}
+
 size_t stack_stride()
 {
-    /* An odd number of pages: the tops of the stacks, which a barrier visits one after the other,
-     * fall into different sets of the caches of address translations. */
-    return stack_bytes + page_bytes();
+    /* As a rule an odd number of pages: the tops of the stacks, which a barrier visits one after
+     * the other, fall into different sets of the caches of address translations. */
+    return stack_bytes + guard_bytes();
 }
 
 char *reserve_stacks()
@@ -53,7 +60,7 @@ static unsigned long long read_number(const char *path, unsigned long long other
     return number;
 }
 
-/* Whether one more stack can have a guard page that splits its mapping. */
+/* Whether one more stack can have a guard that splits its mapping. */
 static bool another_mapping()
 {
     static const unsigned long long most =
@@ -63,11 +70,11 @@ static bool another_mapping()
 }
 
 /* If this fails there is only less protection. */
-static void guard(char *page)
+static void guard(char *begin)
 {
     constexpr int guard_install = 102; /* MADV_GUARD_INSTALL, which older headers do not name */
-    if (madvise(page, page_bytes(), guard_install) != 0 && another_mapping())
-        mprotect(page, page_bytes(), PROT_NONE);
+    if (madvise(begin, guard_bytes(), guard_install) != 0 && another_mapping())
+        mprotect(begin, guard_bytes(), PROT_NONE);
 }
 
 bool prepare_stacks(char *area, unsigned first, unsigned count)
