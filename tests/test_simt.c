@@ -696,6 +696,22 @@ TEST(environment, order_of_threads)
         expect_orders(order_of_threads);
 }
 
+/* Each worker has 1024 stacks of its own: what the system limits must not depend on their number.
+ */
+TEST(environment, workers)
+{
+    static const char *const workers[] = {"1", "2", "40", "64", "256", "1024"};
+    int sums[COUNT];
+    for (size_t i = 0; on_cpu() && i < sizeof workers / sizeof *workers; i++) {
+        setenv("SIMT_WORKERS", workers[i], 1);
+        cudaError_t error = exchange_in_blocks_of_1024(sums, COUNT);
+        cr_assert_eq(error, cudaSuccess, "SIMT_WORKERS=%s: %s", workers[i], backend_report());
+        for (int block = 0; block < COUNT; block++)
+            cr_assert_eq(sums[block], 1024 * block + 1023 * 512, "SIMT_WORKERS=%s, block %d",
+                         workers[i], block);
+    }
+}
+
 static void expect_complaint(const char *variable, const char *value, const char *words)
 {
     const dim3 one = shape(1, 1, 1);

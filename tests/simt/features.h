@@ -132,6 +132,7 @@ int streams_that_count(int shared);
 /* feature_order.cu: the order in which blocks, and the threads of a block, came by */
 cudaError_t order_of_blocks(int *order, int blocks);
 cudaError_t order_of_threads(int *order, int threads);
+cudaError_t exchange_in_blocks_of_1024(int *sums, int blocks);
 
 #ifdef __cplusplus
 }
