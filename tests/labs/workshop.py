@@ -35,9 +35,9 @@ ALLOWED = set("""
     cudaFuncSetCacheConfig cudaFuncGetAttributes cudaGetDevice cudaDeviceGetAttribute cudaMemsetAsync
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel
     cudaOccupancyMaxActiveBlocksPerMultiprocessor cudaOccupancyMaxPotentialBlockSize
-    attention_query_rows refuse require_size require_blocks require_pointer require_disjoint
-    backend_architecture tensor_map_of_halves
+    attention_query_rows backend_architecture
 """.split())
+ALLOWED_HEADERS = ("refusal.h", "tensor_map.h")  # of common/: what they declare a launcher may use
 ALLOWED |= {name + kind for kind in ("", "f") for name in """
     exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt fabs fmax fmin fmod fma floor ceil round rint
     nearbyint trunc tanh erf ldexp scalbn sin cos copysign isnan isinf lround lrint""".split()}
@@ -159,10 +159,13 @@ class Workshop:
         # Of the CPU backend a kernel may use what its headers declare: the rest is for its own files.
         declared = set(re.findall(r"\b(\w+)\s*\(", "".join(
             path.read_text() for path in (self.base / "common/simt/include").rglob("*") if path.is_file())))
+        helpers = set(re.findall(r"\b(\w+)\s*\(", "".join(
+            (self.base / "common" / name).read_text() for name in ALLOWED_HEADERS)))
         backend = sorted(name for name in names if name.startswith(("simt_", "_ZN4simt", "_ZN3ptx")))
         plain = run(["c++filt", *backend], "c++filt").splitlines()
         (self.base / "labs/allowed").write_text("\n".join(
-            name for name, text in zip(backend, plain) if re.split(r"[(\[]", text)[0].split("::")[-1] in declared))
+            [name for name, text in zip(backend, plain) if re.split(r"[(\[]", text)[0].split("::")[-1] in declared] +
+            sorted(names & helpers)))
 
     @property
     def include(self):
@@ -271,7 +274,7 @@ class Workshop:
 
     @functools.lru_cache(None)
     def backend(self):
-        """What a kernel may use of the CPU backend."""
+        """What a submission may use of the CPU backend and of common/."""
         return set((self.base / "labs/allowed").read_text().split())
 
     @functools.lru_cache(None)
