@@ -207,15 +207,21 @@ class Grading:
         raise FileNotFoundError
 
     def files_of(self, kernel):
-        """The kernel's file, and the step's others that are not a kernel's."""
-        others = {row["file"] for row in self.lab["kernels"]}
-        there = {path.name for path in (self.folder / "source" / self.lab["step"]).glob("*.cu")}
-        return [kernel["file"], *sorted(there - others)]
+        """The kernel's file, and the step's others that are no kernel's."""
+        return [kernel["file"], *sorted(self.sources() - self.kernel_files())]
+
+    def sources(self):
+        return {path.name for path in (self.folder / "source" / self.lab["step"]).glob("*.cu")}
+
+    def kernel_files(self):
+        """Those that the step's table names, also what lab.json hands out as it is."""
+        table = (self.shop.base / self.lab["step"] / f"{self.lab['step'][:2]}_step.h").read_text()
+        return set(re.findall(r'KERNEL\(\w+,\s*"([\w.]+)"', table)) | {row["file"] for row in self.lab["kernels"]}
 
     def build(self, kernel):
         """This kernel's runners, run.cpu and run.check: of the submission's other kernels they hold those it calls."""
         step = self.lab["step"]
-        others = [row["file"] for row in self.lab["kernels"] if row["file"] != kernel["file"]]
+        others = sorted(self.sources() & self.kernel_files() - {kernel["file"]})
         for build in workshop.BUILDS:
             objects = [self.object_of(name, build) for name in self.files_of(kernel)]
             while missing := self.shop.missing(step, objects):

@@ -110,7 +110,6 @@ CHEATS = {
                                "uses __real_simt_run"),
     "a static constructor": (GOOD + "\nstatic volatile int early;\n__attribute__((constructor)) static void begin(void)\n"
                              "{\n    early = 1;\n}\n", "constructor"),
-    "a static object": (GOOD + "\nstruct S { S() { value = 1; } int value; };\nvolatile S early;\n", "before or after main"),
     "an indirect function": (in_launcher("if (chosen()) return cudaSuccess;", 'extern "C" int none(void) { return 0; }\n'
                                          'extern "C" int (*pick(void))(void) { return none; }\n'
                                          'extern "C" int chosen(void) __attribute__((ifunc("pick")));\n'), "ifunc"),
@@ -180,6 +179,9 @@ HONEST = {
         "    const int tiles_across").replace("float sum = 0.0f;", "float sum = std::min(0.0f, 1.0f);").replace(
         "static const int TILE", "__device__ float ftw[4];\nextern \"C\" int backtrace(int i) { return i; }\nstatic const int TILE"),
         True, ""),
+    "a computed table": (GOOD.replace("static const int TILE", "static int twice(int x) { return x > 3 ? 2 * x : x; }\n"
+                                      "static const int table[2] = {twice(4), twice(rand() % 2)};\nstatic const int TILE"
+                                      ).replace("rand() % 2", "warpSize"), True, ""),
     "Windows line ends": (GOOD.replace("\n", "\r\n"), True, ""),
     "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), False, "never written"),
     "wrong at the edge": (GOOD.replace("row < M && col < N", "row < M && col < N - 1"), False, "never written"),

@@ -35,9 +35,9 @@ ALLOWED = set("""
     cudaFuncSetCacheConfig cudaFuncGetAttributes cudaGetDevice cudaDeviceGetAttribute cudaMemsetAsync
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel
     cudaOccupancyMaxActiveBlocksPerMultiprocessor cudaOccupancyMaxPotentialBlockSize
-    attention_query_rows refuse require_size require_blocks require_pointer require_disjoint
-    backend_architecture tensor_map_of_halves
+    attention_query_rows backend_architecture
 """.split())
+ALLOWED_HEADERS = ("refusal.h", "tensor_map.h")  # of common/: what they declare a launcher may use
 ALLOWED |= {name + kind for kind in ("", "f") for name in """
     exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt fabs fmax fmin fmod fma floor ceil round rint
     nearbyint trunc tanh erf ldexp scalbn sin cos copysign isnan isinf lround lrint""".split()}
@@ -159,10 +159,13 @@ class Workshop:
         # Of the CPU backend a kernel may use what its headers declare: the rest is for its own files.
         declared = set(re.findall(r"\b(\w+)\s*\(", "".join(
             path.read_text() for path in (self.base / "common/simt/include").rglob("*") if path.is_file())))
+        helpers = set(re.findall(r"\b(\w+)\s*\(", "".join(
+            (self.base / "common" / name).read_text() for name in ALLOWED_HEADERS)))
         backend = sorted(name for name in names if name.startswith(("simt_", "_ZN4simt", "_ZN3ptx")))
         plain = run(["c++filt", *backend], "c++filt").splitlines()
         (self.base / "labs/allowed").write_text("\n".join(
-            name for name, text in zip(backend, plain) if re.split(r"[(\[]", text)[0].split("::")[-1] in declared))
+            [name for name, text in zip(backend, plain) if re.split(r"[(\[]", text)[0].split("::")[-1] in declared] +
+            sorted(names & helpers)))
 
     @property
     def include(self):
@@ -246,9 +249,9 @@ class Workshop:
         if ending.status != 0:
             raise NotBuilt(f"{name} does not compile: {self.complaints(ending.output, source / step)}")
         try:
-            initialisers = self.examine_text(name, read_regular(out / "text").decode(errors="replace"), (self.base, source))
+            self.examine_text(name, read_regular(out / "text").decode(errors="replace"), (self.base, source))
             if check_symbols:
-                self.examine(out / "object.o", initialisers + (build == "check"), ALLOWED, step)
+                self.examine(out / "object.o", ALLOWED, step)
         except Refused as refusal:
             complaint.write_text(str(refusal))
             raise
@@ -271,7 +274,7 @@ class Workshop:
 
     @functools.lru_cache(None)
     def backend(self):
-        """What a kernel may use of the CPU backend."""
+        """What a submission may use of the CPU backend and of common/."""
         return set((self.base / "labs/allowed").read_text().split())
 
     @functools.lru_cache(None)
@@ -295,10 +298,9 @@ class Workshop:
     def examine_text(name, text, folders):
         """
         Refuses what blinds the checked build or escapes from C. `text` is what the compiler proper read, so that no
-        macro, pasted token or comment hides anything: an attribute, an intrinsic, assembly is there in plain. Returns how
-        many functions simtcc itself has added that run before main().
+        macro, pasted token or comment hides anything: an attribute, an intrinsic, assembly is there in plain.
         """
-        text, _, added = text.rpartition('\n# 1 "simt-translate"\n')
+        text = text.rpartition('\n# 1 "simt-translate"\n')[0]
         roots = (*(f"{folder}/" for folder in folders), "/usr/include/", "/usr/lib/", "/usr/local/include/", "<")
         for path in set(re.findall(r'^# \d+ "((?:[^"\\]|\\.)*)"', text, re.M)):
             if not (os.path.normpath(path) + "/").startswith(roots):
@@ -316,16 +318,12 @@ class Workshop:
                 for attribute in attribute_names(listed, found["attribute"] is not None):
                     if attribute.strip("_") not in ATTRIBUTES:
                         raise Refused(f"{name} uses the attribute {attribute[:40]}, which a submission may not")
-        return added.count("__attribute__((constructor))")
 
-    def examine(self, output, initialisers, allowed, step):
-        """Refuses an object that asks for more than it may, runs before main(), or stands in for the harness."""
-        sizes = run(["size", "-A", "-d", str(output)], "size")
-        early = sum(int(match[2]) for match in
-                    re.finditer(r"^\.(init_array|ctors|preinit_array|fini_array|dtors|init|fini)\S*\s+(\d+)", sizes, re.M))
-        if early > 8 * initialisers:
-            raise Refused("code that would run before or after main(): a static constructor or destructor, or a global "
-                          "variable whose first value must be computed (make it constexpr, or local)")
+    def examine(self, output, allowed, step):
+        """
+        Refuses an object that asks for more than it may or stands in for the harness. Tables that are computed before
+        main() are welcome: there is no input in the process by then, and the list of symbols holds there, too.
+        """
         strong, asked = set(), set()
         for line in nm("", str(output)):
             name, kind = line.split()[:2]
@@ -371,7 +369,7 @@ class Workshop:
                                  environment={"TMPDIR": str(out)})
                 if ending.status != 0:
                     raise NotBuilt(f"{name} does not compile for the GPU: {self.complaints(ending.output, folder / 'source' / step)}")
-                self.examine(out / f"{name}.o", 1, ALLOWED | ALLOWED_ON_A_GPU, step)
+                self.examine(out / f"{name}.o", ALLOWED | ALLOWED_ON_A_GPU, step)
             made = folder / f"{name}.{output.name}.o"
             self.isolate(out / f"{name}.o", made, step)
             objects.append(made)
