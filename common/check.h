@@ -25,7 +25,7 @@ const char *detector_name(enum detector detector);
 enum verdict_status {
     VERDICT_PASS,
     VERDICT_FAIL,
-    VERDICT_REFUSED, /* the kernel's argument check does not allow these arguments */
+    VERDICT_REFUSED, /* not run: its argument check or the device's memory does not allow it */
     VERDICT_SKIPPED, /* the device is too old for the kernel */
 };
 

@@ -81,6 +81,30 @@ TEST(counters, sectors)
     check_sectors("coalesced", 1, 4, 4);
 }
 
+static cudaError_t crash(const float *A, const float *B, float *C, int M, int N, int K,
+                         cudaStream_t stream)
+{
+    (void)A;
+    return matmul_coalesced((const float *)(uintptr_t)64, B, C, M, N, K, stream);
+}
+
+/* A crash takes all of the device's memory along; the kernels after it have it back. */
+TEST(refusals, crashes)
+{
+    static const struct matmul_kernel crashing = {.about.name = "crashing", .launch = crash};
+    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 33, [MATMUL_N] = 65, [MATMUL_K] = 17};
+    struct trial trial;
+    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 1, 0) == cudaSuccess);
+    for (int round = 0; round < 2; round++) {
+        struct verdict verdict = trial_run(&trial, &crashing.about);
+        cr_expect(verdict.status == VERDICT_FAIL && verdict.detector == DETECTOR_LAUNCH,
+                  "a crash is no failed launch: %s", verdict.reason);
+        verdict = trial_run(&trial, &naive_matmul_kernels[1].about);
+        cr_expect(verdict.status == VERDICT_PASS, "coalesced, after a crash: %s", verdict.reason);
+    }
+    trial_destroy(&trial);
+}
+
 TEST(refusals, failed_launches)
 {
     check_failed_launches(naive_matmul_kernels);

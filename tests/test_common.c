@@ -247,6 +247,41 @@ TEST(trial, misaligns_by_the_offset)
     trial_destroy(&trial);
 }
 
+static void passes_next(struct trial *trial, const char *after)
+{
+    fault = FAULT_NONE;
+    const struct verdict verdict = trial_run(trial, &faulty_kernel.about);
+    cr_expect(verdict.status == VERDICT_PASS, "blamed for %s: %s", after, verdict.reason);
+}
+
+TEST(trial, blames_no_kernel_for_the_one_before)
+{
+    static const enum fault faults[] = {FAULT_WRITE_BEFORE, FAULT_WRITE_PAST, FAULT_INPUT_A,
+                                        FAULT_INPUT_B, FAULT_ERROR};
+    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 3, [MATMUL_N] = 4, [MATMUL_K] = 5};
+    struct trial trial;
+    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 0) == cudaSuccess);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        fault = faults[i];
+        cr_expect(trial_run(&trial, &faulty_kernel.about).status == VERDICT_FAIL);
+        passes_next(&trial, "a fault of another kernel");
+    }
+    cudaSetDevice(-1); /* an error that somebody left behind */
+    passes_next(&trial, "an earlier error");
+
+    /* A device that cannot be set up again after a failure, and one that can once more. */
+    const size_t rows = trial.tensors[0].rows;
+    trial.tensors[0].rows = (size_t)1 << 50;
+    fault = FAULT_ERROR;
+    cr_expect(trial_run(&trial, &faulty_kernel.about).status == VERDICT_FAIL);
+    const struct verdict verdict = trial_run(&trial, &faulty_kernel.about);
+    cr_expect(verdict.status == VERDICT_REFUSED && strstr(verdict.reason, "not run: the device"),
+              "status %d: %s", (int)verdict.status, verdict.reason);
+    trial.tensors[0].rows = rows;
+    passes_next(&trial, "a device without memory");
+    trial_destroy(&trial);
+}
+
 TEST(stopwatch, takes_the_median)
 {
     float odd[] = {5, 1, 3}, even[] = {4, 1, 3, 2};
