@@ -2,50 +2,15 @@
 #include "01_naive_matmul/01_step.h"
 #include "matmul_cases.h"
 
-TEST(shapes, cubes)
-{
-    check_cubes(naive_matmul_kernels);
-}
-
-TEST(shapes, rectangles)
-{
-    check_rectangles(naive_matmul_kernels);
-}
-
-TEST(shapes, depths)
-{
-    check_depths(naive_matmul_kernels);
-}
-
-TEST(shapes, empty)
-{
-    check_empty(naive_matmul_kernels);
-}
-
-TEST(shapes, long_sides)
-{
-    check_long_sides(naive_matmul_kernels);
-}
-
-TEST(inputs, kinds)
-{
-    check_kinds(naive_matmul_kernels);
-}
-
-TEST(inputs, infinities)
-{
-    check_infinities(naive_matmul_kernels);
-}
-
-TEST(inputs, misaligned)
-{
-    check_misaligned(naive_matmul_kernels);
-}
-
-TEST(arguments, refused)
-{
-    check_refusals(naive_matmul_kernels);
-}
+CALL_TEST(shapes, cubes, check_cubes(naive_matmul_kernels))
+CALL_TEST(shapes, rectangles, check_rectangles(naive_matmul_kernels))
+CALL_TEST(shapes, depths, check_depths(naive_matmul_kernels))
+CALL_TEST(shapes, empty, check_empty(naive_matmul_kernels))
+CALL_TEST(shapes, long_sides, check_long_sides(naive_matmul_kernels))
+CALL_TEST(inputs, kinds, check_kinds(naive_matmul_kernels))
+CALL_TEST(inputs, infinities, check_infinities(naive_matmul_kernels))
+CALL_TEST(inputs, misaligned, check_misaligned(naive_matmul_kernels))
+CALL_TEST(arguments, refused, check_refusals(naive_matmul_kernels))
 
 TEST(counters, costs)
 {
@@ -105,7 +70,4 @@ TEST(refusals, crashes)
     trial_destroy(&trial);
 }
 
-TEST(refusals, failed_launches)
-{
-    check_failed_launches(naive_matmul_kernels);
-}
+CALL_TEST(refusals, failed_launches, check_failed_launches(naive_matmul_kernels))

@@ -140,45 +140,21 @@ TEST(check, passes_what_is_right)
     cr_assert(verdict.relative_l2 > 0.0 && verdict.relative_l2 < 1e-6);
 }
 
-TEST(check, rejects_nan)
-{
-    caught(FAULT_NAN, DETECTOR_COMPARISON, "C[16][8] is nan");
-}
+#define FAULT_TEST(name, fault, detector, words)                                                   \
+    CALL_TEST(check, name, caught(fault, detector, words))
 
-TEST(check, rejects_zeros)
-{
-    caught(FAULT_ZEROS, DETECTOR_COMPARISON, "C[0][0] is 0");
-}
-
-TEST(check, rejects_one_wrong_element)
-{
-    caught(FAULT_ONE_WRONG, DETECTOR_COMPARISON, "C[32][16]");
-}
-
-TEST(check, rejects_one_dropped_product)
-{
-    caught(FAULT_ONE_DROPPED_PRODUCT, DETECTOR_COMPARISON, "C[32][16]");
-}
-
-TEST(check, rejects_an_untouched_output)
-{
-    caught(FAULT_UNWRITTEN, DETECTOR_POISON, "C[0][0] was never written");
-}
-
-TEST(check, rejects_an_unwritten_tail)
-{
-    caught(FAULT_UNWRITTEN_TAIL, DETECTOR_POISON, "C[32][16] was never written");
-}
-
-TEST(check, rejects_a_write_before_the_beginning)
-{
-    caught(FAULT_WRITE_BEFORE, DETECTOR_GUARD, "C: written 1 bytes before its beginning");
-}
-
-TEST(check, rejects_a_write_past_the_end)
-{
-    caught(FAULT_WRITE_PAST, DETECTOR_GUARD, "C: written 0 bytes past its end");
-}
+FAULT_TEST(rejects_nan, FAULT_NAN, DETECTOR_COMPARISON, "C[16][8] is nan")
+FAULT_TEST(rejects_zeros, FAULT_ZEROS, DETECTOR_COMPARISON, "C[0][0] is 0")
+FAULT_TEST(rejects_one_wrong_element, FAULT_ONE_WRONG, DETECTOR_COMPARISON, "C[32][16]")
+FAULT_TEST(rejects_one_dropped_product, FAULT_ONE_DROPPED_PRODUCT, DETECTOR_COMPARISON, "C[32][16]")
+FAULT_TEST(rejects_an_untouched_output, FAULT_UNWRITTEN, DETECTOR_POISON,
+           "C[0][0] was never written")
+FAULT_TEST(rejects_an_unwritten_tail, FAULT_UNWRITTEN_TAIL, DETECTOR_POISON,
+           "C[32][16] was never written")
+FAULT_TEST(rejects_a_write_before_the_beginning, FAULT_WRITE_BEFORE, DETECTOR_GUARD,
+           "C: written 1 bytes before its beginning")
+FAULT_TEST(rejects_a_write_past_the_end, FAULT_WRITE_PAST, DETECTOR_GUARD,
+           "C: written 0 bytes past its end")
 
 TEST(check, rejects_changed_inputs)
 {
@@ -186,10 +162,7 @@ TEST(check, rejects_changed_inputs)
     caught(FAULT_INPUT_B, DETECTOR_INPUTS, "input B was changed");
 }
 
-TEST(check, rejects_an_error_code)
-{
-    caught(FAULT_ERROR, DETECTOR_LAUNCH, "unspecified launch failure");
-}
+FAULT_TEST(rejects_an_error_code, FAULT_ERROR, DETECTOR_LAUNCH, "unspecified launch failure")
 
 TEST(check, meets_special_values_exactly)
 {
