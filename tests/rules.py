@@ -4,8 +4,8 @@
     tests/rules.py          names every place that breaks a rule; exit status 1 when there is one
 
 Step folders hold no answers and no variants of a kernel by size, launchers take at most seven arguments, no kernel's file
-keeps state on the device between launches, no source asks which backend compiles it, rooms include downwards only, links
-lead somewhere, and docs/errata.md tells the exercises as tests/broken has them.
+keeps state on the device between launches, no source asks which backend compiles it, rooms include downwards only, no
+script hides a module of Python's, links lead somewhere, and docs/errata.md tells the exercises as tests/broken has them.
 """
 import pathlib
 import re
@@ -75,6 +75,8 @@ def of_the_exercises():
 
 def main():
     broken_rules = list(of_the_exercises())
+    broken_rules += [f"{path}: hides Python's own {pathlib.Path(path).stem} from the scripts beside it" for path in FILES
+                     if path.endswith(".py") and pathlib.Path(path).stem in sys.stdlib_module_names]
     for path in FILES:
         backend = path.startswith(("common/simt/", "tests/simt/"))
         if not path.endswith((*SOURCES, ".md", ".json")):

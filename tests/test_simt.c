@@ -35,7 +35,9 @@ static void in_three_orders(const char *name, int (*feature)(void))
     }
 }
 
-#define FEATURE_TEST(suite, name) CALL_TEST(suite, name, in_three_orders(#name, feature_##name))
+#define FEATURE_TEST(suite, name)                                                                  \
+    int feature_##name(void);                                                                      \
+    CALL_TEST(suite, name, in_three_orders(#name, feature_##name))
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Launches */

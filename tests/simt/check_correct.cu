@@ -800,47 +800,8 @@ static cudaError_t run_guess_and_swap(int *data)
     return compare(data, expected, 2);
 }
 
-/* Memory of the device's heap, from one launch to the next. */
-struct Link {
-    Link *next;
-    int value;
-};
-
-__device__ Link *chain;
-
-__global__ void make_chain(int count)
-{
-    for (int i = 0; i < count; i++)
-        chain = new Link{i == 0 ? nullptr : chain, i};
-}
-
-__global__ void take_chain(int *data)
-{
-    int *sums = (int *)malloc(blockDim.x * sizeof(int));
-    float *floats = new float[16];
-    floats[15] = 3;
-    for (Link *next; chain; chain = next) {
-        next = chain->next;
-        data[0] += chain->value;
-        delete chain;
-    }
-    sums[threadIdx.x] = (int)floats[15];
-    data[1] = sums[threadIdx.x];
-    delete[] floats;
-    free(sums);
-}
-
-static cudaError_t run_device_heap(int *data)
-{
-    make_chain<<<1, 1>>>(10);
-    take_chain<<<1, 1>>>(data);
-    const int expected[] = {45, 3};
-    return compare(data, expected, 2);
-}
-
 const struct check_case correct_programs[] = {
     {"guess_and_swap", run_guess_and_swap},
-    {"device_heap", run_device_heap},
     {"warp_sum", run_warp_sum},
     {"warps_apart", run_warps_apart},
     {"half_warps", run_half_warps},
