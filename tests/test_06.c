@@ -465,8 +465,8 @@ TEST(counters, causal_is_half_the_work)
     }
 }
 
-/* Padding or swizzle: nobody waits for a bank. wmma is left out, its fragments' order being
- * nobody's business. */
+/* Padding or swizzle: no access waits for a bank. wmma is left out, as the order of its fragments
+ * is not documented. */
 TEST(counters, no_bank_conflicts)
 {
     static const int head_dim[] = {64, 128};
