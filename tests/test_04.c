@@ -165,10 +165,7 @@ TEST(contract, no_keys)
     check_no_keys(other_tiles, TENSOR_F32);
 }
 
-TEST(contract, any_scale)
-{
-    check_any_scale(flash_v1_kernels);
-}
+CALL_TEST(contract, any_scale, check_any_scale(flash_v1_kernels))
 
 TEST(contract, overflowing_scores)
 {
@@ -188,20 +185,10 @@ TEST(contract, very_small_scores)
     check_very_small_scores(other_tiles);
 }
 
-TEST(contract, refused_scales)
-{
-    check_refused_scales(flash_v1_kernels);
-}
-
-TEST(contract, refused_calls)
-{
-    check_refused_calls(flash_v1_kernels, TENSOR_F32);
-}
-
-TEST(contract, refused_pointers)
-{
-    check_refused_pointers(flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16});
-}
+CALL_TEST(contract, refused_scales, check_refused_scales(flash_v1_kernels))
+CALL_TEST(contract, refused_calls, check_refused_calls(flash_v1_kernels, TENSOR_F32))
+CALL_TEST(contract, refused_pointers,
+          check_refused_pointers(flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16}))
 
 /* The scores of one head at 16384 are 1 GiB, and standard needs them all; the others need a few
  * floats per query. */
@@ -327,7 +314,5 @@ TEST(counters, bank_conflicts)
     }
 }
 
-TEST(refusals, failed_launches)
-{
-    check_failed_launches(flash_v1_kernels, (struct size){1, 2, 1, 40, 300, 64});
-}
+CALL_TEST(refusals, failed_launches,
+          check_failed_launches(flash_v1_kernels, (struct size){1, 2, 1, 40, 300, 64}))

@@ -147,20 +147,9 @@ TEST(shapes, nothing_to_see_and_nothing_to_do)
 /* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
-TEST(contract, LSE_is_optional)
-{
-    check_LSE_is_optional(flash_v2_kernels, TENSOR_F32);
-}
-
-TEST(contract, no_keys)
-{
-    check_no_keys(flash_v2_kernels, TENSOR_F32);
-}
-
-TEST(contract, any_scale)
-{
-    check_any_scale(flash_v2_kernels);
-}
+CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(flash_v2_kernels, TENSOR_F32))
+CALL_TEST(contract, no_keys, check_no_keys(flash_v2_kernels, TENSOR_F32))
+CALL_TEST(contract, any_scale, check_any_scale(flash_v2_kernels))
 
 TEST(contract, overflowing_scores)
 {
@@ -180,15 +169,8 @@ TEST(contract, very_small_scores)
     check_very_small_scores(other_tiles);
 }
 
-TEST(contract, refused_scales)
-{
-    check_refused_scales(flash_v2_kernels);
-}
-
-TEST(contract, refused_calls)
-{
-    check_refused_calls(flash_v2_kernels, TENSOR_F32);
-}
+CALL_TEST(contract, refused_scales, check_refused_scales(flash_v2_kernels))
+CALL_TEST(contract, refused_calls, check_refused_calls(flash_v2_kernels, TENSOR_F32))
 
 /* So few queries that split_kv wants a workspace. */
 TEST(contract, refused_pointers)
@@ -293,7 +275,5 @@ TEST(counters, no_bank_conflicts)
     }
 }
 
-TEST(refusals, failed_launches)
-{
-    check_failed_launches(flash_v2_kernels, (struct size){1, 2, 1, 40, 300, 64});
-}
+CALL_TEST(refusals, failed_launches,
+          check_failed_launches(flash_v2_kernels, (struct size){1, 2, 1, 40, 300, 64}))

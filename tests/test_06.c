@@ -309,15 +309,8 @@ TEST(bfloat16, contract)
 /* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
-TEST(contract, LSE_is_optional)
-{
-    check_LSE_is_optional(causal_half_kernels, TENSOR_F16);
-}
-
-TEST(contract, no_keys)
-{
-    check_no_keys(causal_half_kernels, TENSOR_F16);
-}
+CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(causal_half_kernels, TENSOR_F16))
+CALL_TEST(contract, no_keys, check_no_keys(causal_half_kernels, TENSOR_F16))
 
 TEST(contract, refused_calls)
 {
@@ -333,10 +326,9 @@ TEST(contract, refused_calls)
     trial_destroy(&trial);
 }
 
-TEST(contract, refused_pointers)
-{
-    check_refused_pointers(causal_half_kernels, in_half((struct size){1, 2, 1, 9, 70, 16}, false));
-}
+CALL_TEST(contract, refused_pointers,
+          check_refused_pointers(causal_half_kernels,
+                                 in_half((struct size){1, 2, 1, 9, 70, 16}, false)))
 
 /* All but `half` copy 16 bytes at a time. */
 TEST(contract, refused_head_dims)
@@ -416,25 +408,10 @@ static void expect_skips(int architecture)
     trial_destroy(&trial);
 }
 
-TEST(architecture, volta)
-{
-    expect_skips(70);
-}
-
-TEST(architecture, turing)
-{
-    expect_skips(75);
-}
-
-TEST(architecture, ada)
-{
-    expect_skips(89);
-}
-
-TEST(architecture, blackwell)
-{
-    expect_skips(100);
-}
+CALL_TEST(architecture, volta, expect_skips(70))
+CALL_TEST(architecture, turing, expect_skips(75))
+CALL_TEST(architecture, ada, expect_skips(89))
+CALL_TEST(architecture, blackwell, expect_skips(100))
 
 /* ---------------------------------------------------------------------------------------------- */
 /* What the lesson says about traffic */
@@ -488,8 +465,8 @@ TEST(counters, causal_is_half_the_work)
     }
 }
 
-/* Padding or swizzle: nobody waits for a bank. wmma is left out, its fragments' order being
- * nobody's business. */
+/* Padding or swizzle: no access waits for a bank. wmma is left out, as the order of its fragments
+ * is not documented. */
 TEST(counters, no_bank_conflicts)
 {
     static const int head_dim[] = {64, 128};
