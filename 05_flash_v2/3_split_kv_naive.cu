@@ -136,7 +136,7 @@ static cudaError_t launch(const struct attention *call)
     split_kv_naive<Br, Bc><<<blocks, Br * Bc, 0, call->stream>>>(
         (const float *)call->Q, (const float *)call->K, (const float *)call->V, O_runs, LSE_runs,
         *call, runs);
-    if (runs > 1)
+    if (runs > 1 && cudaPeekAtLastError() == cudaSuccess)
         merge_runs<<<ceil_div(rows, WARP), WARP, 0, call->stream>>>(
             O_runs, LSE_runs, (float *)call->O, call->LSE, call->head_dim, rows, runs);
     return cudaGetLastError();

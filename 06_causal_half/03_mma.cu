@@ -25,6 +25,7 @@
  * Source: PTX ISA, mma.m16n8k16; Dao, FlashAttention-2 (arXiv:2307.08691), section 3.
  */
 #include "06_step.h"
+#include "mma_products.cuh"
 #include "padded_tile.cuh"
 #include "store_rows.cuh"
 
@@ -94,8 +95,7 @@ __global__ void __launch_bounds__(THREADS)
                 uint32_t k[4];
                 ldmatrix_x4(k, shared_address(
                                    &tiles.K[n + lane / 16 * 8 + lane % 8][d + lane / 8 % 2 * 8]));
-                mma_m16n8k16<T>(&S[n / 2], q[d / 16], &k[0]);
-                mma_m16n8k16<T>(&S[n / 2 + 4], q[d / 16], &k[2]);
+                mma_m16n16k16<T>(&S[n / 2], q[d / 16], k);
             }
 
         if (k0 + Bc > seen_by_all)
@@ -113,14 +113,15 @@ __global__ void __launch_bounds__(THREADS)
                 uint32_t v[4];
                 ldmatrix_x4_transposed(v,
                                        shared_address(&tiles.V[n + lane % 16][d + lane / 16 * 8]));
-                mma_m16n8k16<T>(&acc[d / 2], &P[n / 4], &v[0]);
-                mma_m16n8k16<T>(&acc[d / 2 + 4], &P[n / 4], &v[2]);
+                mma_m16n16k16<T>(&acc[d / 2], &P[n / 4], v);
             }
         __syncthreads(); /* all warps are done with K and V before the next tile overwrites them */
     }
 
     finish_rows(acc, m, l, LSE, warp_row, seq_q, scale_log2);
-    store_rows(O, acc, warp_row, seq_q, head_dim);
+    uint32_t packed[HEAD_DIM / 4];
+    pack_rows<T>(packed, acc);
+    store_rows(O, packed, warp_row, seq_q, head_dim);
 }
 
 template <typename T, int HEAD_DIM, bool CAUSAL>

@@ -22,6 +22,7 @@
  * Source: PTX ISA, cp.async; Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3.
  */
 #include "06_step.h"
+#include "mma_products.cuh"
 #include "store_rows.cuh"
 
 static const int Br = 64;
@@ -127,8 +128,7 @@ __global__ void __launch_bounds__(THREADS)
                 ldmatrix_x4(
                     k, shared_address(
                            &tiles.K[stage][n + lane / 16 * 8 + lane % 8][d + lane / 8 % 2 * 8]));
-                mma_m16n8k16<T>(&S[n / 2], q[d / 16], &k[0]);
-                mma_m16n8k16<T>(&S[n / 2 + 4], q[d / 16], &k[2]);
+                mma_m16n16k16<T>(&S[n / 2], q[d / 16], k);
             }
 
         if (k0 + Bc > seen_by_all)
@@ -146,13 +146,14 @@ __global__ void __launch_bounds__(THREADS)
                 uint32_t v[4];
                 ldmatrix_x4_transposed(
                     v, shared_address(&tiles.V[stage][n + lane % 16][d + lane / 16 * 8]));
-                mma_m16n8k16<T>(&acc[d / 2], &P[n / 4], &v[0]);
-                mma_m16n8k16<T>(&acc[d / 2 + 4], &P[n / 4], &v[2]);
+                mma_m16n16k16<T>(&acc[d / 2], &P[n / 4], v);
             }
     }
 
     finish_rows(acc, m, l, LSE, warp_row, seq_q, scale_log2);
-    store_rows(O, acc, warp_row, seq_q, head_dim);
+    uint32_t packed[HEAD_DIM / 4];
+    pack_rows<T>(packed, acc);
+    store_rows(O, packed, warp_row, seq_q, head_dim);
 }
 
 template <typename T, int HEAD_DIM, bool CAUSAL>

@@ -15,8 +15,8 @@
  *
  * A block owns Br queries of one head, a warp 32 of them, as two blocks of 16: K and V are read
  * from shared memory by half as many warps, once for both. The registers are full with S and O, so
- * Q stays in shared memory. Two or three blocks share a multiprocessor: one's softmax runs under
- * another's products.
+ * Q stays in shared memory. Two blocks share a multiprocessor: one's softmax runs under another's
+ * products.
  *
  * Cost: global traffic as half's with this Br. Shared: per warp and tile 2 · (2 · Bc + 32) ·
  * HEAD_DIM bytes for 64 · Bc · HEAD_DIM multiply-adds, about two thirds of what mma reads.
@@ -24,9 +24,11 @@
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), section 3.3.
  */
 #include "06_step.h"
+#include "mma_products.cuh"
 #include "store_rows.cuh"
 
 static const int Br = 128;
+static const int Bc = 64;
 static const int WARP_ROWS = 32;
 static const int BLOCKS = WARP_ROWS / 16; /* of 16 rows, that a warp owns */
 static const int THREADS = Br / WARP_ROWS * WARP;
@@ -35,21 +37,11 @@ static const int STAGES = 2;
  * reads at once do. */
 static const int PAD = 8;
 
-/*
- * Bc. S takes Bc registers of a thread, O takes HEAD_DIM of them. At HEAD_DIM 128 that leaves room
- * for two blocks on a multiprocessor (255 registers a thread); at HEAD_DIM 64 there is room for
- * three (168) if Bc is a little smaller.
- */
-static constexpr int tile_keys(int head_dim)
-{
-    return head_dim == 64 ? 48 : 64;
-}
-
 template <typename T, int HEAD_DIM>
 struct shared_tiles {
     T Q[Br][HEAD_DIM + PAD];
-    T K[STAGES][tile_keys(HEAD_DIM)][HEAD_DIM + PAD];
-    T V[STAGES][tile_keys(HEAD_DIM)][HEAD_DIM + PAD];
+    T K[STAGES][Bc][HEAD_DIM + PAD];
+    T V[STAGES][Bc][HEAD_DIM + PAD];
 };
 
 /* Starts the copy of rows 0 .. ROWS - 1 of `matrix` into a tile; what lies past `rows` or head_dim
@@ -70,10 +62,9 @@ static __device__ __forceinline__ void copy_tile(T tile[ROWS][HEAD_DIM + PAD], c
 }
 
 template <typename T, int HEAD_DIM, bool CAUSAL>
-__global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
+__global__ void __launch_bounds__(THREADS, 2)
     flash_mma_tall(const T *Q, const T *K, const T *V, T *O, float *LSE, struct attention shape)
 {
-    constexpr int Bc = tile_keys(HEAD_DIM);
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<T, HEAD_DIM> &tiles = *(struct shared_tiles<T, HEAD_DIM> *)shared_memory;
 
@@ -95,10 +86,8 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
     const float scale_log2 = shape.scale * LOG2_E;
     const int seen_by_all = visible_keys<CAUSAL>(row0, seq_q, seq_kv);
     const int seen_by_any = visible_keys<CAUSAL>(row0 + Br - 1, seq_q, seq_kv);
-    float m[BLOCKS][2], l[BLOCKS][2] = {}, acc[BLOCKS][HEAD_DIM / 2] = {};
-#pragma unroll
-    for (int b = 0; b < BLOCKS; b++)
-        m[b][0] = m[b][1] = -CUDART_INF_F;
+    float m[BLOCKS][2] = {{-CUDART_INF_F, -CUDART_INF_F}, {-CUDART_INF_F, -CUDART_INF_F}};
+    float l[BLOCKS][2] = {}, acc[BLOCKS][HEAD_DIM / 2] = {};
 
     copy_tile<Br, HEAD_DIM>(tiles.Q, Q, seq_q - row0, head_dim);
     copy_tile<Bc, HEAD_DIM>(tiles.K[0], K, seq_kv, head_dim);
@@ -135,10 +124,8 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
                     k, shared_address(
                            &tiles.K[stage][n + lane / 16 * 8 + lane % 8][d + lane / 8 % 2 * 8]));
 #pragma unroll
-                for (int b = 0; b < BLOCKS; b++) {
-                    mma_m16n8k16<T>(&S[b][n / 2], q[b], &k[0]);
-                    mma_m16n8k16<T>(&S[b][n / 2 + 4], q[b], &k[2]);
-                }
+                for (int b = 0; b < BLOCKS; b++)
+                    mma_m16n16k16<T>(&S[b][n / 2], q[b], k);
             }
         }
 
@@ -164,10 +151,8 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
                 ldmatrix_x4_transposed(
                     v, shared_address(&tiles.V[stage][n + lane % 16][d + lane / 16 * 8]));
 #pragma unroll
-                for (int b = 0; b < BLOCKS; b++) {
-                    mma_m16n8k16<T>(&acc[b][d / 2], &P[b][n / 4], &v[0]);
-                    mma_m16n8k16<T>(&acc[b][d / 2 + 4], &P[b][n / 4], &v[2]);
-                }
+                for (int b = 0; b < BLOCKS; b++)
+                    mma_m16n16k16<T>(&acc[b][d / 2], &P[b][n / 4], v);
             }
     }
 
@@ -175,7 +160,9 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
 #pragma unroll
     for (int b = 0; b < BLOCKS; b++) {
         finish_rows(acc[b], m[b], l[b], LSE, warp_row + 16 * b, seq_q, scale_log2);
-        store_rows(O, acc[b], warp_row + 16 * b, seq_q, head_dim);
+        uint32_t packed[HEAD_DIM / 4];
+        pack_rows<T>(packed, acc[b]);
+        store_rows(O, packed, warp_row + 16 * b, seq_q, head_dim);
     }
 }
 

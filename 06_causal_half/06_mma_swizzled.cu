@@ -1,7 +1,6 @@
 // needs: sm_80
 /*
- * Idea: tiles without padding, whose rows are swizzled: no bank conflict along a row nor down a
- * column.
+ * Idea: tiles without padding, whose rows are swizzled: ldmatrix meets no bank conflict.
  *
  *     for each tile of Bc keys that some query of the tile sees:
  *         S = Q·Kᵀ                        m_new = max(m, rowmax S)               c = scale · log2 e
@@ -16,16 +15,16 @@
  * A block owns Br queries of one head, a warp 32 of them, as in mma_tall. A tile is one panel of 64
  * columns or two, one behind the other; a row of a panel is 128 bytes, all 32 banks. The 16-byte
  * chunk c of row r is stored at chunk c ^ (r % 8), so the eight rows which ldmatrix reads at one c
- * lie in eight different chunks. Reading along a row touches the same eight chunks in another
- * order. So O can leave the same way, through the place of Q, and is stored 16 bytes a lane.
+ * lie in eight different chunks. This is the layout in which the copy engine delivers a tile later.
  *
- * Cost: as mma_tall's, with a ninth less shared memory (a seventeenth at HEAD_DIM 128), and a
- * quarter of its stores.
+ * Cost: as mma_tall's, with a ninth less shared memory (a seventeenth at HEAD_DIM 128). At HEAD_DIM
+ * 64 three blocks share a multiprocessor.
  *
  * Source: PTX ISA, ldmatrix, and "Swizzling Modes" of the tensor maps; CUTLASS, Swizzle.
  */
 #include "06_step.h"
-#include "score_rows.cuh"
+#include "mma_products.cuh"
+#include "store_rows.cuh"
 
 static const int Br = 128;
 static const int WARP_ROWS = 32;
@@ -40,7 +39,7 @@ static const int ROW_BYTES = PANEL_COLS * 2;
  * for two blocks on a multiprocessor (255 registers a thread); at HEAD_DIM 64 there is room for
  * three (168) if Bc is a little smaller.
  */
-static constexpr int tile_keys(int head_dim)
+static constexpr __host__ __device__ int tile_keys(int head_dim)
 {
     return head_dim == 64 ? 48 : 64;
 }
@@ -114,10 +113,8 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
     const float scale_log2 = shape.scale * LOG2_E;
     const int seen_by_all = visible_keys<CAUSAL>(row0, seq_q, seq_kv);
     const int seen_by_any = visible_keys<CAUSAL>(row0 + Br - 1, seq_q, seq_kv);
-    float m[BLOCKS][2], l[BLOCKS][2] = {}, acc[BLOCKS][HEAD_DIM / 2] = {};
-#pragma unroll
-    for (int b = 0; b < BLOCKS; b++)
-        m[b][0] = m[b][1] = -CUDART_INF_F;
+    float m[BLOCKS][2] = {{-CUDART_INF_F, -CUDART_INF_F}, {-CUDART_INF_F, -CUDART_INF_F}};
+    float l[BLOCKS][2] = {}, acc[BLOCKS][HEAD_DIM / 2] = {};
 
     /* The rows this lane names to ldmatrix, as in mma. */
     const uint32_t lane_Q =
@@ -157,10 +154,8 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
                 uint32_t k[4];
                 ldmatrix_x4(k, features_on<Bc>(lane_K + stage * STAGE_BYTES, d) + n * ROW_BYTES);
 #pragma unroll
-                for (int b = 0; b < BLOCKS; b++) {
-                    mma_m16n8k16<T>(&S[b][n / 2], q[b], &k[0]);
-                    mma_m16n8k16<T>(&S[b][n / 2 + 4], q[b], &k[2]);
-                }
+                for (int b = 0; b < BLOCKS; b++)
+                    mma_m16n16k16<T>(&S[b][n / 2], q[b], k);
             }
         }
 
@@ -186,34 +181,18 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
                 ldmatrix_x4_transposed(v, features_on<Bc>(lane_V + stage * STAGE_BYTES, d) +
                                               n * ROW_BYTES);
 #pragma unroll
-                for (int b = 0; b < BLOCKS; b++) {
-                    mma_m16n8k16<T>(&acc[b][d / 2], &P[b][n / 4], &v[0]);
-                    mma_m16n8k16<T>(&acc[b][d / 2 + 4], &P[b][n / 4], &v[2]);
-                }
+                for (int b = 0; b < BLOCKS; b++)
+                    mma_m16n16k16<T>(&acc[b][d / 2], &P[b][n / 4], v);
             }
     }
 
-    cp_async_wait<0>();
-    /* where no key is seen, Q has only now arrived: it must not land on the O that replaces it */
-    __syncthreads();
+    cp_async_wait<0>(); /* where no key is seen, the first copies are still under way */
 #pragma unroll
     for (int b = 0; b < BLOCKS; b++) {
         finish_rows(acc[b], m[b], l[b], LSE, warp_row + 16 * b, seq_q, scale_log2);
-#pragma unroll
-        for (int i = 0; i < HEAD_DIM / 2; i += 2) {
-            const int row = warp * WARP_ROWS + 16 * b + lane / ROW_LANES + 8 * (i / 2 % 2);
-            *(uint32_t *)&tiles.Q[swizzled<Br>(row, 8 * (i / 4)) + lane % ROW_LANES * 2] =
-                pack_pair<T>(acc[b][i], acc[b][i + 1]);
-        }
-    }
-    __syncwarp(); /* the warp's rows of O are complete before they are read along the rows */
-    constexpr int LANES = HEAD_DIM / 8;
-#pragma unroll
-    for (int i = 0; i < WARP_ROWS; i += WARP / LANES) {
-        const int row = warp * WARP_ROWS + i + lane / LANES, col = lane % LANES * 8;
-        if (row0 + row < seq_q && col < head_dim)
-            *(uint4 *)&O[(size_t)(row0 + row) * head_dim + col] =
-                *(const uint4 *)&tiles.Q[swizzled<Br>(row, col)];
+        uint32_t packed[HEAD_DIM / 4];
+        pack_rows<T>(packed, acc[b]);
+        store_rows(O, packed, warp_row + 16 * b, seq_q, head_dim);
     }
 }
 

@@ -22,42 +22,48 @@ KERNEL(mma_async, "04_mma_async.cu", "the next tile is copied while this one is 
        .cost = mma_async_cost, .Br = {64, 64}, .Bc = {64, 64})
 KERNEL(mma_tall, "05_mma_tall.cu", "32 rows a warp: each read of K and V serves two products",
        .about.architecture = "sm_80", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .cost = mma_async_cost, .Br = {128, 128}, .Bc = {48, 64})
+       .cost = mma_async_cost, .Br = {128, 128}, .Bc = {64, 64})
 KERNEL(mma_swizzled, "06_mma_swizzled.cu",
-       "tiles swizzled instead of padded; O leaves through them, 16 bytes a lane",
+       "tiles swizzled instead of padded: ldmatrix without bank conflicts",
        .about.architecture = "sm_80", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .cost = mma_swizzled_cost, .Br = {128, 128}, .Bc = {48, 64})
-KERNEL(mma_ordered, "07_mma_ordered.cu",
+       .cost = mma_async_cost, .Br = {128, 128}, .Bc = {48, 64})
+KERNEL(mma_staged, "07_mma_staged.cu", "O leaves through shared memory, 16 bytes a lane",
+       .about.architecture = "sm_80", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .cost = mma_staged_cost, .Br = {128, 128}, .Bc = {48, 64})
+KERNEL(mma_ordered, "08_mma_ordered.cu",
        "tiles in an order: the longest first, heads in groups that the L2 cache holds",
        .about.architecture = "sm_80", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .cost = mma_swizzled_cost, .Br = {128, 128}, .Bc = {48, 64})
-KERNEL(mma_tma, "08_mma_tma.cu", "one thread orders whole tiles from the copy engine",
+       .cost = mma_staged_cost, .Br = {128, 128}, .Bc = {48, 64})
+KERNEL(mma_tma, "09_mma_tma.cu", "one thread orders whole tiles from the copy engine",
        .about.architecture = "sm_90", .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = mma_tma_cost,
        .Br = {128, 128}, .Bc = {48, 64})
-KERNEL(wgmma, "09_wgmma.cu", "products by four warps at once, straight from shared memory",
+KERNEL(wgmma, "10_wgmma.cu", "products by four warps at once, straight from shared memory",
        .about.begins = true, .about.architecture = "sm_90a", .types = F16 | BF16,
        TENSOR_CORE_LIMITS, .cost = wgmma_cost, .Br = {128, 128}, .Bc = {128, 128})
-KERNEL(producer_warp, "10_producer_warp.cu",
+KERNEL(producer_warp, "11_producer_warp.cu",
        "one warp loads, the others compute, registers move to them", .about.architecture = "sm_90a",
        .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = wgmma_cost, .Br = {192, 128},
        .Bc = {128, 128})
-KERNEL(overlap, "11_overlap.cu", "the next Q·Kᵀ runs under this softmax",
+KERNEL(overlap, "12_overlap.cu", "the next Q·Kᵀ runs under this softmax",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = wgmma_cost,
        .Br = {192, 128}, .Bc = {128, 128})
-KERNEL(ping_pong, "12_ping_pong.cu",
+KERNEL(ping_pong, "13_ping_pong.cu",
        "the warpgroups take turns: softmax of one under the products of the other",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = wgmma_cost,
        .Br = {192, 128}, .Bc = {128, 128})
-KERNEL(tma_store, "13_tma_store.cu", "O leaves through shared memory and the copy engine",
+KERNEL(tma_store, "14_tma_store.cu", "O leaves through shared memory and the copy engine",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
        .cost = tma_store_cost, .Br = {192, 128}, .Bc = {128, 128})
-KERNEL(resident, "14_resident.cu", "blocks stay: one per multiprocessor computes tile after tile",
+KERNEL(resident, "15_resident.cu", "blocks stay: one per multiprocessor computes tile after tile",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
        .cost = tma_store_cost, .Br = {192, 128}, .Bc = {128, 128})
-KERNEL(drawn, "15_drawn.cu", "tiles are drawn from a counter instead of dealt out",
+KERNEL(ahead, "16_ahead.cu", "a second place for Q: loads run ahead into the next tile",
+       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .cost = tma_store_cost, .Br = {192, 128}, .Bc = {128, 128})
+KERNEL(drawn, "17_drawn.cu", "tiles are drawn from a counter instead of dealt out",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
        .workspace = counter_workspace, .cost = tma_store_cost, .Br = {192, 128}, .Bc = {128, 128})
-KERNEL(persistent, "16_persistent.cu", "the pipeline runs on across the edge between two tiles",
+KERNEL(persistent, "18_persistent.cu", "the pipeline runs on across the edge between two tiles",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
        .workspace = counter_workspace, .cost = persistent_cost, .Br = {192, 128}, .Bc = {128, 128})
 
@@ -149,8 +155,7 @@ static struct cost mma_async_cost(const struct attention_kernel *row, const stru
     return halves_cost(row, call, 8, 2, 1);
 }
 
-static struct cost mma_swizzled_cost(const struct attention_kernel *row,
-                                     const struct attention *call)
+static struct cost mma_staged_cost(const struct attention_kernel *row, const struct attention *call)
 {
     return halves_cost(row, call, 8, 8, 1);
 }

@@ -118,9 +118,14 @@ static __device__ __forceinline__ void advance(struct ring_position &at)
 
 /* ---- products, by one warpgroup; each starts one group, to be waited for ---- */
 
+/* What a block of the rung has in shared memory. */
+template <class Config>
+struct shared_tiles;
+
 /* What a thread carries from block to block: where it is, and its part of the warpgroup's rows. */
 template <class Config>
 struct consumer {
+    struct shared_tiles<Config> *shared;
     int warpgroup;
     const typename Config::T *Q; /* the warpgroup's */
     struct ring_position K_at, V_at;

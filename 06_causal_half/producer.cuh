@@ -3,12 +3,9 @@
 #ifndef PRODUCER_CUH
 #define PRODUCER_CUH
 
-#include "hopper_tile.cuh"
+#include "steps.cuh"
 
-/*
- * CONSUMERS warpgroups of 64 queries each, and the producer. The registers that each may have are
- * those of the launch, 65536 over THREADS, moved from the producer to the consumers.
- */
+/* CONSUMERS warpgroups of 64 queries each, and the producer. */
 template <typename ELEMENT, int D, int CONSUMERS>
 struct config {
     typedef ELEMENT T;
@@ -17,17 +14,16 @@ struct config {
     static const int Br = WARPGROUPS * WARPGROUP_ROWS;
     static const int THREADS = 128 * (WARPGROUPS + 1);
     static const int STAGES = HEAD_DIM == 64 ? 3 : 2;
-    static const int PRODUCER_REGISTERS = WARPGROUPS == 3 ? 32 : 24;
-    static const int CONSUMER_REGISTERS = WARPGROUPS == 3 ? 160 : 240;
 };
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
  * it. `empty` completes when the last consumer warp is done reading: the producer waits for it
- * before it fills the place again.
+ * before it fills the place again. (Aligned as TMA wants its boxes; so is what lies behind it.)
  */
 template <class Config>
-struct shared_tiles {
+struct __align__(1024) shared_tiles
+{
     typename Config::T Q[Config::Br * Config::HEAD_DIM];
     typename Config::T K[Config::STAGES][Bc * Config::HEAD_DIM];
     typename Config::T V[Config::STAGES][Bc * Config::HEAD_DIM];
@@ -59,46 +55,18 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
                                                const struct hopper_problem &problem,
                                                const struct hopper_tile &tile)
 {
-    struct ring_position at = {0, 0};
+    struct ring_position K_at = {0, 0}, V_at = {0, 0};
     load_queries<Config>(shared->Q, problem, tile, &shared->Q_full);
     for (int block = tile.blocks - 1; block >= 0; block--) {
-        mbarrier_wait(&shared->K_empty[at.stage], at.phase ^ 1);
-        load_block<Config>(shared->K[at.stage], &problem.maps.K, block, tile.kv_head,
-                           &shared->K_full[at.stage]);
-        mbarrier_wait(&shared->V_empty[at.stage], at.phase ^ 1);
-        load_block<Config>(shared->V[at.stage], &problem.maps.V, block, tile.kv_head,
-                           &shared->V_full[at.stage]);
-        advance<Config::STAGES>(at);
+        mbarrier_wait(&shared->K_empty[K_at.stage], K_at.phase ^ 1);
+        load_block<Config>(shared->K[K_at.stage], &problem.maps.K, block, tile.kv_head,
+                           &shared->K_full[K_at.stage]);
+        advance<Config::STAGES>(K_at);
+        mbarrier_wait(&shared->V_empty[V_at.stage], V_at.phase ^ 1);
+        load_block<Config>(shared->V[V_at.stage], &problem.maps.V, block, tile.kv_head,
+                           &shared->V_full[V_at.stage]);
+        advance<Config::STAGES>(V_at);
     }
-}
-
-/* The scores become P, as soon as at most PENDING newer groups of products are under way. */
-template <int PENDING, class Config>
-static __device__ __forceinline__ void finish_scores(struct consumer<Config> &c,
-                                                     struct shared_tiles<Config> *shared, int block,
-                                                     bool masked, float (&rescale)[2])
-{
-    wgmma_wait<PENDING>();
-    wgmma_hold(c.S);
-    if (threadIdx.x % WARP == 0)
-        mbarrier_arrive(&shared->K_empty[c.K_at.stage]);
-    advance<Config::STAGES>(c.K_at);
-    if (masked)
-        mask_scores(c.S, block * Bc, c.visible);
-    online_softmax(c.S, c.m, c.l, rescale, c.scale_log2);
-}
-
-/* The output is complete up to the block whose P it was started with. */
-template <class Config>
-static __device__ __forceinline__ void finish_output(struct consumer<Config> &c,
-                                                     struct shared_tiles<Config> *shared)
-{
-    wgmma_wait<0>();
-    wgmma_hold(c.O);
-    wgmma_hold(c.P);
-    if (threadIdx.x % WARP == 0)
-        mbarrier_arrive(&shared->V_empty[c.V_at.stage]);
-    advance<Config::STAGES>(c.V_at);
 }
 
 #endif

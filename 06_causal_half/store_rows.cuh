@@ -4,17 +4,18 @@
 
 #include "score_rows.cuh"
 
-/* Stores the warp's rows, two elements at a time. O is the head's [seq_q, head_dim]. */
+/* Stores the warp's rows, packed by pack_rows(), two elements at a time. O is the head's [seq_q,
+ * head_dim]. */
 template <typename T, int COUNT>
-static __device__ __forceinline__ void store_rows(T *O, const float (&x)[COUNT], int first_row,
-                                                  int seq_q, int head_dim)
+static __device__ __forceinline__ void store_rows(T *O, const uint32_t (&packed)[COUNT],
+                                                  int first_row, int seq_q, int head_dim)
 {
 #pragma unroll
-    for (int i = 0; i < COUNT; i += 2) {
-        const int row = first_row + threadIdx.x % WARP / ROW_LANES + 8 * (i / 2 % 2);
-        const int col = 8 * (i / 4) + threadIdx.x % ROW_LANES * 2;
+    for (int i = 0; i < COUNT; i++) {
+        const int row = first_row + threadIdx.x % WARP / ROW_LANES + 8 * (i % 2);
+        const int col = 8 * (i / 2) + threadIdx.x % ROW_LANES * 2;
         if (row >= 0 && row < seq_q && col < head_dim)
-            *(uint32_t *)&O[(size_t)row * head_dim + col] = pack_pair<T>(x[i], x[i + 1]);
+            *(uint32_t *)&O[(size_t)row * head_dim + col] = packed[i];
     }
 }
 

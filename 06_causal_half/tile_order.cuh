@@ -13,39 +13,33 @@
 #ifndef TILE_ORDER_CUH
 #define TILE_ORDER_CUH
 
-#include "attention.h"
-#include "tiles.cuh"
+#include "half_problem.cuh"
 
+/* All tiles, those of one head, heads over all batches, and heads in a group, of which the last may
+ * have fewer. */
 struct tile_order {
-    int tiles;     /* all of them */
-    int row_tiles; /* of one head */
-    int heads;     /* over all batches */
-    int group;     /* heads in a group; the last group may have fewer */
+    int tiles, row_tiles, heads, group;
 };
 
-/* Where a tile is. */
+/* Where a tile is: the head over all batches, and its first row. */
 struct tile_place {
-    int head; /* over all batches */
-    int row0;
+    int head, row0;
 };
 
 static inline struct tile_order tile_order_of(const struct attention *shape, int Br)
 {
     /* Short sequences start many tiles at once and want a group's K and V while they are still on
      * their way in. */
-    const size_t cached_bytes = shape->seq_kv <= 512 ? (size_t)8 << 20 : (size_t)32 << 20;
-    const size_t head_bytes = (size_t)2 * sizeof(uint16_t) * shape->seq_kv * shape->head_dim;
-    const size_t kv_heads = head_bytes == 0 ? 1 : cached_bytes / head_bytes;
+    const long long cached_bytes = shape->seq_kv <= 512 ? 8 << 20 : 32 << 20;
+    const long long head_bytes = 2LL * sizeof(uint16_t) * shape->seq_kv * shape->head_dim;
+    const long long kv_heads = head_bytes > 0 ? cached_bytes / head_bytes : 1;
+    const long long group = kv_heads * (shape->heads / shape->kv_heads);
 
     struct tile_order order;
     order.heads = shape->batch * shape->heads;
     order.row_tiles = ceil_div(shape->seq_q, Br);
     order.tiles = order.heads * order.row_tiles;
-    order.group = 1;
-    if (shape->causal && kv_heads > 1) {
-        const size_t group = kv_heads * (shape->heads / shape->kv_heads);
-        order.group = group < (size_t)order.heads ? (int)group : order.heads;
-    }
+    order.group = !shape->causal || kv_heads < 2 ? 1 : group < order.heads ? group : order.heads;
     return order;
 }
 

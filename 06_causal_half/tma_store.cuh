@@ -11,17 +11,12 @@
  * 8 columns; in a panel the chunk of 8 columns c of row r lies at c ^ (r % 8). Started, not waited
  * for.
  */
-template <typename T, int COUNT>
+template <int HEAD_DIM, typename T>
 static __device__ __forceinline__ void store_by_tma(const CUtensorMap *map, T *staging,
-                                                    const uint32_t (&packed)[COUNT], int first_row,
-                                                    int head)
+                                                    const uint32_t (&packed)[HEAD_DIM / 4],
+                                                    int first_row, int head)
 {
-    constexpr int HEAD_DIM = COUNT * 4;
     const int lane = threadIdx.x % WARP;
-    if (lane == 0)
-        tma_store_wait_read<0>(); /* an earlier store may still be reading the staging place */
-    __syncwarp();
-
 #pragma unroll
     for (int col = 0; col < HEAD_DIM; col += 16) {
         const T *row = staging + (col / PANEL_COLS * WARP_ROWS + lane % 16) * PANEL_COLS;

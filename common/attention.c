@@ -47,6 +47,8 @@ static cudaError_t check_shape(const struct attention *call)
     return require_rows("batch * kv_heads * seq_kv", call->batch, call->kv_heads, call->seq_kv);
 }
 
+static const float LOG2_E = 1.4426950408889634f;
+
 static unsigned types_of(const struct attention_kernel *row)
 {
     return row->types ? row->types : 1u << TENSOR_F32;
@@ -73,7 +75,7 @@ static cudaError_t check_limits(const struct attention_kernel *row, const struct
     if (call->causal && !row->causal)
         return refuse(cudaErrorInvalidValue, "causal is asked for; this kernel has no causal mask");
     /* Kernels whose exponentials have base 2 multiply the scale by log2 e. */
-    if (!isfinite(call->scale * 1.44269504f))
+    if (!isfinite(call->scale * LOG2_E))
         return refuse(cudaErrorInvalidValue, "scale is %g; scale * log2(e) must be finite",
                       (double)call->scale);
     if (row->positive_scale && call->scale <= 0.0f)

@@ -36,7 +36,7 @@ struct verdict {
     double bound; /* what rounding alone can make of it; pass is error <= bound */
     /* ||out - ref|| / ||ref|| over the finite checked elements of the first output */
     double relative_l2;
-    char reason[320]; /* one line; empty for a pass */
+    char reason[2000]; /* one line; empty for a pass; a report of the checker is long */
 };
 
 /*

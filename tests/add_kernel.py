@@ -54,8 +54,9 @@ def copy_tree(target):
     """The sources, and what is built of those that stay as they are; times are kept, so nothing is built again."""
     for name in ("Makefile", "common", STEP, "tests"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy2)(ROOT / name, target / name)
+    shutil.copytree(ROOT / "build/simt", target / "build/simt")
     for build in ("cpu", "check"):
-        for name in ("simt", "obj/common", f"obj/{STEP}", "flags", "libcommon.a"):
+        for name in ("obj/common", f"obj/{STEP}", "flags", "libcommon.a"):
             source, copy = ROOT / "build" / build / name, target / "build" / build / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             (shutil.copytree if source.is_dir() else shutil.copy2)(source, copy)

@@ -49,6 +49,12 @@ static inline void check_sizes(const struct attention_kernel *table, struct size
     ladder_check(&attention_problem, table, sizes, kind, seed, offset);
 }
 
+static inline void check_failed_launches(const struct attention_kernel *table, struct size size)
+{
+    const long long sizes[MAX_SIZES] = SIZES(size);
+    ladder_returns_errors(&attention_problem, table, sizes);
+}
+
 static inline void check_costs(const struct attention_kernel *table, const struct size *cases,
                                size_t count)
 {

@@ -169,6 +169,57 @@ bool ladder_count(const struct problem *problem, const void *table, const char *
     return count(problem, ladder_find(problem, table, name), sizes, counters);
 }
 
+/* Makes launch number `failing` of one run fail, or none for 0. False when the run has no such
+ * launch. */
+static bool returns_error(struct trial *trial, const struct kernel *kernel, int failing)
+{
+    struct device_buffer workspace;
+    void *device[MAX_TENSORS];
+    char number[20], words[80];
+    for (int t = 0; t < trial->tensor_count; t++)
+        device[t] = trial->device[t].data;
+    cr_assert_eq(device_buffer_create(&workspace,
+                                      problem_workspace(trial->problem, kernel, trial->sizes), 0),
+                 cudaSuccess);
+    snprintf(number, sizeof number, "%d", failing);
+    snprintf(words, sizeof words, "SIMT_FAIL_LAUNCH makes launch %d fail", failing);
+    setenv("SIMT_FAIL_LAUNCH", number, 1);
+    const cudaError_t status =
+        trial->problem->run(kernel, trial->sizes, device, workspace.data, trial->stream);
+    unsetenv("SIMT_FAIL_LAUNCH");
+    const bool failed = strstr(backend_report(), words) != NULL;
+    cr_expect(!(failed || failing == 1) || status == cudaErrorLaunchOutOfResources,
+              "%s: launch %d fails, and the launcher returns %s", kernel->name, failing,
+              cudaGetErrorName(status));
+    cudaGetLastError();
+    cudaDeviceSynchronize();
+    device_buffer_destroy(&workspace);
+    return failed;
+}
+
+void ladder_returns_errors(const struct problem *problem, const void *table, const long long *sizes)
+{
+    enum { MOST_LAUNCHES = 20 };
+    if (strcmp(backend_name(), "gpu") == 0) {
+        fprintf(stderr, "skipped: no launch of a GPU can be made to fail\n");
+        return;
+    }
+    struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+    const struct kernel *kernel;
+    for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++) {
+        const struct verdict verdict = trial_run(&trial, kernel);
+        if (verdict.status == VERDICT_SKIPPED || !ladder_wants(kernel))
+            continue;
+        cr_expect(verdict.status == VERDICT_PASS, "%s: %s", kernel->name, verdict.reason);
+        for (int failing = 1; failing <= MOST_LAUNCHES; failing++) {
+            if (!returns_error(&trial, kernel, failing))
+                break;
+            trial_run(&trial, kernel); /* without a failure: the next count begins at 1 */
+        }
+    }
+    trial_destroy(&trial);
+}
+
 void ladder_refuses(const struct problem *problem, const void *table, const char *name,
                     const long long *sizes, const char *words)
 {

@@ -53,6 +53,13 @@ void ladder_costs(const struct problem *problem, const void *table, const long l
 bool ladder_count(const struct problem *problem, const void *table, const char *name,
                   const long long *sizes, struct counters *counters);
 
+/*
+ * Where a launch can be made to fail (the CPU backend): every kernel of the table returns the error
+ * of each launch that it makes at these sizes.
+ */
+void ladder_returns_errors(const struct problem *problem, const void *table,
+                           const long long *sizes);
+
 /* The named kernel refuses these sizes with a message that contains `words`, and writes nothing. */
 void ladder_refuses(const struct problem *problem, const void *table, const char *name,
                     const long long *sizes, const char *words);

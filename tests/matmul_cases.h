@@ -218,4 +218,10 @@ static void check_refusals(const struct matmul_kernel *table)
     device_buffer_destroy(&C);
 }
 
+static inline void check_failed_launches(const struct matmul_kernel *table)
+{
+    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 33, [MATMUL_N] = 65, [MATMUL_K] = 17};
+    ladder_returns_errors(&matmul_problem, table, sizes);
+}
+
 #endif

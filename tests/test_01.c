@@ -80,3 +80,8 @@ TEST(counters, sectors)
     check_sectors("uncoalesced", 32, 1, 32);
     check_sectors("coalesced", 1, 4, 4);
 }
+
+TEST(refusals, failed_launches)
+{
+    check_failed_launches(naive_matmul_kernels);
+}

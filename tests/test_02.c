@@ -357,3 +357,8 @@ TEST(counters, choices)
     check_choice(&without_clusters);
     unsetenv("SIMT_ARCH");
 }
+
+TEST(refusals, failed_launches)
+{
+    check_failed_launches(tiled_matmul_kernels);
+}

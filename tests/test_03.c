@@ -570,3 +570,9 @@ TEST(counters, online_cluster)
     if (count("online_cluster", 1, 60000, &did))
         expect_count("online_cluster on sm_80", "barriers", did.barriers, 1);
 }
+
+TEST(refusals, failed_launches)
+{
+    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 5, [SOFTMAX_COLS] = 1000};
+    ladder_returns_errors(&softmax_problem, online_softmax_kernels, sizes);
+}

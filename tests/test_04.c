@@ -326,3 +326,8 @@ TEST(counters, bank_conflicts)
                   counters.shared_wavefronts_ideal);
     }
 }
+
+TEST(refusals, failed_launches)
+{
+    check_failed_launches(flash_v1_kernels, (struct size){1, 2, 1, 40, 300, 64});
+}

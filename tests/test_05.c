@@ -292,3 +292,8 @@ TEST(counters, no_bank_conflicts)
                   counters.shared_wavefronts, counters.shared_wavefronts_ideal);
     }
 }
+
+TEST(refusals, failed_launches)
+{
+    check_failed_launches(flash_v2_kernels, (struct size){1, 2, 1, 40, 300, 64});
+}

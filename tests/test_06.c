@@ -13,7 +13,7 @@ static bool count(const char *name, struct size size, bool causal, struct counte
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* Every rung, every shape. BM is 64, 128 or 192 and BN 32, 64 or 128. */
+/* Every rung, every shape. Br is 64, 128 or 192 and Bc 32, 48, 64 or 128. */
 
 TEST(shapes, sequences_full)
 {
@@ -122,12 +122,40 @@ TEST(shapes, more_tiles_than_multiprocessors)
     check((struct size){1, multiprocessors + 1, 1, 3, 9, 128}, false, INPUTS_NORMAL, 162);
 }
 
+/* Several tiles a block, whose kv head, mask and rows change from one to the next. */
+TEST(shapes, tiles_that_change)
+{
+    int multiprocessors;
+    cr_assert(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0) ==
+              cudaSuccess);
+    const long long heads = 2 * multiprocessors + 2;
+    check((struct size){1, heads, heads, 3, 9, 64}, false, INPUTS_NORMAL, 163);
+    check((struct size){1, heads, heads / 2, 3, 200, 72}, true, INPUTS_NORMAL, 164);
+    check((struct size){1, multiprocessors + 1, multiprocessors + 1, 300, 300, 64}, true,
+          INPUTS_NORMAL, 165);
+}
+
+/* Each stage of K and V is filled three times at least, in every rung. */
+TEST(shapes, rings_that_wrap)
+{
+    check((struct size){1, 1, 1, 64, 1200, 64}, false, INPUTS_NORMAL, 166);
+    check((struct size){1, 1, 1, 64, 900, 128}, true, INPUTS_NORMAL, 167);
+}
+
+/* A head_dim that is padded, and several kv heads: what lies past the last feature is not the next
+ * head's. */
+TEST(shapes, padded_heads)
+{
+    check((struct size){1, 2, 2, 40, 40, 40}, false, INPUTS_NORMAL, 168);
+    check((struct size){2, 4, 2, 70, 70, 104}, true, INPUTS_NORMAL, 169);
+}
+
 /* Causal heads are taken in groups whose K and V are 8 MB (rows of 512 keys): here a group of 32
  * and one of 1, two tiles each. One rung stands for all that share tile_order.cuh. */
 TEST(shapes, heads_in_groups)
 {
     const struct kernel *kernel =
-        ladder_find(&attention_problem, causal_half_kernels, "mma_pipelined");
+        ladder_find(&attention_problem, causal_half_kernels, "mma_ordered");
     if (strcmp(backend_name(), "check") == 0) {
         fprintf(stderr, "too large to watch every access: heads in groups\n");
         return;
@@ -136,7 +164,7 @@ TEST(shapes, heads_in_groups)
         half_trial((struct size){1, 33, 33, 129, 512, 128}, true, INPUTS_NORMAL, 171);
     const struct verdict verdict = trial_run(&trial, kernel);
     cr_expect(verdict.status == VERDICT_PASS || verdict.status == VERDICT_SKIPPED,
-              "mma_pipelined: %s", verdict.reason);
+              "mma_ordered: %s", verdict.reason);
     trial_destroy(&trial);
 }
 
@@ -227,6 +255,58 @@ TEST(exact, a_mask_that_hides_nothing)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
+/* The rungs from mma on take bfloat16 as well */
+
+static const struct attention_kernel *first_of_two_types(void)
+{
+    const struct attention_kernel *kernel = causal_half_kernels;
+    while (!(kernel->types & BF16))
+        kernel++;
+    return kernel;
+}
+
+static void check_bfloat16(struct size size, bool causal, enum input_kind kind, uint64_t seed)
+{
+    size.causal = causal;
+    size.type = TENSOR_BF16;
+    check_sizes(first_of_two_types(), size, kind, seed, 0);
+}
+
+TEST(bfloat16, shapes)
+{
+    static const struct size size[] = {
+        {1, 1, 1, 1, 1, 64},     {1, 2, 1, 33, 65, 8},     {1, 2, 2, 70, 140, 72},
+        {2, 4, 2, 37, 45, 40},   {1, 1, 1, 200, 7, 64},    {1, 1, 1, 5, 700, 128},
+        {1, 1, 1, 261, 389, 64}, {1, 1, 1, 129, 131, 120},
+    };
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        for (int causal = 0; causal < 2; causal++)
+            check_bfloat16(size[i], causal, INPUTS_NORMAL, 181 + i);
+}
+
+TEST(bfloat16, inputs)
+{
+    for (int kind = 0; kind < INPUT_KINDS; kind++)
+        check_bfloat16((struct size){1, 1, 1, 67, 131, 64}, true, (enum input_kind)kind, 191);
+}
+
+TEST(bfloat16, contract)
+{
+    check_LSE_is_optional(first_of_two_types(), TENSOR_BF16);
+    check_no_keys(first_of_two_types(), TENSOR_BF16);
+    const struct size size = {1, 2, 1, 9, 70, 16, false, TENSOR_BF16};
+    check_refused_pointers(first_of_two_types(), size);
+
+    /* half and wmma take halves alone */
+    struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
+    const struct attention call = call_on(&trial);
+    const struct attention_kernel halves[] = {
+        causal_half_kernels[0], causal_half_kernels[1], {.about.name = NULL}};
+    expect_refused(halves, &call, "type is bf16; this kernel does not take it");
+    trial_destroy(&trial);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
 TEST(contract, LSE_is_optional)
@@ -241,7 +321,16 @@ TEST(contract, no_keys)
 
 TEST(contract, refused_calls)
 {
-    check_refused_calls(causal_half_kernels, TENSOR_F16);
+    const struct attention_kernel halves[] = {
+        causal_half_kernels[0], causal_half_kernels[1], {.about.name = NULL}};
+    check_refused_calls(halves, TENSOR_F16);
+
+    /* The scale is multiplied by log2 e. */
+    struct trial trial = half_trial((struct size){1, 1, 1, 9, 70, 64}, false, INPUTS_NORMAL, 5);
+    struct attention call = call_on(&trial);
+    call.scale = 3e38f;
+    expect_refused(causal_half_kernels, &call, "scale is 3e+38");
+    trial_destroy(&trial);
 }
 
 TEST(contract, refused_pointers)
@@ -356,12 +445,13 @@ TEST(counters, costs)
         {1, 2, 1, 64, 64, 16, false, TENSOR_F16},    {1, 2, 1, 192, 256, 64, true, TENSOR_F16},
         {1, 1, 1, 128, 128, 128, false, TENSOR_F16}, {1, 2, 1, 150, 141, 40, true, TENSOR_F16},
         {1, 1, 1, 300, 7, 72, true, TENSOR_F16},     {1, 1, 1, 3, 700, 64, true, TENSOR_F16},
-        {1, 1, 1, 200, 600, 64, true, TENSOR_F16},
+        {1, 1, 1, 200, 600, 64, true, TENSOR_F16},   {1, 2, 1, 33, 0, 72, false, TENSOR_F16},
     };
     check_costs(causal_half_kernels, counted, sizeof counted / sizeof *counted);
 }
 
-/* The producers of `persistent` draw each of the tiles once, beyond each block's first. */
+/* The producers of `drawn` and `persistent` draw each of the tiles once, beyond each block's
+ * first. */
 TEST(counters, atomics)
 {
     const struct size size = {1, 2, 1, 192, 256, 64};
@@ -370,7 +460,7 @@ TEST(counters, atomics)
         struct counters counters;
         if (!count(kernel->about.name, size, false, &counters))
             continue;
-        const bool draws = strcmp(kernel->about.name, "persistent") == 0;
+        const bool draws = kernel->workspace != NULL;
         cr_expect(counters.atomics == (unsigned long long)(draws ? 2 * tiles(192, 192) : 0),
                   "%s: %llu atomics", kernel->about.name, counters.atomics);
     }
@@ -424,7 +514,10 @@ TEST(counters, barriers)
     static const struct {
         const char *name;
         int fixed, per_tile;
-    } expected[] = {{"half", 0, 2}, {"wmma", 0, 2}, {"mma_pipelined", 1, 1}, {"tma_wgmma", 1, 1}};
+    } expected[] = {{"half", 0, 2},       {"wmma", 0, 2},        {"mma", 1, 2},
+                    {"mma_async", 1, 1},  {"mma_tall", 0, 1},    {"mma_swizzled", 0, 1},
+                    {"mma_staged", 1, 1}, {"mma_ordered", 1, 1}, {"mma_tma", 2, 1},
+                    {"wgmma", 1, 1}};
     const struct size size = {1, 1, 1, 64, 256, 64};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         struct counters counters;
@@ -437,5 +530,30 @@ TEST(counters, barriers)
         cr_expect(counters.barriers == (unsigned long long)barriers,
                   "%s: %llu barriers, %lld expected", expected[i].name, counters.barriers,
                   barriers);
+    }
+}
+
+/* Whole tiles of whole sectors: no load brings bytes that no lane asked for. The rungs that store
+ * from the accumulators write half a sector at a time, the others whole ones. */
+TEST(counters, sectors)
+{
+    static const char *const half_sectors[] = {"half",     "wmma",         "mma",   "mma_async",
+                                               "mma_tall", "mma_swizzled", "wgmma", "producer_warp",
+                                               "overlap",  "ping_pong"};
+    const struct size size = {1, 1, 1, 384, 384, 64};
+    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
+         kernel++) {
+        struct counters counters;
+        bool whole = true;
+        if (!count(kernel->about.name, size, false, &counters))
+            continue;
+        cr_expect(counters.global_load_sectors * 32 == counters.global_load_bytes,
+                  "%s: %llu sectors for %llu bytes", kernel->about.name,
+                  counters.global_load_sectors, counters.global_load_bytes);
+        for (size_t i = 0; i < sizeof half_sectors / sizeof *half_sectors; i++)
+            whole = whole && strcmp(kernel->about.name, half_sectors[i]) != 0;
+        cr_expect((counters.global_store_sectors * 32 == counters.global_store_bytes) == whole,
+                  "%s: %llu sectors for %llu bytes stored", kernel->about.name,
+                  counters.global_store_sectors, counters.global_store_bytes);
     }
 }

@@ -293,3 +293,183 @@ TEST(accuracy, any_scale)
     }
     trial_destroy(&trial);
 }
+
+/* ---------------------------------------------------------------------------------------------- */
+/* Inputs that are not finite, and finite ones that overflow */
+
+enum { QUERIES = 40, KEYS = 150, FEATURES = 64 };
+
+static void fill(struct trial *trial, int at, double value)
+{
+    const struct tensor *tensor = &trial->tensors[at];
+    for (size_t i = 0; i < tensor->rows * tensor->cols; i++)
+        tensor_store(trial->host[at], tensor->type, i, value);
+}
+
+static void upload(struct trial *trial)
+{
+    for (int at = Q_AT; at <= V_AT; at++)
+        cr_assert(device_buffer_upload(&trial->device[at], trial->host[at]) == cudaSuccess);
+}
+
+/* Runs the kernel and brings O and LSE to the host. */
+static void run_both(const struct attention_kernel *kernel, const struct trial *trial,
+                     const struct attention *call)
+{
+    cr_assert(run_and_fetch(kernel, trial, call) == cudaSuccess, "%s: %s", kernel->about.name,
+              refusal());
+    cr_assert(device_buffer_download(&trial->device[LSE_AT], trial->host[LSE_AT]) == cudaSuccess);
+}
+
+static double O_of(const struct trial *trial, size_t row, size_t col)
+{
+    const struct tensor *O = &trial->tensors[O_AT];
+    return tensor_element(trial->host[O_AT], O->type, row * O->cols + col);
+}
+
+static double LSE_of(const struct trial *trial, size_t row)
+{
+    return (double)((const float *)trial->host[LSE_AT])[row];
+}
+
+/* A key that only the last query sees, and a query: their rows are NaN, all others are numbers. */
+TEST(values, a_NaN_score_makes_its_row_NaN)
+{
+    const struct size size = {1, 1, 1, QUERIES, KEYS, FEATURES};
+    struct trial trial = half_trial(size, true, INPUTS_NORMAL, 21);
+    const struct attention call = call_on(&trial);
+    tensor_store(trial.host[K_AT], TENSOR_F16, (KEYS - 1) * FEATURES + 3, (double)NAN);
+    tensor_store(trial.host[Q_AT], TENSOR_F16, 7 * FEATURES + 60, (double)NAN);
+    upload(&trial);
+    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
+         kernel++) {
+        if (!runs_here(kernel))
+            continue;
+        run_both(kernel, &trial, &call);
+        for (size_t row = 0; row < QUERIES; row++) {
+            const bool expected = row == 7 || row == QUERIES - 1;
+            cr_expect(!isnan(LSE_of(&trial, row)) == !expected, "%s: LSE[%zu] is %g",
+                      kernel->about.name, row, LSE_of(&trial, row));
+            for (size_t c = 0; c < FEATURES; c++)
+                cr_assert(!isnan(O_of(&trial, row, c)) == !expected, "%s: O[%zu][%zu] is %g",
+                          kernel->about.name, row, c, O_of(&trial, row, c));
+        }
+    }
+    trial_destroy(&trial);
+}
+
+/* No key at all: O is 0 and LSE is -inf, whatever Q holds. */
+TEST(values, no_key_and_infinite_queries)
+{
+    struct trial trial =
+        half_trial((struct size){1, 1, 1, QUERIES, 1, FEATURES}, false, INPUTS_NORMAL, 22);
+    struct attention call = call_on(&trial);
+    call.seq_kv = 0;
+    fill(&trial, Q_AT, (double)INFINITY);
+    upload(&trial);
+    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
+         kernel++) {
+        if (!runs_here(kernel))
+            continue;
+        run_both(kernel, &trial, &call);
+        for (size_t row = 0; row < QUERIES; row++) {
+            cr_expect(LSE_of(&trial, row) == (double)-INFINITY, "%s: LSE[%zu] is %g",
+                      kernel->about.name, row, LSE_of(&trial, row));
+            for (size_t c = 0; c < FEATURES; c++)
+                cr_assert(O_of(&trial, row, c) == 0.0, "%s: O[%zu][%zu] is %g", kernel->about.name,
+                          row, c, O_of(&trial, row, c));
+        }
+    }
+    trial_destroy(&trial);
+}
+
+/*
+ * Q is `query` in feature 0 and 0 elsewhere, key 0 is `first` there and all others are `others`;
+ * V[j] is j + 2. One key has all the weight, or none has any: O and LSE of every row.
+ */
+static void expect_one_key(enum tensor_type type, float scale, double query, double first,
+                           double others, double O, double LSE, const char *what)
+{
+    const struct size size = {1, 1, 1, QUERIES, KEYS, FEATURES, true, type};
+    struct trial trial = trial_with(size, INPUTS_NORMAL, 23);
+    struct attention call = call_on(&trial);
+    call.scale = scale;
+    fill(&trial, Q_AT, 0.0);
+    fill(&trial, K_AT, 0.0);
+    for (size_t row = 0; row < QUERIES; row++)
+        tensor_store(trial.host[Q_AT], type, row * FEATURES, query);
+    for (size_t key = 0; key < KEYS; key++) {
+        tensor_store(trial.host[K_AT], type, key * FEATURES, key == 0 ? first : others);
+        for (size_t c = 0; c < FEATURES; c++)
+            tensor_store(trial.host[V_AT], type, key * FEATURES + c, (double)key + 2.0);
+    }
+    upload(&trial);
+    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
+         kernel++) {
+        const bool takes = kernel->types >> type & 1 && (scale > 0.0f || !kernel->positive_scale);
+        if (!takes || !runs_here(kernel))
+            continue;
+        run_both(kernel, &trial, &call);
+        for (size_t row = 0; row < QUERIES; row++) {
+            const double is_LSE = LSE_of(&trial, row), is_O = O_of(&trial, row, row);
+            cr_expect(isnan(LSE) ? isnan(is_LSE) : is_LSE == LSE || fabs(is_LSE - LSE) <= 0.01,
+                      "%s: %s: LSE[%zu] is %g, not %g", kernel->about.name, what, row, is_LSE, LSE);
+            cr_expect(isnan(O) ? isnan(is_O) : is_O == O, "%s: %s: O[%zu] is %g, not %g",
+                      kernel->about.name, what, row, is_O, O);
+        }
+    }
+    trial_destroy(&trial);
+}
+
+TEST(values, scores_far_below_zero)
+{
+    expect_one_key(TENSOR_F16, 1000.0f, 1.0, -20.0, -30.0, 2.0, -20000.0, "scale 1000");
+    expect_one_key(TENSOR_F16, -1000.0f, 1.0, 20.0, 30.0, 2.0, -20000.0, "scale -1000");
+    expect_one_key(TENSOR_BF16, 1000.0f, 1.0, -20.0, -30.0, 2.0, -20000.0, "scale 1000");
+}
+
+/* Finite inputs, infinite scores: -inf has no weight, and inf is not defined, so it makes NaN. */
+TEST(values, scores_that_overflow)
+{
+    const double nan = (double)NAN, minus_infinity = (double)-INFINITY;
+    const char *const all = "all overflow", *const others = "all but one overflow",
+                      *const upwards = "one overflows upwards";
+    expect_one_key(TENSOR_F16, 1e36f, 1.0, -1000.0, -1000.0, 0.0, minus_infinity, all);
+    expect_one_key(TENSOR_F16, 1e36f, 1.0, 0.0, -1000.0, 2.0, 0.0, others);
+    expect_one_key(TENSOR_F16, 1e36f, 1.0, 1000.0, -1000.0, nan, nan, upwards);
+    expect_one_key(TENSOR_BF16, 1.0f, 0x1p100, -0x1p100, -0x1p100, 0.0, minus_infinity, all);
+    expect_one_key(TENSOR_BF16, 1.0f, 0x1p100, 0.0, -0x1p100, 2.0, 0.0, others);
+    expect_one_key(TENSOR_BF16, 1.0f, 0x1p100, 0x1p100, -0x1p100, nan, nan, upwards);
+}
+
+/*
+ * P is rounded and l is not, so O may be off by a factor of 1 + 2^-11: up to |V| = 65472 it stays
+ * below 65520, from which on a float rounds to an infinite half. These scores round three P of four
+ * up.
+ */
+TEST(values, large_values_stay_finite)
+{
+    const double largest = 65472.0;
+    struct trial trial =
+        half_trial((struct size){1, 1, 1, QUERIES, 4, FEATURES}, false, INPUTS_NORMAL, 24);
+    struct attention call = call_on(&trial);
+    call.scale = 1.0f;
+    fill(&trial, Q_AT, 0.0);
+    fill(&trial, K_AT, 0.0);
+    fill(&trial, V_AT, largest);
+    for (size_t row = 0; row < QUERIES; row++)
+        tensor_store(trial.host[Q_AT], TENSOR_F16, row * FEATURES, 1.0);
+    for (size_t key = 1; key < 4; key++)
+        tensor_store(trial.host[K_AT], TENSOR_F16, key * FEATURES, -0.67236328);
+    upload(&trial);
+    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
+         kernel++) {
+        if (!runs_here(kernel))
+            continue;
+        run_both(kernel, &trial, &call);
+        for (size_t row = 0; row < QUERIES; row++)
+            cr_expect(fabs(O_of(&trial, row, 5) - largest) <= 32.0, "%s: O[%zu] is %g",
+                      kernel->about.name, row, O_of(&trial, row, 5));
+    }
+    trial_destroy(&trial);
+}

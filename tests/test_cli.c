@@ -119,7 +119,7 @@ TEST(cli, options_follow_from_the_rows)
 {
     bad_usage("04_flash_v1", "--causal", "'--causal' is not understood", "--head-dim");
     bad_usage("05_flash_v2", "--causal", "'--causal' is not understood", "--head-dim");
-    bad_usage("06_causal_half", "--type f16", "'--type' is not understood", "--causal");
+    bad_usage("04_flash_v1", "--type f16", "'--type' is not understood", "--head-dim");
     cr_expect(strstr(run("", "06_causal_half", "--help")->out, "--causal") != NULL);
     cr_expect(strstr(run("", "06_causal_half", "--help")->out, "1 .. 128") != NULL);
 }
@@ -132,7 +132,7 @@ TEST(cli, list_tells_all_as_json)
                                         "\"name\": \"head-dim\"",
                                         "\"maximum\": 128, \"value\": 64",
                                         "\"inputs\": [\"normal\"",
-                                        "\"file\": \"10_persistent.cu\"",
+                                        "\"file\": \"18_persistent.cu\"",
                                         "\"architecture\": \"sm_90a\"",
                                         "\"types\": [\"f16\"]",
                                         "\"head_dim_multiple\": 8",

@@ -86,6 +86,12 @@ TEST(barrier, dynamic_shared)
     in_three_orders("dynamic_shared", feature_dynamic_shared);
 }
 
+TEST(barrier, alignment_of_shared)
+{
+    if (on_cpu()) /* a GPU gives more than what is declared */
+        in_three_orders("alignment_of_shared", feature_alignment_of_shared);
+}
+
 TEST(barrier, file_scope_shared)
 {
     in_three_orders("file_scope_shared", feature_file_scope_shared);
@@ -691,6 +697,22 @@ TEST(environment, order_of_threads)
         expect_orders(order_of_threads);
 }
 
+/* Each worker has 1024 stacks of its own: what the system limits must not depend on their number.
+ */
+TEST(environment, workers)
+{
+    static const char *const workers[] = {"1", "2", "40", "64", "256", "1024"};
+    int sums[COUNT];
+    for (size_t i = 0; on_cpu() && i < sizeof workers / sizeof *workers; i++) {
+        setenv("SIMT_WORKERS", workers[i], 1);
+        cudaError_t error = exchange_in_blocks_of_1024(sums, COUNT);
+        cr_assert_eq(error, cudaSuccess, "SIMT_WORKERS=%s: %s", workers[i], backend_report());
+        for (int block = 0; block < COUNT; block++)
+            cr_assert_eq(sums[block], 1024 * block + 1023 * 512, "SIMT_WORKERS=%s, block %d",
+                         workers[i], block);
+    }
+}
+
 static void expect_complaint(const char *variable, const char *value, const char *words)
 {
     const dim3 one = shape(1, 1, 1);
@@ -806,8 +828,28 @@ TEST(simtcc, says_what_it_does_not_support)
                      sources.gl_pathv[i]);
         cr_expect(strstr(said, words), "%s: '%s' is not in: %.300s", sources.gl_pathv[i], words,
                   said);
+        /* Nothing that only follows from it. */
+        char *line = strstr(words, "supported by") ? strtok(said, "\n") : NULL;
+        for (; line; line = strtok(NULL, "\n"))
+            cr_expect(!strstr(line, "error:") || strstr(line, "supported by"), "%s: also says %s",
+                      sources.gl_pathv[i], line);
     }
     globfree(&sources);
+}
+
+/* A program may bring a stub for a library that is not there. */
+TEST(simtcc, headers_of_ones_own)
+{
+    char said[20000];
+    if (!on_cpu())
+        return;
+    cr_expect_eq(
+        run_command("mkdir -p build/cpu/tests/stubs && cd build/cpu/tests/stubs && "
+                    "echo 'typedef int cublasHandle_t;' >cublas_v2.h && "
+                    "printf '#include <cublas_v2.h>\\ncublasHandle_t handle;\\n' >own.cu && "
+                    "../../../../common/simt/simtcc -I . -c own.cu -o /dev/null 2>&1",
+                    said, sizeof said),
+        0, "%s", said);
 }
 
 TEST(simtcc, bad_command_lines)

@@ -419,6 +419,8 @@ REPORT_TEST(one_lane_returns, cudaErrorLaunchFailure, "names lanes which have re
             "@one_lane_returns")
 REPORT_TEST(element_of_argument, cudaErrorLaunchFailure, "race on global memory (element 441 of B)",
             "@element_of_argument", "SIMT_IGNORE=race:element_of_argument lets it pass")
+REPORT_TEST(arrives_without_waiting, cudaErrorLaunchFailure, "race on shared memory (s, byte",
+            "@arrives_write", "@arrives_read")
 REPORT_TEST(last_block_without_fence, cudaErrorLaunchFailure, "race on global memory",
             "@partial_write", "@partial_read", "__threadfence()")
 REPORT_TEST(turn_without_fence, cudaErrorLaunchFailure, "race on global memory",

@@ -6,7 +6,7 @@
  *
  *     k<16><<<g, b>>>(x)           simt::simt_kernel("k<16>", ...).simt_configure(g, b)(x)
  *     __shared__ T s               STORAGE T s
- *     extern __shared__ T s[];     simt::pointer_to<T> const s = simt::dynamic_shared<T>();
+ *     extern __shared__ T s[];     simt::pointer_to<T> const s = simt::dynamic_shared<T, 16>();
  *     __global__, __device__, __host__      nothing
  *     __launch_bounds__(n)         simt_launch_bounds(n), the kernel's first statement
  *
@@ -462,10 +462,14 @@ class Translator
                            "static_assert(false, \"expected extern __shared__ TYPE name[];\");");
         replace(begin, "");
         replace(shared, "");
-        /* Without alignment, which dynamic shared memory always has. */
+        string alignment = "16";
         for (size_t i = begin; i < bracket; i++)
-            if (is_one_of(i, {"alignas", "__attribute__"}))
+            if (is_one_of(i, {"alignas", "__attribute__"})) {
+                const size_t open = is(i, "alignas") ? i + 1 : i + 4; /* __attribute__((aligned( */
+                if (is(open, "("))
+                    alignment = spelled(open + 1, closing(open));
                 erase(i, closing(i + 1) + 1);
+            }
         const string type = spelled(begin, bracket - 1), name = t[bracket - 1].spelling;
         const string dimensions = spelled(bracket + 2, end); /* of name[][N]: the N */
         erase(begin, end);
@@ -476,7 +480,8 @@ class Translator
                                " __asm__(\"simt_dynamic_shared\")");
         else
             replace(begin, "simt::pointer_to<" + type + dimensions + "> const " + name +
-                               " = simt::dynamic_shared<" + type + dimensions + ">()");
+                               " = simt::dynamic_shared<" + type + dimensions + ", (" + alignment +
+                               ")>()");
     }
 };
 

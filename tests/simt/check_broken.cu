@@ -6,6 +6,7 @@
 #include "ptx.cuh"
 #include "clusters.cuh"
 
+#include <cuda/barrier>
 #include <string.h>
 
 static cudaError_t finished(void)
@@ -477,6 +478,28 @@ static cudaError_t run_one_lane_returns(int *data)
     return finished();
 }
 
+/* Who only arrives does not know what the others did. */
+__global__ void arrives_without_waiting(int *data)
+{
+    __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
+    __shared__ int s[64];
+    if (threadIdx.x == 0)
+        init(&barrier, 64);
+    __syncthreads();              /* the barrier is initialised */
+    s[threadIdx.x] = threadIdx.x; /* MARK arrives_write */
+    if (threadIdx.x == 0)
+        barrier.arrive();
+    else
+        barrier.arrive_and_wait();
+    data[threadIdx.x] = s[63 - threadIdx.x]; /* MARK arrives_read */
+}
+
+static cudaError_t run_arrives_without_waiting(int *data)
+{
+    arrives_without_waiting<<<1, 64>>>(data);
+    return finished();
+}
+
 /* An address is said as the caller knows it, whatever guards lie around it. */
 __global__ void element_of_argument(const float *A, double *B, int n)
 {
@@ -716,6 +739,7 @@ const struct check_case broken_programs[] = {
     {"warps_at_two_barriers", run_warps_at_two_barriers},
     {"one_lane_returns", run_one_lane_returns},
     {"element_of_argument", run_element_of_argument},
+    {"arrives_without_waiting", run_arrives_without_waiting},
     {"last_block_without_fence", run_last_block_without_fence},
     {"turn_without_fence", run_turn_without_fence},
     {"early_return", run_early_return},

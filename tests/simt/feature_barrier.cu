@@ -49,6 +49,35 @@ int feature_dynamic_shared(void)
     return wrong;
 }
 
+__global__ void dynamic_unaligned(unsigned *places)
+{
+    __shared__ int before;
+    extern __shared__ float plain[];
+    before = 1;
+    plain[0] = (float)before;
+    places[0] = (unsigned)__cvta_generic_to_shared(plain);
+}
+
+__global__ void dynamic_aligned(unsigned *places)
+{
+    __shared__ int before;
+    extern __shared__ __align__(1024) float aligned[];
+    before = 1;
+    aligned[63] = (float)before;
+    places[1] = (unsigned)__cvta_generic_to_shared(aligned);
+}
+
+/* Behind static shared memory, dynamic begins at a multiple of 16, unless it asks for more. */
+int feature_alignment_of_shared(void)
+{
+    unsigned *places = shared_array<unsigned>(2);
+    dynamic_unaligned<<<1, 1, 256>>>(places);
+    dynamic_aligned<<<1, 1, 256>>>(places);
+    const int wrong = wait_for_kernel();
+    return wrong < 0 ? wrong
+                     : (places[0] % 16 != 0) + (places[0] % 128 == 0) + (places[1] % 1024 != 0);
+}
+
 extern __shared__ __align__(16) unsigned char file_scope[];
 
 __device__ int *file_scope_ints()

@@ -34,3 +34,24 @@ cudaError_t order_of_threads(int *order, int threads)
     draw_by_thread<<<1, threads>>>(data, data + 1);
     return collect(order, data, threads);
 }
+
+/* Each thread of a block of 1024 reads what its opposite wrote, twice: so all have their stacks at
+ * the same time. */
+__global__ void exchange_twice(int *sums)
+{
+    __shared__ int place[1024];
+    place[threadIdx.x] = blockIdx.x + threadIdx.x;
+    __syncthreads();
+    const int opposite = place[1023 - threadIdx.x];
+    __syncthreads();
+    place[1023 - threadIdx.x] = opposite;
+    __syncthreads();
+    atomicAdd(&sums[blockIdx.x], place[threadIdx.x]);
+}
+
+cudaError_t exchange_in_blocks_of_1024(int *sums, int blocks)
+{
+    int *data = shared_array<int>(1 + blocks);
+    exchange_twice<<<blocks, 1024>>>(data + 1);
+    return collect(sums, data, blocks);
+}

@@ -54,6 +54,7 @@ int feature_occupancy(void);
 /* feature_barrier.cu */
 int feature_static_shared(void);
 int feature_dynamic_shared(void);
+int feature_alignment_of_shared(void); /* of dynamic shared memory, as declared and no more */
 int feature_file_scope_shared(void);
 int feature_shared_struct(void);
 int feature_barrier_reductions(void);
@@ -131,6 +132,7 @@ int streams_that_count(int shared);
 /* feature_order.cu: the order in which blocks, and the threads of a block, came by */
 cudaError_t order_of_blocks(int *order, int blocks);
 cudaError_t order_of_threads(int *order, int threads);
+cudaError_t exchange_in_blocks_of_1024(int *sums, int blocks);
 
 #ifdef __cplusplus
 }

@@ -215,6 +215,9 @@ extern "C" cudaError_t cudaDeviceReset(void)
     return cudaSuccess;
 }
 
+/* its old name */
+extern "C" cudaError_t cudaThreadExit(void) __attribute__((alias("cudaDeviceReset")));
+
 extern "C" cudaError_t cudaDeviceSetLimit(enum cudaLimit, size_t)
 {
     return standing_error();

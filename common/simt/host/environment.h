@@ -20,7 +20,7 @@ bool read_order(Order *order, char *complaint, size_t size);
 bool read_workers(unsigned *workers, char *complaint, size_t size);
 /* 75 for a T4; 90 when SIMT_ARCH is not set. */
 bool read_architecture(int *architecture, char *complaint, size_t size);
-/* Which launch, from 1, is to fail; 0 for none. */
+/* Which launch is to fail, counted from 1 since the variable was set; 0 for none. */
 bool read_failing_launch(unsigned long long *number, char *complaint, size_t size);
 /* Whether SIMT_IGNORE is what is_ignored can read. */
 bool check_ignored(char *complaint, size_t size);

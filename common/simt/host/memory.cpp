@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <new>
 #include <sys/mman.h>
@@ -368,24 +369,56 @@ extern "C" cudaError_t cudaFreeHost(void *pointer)
     return cudaFree(pointer);
 }
 
+/* The program's own memory, which kernels may touch from now on: by address. */
+static std::map<char *, Allocation *> registered;
+
+static bool is_registered(const void *pointer)
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    const char *p = static_cast<const char *>(pointer);
+    auto after = registered.upper_bound(const_cast<char *>(p));
+    return after != registered.begin() &&
+           p < std::prev(after)->first + std::prev(after)->second->bytes;
+}
+
 extern "C" cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int)
 {
-    if (!device || !is_device_range(host, 1))
+    if (!device || !(is_device_range(host, 1) || is_registered(host)))
         return done(cudaErrorInvalidValue);
     *device = host;
     return cudaSuccess;
 }
 
-/* Memory that the program got elsewhere cannot be given to kernels under the same address. */
-extern "C" cudaError_t cudaHostRegister(void *, size_t, unsigned int)
+extern "C" cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int)
 {
-    return refuse(cudaErrorNotSupported,
-                  "cudaHostRegister is not supported by the CPU backend; use cudaMallocHost");
+    if (cudaError_t error = standing_error())
+        return error;
+    if (!pointer || bytes == 0 || in_device_arena(pointer))
+        return done(cudaErrorInvalidValue);
+    if (is_registered(pointer))
+        return done(cudaErrorHostMemoryAlreadyRegistered);
+    std::lock_guard<std::mutex> lock(mutex);
+    Allocation *allocation = new Allocation();
+    allocation->begin = static_cast<char *>(pointer);
+    allocation->bytes = bytes;
+    allocation->managed = true;
+    registered[allocation->begin] = allocation;
+    checker->allocated(*allocation);
+    return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaHostUnregister(void *)
+extern "C" cudaError_t cudaHostUnregister(void *pointer)
 {
-    return done(cudaErrorHostMemoryNotRegistered);
+    if (cudaError_t error = standing_error())
+        return error;
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = registered.find(static_cast<char *>(pointer));
+    if (found == registered.end())
+        return done(cudaErrorHostMemoryNotRegistered);
+    found->second->freed = true;
+    checker->freed(*found->second);
+    registered.erase(found);
+    return cudaSuccess;
 }
 
 extern "C" cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,

@@ -74,29 +74,28 @@ class lanes
     template <class T>
     T shfl(T value, unsigned rank, SIMT_CALL_SITE) const
     {
-        return __shfl_sync(mask_, value, lane_of(rank % size()), 32, site);
+        return from_lane(value, lane_of(rank % size()), site);
     }
 
     template <class T>
     T shfl_up(T value, unsigned delta, SIMT_CALL_SITE) const
     {
         unsigned rank = thread_rank();
-        return __shfl_sync(mask_, value, lane_of(delta <= rank ? rank - delta : rank), 32, site);
+        return from_lane(value, lane_of(delta <= rank ? rank - delta : rank), site);
     }
 
     template <class T>
     T shfl_down(T value, unsigned delta, SIMT_CALL_SITE) const
     {
         unsigned rank = thread_rank();
-        return __shfl_sync(mask_, value, lane_of(delta < size() - rank ? rank + delta : rank), 32,
-                           site);
+        return from_lane(value, lane_of(delta < size() - rank ? rank + delta : rank), site);
     }
 
     template <class T>
     T shfl_xor(T value, unsigned ranks, SIMT_CALL_SITE) const
     {
         unsigned rank = thread_rank() ^ ranks;
-        return __shfl_sync(mask_, value, lane_of(rank < size() ? rank : thread_rank()), 32, site);
+        return from_lane(value, lane_of(rank < size() ? rank : thread_rank()), site);
     }
 
     unsigned mask() const
@@ -105,6 +104,22 @@ class lanes
     }
 
   private:
+    /* What `lane` gives, of any size: a shuffle moves 8 bytes. */
+    template <class T>
+    T from_lane(T value, int lane, simt::Site site) const
+    {
+        if constexpr (sizeof(T) <= 8) {
+            return __shfl_sync(mask_, value, lane, 32, site);
+        } else {
+            unsigned long long words[(sizeof(T) + 7) / 8] = {};
+            memcpy(words, &value, sizeof value);
+            for (unsigned long long &word : words)
+                word = __shfl_sync(mask_, word, lane, 32, site);
+            memcpy(&value, words, sizeof value);
+            return value;
+        }
+    }
+
     /* The lane whose rank in the group is `rank`. */
     int lane_of(unsigned rank) const
     {
@@ -181,6 +196,18 @@ class thread_block
 };
 
 inline thread_block this_thread_block()
+{
+    return thread_block();
+}
+
+/* What tiles of more than a warp would need. */
+template <unsigned... Sizes>
+struct block_tile_memory {
+    char unused;
+};
+
+template <unsigned... Sizes>
+thread_block this_thread_block(block_tile_memory<Sizes...> &)
 {
     return thread_block();
 }

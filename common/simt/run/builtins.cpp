@@ -24,6 +24,22 @@ bool is_builtin(const void *address)
 
 } /* namespace simt */
 
-/* The largest block that a launch can ask for; aligned for everything that wants shared memory
- * aligned. */
-__thread char simt_dynamic_shared[simt::max_shared_per_block] __attribute__((aligned(1024)));
+/* The largest that a launch can ask for. */
+extern "C" {
+__thread char simt_dynamic_memory[simt::dynamic_shared_offset + simt::max_shared_per_block]
+    __attribute__((aligned(1024)));
+}
+__asm__(".globl simt_dynamic_shared\n"
+        ".set simt_dynamic_shared, simt_dynamic_memory + 16\n"
+        ".type simt_dynamic_shared, @tls_object\n");
+static_assert(simt::dynamic_shared_offset == 16, "as it says above");
+
+extern "C" char *simt_aligned_dynamic_shared(void)
+{
+    simt::Worker &w = *simt::worker;
+    if (w.dynamic_begin != simt_dynamic_memory) {
+        w.dynamic_end -= w.dynamic_begin - simt_dynamic_memory;
+        w.dynamic_begin = simt_dynamic_memory;
+    }
+    return simt_dynamic_memory;
+}

@@ -324,7 +324,8 @@ static void poison_shared_memory(Engine &e, const Launch &launch)
     }
     for (const SharedVariable &variable : *e.variables)
         fill_with_nan(e.shared_begin + variable.offset, variable.bytes);
-    fill_with_nan(e.dynamic_begin, launch.dynamic_shared);
+    fill_with_nan(e.dynamic_begin - dynamic_shared_offset,
+                  dynamic_shared_offset + launch.dynamic_shared);
 }
 
 /* An abandoned block leaves threads in the middle: their stacks are all taken back. */
@@ -343,6 +344,7 @@ void run_block(Launch &launch, unsigned long long linear)
     prepare(e, launch, linear);
     Block &block = e.storage;
     e.block = &block;
+    e.dynamic_begin = simt_dynamic_shared;
     e.dynamic_end = e.dynamic_begin + launch.dynamic_shared;
     poison_shared_memory(e, launch);
     set_block_index(block.index, launch.block, launch.grid);

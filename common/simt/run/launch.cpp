@@ -238,6 +238,7 @@ static bool put_off(const Launch &launch, const struct simt_launch &asked)
 static cudaError_t run(Launch &launch, const struct simt_launch &asked)
 {
     static unsigned long long launches;
+    static unsigned long long counted; /* since SIMT_FAIL_LAUNCH was set */
     unsigned long long failing;
     unsigned workers;
     int architecture;
@@ -250,7 +251,8 @@ static cudaError_t run(Launch &launch, const struct simt_launch &asked)
         return refuse_environment(complaint);
     std::lock_guard<std::mutex> lock(launching);
     launch.number = ++launches;
-    if (launch.number == failing)
+    counted = failing ? counted + 1 : 0;
+    if (failing && counted == failing)
         return refuse(cudaErrorLaunchOutOfResources,
                       "kernel %s: SIMT_FAIL_LAUNCH makes launch %llu fail", kernel_name(launch),
                       failing);

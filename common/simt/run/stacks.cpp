@@ -1,14 +1,15 @@
 /*
  * Stacks. They lie side by side in one mapping per worker, because a process has a limited number
- * of mappings (vm.max_map_count, 65,530 by default). The page below each stack is made inaccessible
- * without a mapping of its own where the kernel can (Linux 6.13); elsewhere guarded stacks cost two
- * mappings each, and only as many are guarded as leave most of the limit to others.
+ * of mappings (vm.max_map_count, 65,530 by default). What lies below each stack is made
+ * inaccessible without a mapping of its own where the kernel can (Linux 6.13); elsewhere guarded
+ * stacks cost two mappings each, and only as many are guarded as leave most of the limit to others.
  */
 #include "run/stacks.h"
 #include "run/state.h"
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,11 +22,18 @@ static size_t page_bytes()
     return bytes;
 }
 
+/* Below each stack: more than one page, which a function with a large array could step over. */
+static size_t guard_bytes()
+{
+    const size_t page = page_bytes(), least = 64 << 10;
+    return (least + page - 1) / page * page + page;
+}
+
 size_t stack_stride()
 {
-    /* An odd number of pages: the tops of the stacks, which a barrier visits one after the other,
-     * fall into different sets of the caches of address translations. */
-    return stack_bytes + page_bytes();
+    /* As a rule an odd number of pages: the tops of the stacks, which a barrier visits one after
+     * the other, fall into different sets of the caches of address translations. */
+    return stack_bytes + guard_bytes();
 }
 
 char *reserve_stacks()
@@ -52,7 +60,7 @@ static unsigned long long read_number(const char *path, unsigned long long other
     return number;
 }
 
-/* Whether one more stack can have a guard page that splits its mapping. */
+/* Whether one more stack can have a guard that splits its mapping. */
 static bool another_mapping()
 {
     static const unsigned long long most =
@@ -62,11 +70,11 @@ static bool another_mapping()
 }
 
 /* If this fails there is only less protection. */
-static void guard(char *page)
+static void guard(char *begin)
 {
     constexpr int guard_install = 102; /* MADV_GUARD_INSTALL, which older headers do not name */
-    if (madvise(page, page_bytes(), guard_install) != 0 && another_mapping())
-        mprotect(page, page_bytes(), PROT_NONE);
+    if (madvise(begin, guard_bytes(), guard_install) != 0 && another_mapping())
+        mprotect(begin, guard_bytes(), PROT_NONE);
 }
 
 bool prepare_stacks(char *area, unsigned first, unsigned count)
@@ -79,11 +87,30 @@ bool prepare_stacks(char *area, unsigned first, unsigned count)
     return true;
 }
 
+/* What a container allows: the least limit of the memory groups that the process belongs to. */
+static unsigned long long group_memory()
+{
+    unsigned long long least = ~0ull;
+    char line[4096];
+    FILE *groups = fopen("/proc/self/cgroup", "r"); /* lines like 4:memory:/a/b and 0::/a/b */
+    while (groups && fgets(line, sizeof line, groups)) {
+        std::string path(line);
+        path = path.substr(path.rfind(':') + 1, path.find('\n') - path.rfind(':') - 1);
+        for (const std::string &at : {path, std::string()})
+            for (const std::string &limit :
+                 {"/sys/fs/cgroup" + at + "/memory.max",
+                  "/sys/fs/cgroup/memory" + at + "/memory.limit_in_bytes"})
+                least = std::min(least, read_number(limit.c_str(), ~0ull));
+    }
+    if (groups)
+        fclose(groups);
+    return least;
+}
+
 unsigned long long affordable_blocks(unsigned threads)
 {
-    static const unsigned long long memory =
-        std::min(static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) * page_bytes(),
-                 read_number("/sys/fs/cgroup/memory.max", ~0ull)); /* a container's limit */
+    static const unsigned long long memory = std::min(
+        static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) * page_bytes(), group_memory());
     /* Few kernels use more than a page of stack, and its top may lie in the page before. */
     return std::max(1ull, memory / 2 / (2 * page_bytes() * threads));
 }

@@ -10,7 +10,7 @@ namespace simt
 /* What a thread may use; only the pages that it touches take memory. */
 constexpr size_t stack_bytes = 256 << 10;
 
-/* From one stack of an area to the next: the stack and an inaccessible page below it. */
+/* From one stack of an area to the next: the stack and an inaccessible part below it. */
 size_t stack_stride();
 
 /* Address space for the stacks of one block, none of them usable yet; null if there is no more. */

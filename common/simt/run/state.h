@@ -24,6 +24,8 @@ namespace simt
 /* Of a thread-local variable: it is defined in the program that is linked, not in a library. */
 #define SIMT_OWN __attribute__((tls_model("local-exec")))
 
+/* Where dynamic shared memory begins, past a multiple of 1024, unless it is declared as aligned. */
+constexpr size_t dynamic_shared_offset = 16;
 constexpr unsigned max_warps = max_block_threads / warp_size;
 constexpr unsigned max_cluster_blocks = 8;
 /* barrier 0 is __syncthreads, 1 to 15 are PTX's named barriers */

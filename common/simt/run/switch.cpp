@@ -1,10 +1,9 @@
 /*
  * The assembly behind switch.h. A context is the stack pointer; the saved registers lie above it.
  *
- * A processor predicts each return from the calls it has seen. simt_switch is called and returns,
- * so threads that wait at the same call return to where the processor expects it. simt_resume
- * jumps, so that what its own call left behind predicts the return of the kernel (see fiber_main in
- * engine.cpp).
+ * All of them go on by a jump, not by a return. A processor predicts a return from the calls it has
+ * seen, and the last one was another thread's: it would be wrong wherever threads wait at different
+ * calls. It predicts a jump from where it came from.
  */
 #include "run/switch.h"
 
@@ -101,8 +100,7 @@ simt_switch:
     save
     mov sp, x1
     restore
-    pop %rcx
-    jmp *%rcx
+    br x30
     .size simt_switch, . - simt_switch
 
     .p2align 4

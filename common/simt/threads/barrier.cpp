@@ -64,9 +64,9 @@ static void complete(Block &block)
     barrier.any = barrier.truths > 0;
     barrier.truths = 0;
     block.expected = block.alive;
-    barrier.site = nowhere;
     block.barriers++;
     checker->barrier_completed(block);
+    barrier.site = nowhere;
     for (unsigned position = 0; position < block.warps; position++) {
         Warp &warp = block.warp[block.warp_at[position]];
         if (warp.at_barrier)

@@ -3,7 +3,9 @@
 #include "run/cluster.h"
 #include "run/pool.h"
 #include "run/scheduling.h"
-#include <sched.h>
+#include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace simt
 {
@@ -30,6 +32,22 @@ extern "C" void simt_wait(simt_condition *condition, void *argument, const char 
     wait_for(condition, argument, Call{what, site, true});
 }
 
+/*
+ * What a block waits for must come from another one, on another OS thread. When it does not come
+ * soon, there may be many more of those than cores: the more of them sleep, the sooner it comes.
+ */
+static void rest(bool alone)
+{
+    constexpr unsigned patience = 100, longest = 5000;
+    static __thread unsigned in_vain;
+    in_vain = alone ? in_vain + 1 : 0;
+    if (in_vain > patience)
+        std::this_thread::sleep_for(
+            std::chrono::microseconds(std::min(10 * (in_vain - patience), longest)));
+    else if (alone)
+        std::this_thread::yield();
+}
+
 /* Other warps first: two lanes of one warp that both poll must not keep the rest from running. */
 extern "C" void simt_yield(void)
 {
@@ -39,8 +57,7 @@ extern "C" void simt_yield(void)
     make_ready(thread);
     next_warp(block);
     suspend(thread);
-    if (alone) /* what it waits for must come from another block, on another OS thread */
-        sched_yield();
+    rest(alone);
     static __thread unsigned
         yields; /* several threads of the block may poll for another one of its cluster */
     if (alone || ++yields % 64 == 0)

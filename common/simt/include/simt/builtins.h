@@ -12,8 +12,11 @@ extern const __thread dim3 blockDim;
 extern const __thread dim3 gridDim;
 static constexpr int warpSize = 32;
 
-/* The calling OS thread's dynamic shared memory. */
+/* The calling OS thread's dynamic shared memory: 16 bytes past a multiple of 1024, because more
+ * alignment than a declaration asks for would be luck. */
 extern __thread char simt_dynamic_shared[];
+/* Where it begins in a block whose declaration asks for more: at the multiple of 1024. */
+extern "C" char *simt_aligned_dynamic_shared(void);
 
 namespace simt
 {
@@ -22,10 +25,13 @@ namespace simt
 template <class T>
 using pointer_to = T *;
 
-template <class T>
+template <class T, size_t Alignment = 16>
 inline T *dynamic_shared()
 {
-    return reinterpret_cast<T *>(simt_dynamic_shared);
+    if constexpr (Alignment > 16)
+        return reinterpret_cast<T *>(simt_aligned_dynamic_shared());
+    else
+        return reinterpret_cast<T *>(simt_dynamic_shared);
 }
 
 /* Where simtcc has device code's new take its memory. */

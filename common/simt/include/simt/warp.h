@@ -64,6 +64,16 @@ void simt_fail(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 unsigned simt_shared_address(const void *pointer);
 void *simt_shared_pointer(unsigned address);
 
+/* A barrier of <cuda/barrier>, in shared memory: simt_barrier_arrive returns the phase that
+ * simt_barrier_wait waits for the end of. Threads that wait know what those did that arrived. */
+struct simt_barrier {
+    unsigned long long mark; /* where it is initialised */
+    unsigned expected, missing, phase;
+};
+void simt_barrier_init(struct simt_barrier *barrier, unsigned expected);
+unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, simt::Site site);
+void simt_barrier_wait(struct simt_barrier *barrier, unsigned phase, simt::Site site);
+
 /* The barrier between all blocks of a cooperative launch. */
 void simt_grid_sync(simt::Site site);
 int simt_is_cooperative(void);

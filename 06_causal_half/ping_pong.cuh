@@ -1,0 +1,50 @@
+/* The steps of a consumer that takes turns with the others: ping_pong (13_ping_pong.cu) brings
+ * them, the rungs after it keep them. The rung has defined shared_tiles. */
+#ifndef PING_PONG_CUH
+#define PING_PONG_CUH
+
+#include "steps.cuh"
+
+/*
+ * A turn is a named barrier of its warpgroup: the 128 threads of the warpgroup wait there for the
+ * 128 of its predecessor to arrive.
+ */
+template <class Config>
+static __device__ __forceinline__ void take_turn(const struct consumer<Config> &c)
+{
+    named_barrier_sync(1 + c.warpgroup, 256);
+}
+
+template <class Config>
+static __device__ __forceinline__ void pass_turn(const struct consumer<Config> &c)
+{
+    named_barrier_arrive(1 + (c.warpgroup + 1) % Config::WARPGROUPS, 256);
+}
+
+/* The scores and softmax of one block, and the output of the block before. O is complete up to that
+ * block then, and `rescale` is the factor for it that the new block asks for. */
+template <class Config>
+static __device__ __forceinline__ void both_products(struct consumer<Config> &c, int block,
+                                                     bool masked, float (&rescale)[2])
+{
+    mbarrier_wait(&c.shared->K_full[c.K_at.stage], c.K_at.phase);
+    take_turn(c);
+    start_scores(c, c.shared->K[c.K_at.stage]);
+    mbarrier_wait(&c.shared->V_full[c.V_at.stage], c.V_at.phase);
+    start_output(c, c.shared->V[c.V_at.stage]);
+    pass_turn(c);
+    finish_scores<1>(c, block, masked, rescale);
+    finish_output(c);
+}
+
+/* The same, ready for the next. */
+template <class Config>
+static __device__ __forceinline__ void step(struct consumer<Config> &c, int block, bool masked)
+{
+    float rescale[2];
+    both_products(c, block, masked, rescale);
+    scale_rows(c.O, rescale);
+    pack_rows<typename Config::T>(c.P, c.S);
+}
+
+#endif
