@@ -42,6 +42,11 @@ TEST(inputs, misaligned)
     check_misaligned(naive_matmul_kernels);
 }
 
+TEST(inputs, one_misaligned)
+{
+    check_one_off(naive_matmul_kernels);
+}
+
 TEST(arguments, refused)
 {
     check_refusals(naive_matmul_kernels);
@@ -81,7 +86,8 @@ TEST(counters, sectors)
     check_sectors("coalesced", 1, 4, 4);
 }
 
-TEST(refusals, failed_launches)
+TEST(launches, errors_and_streams)
 {
-    check_failed_launches(naive_matmul_kernels);
+    static const struct matmul_case cases[] = {{33, 65, 17}, {70, 20, 40}};
+    check_launches(naive_matmul_kernels, cases, 2);
 }

@@ -42,6 +42,11 @@ TEST(inputs, misaligned)
     check_misaligned(tiled_matmul_kernels);
 }
 
+TEST(inputs, one_misaligned)
+{
+    check_one_off(tiled_matmul_kernels);
+}
+
 TEST(arguments, refused)
 {
     check_refusals(tiled_matmul_kernels);
@@ -358,7 +363,10 @@ TEST(counters, choices)
     unsetenv("SIMT_ARCH");
 }
 
-TEST(refusals, failed_launches)
+/* One case for each of the kernels that sgemm and sgemm_cluster choose between. */
+TEST(launches, errors_and_streams)
 {
-    check_failed_launches(tiled_matmul_kernels);
+    static const struct matmul_case cases[] = {
+        {33, 65, 17}, {512, 512, 16}, {500, 60, 120}, {61, 130, 250}, {1020, 62, 50}};
+    check_launches(tiled_matmul_kernels, cases, sizeof cases / sizeof *cases);
 }
