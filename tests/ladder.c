@@ -237,25 +237,47 @@ static const struct kernel *next_runnable(const struct problem *problem, const v
     return NULL;
 }
 
-/* On the CPU managed memory can be read at any time: what a launch leaves that its stream holds
- * back is not there before it is asked for. */
-static void expect_held_back(struct trial *trial, const struct kernel *kernel)
+/* Puts the buffer's data into managed memory; returns what it had. */
+static struct device_buffer into_managed(struct device_buffer *buffer)
 {
-    struct device_buffer *buffer = &trial->device[trial->input_count], device = *buffer;
-    struct launched one;
+    const struct device_buffer device = *buffer;
+    cr_assert(cudaMallocManaged(&buffer->data, device.bytes + 1, cudaMemAttachGlobal) ==
+              cudaSuccess);
+    cr_assert(device_buffer_poison(buffer) == cudaSuccess);
+    return device;
+}
+
+/* On the CPU managed memory can be read at any time: what a launch leaves in an output or in the
+ * workspace, when its stream holds it back, is not there before it is asked for. */
+static void expect_held_back(const struct trial *trial, const struct kernel *kernel)
+{
+    struct launched one = {.trial = *trial};
+    struct device_buffer *buffer[MAX_TENSORS + 1], device[MAX_TENSORS + 1];
+    void *early[MAX_TENSORS + 1];
+    int count = 0;
     if (strcmp(backend_name(), "gpu") == 0)
         return;
-    cr_assert(cudaMallocManaged(&buffer->data, device.bytes, cudaMemAttachGlobal) == cudaSuccess);
-    one.trial = *trial;
     prepare(&one, kernel);
+    for (int t = trial->input_count; t < trial->tensor_count; t++)
+        buffer[count++] = &one.trial.device[t];
+    if (one.workspace.bytes > 0)
+        buffer[count++] = &one.workspace;
+    for (int i = 0; i < count; i++)
+        device[i] = into_managed(buffer[i]);
     cr_assert(launch(&one, kernel) == cudaSuccess);
-    memcpy(trial->host[trial->input_count], buffer->data, device.bytes);
+    for (int i = 0; i < count; i++) {
+        early[i] = malloc(buffer[i]->bytes);
+        memcpy(early[i], buffer[i]->data, buffer[i]->bytes);
+    }
     cr_assert(cudaDeviceSynchronize() == cudaSuccess);
-    cr_expect(memcmp(trial->host[trial->input_count], buffer->data, device.bytes) != 0,
-              "%s does not launch its kernel on the stream that it is given", kernel->name);
+    for (int i = 0; i < count; i++) {
+        cr_expect(memcmp(early[i], buffer[i]->data, buffer[i]->bytes) != 0,
+                  "%s does not launch each kernel on the stream that it is given", kernel->name);
+        free(early[i]);
+        cudaFree(buffer[i]->data);
+        *buffer[i] = device[i];
+    }
     device_buffer_destroy(&one.workspace);
-    cudaFree(buffer->data);
-    *buffer = device;
 }
 
 void ladder_streams(const struct problem *problem, const void *table, const long long *sizes,

@@ -284,17 +284,27 @@ def kernel_named(file):
     return re.sub(r"^\d+_", "", Path(file).stem)
 
 
+def kernels_in(file):
+    """The kernel of a file; of a file that is no rung, all that call what it defines."""
+    if re.match(r"\d+_", Path(file).name):
+        return [kernel_named(file)]
+    functions = re.findall(r'^extern "C" \w+ (\w+)', (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+    calls = re.compile(rf"\b(?:{'|'.join(functions)})\(")
+    return [kernel_named(path) for path in sorted((ROOT / file).parent.glob("[0-9]*_*.cu"))
+            if calls.search(path.read_text(encoding="utf-8"))]
+
+
 def mutants(steps, kernels):
     """Every fault of these steps, that of a header once for all kernels that include it."""
     found = []
-    files = sorted(path for step in steps for path in ROOT.glob(f"{step}_*/[0-9]*_*.cu"))
-    unknown = set(kernels) - {kernel_named(path) for path in files}
+    files = sorted(path for step in steps for path in ROOT.glob(f"{step}_*/*.cu"))
+    unknown = set(kernels) - {name for path in files for name in kernels_in(path.relative_to(ROOT))}
     if unknown:
         raise broken.Broken(f"there is no kernel {sorted(unknown)[0]}")
     users = collections.defaultdict(list)
     for path in files:
         file = str(path.relative_to(ROOT))
-        if not kernels or kernel_named(file) in kernels:
+        if not kernels or set(kernels) & set(kernels_in(file)):
             users[file].append(file)
             for header in includes(path):
                 if header.endswith(".cuh") and header != "common/ptx.cuh":  # tests/test_ptx.c is for that one
@@ -430,7 +440,7 @@ def examine(mutant, kernel, folder):
     """What becomes of a fault in one kernel: (outcome, by what)."""
     mutant.compiled, mutant.folder = kernel, folder
     broken.copy_sources(mutant)
-    names = [kernel_named(kernel), *variants(kernel)[1]]
+    names = [*kernels_in(kernel), *variants(kernel)[1]]
     tests = sorted(path.stem for path in (ROOT / "tests").glob(f"test_{mutant.step[:2]}*.c"))
     try:
         compile_mutant(mutant, "cpu")
