@@ -57,12 +57,23 @@ static cudaError_t require_fit(const struct trial *trial)
                           (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
 }
 
+/* For traces. */
+static void describe(const struct device_buffer *buffer, const struct tensor *tensor)
+{
+    struct description about = {
+        tensor->name, tensor_type_names[tensor->type], tensor_element_bytes(tensor->type), {0}};
+    memcpy(about.shape, tensor->shape, sizeof about.shape);
+    backend_describe(buffer->data, buffer->bytes, &about);
+}
+
 static cudaError_t create_device(struct trial *trial)
 {
     cudaError_t status = cudaStreamCreateWithFlags(&trial->stream, cudaStreamNonBlocking);
     for (int t = 0; t < trial->tensor_count && status == cudaSuccess; t++) {
         const size_t bytes = (size_t)tensor_bytes(&trial->tensors[t]);
         status = device_buffer_create(&trial->device[t], bytes, trial->offset);
+        if (status == cudaSuccess)
+            describe(&trial->device[t], &trial->tensors[t]);
         if (status == cudaSuccess && !is_output(trial, t))
             status = device_buffer_upload(&trial->device[t], trial->host[t]);
     }
@@ -349,8 +360,11 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
                  "not run: the device could not be set up again (%s)", cudaGetErrorString(status));
         return verdict;
     }
-    if (workspace_bytes > 0)
+    if (workspace_bytes > 0) {
         status = device_buffer_create(&workspace, workspace_bytes, 0);
+        backend_describe(workspace.data, workspace.bytes,
+                         &(struct description){"workspace", "", 0, {0}});
+    }
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError();
         snprintf(verdict.reason, sizeof verdict.reason,

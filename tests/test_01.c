@@ -10,6 +10,7 @@ CALL_TEST(shapes, long_sides, check_long_sides(naive_matmul_kernels))
 CALL_TEST(inputs, kinds, check_kinds(naive_matmul_kernels))
 CALL_TEST(inputs, infinities, check_infinities(naive_matmul_kernels))
 CALL_TEST(inputs, misaligned, check_misaligned(naive_matmul_kernels))
+CALL_TEST(inputs, one_misaligned, check_one_off(naive_matmul_kernels))
 CALL_TEST(arguments, refused, check_refusals(naive_matmul_kernels))
 
 TEST(counters, costs)
@@ -70,4 +71,8 @@ TEST(refusals, crashes)
     trial_destroy(&trial);
 }
 
-CALL_TEST(refusals, failed_launches, check_failed_launches(naive_matmul_kernels))
+TEST(launches, errors_and_streams)
+{
+    static const struct matmul_case cases[] = {{33, 65, 17}, {70, 20, 40}};
+    check_launches(naive_matmul_kernels, cases, 2);
+}

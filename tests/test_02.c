@@ -10,6 +10,7 @@ CALL_TEST(shapes, long_sides, check_long_sides(tiled_matmul_kernels))
 CALL_TEST(inputs, kinds, check_kinds(tiled_matmul_kernels))
 CALL_TEST(inputs, infinities, check_infinities(tiled_matmul_kernels))
 CALL_TEST(inputs, misaligned, check_misaligned(tiled_matmul_kernels))
+CALL_TEST(inputs, one_misaligned, check_one_off(tiled_matmul_kernels))
 CALL_TEST(arguments, refused, check_refusals(tiled_matmul_kernels))
 
 /* Parts of the ladder as tables of their own: from wide_tile on, which have 128 x 256 tiles; sgemm
@@ -323,4 +324,10 @@ TEST(counters, choices)
     unsetenv("SIMT_ARCH");
 }
 
-CALL_TEST(refusals, failed_launches, check_failed_launches(tiled_matmul_kernels))
+/* One case for each of the kernels that sgemm and sgemm_cluster choose between. */
+TEST(launches, errors_and_streams)
+{
+    static const struct matmul_case cases[] = {
+        {33, 65, 17}, {512, 512, 16}, {500, 60, 120}, {61, 130, 250}, {1020, 62, 50}};
+    check_launches(tiled_matmul_kernels, cases, sizeof cases / sizeof *cases);
+}

@@ -101,6 +101,12 @@ TEST(shapes, misaligned)
             check((struct size){1, 1, 1, 18, 34, head_dim[i]}, INPUTS_NORMAL, 81 + i, offset);
 }
 
+TEST(shapes, one_misaligned)
+{
+    check_one_off(flash_v1_kernels, (struct size){1, 2, 1, 18, 70, 64});
+    check_one_off(flash_v1_kernels, (struct size){1, 1, 1, 9, 34, 128});
+}
+
 TEST(shapes, nothing_to_do)
 {
     check((struct size){1, 0, 0, 5, 5, 16}, INPUTS_NORMAL, 91, 0);
@@ -314,5 +320,11 @@ TEST(counters, bank_conflicts)
     }
 }
 
-CALL_TEST(refusals, failed_launches,
-          check_failed_launches(flash_v1_kernels, (struct size){1, 2, 1, 40, 300, 64}))
+/* One head_dim for each of the tiles that the kernels choose between. */
+TEST(launches, errors_and_streams)
+{
+    static const struct size cases[] = {
+        {1, 2, 1, 40, 70, 64}, {1, 2, 2, 20, 50, 30}, {1, 1, 1, 33, 40, 128}, {2, 1, 1, 9, 70, 90}};
+    check_launches(flash_v1_kernels, cases, sizeof cases / sizeof *cases);
+    check_many_launches(flash_v1_kernels, (struct size){1, 1, 1, 1, 2, 4});
+}

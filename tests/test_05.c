@@ -137,6 +137,13 @@ TEST(shapes, misaligned)
         }
 }
 
+TEST(shapes, one_misaligned)
+{
+    check_one_off(flash_v2_kernels, (struct size){1, 2, 1, 18, 70, 64});
+    check_one_off(flash_v2_kernels, (struct size){1, 1, 1, 1, 520, 128});
+    check_one_off(flash_v2_kernels, (struct size){1, 1, 1, 9, 34, 128});
+}
+
 TEST(shapes, nothing_to_see_and_nothing_to_do)
 {
     check((struct size){1, 0, 0, 5, 5, 16}, INPUTS_NORMAL, 161, 0);
@@ -275,5 +282,12 @@ TEST(counters, no_bank_conflicts)
     }
 }
 
-CALL_TEST(refusals, failed_launches,
-          check_failed_launches(flash_v2_kernels, (struct size){1, 2, 1, 40, 300, 64}))
+/* One case for each width, and for each number of rows and runs, that the kernels choose. */
+TEST(launches, errors_and_streams)
+{
+    static const struct size cases[] = {{1, 2, 1, 40, 70, 64},  {1, 1, 1, 1, 600, 16},
+                                        {1, 2, 2, 20, 50, 30},  {1, 1, 1, 33, 40, 128},
+                                        {1, 2, 1, 1, 700, 128}, {2, 1, 1, 9, 70, 90}};
+    check_launches(flash_v2_kernels, cases, sizeof cases / sizeof *cases);
+    check_many_launches(flash_v2_kernels, (struct size){1, 1, 1, 1, 2, 4});
+}

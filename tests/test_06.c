@@ -377,6 +377,37 @@ TEST(contract, refused_alignment)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
+/* Launchers: one case for each head_dim, mask and type, and for each side of 512 keys */
+
+TEST(launches, errors_and_streams)
+{
+    static const struct size cases[] = {{1, 2, 1, 9, 20, 64, false, TENSOR_F16},
+                                        {1, 1, 1, 9, 20, 128, true, TENSOR_F16},
+                                        {1, 1, 1, 3, 530, 64, true, TENSOR_F16}};
+    check_launches(causal_half_kernels, cases, sizeof cases / sizeof *cases);
+}
+
+TEST(launches, errors_and_streams_in_bfloat16)
+{
+    static const struct size cases[] = {{1, 2, 2, 9, 20, 128, false, TENSOR_BF16},
+                                        {1, 1, 1, 9, 20, 64, true, TENSOR_BF16}};
+    check_launches(first_of_two_types(), cases, sizeof cases / sizeof *cases);
+}
+
+TEST(launches, many)
+{
+    check_many_launches(causal_half_kernels, in_half((struct size){1, 1, 1, 1, 2, 8}, true));
+}
+
+/* `half` alone takes arrays that are aligned to their elements only. */
+TEST(shapes, one_misaligned)
+{
+    const struct attention_kernel half_alone[] = {causal_half_kernels[0], {.about.name = NULL}};
+    check_one_off(half_alone, in_half((struct size){1, 2, 1, 18, 70, 64}, true));
+    check_one_off(half_alone, in_half((struct size){1, 1, 1, 9, 34, 128}, false));
+}
+
+/* ---------------------------------------------------------------------------------------------- */
 /* Devices that are too old, or too new: on a GPU there is only the one */
 
 static void expect_skips(int architecture)

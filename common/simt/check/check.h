@@ -5,6 +5,7 @@
  *   instrumentation.cpp  what the compiled kernel calls before each access
  *   access.cpp           whose memory is this address, and may the kernel touch it there
  *   count.cpp            counters: requests, sectors, wavefronts
+ *   trace.cpp            the same, event by event, in a file
  *   shadow.cpp           who touched each word last: races, uninitialised shared memory
  *   order.cpp            which accesses are ordered before which
  *   cluster.cpp          blocks that share a cluster
@@ -157,12 +158,18 @@ void add_program_variables(); /* __device__ and __constant__ ones are variables 
 
 /* ---- counting ---- */
 
-/* One execution of one instruction by a warp: who took part, and which sector or which word each
- * lane touched. */
+/* One execution of one instruction by a warp: who took part, and what each lane touched. */
 struct Request {
     uint32_t lanes;
     uint32_t bytes;
-    uint32_t piece[warp_size];
+    uint32_t place; /* in the program */
+    uint64_t time;  /* of the first lane, in a block that is traced */
+    uintptr_t address[warp_size];
+};
+
+/* What a request moves, in global memory (sectors, 128-byte lines) or in shared memory. */
+struct Moved {
+    unsigned sectors, lines, wavefronts, ideal;
 };
 
 /* The executions of one instruction since the warp last came together. The k-th of each lane belong
@@ -190,6 +197,8 @@ constexpr size_t recent_places = 1024; /* a power of two */
 /* ---- one worker ---- */
 
 struct BlockState;
+struct BlockTrace;
+struct LaunchTrace;
 struct SyncObject;
 
 /* The first `length` publications on an object: what somebody knows who looked at it then. */
@@ -358,6 +367,7 @@ struct BlockState {
     unsigned long long places_launch; /* the launch that they are numbered for */
 
     struct counters counted; /* in this block */
+    BlockTrace *trace;       /* null unless it is traced */
 };
 
 struct LaunchState {
@@ -376,6 +386,7 @@ struct LaunchState {
     unsigned long long passed = 0;
     std::string first_passed;
     struct counters counted = {};
+    LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
 
 /* The current state of the running worker, thread and launch; null and false outside kernels. */
@@ -487,7 +498,41 @@ shared_variable(uintptr_t address); /* "tile, byte 12 of 1024", of the calling w
 bool in_shared_variable(size_t offset);
 bool in_read_only_data(uintptr_t address);
 
+/* ---- trace.cpp ---- */
+
+void trace_launch_begin(LaunchState *launch);
+void trace_launch_end(LaunchState *launch);
+void trace_block_begin(BlockState *block);
+void trace_block_end(BlockState *block);
+void trace_report(const char *text);
+void trace_describe(const void *begin, size_t bytes, const struct description &about);
+void trace_forget(const Region *region); /* it is freed */
+/* All below only for a block that is traced. A new moment of its clock; `warp` or null does
+ * something then. */
+uint64_t trace_time(const BlockState *block, const WarpState *warp);
+void trace_request(const BlockState *block, const WarpState *warp, const Request &request,
+                   Space space, bool write, const Moved &moved);
+/* Checker::noted(), by a thread or the engine. */
+void trace_note(const ThreadState *thread, const char *what, const void *object,
+                unsigned long long value, unsigned long long size, const void *where);
+void trace_round(const BlockState *block, const WarpState *warp); /* see close_round */
+/* One of the block, of a cluster or a grid; `id` of a named one, else -1. */
+void trace_barrier(const BlockState *block, const char *which, Site site, int id);
+void trace_meeting(const BlockState *block, const WarpState *warp, uint32_t lanes,
+                   const Call &call);
+void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where);
+
 /* ---- report.cpp ---- */
+
+/* A device pointer that the kernel was given. */
+struct Argument {
+    uintptr_t pointer;
+    std::string name;     /* "Q", or "argument 2"; empty where it would be a guess */
+    size_t element_bytes; /* or 0 */
+};
+
+/* The device pointers among the launch's arguments, in the order of the kernel's parameters. */
+std::vector<Argument> pointer_arguments(const LaunchState *launch);
 
 /* An access that may not be made. */
 struct Touch {

@@ -44,7 +44,8 @@ struct Mbarrier {
     unsigned waiting;         /* threads */
     unsigned initialiser;     /* the thread that must fence before the copy engine may use it */
     bool fenced;
-    char order[2]; /* stand for the phases of either parity, for the checker */
+    const void *place; /* in shared memory */
+    char order[2];     /* stand for the phases of either parity, for the checker */
 };
 
 /* ---- TMA ---- */
