@@ -103,7 +103,8 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
                          size_t input_offset, size_t output_offset)
 {
     const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
-    const struct tensor tensor = {"output", TENSOR_OUTPUT, TENSOR_F32, (size_t)rows, (size_t)cols};
+    const struct tensor tensor = {"output",     TENSOR_OUTPUT, TENSOR_F32,
+                                  (size_t)rows, (size_t)cols,  {0}};
     const size_t elements = (size_t)rows * (size_t)cols;
     const void *inputs[] = {host};
     struct device_buffer input, output;
@@ -267,7 +268,7 @@ TEST(matrices, past_2_to_the_31_elements)
 {
     enum { ROWS = 70000, COLS = 32768 };
     const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 1, [SOFTMAX_COLS] = COLS};
-    const struct tensor tensor = {"last row of output", TENSOR_OUTPUT, TENSOR_F32, 1, COLS};
+    const struct tensor tensor = {"last row of output", TENSOR_OUTPUT, TENSOR_F32, 1, COLS, {0}};
     const size_t elements = (size_t)ROWS * COLS, last = elements - COLS,
                  bytes = elements * sizeof(float);
     size_t available = 0, total = 0;
