@@ -540,7 +540,7 @@ static cudaError_t run_element_of_argument(int *data)
     return finished();
 }
 
-/* The last block to finish adds up what all wrote, but nobody made the writes visible before
+/* The last block to finish adds up what all wrote, but no block made its writes visible before
  * counting itself.
  */
 __global__ void last_block_without_fence(int *data)
