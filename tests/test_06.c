@@ -416,6 +416,11 @@ static void expect_skips(int architecture)
     trial_destroy(&trial);
 }
 
+TEST(refusals, failed_launches)
+{
+    check_failed_launches(causal_half_kernels, in_half((struct size){1, 2, 1, 40, 300, 64}, true));
+}
+
 TEST(architecture, volta)
 {
     expect_skips(70);
