@@ -178,6 +178,8 @@ enum special_row {
     LARGEST_AND_SMALLEST, /* FLT_MAX - (-FLT_MAX) overflows: 1 and 0 */
     ALL_LARGEST,
     SUBNORMAL_RESULTS,
+    FAR_BELOW_ZERO, /* which no stand-in for -inf survives */
+    ONE_FAR_BELOW_ZERO,
     SPECIAL_ROWS
 };
 
@@ -189,6 +191,7 @@ static void fill_special(float *x, int cols, enum special_row kind, int at)
         switch (kind) {
         case ALL_MINUS_INFINITY:
         case ONE_FINITE:
+        case ONE_FAR_BELOW_ZERO:
         case NAN_AND_MINUS_INFINITY:
             x[col] = -INFINITY;
             break;
@@ -205,6 +208,9 @@ static void fill_special(float *x, int cols, enum special_row kind, int at)
         case SUBNORMAL_RESULTS:
             x[col] = col == at ? 0.0f : -85.0f - (float)(col % 32);
             break;
+        case FAR_BELOW_ZERO:
+            x[col] = -20000.0f - (float)(col % 8);
+            break;
         default:
             break;
         }
@@ -213,6 +219,8 @@ static void fill_special(float *x, int cols, enum special_row kind, int at)
         x[at] = -INFINITY;
     else if (kind == ONE_FINITE)
         x[at] = -3.0f;
+    else if (kind == ONE_FAR_BELOW_ZERO)
+        x[at] = -20000.0f;
     else if (kind == ONE_PLUS_INFINITY)
         x[at] = INFINITY;
     else if (kind == TWO_PLUS_INFINITIES || kind == BOTH_INFINITIES) {
