@@ -208,6 +208,7 @@ BUILDS := gpu cpu check
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
 kernels_of_test_common := $(wildcard tests/common/*.cu)
 kernels_of_test_cli :=
+kernels_of_test_explain :=
 kernels_of_test_simt := $(wildcard tests/simt/feature_*.cu)
 kernels_of_test_simt_check := $(wildcard tests/simt/check_*.cu)
 $(foreach test,$(filter test_ptx%,$(TESTS)),$(eval kernels_of_$(test) := $(wildcard tests/ptx/*.cu)))

@@ -239,9 +239,7 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
         const size_t count = tensor->rows * tensor->cols;
         cr_assert(device_buffer_download(&trial.device[t], trial.host[t]) == cudaSuccess);
         for (size_t i = 0; i < count; i++)
-            cr_assert(check_unwritten((const char *)trial.host[t] +
-                                          i * tensor_element_bytes(tensor->type),
-                                      tensor->type, 1) == 0,
+            cr_assert(check_is_poison(trial.host[t], tensor->type, i, t),
                       "%s %s wrote %s although it refused", name, text, tensor->name);
     }
     trial_destroy(&trial);

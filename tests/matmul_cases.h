@@ -171,7 +171,7 @@ static void check_refused(const struct matmul_kernel *table, const struct device
     for (const struct matmul_kernel *kernel = table; kernel->about.name; kernel++) {
         if (!ladder_wants(&kernel->about))
             continue;
-        cr_assert(device_buffer_poison(C) == cudaSuccess);
+        cr_assert(device_buffer_poison(C, check_poison(TENSOR_F32, 0)) == cudaSuccess);
         refusal_clear();
         const cudaError_t status =
             matmul_run(kernel, A, B, C_argument, sizes.M, sizes.N, sizes.K, NULL);
@@ -183,7 +183,7 @@ static void check_refused(const struct matmul_kernel *table, const struct device
                   backend_report());
         cr_assert(device_buffer_download(C, host) == cudaSuccess);
         for (size_t i = 0; i < elements; i++)
-            cr_assert(check_unwritten(host + i, TENSOR_F32, 1) == 0,
+            cr_assert(check_unwritten(host + i, TENSOR_F32, 1, 0) == 0,
                       "%s wrote C although it refused", kernel->about.name);
     }
     free(host);
