@@ -344,6 +344,7 @@ doctor: ## learn: What this machine has, which backend is chosen and why; runs o
 	@$(MAKE) --no-print-directory $(DOCTOR)
 	@$(DOCTOR)
 
+include tests/learn/learn.mk
 include tests/broken/broken.mk
 include tests/labs/labs.mk
 include tests/one/one.mk

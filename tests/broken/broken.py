@@ -26,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = Path(__file__).resolve().parent
 OUT = ROOT / "build" / "broken"
+WORK = ROOT / "work" / "broken"
 BUILDS = ("cpu", "check")
 ORDERS = ("inorder", "reversed", "random:7")
 TIMEOUT_SECONDS = 120
@@ -106,7 +107,8 @@ class Fault:
                     self.fields[key] = value
 
     def directory(self):
-        return OUT / (f"exercise_{self.exercise:02}" if self.exercise and not os.environ.get("BROKEN_NAMED") else self.name)
+        """Where its copies are: an exercise's are the learner's, and are not made anew."""
+        return WORK / f"{self.exercise:02}" if self.exercise and not os.environ.get("BROKEN_NAMED") else OUT / self.name
 
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -139,28 +141,39 @@ def run_tool(what, command):
         raise Broken(f"{what}: {result.stdout.strip()}")
 
 
-def copy_sources(fault):
-    """The step's sources with the fault in them, below the fault's own directory; from common/ what the fault changes."""
+def planted(fault, file):
+    """A file's text with the fault in it."""
+    source = (ROOT / file).read_text(encoding="utf-8")
+    for edited, text, replacement in fault.edits:
+        if edited == file:
+            begin, end = search(fault, file, text, source)
+            source = source[:begin] + replacement + source[end:]
+    return source
+
+
+def copy_sources(fault, keep=False):
+    """
+    The step's sources with the fault in them, below the fault's own directory; from common/ what the fault changes. With
+    `keep` what is there already stays.
+    """
     directory = fault.directory()
-    shutil.rmtree(directory, ignore_errors=True)
-    (directory / fault.step).mkdir(parents=True)
-    for source in (ROOT / fault.step).iterdir():
-        if source.suffix in (".cu", ".cuh", ".c", ".h"):
-            shutil.copyfile(source, directory / fault.step / source.name)
-    for file, text, replacement in fault.edits:
+    if not keep:
+        shutil.rmtree(directory, ignore_errors=True)
+    files = {str(path.relative_to(ROOT)) for path in (ROOT / fault.step).iterdir() if path.suffix in (".cu", ".cuh", ".c", ".h")}
+    for file in sorted(files | {file for file, _, _ in fault.edits}):
         copy = directory / file
-        if not copy.exists():
-            copy.parent.mkdir(exist_ok=True)
-            shutil.copyfile(ROOT / file, copy)
-        source = copy.read_text(encoding="utf-8")
-        begin, end = search(fault, file, text, source)
-        copy.write_text(source[:begin] + replacement + source[end:], encoding="utf-8")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if not (keep and copy.exists()):
+            copy.write_text(planted(fault, file), encoding="utf-8")
 
 
 def build(fault, backend):
     """The step's program with the broken kernel in the place of the sound one."""
     directory = fault.directory()
     target = directory / f"{backend}.o"
+    program = directory / f"{backend}_{fault.step}"
+    for old in (target, program):  # what was built before must not be taken for this
+        old.unlink(missing_ok=True)
     mode = ["--check"] if backend == "check" else ["-O0"]  # each is compiled once and run for a moment
     source = (directory / fault.compiled).relative_to(ROOT)
     compiler = ["common/simt/simtcc", *mode]
@@ -171,7 +184,6 @@ def build(fault, backend):
     sound = ROOT / "build" / backend / "obj" / (fault.compiled + ".o")
     sources = [p for p in (ROOT / fault.step).iterdir() if p.suffix in (".c", ".cu")]
     objects = [ROOT / "build" / backend / "obj" / fault.step / (p.name + ".o") for p in sources]
-    program = directory / f"{backend}_{fault.step}"
     run_tool(fault.name, [os.environ.get("CXX", "g++"), "-pthread", str(target), *(str(o) for o in objects if o != sound),
                           f"build/{backend}/libcommon.a", "build/simt/libsimt.a",
                           "-lm", "-ldl", "-o", str(program)])
