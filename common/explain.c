@@ -295,7 +295,7 @@ static void describe_place(const struct view *view, char *text, size_t bytes)
 static void draw(const struct view *view, char *text, size_t bytes)
 {
     enum { ACROSS = 64, DOWN = 10 };
-    if (!view->whole || view->rows * view->cols < 2)
+    if (!view->whole || view->wrong == view->rows * view->cols)
         return;
     const size_t width = (view->cols + ACROSS - 1) / ACROSS;
     const size_t height = (view->rows + DOWN - 1) / DOWN;
