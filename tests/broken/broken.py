@@ -73,6 +73,7 @@ class Fault:
         self.edits = []  # (file, search text, replacement)
         self.runs = []
         self.fields = {}
+        self.learners = False  # its copies are a learner's to repair, and nothing here makes them anew
         lines = path.read_text(encoding="utf-8").split("\n")
         match = re.fullmatch(r"(\w+)( only)?: (.+)", lines[0])
         if not match or match[1] not in (*DETECTORS, EQUIVALENT):
@@ -107,8 +108,8 @@ class Fault:
                     self.fields[key] = value
 
     def directory(self):
-        """Where its copies are: an exercise's are the learner's, and are not made anew."""
-        return WORK / f"{self.exercise:02}" if self.exercise and not os.environ.get("BROKEN_NAMED") else OUT / self.name
+        """Where its copies are."""
+        return WORK / f"{self.exercise:02}" if self.learners else OUT / self.name
 
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -190,6 +191,9 @@ def build(fault, backend):
     return program
 
 
+explanations = collections.defaultdict(set)  # of wrong values: what was said of a fault's (common/explain.h), by its folder
+
+
 def run(program, kernel, sizes, order):
     """(what caught it or None, why) of one run of one kernel."""
     environment = dict(os.environ, SIMT_ORDER=order, SIMT_WORKERS="1")
@@ -206,6 +210,8 @@ def run(program, kernel, sizes, order):
         return "crash", f"{ending}: {result.stderr.strip()[-300:]}"
     if row["check"] == "pass":
         return None, ""
+    if row.get("where"):
+        explanations[program.parent.name].add(row["pattern"] or "(none fits)")
     if row["check"] != "FAIL":
         return row["check"], row["reason"]
     if row["detector"] != "launch":
@@ -370,6 +376,10 @@ def test(names):
                 problems.append(complaint)
                 print(f"FAILED  a sound kernel: {complaint}")
     print(f"{len(keys)} runs of sound kernels in each build")
+    print("\nwhat explains wrong values, by common/explain.h")
+    for name in sorted(set().union(*explanations.values())):
+        those = sorted(fault for fault, names in explanations.items() if name in names)
+        print(f"{name:<16} {len(those):3}  {', '.join(those)}")
     if not names:
         if not summary(faults, results) and faults is every:
             problems.append("a detector")
@@ -385,18 +395,24 @@ def test(names):
 
 
 def show(names):
-    """Builds one broken kernel and prints what is said of it; of an exercise, not what is wrong."""
+    """
+    Builds one broken kernel and prints what is said of it. An exercise is the learner's: it is made once, what was repaired
+    stays, and what is wrong is not told before CAUSE=1 asks for it.
+    """
     if len(names) != 1:
         raise Broken("which one? make broken KERNEL=3, say; `make broken-list` prints what there is")
     fault = read_faults(names)[0]
-    exercise = names[0] == str(fault.exercise)
-    if not exercise:
-        os.environ["BROKEN_NAMED"] = "1"
-    print(f"{fault.fields['kernel']} of {fault.step}: {fault.fields['symptom'] if exercise else fault.wrong}")
-    copy_sources(fault)
-    print(f"source   {(fault.directory() / fault.fields['file']).relative_to(ROOT)}")
-    if not exercise:
-        print(f"compare  diff {fault.fields['file']} {(fault.directory() / fault.fields['file']).relative_to(ROOT)}")
+    fault.learners = names[0] == str(fault.exercise)
+    told = not fault.learners or os.environ.get("CAUSE", "0") not in ("", "0")
+    copy_sources(fault, keep=fault.learners)
+    copy = (fault.directory() / fault.fields["file"]).relative_to(ROOT)
+    print(f"{fault.fields['kernel']} of {fault.step}: {fault.fields['symptom'] if fault.learners else fault.wrong}")
+    print(f"source   {copy}")
+    if told:
+        print(f"compare  diff {fault.fields['file']} {copy}")
+    if fault.learners:
+        print(f"cause    {fault.wrong if told else f'make broken KERNEL={fault.exercise} CAUSE=1'}")
+    said = set()
     for backend in BUILDS:
         program = build(fault, backend)
         print(f"program  {program.relative_to(ROOT)}")
@@ -404,7 +420,11 @@ def show(names):
             print(f"  --kernel {fault.fields['kernel']} {sizes}")
             for order in ORDERS:
                 detector, why = run(program, fault.fields["kernel"], sizes, order)
-                print(f"    SIMT_ORDER={order:<9} {detector or 'passes'}{': ' + why if why else ''}")
+                again = " (as above)" if why in said else f": {why}" if why else ""
+                print(f"    SIMT_ORDER={order:<9} {detector or 'passes'}{again}")
+                said.add(why)
+    if fault.learners and said == {""} and (ROOT / copy).read_text(encoding="utf-8") != planted(fault, fault.fields["file"]):
+        print("repaired: it passes all of these")
     return 0
 
 

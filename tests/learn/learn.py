@@ -179,11 +179,11 @@ def failure(results, folder):
         reason = reason.partition(": ")[2] or reason
     if row.get("where"):
         first, _, _ = reason.partition(". " + row["where"])
-        lines += wrapped(first + ".") + wrapped(row["where"] + ".")
+        lines += wrapped(f"{first}. {row['where'][:1].upper()}{row['where'][1:]}.")
         if any(same_sizes) and not all(same_sizes):
             lines += wrapped("Right in one order of threads and wrong in another: threads do not wait for each other where they must.")
         elif row["why"]:
-            lines += wrapped("Why: " + row["why"] + ".")
+            lines += wrapped("Why: " + row["why"].removesuffix(".") + ("" if row["why"].endswith("?") else "."))
         lines += ["  " + line for line in row["map"].splitlines()]
     else:
         lines += wrapped(reason)
@@ -405,7 +405,7 @@ class Exercise:
             program = broken.build(self.fault, "check")
         except broken.Broken as error:
             return "tried", compiler_lines(str(error))
-        results = check_all(program, self.kernel, list(self.fault.runs))
+        results = check_all(program, self.kernel, self.fault.runs)
         if all(row["check"] == "pass" for _, _, row in results):
             return "passed", [colour("green", f"REPAIRED: right at {'; '.join(map(readable, self.fault.runs))}, in all orders of threads"),
                               *wrapped("It was: " + self.fault.wrong + ".")]
@@ -440,6 +440,10 @@ def rungs_of(step):
 
 def exercises():
     faults = sorted((fault for fault in broken.read_faults() if fault.exercise), key=lambda fault: fault.exercise)
+    for fault in faults:
+        fault.learners = True
+    for fault in faults:
+        fault.learners = True
     return [Exercise(fault, len(faults)) for fault in faults]
 
 
