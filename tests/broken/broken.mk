@@ -19,7 +19,7 @@ SOUND := $(foreach build,cpu check,$(patsubst %,build/$(build)/%,$(FAULT_STEPS))
 test-broken: packages-python $(SOUND) ## test: Plant one fault at a time; each must be caught as its file says
 	@$(BROKEN_TOOL) test $(KERNEL)
 
-broken: packages-python $(SOUND) ## learn: A broken kernel to repair, by its symptom: make broken KERNEL=3 (CAUSE=1 tells)
+broken: packages-python $(SOUND) ## learn: A broken kernel by its symptom: make broken KERNEL=3 (CAUSE=1 tells more)
 	@$(BROKEN_TOOL) show $(KERNEL)
 
 broken-list: packages-python ## learn: Exercises: broken kernels by their symptoms

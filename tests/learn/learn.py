@@ -594,7 +594,8 @@ def status(progress):
     print("# done   + right, but costs more than ours   o tried   - left out   . to do")
     names = {number: list(dict.fromkeys(json.loads((ROOT / step / "lab.json").read_text())["stubs"])) for number, step in STEPS.items()}
     for number, step in STEPS.items():
-        kernels = [re.sub(r"^\d+_|\.cu$", "", name) for name in names[number] if re.match(r"\d+_.*\.cu$", name)]
+        kernels = [re.sub(r"^\d+_|\.cu$", "", name) for name in names[number]
+                   if re.match(r"\d+_.*\.cu$", name) and (ROOT / step / name).exists()]
         states = [progress.all["rungs"].get(f"{number}/{kernel}", {"state": "new"})["state"] for kernel in kernels]
         here = "  <- here" if progress.all["step"] == number else ""
         print(f"  {step:<20} {''.join(marks[state] for state in states):<20} {states.count('passed')} of {len(states)}{here}")
