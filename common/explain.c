@@ -378,8 +378,8 @@ static bool zeros(const struct view *view, struct explanation *explanation)
             if (bad(view, row, col) && out(view, row, col) != 0.0)
                 return false;
     return explained(explanation, "zeros",
-                     "every wrong element is 0: it is stored before the sum is there, or a "
-                     "condition keeps everything out of the sum");
+                     "every wrong element is 0: stored before the sum is there, or with everything "
+                     "kept out of the sum; e^x is 0 when x is below -104");
 }
 
 /* Every wrong element is what stands elsewhere in the right output, at the place that `from` gives;
@@ -598,7 +598,8 @@ static bool made_by(const struct view *view, const struct mistake *mistake, doub
     const size_t count = choose(view, chosen);
     const struct trial *trial = view->trial;
     for (size_t i = 0; i < count; i++)
-        if (!mistake->compute(trial->sizes, (const void *const *)trial->host, chosen[i], value) ||
+        if (!mistake->compute(trial->sizes, (const void *const *)trial->host, chosen[i],
+                              mistake->tile, value) ||
             !row_is(view, chosen[i], value, &found))
             return false;
     return found >= FEWEST;

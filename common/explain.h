@@ -23,13 +23,16 @@ struct explanation {
 
 /*
  * A mistake that shows in the values. Writes row `row` of the first output as a kernel that makes
- * it computes that row; false where these sizes leave it no room (then `value` is undefined).
+ * it, with tiles of `tile` keys where that matters, computes that row; false where these sizes
+ * leave it no room (then `value` is undefined).
  */
-typedef bool mistake_fn(const long long *sizes, const void *const *host, size_t row, double *value);
+typedef bool mistake_fn(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                        double *value);
 
 struct mistake {
     const char *name, *says;
     mistake_fn *compute;
+    size_t tile;
 };
 
 /* What can be told apart in a problem's values. */

@@ -43,36 +43,43 @@ static void matmul_partial(const long long *sizes, const void *const *host, size
     product(sizes, host, row, begin, end, (const size_t[]){K, 1, N, 1}, value);
 }
 
-static bool B_transposed(const long long *sizes, const void *const *host, size_t row, double *value)
+static bool B_transposed(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                         double *value)
 {
+    (void)tile;
     const size_t K = (size_t)sizes[MATMUL_K];
     return product(sizes, host, row, 0, K, (const size_t[]){K, 1, 1, K}, value);
 }
 
-static bool A_transposed(const long long *sizes, const void *const *host, size_t row, double *value)
+static bool A_transposed(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                         double *value)
 {
+    (void)tile;
     const size_t M = (size_t)sizes[MATMUL_M], N = (size_t)sizes[MATMUL_N],
                  K = (size_t)sizes[MATMUL_K];
     return product(sizes, host, row, 0, K, (const size_t[]){1, M, N, 1}, value);
 }
 
 static bool both_transposed(const long long *sizes, const void *const *host, size_t row,
-                            double *value)
+                            size_t tile, double *value)
 {
+    (void)tile;
     const size_t M = (size_t)sizes[MATMUL_M], K = (size_t)sizes[MATMUL_K];
     return product(sizes, host, row, 0, K, (const size_t[]){1, M, 1, K}, value);
 }
 
-static bool A_strided_by_N(const long long *sizes, const void *const *host, size_t row,
+static bool A_strided_by_N(const long long *sizes, const void *const *host, size_t row, size_t tile,
                            double *value)
 {
+    (void)tile;
     const size_t N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
     return product(sizes, host, row, 0, K, (const size_t[]){N, 1, N, 1}, value);
 }
 
-static bool B_strided_by_K(const long long *sizes, const void *const *host, size_t row,
+static bool B_strided_by_K(const long long *sizes, const void *const *host, size_t row, size_t tile,
                            double *value)
 {
+    (void)tile;
     const size_t K = (size_t)sizes[MATMUL_K];
     return product(sizes, host, row, 0, K, (const size_t[]){K, 1, K, 1}, value);
 }
@@ -80,18 +87,18 @@ static bool B_strided_by_K(const long long *sizes, const void *const *host, size
 static const struct mistake matmul_list[] = {
     {"B-transposed",
      "B is read as if it were transposed: element (k, col) is B[k * N + col], not B[col * K + k]",
-     B_transposed},
+     B_transposed, 0},
     {"A-transposed",
      "A is read as if it were transposed: element (row, k) is A[row * K + k], not A[k * M + row]",
-     A_transposed},
+     A_transposed, 0},
     {"both-transposed",
      "A and B are both read as if they were transposed: A[row * K + k] and B[k * N + col] are "
      "right",
-     both_transposed},
+     both_transposed, 0},
     {"A-stride", "rows of A are taken to be N elements long; they have K: A[row * K + k]",
-     A_strided_by_N},
+     A_strided_by_N, 0},
     {"B-stride", "rows of B are taken to be K elements long; they have N: B[k * N + col]",
-     B_strided_by_K},
+     B_strided_by_K, 0},
     {0},
 };
 
@@ -131,17 +138,19 @@ static void softmax_partial(const long long *sizes, const void *const *host, siz
     normalise(softmax_row(sizes, host, row), (size_t)sizes[SOFTMAX_COLS], begin, end, M_E, value);
 }
 
-static bool softmax_base_2(const long long *sizes, const void *const *host, size_t row,
+static bool softmax_base_2(const long long *sizes, const void *const *host, size_t row, size_t tile,
                            double *value)
 {
+    (void)tile;
     const size_t cols = (size_t)sizes[SOFTMAX_COLS];
     normalise(softmax_row(sizes, host, row), cols, 0, cols, 2.0, value);
     return true;
 }
 
 static bool softmax_undivided(const long long *sizes, const void *const *host, size_t row,
-                              double *value)
+                              size_t tile, double *value)
 {
+    (void)tile;
     const size_t cols = (size_t)sizes[SOFTMAX_COLS];
     const float *input = softmax_row(sizes, host, row);
     double m = -INFINITY;
@@ -154,8 +163,9 @@ static bool softmax_undivided(const long long *sizes, const void *const *host, s
 
 /* The logarithm of the right result. */
 static bool softmax_logarithm(const long long *sizes, const void *const *host, size_t row,
-                              double *value)
+                              size_t tile, double *value)
 {
+    (void)tile;
     const size_t cols = (size_t)sizes[SOFTMAX_COLS];
     normalise(softmax_row(sizes, host, row), cols, 0, cols, M_E, value);
     for (size_t col = 0; col < cols; col++)
@@ -165,8 +175,9 @@ static bool softmax_logarithm(const long long *sizes, const void *const *host, s
 
 /* Every column sums to 1, not every row. */
 static bool softmax_of_columns(const long long *sizes, const void *const *host, size_t row,
-                               double *value)
+                               size_t tile, double *value)
 {
+    (void)tile;
     const size_t rows = (size_t)sizes[SOFTMAX_ROWS], cols = (size_t)sizes[SOFTMAX_COLS];
     const float *input = host[0];
     for (size_t col = 0; col < cols; col++) {
@@ -184,14 +195,14 @@ static const struct mistake softmax_list[] = {
     {"not-divided",
      "each result is e^(x - m) without the division by the row's sum: divide by l when it is "
      "complete",
-     softmax_undivided},
+     softmax_undivided, 0},
     {"base-2",
      "the exponentials have base 2: exp2f(x) is e^x only when x has been multiplied by log2(e)",
-     softmax_base_2},
+     softmax_base_2, 0},
     {"wrong-axis", "columns are normalised instead of rows: the elements of a row sum to 1",
-     softmax_of_columns},
+     softmax_of_columns, 0},
     {"logarithm", "each result is the logarithm of what it should be: the exponential is missing",
-     softmax_logarithm},
+     softmax_logarithm, 0},
     {0},
 };
 
@@ -224,7 +235,9 @@ static struct attending attending(const long long *sizes, size_t row)
     return a;
 }
 
-static void attend(const struct attending *a, const void *const *host, size_t row, double *value)
+/* The maximum and the sum of the exponentials, too. */
+static void attend_part(const struct attending *a, const void *const *host, size_t row,
+                        double *value, double *maximum, double *sum)
 {
     const size_t d = (size_t)a->call.head_dim, first = a->kv_head * (size_t)a->call.seq_kv;
     double m = a->padding > 0.0 ? 0.0 : -INFINITY, l = 0.0;
@@ -248,6 +261,14 @@ static void attend(const struct attending *a, const void *const *host, size_t ro
         l += a->padding * exp(-m);
     for (size_t c = 0; c < d && !a->undivided && !a->unweighed; c++)
         value[c] = l > 0.0 ? value[c] / l : 0.0;
+    *maximum = m;
+    *sum = l;
+}
+
+static void attend(const struct attending *a, const void *const *host, size_t row, double *value)
+{
+    double m, l;
+    attend_part(a, host, row, value, &m, &l);
 }
 
 static size_t attention_terms(const long long *sizes)
@@ -270,16 +291,20 @@ static void attention_heads(const long long *sizes, size_t *rows, size_t *heads)
     *heads = (size_t)sizes[ATTENTION_HEADS];
 }
 
-static bool unscaled(const long long *sizes, const void *const *host, size_t row, double *value)
+static bool unscaled(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                     double *value)
 {
+    (void)tile;
     struct attending a = attending(sizes, row);
     a.call.scale = 1.0f;
     attend(&a, host, row, value);
     return true;
 }
 
-static bool scaled_twice(const long long *sizes, const void *const *host, size_t row, double *value)
+static bool scaled_twice(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                         double *value)
 {
+    (void)tile;
     struct attending a = attending(sizes, row);
     a.call.scale *= a.call.scale;
     attend(&a, host, row, value);
@@ -287,8 +312,9 @@ static bool scaled_twice(const long long *sizes, const void *const *host, size_t
 }
 
 static bool attention_base_2(const long long *sizes, const void *const *host, size_t row,
-                             double *value)
+                             size_t tile, double *value)
 {
+    (void)tile;
     struct attending a = attending(sizes, row);
     a.call.scale *= (float)M_LN2;
     attend(&a, host, row, value);
@@ -296,8 +322,9 @@ static bool attention_base_2(const long long *sizes, const void *const *host, si
 }
 
 static bool attention_undivided(const long long *sizes, const void *const *host, size_t row,
-                                double *value)
+                                size_t tile, double *value)
 {
+    (void)tile;
     struct attending a = attending(sizes, row);
     a.undivided = true;
     attend(&a, host, row, value);
@@ -305,8 +332,9 @@ static bool attention_undivided(const long long *sizes, const void *const *host,
 }
 
 static bool without_softmax(const long long *sizes, const void *const *host, size_t row,
-                            double *value)
+                            size_t tile, double *value)
 {
+    (void)tile;
     struct attending a = attending(sizes, row);
     a.unweighed = true;
     attend(&a, host, row, value);
@@ -315,8 +343,9 @@ static bool without_softmax(const long long *sizes, const void *const *host, siz
 
 /* Heads that take turns with the kv heads, instead of neighbours that share one. */
 static bool alternate_kv_head(const long long *sizes, const void *const *host, size_t row,
-                              double *value)
+                              size_t tile, double *value)
 {
+    (void)tile;
     struct attending a = attending(sizes, row);
     const size_t head = row / (size_t)a.call.seq_q, heads = (size_t)a.call.heads,
                  kv_heads = (size_t)a.call.kv_heads;
@@ -325,17 +354,20 @@ static bool alternate_kv_head(const long long *sizes, const void *const *host, s
     return kv_heads < heads;
 }
 
-static bool first_kv_head(const long long *sizes, const void *const *host, size_t row,
+static bool first_kv_head(const long long *sizes, const void *const *host, size_t row, size_t tile,
                           double *value)
 {
+    (void)tile;
     struct attending a = attending(sizes, row);
     a.kv_head = 0;
     attend(&a, host, row, value);
     return true;
 }
 
-static bool not_causal(const long long *sizes, const void *const *host, size_t row, double *value)
+static bool not_causal(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                       double *value)
 {
+    (void)tile;
     struct attending a = attending(sizes, row);
     a.end = (size_t)a.call.seq_kv;
     attend(&a, host, row, value);
@@ -343,8 +375,9 @@ static bool not_causal(const long long *sizes, const void *const *host, size_t r
 }
 
 static bool causal_from_the_top(const long long *sizes, const void *const *host, size_t row,
-                                double *value)
+                                size_t tile, double *value)
 {
+    (void)tile;
     struct attending a = attending(sizes, row);
     const size_t seq_kv = (size_t)a.call.seq_kv, seen = row % (size_t)a.call.seq_q + 1;
     a.end = seen < seq_kv ? seen : seq_kv;
@@ -353,8 +386,9 @@ static bool causal_from_the_top(const long long *sizes, const void *const *host,
 }
 
 static bool causal_without_itself(const long long *sizes, const void *const *host, size_t row,
-                                  double *value)
+                                  size_t tile, double *value)
 {
+    (void)tile;
     struct attending a = attending(sizes, row);
     a.end -= a.end > 0;
     attend(&a, host, row, value);
@@ -362,8 +396,9 @@ static bool causal_without_itself(const long long *sizes, const void *const *hos
 }
 
 static bool causal_one_too_many(const long long *sizes, const void *const *host, size_t row,
-                                double *value)
+                                size_t tile, double *value)
 {
+    (void)tile;
     struct attending a = attending(sizes, row);
     a.end += a.end < (size_t)a.call.seq_kv;
     attend(&a, host, row, value);
@@ -381,60 +416,119 @@ static bool padded(const long long *sizes, const void *const *host, size_t row, 
     return a.padding > 0.0;
 }
 
-static bool padded_to_16(const long long *sizes, const void *const *host, size_t row, double *value)
+/* K in the place of V. */
+static bool keys_as_values(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                           double *value)
 {
-    return padded(sizes, host, row, 16, value);
+    (void)tile;
+    const struct attending a = attending(sizes, row);
+    attend(&a, (const void *const[]){host[0], host[1], host[1]}, row, value);
+    return true;
 }
 
-static bool padded_to_32(const long long *sizes, const void *const *host, size_t row, double *value)
+/* An online softmax, tile by tile, that leaves the sum or the output so far, or both, as they are
+ * when the maximum grows. */
+static void rescale(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                    bool rescales_l, bool rescales_O, double *value)
 {
-    return padded(sizes, host, row, 32, value);
+    const struct attending whole = attending(sizes, row);
+    const size_t d = (size_t)whole.call.head_dim;
+    double m = -INFINITY, l = 0.0, part[256];
+    for (size_t c = 0; c < d; c++)
+        value[c] = 0.0;
+    for (size_t begin = 0; begin < whole.end; begin += tile) {
+        struct attending a = whole;
+        a.begin = begin;
+        a.end = begin + tile < whole.end ? begin + tile : whole.end;
+        a.undivided = true;
+        double m_tile, l_tile;
+        attend_part(&a, host, row, part, &m_tile, &l_tile);
+        const double top = fmax(m, m_tile), old = m > -INFINITY ? exp(m - top) : 0.0;
+        const double weight = exp(m_tile - top);
+        l = l * (rescales_l ? old : 1.0) + l_tile * weight;
+        for (size_t c = 0; c < d; c++)
+            value[c] = value[c] * (rescales_O ? old : 1.0) + part[c] * weight;
+        m = top;
+    }
+    for (size_t c = 0; c < d; c++)
+        value[c] = l > 0.0 ? value[c] / l : 0.0;
 }
 
-static bool padded_to_64(const long long *sizes, const void *const *host, size_t row, double *value)
+static bool sum_not_rescaled(const long long *sizes, const void *const *host, size_t row,
+                             size_t tile, double *value)
 {
-    return padded(sizes, host, row, 64, value);
+    rescale(sizes, host, row, tile, false, true, value);
+    return true;
 }
 
-static bool padded_to_128(const long long *sizes, const void *const *host, size_t row,
-                          double *value)
+static bool output_not_rescaled(const long long *sizes, const void *const *host, size_t row,
+                                size_t tile, double *value)
 {
-    return padded(sizes, host, row, 128, value);
+    rescale(sizes, host, row, tile, true, false, value);
+    return true;
+}
+
+static bool nothing_rescaled(const long long *sizes, const void *const *host, size_t row,
+                             size_t tile, double *value)
+{
+    rescale(sizes, host, row, tile, false, false, value);
+    return true;
 }
 
 static const char not_masked[] =
     "keys past the end count, with a score of 0: the empty places of the last tile of keys must "
     "get a score of -inf";
 
+static const char sum_stays[] =
+    "the sum so far, l, is not multiplied by e^(m_old - m_new) when the "
+    "maximum grows";
+static const char output_stays[] = "the output so far is not multiplied by e^(m_old - m_new) when "
+                                   "the maximum grows";
+static const char both_stay[] = "what was summed so far, l and O, is not multiplied by "
+                                "e^(m_old - m_new) when the maximum grows";
+
 static const struct mistake attention_list[] = {
-    {"not-divided", "O is not divided by l, the sum of the row's exponentials",
-     attention_undivided},
-    {"not-scaled", "the scores are not multiplied by the scale, 1 / sqrt(head_dim)", unscaled},
-    {"scaled-twice", "the scores are multiplied by the scale twice", scaled_twice},
+    {"not-divided", "O is not divided by l, the sum of the row's exponentials", attention_undivided,
+     0},
+    {"not-scaled", "the scores are not multiplied by the scale, 1 / sqrt(head_dim)", unscaled, 0},
+    {"scaled-twice", "the scores are multiplied by the scale twice", scaled_twice, 0},
     {"base-2",
      "the exponentials have base 2: exp2f(x) is e^x only when x has been multiplied by log2(e)",
-     attention_base_2},
+     attention_base_2, 0},
     {"no-softmax", "V is multiplied with the scores themselves, not with their softmax",
-     without_softmax},
+     without_softmax, 0},
     {"kv-head",
      "heads read the wrong head of K and V: neighbouring heads share one, head h reads h / (heads "
      "/ kv_heads)",
-     alternate_kv_head},
+     alternate_kv_head, 0},
     {"first-kv-head", "every head reads K and V of the first head: their offset is missing",
-     first_kv_head},
+     first_kv_head, 0},
     {"not-causal", "the causal mask is not applied: queries see keys that come after them",
-     not_causal},
+     not_causal, 0},
     {"causal-top-left",
      "the causal mask begins at the first query and key; it must end with the last ones: query i "
      "sees key j when j <= i + seq_kv - seq_q",
-     causal_from_the_top},
+     causal_from_the_top, 0},
     {"causal-too-few", "the causal mask hides one key too many: a query sees its own position",
-     causal_without_itself},
-    {"causal-too-many", "the causal mask shows one key too many", causal_one_too_many},
-    {"keys-not-masked", not_masked, padded_to_16},
-    {"keys-not-masked", not_masked, padded_to_32},
-    {"keys-not-masked", not_masked, padded_to_64},
-    {"keys-not-masked", not_masked, padded_to_128},
+     causal_without_itself, 0},
+    {"causal-too-many", "the causal mask shows one key too many", causal_one_too_many, 0},
+    {"keys-not-masked", not_masked, padded, 16},
+    {"keys-not-masked", not_masked, padded, 32},
+    {"keys-not-masked", not_masked, padded, 64},
+    {"keys-not-masked", not_masked, padded, 128},
+    {"V-is-K", "K is read where V should be", keys_as_values, 0},
+    {"sum-not-rescaled", sum_stays, sum_not_rescaled, 1},
+    {"sum-not-rescaled", sum_stays, sum_not_rescaled, 16},
+    {"sum-not-rescaled", sum_stays, sum_not_rescaled, 32},
+    {"sum-not-rescaled", sum_stays, sum_not_rescaled, 64},
+    {"output-not-rescaled", output_stays, output_not_rescaled, 1},
+    {"output-not-rescaled", output_stays, output_not_rescaled, 16},
+    {"output-not-rescaled", output_stays, output_not_rescaled, 32},
+    {"output-not-rescaled", output_stays, output_not_rescaled, 64},
+    {"not-rescaled", both_stay, nothing_rescaled, 1},
+    {"not-rescaled", both_stay, nothing_rescaled, 16},
+    {"not-rescaled", both_stay, nothing_rescaled, 32},
+    {"not-rescaled", both_stay, nothing_rescaled, 64},
     {0},
 };
 

@@ -285,14 +285,22 @@ static void attend(const struct attention *call, const float *Q, const float *K,
         scale *= scale;
     else if (now("base 2"))
         scale *= M_LN2;
+    /* Against the maximum so far for those that do not rescale, otherwise against 0. */
+    const bool online = now("l stays") || now("O stays") || now("l and O stay");
+    double m = online ? -INFINITY : 0.0;
     for (int j = 0; j < keys; j++) {
         double score = 0.0;
         for (int c = 0; c < d; c++)
             score += (double)Q[row * d + c] * K[(kv_head * seq_kv + j) * d + c];
-        const double p = now("no softmax") ? score * scale : exp(score * scale);
-        l += p;
-        for (int c = 0; c < d; c++)
-            sum[c] += p * V[(kv_head * seq_kv + j) * d + c];
+        score *= scale;
+        const double top = online ? fmax(m, score) : 0.0, old = exp(m - top);
+        const double p = now("no softmax") ? score : exp(score - top);
+        l = l * (now("l stays") || now("l and O stay") ? 1.0 : old) + p;
+        for (int c = 0; c < d; c++) {
+            const float v = (now("K for V") ? K : V)[(kv_head * seq_kv + j) * d + c];
+            sum[c] = sum[c] * (now("O stays") || now("l and O stay") ? 1.0 : old) + p * v;
+        }
+        m = top;
     }
     if (now("keys not masked"))
         l += 32 - seq_kv % 32;
@@ -356,6 +364,10 @@ TEST(attention, each_mistake_has_its_name)
     expect_attention(false, "kv heads by turns", "kv-head", "head h reads h / (heads / kv_heads)");
     expect_attention(false, "K and V of the first head", "first-kv-head", "offset is missing");
     expect_attention(false, "keys not masked", "keys-not-masked", "must get a score of -inf");
+    expect_attention(false, "K for V", "V-is-K", "where V should be");
+    expect_attention(false, "l stays", "sum-not-rescaled", "the sum so far");
+    expect_attention(false, "O stays", "output-not-rescaled", "the output so far");
+    expect_attention(false, "l and O stay", "not-rescaled", "l and O");
     expect_attention(false, "last keys missing", "last-tile", "the last 6 of 22 keys");
     expect_attention(false, "one head", "first-head", "only the first head is right");
     expect_attention(false, "one sequence", "first-batch", "only the first sequence");
