@@ -58,6 +58,34 @@ static bool alike(const struct view *view, size_t row, size_t col, double expect
     return fabs(is - expected) <= rounding + own;
 }
 
+/* What speaks for a mistake: elements that it explains, how far they are from what it makes of
+ * them, and how far from what they should be. */
+struct evidence {
+    size_t found;
+    double left, wrong;
+};
+
+/* Adds an element; false when it is not what the mistake would have made of it. */
+static bool fits(const struct view *view, size_t row, size_t col, double expected,
+                 struct evidence *evidence)
+{
+    if (!alike(view, row, col, expected))
+        return false;
+    if (bad(view, row, col)) {
+        evidence->found++;
+        evidence->left += fabs(out(view, row, col) - expected);
+        evidence->wrong += fabs(out(view, row, col) - view->value[at(view, row, col)]);
+    }
+    return true;
+}
+
+/* Elements that are just outside of the bound are close to many mistakes: the right one leaves
+ * little. */
+static bool convincing(const struct evidence *evidence)
+{
+    return evidence->found >= FEWEST && evidence->left <= 0.1 * evidence->wrong;
+}
+
 static void append(char *text, size_t bytes, const char *format, ...)
 {
     const size_t used = strlen(text);
@@ -388,23 +416,19 @@ typedef bool place_fn(const struct view *view, size_t *row, size_t *col);
 
 static bool all_from(const struct view *view, place_fn *from)
 {
-    size_t found = 0;
+    struct evidence evidence = {0};
     for (size_t row = 0; row < view->rows; row++) {
         for (size_t col = 0; col < view->cols; col++) {
+            const enum state state = (enum state)view->state[at(view, row, col)];
             size_t r = row, c = col;
-            if (!bad(view, row, col))
+            if (state == RIGHT || state == UNWRITTEN)
                 continue;
-            if (view->state[at(view, row, col)] != WRONG || !from(view, &r, &c)) {
-                if (view->state[at(view, row, col)] == UNWRITTEN)
-                    continue;
+            if (state != WRONG || !from(view, &r, &c) ||
+                !fits(view, row, col, view->value[at(view, r, c)], &evidence))
                 return false;
-            }
-            if (!alike(view, row, col, view->value[at(view, r, c)]))
-                return false;
-            found++;
         }
     }
-    return found >= FEWEST;
+    return convincing(&evidence);
 }
 
 /* Of a matrix that was written as if it had as many columns as it has rows: of each head. */
@@ -470,7 +494,8 @@ static bool from_element_after(const struct view *view, size_t *row, size_t *col
 /* As all_from(), but what comes from outside may be anything. */
 static bool all_but_the_edge(const struct view *view, place_fn *from)
 {
-    size_t found = 0, edge = 0;
+    struct evidence evidence = {0};
+    size_t edge = 0;
     for (size_t row = 0; row < view->rows; row++) {
         for (size_t col = 0; col < view->cols; col++) {
             size_t r = row, c = col;
@@ -479,13 +504,11 @@ static bool all_but_the_edge(const struct view *view, place_fn *from)
             if (!from(view, &r, &c))
                 edge++;
             else if (view->state[at(view, row, col)] != WRONG ||
-                     !alike(view, row, col, view->value[at(view, r, c)]))
+                     !fits(view, row, col, view->value[at(view, r, c)], &evidence))
                 return false;
-            else
-                found++;
         }
     }
-    return found >= FEWEST && found > edge;
+    return convincing(&evidence) && evidence.found > edge;
 }
 
 static bool shifted(const struct view *view, struct explanation *explanation)
@@ -510,29 +533,50 @@ static bool shifted(const struct view *view, struct explanation *explanation)
     return false;
 }
 
-/* The row of the right output that row `row` holds; view->rows when there is none. */
-static size_t row_held(const struct view *view, size_t row)
+/* The row (or column, `down` being false) of the right output that line `line` holds; `count` when
+ * there is none. A line of zeros may come from past an edge: `line` itself. */
+static size_t line_held(const struct view *view, bool down, size_t line, size_t count)
 {
-    for (size_t other = 0; other < view->rows; other++) {
-        size_t col = 0;
-        while (col < view->cols && alike(view, row, col, view->value[at(view, other, col)]))
-            col++;
-        if (col == view->cols)
+    const size_t length = down ? view->cols : view->rows;
+    bool zero = true;
+    for (size_t i = 0; i < length && zero; i++)
+        zero = (down ? out(view, line, i) : out(view, i, line)) == 0.0;
+    if (zero)
+        return line;
+    for (size_t other = 0; other < count; other++) {
+        size_t i = 0;
+        while (i < length && (down ? alike(view, line, i, view->value[at(view, other, i)])
+                                   : alike(view, i, line, view->value[at(view, i, other)])))
+            i++;
+        if (i == length)
             return other;
     }
-    return view->rows;
+    return count;
 }
 
-static size_t column_held(const struct view *view, size_t col)
+/* Every wrong row (or column) holds what belongs into another. */
+static bool lines_swapped(const struct view *view, bool down, struct explanation *explanation)
 {
-    for (size_t other = 0; other < view->cols; other++) {
-        size_t row = 0;
-        while (row < view->rows && alike(view, row, col, view->value[at(view, row, other)]))
-            row++;
-        if (row == view->rows)
-            return other;
+    const size_t count = down ? view->rows : view->cols;
+    const bool *bad_line = down ? view->bad_row : view->bad_col;
+    size_t line = count, from = count, found = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!bad_line[i])
+            continue;
+        const size_t held = line_held(view, down, i, count);
+        if (held == count)
+            return false;
+        if (held != i && found++ == 0)
+            line = i, from = held;
     }
-    return view->cols;
+    const char *what = down ? "row" : "column";
+    return (found > 1 || (found > 0 && found == (down ? view->bad_rows : view->bad_cols))) &&
+           explained(
+               explanation, down ? "rows-swapped" : "columns-swapped",
+               "%ss of %s have changed places: %s %zu holds what belongs into %s %zu. Look at "
+               "how a %s's number is computed from block and thread, when it is read and "
+               "when it is stored",
+               what, view->tensor->name, what, line, what, from, what);
 }
 
 static bool swapped(const struct view *view, struct explanation *explanation)
@@ -540,26 +584,7 @@ static bool swapped(const struct view *view, struct explanation *explanation)
     if (!view->whole || view->nan + view->unwritten > 0 || view->rows * view->cols > SEARCHED ||
         view->rows < 2 || view->cols < 2)
         return false;
-    size_t row = 0, held = 0, col = 0;
-    for (size_t r = 0; r < view->rows && held < view->rows; r++)
-        if (view->bad_row[r] && (held = row_held(view, r)) < view->rows)
-            row = r;
-    if (held < view->rows)
-        return explained(explanation, "rows-swapped",
-                         "rows of %s have changed places: row %zu holds what belongs into row %zu. "
-                         "Look at how a row's number is computed from block and thread",
-                         view->tensor->name, row, held);
-    held = 0;
-    for (size_t c = 0; c < view->cols && held < view->cols; c++)
-        if (view->bad_col[c] && (held = column_held(view, c)) < view->cols)
-            col = c;
-    if (held < view->cols)
-        return explained(explanation, "columns-swapped",
-                         "columns of %s have changed places: column %zu holds what belongs into "
-                         "column %zu. Look at how a column's number is computed from block and "
-                         "thread",
-                         view->tensor->name, col, held);
-    return false;
+    return lines_swapped(view, true, explanation) || lines_swapped(view, false, explanation);
 }
 
 /* The wrong rows that a mistake is tried on, spread evenly; the first and the last among them. */
@@ -578,31 +603,29 @@ static size_t choose(const struct view *view, size_t chosen[TRIED_ROWS])
     return count;
 }
 
-/* The wrong elements of a row are these values, and there are some that these values are wrong
- * for. */
-static bool row_is(const struct view *view, size_t row, const double *value, size_t *found)
+/* A row is these values, what is right of it included. */
+static bool row_is(const struct view *view, size_t row, const double *value,
+                   struct evidence *evidence)
 {
-    for (size_t col = 0; col < view->cols; col++) {
-        if (view->state[at(view, row, col)] == UNWRITTEN || !bad(view, row, col))
-            continue;
-        if (!alike(view, row, col, value[col]))
+    for (size_t col = 0; col < view->cols; col++)
+        if (view->state[at(view, row, col)] != UNWRITTEN &&
+            !fits(view, row, col, value[col], evidence))
             return false;
-        ++*found;
-    }
     return true;
 }
 
 static bool made_by(const struct view *view, const struct mistake *mistake, double *value)
 {
-    size_t chosen[TRIED_ROWS], found = 0;
+    size_t chosen[TRIED_ROWS];
+    struct evidence evidence = {0};
     const size_t count = choose(view, chosen);
     const struct trial *trial = view->trial;
     for (size_t i = 0; i < count; i++)
         if (!mistake->compute(trial->sizes, (const void *const *)trial->host, chosen[i],
                               mistake->tile, value) ||
-            !row_is(view, chosen[i], value, &found))
+            !row_is(view, chosen[i], value, &evidence))
             return false;
-    return found >= FEWEST;
+    return convincing(&evidence);
 }
 
 static bool known_mistake(const struct view *view, struct explanation *explanation, double *value)
@@ -615,16 +638,17 @@ static bool known_mistake(const struct view *view, struct explanation *explanati
 
 static bool is_sum_of(const struct view *view, size_t begin, size_t end, double *value)
 {
-    size_t chosen[TRIED_ROWS], found = 0;
+    size_t chosen[TRIED_ROWS];
+    struct evidence evidence = {0};
     const size_t count = choose(view, chosen);
     const struct trial *trial = view->trial;
     for (size_t i = 0; i < count; i++) {
         view->mistakes->partial(trial->sizes, (const void *const *)trial->host, chosen[i], begin,
                                 end, value);
-        if (!row_is(view, chosen[i], value, &found))
+        if (!row_is(view, chosen[i], value, &evidence))
             return false;
     }
-    return found >= FEWEST;
+    return convincing(&evidence);
 }
 
 /* The sum leaves terms out at its end or at its beginning. */

@@ -191,6 +191,24 @@ static bool softmax_of_columns(const long long *sizes, const void *const *host, 
     return rows > 1;
 }
 
+/* Lane i of `tile` takes columns i, i + tile, ..., and knows no others. */
+static bool softmax_of_lanes(const long long *sizes, const void *const *host, size_t row,
+                             size_t tile, double *value)
+{
+    const size_t cols = (size_t)sizes[SOFTMAX_COLS];
+    const float *input = softmax_row(sizes, host, row);
+    for (size_t lane = 0; lane < tile && lane < cols; lane++) {
+        double m = -INFINITY, l = 0.0;
+        for (size_t col = lane; col < cols; col += tile)
+            m = fmax(m, input[col]);
+        for (size_t col = lane; col < cols; col += tile)
+            l += exp(input[col] - m);
+        for (size_t col = lane; col < cols; col += tile)
+            value[col] = exp(input[col] - m) / l;
+    }
+    return true;
+}
+
 static const struct mistake softmax_list[] = {
     {"not-divided",
      "each result is e^(x - m) without the division by the row's sum: divide by l when it is "
@@ -203,6 +221,9 @@ static const struct mistake softmax_list[] = {
      softmax_of_columns, 0},
     {"logarithm", "each result is the logarithm of what it should be: the exponential is missing",
      softmax_logarithm, 0},
+    {"lanes-not-merged",
+     "the lanes of a warp are not merged: each divides by the sum of its own columns, every 32nd",
+     softmax_of_lanes, 32},
     {0},
 };
 
@@ -405,13 +426,13 @@ static bool causal_one_too_many(const long long *sizes, const void *const *host,
     return a.call.causal;
 }
 
-/* The keys up to a multiple of the tile count with score 0. */
+/* The keys up to a multiple of the tile count with score 0; for a tile of 1 it is one key. */
 static bool padded(const long long *sizes, const void *const *host, size_t row, size_t tile,
                    double *value)
 {
     struct attending a = attending(sizes, row);
     const size_t seq_kv = (size_t)a.call.seq_kv;
-    a.padding = (double)((seq_kv + tile - 1) / tile * tile - seq_kv);
+    a.padding = tile == 1 ? 1.0 : (double)((seq_kv + tile - 1) / tile * tile - seq_kv);
     attend(&a, host, row, value);
     return a.padding > 0.0;
 }
@@ -512,6 +533,7 @@ static const struct mistake attention_list[] = {
     {"causal-too-few", "the causal mask hides one key too many: a query sees its own position",
      causal_without_itself, 0},
     {"causal-too-many", "the causal mask shows one key too many", causal_one_too_many, 0},
+    {"keys-not-masked", "one key past the end counts, with a score of 0", padded, 1},
     {"keys-not-masked", not_masked, padded, 16},
     {"keys-not-masked", not_masked, padded, 32},
     {"keys-not-masked", not_masked, padded, 64},

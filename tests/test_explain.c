@@ -147,8 +147,9 @@ TEST(matmul, each_mistake_has_its_name)
 {
     expect_matmul("sound", "", "");
     expect_matmul("transposed", "transposed", "C is stored transposed");
-    expect_matmul("rows in pairs", "rows-swapped", "row 35 holds what belongs into row 34");
-    expect_matmul("columns in pairs", "columns-swapped", "column 21 holds what");
+    expect_matmul("rows in pairs", "rows-swapped", "row 0 holds what belongs into row 1");
+    expect_matmul("columns in pairs", "columns-swapped",
+                  "column 0 holds what belongs into column 1");
     expect_matmul("a column later", "shifted", "column col holds what belongs into column col - 1");
     expect_matmul("a row earlier", "shifted", "row r holds what belongs into row r + 1");
     expect_matmul("first 8 products", "only-the-first", "only the first 8 of 20 products");
@@ -217,6 +218,15 @@ static cudaError_t mistaken_softmax(const float *input, float *output, int rows,
             double e = exp(x[row * cols + col] - m);
             if (now("base 2"))
                 e = exp2(x[row * cols + col] - m);
+            if (now("each lane alone")) {
+                l = 0.0;
+                m = -INFINITY;
+                for (int c = col % 32; c < cols; c += 32)
+                    m = fmax(m, x[row * cols + c]);
+                for (int c = col % 32; c < cols; c += 32)
+                    l += exp(x[row * cols + c] - m);
+                e = exp(x[row * cols + col] - m);
+            }
             if (now("by columns")) {
                 l = 0.0;
                 for (int r = 0; r < rows; r++)
@@ -248,6 +258,7 @@ TEST(softmax, each_mistake_has_its_name)
     expect_softmax("not divided", "not-divided", "without the division by the row's sum");
     expect_softmax("base 2", "base-2", "exp2f");
     expect_softmax("by columns", "wrong-axis", "columns are normalised instead of rows");
+    expect_softmax("each lane alone", "lanes-not-merged", "every 32nd");
     expect_softmax("logarithm", "logarithm", "the exponential is missing");
     expect_softmax("sum not rescaled", "row-factor", "not rescaled when the maximum grows");
     expect_softmax("without the last tile", "last-tile", "the last 5 of 45 columns");
