@@ -543,7 +543,8 @@ static size_t line_held(const struct view *view, bool down, size_t line, size_t 
         zero = (down ? out(view, line, i) : out(view, i, line)) == 0.0;
     if (zero)
         return line;
-    for (size_t other = 0; other < count; other++) {
+    for (size_t n = 0; n <= count; n++) {
+        const size_t other = n == 0 ? line : n - 1; /* itself first: it may be hardly wrong */
         size_t i = 0;
         while (i < length && (down ? alike(view, line, i, view->value[at(view, other, i)])
                                    : alike(view, i, line, view->value[at(view, i, other)])))
@@ -701,7 +702,7 @@ static const char *constant_named(double factor)
 
 /* The factor that turns a row of the right output into what it is; NAN when it is not one
  * factor. */
-static double row_factor(const struct view *view, size_t row)
+static double row_factor(const struct view *view, size_t row, struct evidence *evidence)
 {
     double factor = NAN;
     size_t largest = 0;
@@ -710,7 +711,7 @@ static double row_factor(const struct view *view, size_t row)
             largest = col;
     factor = out(view, row, largest) / view->value[at(view, row, largest)];
     for (size_t col = 0; col < view->cols; col++)
-        if (!alike(view, row, col, factor * view->value[at(view, row, col)]))
+        if (!fits(view, row, col, factor * view->value[at(view, row, col)], evidence))
             return NAN;
     return factor;
 }
@@ -720,11 +721,11 @@ static bool factor(const struct view *view, struct explanation *explanation)
 {
     double first = NAN, second = NAN;
     bool same = true;
-    size_t evidence = 0;
+    struct evidence evidence = {0};
     for (size_t row = 0; row < view->rows; row++) {
         if (!view->bad_row[row])
             continue;
-        const double here = row_factor(view, row);
+        const double here = row_factor(view, row, &evidence);
         if (!isfinite(here) || here == 0.0)
             return false;
         if (isnan(first))
@@ -734,9 +735,8 @@ static bool factor(const struct view *view, struct explanation *explanation)
                 second = here;
             same = false;
         }
-        evidence += view->cols - 1 + same;
     }
-    if (evidence < FEWEST || (!same && view->cols < FEWEST))
+    if (!convincing(&evidence) || (!same && view->cols < FEWEST))
         return false;
     if (same && view->bad_rows > 1)
         return explained(explanation, "factor",
