@@ -257,7 +257,7 @@ class Rung:
 
     def introduce(self):
         rungs = len(self.about["rows"])
-        lines = [colour("bold", f"Step {self.step[:2]}, rung {self.index + 1} of {rungs}: {self.kernel}") + f" - {self.about['idea']}"]
+        lines = [colour("bold", f"Step {self.step[:2]}, rung {self.index + 1} of {rungs}: {self.kernel}"), *wrapped(self.about["idea"])]
         for path in self.unwritten() or [self.file]:
             lines.append(f"  write  {relative(path)}")
         lines.append(f"  read   {self.step}/README.md, and the comment at the top of the file")
@@ -475,7 +475,7 @@ class Loop:
         """Goes to the next rung. False when all are done."""
         self.rung = next_rung(self.progress, self.step)
         if self.rung is None:
-            print("Everything is done. make learn STEP=01 BROKEN=1 has broken kernels; make learn-status shows what you did."
+            print("Everything is done. make learn BROKEN=1 has broken kernels; make learn-status shows what you did."
                   if self.step != "broken" else "All broken kernels are repaired.")
             return False
         if self.rung.step != "broken":
