@@ -58,6 +58,7 @@ struct tensor {
     enum tensor_role role;
     enum tensor_type type;
     size_t rows, cols;
+    size_t shape[4]; /* the same with all its dimensions, outermost first; zeros follow the last */
 };
 
 /*

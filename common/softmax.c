@@ -36,8 +36,8 @@ static const struct size_option size_options[] = {
 static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
 {
     const size_t rows = (size_t)sizes[SOFTMAX_ROWS], cols = (size_t)sizes[SOFTMAX_COLS];
-    list[0] = (struct tensor){"input", TENSOR_INPUT, TENSOR_F32, rows, cols};
-    list[1] = (struct tensor){"output", TENSOR_OUTPUT, TENSOR_F32, rows, cols};
+    list[0] = (struct tensor){"input", TENSOR_INPUT, TENSOR_F32, rows, cols, {rows, cols}};
+    list[1] = (struct tensor){"output", TENSOR_OUTPUT, TENSOR_F32, rows, cols, {rows, cols}};
     *count = 2;
     return cudaSuccess;
 }

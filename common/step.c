@@ -85,6 +85,12 @@ static enum step_status run_step(int argc, char **argv, const char *step,
         return STEP_PASSED;
     }
 
+    const char *complaint =
+        request.trace ? backend_trace(request.trace, request.trace_block, request.trace_warp) : "";
+    if (*complaint) {
+        fprintf(stderr, "%s: --trace: %s\n", step, complaint);
+        return STEP_BAD_USAGE;
+    }
     if (*backend_complaint()) {
         fprintf(stderr, "%s: %s\n", step, backend_complaint());
         return STEP_BAD_USAGE;

@@ -57,12 +57,23 @@ static cudaError_t require_fit(const struct trial *trial)
                           (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
 }
 
+/* For traces. */
+static void describe(const struct device_buffer *buffer, const struct tensor *tensor)
+{
+    struct description about = {
+        tensor->name, tensor_type_names[tensor->type], tensor_element_bytes(tensor->type), {0}};
+    memcpy(about.shape, tensor->shape, sizeof about.shape);
+    backend_describe(buffer->data, buffer->bytes, &about);
+}
+
 static cudaError_t create_device(struct trial *trial)
 {
     cudaError_t status = cudaStreamCreateWithFlags(&trial->stream, cudaStreamNonBlocking);
     for (int t = 0; t < trial->tensor_count && status == cudaSuccess; t++) {
         const size_t bytes = (size_t)tensor_bytes(&trial->tensors[t]);
         status = device_buffer_create(&trial->device[t], bytes, trial->offset);
+        if (status == cudaSuccess)
+            describe(&trial->device[t], &trial->tensors[t]);
         if (status == cudaSuccess && !is_output(trial, t))
             status = device_buffer_upload(&trial->device[t], trial->host[t]);
     }
@@ -304,14 +315,41 @@ static cudaError_t launch(struct trial *trial, const struct kernel *kernel,
     return trial->problem->run(kernel, trial->sizes, device, workspace->data, trial->stream);
 }
 
-/* Poisons what a kernel is to write. */
-static cudaError_t poison(struct trial *trial, const struct device_buffer *workspace)
+/* Device memory as trial_create() made it: a kernel that failed may have left anything in it, and
+ * one that crashed took the whole context along. */
+static cudaError_t renew_device(struct trial *trial)
 {
-    cudaError_t status =
-        device_buffer_poison(workspace, check_poison(TENSOR_F32, POISON_OF_WORKSPACE));
+    cudaGetLastError(); /* an error that is not sticky goes away by being asked for */
+    if (cudaDeviceSynchronize() != cudaSuccess) {
+        for (int t = 0; t < trial->tensor_count; t++)
+            trial->device[t] = (struct device_buffer){0};
+        trial->stream = NULL;
+        cudaDeviceReset();
+    }
+    destroy_device(trial);
+    return create_device(trial);
+}
+
+static cudaError_t poison_outputs(struct trial *trial)
+{
+    cudaError_t status = trial->stream ? cudaGetLastError() : cudaErrorInvalidResourceHandle;
     for (int t = trial->input_count; t < trial->tensor_count && status == cudaSuccess; t++)
         status = device_buffer_poison(&trial->device[t], check_poison(trial->tensors[t].type, t));
     return status == cudaSuccess ? cudaDeviceSynchronize() : status;
+}
+
+static cudaError_t poison_workspace(const struct device_buffer *workspace)
+{
+    return device_buffer_poison(workspace, check_poison(TENSOR_F32, POISON_OF_WORKSPACE));
+}
+
+/* Whatever happened on the device before this run, it is not this kernel's fault. */
+static cudaError_t prepare(struct trial *trial)
+{
+    cudaError_t status = poison_outputs(trial);
+    if (status != cudaSuccess && (status = renew_device(trial)) == cudaSuccess)
+        status = poison_outputs(trial);
+    return status;
 }
 
 /* Runs the kernel once more: whether it leaves the same outputs, bit by bit. */
@@ -319,7 +357,7 @@ static bool repeats(struct trial *trial, const struct kernel *kernel,
                     const struct device_buffer *workspace)
 {
     bool same = true;
-    if (poison(trial, workspace) != cudaSuccess ||
+    if (poison_outputs(trial) != cudaSuccess || poison_workspace(workspace) != cudaSuccess ||
         launch(trial, kernel, workspace) != cudaSuccess ||
         cudaStreamSynchronize(trial->stream) != cudaSuccess)
         return true; /* another fault: nothing is known of the values */
@@ -349,36 +387,33 @@ static void explain_values(struct trial *trial, const struct kernel *kernel,
              *explanation->why ? ". Why: " : "", explanation->why);
 }
 
-/* After an error that poisoned the context, everything on the device is gone: start over. */
-static void recover(struct trial *trial)
-{
-    if (cudaDeviceSynchronize() == cudaSuccess)
-        return;
-    for (int t = 0; t < trial->tensor_count; t++)
-        trial->device[t] = (struct device_buffer){0};
-    trial->stream = NULL;
-    cudaDeviceReset();
-    create_device(trial);
-}
-
 struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
 {
-    struct verdict verdict = {.status = VERDICT_PASS, .bound = trial->problem->bound(trial->sizes)};
+    struct verdict verdict = {.status = VERDICT_REFUSED,
+                              .bound = trial->problem->bound(trial->sizes)};
     struct device_buffer workspace = {0};
     const size_t workspace_bytes = problem_workspace(trial->problem, kernel, trial->sizes);
 
-    cudaError_t status = cudaSuccess;
-    if (workspace_bytes > 0)
+    cudaError_t status = prepare(trial);
+    if (status != cudaSuccess) {
+        snprintf(verdict.reason, sizeof verdict.reason,
+                 "not run: the device could not be set up again (%s)", cudaGetErrorString(status));
+        return verdict;
+    }
+    if (workspace_bytes > 0) {
         status = device_buffer_create(&workspace, workspace_bytes, 0);
+        backend_describe(workspace.data, workspace.bytes,
+                         &(struct description){"workspace", "", 0, {0}});
+    }
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError();
-        verdict.status = VERDICT_REFUSED;
         snprintf(verdict.reason, sizeof verdict.reason,
                  "needs %zu bytes of workspace, which the device does not have", workspace_bytes);
         return verdict;
     }
+
     if (status == cudaSuccess)
-        status = poison(trial, &workspace);
+        status = poison_workspace(&workspace);
 
     refusal_clear();
     if (status == cudaSuccess)
@@ -387,6 +422,7 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
         verdict.status = status == cudaErrorNotSupported ? VERDICT_SKIPPED : VERDICT_REFUSED;
         snprintf(verdict.reason, sizeof verdict.reason, "%s", refusal());
     } else {
+        verdict.status = VERDICT_PASS;
         if (status == cudaSuccess)
             status = cudaStreamSynchronize(trial->stream);
         if (status == cudaSuccess)
@@ -397,10 +433,8 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
     if (verdict.detector == DETECTOR_POISON || verdict.detector == DETECTOR_COMPARISON)
         explain_values(trial, kernel, &workspace, &verdict);
     device_buffer_destroy(&workspace);
-    if (verdict.status == VERDICT_FAIL) {
-        cudaGetLastError(); /* an error that is not sticky must not be blamed on the next kernel */
-        recover(trial);
-    }
+    if (verdict.status == VERDICT_FAIL && renew_device(trial) != cudaSuccess)
+        destroy_device(trial); /* the next run tries again */
     return verdict;
 }
 

@@ -49,10 +49,30 @@ static inline void check_sizes(const struct attention_kernel *table, struct size
     ladder_check(&attention_problem, table, sizes, kind, seed, offset);
 }
 
-static inline void check_failed_launches(const struct attention_kernel *table, struct size size)
+/* What a launcher does, whatever the numbers: it returns every launch's error, keeps to its stream,
+ * and has nothing left over from a launch in the next. */
+static inline void check_launches(const struct attention_kernel *table, const struct size *cases,
+                                  size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const long long sizes[MAX_SIZES] = SIZES(cases[i]);
+        const long long other_sizes[MAX_SIZES] = SIZES(cases[(i + 1) % count]);
+        ladder_returns_errors(&attention_problem, table, sizes);
+        if (i % 2 == 0)
+            ladder_streams(&attention_problem, table, sizes, other_sizes);
+    }
+}
+
+static inline void check_many_launches(const struct attention_kernel *table, struct size size)
 {
     const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_returns_errors(&attention_problem, table, sizes);
+    ladder_launches(&attention_problem, table, sizes, 1025);
+}
+
+static inline void check_one_off(const struct attention_kernel *table, struct size size)
+{
+    const long long sizes[MAX_SIZES] = SIZES(size);
+    ladder_one_off(&attention_problem, table, sizes);
 }
 
 static inline void check_costs(const struct attention_kernel *table, const struct size *cases,

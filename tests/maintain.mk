@@ -23,6 +23,11 @@ check-commands: packages-python build/check/01_naive_matmul ## test: What make r
 .PHONY: check-add-kernel
 check-add-kernel: packages-python ## test: Add a kernel, one file and one row, to a copy; everything takes it in
 	@$(PYTHON) tests/add_kernel.py
+
+.PHONY: check-rules
+check-rules: packages-python ## maintain: What holds of the text: rooms, links, launchers, exercises
+	@$(PYTHON) tests/rules.py
+
 .PHONY: check-warmup
 check-warmup: build/simt/libsimt.a ## test: The warm-up of step 01 accepts right kernels and names wrong ones
 	@tests/warmup

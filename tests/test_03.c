@@ -571,8 +571,18 @@ TEST(counters, online_cluster)
         expect_count("online_cluster on sm_80", "barriers", did.barriers, 1);
 }
 
-TEST(refusals, failed_launches)
+/* One row length for each of the kernels that the later ones choose between. */
+TEST(launches, errors_and_streams)
 {
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 5, [SOFTMAX_COLS] = 1000};
-    ladder_returns_errors(&softmax_problem, online_softmax_kernels, sizes);
+    static const long long cols[] = {20, 1000, 1028, 5000, 20000, 33000, 60000, 70000, 200000};
+    enum { CASES = sizeof cols / sizeof *cols };
+    for (int i = 0; i < CASES; i++) {
+        const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 2, [SOFTMAX_COLS] = cols[i]};
+        const long long other_sizes[MAX_SIZES] = {
+            [SOFTMAX_ROWS] = 3, [SOFTMAX_COLS] = cols[(i + 1) % CASES]};
+        ladder_returns_errors(&softmax_problem, online_softmax_kernels, sizes);
+        ladder_streams(&softmax_problem, online_softmax_kernels, sizes, other_sizes);
+    }
+    const long long smallest[MAX_SIZES] = {[SOFTMAX_ROWS] = 1, [SOFTMAX_COLS] = 2};
+    ladder_launches(&softmax_problem, online_softmax_kernels, smallest, 1025);
 }

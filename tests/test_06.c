@@ -309,15 +309,8 @@ TEST(bfloat16, contract)
 /* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
-TEST(contract, LSE_is_optional)
-{
-    check_LSE_is_optional(causal_half_kernels, TENSOR_F16);
-}
-
-TEST(contract, no_keys)
-{
-    check_no_keys(causal_half_kernels, TENSOR_F16);
-}
+CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(causal_half_kernels, TENSOR_F16))
+CALL_TEST(contract, no_keys, check_no_keys(causal_half_kernels, TENSOR_F16))
 
 TEST(contract, refused_calls)
 {
@@ -333,10 +326,9 @@ TEST(contract, refused_calls)
     trial_destroy(&trial);
 }
 
-TEST(contract, refused_pointers)
-{
-    check_refused_pointers(causal_half_kernels, in_half((struct size){1, 2, 1, 9, 70, 16}, false));
-}
+CALL_TEST(contract, refused_pointers,
+          check_refused_pointers(causal_half_kernels,
+                                 in_half((struct size){1, 2, 1, 9, 70, 16}, false)))
 
 /* All but `half` copy 16 bytes at a time. */
 TEST(contract, refused_head_dims)
@@ -385,6 +377,37 @@ TEST(contract, refused_alignment)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
+/* Launchers: one case for each head_dim, mask and type, and for each side of 512 keys */
+
+TEST(launches, errors_and_streams)
+{
+    static const struct size cases[] = {{1, 2, 1, 9, 20, 64, false, TENSOR_F16},
+                                        {1, 1, 1, 9, 20, 128, true, TENSOR_F16},
+                                        {1, 1, 1, 3, 530, 64, true, TENSOR_F16}};
+    check_launches(causal_half_kernels, cases, sizeof cases / sizeof *cases);
+}
+
+TEST(launches, errors_and_streams_in_bfloat16)
+{
+    static const struct size cases[] = {{1, 2, 2, 9, 20, 128, false, TENSOR_BF16},
+                                        {1, 1, 1, 9, 20, 64, true, TENSOR_BF16}};
+    check_launches(first_of_two_types(), cases, sizeof cases / sizeof *cases);
+}
+
+TEST(launches, many)
+{
+    check_many_launches(causal_half_kernels, in_half((struct size){1, 1, 1, 1, 2, 8}, true));
+}
+
+/* `half` alone takes arrays that are aligned to their elements only. */
+TEST(shapes, one_misaligned)
+{
+    const struct attention_kernel half_alone[] = {causal_half_kernels[0], {.about.name = NULL}};
+    check_one_off(half_alone, in_half((struct size){1, 2, 1, 18, 70, 64}, true));
+    check_one_off(half_alone, in_half((struct size){1, 1, 1, 9, 34, 128}, false));
+}
+
+/* ---------------------------------------------------------------------------------------------- */
 /* Devices that are too old, or too new: on a GPU there is only the one */
 
 static void expect_skips(int architecture)
@@ -416,25 +439,10 @@ static void expect_skips(int architecture)
     trial_destroy(&trial);
 }
 
-TEST(architecture, volta)
-{
-    expect_skips(70);
-}
-
-TEST(architecture, turing)
-{
-    expect_skips(75);
-}
-
-TEST(architecture, ada)
-{
-    expect_skips(89);
-}
-
-TEST(architecture, blackwell)
-{
-    expect_skips(100);
-}
+CALL_TEST(architecture, volta, expect_skips(70))
+CALL_TEST(architecture, turing, expect_skips(75))
+CALL_TEST(architecture, ada, expect_skips(89))
+CALL_TEST(architecture, blackwell, expect_skips(100))
 
 /* ---------------------------------------------------------------------------------------------- */
 /* What the lesson says about traffic */
@@ -488,8 +496,8 @@ TEST(counters, causal_is_half_the_work)
     }
 }
 
-/* Padding or swizzle: nobody waits for a bank. wmma is left out, its fragments' order being
- * nobody's business. */
+/* Padding or swizzle: no access waits for a bank. wmma is left out, as the order of its fragments
+ * is not documented. */
 TEST(counters, no_bank_conflicts)
 {
     static const int head_dim[] = {64, 128};

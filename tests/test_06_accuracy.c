@@ -61,11 +61,11 @@ static void attend(const struct arithmetic *arithmetic, const struct attention *
             S[j] = rounded(s, arithmetic->S);
             m_new = fmax(m_new, S[j]);
         }
-        const double alpha = m == -INFINITY ? 0.0 : rounded(exp2((m - m_new) * scale_log2), wide);
+        const double rescale = m == -INFINITY ? 0.0 : rounded(exp2((m - m_new) * scale_log2), wide);
         m = m_new;
-        l = rounded(l * alpha, arithmetic->l);
+        l = rounded(l * rescale, arithmetic->l);
         for (size_t c = 0; c < head_dim; c++)
-            O[c] = rounded(O[c] * alpha, arithmetic->acc);
+            O[c] = rounded(O[c] * rescale, arithmetic->acc);
         for (long j = 0; j < keys; j++) {
             const double p = rounded(exp2(rounded((S[j] - m) * scale_log2, wide)), wide);
             const double P = rounded(p, arithmetic->P);

@@ -107,6 +107,9 @@ class Fault:
                 else:
                     self.fields[key] = value
 
+    def place(self, file, text, source):
+        return search(self, file, text, source)
+
     def directory(self):
         """Where its copies are."""
         return WORK / f"{self.exercise:02}" if self.learners else OUT / self.name
@@ -147,25 +150,40 @@ def planted(fault, file):
     source = (ROOT / file).read_text(encoding="utf-8")
     for edited, text, replacement in fault.edits:
         if edited == file:
-            begin, end = search(fault, file, text, source)
+            begin, end = fault.place(file, text, source)
             source = source[:begin] + replacement + source[end:]
     return source
 
 
 def copy_sources(fault, keep=False):
     """
-    The step's sources with the fault in them, below the fault's own directory; from common/ what the fault changes. With
-    `keep` what is there already stays.
+    The step's sources with the fault in them, below the fault's own directory; from common/ the headers where it changes one.
+    With `keep` what is there already stays.
     """
     directory = fault.directory()
     if not keep:
         shutil.rmtree(directory, ignore_errors=True)
-    files = {str(path.relative_to(ROOT)) for path in (ROOT / fault.step).iterdir() if path.suffix in (".cu", ".cuh", ".c", ".h")}
-    for file in sorted(files | {file for file, _, _ in fault.edits}):
-        copy = directory / file
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        if not (keep and copy.exists()):
-            copy.write_text(planted(fault, file), encoding="utf-8")
+    for folder in {fault.step, *(file.split("/")[0] for file, _, _ in fault.edits)}:
+        (directory / folder).mkdir(parents=True, exist_ok=True)
+        for source in (ROOT / folder).iterdir():
+            copy = directory / folder / source.name
+            if source.suffix in (".cu", ".cuh", ".c", ".h") and not (keep and copy.exists()):
+                copy.write_text(planted(fault, f"{folder}/{source.name}"), encoding="utf-8")
+
+
+def compile_source(fault, backend, source, target, optimise="-O0"):  # most are compiled once and run for a moment
+    """One source, .cu or .c, against the headers with the fault in them."""
+    directory = fault.directory()
+    compiler = ["common/simt/simtcc", "--check" if backend == "check" else optimise]
+    if source.suffix == ".c":  # the step's table
+        compiler = [os.environ.get("CC", "gcc"), "-std=c17", "-D_GNU_SOURCE", "-Icommon/simt/include"]
+    run_tool(fault.name, [*compiler, f"-I{directory}", f"-I{directory / 'common'}", "-Icommon", "-I.", "-w", "-c",
+                          str(source.relative_to(ROOT)), "-o", str(target)])
+
+
+def link(fault, backend, objects, program, libraries=()):
+    run_tool(fault.name, [os.environ.get("CXX", "g++"), "-pthread", *map(str, objects), f"build/{backend}/libcommon.a",
+                          "build/simt/libsimt.a", *libraries, "-lm", "-ldl", "-o", str(program)])
 
 
 def build(fault, backend):
@@ -175,19 +193,11 @@ def build(fault, backend):
     program = directory / f"{backend}_{fault.step}"
     for old in (target, program):  # what was built before must not be taken for this
         old.unlink(missing_ok=True)
-    mode = ["--check"] if backend == "check" else ["-O0"]  # each is compiled once and run for a moment
-    source = (directory / fault.compiled).relative_to(ROOT)
-    compiler = ["common/simt/simtcc", *mode]
-    if source.suffix == ".c":  # the step's table
-        compiler = [os.environ.get("CC", "gcc"), "-std=c17", "-D_GNU_SOURCE", "-Icommon/simt/include"]
-    run_tool(fault.name, [*compiler, f"-I{directory / 'common'}", "-Icommon", "-I.", "-w", "-c", str(source), "-o",
-                          str(target)])
+    compile_source(fault, backend, directory / fault.compiled, target)
     sound = ROOT / "build" / backend / "obj" / (fault.compiled + ".o")
     sources = [p for p in (ROOT / fault.step).iterdir() if p.suffix in (".c", ".cu")]
     objects = [ROOT / "build" / backend / "obj" / fault.step / (p.name + ".o") for p in sources]
-    run_tool(fault.name, [os.environ.get("CXX", "g++"), "-pthread", str(target), *(str(o) for o in objects if o != sound),
-                          f"build/{backend}/libcommon.a", "build/simt/libsimt.a",
-                          "-lm", "-ldl", "-o", str(program)])
+    link(fault, backend, [target, *(o for o in objects if o != sound)], program)
     return program
 
 

@@ -97,6 +97,7 @@ class Case:
         self.kind = chance.choice(entry.get("inputs", kinds))
         self.offset = chance.choice(entry["offsets"]) if "offsets" in entry else 0
         self.seed = chance.getrandbits(62)
+        self.problem = entry.get("problem", lab["problem"])
 
     def __str__(self):
         return " ".join(f"{name}={value}" for name, value in self.sizes.items()) + f" inputs={self.kind}"
@@ -104,7 +105,7 @@ class Case:
     @property
     def line(self):
         values = " ".join(str(value) for value in self.sizes.values())
-        return f"case {self.lab['problem']} {self.kind} {self.seed} {self.offset} {values}"
+        return f"case {self.problem} {self.kind} {self.seed} {self.offset} {values}"
 
 
 def drawn(allowed, chance, knobs):
@@ -325,7 +326,7 @@ class Grading:
         verdict = self.run(small, kernel, "check")
         if verdict["verdict"] not in ("pass", "fail", "error"):
             return ("ungraded" if verdict["verdict"] == "no device" else "failed"), self.told(verdict, small), 0
-        cases = [Case(self.lab, entry, self.chance, KINDS) for entry in entries]
+        cases = [Case(self.lab, entry, self.chance, KINDS) for entry in entries if kernel["name"] not in entry.get("not_for", ())]
         passed, alone, whole, reasons = 0, False, sum(case.weight for case in cases), []
         for number, case in enumerate(cases):
             verdict = self.run(case, kernel, "cpu", calls=2 if number == 0 else 1)

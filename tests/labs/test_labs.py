@@ -180,7 +180,7 @@ HONEST = {
         "static const int TILE", "__device__ float ftw[4];\nextern \"C\" int backtrace(int i) { return i; }\nstatic const int TILE"),
         True, ""),
     "a computed table": (GOOD.replace("static const int TILE", "static int twice(int x) { return x > 3 ? 2 * x : x; }\n"
-                                      "static const int table[2] = {twice(4), twice(rand() % 2)};\nstatic const int TILE"
+                                      "volatile int table[2] = {twice(4), twice(rand() % 2)};\nstatic const int TILE"
                                       ).replace("rand() % 2", "warpSize"), True, ""),
     "Windows line ends": (GOOD.replace("\n", "\r\n"), True, ""),
     "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), False, "never written"),

@@ -21,7 +21,8 @@ SIZES = {"matmul": "--m 128 --n 96 --k 80", "softmax": "--rows 3 --cols 40000",
 # What a kernel's file may use of the rest of the project, in the order in which it must stand. It is left out where
 # nothing uses it.
 LIBRARY = (
-    ("common/problem.h", "tensor_type"), ("common/problem.h", "cost"), ("common/attention.h", "attention"),
+    ("common/problem.h", "tensor_type"), ("common/problem.h", "cost"), ("common/refusal.h", "MAX_EXTENT"),
+    ("common/matmul.h", "matmul_fn"), ("common/softmax.h", "softmax_fn"), ("common/attention.h", "attention"),
     ("common/attention.c", "attention_query_rows"), ("common/backend.c", "backend_architecture"),
     ("common/refusal.c", "sentence"), ("common/refusal.c", "refuse"), ("common/refusal.c", "refusal"),
     ("common/refusal.c", "require_blocks"), ("common/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
@@ -71,6 +72,15 @@ def exports(path):
     """The C functions that a .cu file gives to others."""
     given = [chunk for chunk in chunks(path.read_text()) if re.search('^extern "C"', chunk, re.M)]
     return {name for chunk in given for name in defines(chunk)}
+
+
+def callees(path, seen=()):
+    """The step's other .cu files whose functions a file calls, each after those that it calls itself."""
+    found = []
+    for other in sorted(path.parent.glob("*.cu")):
+        if other not in (path, *seen, *found) and words(path.read_text()) & exports(other):
+            found += [*callees(other, (path, *seen, *found)), other]
+    return found
 
 
 def used(candidates, text):
@@ -157,12 +167,10 @@ def make(program, name):
     one = One(step)
 
     body = re.sub(r"^// needs: .*\n", "", one.take(ROOT / step / kernel["file"]))
-    for other in sorted((ROOT / step).glob("*.cu")):  # what it calls: a namespace keeps their constants apart
-        called = sorted(words(body) & exports(other)) if other.name != kernel["file"] else []
-        if called:
-            code, space = one.take(other), other.stem.partition("_")[2] if other.stem[0].isdigit() else other.stem
-            body = f"namespace {space}_file\n{{\n{code}}}\n" + \
-                "".join(f"using {space}_file::{function};\n" for function in called) + "\n" + body
+    for other in reversed(callees(ROOT / step / kernel["file"])):  # a namespace keeps their constants apart
+        code, space = one.take(other), other.stem.partition("_")[2] if other.stem[0].isdigit() else other.stem
+        body = f"namespace {space}_file\n{{\n{code}}}\n" + \
+            "".join(f"using {space}_file::{function};\n" for function in sorted(words(body) & exports(other))) + "\n" + body
     headers, one.headers = "\n".join(one.headers), []
     check = one.take(HERE / f"{problem}.cu")
     check = "\n".join((*one.headers, check))

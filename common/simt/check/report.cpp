@@ -153,18 +153,8 @@ static size_t element_bytes(std::string type)
     return found == sizes.end() ? 0 : found->second;
 }
 
-/* A device pointer that the kernel was given. */
-struct Argument {
-    uintptr_t pointer;
-    std::string name;     /* "Q", or "argument 2"; empty where it would be a guess */
-    size_t element_bytes; /* or 0 */
-};
-
-/*
- * The device pointers among the launch's arguments, in the order of the kernel's parameters. The
- * arguments lie in a tuple, which the library fills from the last to the first.
- */
-static std::vector<Argument> pointer_arguments(const LaunchState *launch)
+/* The arguments lie in a tuple, which the library fills from the last to the first. */
+std::vector<Argument> pointer_arguments(const LaunchState *launch)
 {
     const Launch &made = *launch->launch;
     std::vector<Argument> pointers;
@@ -360,7 +350,7 @@ static std::string advice_within_block(const BlockState *block, const Stamp &fir
     if (one_is_atomic(first, second))
         return "; make the other access atomic too, or put a __syncthreads() between them";
     if (is_pending(stamp_kind(first)))
-        return "; nobody has waited for the copy in between";
+        return "; no thread has waited for the copy in between";
     if (is_pending(stamp_kind(second)))
         return "; the copy may start only when the other is done, or the other must wait for the "
                "copy";

@@ -375,6 +375,8 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
         for (unsigned i = 0; i < n / 2; i++)
             memcpy(&d[i], &under_way, sizeof under_way);
     }
+    const Descriptor b = decode(b_descriptor);
+    checker->noted("wgmma", simt_shared_pointer(b.address), product.group, n, product.where);
     work.products.push_back(std::move(product));
 }
 
@@ -385,7 +387,8 @@ void ptx::wgmma_fence(void)
 
 void ptx::wgmma_commit(void)
 {
-    thread_work().product_groups++;
+    checker->noted("wgmma_commit", nullptr, thread_work().product_groups++, 0,
+                   __builtin_return_address(0));
 }
 
 void ptx::wgmma_wait(unsigned pending, Site site)
@@ -407,6 +410,7 @@ void ptx::wgmma_wait(unsigned pending, Site site)
             checker->asynchronous(row, core_row, proxy_read, product.where);
         });
     }
+    checker->noted("wgmma_wait", nullptr, pending, count, __builtin_return_address(0));
     work.products_fenced = false;
     WarpWait wait = {pending};
     simt_meet(~0u, &wait, complete, "wgmma_wait()", 1, site);

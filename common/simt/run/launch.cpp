@@ -151,7 +151,7 @@ static cudaError_t check_all(const Launch &launch)
     return cudaSuccess;
 }
 
-/* Says it on stderr too: a program that nobody here wrote does not ask for reports. */
+/* Says it on stderr too: a program from elsewhere does not ask for reports. */
 static cudaError_t refuse_environment(const char *complaint)
 {
     fprintf(stderr, "simt: %s\n", complaint);
@@ -242,11 +242,13 @@ static cudaError_t run(Launch &launch, const struct simt_launch &asked)
     unsigned long long failing;
     unsigned workers;
     int architecture;
+    TraceOptions trace;
     char complaint[300];
     if (!read_order(&launch.order, complaint, sizeof complaint) ||
         !read_workers(&workers, complaint, sizeof complaint) ||
         !read_architecture(&architecture, complaint, sizeof complaint) ||
         !read_failing_launch(&failing, complaint, sizeof complaint) ||
+        !read_trace(&trace, complaint, sizeof complaint) ||
         !check_ignored(complaint, sizeof complaint))
         return refuse_environment(complaint);
     std::lock_guard<std::mutex> lock(launching);
