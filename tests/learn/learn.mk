@@ -13,6 +13,6 @@ learn-status: packages-python ## learn: What you have written and repaired so fa
 TAKES_STEP += check-learn
 
 .PHONY: check-learn
-check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/cpu/01_naive_matmul build/check/01_naive_matmul ## test: Drive make learn; plant beginners' mistakes in stubs (STEP=02: only that step's)
+check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/cpu/01_naive_matmul build/check/01_naive_matmul ## test: Drive make learn; plant beginners' mistakes in stubs (STEP=02)
 	@$(PYTHON) tests/learn/test_learn.py
 	@$(PYTHON) tests/learn/mistakes.py $(STEP)
