@@ -26,14 +26,25 @@ ReportHook(PRE_ALL)(struct criterion_test_set *tests)
         fprintf(stderr, "only these kernels are tested: %s\n", getenv(KERNEL_VARIABLE));
 }
 
-bool ladder_wants(const struct kernel *kernel)
+static bool wanted(const struct kernel *kernel)
 {
-    const char *wanted = getenv(KERNEL_VARIABLE);
+    const char *names = getenv(KERNEL_VARIABLE);
     const size_t length = strlen(kernel->name);
-    for (const char *at = wanted; at && (at = strstr(at, kernel->name)); at += length)
-        if ((at == wanted || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' '))
+    for (const char *at = names; at && (at = strstr(at, kernel->name)); at += length)
+        if ((at == names || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' '))
             return true;
-    return wanted == NULL;
+    return names == NULL;
+}
+
+bool ladder_runs(const struct kernel *kernel)
+{
+    if (!wanted(kernel))
+        return false;
+    refusal_clear();
+    if (require_device(kernel) == cudaSuccess)
+        return true;
+    fprintf(stderr, "skipped: %s %s\n", kernel->name, refusal());
+    return false;
 }
 
 bool ladder_full_size(void)
@@ -103,7 +114,7 @@ void ladder_check(const struct problem *problem, const void *table, const long l
     struct trial trial = create(problem, sizes, kind, seed, offset);
     const struct kernel *kernel;
     for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++)
-        if (ladder_wants(kernel))
+        if (wanted(kernel))
             check_kernel(&trial, kernel, text, kind, offset);
     trial_destroy(&trial);
 }
@@ -123,7 +134,7 @@ static bool count(const struct problem *problem, const struct kernel *kernel,
                   const long long *sizes, struct counters *counters)
 {
     *counters = (struct counters){0};
-    if (!ladder_wants(kernel))
+    if (!wanted(kernel))
         return false;
     struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
     backend_counters_reset();
@@ -231,7 +242,7 @@ static const struct kernel *next_runnable(const struct problem *problem, const v
     const struct kernel *kernel;
     while ((kernel = problem_kernel(problem, table, (*index)++))->name) {
         refusal_clear();
-        if (!ladder_wants(kernel))
+        if (!wanted(kernel))
             continue;
         if (require_device(kernel) == cudaSuccess)
             return kernel;
@@ -396,7 +407,7 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
 {
     const struct kernel *kernel = ladder_find(problem, table, name);
     char text[200];
-    if (!ladder_wants(kernel))
+    if (!wanted(kernel))
         return;
     describe(problem, sizes, text, sizeof text);
     struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);

@@ -32,7 +32,7 @@ import broken  # noqa: E402  (its path is set above)
 
 ROOT = broken.ROOT
 EQUIVALENT = Path(__file__).resolve().with_name("mutants.txt")
-OUT = ROOT / "build" / "mutants"
+OUT = ROOT / "build" / "mutants" / str(os.getpid())
 CPU_SECONDS = 20  # of one test; the slowest sound one takes a few
 WALL_SECONDS = 900  # of one test program, on a busy machine
 
@@ -364,17 +364,17 @@ def equivalent_ones(found):
 # Running the tests
 
 
-def gentle():
+def gentle(cpu_seconds):
     os.nice(10)
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run_test(program, kernels, *arguments):
-    """None when it passes, otherwise the test that failed."""
-    environment = dict(os.environ, LADDER_KERNEL=" ".join(kernels), SIMT_WORKERS="1")
-    with subprocess.Popen([str(program), "--jobs", "1", "--fail-fast", *arguments], env=environment, cwd=ROOT,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", preexec_fn=gentle,
+def run_test(program, kernels, cpu_seconds=CPU_SECONDS):
+    """Runs a test program on these kernels, or on all. None when it passes, otherwise the test that failed."""
+    environment = dict(os.environ, SIMT_WORKERS="1", **({"LADDER_KERNEL": " ".join(kernels)} if kernels else {}))
+    with subprocess.Popen([str(program), "--jobs", "1", "--fail-fast"], env=environment, cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace", preexec_fn=lambda: gentle(cpu_seconds),
                           start_new_session=True) as process:
         try:
             output, _ = process.communicate(timeout=WALL_SECONDS)

@@ -312,7 +312,7 @@ TEST(counters, bank_conflicts)
     cr_expect(counters.shared_wavefronts > 4 * counters.shared_wavefronts_ideal,
               "flash_v1: %llu wavefronts, ideally %llu", counters.shared_wavefronts,
               counters.shared_wavefronts_ideal);
-    for (const struct attention_kernel *row = tiled() + 2; row->about.name; row++) {
+    EACH_KERNEL (row, tiled() + 2) {
         count_of(flash_v1_kernels, row->about.name, size, &counters);
         cr_expect(20 * counters.shared_wavefronts <= 21 * counters.shared_wavefronts_ideal,
                   "%s: %llu wavefronts, ideally %llu", row->about.name, counters.shared_wavefronts,

@@ -48,6 +48,7 @@ RUN_MEGABYTES, RUN_THREADS = 4096, 1024  # a cooperative launch has a thread for
 ROUNDS, LAPS = 5, 10  # of a timing: student and reference in turns; a few laps more, so that none is known as the last
 KINDS = ("normal", "uniform", "large", "ascending", "descending", "outliers", "constant")
 LIMIT = 1 << 20  # bytes of one submitted file
+REASON = 2000  # characters of a result's reason
 
 
 class Late(Exception):
@@ -90,7 +91,8 @@ class Case:
 
     def __init__(self, lab, entry, chance, kinds=("normal",)):
         self.lab, self.name, self.weight = lab, entry.get("name", "a hidden case"), entry.get("weight", 1)
-        self.alone = entry.get("alone", True)  # false for what needs no input: right answers to it alone earn nothing
+        # False for what needs no input: right answers to it, or to constant ones, alone earn nothing.
+        self.alone = entry.get("alone", True)
         self.sizes = {name: drawn(entry.get(name, 0), chance, lab["knobs"]) for name in lab["sizes"]}
         for name, same in lab.get("same", {}).items():  # a size that follows another one where it is not given
             self.sizes[name] = self.sizes[name] or self.sizes[same]
@@ -285,7 +287,7 @@ class Grading:
     def outcome(self, kernel, kind, points, status, reason="", earned=None, seconds=0.0):
         earned = earned if earned is not None else points if status == "passed" else 0
         self.outcomes.append({"name": f"{kernel}: {kind}", "kernel": kernel, "kind": kind.split(":")[0], "status": status,
-                              "points": earned, "max": points, "reason": reason, "seconds": round(seconds, 2)})
+                              "points": earned, "max": points, "reason": reason[:REASON], "seconds": round(seconds, 2)})
 
     def tests_of(self, kernel):
         """
@@ -331,7 +333,7 @@ class Grading:
         for number, case in enumerate(cases):
             verdict = self.run(case, kernel, "cpu", calls=2 if number == 0 else 1)
             if verdict["verdict"] == "pass":
-                passed, alone = passed + case.weight, alone or case.alone
+                passed, alone = passed + case.weight, alone or (case.alone and case.kind != "constant")
                 continue
             reasons.append(f"{case.name}: {self.told(verdict, case)}")
             if verdict["verdict"] == "time-out":
