@@ -25,7 +25,7 @@ const char *detector_name(enum detector detector);
 enum verdict_status {
     VERDICT_PASS,
     VERDICT_FAIL,
-    VERDICT_REFUSED, /* the kernel's argument check does not allow these arguments */
+    VERDICT_REFUSED, /* not run: its argument check or the device's memory does not allow it */
     VERDICT_SKIPPED, /* the device is too old for the kernel */
 };
 
@@ -46,12 +46,10 @@ struct verdict {
 size_t check_unwritten(const void *data, enum tensor_type type, size_t count);
 
 /*
- * Folds a piece of an output, `count` elements from element `first`, into the verdict. value and
- * scale are the reference's. A reference that is NaN or infinite must be met exactly; otherwise the
- * element's error is
- * |out - value| / scale, and what is not <= bound (a NaN never is) fails the verdict with a reason
- * that names
- * the tensor, the row and the column.
+ * Folds `count` elements of an output, from element `first` on, into the verdict. value and scale
+ * are the reference's. A reference that is NaN or infinite must be met exactly. Otherwise the
+ * element's error is |out - value| / scale, and one that is not <= bound (a NaN never is) fails the
+ * verdict, with a reason that names the tensor, the row and the column.
  */
 void check_compare(struct verdict *verdict, const struct tensor *tensor, const void *data,
                    size_t first, size_t count, const double *value, const double *scale);

@@ -269,9 +269,8 @@ static void print_heading(const struct request *request, const char *device)
     for (int index = 0; request->options[index].name; index++) {
         if (request->options[index].hidden)
             continue;
-        printf("%s ", request->options[index].name);
+        printf("%s%s ", index > 0 ? "  " : "", request->options[index].name);
         print_size(request, index, "");
-        printf("  ");
     }
     printf("\ninputs %s  seed %llu\n", input_kind_name(request->inputs),
            (unsigned long long)request->seed);

@@ -315,25 +315,51 @@ static cudaError_t launch(struct trial *trial, const struct kernel *kernel,
     return trial->problem->run(kernel, trial->sizes, device, workspace->data, trial->stream);
 }
 
-/* After an error that poisoned the context, everything on the device is gone: start over. */
-static void recover(struct trial *trial)
+/* Device memory as trial_create() made it: a kernel that failed may have left anything in it, and
+ * one that crashed took the whole context along. */
+static cudaError_t renew_device(struct trial *trial)
 {
-    if (cudaDeviceSynchronize() == cudaSuccess)
-        return;
-    for (int t = 0; t < trial->tensor_count; t++)
-        trial->device[t] = (struct device_buffer){0};
-    trial->stream = NULL;
-    cudaDeviceReset();
-    create_device(trial);
+    cudaGetLastError(); /* an error that is not sticky goes away by being asked for */
+    if (cudaDeviceSynchronize() != cudaSuccess) {
+        for (int t = 0; t < trial->tensor_count; t++)
+            trial->device[t] = (struct device_buffer){0};
+        trial->stream = NULL;
+        cudaDeviceReset();
+    }
+    destroy_device(trial);
+    return create_device(trial);
+}
+
+static cudaError_t poison_outputs(struct trial *trial)
+{
+    cudaError_t status = trial->stream ? cudaGetLastError() : cudaErrorInvalidResourceHandle;
+    for (int t = trial->input_count; t < trial->tensor_count && status == cudaSuccess; t++)
+        status = device_buffer_poison(&trial->device[t]);
+    return status == cudaSuccess ? cudaDeviceSynchronize() : status;
+}
+
+/* Whatever happened on the device before this run, it is not this kernel's fault. */
+static cudaError_t prepare(struct trial *trial)
+{
+    cudaError_t status = poison_outputs(trial);
+    if (status != cudaSuccess && (status = renew_device(trial)) == cudaSuccess)
+        status = poison_outputs(trial);
+    return status;
 }
 
 struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
 {
-    struct verdict verdict = {.status = VERDICT_PASS, .bound = trial->problem->bound(trial->sizes)};
+    struct verdict verdict = {.status = VERDICT_REFUSED,
+                              .bound = trial->problem->bound(trial->sizes)};
     struct device_buffer workspace = {0};
     const size_t workspace_bytes = problem_workspace(trial->problem, kernel, trial->sizes);
 
-    cudaError_t status = cudaSuccess;
+    cudaError_t status = prepare(trial);
+    if (status != cudaSuccess) {
+        snprintf(verdict.reason, sizeof verdict.reason,
+                 "not run: the device could not be set up again (%s)", cudaGetErrorString(status));
+        return verdict;
+    }
     if (workspace_bytes > 0) {
         status = device_buffer_create(&workspace, workspace_bytes, 0);
         backend_describe(workspace.data, workspace.bytes,
@@ -341,15 +367,10 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
     }
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError();
-        verdict.status = VERDICT_REFUSED;
         snprintf(verdict.reason, sizeof verdict.reason,
                  "needs %zu bytes of workspace, which the device does not have", workspace_bytes);
         return verdict;
     }
-    for (int t = trial->input_count; t < trial->tensor_count && status == cudaSuccess; t++)
-        status = device_buffer_poison(&trial->device[t]);
-    if (status == cudaSuccess)
-        status = cudaDeviceSynchronize();
 
     refusal_clear();
     if (status == cudaSuccess)
@@ -358,6 +379,7 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
         verdict.status = status == cudaErrorNotSupported ? VERDICT_SKIPPED : VERDICT_REFUSED;
         snprintf(verdict.reason, sizeof verdict.reason, "%s", refusal());
     } else {
+        verdict.status = VERDICT_PASS;
         if (status == cudaSuccess)
             status = cudaStreamSynchronize(trial->stream);
         if (status == cudaSuccess)
@@ -366,10 +388,8 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
             fail_launch(&verdict, status);
     }
     device_buffer_destroy(&workspace);
-    if (verdict.status == VERDICT_FAIL) {
-        cudaGetLastError(); /* an error that is not sticky must not be blamed on the next kernel */
-        recover(trial);
-    }
+    if (verdict.status == VERDICT_FAIL && renew_device(trial) != cudaSuccess)
+        destroy_device(trial); /* the next run tries again */
     return verdict;
 }
 

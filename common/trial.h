@@ -44,8 +44,9 @@ void trial_destroy(struct trial *trial);
 /*
  * Runs a kernel of the problem once and checks it: outputs and workspace poisoned before;
  * afterwards no error, guards intact, inputs unchanged, every output element written, and the
- * checked rows as close to the reference as the arithmetic allows. Returns the verdict; the device
- * is usable again afterwards even when the kernel crashed.
+ * checked rows as close to the reference as the arithmetic allows. Returns the verdict. After a
+ * failure the device is set up afresh, so that the next kernel is not judged by what this one left
+ * behind; where that cannot be done, the next kernel is not run and its verdict says so.
  */
 struct verdict trial_run(struct trial *trial, const struct kernel *kernel);
 

@@ -49,10 +49,30 @@ static inline void check_sizes(const struct attention_kernel *table, struct size
     ladder_check(&attention_problem, table, sizes, kind, seed, offset);
 }
 
-static inline void check_failed_launches(const struct attention_kernel *table, struct size size)
+/* What a launcher does, whatever the numbers: it returns every launch's error, keeps to its stream,
+ * and has nothing left over from a launch in the next. */
+static inline void check_launches(const struct attention_kernel *table, const struct size *cases,
+                                  size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const long long sizes[MAX_SIZES] = SIZES(cases[i]);
+        const long long other_sizes[MAX_SIZES] = SIZES(cases[(i + 1) % count]);
+        ladder_returns_errors(&attention_problem, table, sizes);
+        if (i % 2 == 0)
+            ladder_streams(&attention_problem, table, sizes, other_sizes);
+    }
+}
+
+static inline void check_many_launches(const struct attention_kernel *table, struct size size)
 {
     const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_returns_errors(&attention_problem, table, sizes);
+    ladder_launches(&attention_problem, table, sizes, 1025);
+}
+
+static inline void check_one_off(const struct attention_kernel *table, struct size size)
+{
+    const long long sizes[MAX_SIZES] = SIZES(size);
+    ladder_one_off(&attention_problem, table, sizes);
 }
 
 static inline void check_costs(const struct attention_kernel *table, const struct size *cases,
@@ -120,19 +140,6 @@ static inline cudaError_t run_once(const struct attention_kernel *row, struct at
     return status;
 }
 
-/* False when the kernel is not to be tested, and, with a line that says why, when the device is too
- * old or too new for it. */
-static inline bool runs_here(const struct attention_kernel *row)
-{
-    if (!ladder_wants(&row->about))
-        return false;
-    refusal_clear();
-    if (require_device(&row->about) == cudaSuccess)
-        return true;
-    fprintf(stderr, "skipped: %s %s\n", row->about.name, refusal());
-    return false;
-}
-
 /* LSE may be null. O is as accurate as with it, and nothing is written where LSE would have been.
  */
 static inline void check_LSE_is_optional(const struct attention_kernel *table,
@@ -147,14 +154,10 @@ static inline void check_LSE_is_optional(const struct attention_kernel *table,
         const struct tensor *O = &trial.tensors[O_AT], *LSE = &trial.tensors[LSE_AT];
         struct attention call = call_on(&trial);
         call.LSE = NULL;
-        for (const struct attention_kernel *row = table; row->about.name; row++) {
-            if (!ladder_wants(&row->about))
-                continue;
+        EACH_KERNEL (row, table) {
             const char *name = row->about.name;
             struct verdict verdict = {.status = VERDICT_PASS,
                                       .bound = attention_problem.bound(trial.sizes)};
-            if (!runs_here(row))
-                continue;
             cr_assert(device_buffer_poison(&trial.device[O_AT]) == cudaSuccess);
             cr_assert(device_buffer_poison(&trial.device[LSE_AT]) == cudaSuccess);
             cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", name, refusal());
@@ -181,10 +184,8 @@ static inline void check_no_keys(const struct attention_kernel *table, enum tens
         trial_with((struct size){1, 2, 1, 19, 1, 24, .type = type}, INPUTS_NORMAL, 5);
     struct attention call = call_on(&trial);
     call.seq_kv = 0;
-    for (const struct attention_kernel *row = table; row->about.name; row++) {
+    EACH_KERNEL (row, table) {
         const char *name = row->about.name;
-        if (!runs_here(row))
-            continue;
         cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", name, refusal());
         cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
         cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) == cudaSuccess);
@@ -204,9 +205,7 @@ static inline void check_no_keys(const struct attention_kernel *table, enum tens
 static inline void expect_refused(const struct attention_kernel *table,
                                   const struct attention *call, const char *words)
 {
-    for (const struct attention_kernel *row = table; row->about.name; row++) {
-        if (!runs_here(row))
-            continue;
+    EACH_KERNEL (row, table) {
         refusal_clear();
         const cudaError_t status = attention_run(row, call);
         cr_expect(status == cudaErrorInvalidValue, "%s: %s: %s", row->about.name, words,
@@ -255,9 +254,7 @@ static inline void check_refused_pointers(const struct attention_kernel *table, 
     struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
     const struct attention good = call_on(&trial);
     const size_t half_an_element = tensor_element_bytes(size.type) / 2;
-    for (const struct attention_kernel *row = table; row->about.name; row++) {
-        if (!runs_here(row))
-            continue;
+    EACH_KERNEL (row, table) {
         for (int t = Q_AT; t <= O_AT; t++) {
             char *const array = trial.device[t].data;
             cr_expect(run_once(row, with_array(good, t, NULL)) == cudaErrorInvalidValue,
@@ -289,9 +286,7 @@ static inline void check_any_scale(const struct attention_kernel *table)
     call.LSE = NULL;
     for (size_t i = 0; i < sizeof scale / sizeof *scale; i++) {
         call.scale = scale[i];
-        for (const struct attention_kernel *kernel = table; kernel->about.name; kernel++) {
-            if (!ladder_wants(&kernel->about))
-                continue;
+        EACH_KERNEL (kernel, table) {
             cr_assert(run_once(kernel, call) == cudaSuccess);
             cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
             for (int row = 0; row < 9; row++) {

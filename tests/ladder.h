@@ -18,8 +18,13 @@
 /* Names of kernels, separated by blanks: only they are tested (tests/run --kernel). */
 #define KERNEL_VARIABLE "LADDER_KERNEL"
 
-/* Whether this kernel is to be tested. */
-bool ladder_wants(const struct kernel *kernel);
+/* Whether this kernel is to be tested; a line says so where the device is too old or too new. */
+bool ladder_runs(const struct kernel *kernel);
+
+/* A loop over those rows of a step's table. */
+#define EACH_KERNEL(row, table)                                                                    \
+    for (__typeof__(&(table)[0]) row = (table); row->about.name; row++)                            \
+        if (ladder_runs(&row->about))
 
 extern const char *const thread_orders[]; /* in order, reversed, random; ends with null */
 
@@ -59,6 +64,23 @@ bool ladder_count(const struct problem *problem, const void *table, const char *
  */
 void ladder_returns_errors(const struct problem *problem, const void *table,
                            const long long *sizes);
+
+/*
+ * Every kernel works on the stream that it is given: two problems of these sizes are under way at
+ * the same time, on a stream each, and both come out right. Where the backend can hold a stream
+ * back (the CPU backend), nothing is complete before it is asked for.
+ */
+void ladder_streams(const struct problem *problem, const void *table, const long long *sizes,
+                    const long long *other_sizes);
+
+/* Every kernel passes with one array 4 bytes, or an element if that is more, off its alignment and
+ * the others on theirs, each array in turn. */
+void ladder_one_off(const struct problem *problem, const void *table, const long long *sizes);
+
+/* Every kernel is right after so many launches in a row on one stream, with nothing in between. On
+ * the CPU, where they take their time, only those that have a workspace to leave something in. */
+void ladder_launches(const struct problem *problem, const void *table, const long long *sizes,
+                     int launches);
 
 /* The named kernel refuses these sizes with a message that contains `words`, and writes nothing. */
 void ladder_refuses(const struct problem *problem, const void *table, const char *name,

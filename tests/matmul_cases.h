@@ -148,9 +148,7 @@ static void check_infinities(const struct matmul_kernel *table)
         }
         cr_assert(unusual > (int)(2 * N));
         cr_assert(isnan(trial.value[2][7 * N + 3]) && isfinite(trial.value[2][8 * N + 4]));
-        for (const struct matmul_kernel *kernel = table; kernel->about.name; kernel++) {
-            if (!ladder_wants(&kernel->about))
-                continue;
+        EACH_KERNEL (kernel, table) {
             const struct verdict verdict = trial_run(&trial, &kernel->about);
             if (verdict.status != VERDICT_SKIPPED)
                 cr_expect(verdict.status == VERDICT_PASS, "%s %zux%zux%zu: %s", kernel->about.name,
@@ -168,9 +166,7 @@ static void check_refused(const struct matmul_kernel *table, const struct device
 {
     const size_t elements = C->bytes / sizeof(float);
     float *host = malloc(C->bytes);
-    for (const struct matmul_kernel *kernel = table; kernel->about.name; kernel++) {
-        if (!ladder_wants(&kernel->about))
-            continue;
+    EACH_KERNEL (kernel, table) {
         cr_assert(device_buffer_poison(C) == cudaSuccess);
         refusal_clear();
         const cudaError_t status =
@@ -218,10 +214,32 @@ static void check_refusals(const struct matmul_kernel *table)
     device_buffer_destroy(&C);
 }
 
-static inline void check_failed_launches(const struct matmul_kernel *table)
+/* What a launcher does, whatever the numbers: it returns its launch's error, keeps to its stream,
+ * and has nothing left over from a launch in the next. */
+static inline void check_launches(const struct matmul_kernel *table,
+                                  const struct matmul_case *cases, size_t count_of_cases)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 33, [MATMUL_N] = 65, [MATMUL_K] = 17};
-    ladder_returns_errors(&matmul_problem, table, sizes);
+    for (size_t i = 0; i < count_of_cases; i++) {
+        const struct matmul_case c = cases[i], other = cases[(i + 1) % count_of_cases];
+        const long long sizes[MAX_SIZES] = {[MATMUL_M] = c.M, [MATMUL_N] = c.N, [MATMUL_K] = c.K};
+        const long long other_sizes[MAX_SIZES] = {
+            [MATMUL_M] = other.M, [MATMUL_N] = other.N, [MATMUL_K] = other.K};
+        ladder_returns_errors(&matmul_problem, table, sizes);
+        ladder_streams(&matmul_problem, table, sizes, other_sizes);
+    }
+    const long long smallest[MAX_SIZES] = {[MATMUL_M] = 1, [MATMUL_N] = 2, [MATMUL_K] = 3};
+    ladder_launches(&matmul_problem, table, smallest, 1025);
+}
+
+/* One of A, B and C off its alignment, with rows that would suit a vector access. */
+static inline void check_one_off(const struct matmul_kernel *table)
+{
+    static const struct matmul_case cases[] = {{36, 40, 20}, {132, 260, 64}, {64, 128, 256}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const long long sizes[MAX_SIZES] = {
+            [MATMUL_M] = cases[i].M, [MATMUL_N] = cases[i].N, [MATMUL_K] = cases[i].K};
+        ladder_one_off(&matmul_problem, table, sizes);
+    }
 }
 
 #endif

@@ -2,50 +2,16 @@
 #include "02_tiled_matmul/02_step.h"
 #include "matmul_cases.h"
 
-TEST(shapes, cubes)
-{
-    check_cubes(tiled_matmul_kernels);
-}
-
-TEST(shapes, rectangles)
-{
-    check_rectangles(tiled_matmul_kernels);
-}
-
-TEST(shapes, depths)
-{
-    check_depths(tiled_matmul_kernels);
-}
-
-TEST(shapes, empty)
-{
-    check_empty(tiled_matmul_kernels);
-}
-
-TEST(shapes, long_sides)
-{
-    check_long_sides(tiled_matmul_kernels);
-}
-
-TEST(inputs, kinds)
-{
-    check_kinds(tiled_matmul_kernels);
-}
-
-TEST(inputs, infinities)
-{
-    check_infinities(tiled_matmul_kernels);
-}
-
-TEST(inputs, misaligned)
-{
-    check_misaligned(tiled_matmul_kernels);
-}
-
-TEST(arguments, refused)
-{
-    check_refusals(tiled_matmul_kernels);
-}
+CALL_TEST(shapes, cubes, check_cubes(tiled_matmul_kernels))
+CALL_TEST(shapes, rectangles, check_rectangles(tiled_matmul_kernels))
+CALL_TEST(shapes, depths, check_depths(tiled_matmul_kernels))
+CALL_TEST(shapes, empty, check_empty(tiled_matmul_kernels))
+CALL_TEST(shapes, long_sides, check_long_sides(tiled_matmul_kernels))
+CALL_TEST(inputs, kinds, check_kinds(tiled_matmul_kernels))
+CALL_TEST(inputs, infinities, check_infinities(tiled_matmul_kernels))
+CALL_TEST(inputs, misaligned, check_misaligned(tiled_matmul_kernels))
+CALL_TEST(inputs, one_misaligned, check_one_off(tiled_matmul_kernels))
+CALL_TEST(arguments, refused, check_refusals(tiled_matmul_kernels))
 
 /* Parts of the ladder as tables of their own: from wide_tile on, which have 128 x 256 tiles; sgemm
  * and sgemm_cluster, which choose between tiles; and the last of them. */
@@ -358,7 +324,10 @@ TEST(counters, choices)
     unsetenv("SIMT_ARCH");
 }
 
-TEST(refusals, failed_launches)
+/* One case for each of the kernels that sgemm and sgemm_cluster choose between. */
+TEST(launches, errors_and_streams)
 {
-    check_failed_launches(tiled_matmul_kernels);
+    static const struct matmul_case cases[] = {
+        {33, 65, 17}, {512, 512, 16}, {500, 60, 120}, {61, 130, 250}, {1020, 62, 50}};
+    check_launches(tiled_matmul_kernels, cases, sizeof cases / sizeof *cases);
 }

@@ -101,6 +101,12 @@ TEST(shapes, misaligned)
             check((struct size){1, 1, 1, 18, 34, head_dim[i]}, INPUTS_NORMAL, 81 + i, offset);
 }
 
+TEST(shapes, one_misaligned)
+{
+    check_one_off(flash_v1_kernels, (struct size){1, 2, 1, 18, 70, 64});
+    check_one_off(flash_v1_kernels, (struct size){1, 1, 1, 9, 34, 128});
+}
+
 TEST(shapes, nothing_to_do)
 {
     check((struct size){1, 0, 0, 5, 5, 16}, INPUTS_NORMAL, 91, 0);
@@ -165,10 +171,7 @@ TEST(contract, no_keys)
     check_no_keys(other_tiles, TENSOR_F32);
 }
 
-TEST(contract, any_scale)
-{
-    check_any_scale(flash_v1_kernels);
-}
+CALL_TEST(contract, any_scale, check_any_scale(flash_v1_kernels))
 
 TEST(contract, overflowing_scores)
 {
@@ -188,20 +191,10 @@ TEST(contract, very_small_scores)
     check_very_small_scores(other_tiles);
 }
 
-TEST(contract, refused_scales)
-{
-    check_refused_scales(flash_v1_kernels);
-}
-
-TEST(contract, refused_calls)
-{
-    check_refused_calls(flash_v1_kernels, TENSOR_F32);
-}
-
-TEST(contract, refused_pointers)
-{
-    check_refused_pointers(flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16});
-}
+CALL_TEST(contract, refused_scales, check_refused_scales(flash_v1_kernels))
+CALL_TEST(contract, refused_calls, check_refused_calls(flash_v1_kernels, TENSOR_F32))
+CALL_TEST(contract, refused_pointers,
+          check_refused_pointers(flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16}))
 
 /* The scores of one head at 16384 are 1 GiB, and standard needs them all; the others need a few
  * floats per query. */
@@ -319,7 +312,7 @@ TEST(counters, bank_conflicts)
     cr_expect(counters.shared_wavefronts > 4 * counters.shared_wavefronts_ideal,
               "flash_v1: %llu wavefronts, ideally %llu", counters.shared_wavefronts,
               counters.shared_wavefronts_ideal);
-    for (const struct attention_kernel *row = tiled() + 2; row->about.name; row++) {
+    EACH_KERNEL (row, tiled() + 2) {
         count_of(flash_v1_kernels, row->about.name, size, &counters);
         cr_expect(20 * counters.shared_wavefronts <= 21 * counters.shared_wavefronts_ideal,
                   "%s: %llu wavefronts, ideally %llu", row->about.name, counters.shared_wavefronts,
@@ -327,7 +320,11 @@ TEST(counters, bank_conflicts)
     }
 }
 
-TEST(refusals, failed_launches)
+/* One head_dim for each of the tiles that the kernels choose between. */
+TEST(launches, errors_and_streams)
 {
-    check_failed_launches(flash_v1_kernels, (struct size){1, 2, 1, 40, 300, 64});
+    static const struct size cases[] = {
+        {1, 2, 1, 40, 70, 64}, {1, 2, 2, 20, 50, 30}, {1, 1, 1, 33, 40, 128}, {2, 1, 1, 9, 70, 90}};
+    check_launches(flash_v1_kernels, cases, sizeof cases / sizeof *cases);
+    check_many_launches(flash_v1_kernels, (struct size){1, 1, 1, 1, 2, 4});
 }

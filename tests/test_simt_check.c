@@ -390,6 +390,8 @@ REPORT_TEST(shuffle_instead_of_barrier, cudaErrorLaunchFailure, "race on shared 
 REPORT_TEST(half_a_warp, cudaErrorLaunchFailure, "race on shared memory", "__syncwarp()")
 REPORT_TEST(same_place, cudaErrorLaunchFailure, "race on shared memory (winner", "@same_place",
             "different values")
+REPORT_TEST(same_struct, cudaErrorLaunchFailure, "race on shared memory (winner, byte 0 of 28)",
+            "@same_struct", "different values")
 REPORT_TEST(neighbouring_bytes, cudaErrorLaunchFailure, "race on shared memory (s, byte 1 of 64)")
 REPORT_TEST(global_in_block, cudaErrorLaunchFailure, "race on global memory",
             "@global_in_block_write", "@global_in_block_read", "__syncthreads() is missing")

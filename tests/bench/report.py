@@ -53,7 +53,7 @@ STEPS = {
                      ("split_kv", "copy")], "B4 H32 N4096 d64", FP32_PEAK),
     "06_causal_half": ([(f"head_dim {dim}, {mask}", f".* d{dim} {mask}", "TFLOP/s") for dim in (64, 128)
                         for mask in ("causal", "full")],
-                       [("mma_pipelined", "torch_flash2"), ("persistent", "cudnn")], "N16384 d128 full",
+                       [("mma_ordered", "torch_flash2"), ("persistent", "cudnn")], "N16384 d128 full",
                        ("datasheet, dense fp16", 989.0)),
 }
 
@@ -150,10 +150,14 @@ def table(step, runs):
     plots = [f"[{what}](../docs/results/{step}_{suffix}.svg)" for what, suffix in
              (("time", "time"), ("share of the best peer", "share"), ("roofline", "roofline"))]
     sustained = any(protocol == "sustained" for run in runs for _, protocol, _ in run.rows)
+    rungs = {path.stem.partition("_")[2] for path in (ROOT / step).glob("[0-9]*_*.cu")}
+    gone = unique(name for run in runs for (_, _, name), row in run.rows.items() if row["role"] == "rung" and name not in rungs)
     lines = textwrap.wrap(
         f"Measured by `make bench-{step[:2]}` on one {runs[0].comments['device']} ({details}): medians after a rest and with "
         f"a cold L2 cache{'; *sustained*: back to back' if sustained else ''}. A ratio is of speeds in the same run, above "
-        f"1 where ours is faster. Spread, clocks and power: {files}. Plots: {', '.join(plots)}.",
+        f"1 where ours is faster. Spread, clocks and power: {files}. Plots: {', '.join(plots)}." +
+        (f" Measured on an earlier ladder, whose rungs {' and '.join(f'`{name}`' for name in gone)} are cut in several now."
+         if gone else ""),
         width=110, break_long_words=False, break_on_hyphens=False)
     for title, pattern, unit in groups:
         lines += ["", group_table(runs, title, pattern, unit, ratios)]

@@ -105,6 +105,9 @@ class Fault:
                 else:
                     self.fields[key] = value
 
+    def place(self, file, text, source):
+        return search(self, file, text, source)
+
     def directory(self):
         return OUT / (f"exercise_{self.exercise:02}" if self.exercise and not os.environ.get("BROKEN_NAMED") else self.name)
 
@@ -140,41 +143,46 @@ def run_tool(what, command):
 
 
 def copy_sources(fault):
-    """The step's sources with the fault in them, below the fault's own directory; from common/ what the fault changes."""
+    """The step's sources with the fault in them, below the fault's own directory; from common/ the headers where it changes one."""
     directory = fault.directory()
     shutil.rmtree(directory, ignore_errors=True)
-    (directory / fault.step).mkdir(parents=True)
-    for source in (ROOT / fault.step).iterdir():
-        if source.suffix in (".cu", ".cuh", ".c", ".h"):
-            shutil.copyfile(source, directory / fault.step / source.name)
+    for folder in {fault.step, *(file.split("/")[0] for file, _, _ in fault.edits)}:
+        (directory / folder).mkdir(parents=True)
+        for source in (ROOT / folder).iterdir():
+            if source.suffix in (".cu", ".cuh", ".c", ".h"):
+                shutil.copyfile(source, directory / folder / source.name)
     for file, text, replacement in fault.edits:
         copy = directory / file
-        if not copy.exists():
-            copy.parent.mkdir(exist_ok=True)
-            shutil.copyfile(ROOT / file, copy)
         source = copy.read_text(encoding="utf-8")
-        begin, end = search(fault, file, text, source)
+        begin, end = fault.place(file, text, source)
         copy.write_text(source[:begin] + replacement + source[end:], encoding="utf-8")
+
+
+def compile_source(fault, backend, source, target, optimise="-O0"):  # most are compiled once and run for a moment
+    """One source, .cu or .c, against the headers with the fault in them."""
+    directory = fault.directory()
+    compiler = ["common/simt/simtcc", "--check" if backend == "check" else optimise]
+    if source.suffix == ".c":  # the step's table
+        compiler = [os.environ.get("CC", "gcc"), "-std=c17", "-D_GNU_SOURCE", "-Icommon/simt/include"]
+    run_tool(fault.name, [*compiler, f"-I{directory}", f"-I{directory / 'common'}", "-Icommon", "-I.", "-w", "-c",
+                          str(source.relative_to(ROOT)), "-o", str(target)])
+
+
+def link(fault, backend, objects, program, libraries=()):
+    run_tool(fault.name, [os.environ.get("CXX", "g++"), "-pthread", *map(str, objects), f"build/{backend}/libcommon.a",
+                          "build/simt/libsimt.a", *libraries, "-lm", "-ldl", "-o", str(program)])
 
 
 def build(fault, backend):
     """The step's program with the broken kernel in the place of the sound one."""
     directory = fault.directory()
     target = directory / f"{backend}.o"
-    mode = ["--check"] if backend == "check" else ["-O0"]  # each is compiled once and run for a moment
-    source = (directory / fault.compiled).relative_to(ROOT)
-    compiler = ["common/simt/simtcc", *mode]
-    if source.suffix == ".c":  # the step's table
-        compiler = [os.environ.get("CC", "gcc"), "-std=c17", "-D_GNU_SOURCE", "-Icommon/simt/include"]
-    run_tool(fault.name, [*compiler, f"-I{directory / 'common'}", "-Icommon", "-I.", "-w", "-c", str(source), "-o",
-                          str(target)])
+    compile_source(fault, backend, directory / fault.compiled, target)
     sound = ROOT / "build" / backend / "obj" / (fault.compiled + ".o")
     sources = [p for p in (ROOT / fault.step).iterdir() if p.suffix in (".c", ".cu")]
     objects = [ROOT / "build" / backend / "obj" / fault.step / (p.name + ".o") for p in sources]
     program = directory / f"{backend}_{fault.step}"
-    run_tool(fault.name, [os.environ.get("CXX", "g++"), "-pthread", str(target), *(str(o) for o in objects if o != sound),
-                          f"build/{backend}/libcommon.a", "build/simt/libsimt.a",
-                          "-lm", "-ldl", "-o", str(program)])
+    link(fault, backend, [target, *(o for o in objects if o != sound)], program)
     return program
 
 

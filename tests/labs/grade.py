@@ -48,6 +48,7 @@ RUN_MEGABYTES, RUN_THREADS = 4096, 1024  # a cooperative launch has a thread for
 ROUNDS, LAPS = 5, 10  # of a timing: student and reference in turns; a few laps more, so that none is known as the last
 KINDS = ("normal", "uniform", "large", "ascending", "descending", "outliers", "constant")
 LIMIT = 1 << 20  # bytes of one submitted file
+REASON = 2000  # characters of a result's reason
 
 
 class Late(Exception):
@@ -90,13 +91,15 @@ class Case:
 
     def __init__(self, lab, entry, chance, kinds=("normal",)):
         self.lab, self.name, self.weight = lab, entry.get("name", "a hidden case"), entry.get("weight", 1)
-        self.alone = entry.get("alone", True)  # false for what needs no input: right answers to it alone earn nothing
+        # False for what needs no input: right answers to it, or to constant ones, alone earn nothing.
+        self.alone = entry.get("alone", True)
         self.sizes = {name: drawn(entry.get(name, 0), chance, lab["knobs"]) for name in lab["sizes"]}
         for name, same in lab.get("same", {}).items():  # a size that follows another one where it is not given
             self.sizes[name] = self.sizes[name] or self.sizes[same]
         self.kind = chance.choice(entry.get("inputs", kinds))
         self.offset = chance.choice(entry["offsets"]) if "offsets" in entry else 0
         self.seed = chance.getrandbits(62)
+        self.problem = entry.get("problem", lab["problem"])
 
     def __str__(self):
         return " ".join(f"{name}={value}" for name, value in self.sizes.items()) + f" inputs={self.kind}"
@@ -104,7 +107,7 @@ class Case:
     @property
     def line(self):
         values = " ".join(str(value) for value in self.sizes.values())
-        return f"case {self.lab['problem']} {self.kind} {self.seed} {self.offset} {values}"
+        return f"case {self.problem} {self.kind} {self.seed} {self.offset} {values}"
 
 
 def drawn(allowed, chance, knobs):
@@ -284,7 +287,7 @@ class Grading:
     def outcome(self, kernel, kind, points, status, reason="", earned=None, seconds=0.0):
         earned = earned if earned is not None else points if status == "passed" else 0
         self.outcomes.append({"name": f"{kernel}: {kind}", "kernel": kernel, "kind": kind.split(":")[0], "status": status,
-                              "points": earned, "max": points, "reason": reason, "seconds": round(seconds, 2)})
+                              "points": earned, "max": points, "reason": reason[:REASON], "seconds": round(seconds, 2)})
 
     def tests_of(self, kernel):
         """
@@ -325,12 +328,12 @@ class Grading:
         verdict = self.run(small, kernel, "check")
         if verdict["verdict"] not in ("pass", "fail", "error"):
             return ("ungraded" if verdict["verdict"] == "no device" else "failed"), self.told(verdict, small), 0
-        cases = [Case(self.lab, entry, self.chance, KINDS) for entry in entries]
+        cases = [Case(self.lab, entry, self.chance, KINDS) for entry in entries if kernel["name"] not in entry.get("not_for", ())]
         passed, alone, whole, reasons = 0, False, sum(case.weight for case in cases), []
         for number, case in enumerate(cases):
             verdict = self.run(case, kernel, "cpu", calls=2 if number == 0 else 1)
             if verdict["verdict"] == "pass":
-                passed, alone = passed + case.weight, alone or case.alone
+                passed, alone = passed + case.weight, alone or (case.alone and case.kind != "constant")
                 continue
             reasons.append(f"{case.name}: {self.told(verdict, case)}")
             if verdict["verdict"] == "time-out":

@@ -26,13 +26,13 @@ SUPPORT = ("run", "harness.h", "ladder.c", "ladder.h", "attention_cases.h", "hal
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
 # What tests/lessons.py quotes of a kernel: what a student is to write.
 QUOTED = re.compile(r"^<!-- (?:code|diff):[^\n]*:begin -->\n.*?^<!-- [^\n]*:end -->\n", re.M | re.S)
-
-
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 
 class Region:
-    """What a stub loses: text[begin:end], the body of a function or, without a hint, the function and its comment."""
+    """
+    What a stub loses: text[begin:end], the `body` of a function or, without a hint, the function and its comment.
+    """
 
     def __init__(self, text, name, stub):
         code = COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
@@ -50,7 +50,7 @@ class Region:
             self.head, self.begin, self.end = text[:brace + 1], brace + 2, close
         else:
             self.begin, self.end = text.rfind("\n\n", 0, found[0].start()) + 2, close + 3
-        self.body = text[self.begin:self.end]
+        self.body = text[brace + 1:close]
 
     @staticmethod
     def opening(code, position):

@@ -3,8 +3,8 @@
  * A student's code never runs here. Commands come on stdin, a line each; every one is answered with
  * a line of JSON.
  *
- *     case PROBLEM KIND SEED OFFSET SIZE...  matmul, softmax, attention, attention_half; sizes as
- *                                            the problem lists
+ *     case PROBLEM KIND SEED OFFSET SIZE...  matmul, softmax, attention, attention_half,
+ *                                            attention_bf16; sizes as the problem lists
  *     request KERNEL ORDER WORKSPACE CALLS LAPS FILE  writes the request file; ORDER is - for the
  *                                            default
  *     judge FILE                             reads the answer file
@@ -32,7 +32,8 @@ static const struct {
 } problems[] = {{"matmul", &matmul_problem, TENSOR_F32},
                 {"softmax", &softmax_problem, TENSOR_F32},
                 {"attention", &attention_problem, TENSOR_F32},
-                {"attention_half", &attention_problem, TENSOR_F16}};
+                {"attention_half", &attention_problem, TENSOR_F16},
+                {"attention_bf16", &attention_problem, TENSOR_BF16}};
 
 static struct {
     const struct problem *problem;

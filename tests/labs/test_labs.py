@@ -47,6 +47,12 @@ def in_launcher(code, before=""):
     return before + GOOD.replace(LAUNCH, f"    {code}\n{LAUNCH}")
 
 
+def in_sum(code, before=""):
+    """At each step of the kernel's sum."""
+    line = next(line for line in GOOD.splitlines() if "sum += A" in line)
+    return before + GOOD.replace(line, f"            {{\n{code}\n{line}\n}}")
+
+
 def without_launch(code, before=""):
     return before + GOOD.replace(LAUNCH, f"    {code}\n")
 
@@ -141,6 +147,16 @@ CHEATS = {
     "a bomb of errors": ("#define A x(); x(); x(); x(); x(); x(); x(); x();\n#define B A A A A A A A A\n#define C_ B B B B B B B B\n"
                          "#define D C_ C_ C_ C_ C_ C_ C_ C_\n#define E D D D D D D D D\n" + in_launcher("E E E E E E E E"),
                          "does not compile"),
+    "a copy that nothing watches": (in_sum("float w[16]; w[0] = 0; if (K * N > 15) __builtin_memcpy(w, B, 64); sum += 0 * w[0];"),
+                                    "the checked build cannot watch"),
+    "a struct by value": (in_sum("sum += K * N > 15 ? 0 * pick(*(const struct wide *)B, k) : 0;",
+                                 "struct wide {\n    float x[9];\n};\n__device__ __attribute__((noinline)) float pick(struct wide w, int i)"
+                                 "\n{\n    return w.x[i % 9];\n}\n"), "the checked build cannot watch"),
+    "forged loads": (in_sum("__tsan_read4((void *)A);", 'extern "C" void __tsan_read4(void *);\n'), "uses __tsan_read4"),
+    "memory of an OS thread": (in_sum("much[k] = sum;", "static thread_local float much[1 << 22];\n"), "uses thread_local"),
+    "memory from the heap": (in_sum("float *much = (float *)malloc(4 * K); much[k] = sum; free(much);"), "uses simt_device_free"),
+    "including another kernel": ('#include "1_uncoalesced.cu"\n' + GOOD.replace("TILE", "TILE_"), "includes 1_uncoalesced.cu"),
+    "a long name": (in_launcher(f"{'a' * 200000}();", f"extern void {'a' * 200000}();\n"), "uses _Z200000aaa"),
     "counters of its own": (GOOD + '\n#include "backend.h"\nextern "C" bool backend_counters(struct counters *total)\n'
                             "{\n    total->launches = 1;\n    return true;\n}\n", "defines backend_counters"),
     # These are built and run.
@@ -180,7 +196,7 @@ HONEST = {
         "static const int TILE", "__device__ float ftw[4];\nextern \"C\" int backtrace(int i) { return i; }\nstatic const int TILE"),
         True, ""),
     "a computed table": (GOOD.replace("static const int TILE", "static int twice(int x) { return x > 3 ? 2 * x : x; }\n"
-                                      "static const int table[2] = {twice(4), twice(rand() % 2)};\nstatic const int TILE"
+                                      "volatile int table[2] = {twice(4), twice(rand() % 2)};\nstatic const int TILE"
                                       ).replace("rand() % 2", "warpSize"), True, ""),
     "Windows line ends": (GOOD.replace("\n", "\r\n"), True, ""),
     "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), False, "never written"),
@@ -401,6 +417,7 @@ def test_class():
                     continue
                 expect(seconds < SECONDS, f"{name}: {seconds:.0f} s")
                 expect(SECRET not in text, f"{name}: a submission's words are in the results")
+                expect(len(text) < 100000, f"{name}: {len(text)} characters of results")
                 expect(score == other + points if points is not None else other < score < other + FULL - OTHER,
                        f"{name}, {form}: {score} points")
                 if form == "gradescope":

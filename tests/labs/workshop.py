@@ -37,6 +37,7 @@ ALLOWED = set("""
     cudaOccupancyMaxActiveBlocksPerMultiprocessor cudaOccupancyMaxPotentialBlockSize
     attention_query_rows backend_architecture
 """.split())
+HEAP = {"simt_device_malloc", "simt_device_free"}  # malloc() in a kernel: memory that no formula for the workspace counts
 ALLOWED_HEADERS = ("refusal.h", "tensor_map.h")  # of common/: what they declare a launcher may use
 ALLOWED |= {name + kind for kind in ("", "f") for name in """
     exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt fabs fmax fmin fmod fma floor ceil round rint
@@ -58,8 +59,12 @@ ATTRIBUTES = set("""
     access alloc_align format_arg sentinel transparent_union gnu_inline artificial""".split())
 WORDS = re.compile(r"\b(?P<asm>_*asm_*)\b(?P<asm_text>[^;{]*)|\b_*attribute_*\b\s*(?P<attribute>[^;]*)|"
                    r"(?:\[|<:)\s*(?:\[|<:)(?P<brackets>[^;]*)|\b(?P<builtin>__builtin_(?:ia32|apply|return|longjmp|setjmp|"
-                   r"eh_|unwind|frame|dwarf|init|va_arg_pack|nontemporal)\w*|__seg_\w+|__transaction\w*)|"
+                   r"eh_|unwind|frame|dwarf|init|va_arg_pack|nontemporal)\w*|__seg_\w+|__transaction\w*|__tsan_\w+|__ubsan_\w+|"
+                   r"thread_local|_Thread_local|__thread)\b|"
                    r"^[ \t]*(?:\#|%:)[ \t]*pragma(?P<pragma>.*)", re.M)
+# GCC puts these in place of a call, where nothing watches what they read and write.
+UNWATCHED = re.compile(r"__builtin_(mem|str|stp|b(copy|cmp|zero)|r?index)")
+SHARED = re.compile(r"__attribute__\(\((?:used, )?aligned\(16\)\)\) static __thread\b")  # what simtcc makes of __shared__
 PRAGMAS = re.compile(r"\s*(unroll\b.*|once|nv_\w+.*|(end)?region.*|GCC\s+(unroll|ivdep|diagnostic|system_header)\b.*|"
                      r"GCC\s+visibility\s+(push\s*\(\s*default\s*\)|pop))\s*$")
 
@@ -158,7 +163,7 @@ class Workshop:
         (self.base / "labs/protected").write_text("\n".join(sorted(names | {"main"})))
         # Of the CPU backend a kernel may use what its headers declare: the rest is for its own files.
         declared = set(re.findall(r"\b(\w+)\s*\(", "".join(
-            path.read_text() for path in (self.base / "common/simt/include").rglob("*") if path.is_file())))
+            path.read_text() for path in (self.base / "common/simt/include").rglob("*") if path.is_file()))) - HEAP
         helpers = set(re.findall(r"\b(\w+)\s*\(", "".join(
             (self.base / "common" / name).read_text() for name in ALLOWED_HEADERS)))
         backend = sorted(name for name in names if name.startswith(("simt_", "_ZN4simt", "_ZN3ptx")))
@@ -238,7 +243,8 @@ class Workshop:
             return kept
         out = pathlib.Path(tempfile.mkdtemp(dir=folder))
         box.own(out)
-        ending = box.run([str(self.base / "common/simt/simtcc"), *(["--check"] if build == "check" else ["-O2"]), "-w",
+        mode = ["--check", "-Xcompiler", f"-fdump-tree-optimized={out / 'calls'}"] if build == "check" else ["-O2"]
+        ending = box.run([str(self.base / "common/simt/simtcc"), *mode, "-w",
                           "-Xcompiler", "-fno-diagnostics-show-caret,-fmax-errors=5", "--text", str(out / "text"), "-include",
                           str(self.base / "labs/prelude.h"), f"-I{self.base / 'common'}", f"-I{self.base}",
                           "-c", str(source / step / name), "-o", str(out / "object.o")],
@@ -250,6 +256,8 @@ class Workshop:
             raise NotBuilt(f"{name} does not compile: {self.complaints(ending.output, source / step)}")
         try:
             self.examine_text(name, read_regular(out / "text").decode(errors="replace"), (self.base, source))
+            if build == "check":
+                self.examine_calls(name, read_regular(out / "calls").decode(errors="replace"))
             if check_symbols:
                 self.examine(out / "object.o", ALLOWED, step)
         except Refused as refusal:
@@ -284,11 +292,12 @@ class Workshop:
 
     @staticmethod
     def complaints(output, folder):
-        """What the compiler says about the submission's own lines, and no line of any file."""
-        found = re.findall(rf"^{re.escape(str(folder))}/([\w.]+:\d+(?::\d+)?: (?:fatal )?error: .*)$",
-                           output.decode(errors="replace"), re.M)
-        if not found:
-            found = re.findall(r"^simtcc: error: .*$|^\S*?([\w.]+:\d+: error: .*)$", output.decode(errors="replace"), re.M)
+        """What the compiler says about the submission's own lines, or about a header of the project; no line of any file."""
+        for place in (folder, folder.parents[2]):
+            found = re.findall(rf"^{re.escape(str(place))}/(?:[\w-]+/)*([\w.-]+:\d+(?::\d+)?: (?:fatal )?error: .*)$",
+                               output.decode(errors="replace"), re.M)
+            if found:
+                break
         return "; ".join(dict.fromkeys(line[:200] for line in found if line))[:600] or "the compiler gave up"
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -305,12 +314,14 @@ class Workshop:
         for path in set(re.findall(r'^# \d+ "((?:[^"\\]|\\.)*)"', text, re.M)):
             if not (os.path.normpath(path) + "/").startswith(roots):
                 raise Refused(f"{name} includes {path[:100]}, which is no part of the project")
-        own = re.sub(r"^# \d+ .*$", "", text.partition(BEGINNING)[2], flags=re.M)
+            if path.endswith((".c", ".cu", ".cpp")) and not os.path.normpath(path).endswith("/" + name):
+                raise Refused(f"{name} includes {os.path.basename(path)[:100]}, which is compiled by itself; what files share goes into a header")
+        own = SHARED.sub("", re.sub(r"^# \d+ .*$", "", text.partition(BEGINNING)[2], flags=re.M))
         for found in WORDS.finditer(own):
             if found["asm"] and not re.match(r'\s*\("simt_dynamic_shared"\)\s*$', found["asm_text"]):
                 raise Refused(f"{name} uses inline assembly, which a submission may not")
             if found["builtin"]:
-                raise Refused(f"{name} uses {found['builtin']}, an intrinsic or built-in function that CUDA has not")
+                raise Refused(f"{name} uses {found['builtin'][:60]}, which CUDA does not have")
             if found["pragma"] is not None and not PRAGMAS.match(found["pragma"]):
                 raise Refused(f"{name} uses #pragma{found['pragma'][:40]}, which a submission may not")
             listed = found["attribute"] if found["attribute"] is not None else found["brackets"]
@@ -318,6 +329,20 @@ class Workshop:
                 for attribute in attribute_names(listed, found["attribute"] is not None):
                     if attribute.strip("_") not in ATTRIBUTES:
                         raise Refused(f"{name} uses the attribute {attribute[:40]}, which a submission may not")
+
+    @staticmethod
+    def examine_calls(name, dump):
+        """
+        Refuses calls that read or write global memory where nothing watches them: structs that a pointer's target hands
+        over by value, copies that GCC expands. `dump` is the program as GCC compiles it, everything else being watched.
+        """
+        for function in ("\n" + dump).split("\n;; Function ")[1:]:
+            head, _, body = function.partition("\n  <bb ")
+            own = set(re.findall(r"([\w.$#]+)(?:\[[^\]]*\])*[;,)]", re.sub(r"^  static .*$", "", head, flags=re.M))) | {"<retval>"}
+            for result, callee, arguments in CALL.findall(body) if not head.startswith(("std::", "simt::")) else ():
+                if UNWATCHED.match(callee) or any(behind_pointer(value, own) for value in [result, *arguments.split(", ")]):
+                    raise Refused(f"{name}: {function.split()[0][:60]}() hands memory to {callee[:60]}() where the checked build cannot "
+                                  "watch it: copy it to a variable first, or pass a pointer")
 
     def examine(self, output, allowed, step):
         """
@@ -399,6 +424,18 @@ def attribute_names(listed, parenthesised):
         text = re.sub(r"\([^()]*\)", "", text)
     text = re.sub(r"^\s*using\s+\w+\s*:", "", text)
     return [name.split("::")[-1].strip() for name in re.split(r"[,()]", text) if name.strip()]
+
+
+# result = name (arguments); of GCC's dump
+CALL = re.compile(r"^  (?:([^=\n]+) = )?([\w:~$.]+(?:<[^\n]*>)?|OBJ_TYPE_REF\([^\n]*\)) \(([^\n]*)\);(?: \[[^\n]*\])?$", re.M)
+
+
+def behind_pointer(value, own):
+    """Whether an operand of GCC's dump is what a pointer points to, other than one of the function's `own` variables."""
+    if value.startswith(("*", "MEM")) or ("->" in value and not value.startswith("&")):
+        target = re.search(r"\)&([\w.$#]+|<retval>)", value)
+        return not target or target[1] not in own
+    return False
 
 
 def read_regular(path, most=64 << 20):

@@ -1,5 +1,5 @@
 /*
- * The checked build's own data, shared by the files of this room and nobody else.
+ * The checked build's own data, shared by the files of this room alone.
  *
  *   hooks.cpp            the runtime's calls (host/checker.h)
  *   instrumentation.cpp  what the compiled kernel calls before each access
@@ -242,7 +242,7 @@ struct ClusterKnowledge {
 struct ClusterState {
     /* at the phase that is under way; all of the phase before is part of it */
     ClusterKnowledge arriving;
-    ClusterKnowledge completed[2]; /* the last two phases, by parity: nobody is further behind */
+    ClusterKnowledge completed[2]; /* the last two phases, by parity: no thread is further behind */
 };
 
 struct WarpState {
@@ -302,8 +302,8 @@ struct Overwrite {
 };
 
 /*
- * The first read of shared memory that nobody had written, until the next barrier: another thread
- * may turn out to write it, and then it is a race.
+ * The first read of shared memory that no thread had written, until the next barrier: another
+ * thread may turn out to write it, and then it is a race.
  */
 struct Uninitialised {
     ThreadState *thread; /* null when there is none */
@@ -334,7 +334,7 @@ struct BlockState {
     LaunchState *launch;
     uint32_t number;     /* as in Stamp::block */
     uint32_t now;        /* synchronisations so far */
-    uint32_t full_time;  /* everybody in the block knows what everybody did before */
+    uint32_t full_time;  /* each thread of the block knows what all did before */
     uint32_t clean_full; /* and all of it before this was fenced */
     bool partial;        /* some ThreadState::known is in use */
     std::vector<Seen> seen;
@@ -472,7 +472,7 @@ uint32_t known_cluster_phase(const ThreadState *thread);
 bool cluster_orders(const ThreadState *thread, const Stamp &earlier);
 /* What it knows from there about the threads of its own block. */
 void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &known);
-/* Before the last thread returns: nobody may have visited who could come later than that. */
+/* Before the last thread returns: no thread that could come later may have visited. */
 void settle_visits(BlockState *block);
 /* The barrier of the thread's cluster: it arrives, the barrier opens, it goes on. */
 void arrive_at_cluster(ThreadState *thread, bool relaxed);

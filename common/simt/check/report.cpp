@@ -350,7 +350,7 @@ static std::string advice_within_block(const BlockState *block, const Stamp &fir
     if (one_is_atomic(first, second))
         return "; make the other access atomic too, or put a __syncthreads() between them";
     if (is_pending(stamp_kind(first)))
-        return "; nobody has waited for the copy in between";
+        return "; no thread has waited for the copy in between";
     if (is_pending(stamp_kind(second)))
         return "; the copy may start only when the other is done, or the other must wait for the "
                "copy";

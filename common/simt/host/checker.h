@@ -118,10 +118,10 @@ struct Checker {
     /* fence.proxy.async: the asynchronous proxy sees what the running thread knows of. */
     virtual void proxy_fence() {}
     /* Memory that a runtime function touches in the running thread's name, or, while no thread
-     * runs, in the name of an engine that is ordered with everybody. */
+     * runs, in the name of an engine that is ordered with all threads. */
     virtual void access(const void *, size_t, bool /* writes */, const void * /* where */) {}
     /* The same of asynchronous work: bounds and order are checked, nothing is counted. Between its
-     * begin and its end nobody may touch what is written. */
+     * begin and its end no thread may touch what is written. */
     virtual void asynchronous(const void *, size_t, Asynchronous, const void * /* where */) {}
     /* An access of up to 16 bytes is counted, together with those of the other lanes. */
     virtual void counted(const void *, size_t, bool /* writes */, const void * /* where */) {}

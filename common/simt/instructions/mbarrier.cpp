@@ -116,7 +116,7 @@ static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const 
     return true;
 }
 
-/* A loop that asks without end for what nobody does would hang: after so many answers it is told
+/* A loop that asks without end for what no thread does would hang: after so many answers it is told
  * what it waits for. */
 static const unsigned most_timeouts = 1000;
 

@@ -151,7 +151,7 @@ static cudaError_t check_all(const Launch &launch)
     return cudaSuccess;
 }
 
-/* Says it on stderr too: a program that nobody here wrote does not ask for reports. */
+/* Says it on stderr too: a program from elsewhere does not ask for reports. */
 static cudaError_t refuse_environment(const char *complaint)
 {
     fprintf(stderr, "simt: %s\n", complaint);

@@ -9,7 +9,7 @@
 namespace simt
 {
 
-/* Nobody is ready: looks at conditions and carries out asynchronous work until somebody is, whose
+/* No thread is ready: looks at conditions and carries out asynchronous work until one is, whose
  * lane it takes, with its warp in block.running. */
 unsigned wait_for_ready(Block &block);
 

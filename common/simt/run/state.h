@@ -178,9 +178,10 @@ struct Block {
     /* What the rooms above have to do here: set when it first comes up in this block, else null. */
     void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
     void (*barrier_complete)(Block &); /* all threads that have not returned are at barrier 0 */
-    bool (*carry_out)(Block &); /* nobody can go on: one piece of asynchronous work; false: none */
-    void (*finish)(Block &);    /* all threads have returned */
-    BlockWork *work;            /* asynchronous instructions' */
+    bool (*carry_out)(
+        Block &);            /* no thread can go on: one piece of asynchronous work; false: none */
+    void (*finish)(Block &); /* all threads have returned */
+    BlockWork *work;         /* asynchronous instructions' */
     Fiber fiber[max_block_threads];
     Thread thread[max_block_threads];
     Warp warp[max_warps];

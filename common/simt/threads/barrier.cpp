@@ -51,7 +51,7 @@ static bool at_different_sites(const Block &block)
     return false;
 }
 
-/* Everybody who has to come is there. */
+/* All threads that must arrive have arrived. */
 static void complete(Block &block)
 {
     Barrier &barrier = block.barrier[0];
