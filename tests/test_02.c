@@ -328,7 +328,7 @@ TEST(counters, choices)
 TEST(arguments, more_blocks_than_a_grid_has)
 {
     float element = 0.0f;
-    if (backend_architecture() < 90 || !ladder_wants(&sgemm_cluster_alone()->about))
+    if (backend_architecture() < 90 || !ladder_runs(&sgemm_cluster_alone()->about))
         return; /* sgemm would run */
     refusal_clear();
     const cudaError_t status =
