@@ -140,19 +140,6 @@ static inline cudaError_t run_once(const struct attention_kernel *row, struct at
     return status;
 }
 
-/* False when the kernel is not to be tested, and, with a line that says why, when the device is too
- * old or too new for it. */
-static inline bool runs_here(const struct attention_kernel *row)
-{
-    if (!ladder_wants(&row->about))
-        return false;
-    refusal_clear();
-    if (require_device(&row->about) == cudaSuccess)
-        return true;
-    fprintf(stderr, "skipped: %s %s\n", row->about.name, refusal());
-    return false;
-}
-
 /* LSE may be null. O is as accurate as with it, and nothing is written where LSE would have been.
  */
 static inline void check_LSE_is_optional(const struct attention_kernel *table,
@@ -167,16 +154,14 @@ static inline void check_LSE_is_optional(const struct attention_kernel *table,
         const struct tensor *O = &trial.tensors[O_AT], *LSE = &trial.tensors[LSE_AT];
         struct attention call = call_on(&trial);
         call.LSE = NULL;
-        for (const struct attention_kernel *row = table; row->about.name; row++) {
-            if (!ladder_wants(&row->about))
-                continue;
+        EACH_KERNEL (row, table) {
             const char *name = row->about.name;
             struct verdict verdict = {.status = VERDICT_PASS,
                                       .bound = attention_problem.bound(trial.sizes)};
-            if (!runs_here(row))
-                continue;
-            cr_assert(device_buffer_poison(&trial.device[O_AT]) == cudaSuccess);
-            cr_assert(device_buffer_poison(&trial.device[LSE_AT]) == cudaSuccess);
+            cr_assert(device_buffer_poison(&trial.device[O_AT], check_poison(O->type, O_AT)) ==
+                      cudaSuccess);
+            cr_assert(device_buffer_poison(&trial.device[LSE_AT],
+                                           check_poison(LSE->type, LSE_AT)) == cudaSuccess);
             cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", name, refusal());
             cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
             cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) ==
@@ -186,9 +171,8 @@ static inline void check_LSE_is_optional(const struct attention_kernel *table,
             cr_expect(verdict.status == VERDICT_PASS, "%s: with LSE null, case %zu: %s", name, i,
                       verdict.reason);
             for (size_t row_of_LSE = 0; row_of_LSE < LSE->rows; row_of_LSE++)
-                cr_assert(
-                    check_unwritten((float *)trial.host[LSE_AT] + row_of_LSE, TENSOR_F32, 1) == 0,
-                    "%s: wrote LSE[%zu] although LSE is null", name, row_of_LSE);
+                cr_assert(check_is_poison(trial.host[LSE_AT], LSE->type, row_of_LSE, LSE_AT),
+                          "%s: wrote LSE[%zu] although LSE is null", name, row_of_LSE);
         }
         trial_destroy(&trial);
     }
@@ -201,10 +185,8 @@ static inline void check_no_keys(const struct attention_kernel *table, enum tens
         trial_with((struct size){1, 2, 1, 19, 1, 24, .type = type}, INPUTS_NORMAL, 5);
     struct attention call = call_on(&trial);
     call.seq_kv = 0;
-    for (const struct attention_kernel *row = table; row->about.name; row++) {
+    EACH_KERNEL (row, table) {
         const char *name = row->about.name;
-        if (!runs_here(row))
-            continue;
         cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", name, refusal());
         cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
         cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) == cudaSuccess);
@@ -224,9 +206,7 @@ static inline void check_no_keys(const struct attention_kernel *table, enum tens
 static inline void expect_refused(const struct attention_kernel *table,
                                   const struct attention *call, const char *words)
 {
-    for (const struct attention_kernel *row = table; row->about.name; row++) {
-        if (!runs_here(row))
-            continue;
+    EACH_KERNEL (row, table) {
         refusal_clear();
         const cudaError_t status = attention_run(row, call);
         cr_expect(status == cudaErrorInvalidValue, "%s: %s: %s", row->about.name, words,
@@ -275,9 +255,7 @@ static inline void check_refused_pointers(const struct attention_kernel *table, 
     struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
     const struct attention good = call_on(&trial);
     const size_t half_an_element = tensor_element_bytes(size.type) / 2;
-    for (const struct attention_kernel *row = table; row->about.name; row++) {
-        if (!runs_here(row))
-            continue;
+    EACH_KERNEL (row, table) {
         for (int t = Q_AT; t <= O_AT; t++) {
             char *const array = trial.device[t].data;
             cr_expect(run_once(row, with_array(good, t, NULL)) == cudaErrorInvalidValue,
@@ -309,9 +287,7 @@ static inline void check_any_scale(const struct attention_kernel *table)
     call.LSE = NULL;
     for (size_t i = 0; i < sizeof scale / sizeof *scale; i++) {
         call.scale = scale[i];
-        for (const struct attention_kernel *kernel = table; kernel->about.name; kernel++) {
-            if (!ladder_wants(&kernel->about))
-                continue;
+        EACH_KERNEL (kernel, table) {
             cr_assert(run_once(kernel, call) == cudaSuccess);
             cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
             for (int row = 0; row < 9; row++) {

@@ -26,14 +26,25 @@ ReportHook(PRE_ALL)(struct criterion_test_set *tests)
         fprintf(stderr, "only these kernels are tested: %s\n", getenv(KERNEL_VARIABLE));
 }
 
-bool ladder_wants(const struct kernel *kernel)
+static bool wanted(const struct kernel *kernel)
 {
-    const char *wanted = getenv(KERNEL_VARIABLE);
+    const char *names = getenv(KERNEL_VARIABLE);
     const size_t length = strlen(kernel->name);
-    for (const char *at = wanted; at && (at = strstr(at, kernel->name)); at += length)
-        if ((at == wanted || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' '))
+    for (const char *at = names; at && (at = strstr(at, kernel->name)); at += length)
+        if ((at == names || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' '))
             return true;
-    return wanted == NULL;
+    return names == NULL;
+}
+
+bool ladder_runs(const struct kernel *kernel)
+{
+    if (!wanted(kernel))
+        return false;
+    refusal_clear();
+    if (require_device(kernel) == cudaSuccess)
+        return true;
+    fprintf(stderr, "skipped: %s %s\n", kernel->name, refusal());
+    return false;
 }
 
 bool ladder_full_size(void)
@@ -103,7 +114,7 @@ void ladder_check(const struct problem *problem, const void *table, const long l
     struct trial trial = create(problem, sizes, kind, seed, offset);
     const struct kernel *kernel;
     for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++)
-        if (ladder_wants(kernel))
+        if (wanted(kernel))
             check_kernel(&trial, kernel, text, kind, offset);
     trial_destroy(&trial);
 }
@@ -123,7 +134,7 @@ static bool count(const struct problem *problem, const struct kernel *kernel,
                   const long long *sizes, struct counters *counters)
 {
     *counters = (struct counters){0};
-    if (!ladder_wants(kernel))
+    if (!wanted(kernel))
         return false;
     struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
     backend_counters_reset();
@@ -182,9 +193,12 @@ static void prepare(struct launched *one, const struct kernel *kernel)
 {
     const struct trial *trial = &one->trial;
     const size_t bytes = problem_workspace(trial->problem, kernel, trial->sizes);
+    const uint32_t poison = check_poison(TENSOR_F32, POISON_OF_WORKSPACE);
     cr_assert(device_buffer_create(&one->workspace, bytes, 0) == cudaSuccess);
+    cr_assert(device_buffer_poison(&one->workspace, poison) == cudaSuccess);
     for (int t = trial->input_count; t < trial->tensor_count; t++)
-        cr_assert(device_buffer_poison(&trial->device[t]) == cudaSuccess);
+        cr_assert(device_buffer_poison(&trial->device[t],
+                                       check_poison(trial->tensors[t].type, t)) == cudaSuccess);
     cr_assert(cudaDeviceSynchronize() == cudaSuccess);
     refusal_clear();
 }
@@ -228,7 +242,7 @@ static const struct kernel *next_runnable(const struct problem *problem, const v
     const struct kernel *kernel;
     while ((kernel = problem_kernel(problem, table, (*index)++))->name) {
         refusal_clear();
-        if (!ladder_wants(kernel))
+        if (!wanted(kernel))
             continue;
         if (require_device(kernel) == cudaSuccess)
             return kernel;
@@ -243,7 +257,8 @@ static struct device_buffer into_managed(struct device_buffer *buffer)
     const struct device_buffer device = *buffer;
     cr_assert(cudaMallocManaged(&buffer->data, device.bytes + 1, cudaMemAttachGlobal) ==
               cudaSuccess);
-    cr_assert(device_buffer_poison(buffer) == cudaSuccess);
+    const uint32_t poison = check_poison(TENSOR_F32, POISON_OF_WORKSPACE);
+    cr_assert(device_buffer_poison(buffer, poison) == cudaSuccess);
     return device;
 }
 
@@ -392,7 +407,7 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
 {
     const struct kernel *kernel = ladder_find(problem, table, name);
     char text[200];
-    if (!ladder_wants(kernel))
+    if (!wanted(kernel))
         return;
     describe(problem, sizes, text, sizeof text);
     struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
@@ -406,9 +421,7 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
         const size_t count = tensor->rows * tensor->cols;
         cr_assert(device_buffer_download(&trial.device[t], trial.host[t]) == cudaSuccess);
         for (size_t i = 0; i < count; i++)
-            cr_assert(check_unwritten((const char *)trial.host[t] +
-                                          i * tensor_element_bytes(tensor->type),
-                                      tensor->type, 1) == 0,
+            cr_assert(check_is_poison(trial.host[t], tensor->type, i, t),
                       "%s %s wrote %s although it refused", name, text, tensor->name);
     }
     trial_destroy(&trial);

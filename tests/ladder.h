@@ -18,8 +18,13 @@
 /* Names of kernels, separated by blanks: only they are tested (tests/run --kernel). */
 #define KERNEL_VARIABLE "LADDER_KERNEL"
 
-/* Whether this kernel is to be tested. */
-bool ladder_wants(const struct kernel *kernel);
+/* Whether this kernel is to be tested; a line says so where the device is too old or too new. */
+bool ladder_runs(const struct kernel *kernel);
+
+/* A loop over those rows of a step's table. */
+#define EACH_KERNEL(row, table)                                                                    \
+    for (__typeof__(&(table)[0]) row = (table); row->about.name; row++)                            \
+        if (ladder_runs(&row->about))
 
 extern const char *const thread_orders[]; /* in order, reversed, random; ends with null */
 

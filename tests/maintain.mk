@@ -32,6 +32,16 @@ check-rules: packages-python ## maintain: What holds of the text: rooms, links, 
 check-warmup: build/simt/libsimt.a ## test: The warm-up of step 01 accepts right kernels and names wrong ones
 	@tests/warmup
 
+# What the faults are compiled against: the sound objects of the step's tests, in both builds. SAMPLE=0 is all of them.
+TAKES_STEP += mutants
+TAKES_KERNEL += mutants
+MUTATED_TESTS := $(foreach number,$(CHOSEN_NUMBERS),$(filter test_$(number)%,$(TESTS)))
+SEED ?= 1
+SAMPLE ?= 50
+.PHONY: mutants
+mutants: packages-python $(foreach build,cpu check,$(MUTATED_TESTS:%=build/$(build)/tests/%)) ## maintain: Make faults by rule in the kernels; print those that the tests miss
+	@$(PYTHON) tests/mutants.py run $(CHOSEN_NUMBERS) $(KERNEL:%=--kernel=%) --seed $(SEED) --sample $(SAMPLE)
+
 .PHONY: ladder check-ladder
 TAKES_STEP += ladder check-ladder lessons check-lessons
 ladder: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Count the lines that each rung adds; fail when too many

@@ -148,9 +148,7 @@ static void check_infinities(const struct matmul_kernel *table)
         }
         cr_assert(unusual > (int)(2 * N));
         cr_assert(isnan(trial.value[2][7 * N + 3]) && isfinite(trial.value[2][8 * N + 4]));
-        for (const struct matmul_kernel *kernel = table; kernel->about.name; kernel++) {
-            if (!ladder_wants(&kernel->about))
-                continue;
+        EACH_KERNEL (kernel, table) {
             const struct verdict verdict = trial_run(&trial, &kernel->about);
             if (verdict.status != VERDICT_SKIPPED)
                 cr_expect(verdict.status == VERDICT_PASS, "%s %zux%zux%zu: %s", kernel->about.name,
@@ -168,10 +166,8 @@ static void check_refused(const struct matmul_kernel *table, const struct device
 {
     const size_t elements = C->bytes / sizeof(float);
     float *host = malloc(C->bytes);
-    for (const struct matmul_kernel *kernel = table; kernel->about.name; kernel++) {
-        if (!ladder_wants(&kernel->about))
-            continue;
-        cr_assert(device_buffer_poison(C) == cudaSuccess);
+    EACH_KERNEL (kernel, table) {
+        cr_assert(device_buffer_poison(C, check_poison(TENSOR_F32, 0)) == cudaSuccess);
         refusal_clear();
         const cudaError_t status =
             matmul_run(kernel, A, B, C_argument, sizes.M, sizes.N, sizes.K, NULL);
@@ -183,7 +179,7 @@ static void check_refused(const struct matmul_kernel *table, const struct device
                   backend_report());
         cr_assert(device_buffer_download(C, host) == cudaSuccess);
         for (size_t i = 0; i < elements; i++)
-            cr_assert(check_unwritten(host + i, TENSOR_F32, 1) == 0,
+            cr_assert(check_unwritten(host + i, TENSOR_F32, 1, 0) == 0,
                       "%s wrote C although it refused", kernel->about.name);
     }
     free(host);

@@ -32,7 +32,7 @@ import broken  # noqa: E402  (its path is set above)
 
 ROOT = broken.ROOT
 EQUIVALENT = Path(__file__).resolve().with_name("mutants.txt")
-OUT = ROOT / "build" / "mutants"
+OUT = ROOT / "build" / "mutants" / str(os.getpid())
 CPU_SECONDS = 20  # of one test; the slowest sound one takes a few
 WALL_SECONDS = 900  # of one test program, on a busy machine
 
@@ -174,6 +174,8 @@ def edits_of(source):
     def spaced(at):
         return source[tokens[at][1] - 1].isspace() and source[tokens[at][2]].isspace()
 
+    padding = False  # what is read in the place of elements past an edge: any finite number does there
+
     def declared(at):
         before = tokens[at - 1][0]
         return (before.isidentifier() and before != "return") or (
@@ -183,6 +185,7 @@ def edits_of(source):
         if at in skip or at == 0 or at + 1 == len(tokens):
             continue
         before, after = tokens[at - 1][0], tokens[at + 1][0]
+        padding = before == ":" or (padding and text not in (";", "{", "}", "?"))
         if text in COMPARISONS and spaced(at):
             yield "bound", begin, end, COMPARISONS[text]
             close = operand_end(tokens, at + 1)
@@ -204,7 +207,7 @@ def edits_of(source):
                 yield "off by one", begin, end, str(int(text) - 1)
         elif text in ("CUDART_INF_F", "INFINITY"):
             yield "constant", begin, end, "1e4f"
-        elif text in ("0.0f", "1.0f"):
+        elif text in ("0.0f", "1.0f") and not (text == "0.0f" and padding):
             yield "constant", begin, end, {"0.0f": "1e-30f", "1.0f": "2.0f"}[text]
         elif text in ("CUDART_L2E_F", "CUDART_LN2_F"):
             yield "constant", begin, end, "1.0f"
@@ -364,17 +367,17 @@ def equivalent_ones(found):
 # Running the tests
 
 
-def gentle():
+def gentle(cpu_seconds):
     os.nice(10)
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run_test(program, kernels, *arguments):
-    """None when it passes, otherwise the test that failed."""
-    environment = dict(os.environ, LADDER_KERNEL=" ".join(kernels), SIMT_WORKERS="1")
-    with subprocess.Popen([str(program), "--jobs", "1", "--fail-fast", *arguments], env=environment, cwd=ROOT,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", preexec_fn=gentle,
+def run_test(program, kernels, cpu_seconds=CPU_SECONDS):
+    """Runs a test program on these kernels, or on all. None when it passes, otherwise the test that failed."""
+    environment = dict(os.environ, SIMT_WORKERS="1", **({"LADDER_KERNEL": " ".join(kernels)} if kernels else {}))
+    with subprocess.Popen([str(program), "--jobs", "1", "--fail-fast"], env=environment, cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace", preexec_fn=lambda: gentle(cpu_seconds),
                           start_new_session=True) as process:
         try:
             output, _ = process.communicate(timeout=WALL_SECONDS)

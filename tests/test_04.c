@@ -312,11 +312,29 @@ TEST(counters, bank_conflicts)
     cr_expect(counters.shared_wavefronts > 4 * counters.shared_wavefronts_ideal,
               "flash_v1: %llu wavefronts, ideally %llu", counters.shared_wavefronts,
               counters.shared_wavefronts_ideal);
-    for (const struct attention_kernel *row = tiled() + 2; row->about.name; row++) {
+    EACH_KERNEL (row, tiled() + 2) {
         count_of(flash_v1_kernels, row->about.name, size, &counters);
         cr_expect(20 * counters.shared_wavefronts <= 21 * counters.shared_wavefronts_ideal,
                   "%s: %llu wavefronts, ideally %llu", row->about.name, counters.shared_wavefronts,
                   counters.shared_wavefronts_ideal);
+    }
+}
+
+/* Those whose blocks grow with the queries times the keys can need more than a grid has. They say
+ * so before they touch anything. */
+TEST(refusals, more_blocks_than_a_grid_has)
+{
+    static const char *const names[] = {"standard", "key_parallel_ordered", "key_parallel_atomic"};
+    const struct attention call = call_of((struct size){1, 1, 1, 1 << 20, 1 << 20, 1});
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct attention_kernel *row = (const struct attention_kernel *)ladder_find(
+            &attention_problem, flash_v1_kernels, names[i]);
+        if (!runs_here(row))
+            continue;
+        refusal_clear();
+        const cudaError_t status = row->launch(&call);
+        cr_expect(status == cudaErrorInvalidValue, "%s: %s", names[i], cudaGetErrorName(status));
+        cr_expect(strstr(refusal(), " blocks") != NULL, "%s: '%s'", names[i], refusal());
     }
 }
 

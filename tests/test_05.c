@@ -271,8 +271,7 @@ TEST(counters, barriers)
 TEST(counters, no_bank_conflicts)
 {
     const struct size size = {1, 1, 1, 130, 70, 64};
-    for (const struct attention_kernel *kernel = flash_v2_kernels + 1; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, flash_v2_kernels + 1) {
         struct counters counters;
         if (!count(kernel->about.name, size, &counters))
             return;

@@ -183,10 +183,7 @@ static int halves_apart(uint16_t a, uint16_t b)
 TEST(exact, first_row_is_the_first_value)
 {
     struct trial trial = half_trial((struct size){1, 2, 2, 70, 70, 64}, true, INPUTS_NORMAL, 5);
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
-        if (!runs_here(kernel))
-            continue;
+    EACH_KERNEL (kernel, causal_half_kernels) {
         cr_assert(trial_run(&trial, &kernel->about).status == VERDICT_PASS);
         const uint16_t *O = trial.host[O_AT], *V = trial.host[V_AT];
         for (size_t head = 0; head < 2; head++)
@@ -233,13 +230,10 @@ TEST(exact, a_mask_that_hides_nothing)
 {
     static const struct size single[] = {{2, 3, 1, 1, 300, 64}, {1, 2, 2, 1, 129, 128}};
     static const struct size last[] = {{1, 2, 1, 70, 70, 64}, {1, 1, 1, 33, 200, 128}};
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, causal_half_kernels) {
         const char *name = kernel->about.name;
         int apart;
         float LSE_apart;
-        if (!runs_here(kernel))
-            continue;
         for (size_t i = 0; i < 2; i++) {
             mask_on_and_off(single[i], kernel, 0, &apart, &LSE_apart);
             cr_expect(apart <= 1 && LSE_apart < 1e-5f, "%s: one query, case %zu: %d halves, LSE %g",
@@ -334,10 +328,7 @@ CALL_TEST(contract, refused_pointers,
 TEST(contract, refused_head_dims)
 {
     static const int head_dim[] = {1, 4, 12, 63, 65, 100, 127};
-    for (const struct attention_kernel *kernel = causal_half_kernels + 1; kernel->about.name;
-         kernel++) {
-        if (!runs_here(kernel))
-            continue;
+    EACH_KERNEL (kernel, causal_half_kernels + 1) {
         for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
             const long long sizes[MAX_SIZES] =
                 SIZES(in_half(((struct size){1, 1, 1, 5, 7, head_dim[i]}), true));
@@ -463,8 +454,7 @@ TEST(counters, costs)
 TEST(counters, atomics)
 {
     const struct size size = {1, 2, 1, 192, 256, 64};
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, causal_half_kernels) {
         struct counters counters;
         if (!count(kernel->about.name, size, false, &counters))
             continue;
@@ -478,8 +468,7 @@ TEST(counters, atomics)
  * the keys. */
 TEST(counters, causal_is_half_the_work)
 {
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, causal_half_kernels) {
         const char *name = kernel->about.name;
         struct counters causal, full;
         const long long T = 3, seq = T * kernel->Br[1], d = 72;
@@ -501,8 +490,7 @@ TEST(counters, causal_is_half_the_work)
 TEST(counters, no_bank_conflicts)
 {
     static const int head_dim[] = {64, 128};
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, causal_half_kernels) {
         const char *name = kernel->about.name;
         for (int i = 0; i < 2; i++) {
             struct counters counters;
@@ -549,8 +537,7 @@ TEST(counters, sectors)
                                                "mma_tall", "mma_swizzled", "wgmma", "producer_warp",
                                                "overlap",  "ping_pong"};
     const struct size size = {1, 1, 1, 384, 384, 64};
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, causal_half_kernels) {
         struct counters counters;
         bool whole = true;
         if (!count(kernel->about.name, size, false, &counters))

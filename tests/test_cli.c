@@ -297,7 +297,7 @@ TEST(cli, bad_environment)
     refused("SIMT_WORKERS=0", "01_naive_matmul", "", "SIMT_WORKERS is '0'", "from 1 to");
 }
 
-/* What is in it: tests/simt/trace.py. */
+/* What is in it: tests/simt/trace_sums.py. */
 TEST(cli, trace)
 {
     if (strcmp(build(), "gpu") == 0) {
@@ -308,7 +308,7 @@ TEST(cli, trace)
     bad_usage("01_naive_matmul", "--trace /dev/null --trace-warp 32", "--trace-warp is '32'",
               "0 .. 31");
     refused("SIMT_TRACE_LIMIT=-1", "01_naive_matmul", "", "SIMT_TRACE_LIMIT is '-1'", "from 0 to");
-    cr_expect(system("python3 tests/simt/trace.py") == 0);
+    cr_expect(system("python3 tests/simt/trace_sums.py") == 0);
 }
 
 /* A kernel that needs a newer device is shown and skipped, and the run passes. (A GPU cannot

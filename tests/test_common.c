@@ -166,7 +166,7 @@ FAULT_TEST(rejects_an_error_code, FAULT_ERROR, DETECTOR_LAUNCH, "unspecified lau
 
 TEST(check, meets_special_values_exactly)
 {
-    const struct tensor tensor = {"y", TENSOR_OUTPUT, TENSOR_F32, 1, 4};
+    const struct tensor tensor = {"y", TENSOR_OUTPUT, TENSOR_F32, 1, 4, {0}};
     const double value[] = {NAN, INFINITY, -INFINITY, 1.0}, scale[] = {1.0, 1.0, 1.0, 1.0};
     const float right[] = {NAN, INFINITY, -INFINITY, 1.0f};
     const float wrong[][4] = {

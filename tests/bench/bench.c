@@ -509,6 +509,11 @@ static void write_header(struct race *race, const struct cudaDeviceProp *propert
         "sm_mhz,watts\n");
 }
 
+static bool races(const struct bench_shape *shape, const struct bench *bench, bool lesson_only)
+{
+    return !lesson_only || strcmp(shape->label, bench->lesson) == 0;
+}
+
 int bench_main(int argc, char **argv, const struct bench *bench)
 {
     struct race race = {.bench = bench, .seed = (uint64_t)time(NULL)};
@@ -531,7 +536,8 @@ int bench_main(int argc, char **argv, const struct bench *bench)
         return 3;
     }
     snprintf(path, sizeof path, "build/%s.csv", bench->step);
-    race.csv = fopen(argc > 1 ? argv[1] : path, "w");
+    const bool lesson_only = argc > 2 && strcmp(argv[2], "lesson") == 0;
+    race.csv = fopen(argc > 1 ? argv[1] : path, lesson_only ? "a" : "w");
     if (!race.csv) {
         fprintf(stderr, "%s: cannot write %s\n", bench->step, argc > 1 ? argv[1] : path);
         return 1;
@@ -544,9 +550,9 @@ int bench_main(int argc, char **argv, const struct bench *bench)
     race.entrant[race.entrants++] = (struct entrant){.role = CEILING, .name = "copy"};
     write_header(&race, &properties, driver);
     for (const struct bench_shape *shape = bench->shapes; shape->label; shape++)
-        race.cells += 2;
+        race.cells += races(shape, bench, lesson_only) ? 2 : 0;
     for (const struct bench_shape *shape = bench->shapes; shape->label; shape++)
-        if (!race_shape(&race, shape))
+        if (races(shape, bench, lesson_only) && !race_shape(&race, shape))
             break;
     const bool written = output_arrived(race.csv);
     fclose(race.csv);

@@ -155,7 +155,7 @@ def copied(path, text, steps):
 
 def files_of(steps):
     """Source and destination of every file of a handout, relative to the project and to the handout."""
-    yield from ((pathlib.Path(name),) * 2 for name in ("Makefile", "LICENSE", ".clang-format", ".gitignore"))
+    yield from ((pathlib.Path(name),) * 2 for name in ("Makefile", "LICENSE", ".clang-format", ".gitignore", ".devcontainer/devcontainer.json"))
     yield pathlib.Path("docs/student.md"), pathlib.Path("README.md")
     yield from ((pathlib.Path("docs") / name,) * 2 for name in PAGES)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/results").glob(f"{step}*")))

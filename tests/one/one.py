@@ -27,7 +27,8 @@ LIBRARY = (
     ("common/refusal.c", "sentence"), ("common/refusal.c", "refuse"), ("common/refusal.c", "refusal"),
     ("common/refusal.c", "require_blocks"), ("common/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
     ("common/tensor_map.c", "encode_fn"), ("common/tensor_map.c", "find_encoder"),
-    ("common/tensor_map.c", "tensor_map_of_halves"))
+    ("common/tensor_map.c", "tensor_map_of_halves"), ("common/tensor_map.h", "attention_maps"),
+    ("common/tensor_map.c", "attention_maps_of"), ("common/device.h", "device_attribute"))
 
 GUARD = re.compile(r"^#ifndef (\w+)\n#define \1\n(.*)^#endif\n", re.M | re.S)
 LINKAGE = re.compile(r'^#ifdef __cplusplus\n(?:extern "C" \{|\})\n#endif\n', re.M)
@@ -63,7 +64,7 @@ def defines(chunk):
         names |= set(re.findall(r"[{,]\s*(\w+)", code))
     at_top = re.sub(r"^[ }].*\n?", "", code, flags=re.M)  # clang-format indents all but what is declared here
     for line in re.split(r"[;{]\s*$", re.sub(r"^template <.*>$", "", at_top, flags=re.M), flags=re.M):
-        if name := re.search(r"(\w+)\s*(?:[({\[=]|$)", line.strip()):
+        if name := re.search(r"(\w+)\s*(?:[({\[=]|$)", re.sub(r"<[^<>]*>", "", line).strip()):
             names.add(name[1])
     return names
 
@@ -124,18 +125,21 @@ class One:
             if chunk is None:
                 raise SystemExit(f"{source} does not define {name}")
             origin[chunk.replace("_Thread_local", "thread_local")] = code
+        step = self.folders[0]
+        for chunk in re.findall(r"^static inline .*?^\}", (step / f"{step.name[:2]}_step.h").read_text(), re.M | re.S):
+            origin[chunk] = ""
         kept = used(list(origin), text)
         for chunk in kept:
             self.system += [match[2] for match in INCLUDE.finditer(origin[chunk]) if match[2]]
         return "\n\n".join(kept)
 
-    @staticmethod
-    def instructions(text):
+    def instructions(self, text):
         """The wrappers of PTX instructions that the text uses. The CPU backend brings its own."""
-        source = INCLUDE.sub("", (ROOT / "common/ptx.cuh").read_text())
-        kept = used(chunks(source)[1:], text)
+        source = (ROOT / "common/ptx.cuh").read_text()
+        kept = used(chunks(INCLUDE.sub("", source))[1:], text)
         if not kept:
             return ""
+        self.system += [match[2] for match in INCLUDE.finditer(source) if match[2]]
         return "#if __has_include(<ptx.cuh>) /* the CPU backend has its own */\n#include <ptx.cuh>\n#else\n\n" + \
             "\n\n".join(kept) + "\n\n#endif\n"
 
