@@ -324,6 +324,19 @@ TEST(counters, choices)
     unsetenv("SIMT_ARCH");
 }
 
+/* A grid has at most 2^31 - 1 blocks. */
+TEST(arguments, more_blocks_than_a_grid_has)
+{
+    float element = 0.0f;
+    if (backend_architecture() < 90 || !ladder_runs(&sgemm_cluster_alone()->about))
+        return; /* sgemm would run */
+    refusal_clear();
+    const cudaError_t status =
+        sgemm_cluster_alone()->launch(&element, &element, &element, 1 << 23, 1 << 23, 16, NULL);
+    cr_expect(status == cudaErrorInvalidValue, "%s", cudaGetErrorName(status));
+    cr_expect(strstr(refusal(), "2147483648 blocks") != NULL, "'%s'", refusal());
+}
+
 /* One case for each of the kernels that sgemm and sgemm_cluster choose between. */
 TEST(launches, errors_and_streams)
 {

@@ -320,6 +320,24 @@ TEST(counters, bank_conflicts)
     }
 }
 
+/* Those whose blocks grow with the queries times the keys can need more than a grid has. They say
+ * so before they touch anything. */
+TEST(refusals, more_blocks_than_a_grid_has)
+{
+    static const char *const names[] = {"standard", "key_parallel_ordered", "key_parallel_atomic"};
+    const struct attention call = call_of((struct size){1, 1, 1, 1 << 20, 1 << 20, 1});
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct attention_kernel *row = (const struct attention_kernel *)ladder_find(
+            &attention_problem, flash_v1_kernels, names[i]);
+        if (!runs_here(row))
+            continue;
+        refusal_clear();
+        const cudaError_t status = row->launch(&call);
+        cr_expect(status == cudaErrorInvalidValue, "%s: %s", names[i], cudaGetErrorName(status));
+        cr_expect(strstr(refusal(), " blocks") != NULL, "%s: '%s'", names[i], refusal());
+    }
+}
+
 /* One head_dim for each of the tiles that the kernels choose between. */
 TEST(launches, errors_and_streams)
 {
