@@ -60,7 +60,7 @@ bench-%: FORCE
 
 # Every rung of every step in one run, at the size that its lesson speaks of.
 .PHONY: bench-ladder
-bench-ladder: ## gpu: Time every rung at its lesson's size, in one run; write docs/results/ladder.csv
+bench-ladder: ## gpu: Time every rung at its lesson's size; write docs/results/ladder.csv
 	@[ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench-ladder needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
 	@$(MAKE) --no-print-directory -s $(BENCH_STEPS:%=build/gpu/bench/%)
 	@mkdir -p docs/results && rm -f docs/results/ladder.csv
