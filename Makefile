@@ -208,6 +208,7 @@ BUILDS := gpu cpu check
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
 kernels_of_test_common := $(wildcard tests/common/*.cu)
 kernels_of_test_cli :=
+kernels_of_test_explain :=
 kernels_of_test_gpu := $(wildcard 0?_*/*.cu)
 kernels_of_test_simt := $(wildcard tests/simt/feature_*.cu)
 kernels_of_test_simt_check := $(wildcard tests/simt/check_*.cu)
@@ -344,6 +345,7 @@ doctor: ## learn: What this machine has, which backend is chosen and why; runs o
 	@$(MAKE) --no-print-directory $(DOCTOR)
 	@$(DOCTOR)
 
+include tests/learn/learn.mk
 include tests/broken/broken.mk
 include tests/labs/labs.mk
 include tests/one/one.mk

@@ -221,7 +221,7 @@ static void check_refused(const struct matmul_kernel *table, const struct device
     const size_t elements = C->bytes / sizeof(float);
     float *host = malloc(C->bytes);
     EACH_KERNEL (kernel, table) {
-        cr_assert(device_buffer_poison(C) == cudaSuccess);
+        cr_assert(device_buffer_poison(C, check_poison(TENSOR_F32, 0)) == cudaSuccess);
         refusal_clear();
         const cudaError_t status =
             matmul_run(kernel, A, B, C_argument, sizes.M, sizes.N, sizes.K, NULL);
@@ -233,7 +233,7 @@ static void check_refused(const struct matmul_kernel *table, const struct device
                   backend_report());
         cr_assert(device_buffer_download(C, host) == cudaSuccess);
         for (size_t i = 0; i < elements; i++)
-            cr_assert(check_unwritten(host + i, TENSOR_F32, 1) == 0,
+            cr_assert(check_unwritten(host + i, TENSOR_F32, 1, 0) == 0,
                       "%s wrote C although it refused", kernel->about.name);
     }
     free(host);

@@ -132,7 +132,7 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
                                       .bound = softmax_problem.bound(sizes)};
             long long distance;
             cudaError_t status;
-            cr_assert(device_buffer_poison(&output) == cudaSuccess);
+            cr_assert(device_buffer_poison(&output, check_poison(TENSOR_F32, 0)) == cudaSuccess);
             setenv(ORDER_VARIABLE, thread_orders[order], 1);
             cr_assert(softmax_run(kernel, input.data, output.data, rows, cols, NULL) == cudaSuccess,
                       "%s: %s", kernel->about.name, refusal());

@@ -333,6 +333,8 @@ TEST(refusals, more_blocks_than_a_grid_has)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const struct attention_kernel *row = (const struct attention_kernel *)ladder_find(
             &attention_problem, flash_v1_kernels, names[i]);
+        if (!ladder_runs(&row->about))
+            continue;
         refusal_clear();
         const cudaError_t status = row->launch(&call);
         cr_expect(status == cudaErrorInvalidValue, "%s: %s", names[i], cudaGetErrorName(status));
