@@ -286,7 +286,7 @@ static void expect_held_back(const struct trial *trial, const struct kernel *ker
         early[i] = malloc(buffer[i]->bytes);
         memcpy(early[i], buffer[i]->data, buffer[i]->bytes);
     }
-    cr_assert(cudaDeviceSynchronize() == cudaSuccess);
+    cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->name, backend_report());
     for (int i = 0; i < count; i++) {
         cr_expect(memcmp(early[i], buffer[i]->data, buffer[i]->bytes) != 0,
                   "%s does not launch each kernel on the stream that it is given", kernel->name);

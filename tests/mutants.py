@@ -373,10 +373,10 @@ def gentle(cpu_seconds):
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run_test(program, kernels, cpu_seconds=CPU_SECONDS):
+def run_test(program, kernels, cpu_seconds=CPU_SECONDS, *arguments):
     """Runs a test program on these kernels, or on all. None when it passes, otherwise the test that failed."""
     environment = dict(os.environ, SIMT_WORKERS="1", **({"LADDER_KERNEL": " ".join(kernels)} if kernels else {}))
-    with subprocess.Popen([str(program), "--jobs", "1", "--fail-fast"], env=environment, cwd=ROOT, stdout=subprocess.PIPE,
+    with subprocess.Popen([str(program), "--jobs", "1", "--fail-fast", *arguments], env=environment, cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", preexec_fn=lambda: gentle(cpu_seconds),
                           start_new_session=True) as process:
         try:
@@ -439,9 +439,26 @@ def same_object(mutant):
     return made[0] == made[1]
 
 
+SOUND = {}  # (build, test program, kernels, test): what the sound kernels say to it
+
+
+def killed_by(mutant, backend, test, names):
+    """The test that fails on the fault and passes on the sound kernel, or None."""
+    failed = run_test(test_program(mutant, backend, test), names)
+    key = backend, test, tuple(names), failed
+    if failed and key not in SOUND:
+        only = ("--filter", failed) if "/" in failed else ()
+        SOUND[key] = run_test(ROOT / "build" / backend / "tests" / test, names, CPU_SECONDS, *only)
+    if failed and SOUND[key]:
+        raise broken.Broken(f"{' '.join(names)} fails {backend}/{test} {SOUND[key]} without any fault")
+    return failed and f"{backend}/{test} {failed}"
+
+
 def examine(mutant, kernel, folder):
     """What becomes of a fault in one kernel: (outcome, by what)."""
     mutant.compiled, mutant.folder = kernel, folder
+    if mutant.gpu_only:
+        return "gpu", "only a GPU has sizes that show it"
     broken.copy_sources(mutant)
     names = [*kernels_in(kernel), *variants(kernel)[1]]
     tests = sorted(path.stem for path in (ROOT / "tests").glob(f"test_{mutant.step[:2]}*.c"))
@@ -450,19 +467,17 @@ def examine(mutant, kernel, folder):
     except broken.Broken:
         return "invalid", "does not compile"
     for test in tests:
-        failed = run_test(test_program(mutant, "cpu", test), names)
-        if failed:
-            return "killed", f"cpu/{test} {failed}"
-    if mutant.gpu_only:
-        return "gpu", "only a GPU has sizes that show it"
+        killer = killed_by(mutant, "cpu", test, names)
+        if killer:
+            return "killed", killer
     if same_object(mutant):
         return "same", "the same object"
     broken.copy_sources(mutant)
     compile_mutant(mutant, "check")
     for test in tests:
-        failed = run_test(test_program(mutant, "check", test), names)
-        if failed:
-            return "killed", f"check/{test} {failed}"
+        killer = killed_by(mutant, "check", test, names)
+        if killer:
+            return "killed", killer
     return "survived", "all tests pass"
 
 
@@ -472,7 +487,7 @@ class Tally:
     def __init__(self, listed):
         self.listed, self.lock = listed, threading.Lock()
         self.counts = collections.defaultdict(collections.Counter)
-        self.survivors, self.reserved = [], 0
+        self.survivors, self.reserved, self.error = [], 0, None
 
     def add(self, mutant, outcome, why, seconds):
         if outcome == "survived" and mutant.key() in self.listed:
@@ -507,7 +522,7 @@ def work(number, queue, limit, tally, rng):
     folder = OUT / f"worker_{number}"
     while True:
         with tally.lock:
-            if limit and tally.reserved >= limit:
+            if tally.error or (limit and tally.reserved >= limit):
                 return
             mutant = next(queue, None)
             if mutant is None:
@@ -516,10 +531,14 @@ def work(number, queue, limit, tally, rng):
             kernels = rng.sample(mutant.kernels, len(mutant.kernels))
         begin = time.monotonic()
         # What a header says may be compiled into one kernel and not into the next.
-        for kernel in kernels[:3]:
-            outcome, why = examine(mutant, kernel, folder)
-            if outcome not in ("same", "invalid"):
-                break
+        try:
+            for kernel in kernels[:3]:
+                outcome, why = examine(mutant, kernel, folder)
+                if outcome not in ("same", "invalid"):
+                    break
+        except broken.Broken as error:
+            tally.error = error
+            return
         with tally.lock:
             tally.add(mutant, outcome, why, time.monotonic() - begin)
             if outcome in ("same", "invalid", "gpu"):
@@ -557,6 +576,8 @@ def main():
     for thread in threads:
         thread.join()
     shutil.rmtree(OUT, ignore_errors=True)
+    if tally.error:
+        raise tally.error
     return tally.summary()
 
 

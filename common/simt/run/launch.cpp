@@ -177,9 +177,14 @@ static cudaError_t end(Launch &launch)
 
 /* ---- Streams that overlap (SIMT_ORDER=overlap) ---- */
 
+/* As aligned as any kernel's arguments: a CUtensorMap lies at a multiple of 64. */
+struct alignas(64) ArgumentBytes {
+    char bytes[64];
+};
+
 /* With its own copy of the arguments, which are the caller's. */
 struct Waiting : Launch {
-    std::vector<std::max_align_t> copied;
+    std::vector<ArgumentBytes> copied;
     cudaStream_t stream;
     bool begun = false;
 };
@@ -227,7 +232,7 @@ static bool put_off(const Launch &launch, const struct simt_launch &asked)
     copy_launch(*copy, asked);
     copy->order = launch.order;
     copy->number = launch.number;
-    copy->copied.resize(launch.argument_bytes / sizeof(std::max_align_t) + 1);
+    copy->copied.resize(launch.argument_bytes / sizeof(ArgumentBytes) + 1);
     memcpy(copy->copied.data(), launch.arguments, launch.argument_bytes);
     copy->arguments = copy->copied.data();
     waiting[asked.stream].push_back(std::move(copy));
