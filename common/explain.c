@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Wrong rows that a mistake is tried on, and elements of an output that is searched for rows and
- * columns that changed places. */
-enum { TRIED_ROWS = 48, SEARCHED = 1 << 20, FEWEST = 3 };
+/* Wrong rows that a mistake is tried on; elements of an output that is searched for rows and
+ * columns that changed places, and of the largest that is looked at; elements that a mistake must
+ * explain. */
+enum { TRIED_ROWS = 48, SEARCHED = 1 << 20, LARGEST = 1 << 26, FEWEST = 3 };
 
 /* What became of an element. */
 enum state { RIGHT, UNCHECKED, WRONG, NOT_A_NUMBER, UNWRITTEN };
@@ -125,7 +126,7 @@ static void close_view(struct view *view)
     free(view->bad_col);
 }
 
-/* False where the memory does not suffice. */
+/* False where the output is too large. */
 static bool open_view(struct view *view, const struct trial *trial, int t)
 {
     const struct tensor *tensor = &trial->tensors[t];
@@ -139,6 +140,8 @@ static bool open_view(struct view *view, const struct trial *trial, int t)
                           .rows = tensor->rows,
                           .cols = tensor->cols,
                           .whole = trial->checked_count == tensor->rows};
+    if (count > LARGEST)
+        return false;
     view->value = calloc(count + 1, sizeof *view->value);
     view->scale = calloc(count + 1, sizeof *view->scale);
     view->state = malloc(count + 1);
