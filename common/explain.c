@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Multiply-adds that one search may take, a few tenths of a second's worth. */
+static const double AFFORDABLE = 1e8;
+
 /* Wrong rows that a mistake is tried on; elements of an output that is searched for rows and
  * columns that changed places, and of the largest that is looked at; elements that a mistake must
  * explain. */
@@ -658,11 +661,16 @@ static bool is_sum_of(const struct view *view, size_t begin, size_t end, double 
 /* The sum leaves terms out at its end or at its beginning. */
 static bool partial_sum(const struct view *view, struct explanation *explanation, double *value)
 {
-    enum { EVERY = 512, STEP = 8 };
-    const size_t terms = view->mistakes->terms(view->trial->sizes);
+    enum { STEP = 8 };
+    const struct trial *trial = view->trial;
+    const double affordable = AFFORDABLE / trial->problem->reference_cost(trial->sizes);
+    const size_t terms = view->mistakes->terms(trial->sizes);
     const char *term = view->mistakes->term;
+    size_t step = 1; /* of the ends that are tried; those next to the last are tried one by one */
+    while ((double)terms / (double)step > affordable && step < terms)
+        step *= 2;
     for (size_t n = terms; n-- > 1;) {
-        if (terms > EVERY && terms - n > STEP && n % STEP != 0)
+        if (terms - n > STEP && n % step != 0)
             continue;
         if (is_sum_of(view, 0, n, value)) {
             const size_t missing = terms - n;
