@@ -815,11 +815,18 @@ static bool first_head(const struct view *view, struct explanation *explanation)
                 return false;
             wrong += some;
         }
-        if (wrong == all - unit && (unit == heads || heads >= all || unit == 1))
-            return explained(explanation, unit == heads && heads > 1 ? "first-batch" : "first-head",
+        const bool batch = unit == heads && heads > 1;
+        const char *what = batch ? "sequence of the batch" : "head";
+        if (wrong == all - unit && view->unwritten == view->wrong)
+            return explained(explanation, batch ? "first-batch" : "first-head",
+                             "only the first %s is written: are there blocks for all of them, and "
+                             "which does a block take?",
+                             what);
+        if (wrong == all - unit)
+            return explained(explanation, batch ? "first-batch" : "first-head",
                              "only the first %s is right: look at the offset of the others in Q, "
                              "K, V and O",
-                             unit == heads && heads > 1 ? "sequence of the batch" : "head");
+                             what);
     }
     return false;
 }
