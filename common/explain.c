@@ -9,9 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Wrong rows that a mistake is tried on, and elements of an output that is searched for rows and
- * columns that changed places. */
-enum { TRIED_ROWS = 48, SEARCHED = 1 << 20, FEWEST = 3 };
+/* Multiply-adds that one search may take, a few tenths of a second's worth. */
+static const double AFFORDABLE = 1e8;
+
+/* Wrong rows that a mistake is tried on; elements of an output that is searched for rows and
+ * columns that changed places, and of the largest that is looked at; elements that a mistake must
+ * explain. */
+enum { TRIED_ROWS = 48, SEARCHED = 1 << 20, LARGEST = 1 << 26, FEWEST = 3 };
 
 /* What became of an element. */
 enum state { RIGHT, UNCHECKED, WRONG, NOT_A_NUMBER, UNWRITTEN };
@@ -125,7 +129,7 @@ static void close_view(struct view *view)
     free(view->bad_col);
 }
 
-/* False where the memory does not suffice. */
+/* False where the output is too large. */
 static bool open_view(struct view *view, const struct trial *trial, int t)
 {
     const struct tensor *tensor = &trial->tensors[t];
@@ -139,6 +143,8 @@ static bool open_view(struct view *view, const struct trial *trial, int t)
                           .rows = tensor->rows,
                           .cols = tensor->cols,
                           .whole = trial->checked_count == tensor->rows};
+    if (count > LARGEST)
+        return false;
     view->value = calloc(count + 1, sizeof *view->value);
     view->scale = calloc(count + 1, sizeof *view->scale);
     view->state = malloc(count + 1);
@@ -655,11 +661,16 @@ static bool is_sum_of(const struct view *view, size_t begin, size_t end, double 
 /* The sum leaves terms out at its end or at its beginning. */
 static bool partial_sum(const struct view *view, struct explanation *explanation, double *value)
 {
-    enum { EVERY = 512, STEP = 8 };
-    const size_t terms = view->mistakes->terms(view->trial->sizes);
+    enum { STEP = 8 };
+    const struct trial *trial = view->trial;
+    const double affordable = AFFORDABLE / trial->problem->reference_cost(trial->sizes);
+    const size_t terms = view->mistakes->terms(trial->sizes);
     const char *term = view->mistakes->term;
+    size_t step = 1; /* of the ends that are tried; those next to the last are tried one by one */
+    while ((double)terms / (double)step > affordable && step < terms)
+        step *= 2;
     for (size_t n = terms; n-- > 1;) {
-        if (terms > EVERY && terms - n > STEP && n % STEP != 0)
+        if (terms - n > STEP && n % step != 0)
             continue;
         if (is_sum_of(view, 0, n, value)) {
             const size_t missing = terms - n;
@@ -804,11 +815,18 @@ static bool first_head(const struct view *view, struct explanation *explanation)
                 return false;
             wrong += some;
         }
-        if (wrong == all - unit && (unit == heads || heads >= all || unit == 1))
-            return explained(explanation, unit == heads && heads > 1 ? "first-batch" : "first-head",
+        const bool batch = unit == heads && heads > 1;
+        const char *what = batch ? "sequence of the batch" : "head";
+        if (wrong == all - unit && view->unwritten == view->wrong)
+            return explained(explanation, batch ? "first-batch" : "first-head",
+                             "only the first %s is written: are there blocks for all of them, and "
+                             "which does a block take?",
+                             what);
+        if (wrong == all - unit)
+            return explained(explanation, batch ? "first-batch" : "first-head",
                              "only the first %s is right: look at the offset of the others in Q, "
                              "K, V and O",
-                             unit == heads && heads > 1 ? "sequence of the batch" : "head");
+                             what);
     }
     return false;
 }

@@ -109,17 +109,17 @@ const struct mistakes matmul_mistakes = {
  * Softmax
  */
 
-/* A row with the maximum and the sum of columns begin .. end - 1, in powers of `base`. */
-static void normalise(const float *input, size_t cols, size_t begin, size_t end, double base,
+/* A row with the maximum and the sum of columns begin .. end - 1, in powers of e^log_base. */
+static void normalise(const float *input, size_t cols, size_t begin, size_t end, double log_base,
                       double *value)
 {
     double m = -INFINITY, l = 0.0;
     for (size_t col = begin; col < end; col++)
         m = fmax(m, input[col]);
     for (size_t col = begin; col < end; col++)
-        l += pow(base, input[col] - m);
+        l += exp((input[col] - m) * log_base);
     for (size_t col = 0; col < cols; col++)
-        value[col] = pow(base, input[col] - m) / l;
+        value[col] = exp((input[col] - m) * log_base) / l;
 }
 
 static const float *softmax_row(const long long *sizes, const void *const *host, size_t row)
@@ -135,7 +135,7 @@ static size_t softmax_terms(const long long *sizes)
 static void softmax_partial(const long long *sizes, const void *const *host, size_t row,
                             size_t begin, size_t end, double *value)
 {
-    normalise(softmax_row(sizes, host, row), (size_t)sizes[SOFTMAX_COLS], begin, end, M_E, value);
+    normalise(softmax_row(sizes, host, row), (size_t)sizes[SOFTMAX_COLS], begin, end, 1.0, value);
 }
 
 static bool softmax_base_2(const long long *sizes, const void *const *host, size_t row, size_t tile,
@@ -143,7 +143,7 @@ static bool softmax_base_2(const long long *sizes, const void *const *host, size
 {
     (void)tile;
     const size_t cols = (size_t)sizes[SOFTMAX_COLS];
-    normalise(softmax_row(sizes, host, row), cols, 0, cols, 2.0, value);
+    normalise(softmax_row(sizes, host, row), cols, 0, cols, M_LN2, value);
     return true;
 }
 
@@ -167,7 +167,7 @@ static bool softmax_logarithm(const long long *sizes, const void *const *host, s
 {
     (void)tile;
     const size_t cols = (size_t)sizes[SOFTMAX_COLS];
-    normalise(softmax_row(sizes, host, row), cols, 0, cols, M_E, value);
+    normalise(softmax_row(sizes, host, row), cols, 0, cols, 1.0, value);
     for (size_t col = 0; col < cols; col++)
         value[col] = log(value[col]);
     return true;

@@ -41,7 +41,8 @@ static void check_graphs(const struct problem *problem, const void *table, const
         cr_assert(cudaGraphInstantiateWithFlags(&replay, graph, 0) == cudaSuccess);
         for (int again = 0; again < 3; again++) {
             for (int t = trial.input_count; t < trial.tensor_count; t++)
-                cr_assert(device_buffer_poison(&trial.device[t]) == cudaSuccess);
+                cr_assert(device_buffer_poison(&trial.device[t], check_poison(trial.tensors[t].type,
+                                                                              t)) == cudaSuccess);
             cr_assert(cudaDeviceSynchronize() == cudaSuccess);
             cr_assert(cudaGraphLaunch(replay, trial.stream) == cudaSuccess);
             cr_assert(cudaStreamSynchronize(trial.stream) == cudaSuccess);
