@@ -52,6 +52,13 @@ bool ladder_full_size(void)
     return strcmp(backend_name(), "gpu") == 0 && !getenv(WATCHED_VARIABLE);
 }
 
+bool ladder_full_size_or_skip(const char *what)
+{
+    if (!ladder_full_size())
+        fprintf(stderr, "skipped: %s needs a GPU that no tool slows down\n", what);
+    return ladder_full_size();
+}
+
 static bool watched(void)
 {
     return strcmp(backend_name(), "check") == 0 || getenv(WATCHED_VARIABLE) != NULL;
@@ -240,14 +247,9 @@ static const struct kernel *next_runnable(const struct problem *problem, const v
                                           size_t *index)
 {
     const struct kernel *kernel;
-    while ((kernel = problem_kernel(problem, table, (*index)++))->name) {
-        refusal_clear();
-        if (!wanted(kernel))
-            continue;
-        if (require_device(kernel) == cudaSuccess)
+    while ((kernel = problem_kernel(problem, table, (*index)++))->name)
+        if (ladder_runs(kernel))
             return kernel;
-        fprintf(stderr, "skipped: %s %s\n", kernel->name, refusal());
-    }
     return NULL;
 }
 

@@ -85,6 +85,16 @@ TEST(shapes, many_rows)
     check(20011, 3, INPUTS_NORMAL, 61, 0);
 }
 
+/* More rows than gridDim.y can count, for each number of threads that a row has. */
+TEST(shapes, more_than_65535_blocks)
+{
+    if (!ladder_full_size_or_skip("more than 65535 blocks"))
+        return;
+    check(2200000, 5, INPUTS_NORMAL, 127, 0);
+    check(70000, 1028, INPUTS_NORMAL, 128, 0);
+    check(70000, 1031, INPUTS_NORMAL, 129, 0);
+}
+
 /* Pointers aligned to 4 bytes only, in each of the positions within 16 bytes. */
 TEST(shapes, misaligned)
 {

@@ -67,7 +67,7 @@ MISTAKES = {
         ("row_parallel", "lanes keep their parts of the score", None, "shape.scale * warp_sum(sum)", "shape.scale * sum", r"race|of O are wrong|of O is wrong"),
         ("row_per_thread", "no logarithm", None, "m + logf(l)", "m + l", "elements of LSE are wrong"),
         ("flash_v1", "no barrier after the scores", None, "__syncthreads(); /* every score", "/* every score", BARRIER),
-        ("flash_v1", "no barrier after P", None, "__syncthreads(); /* P and", "/* P and", BARRIER),
+        ("flash_v1", "no barrier after P", None, "__syncthreads(); /* P and", "/* P and", f"{BARRIER}|uninitialised shared memory .rescale"),
     ],
     "05": [
         ("flash_v2", "no barrier before the loads", None, "__syncthreads(); /* every thread is done", "/* every thread is done", BARRIER),
