@@ -36,7 +36,7 @@ ALLOWED = set("""
     cudaFuncSetCacheConfig cudaFuncGetAttributes cudaGetDevice cudaDeviceGetAttribute cudaMemsetAsync
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel
     cudaOccupancyMaxActiveBlocksPerMultiprocessor cudaOccupancyMaxPotentialBlockSize
-    attention_query_rows backend_architecture
+    attention_query_rows matmul_whole_tiles_cost backend_architecture
 """.split())
 HEAP = {"simt_device_malloc", "simt_device_free"}  # malloc() in a kernel: memory that no formula for the workspace counts
 ALLOWED_HEADERS = ("refusal.h", "tensor_map.h")  # of common/: what they declare a launcher may use
