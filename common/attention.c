@@ -1,5 +1,6 @@
 #include "attention.h"
 
+#include "explain.h"
 #include "refusal.h"
 
 #include <math.h>
@@ -511,4 +512,5 @@ const struct problem attention_problem = {
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
     .run = run,
+    .mistakes = &attention_mistakes,
 };

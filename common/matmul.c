@@ -1,5 +1,6 @@
 #include "matmul.h"
 
+#include "explain.h"
 #include "refusal.h"
 
 #include <float.h>
@@ -151,4 +152,5 @@ const struct problem matmul_problem = {
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
     .run = run,
+    .mistakes = &matmul_mistakes,
 };

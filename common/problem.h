@@ -89,6 +89,8 @@ struct cost {
     long long loads, stores, bytes_read, bytes_written;
 };
 
+struct mistakes;
+
 struct problem {
     const char *name;
     const struct size_option *sizes;
@@ -140,6 +142,8 @@ struct problem {
     /* Checks the arguments and calls the kernel on device pointers in the order of `tensors`. */
     cudaError_t (*run)(const struct kernel *kernel, const long long sizes[MAX_SIZES],
                        void *const *device, void *workspace, cudaStream_t stream);
+
+    const struct mistakes *mistakes; /* that show in its values: explain.h */
 };
 
 /* Row `index` of a table of the problem's kernels. */

@@ -1,5 +1,6 @@
 #include "softmax.h"
 
+#include "explain.h"
 #include "refusal.h"
 
 #include <float.h>
@@ -122,4 +123,5 @@ const struct problem softmax_problem = {
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
     .run = run,
+    .mistakes = &softmax_mistakes,
 };

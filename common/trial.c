@@ -250,7 +250,7 @@ static bool all_written(const struct trial *trial, int t, struct verdict *verdic
 {
     const struct tensor *tensor = &trial->tensors[t];
     const size_t count = tensor->rows * tensor->cols;
-    const size_t unwritten = check_unwritten(trial->host[t], tensor->type, count);
+    const size_t unwritten = check_unwritten(trial->host[t], tensor->type, count, t);
     if (unwritten == count)
         return true;
     fail(verdict, DETECTOR_POISON);
@@ -334,8 +334,13 @@ static cudaError_t poison_outputs(struct trial *trial)
 {
     cudaError_t status = trial->stream ? cudaGetLastError() : cudaErrorInvalidResourceHandle;
     for (int t = trial->input_count; t < trial->tensor_count && status == cudaSuccess; t++)
-        status = device_buffer_poison(&trial->device[t]);
+        status = device_buffer_poison(&trial->device[t], check_poison(trial->tensors[t].type, t));
     return status == cudaSuccess ? cudaDeviceSynchronize() : status;
+}
+
+static cudaError_t poison_workspace(const struct device_buffer *workspace)
+{
+    return device_buffer_poison(workspace, check_poison(TENSOR_F32, POISON_OF_WORKSPACE));
 }
 
 /* Whatever happened on the device before this run, it is not this kernel's fault. */
@@ -345,6 +350,41 @@ static cudaError_t prepare(struct trial *trial)
     if (status != cudaSuccess && (status = renew_device(trial)) == cudaSuccess)
         status = poison_outputs(trial);
     return status;
+}
+
+/* Runs the kernel once more: whether it leaves the same outputs, bit by bit. */
+static bool repeats(struct trial *trial, const struct kernel *kernel,
+                    const struct device_buffer *workspace)
+{
+    bool same = true;
+    if (poison_outputs(trial) != cudaSuccess || poison_workspace(workspace) != cudaSuccess ||
+        launch(trial, kernel, workspace) != cudaSuccess ||
+        cudaStreamSynchronize(trial->stream) != cudaSuccess)
+        return true; /* another fault: nothing is known of the values */
+    for (int t = trial->input_count; t < trial->tensor_count && same; t++) {
+        const size_t bytes = trial->device[t].bytes;
+        void *again = allocate(bytes, 1);
+        same = !again || device_buffer_download(&trial->device[t], again) != cudaSuccess ||
+               memcmp(again, trial->host[t], bytes) == 0;
+        free(again);
+    }
+    return same;
+}
+
+/* Puts what is known of wrong values into the verdict, and at the end of its reason. */
+static void explain_values(struct trial *trial, const struct kernel *kernel,
+                           const struct device_buffer *workspace, struct verdict *verdict)
+{
+    struct explanation *explanation = &verdict->explanation;
+    for (int t = trial->input_count; t < trial->tensor_count; t++)
+        device_buffer_download(&trial->device[t], trial->host[t]);
+    if (!explain(trial, explanation))
+        return;
+    if (!repeats(trial, kernel, workspace))
+        explain_as_unstable(explanation);
+    const size_t used = strlen(verdict->reason);
+    snprintf(verdict->reason + used, sizeof verdict->reason - used, ". %s%s%s", explanation->where,
+             *explanation->why ? ". Why: " : "", explanation->why);
 }
 
 struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
@@ -372,6 +412,9 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
         return verdict;
     }
 
+    if (status == cudaSuccess)
+        status = poison_workspace(&workspace);
+
     refusal_clear();
     if (status == cudaSuccess)
         status = launch(trial, kernel, &workspace);
@@ -387,6 +430,8 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
         else
             fail_launch(&verdict, status);
     }
+    if (verdict.detector == DETECTOR_POISON || verdict.detector == DETECTOR_COMPARISON)
+        explain_values(trial, kernel, &workspace, &verdict);
     device_buffer_destroy(&workspace);
     if (verdict.status == VERDICT_FAIL && renew_device(trial) != cudaSuccess)
         destroy_device(trial); /* the next run tries again */

@@ -52,6 +52,13 @@ bool ladder_full_size(void)
     return strcmp(backend_name(), "gpu") == 0 && !getenv(WATCHED_VARIABLE);
 }
 
+bool ladder_full_size_or_skip(const char *what)
+{
+    if (!ladder_full_size())
+        fprintf(stderr, "skipped: %s needs a GPU that no tool slows down\n", what);
+    return ladder_full_size();
+}
+
 static bool watched(void)
 {
     return strcmp(backend_name(), "check") == 0 || getenv(WATCHED_VARIABLE) != NULL;
@@ -193,9 +200,12 @@ static void prepare(struct launched *one, const struct kernel *kernel)
 {
     const struct trial *trial = &one->trial;
     const size_t bytes = problem_workspace(trial->problem, kernel, trial->sizes);
+    const uint32_t poison = check_poison(TENSOR_F32, POISON_OF_WORKSPACE);
     cr_assert(device_buffer_create(&one->workspace, bytes, 0) == cudaSuccess);
+    cr_assert(device_buffer_poison(&one->workspace, poison) == cudaSuccess);
     for (int t = trial->input_count; t < trial->tensor_count; t++)
-        cr_assert(device_buffer_poison(&trial->device[t]) == cudaSuccess);
+        cr_assert(device_buffer_poison(&trial->device[t],
+                                       check_poison(trial->tensors[t].type, t)) == cudaSuccess);
     cr_assert(cudaDeviceSynchronize() == cudaSuccess);
     refusal_clear();
 }
@@ -237,14 +247,9 @@ static const struct kernel *next_runnable(const struct problem *problem, const v
                                           size_t *index)
 {
     const struct kernel *kernel;
-    while ((kernel = problem_kernel(problem, table, (*index)++))->name) {
-        refusal_clear();
-        if (!wanted(kernel))
-            continue;
-        if (require_device(kernel) == cudaSuccess)
+    while ((kernel = problem_kernel(problem, table, (*index)++))->name)
+        if (ladder_runs(kernel))
             return kernel;
-        fprintf(stderr, "skipped: %s %s\n", kernel->name, refusal());
-    }
     return NULL;
 }
 
@@ -254,7 +259,8 @@ static struct device_buffer into_managed(struct device_buffer *buffer)
     const struct device_buffer device = *buffer;
     cr_assert(cudaMallocManaged(&buffer->data, device.bytes + 1, cudaMemAttachGlobal) ==
               cudaSuccess);
-    cr_assert(device_buffer_poison(buffer) == cudaSuccess);
+    const uint32_t poison = check_poison(TENSOR_F32, POISON_OF_WORKSPACE);
+    cr_assert(device_buffer_poison(buffer, poison) == cudaSuccess);
     return device;
 }
 
@@ -417,9 +423,7 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
         const size_t count = tensor->rows * tensor->cols;
         cr_assert(device_buffer_download(&trial.device[t], trial.host[t]) == cudaSuccess);
         for (size_t i = 0; i < count; i++)
-            cr_assert(check_unwritten((const char *)trial.host[t] +
-                                          i * tensor_element_bytes(tensor->type),
-                                      tensor->type, 1) == 0,
+            cr_assert(check_is_poison(trial.host[t], tensor->type, i, t),
                       "%s %s wrote %s although it refused", name, text, tensor->name);
     }
     trial_destroy(&trial);

@@ -31,6 +31,9 @@ extern const char *const thread_orders[]; /* in order, reversed, random; ends wi
 /* True on a GPU that no tool slows down: cases may have billions of elements. */
 bool ladder_full_size(void);
 
+/* ladder_full_size(), and a line that says what is skipped without it. */
+bool ladder_full_size_or_skip(const char *what);
+
 /*
  * Every kernel of the table passes on these sizes (MAX_SIZES entries), inputs and seed, in each
  * thread order, with device pointers `offset` bytes off their alignment. A failure names the

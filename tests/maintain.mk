@@ -13,7 +13,7 @@ check-format: ## maintain: Fail when a source is not formatted
 
 .PHONY: check-clang
 check-clang: ## maintain: Compile all host code with clang, warnings as errors
-	@for file in $(wildcard common/*.c 0?_*/*.c tests/*.c); do \
+	@for file in $(filter-out tests/test_gpu.c,$(wildcard common/*.c 0?_*/*.c tests/*.c)); do \
 	    clang -std=c17 -D_GNU_SOURCE $(WARNINGS) $(include_cpu) -fsyntax-only $$file || exit 1; done
 
 .PHONY: check-commands
@@ -33,14 +33,22 @@ check-warmup: build/simt/libsimt.a ## test: The warm-up of step 01 accepts right
 	@tests/warmup
 
 # What the faults are compiled against: the sound objects of the step's tests, in both builds. SAMPLE=0 is all of them.
-TAKES_STEP += mutants
-TAKES_KERNEL += mutants
+TAKES_STEP += mutants coverage fuzz
+TAKES_KERNEL += mutants fuzz
 MUTATED_TESTS := $(foreach number,$(CHOSEN_NUMBERS),$(filter test_$(number)%,$(TESTS)))
 SEED ?= 1
 SAMPLE ?= 50
-.PHONY: mutants
+SECONDS ?= 60
+.PHONY: mutants coverage fuzz
 mutants: packages-python $(foreach build,cpu check,$(MUTATED_TESTS:%=build/$(build)/tests/%)) ## maintain: Make faults by rule in the kernels; print those that the tests miss
 	@$(PYTHON) tests/mutants.py run $(CHOSEN_NUMBERS) $(KERNEL:%=--kernel=%) --seed $(SEED) --sample $(SAMPLE)
+
+coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## maintain: Fail when a loop of a kernel never turns twice in its step's tests
+	@$(PYTHON) tests/coverage.py $(CHOSEN_NUMBERS)
+
+FUZZED := $(patsubst %,build/$(BACKEND)/%,$(CHOSEN_STEPS))
+fuzz: packages-python $(FUZZED) ## maintain: Random sizes, inputs and orders (SECONDS=60 SEED=1)
+	@$(PYTHON) tests/fuzz.py $(FUZZED) $(KERNEL:%=--kernel=%) --seconds $(SECONDS) --seed $(SEED)
 
 .PHONY: ladder check-ladder
 TAKES_STEP += ladder check-ladder lessons check-lessons

@@ -174,6 +174,8 @@ def edits_of(source):
     def spaced(at):
         return source[tokens[at][1] - 1].isspace() and source[tokens[at][2]].isspace()
 
+    padding = False  # what is read in the place of elements past an edge: any finite number does there
+
     def declared(at):
         before = tokens[at - 1][0]
         return (before.isidentifier() and before != "return") or (
@@ -183,6 +185,7 @@ def edits_of(source):
         if at in skip or at == 0 or at + 1 == len(tokens):
             continue
         before, after = tokens[at - 1][0], tokens[at + 1][0]
+        padding = before == ":" or (padding and text not in (";", "{", "}", "?"))
         if text in COMPARISONS and spaced(at):
             yield "bound", begin, end, COMPARISONS[text]
             close = operand_end(tokens, at + 1)
@@ -204,7 +207,7 @@ def edits_of(source):
                 yield "off by one", begin, end, str(int(text) - 1)
         elif text in ("CUDART_INF_F", "INFINITY"):
             yield "constant", begin, end, "1e4f"
-        elif text in ("0.0f", "1.0f"):
+        elif text in ("0.0f", "1.0f") and not (text == "0.0f" and padding):
             yield "constant", begin, end, {"0.0f": "1e-30f", "1.0f": "2.0f"}[text]
         elif text in ("CUDART_L2E_F", "CUDART_LN2_F"):
             yield "constant", begin, end, "1.0f"

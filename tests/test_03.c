@@ -85,6 +85,16 @@ TEST(shapes, many_rows)
     check(20011, 3, INPUTS_NORMAL, 61, 0);
 }
 
+/* More rows than gridDim.y can count, for each number of threads that a row has. */
+TEST(shapes, more_than_65535_blocks)
+{
+    if (!ladder_full_size_or_skip("more than 65535 blocks"))
+        return;
+    check(2200000, 5, INPUTS_NORMAL, 127, 0);
+    check(70000, 1028, INPUTS_NORMAL, 128, 0);
+    check(70000, 1031, INPUTS_NORMAL, 129, 0);
+}
+
 /* Pointers aligned to 4 bytes only, in each of the positions within 16 bytes. */
 TEST(shapes, misaligned)
 {
@@ -122,7 +132,7 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
                                       .bound = softmax_problem.bound(sizes)};
             long long distance;
             cudaError_t status;
-            cr_assert(device_buffer_poison(&output) == cudaSuccess);
+            cr_assert(device_buffer_poison(&output, check_poison(TENSOR_F32, 0)) == cudaSuccess);
             setenv(ORDER_VARIABLE, thread_orders[order], 1);
             cr_assert(softmax_run(kernel, input.data, output.data, rows, cols, NULL) == cudaSuccess,
                       "%s: %s", kernel->about.name, refusal());

@@ -107,6 +107,10 @@ TEST(shapes, one_misaligned)
     check_one_off(flash_v1_kernels, (struct size){1, 1, 1, 9, 34, 128});
 }
 
+CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v1_kernels, TENSOR_F32))
+CALL_TEST(shapes, past_2_to_the_31_elements,
+          check_past_2_to_the_31_elements(flash_v1_kernels, TENSOR_F32))
+
 TEST(shapes, nothing_to_do)
 {
     check((struct size){1, 0, 0, 5, 5, 16}, INPUTS_NORMAL, 91, 0);
@@ -317,6 +321,24 @@ TEST(counters, bank_conflicts)
         cr_expect(20 * counters.shared_wavefronts <= 21 * counters.shared_wavefronts_ideal,
                   "%s: %llu wavefronts, ideally %llu", row->about.name, counters.shared_wavefronts,
                   counters.shared_wavefronts_ideal);
+    }
+}
+
+/* Those whose blocks grow with the queries times the keys can need more than a grid has. They say
+ * so before they touch anything. */
+TEST(refusals, more_blocks_than_a_grid_has)
+{
+    static const char *const names[] = {"standard", "key_parallel_ordered", "key_parallel_atomic"};
+    const struct attention call = call_of((struct size){1, 1, 1, 1 << 20, 1 << 20, 1});
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct attention_kernel *row = (const struct attention_kernel *)ladder_find(
+            &attention_problem, flash_v1_kernels, names[i]);
+        if (!ladder_runs(&row->about))
+            continue;
+        refusal_clear();
+        const cudaError_t status = row->launch(&call);
+        cr_expect(status == cudaErrorInvalidValue, "%s: %s", names[i], cudaGetErrorName(status));
+        cr_expect(strstr(refusal(), " blocks") != NULL, "%s: '%s'", names[i], refusal());
     }
 }
 

@@ -144,6 +144,10 @@ TEST(shapes, one_misaligned)
     check_one_off(flash_v2_kernels, (struct size){1, 1, 1, 9, 34, 128});
 }
 
+CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v2_kernels, TENSOR_F32))
+CALL_TEST(shapes, past_2_to_the_31_elements,
+          check_past_2_to_the_31_elements(flash_v2_kernels, TENSOR_F32))
+
 TEST(shapes, nothing_to_see_and_nothing_to_do)
 {
     check((struct size){1, 0, 0, 5, 5, 16}, INPUTS_NORMAL, 161, 0);

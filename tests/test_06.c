@@ -102,6 +102,10 @@ TEST(shapes, inputs)
     }
 }
 
+CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(causal_half_kernels, TENSOR_F16))
+CALL_TEST(shapes, past_2_to_the_31_elements,
+          check_past_2_to_the_31_elements(causal_half_kernels, TENSOR_F16))
+
 TEST(shapes, nothing_to_see_and_nothing_to_do)
 {
     for (int causal = 0; causal < 2; causal++) {

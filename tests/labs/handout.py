@@ -21,7 +21,7 @@ STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
 GRADER = ("case.h", "formats.py", "grade.py", "handout.py", "judge.c", "keeper.h", "keeper_cpu.cpp", "keeper_gpu.c", "local.mk",
           "runner.c", "runner.h", "sandbox.py", "workshop.py")
-SUPPORT = ("run", "harness.h", "ladder.c", "ladder.h", "attention_cases.h", "half_cases.h", "matmul_cases.h")
+SUPPORT = ("run", "ladder.c", "*.h")  # of tests/
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
 # What tests/lessons.py quotes of a kernel: what a student is to write.
@@ -155,11 +155,11 @@ def copied(path, text, steps):
 
 def files_of(steps):
     """Source and destination of every file of a handout, relative to the project and to the handout."""
-    yield from ((pathlib.Path(name),) * 2 for name in ("Makefile", "LICENSE", ".clang-format", ".gitignore"))
+    yield from ((pathlib.Path(name),) * 2 for name in ("Makefile", "LICENSE", ".clang-format", ".gitignore", ".devcontainer/devcontainer.json"))
     yield pathlib.Path("docs/student.md"), pathlib.Path("README.md")
     yield from ((pathlib.Path("docs") / name,) * 2 for name in PAGES)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/results").glob(f"{step}*")))
-    yield from ((pathlib.Path("tests") / name,) * 2 for name in SUPPORT)
+    yield from ((path.relative_to(ROOT),) * 2 for name in SUPPORT for path in sorted((ROOT / "tests").glob(name)))
     yield from ((pathlib.Path("tests/labs") / name,) * 2 for name in GRADER)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "tests").glob(f"t*_{step[:2]}*.c*")))
     unused = unused_helpers(steps)

@@ -273,6 +273,15 @@ static const char *described(const struct places *places, const struct tensor *t
 }
 
 /* Fills *what and *reason for outputs that are not right. */
+/* Holds what prepare() filled it with. */
+static bool untouched(const unsigned char *element, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (element[i] != 0xff)
+            return false;
+    return true;
+}
+
 static bool outputs_right(const unsigned char *file, char *what, size_t size, char *reason,
                           size_t reason_size)
 {
@@ -288,7 +297,7 @@ static bool outputs_right(const unsigned char *file, char *what, size_t size, ch
             for (size_t col = 0; col < tensor->cols; col++) {
                 const size_t i = row * tensor->cols + col;
                 struct verdict one = {.status = VERDICT_PASS, .bound = bound};
-                note(&unwritten, check_unwritten(data + i * bytes, tensor->type, 1) == 0, row, col);
+                note(&unwritten, untouched(data + i * bytes, bytes), row, col);
                 if (!compared(row))
                     continue;
                 check_compare(&one, tensor, data, i, 1, now.value[t] + i, now.scale[t] + i);

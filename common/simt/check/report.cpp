@@ -186,12 +186,12 @@ static const Allocation *allocation_at(uintptr_t address)
     return find_allocation(reinterpret_cast<const void *>(address));
 }
 
-/* ", the kernel's Q" when one of the launch's pointers leads into the allocation. */
+/* "Q" when that pointer of the launch leads into the allocation; "" when none does. */
 static std::string argument_name(const LaunchState *launch, const Allocation &allocation)
 {
     for (const Argument &argument : pointer_arguments(launch))
         if (!argument.name.empty() && allocation_at(argument.pointer) == &allocation)
-            return ", the kernel's " + argument.name;
+            return argument.name;
     return "";
 }
 
@@ -219,21 +219,24 @@ static const Allocation *meant_allocation(const LaunchState *launch, uintptr_t a
 
 static std::string allocation_name(const LaunchState *launch, const Allocation &allocation)
 {
-    return format("allocation %llu (%s%s)", allocation.number,
+    const std::string argument = argument_name(launch, allocation);
+    return format("allocation %llu (%s%s%s)", allocation.number,
                   plural(allocation.bytes, "byte").c_str(),
-                  argument_name(launch, allocation).c_str());
+                  argument.empty() ? "" : ", the kernel's ", argument.c_str());
 }
 
-/* A buffer with guard zones is what lies between them. */
+/* A buffer with guard zones is what lies between them: the kernel's own Q, if that has a name. */
 static std::string buffer_name(const LaunchState *launch, const Allocation &allocation)
 {
     const Region *region = allocation.checked;
     std::string name = allocation_name(launch, allocation);
     if (region->fences.empty())
         return name;
-    return format("the %s between the guard zones of ",
-                  plural(region->open_end - region->open_begin, "byte").c_str()) +
-           name;
+    const std::string bytes = plural(region->open_end - region->open_begin, "byte");
+    const std::string argument = argument_name(launch, allocation);
+    if (!argument.empty())
+        return argument + " (" + bytes + ")";
+    return format("the %s between the guard zones of ", bytes.c_str()) + name;
 }
 
 /* Where in global memory an address lies that a kernel may touch, from where the program has its

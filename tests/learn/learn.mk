@@ -1,0 +1,18 @@
+# The learner's loop: tests/learn/learn.py says what it does.
+
+TAKES_STEP += learn
+BROKEN ?=
+
+.PHONY: learn learn-status
+learn: packages-check packages-python ## learn: Write the kernels yourself, checked at each save (STEP=02, BROKEN=1)
+	@$(PYTHON) tests/learn/learn.py $(STEP:%=--step %) $(if $(filter-out 0,$(BROKEN)),--broken)
+
+learn-status: packages-python ## learn: What you have written and repaired so far
+	@$(PYTHON) tests/learn/learn.py --status
+
+TAKES_STEP += check-learn
+
+.PHONY: check-learn
+check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/cpu/01_naive_matmul build/check/01_naive_matmul ## test: Drive make learn; plant beginners' mistakes in stubs (STEP=02)
+	@$(PYTHON) tests/learn/test_learn.py
+	@$(PYTHON) tests/learn/mistakes.py $(STEP)
