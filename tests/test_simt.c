@@ -92,6 +92,7 @@ FEATURE_TEST(warp, warp_reductions)
 /* Atomics */
 
 FEATURE_TEST(atomic, integer_atomics)
+FEATURE_TEST(atomic, polling)
 FEATURE_TEST(atomic, float_atomics)
 FEATURE_TEST(atomic, compare_and_swap)
 FEATURE_TEST(atomic, shared_atomics)

@@ -256,3 +256,33 @@ FEATURE(last_block)
     }
     return wrong;
 }
+
+/* The first lane of every warp polls until all other lanes of the grid have come. */
+__global__ void first_lanes_poll(int *others, int *out)
+{
+    if (threadIdx.x % 32 != 0)
+        atomicAdd(others, 1);
+    else
+        while (atomicAdd(others, 0) < static_cast<int>(gridDim.x * blockDim.x / 32 * 31)) {
+        }
+    atomicAdd(out, 1);
+}
+
+/* All threads poll until all have come. */
+__global__ void all_poll(int *arrived)
+{
+    atomicAdd(arrived, 1);
+    while (atomicAdd(arrived, 0) < static_cast<int>(gridDim.x * blockDim.x)) {
+    }
+}
+
+FEATURE(polling)
+{
+    enum { BLOCKS = 4, THREADS = 64 };
+    int *others = shared_array<int>(1), *out = shared_array<int>(1),
+        *arrived = shared_array<int>(1);
+    first_lanes_poll<<<BLOCKS, THREADS>>>(others, out);
+    all_poll<<<BLOCKS, THREADS>>>(arrived);
+    const int wrong = wait_for_kernel();
+    return wrong < 0 ? wrong : (*out != BLOCKS * THREADS) + (*arrived != BLOCKS * THREADS);
+}

@@ -128,6 +128,8 @@ struct alignas(64) Warp {
     Fiber *fiber;
     uint32_t ready;      /* who can run, by scheduling position, not by lane */
     uint32_t at_barrier; /* who waits at barrier 0, by scheduling position */
+    /* its turn begins behind this lane, a bit by scheduling position: the one that yielded */
+    uint32_t resume_after;
     Block *block;
     unsigned number;              /* within the block */
     uint32_t present;             /* lanes that exist: the last warp of a block may be short */
@@ -168,7 +170,8 @@ struct Block {
     /* the scheduling position that runs or ran last: the warp's, and the lane's as a bit */
     unsigned warp_cursor;
     uint32_t lane_cursor;
-    Warp *running; /* the warp at warp_cursor */
+    unsigned pollers; /* ready threads that only let others run: see simt_yield */
+    Warp *running;    /* the warp at warp_cursor */
     /* scheduling order <-> warp number */
     unsigned char warp_at[max_warps], warp_position[max_warps];
     unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
