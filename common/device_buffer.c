@@ -43,7 +43,8 @@ void device_buffer_destroy(struct device_buffer *buffer)
 }
 
 /* A piece from the host, and then what is filled is copied to what is not, twice as much each
- * time. */
+ * time. The host does not wait for copies within the device, and neither do the streams of kernels,
+ * so the end waits. */
 cudaError_t device_buffer_poison(const struct device_buffer *buffer, uint32_t word)
 {
     uint32_t piece[1024];
@@ -59,7 +60,7 @@ cudaError_t device_buffer_poison(const struct device_buffer *buffer, uint32_t wo
             cudaMemcpy((char *)buffer->data + filled, buffer->data, more, cudaMemcpyDeviceToDevice);
         filled += more;
     }
-    return status;
+    return status == cudaSuccess ? cudaDeviceSynchronize() : status;
 }
 
 cudaError_t device_buffer_upload(const struct device_buffer *buffer, const void *host)

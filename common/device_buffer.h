@@ -30,7 +30,7 @@ cudaError_t device_buffer_create(struct device_buffer *buffer, size_t bytes, siz
 /* Frees the memory; an empty (all zero) buffer is fine. */
 void device_buffer_destroy(struct device_buffer *buffer);
 
-/* Fills the data with a word. */
+/* Fills the data with a word, and waits until it is there. */
 cudaError_t device_buffer_poison(const struct device_buffer *buffer, uint32_t word);
 
 /* Copies all of the data from or to the host and waits for it. */

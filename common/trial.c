@@ -335,7 +335,7 @@ static cudaError_t poison_outputs(struct trial *trial)
     cudaError_t status = trial->stream ? cudaGetLastError() : cudaErrorInvalidResourceHandle;
     for (int t = trial->input_count; t < trial->tensor_count && status == cudaSuccess; t++)
         status = device_buffer_poison(&trial->device[t], check_poison(trial->tensors[t].type, t));
-    return status == cudaSuccess ? cudaDeviceSynchronize() : status;
+    return status;
 }
 
 static cudaError_t poison_workspace(const struct device_buffer *workspace)

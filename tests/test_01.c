@@ -55,7 +55,10 @@ static cudaError_t crash(const float *A, const float *B, float *C, int M, int N,
     return matmul_coalesced((const float *)(uintptr_t)64, B, C, M, N, K, stream);
 }
 
-/* A crash takes all of the device's memory along; the kernels after it have it back. */
+/*
+ * A crash takes all of the device's memory along; the kernels after it have it back, or are not run
+ * where the driver gives a process that crashed no device again. They are never blamed.
+ */
 TEST(refusals, crashes)
 {
     static const struct matmul_kernel crashing = {.about.name = "crashing", .launch = crash};
@@ -67,6 +70,9 @@ TEST(refusals, crashes)
         cr_expect(verdict.status == VERDICT_FAIL && verdict.detector == DETECTOR_LAUNCH,
                   "a crash is no failed launch: %s", verdict.reason);
         verdict = trial_run(&trial, &naive_matmul_kernels[1].about);
+        if (backend_has_timing() && verdict.status == VERDICT_REFUSED &&
+            strstr(verdict.reason, "the device could not be set up again"))
+            break;
         cr_expect(verdict.status == VERDICT_PASS, "coalesced, after a crash: %s", verdict.reason);
     }
     trial_destroy(&trial);
