@@ -231,7 +231,8 @@ class Numbers:
 @functools.lru_cache(maxsize=None)
 def results():
     """The lines of docs/results/ladder.csv, in which `make bench-ladder` puts one table behind the other."""
-    return (ROOT / "docs" / "results" / "ladder.csv").read_text("utf-8").splitlines()
+    path = ROOT / "docs" / "results" / "ladder.csv"
+    return path.read_text("utf-8").splitlines() if path.exists() else []
 
 
 def measurements(step):
