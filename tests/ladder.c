@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double WATCHED_ONE_ORDER = 3e5, WATCHED_NONE = 1e8;
+static const double WATCHED_ONE_ORDER = 3e5, WATCHED_NONE = 3e7;
 
 const char *const thread_orders[] = {"inorder", "reversed", "random:7", NULL};
 enum { ORDERS = sizeof thread_orders / sizeof *thread_orders - 1 };
@@ -95,8 +95,9 @@ static void check_kernel(struct trial *trial, const struct kernel *kernel, const
     const char *name = kernel->name;
     const bool one_order = getenv(WATCHED_VARIABLE) ||
                            (watched() && trial->problem->flops(trial->sizes) > WATCHED_ONE_ORDER);
-    static int turn; /* where one is enough, each has its turn */
-    int order = one_order ? turn++ % ORDERS : 0;
+    /* Where one is enough, each has its turn, for each kernel: the hash of a count. */
+    static uint32_t turn;
+    int order = one_order ? (int)((++turn * 2654435761u) >> 16) % ORDERS : 0;
     for (const int end = one_order ? order + 1 : ORDERS; order < end; order++) {
         setenv(ORDER_VARIABLE, thread_orders[order], 1);
         const struct verdict verdict = trial_run(trial, kernel);
