@@ -259,7 +259,7 @@ static bool all_written(const struct trial *trial, int t, struct verdict *verdic
     return false;
 }
 
-static void compare(const struct trial *trial, struct verdict *verdict)
+void trial_compare(const struct trial *trial, struct verdict *verdict)
 {
     double difference = 0.0, norm = 0.0;
     for (int t = trial->input_count; t < trial->tensor_count; t++) {
@@ -303,11 +303,11 @@ static void judge(struct trial *trial, const struct device_buffer *workspace,
         if (!all_written(trial, t, verdict))
             return;
     }
-    compare(trial, verdict);
+    trial_compare(trial, verdict);
 }
 
-static cudaError_t launch(struct trial *trial, const struct kernel *kernel,
-                          const struct device_buffer *workspace)
+cudaError_t trial_launch(const struct trial *trial, const struct kernel *kernel,
+                         const struct device_buffer *workspace)
 {
     void *device[MAX_TENSORS];
     for (int t = 0; t < trial->tensor_count; t++)
@@ -330,25 +330,22 @@ static cudaError_t renew_device(struct trial *trial)
     return create_device(trial);
 }
 
-static cudaError_t poison_outputs(struct trial *trial)
+cudaError_t trial_poison(const struct trial *trial, const struct device_buffer *workspace)
 {
     cudaError_t status = trial->stream ? cudaGetLastError() : cudaErrorInvalidResourceHandle;
     for (int t = trial->input_count; t < trial->tensor_count && status == cudaSuccess; t++)
         status = device_buffer_poison(&trial->device[t], check_poison(trial->tensors[t].type, t));
+    if (workspace && status == cudaSuccess)
+        status = device_buffer_poison(workspace, check_poison(TENSOR_F32, POISON_OF_WORKSPACE));
     return status;
-}
-
-static cudaError_t poison_workspace(const struct device_buffer *workspace)
-{
-    return device_buffer_poison(workspace, check_poison(TENSOR_F32, POISON_OF_WORKSPACE));
 }
 
 /* Whatever happened on the device before this run, it is not this kernel's fault. */
 static cudaError_t prepare(struct trial *trial)
 {
-    cudaError_t status = poison_outputs(trial);
+    cudaError_t status = trial_poison(trial, NULL);
     if (status != cudaSuccess && (status = renew_device(trial)) == cudaSuccess)
-        status = poison_outputs(trial);
+        status = trial_poison(trial, NULL);
     return status;
 }
 
@@ -357,8 +354,8 @@ static bool repeats(struct trial *trial, const struct kernel *kernel,
                     const struct device_buffer *workspace)
 {
     bool same = true;
-    if (poison_outputs(trial) != cudaSuccess || poison_workspace(workspace) != cudaSuccess ||
-        launch(trial, kernel, workspace) != cudaSuccess ||
+    if (trial_poison(trial, workspace) != cudaSuccess ||
+        trial_launch(trial, kernel, workspace) != cudaSuccess ||
         cudaStreamSynchronize(trial->stream) != cudaSuccess)
         return true; /* another fault: nothing is known of the values */
     for (int t = trial->input_count; t < trial->tensor_count && same; t++) {
@@ -413,11 +410,11 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
     }
 
     if (status == cudaSuccess)
-        status = poison_workspace(&workspace);
+        status = device_buffer_poison(&workspace, check_poison(TENSOR_F32, POISON_OF_WORKSPACE));
 
     refusal_clear();
     if (status == cudaSuccess)
-        status = launch(trial, kernel, &workspace);
+        status = trial_launch(trial, kernel, &workspace);
     if ((status == cudaErrorInvalidValue || status == cudaErrorNotSupported) && *refusal()) {
         verdict.status = status == cudaErrorNotSupported ? VERDICT_SKIPPED : VERDICT_REFUSED;
         snprintf(verdict.reason, sizeof verdict.reason, "%s", refusal());
@@ -446,7 +443,7 @@ static cudaError_t time_laps(struct trial *trial, const struct kernel *kernel,
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; i < WARM_UP + laps && status == cudaSuccess; i++) {
         if ((status = stopwatch_start(watch)) == cudaSuccess &&
-            (status = launch(trial, kernel, workspace)) == cudaSuccess)
+            (status = trial_launch(trial, kernel, workspace)) == cudaSuccess)
             status = stopwatch_stop(watch, &lap[i < WARM_UP ? 0 : i - WARM_UP]);
     }
     return status;

@@ -204,23 +204,9 @@ static void prepare(struct launched *one, const struct kernel *kernel)
 {
     const struct trial *trial = &one->trial;
     const size_t bytes = problem_workspace(trial->problem, kernel, trial->sizes);
-    const uint32_t poison = check_poison(TENSOR_F32, POISON_OF_WORKSPACE);
     cr_assert(device_buffer_create(&one->workspace, bytes, 0) == cudaSuccess);
-    cr_assert(device_buffer_poison(&one->workspace, poison) == cudaSuccess);
-    for (int t = trial->input_count; t < trial->tensor_count; t++)
-        cr_assert(device_buffer_poison(&trial->device[t],
-                                       check_poison(trial->tensors[t].type, t)) == cudaSuccess);
-    cr_assert(cudaDeviceSynchronize() == cudaSuccess);
+    cr_assert(trial_poison(trial, &one->workspace) == cudaSuccess);
     refusal_clear();
-}
-
-static cudaError_t launch(const struct launched *one, const struct kernel *kernel)
-{
-    const struct trial *trial = &one->trial;
-    void *device[MAX_TENSORS];
-    for (int t = 0; t < trial->tensor_count; t++)
-        device[t] = trial->device[t].data;
-    return trial->problem->run(kernel, trial->sizes, device, one->workspace.data, trial->stream);
 }
 
 /* Waits for the stream, compares what the kernel left with the reference, and cleans up. */
@@ -232,14 +218,9 @@ static void expect_right(struct launched *one, const struct kernel *kernel, cons
     describe(trial->problem, trial->sizes, text, sizeof text);
     cr_assert(cudaStreamSynchronize(trial->stream) == cudaSuccess, "%s %s, %s: %s", kernel->name,
               text, what, backend_report());
-    for (int t = trial->input_count; t < trial->tensor_count; t++) {
-        const struct tensor *tensor = &trial->tensors[t];
+    for (int t = trial->input_count; t < trial->tensor_count; t++)
         cr_assert(device_buffer_download(&trial->device[t], trial->host[t]) == cudaSuccess);
-        for (size_t i = 0; i < trial->checked_count; i++)
-            check_compare(&verdict, tensor, trial->host[t], trial->checked_rows[i] * tensor->cols,
-                          tensor->cols, trial->value[t] + i * tensor->cols,
-                          trial->scale[t] + i * tensor->cols);
-    }
+    trial_compare(trial, &verdict);
     cr_expect(verdict.status == VERDICT_PASS, "%s %s, %s: %s", kernel->name, text, what,
               verdict.reason);
     device_buffer_destroy(&one->workspace);
@@ -285,7 +266,7 @@ static void expect_held_back(const struct trial *trial, const struct kernel *ker
         buffer[count++] = &one.workspace;
     for (int i = 0; i < count; i++)
         device[i] = into_managed(buffer[i]);
-    cr_assert(launch(&one, kernel) == cudaSuccess);
+    cr_assert(trial_launch(&one.trial, kernel, &one.workspace) == cudaSuccess);
     for (int i = 0; i < count; i++) {
         early[i] = malloc(buffer[i]->bytes);
         memcpy(early[i], buffer[i]->data, buffer[i]->bytes);
@@ -315,7 +296,8 @@ void ladder_streams(const struct problem *problem, const void *table, const long
         for (int i = 0; i < 2; i++)
             prepare(&one[i], kernel);
         for (int i = 0; i < 2; i++)
-            cr_assert(launch(&one[i], kernel) == cudaSuccess, "%s: %s", kernel->name, refusal());
+            cr_assert(trial_launch(&one[i].trial, kernel, &one[i].workspace) == cudaSuccess,
+                      "%s: %s", kernel->name, refusal());
         for (int i = 0; i < 2; i++)
             expect_right(&one[i], kernel, "beside another");
     }
@@ -335,8 +317,8 @@ void ladder_launches(const struct problem *problem, const void *table, const lon
             continue;
         prepare(&one, kernel);
         for (int i = 0; i < launches; i++)
-            cr_assert(launch(&one, kernel) == cudaSuccess, "%s, launch %d: %s", kernel->name, i,
-                      refusal());
+            cr_assert(trial_launch(&one.trial, kernel, &one.workspace) == cudaSuccess,
+                      "%s, launch %d: %s", kernel->name, i, refusal());
         expect_right(&one, kernel, "after many launches");
     }
     trial_destroy(&one.trial);
@@ -373,7 +355,7 @@ static bool returns_error(struct launched *one, const struct kernel *kernel, int
     snprintf(number, sizeof number, "%d", failing);
     snprintf(words, sizeof words, "SIMT_FAIL_LAUNCH makes launch %d fail", failing);
     setenv("SIMT_FAIL_LAUNCH", number, 1);
-    const cudaError_t status = launch(one, kernel);
+    const cudaError_t status = trial_launch(&one->trial, kernel, &one->workspace);
     unsetenv("SIMT_FAIL_LAUNCH");
     const bool failed = strstr(backend_report(), words) != NULL;
     cr_expect(!(failed || failing == 1) || status == cudaErrorLaunchOutOfResources,

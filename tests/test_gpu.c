@@ -11,17 +11,13 @@
 
 /*
  * Captures one launch of each kernel and replays it three times, on outputs that were poisoned in
- * between. A launch that is not on the stream that is
- * captured ends the capture with an error.
+ * between. A launch that is not on the stream that is captured ends the capture with an error.
  */
 static void check_graphs(const struct problem *problem, const void *table, const long long *sizes)
 {
     struct trial trial;
-    void *device[MAX_TENSORS];
     const struct kernel *kernel;
     cr_assert(trial_create(&trial, problem, sizes, INPUTS_NORMAL, 1, 0) == cudaSuccess);
-    for (int t = 0; t < trial.tensor_count; t++)
-        device[t] = trial.device[t].data;
     for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++) {
         struct device_buffer workspace;
         cudaGraph_t graph = NULL;
@@ -33,29 +29,19 @@ static void check_graphs(const struct problem *problem, const void *table, const
         cr_assert(device_buffer_create(&workspace, problem_workspace(problem, kernel, sizes), 0) ==
                   cudaSuccess);
         cr_assert(cudaStreamBeginCapture(trial.stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
-        const cudaError_t launched =
-            problem->run(kernel, trial.sizes, device, workspace.data, trial.stream);
+        const cudaError_t launched = trial_launch(&trial, kernel, &workspace);
         const cudaError_t captured = cudaStreamEndCapture(trial.stream, &graph);
         cr_assert(launched == cudaSuccess && captured == cudaSuccess, "%s: %s, %s", kernel->name,
                   cudaGetErrorName(launched), cudaGetErrorName(captured));
         cr_assert(cudaGraphInstantiateWithFlags(&replay, graph, 0) == cudaSuccess);
         for (int again = 0; again < 3; again++) {
-            for (int t = trial.input_count; t < trial.tensor_count; t++)
-                cr_assert(device_buffer_poison(&trial.device[t], check_poison(trial.tensors[t].type,
-                                                                              t)) == cudaSuccess);
-            cr_assert(cudaDeviceSynchronize() == cudaSuccess);
+            cr_assert(trial_poison(&trial, NULL) == cudaSuccess);
             cr_assert(cudaGraphLaunch(replay, trial.stream) == cudaSuccess);
             cr_assert(cudaStreamSynchronize(trial.stream) == cudaSuccess);
             struct verdict verdict = {.status = VERDICT_PASS, .bound = problem->bound(sizes)};
-            for (int t = trial.input_count; t < trial.tensor_count; t++) {
-                const struct tensor *tensor = &trial.tensors[t];
+            for (int t = trial.input_count; t < trial.tensor_count; t++)
                 cr_assert(device_buffer_download(&trial.device[t], trial.host[t]) == cudaSuccess);
-                for (size_t i = 0; i < trial.checked_count; i++)
-                    check_compare(&verdict, tensor, trial.host[t],
-                                  trial.checked_rows[i] * tensor->cols, tensor->cols,
-                                  trial.value[t] + i * tensor->cols,
-                                  trial.scale[t] + i * tensor->cols);
-            }
+            trial_compare(&trial, &verdict);
             cr_expect(verdict.status == VERDICT_PASS, "%s, replay %d: %s", kernel->name, again,
                       verdict.reason);
         }

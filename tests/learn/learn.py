@@ -30,6 +30,8 @@ import handout
 WORK = ROOT / "work"
 BUILD = ROOT / "build/learn"
 PROGRESS = WORK / "progress.json"
+# What a make tells the makes that it starts. Ours are not its children.
+MAKES_OWN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
 STEPS = handout.STEPS
 LINES, WIDTH = 25, 98  # of a verdict
 RUN_SECONDS, POLL_SECONDS = 20, 0.15
@@ -103,7 +105,7 @@ class Progress:
 
 def tool(command, **options):
     """Output and status of a command; make started by make must not take orders from the first."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+    environment = {name: value for name, value in os.environ.items() if name not in MAKES_OWN}
     result = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                             errors="replace", check=False, **options)
     return result.stdout, result.returncode

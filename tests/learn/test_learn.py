@@ -19,6 +19,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import add_kernel
+import learn
 
 STEP = add_kernel.STEP
 FILE = f"work/{STEP}/1_uncoalesced.cu"
@@ -160,7 +161,7 @@ def test_notebook(top):
 
 
 def main():
-    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "STEP"):
+    for name in (*learn.MAKES_OWN, "STEP"):
         os.environ.pop(name, None)  # a STEP given to this test is not for the loop that it drives
     with tempfile.TemporaryDirectory() as directory:
         top = pathlib.Path(directory)

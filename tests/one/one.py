@@ -117,7 +117,7 @@ class One:
             self.headers.append(self.take(path))
         return ""
 
-    def library(self, text):
+    def used_of_common(self, text):
         origin = {}
         for source, name in LIBRARY:
             code = (ROOT / source).read_text()
@@ -190,7 +190,7 @@ def make(program, name):
                       f"static const enum tensor_type type = TENSOR_{kernel['types'][0].upper()};",
                       f"static const size_t workspace_bytes = {kernel['workspace']}; /* at these sizes */"]
 
-    library = one.library(headers + body + check + " ".join(constants))
+    library = one.used_of_common(headers + body + check + " ".join(constants))
     instructions = one.instructions(headers + body)
     arch = f"-arch={architecture or 'sm_75'}"
     if architecture.endswith("a"):
