@@ -11,6 +11,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "pictures"))
+from traces import moved, read  # noqa: E402
+
 RUNS = [
     "01_naive_matmul --m 33 --n 20 --k 10",
     "02_tiled_matmul --kernel shared_tile --kernel vectorized --kernel async --m 33 --n 36 --k 20",
@@ -22,32 +25,6 @@ RUNS = [
     " --kernel drawn --batch 1 --heads 1 --seq 70 --head-dim 16 --causal",
 ]
 GLOBAL = {"load": "global_load", "store": "global_store", "tma_load": "global_load", "tma_store": "global_store"}
-
-
-def read(path):
-    with open(path, encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
-def places(runs):
-    """(array, byte) for each lane."""
-    return [(array, first + i * step) for array, first, step, count in runs for i in range(count)]
-
-
-def moved(event, begin):
-    """What a load or store of 32 lanes moves, from its addresses."""
-    at = [(array, begin[event["space"], array] + byte) for array, byte in places(event["at"])]
-    if event["space"] == "global":
-        return {"sectors": len({(array, byte // 32) for array, byte in at}),
-                "lines": len({(array, byte // 128) for array, byte in at})}
-    words = max(event["bytes"] // 4, 1)
-    lanes = [lane for lane in range(32) if event["lanes"] >> lane & 1]
-    groups = collections.defaultdict(lambda: collections.defaultdict(set))
-    for lane, (array, byte) in zip(lanes, at):
-        for word in range(byte // 4, byte // 4 + words):
-            groups[lane * words // 32][word % 32].add((array, word))
-    return {"wavefronts": sum(max(len(bank) for bank in banks.values()) for banks in groups.values()),
-            "ideal": len(groups)}
 
 
 def count(event, sums):
