@@ -374,7 +374,7 @@ class Race:
         self.report(cell, fit, "cold", self.cold(cell, fit))
         rungs = [entrant[0] for entrant in fit if entrant[1] == "rung"]
         fastest = max((self.rates[name] for name in rungs), default=0.0)
-        kept = {name for name in rungs if self.rates[name] > 0.8 * fastest} | set(rungs[-1:])
+        kept = {name for name in rungs if self.rates[name] > 0.9 * fastest} | set(rungs[-1:])
         self.report(cell, fit, "sustained", self.sustained(cell, fit, kept))
 
 
