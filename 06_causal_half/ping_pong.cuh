@@ -41,7 +41,13 @@ static __device__ __forceinline__ void both_products(struct consumer<Config> &c,
     start_output(c, c.shared->V[c.V_at.stage]);
     pass_turn(c);
     float shift[2];
-    await_scores<1>(c, block, masked);
+    wgmma_wait<1>();
+    wgmma_hold(c.S);
+    if (threadIdx.x % WARP == 0)
+        mbarrier_arrive(&c.shared->K_empty[c.K_at.stage]);
+    advance<Config::STAGES>(c.K_at);
+    if (masked)
+        mask_scores(c.S, block * Bc, c.visible);
     new_maximum(c.S, c.m, shift, rescale, c.scale_log2);
     scheduling_border(isnan(c.scale_log2));
     finish_output(c);

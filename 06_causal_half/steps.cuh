@@ -5,11 +5,10 @@
 
 #include "hopper_tile.cuh"
 
-/* The scores are there, and masked, as soon as at most PENDING newer groups of products are under
- * way. */
+/* The scores become P, as soon as at most PENDING newer groups of products are under way. */
 template <int PENDING, class Config>
-static __device__ __forceinline__ void await_scores(struct consumer<Config> &c, int block,
-                                                    bool masked)
+static __device__ __forceinline__ void finish_scores(struct consumer<Config> &c, int block,
+                                                     bool masked, float (&rescale)[2])
 {
     wgmma_wait<PENDING>();
     wgmma_hold(c.S);
@@ -18,14 +17,6 @@ static __device__ __forceinline__ void await_scores(struct consumer<Config> &c, 
     advance<Config::STAGES>(c.K_at);
     if (masked)
         mask_scores(c.S, block * Bc, c.visible);
-}
-
-/* And become P. */
-template <int PENDING, class Config>
-static __device__ __forceinline__ void finish_scores(struct consumer<Config> &c, int block,
-                                                     bool masked, float (&rescale)[2])
-{
-    await_scores<PENDING>(c, block, masked);
     online_softmax(c.S, c.m, c.l, rescale, c.scale_log2);
 }
 
