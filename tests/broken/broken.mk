@@ -3,10 +3,10 @@
 BROKEN_TOOL := $(PYTHON) tests/broken/broken.py
 
 # KERNEL names faults or exercises here. Which steps they are in is asked first: an unknown name builds nothing.
-TAKES_FAULT := broken test-broken
+TAKES_FAULT := broken test-broken show-broken
 ifneq ($(filter $(TAKES_FAULT),$(MAKECMDGOALS)),)
-  ifneq ($(if $(filter broken,$(MAKECMDGOALS)),$(words $(KERNEL)),1),1)
-    $(error which one? make broken KERNEL=3, say; `make broken-list` prints what there is)
+  ifneq ($(if $(filter broken show-broken,$(MAKECMDGOALS)),$(words $(KERNEL)),1),1)
+    $(error which one? make $(firstword $(filter $(TAKES_FAULT),$(MAKECMDGOALS))) KERNEL=3, say; `make broken-list` prints what there is)
   endif
   FAULT_STEPS := $(shell $(BROKEN_TOOL) steps $(KERNEL))
   ifneq ($(.SHELLSTATUS),0)
