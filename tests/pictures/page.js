@@ -146,15 +146,15 @@ function banks(e, where = word => word) {
 }
 
 function place(array, byte) {
-  const a = L.arrays[array], index = Math.floor(byte / a.unit), view = a.view;
+  const a = L.arrays[array], index = Math.floor(byte / a.unit);
   if (!a.shape.length) return a.space === 'shared' ? `${a.name} + ${byte} B` : `${a.name}[${index}]`;
   let rest = index, text = '';
   for (const extent of [...a.shape].reverse()) { text = `[${rest % extent}]${text}`; rest = Math.floor(rest / extent); }
-  return view ? a.name + text : a.name + text;
+  return a.name + text;
 }
 
 function describe(e) {
-  const s = shape(e), who = L.warp[e] >= 0 ? `warp ${L.warp[e]}` : 'the block', at = s.line === undefined ? '' : ` · ${lineText(s.line)}`;
+  const s = shape(e), who = /^(named_|cluster_|grid_)?barrier$|_phase$/.test(s.kind) ? '' : s.kind === 'tma_load_done' ? 'copy engine:' : L.warp[e] >= 0 ? `warp ${L.warp[e]}` : 'the block', at = s.line === undefined ? '' : ` · ${lineText(s.line)}`;
   const what = {
     load: 'loads', store: 'stores', tma_load: 'orders a box of', tma_store: 'orders the store of a box of', warp: s.operation,
     barrier: 'all warps are at the barrier', cp_async: `orders copies, group ${L.value[e]}`, cp_async_commit: `closes group ${L.value[e]} of copies`,
@@ -167,7 +167,7 @@ function describe(e) {
   const arrays = [...new Set(s.runs.map(run => run[0]))];
   const of = MEMORY.has(s.kind) || s.kind.startsWith('tma') && !s.kind.endsWith('done') ? arrays.map(a => L.arrays[a].name).join(', ') :
     s.runs.length && !/^(cp|wg)/.test(s.kind) ? place(s.runs[0][0], L.base[e] + s.runs[0][1]) : '';
-  return `${who} ${what} ${of}${at}`;
+  return `${who} ${what} ${of}${at}`.trim();
 }
 
 // --------------------------------------------------------------------------------------------------------------------
@@ -206,6 +206,7 @@ function use(index) {
   L.sums = sums();
   drawAbout();
   buildSource();
+  $('#time').style.height = `${Math.max(200, Math.min(330, 78 + timeRows().length * 9.5))}px`;
   buildGrids();
   drawTotals();
   drawErrors();
@@ -310,6 +311,8 @@ function setFilter() {
   if (state.line >= 0 || state.element) {
     L.match = new Uint8Array(L.count);
     const among = state.element ? L.arrays[state.element.array].events : L.perLine.get(state.line)?.events ?? [];
+    state.copies = state.element ? copies(state.element) : [];
+    for (const copy of state.copies) for (const e of L.arrays[copy.array].events) if (e >= copy.from && e < copy.to && touches(e, copy)) L.match[e] = 1;
     for (const e of among)
       if ((state.line < 0 || lineOf(e) === state.line) && (!state.element || touches(e, state.element))) L.match[e] = 1;
   }
@@ -432,16 +435,33 @@ function showTab(tab) {
   if (tab === 'matrices') { layoutGrids(); draw(false); }
 }
 
-// Lines that a report names: both sides of a race.
-function reportLines() {
-  const text = [page.run.reason, ...L.reports.map(report => report.text)].join(' ');
-  return new Set([...text.matchAll(/([\w./-]+\.(?:cuh?|cpp|h)):(\d+)/g)].map(match => `${match[1].replace(/^.*\//, '')}:${match[2]}`));
+// Those whom reports name, both sides of a race: their line, and the last event of theirs there.
+function sides() {
+  const text = [page.run.reason, ...L.reports.map(report => report.text)].join(' '), found = new Map();
+  for (const [, x, y, z, verb, at] of text.matchAll(/thread \((\d+),(\d+),(\d+)\)[^;:]*?\b(reads|writes)[^;:]*? at (\S+:\d+)/g)) {
+    const thread = +x + L.threads[0] * (+y + L.threads[1] * z), line = page.lines.findIndex(name => name === at || name.endsWith(`/${at}`) || at.endsWith(`/${name}`));
+    let event = -1;
+    for (let e = 0; e < L.count; e++)
+      if (L.warp[e] === thread >> 5 && lineOf(e) === line && lanesOf(shape(e).lanes).includes(thread & 31) && (shape(e).kind === 'load') === (verb === 'reads')) event = e;
+    found.set(`${thread} ${at}`, { thread, verb, at, event });
+  }
+  return [...found.values()];
 }
 
+const reportLines = () => new Set([...`${page.run.reason} ${L.reports.map(report => report.text).join(' ')}`.matchAll(/([\w./-]+\.(?:cuh?|cpp|h)):(\d+)/g)]
+  .map(match => `${match[1].replace(/^.*\//, '')}:${match[2]}`));
+
 function drawErrors() {
-  const run = page.run, said = [...new Set([reason(), ...L.reports.map(report => report.text)])].filter(Boolean);
+  const run = page.run, said = [reason(), ...L.reports.map(report => report.text).filter(text => !run.reason.includes(text.slice(0, 60)))].filter(Boolean);
+  L.sides = sides();
   $('[data-tab=errors]').hidden = run.check !== 'FAIL' && !L.reports.length;
-  $('#errors').innerHTML = said.map(text => `<p>${escape(text)}</p>`).join('') + (run.map ? `<pre>${escape(run.map)}</pre>` : '');
+  $('#errors').innerHTML = said.map(text => `<p>${escape(text)}</p>`).join('') +
+    L.sides.map((side, i) => `<p><button data-side="${i}"${side.event < 0 ? ' disabled' : ''}>${side.verb}</button> warp ${side.thread >> 5}, lane ${side.thread & 31}, at ${escape(side.at.replace(/^.*\//, ''))}${side.event < 0 ? ': here the block stopped' : ''}</p>`).join('') +
+    (L.sides.length ? '<p>Choose a side: its request, its place in the arrays and its moment are shown. It is framed in red in the time view.</p>' : '') +
+    (run.map ? `<pre>${escape(run.map)}</pre>` : '');
+  document.querySelectorAll('[data-side]').forEach(button => {
+    button.onclick = () => { const side = L.sides[button.dataset.side]; state.lane = side.thread & 31; chooseEvent(side.event); };
+  });
 }
 
 // --------------------------------------------------------------------------------------------------------------------
@@ -470,10 +490,10 @@ function buildSource() {
       const worse = of ? of.wavefronts - of.ideal : 0, kind = of && Object.entries(of.kinds).sort((a, b) => b[1] - a[1])[0][0];
       const cells = of ? [of.requests || '', of.sectors || '', of.wavefronts || ''].map(n => n && number(n)) : ['', '', ''];
       if (worse > 0) cells[2] += ` <span class="bad" title="beyond the ideal: bank conflicts">+${number(worse)}</span>`;
-      const indent = text.match(/^ */)[0].length;
+      const indent = Math.min(16, text.match(/^ */)[0].length), shown = (text, first) => escape(first ? ' '.repeat(indent) + text.trimStart() : text);
       table.push(`<tr${of ? ` class="count" data-line="${line}" style="--hue:var(--${kind})"` : ''} data-at="${escape(file.replace(/^.*\//, ''))}:${i + 1}">` +
         cells.map(cell => `<td class="n">${cell}</td>`).join('') +
-        `<td class="n">${i + 1}</td><td class="code" style="--indent:${indent}">${escape(code)}<span class="comment">${escape(rest)}</span></td></tr>`);
+        `<td class="n">${i + 1}</td><td class="code" style="--indent:${indent}">${shown(code, code.trim())}<span class="comment">${shown(rest, whole)}</span></td></tr>`);
     });
   }
   $('#source .scroll').innerHTML = table.join('') + '</tbody></table>';
@@ -485,7 +505,7 @@ function buildSource() {
 
 function markSource() {
   const now = state.event >= 0 ? lineOf(state.event) : -1, touched = new Set();
-  if (state.element) for (const e of L.arrays[state.element.array].events) if (L.match[e]) touched.add(lineOf(e));
+  if (state.element) for (let e = 0; e < L.count; e++) if (L.match[e]) touched.add(lineOf(e));
   for (const [line, tr] of L.rows) {
     tr.classList.toggle('now', line === now);
     tr.classList.toggle('chosen', line === state.line);
@@ -522,9 +542,9 @@ function buildGrids() {
     v.small = Object.assign(document.createElement('canvas'), { width: v.W, height: v.H });
     v.figure = document.createElement('figure');
     const all = Math.ceil(a.total.reads.length / cols), part = v.nr < all || v.nc < cols;
-    v.caption = `<b>${escape(a.name)}</b> ${a.space === 'shared' ? 'shared ' : ''}${(a.shape.length ? a.shape.join(' × ') : a.space === 'shared' ? '' : number(a.total.reads.length))}` +
-      (a.shape.length ? part ? ` · rows ${v.r0}–${v.r1}${v.nc < cols ? `, cols ${v.c0}–${v.c1}` : ''}` : '' : ` ${number(a.bytes)} B, 32 banks across`);
-    v.figure.innerHTML = `<figcaption>${v.caption}</figcaption><canvas></canvas>`;
+    v.about = a.shape.length ? a.shape.filter((n, i) => n > 1 || i >= a.shape.length - 2).join(' × ') : `${number(a.bytes)} B`;
+    v.part = part && a.shape.length ? `[${v.r0}–${v.r1}][${v.c0}–${v.c1}]` : a.shape.length ? '' : a.space === 'shared' ? '32 banks across' : '';
+    v.figure.innerHTML = `<figcaption><b>${escape(a.name)}</b>${a.space === 'shared' ? ' shared' : ''} ${v.about}<br>${v.part || 'all of it'}</figcaption><canvas></canvas>`;
     v.canvas = $('canvas', v.figure);
     v.canvas.dataset.array = a.name;
     v.canvas.onmousemove = event => { state.hover = at(v, event); drawElement(); };
@@ -555,12 +575,12 @@ function at(v, event) {
 
 // Puts the grids where they fit, with the largest cells that do. A product's A, B and C stand as the product is written.
 function layoutGrids() {
-  const box = $('#grids'), width = box.clientWidth - 18, height = box.clientHeight - 14, CAPTION = 16, GAP = 10;
+  const box = $('#grids'), width = box.clientWidth - 18, height = box.clientHeight - 14, CAPTION = 28, GAP = 10;
   if (width < 50) return;
   const named = name => L.views.find(v => v.a.name === name && v.a.space === 'global' && v.a.shape.length === 2);
   const [A, B, C] = ['A', 'B', 'C'].map(named), product = A && B && C && A.W + C.W < 600 ? [A, B, C] : [];
   const single = L.views.filter(v => !product.includes(v));
-  const text = v => 26 + v.caption.replace(/<[^>]*>/g, '').length * 5.6;
+  const text = v => Math.max(v.a.name.length * 7 + v.about.length * 5.6 + (v.a.space === 'shared' ? 46 : 8), v.part.length * 5.6);
   const arrange = cell => {
     const spots = [];
     let x = 0, y = 0, shelf = 0, right = 0, bottom = 0;
@@ -581,8 +601,8 @@ function layoutGrids() {
     }
     return { spots, fits: right <= width && bottom <= height, narrow: right <= width };
   };
-  const sizes = [14, 12, 10, 9, 8, 7, 6, 5, 4, 3.5, 3, 2.5, 2, 1.5, 1];
-  const found = sizes.map(arrange).find(a => a.fits) ?? sizes.filter(s => s <= 2).map(arrange).find(a => a.narrow) ?? arrange(1);
+  const sizes = [14, 12, 10, 9, 8, 7, 6, 5, 4, 3.5, 3, 2.5, 2, 1.75, 1.5, 1.25, 1, 0.75, 0.6, 0.5];
+  const found = sizes.map(arrange).find(a => a.fits) ?? sizes.filter(s => s <= 1).map(arrange).find(a => a.narrow) ?? arrange(1);
   for (const [v, size, left, top] of found.spots) {
     const ratio = devicePixelRatio || 1;
     v.cell = size;
@@ -678,7 +698,7 @@ function drawGrids() {
         data.set([...colour, 255], (y * v.W + x) * 4);
       }
     v.small.getContext('2d').putImageData(image, 0, 0);
-    context.imageSmoothingEnabled = false;
+    context.imageSmoothingEnabled = v.cell < 1;
     context.clearRect(0, 0, canvas.width, canvas.height);
     context.drawImage(v.small, 0, 0, v.W * size, v.H * size);
     if (v.cell >= 7) {
@@ -698,7 +718,8 @@ function drawGrids() {
       context.strokeRect(x * size - ratio / 2, y * size - ratio / 2, w * size + ratio, h * size + ratio);
     };
     if (x1 >= 0) frame(x0, y0, x1 - x0 + 1, y1 - y0 + 1, css('chosen'), 1.5);
-    for (const element of [state.hover, state.element])
+    const held = (state.element && state.copies || []).filter(copy => L.tick[copy.from] <= state.tick && (copy.to === L.count || L.tick[copy.to] > state.tick));
+    for (const element of [state.hover, state.element, ...held])
       if (element?.array === v.array) {
         const spot = cellOf(v, element.index);
         if (spot) { frame(spot[0] - 0.5, spot[1] - 0.5, 2, 2, css('panel'), 3); frame(spot[0] - 0.5, spot[1] - 0.5, 2, 2, css('text'), 1.5); }
@@ -707,24 +728,64 @@ function drawGrids() {
   drawElement();
 }
 
-// Who touches the element under the mouse, or the chosen one.
-function drawElement() {
-  const element = state.hover ?? state.element;
-  if (!element) { $('#element').innerHTML = state.tab === 'matrices' ? 'Point at an element: who touches it, how often, from which line.' : ''; return; }
-  const a = L.arrays[element.array], by = { reads: new Map(), writes: new Map() };
-  for (const e of a.events)
-    accesses(e, (lane, array, byte, bytes, writes) => {
-      if (array !== element.array || byte >= (element.index + 1) * a.unit || byte + bytes <= element.index * a.unit) return;
-      const of = writes ? by.writes : by.reads, line = lineOf(e);
-      const found = of.get(line) ?? of.set(line, { times: 0, warps: new Set(), lanes: new Set() }).get(line);
+// Where an element of global memory lies in shared memory: a lane loads it and the same source line stores it there, until another
+// store overwrites it. As [{array, index, from, to}], by events.
+function copies({ array, index }) {
+  const found = [];
+  if (L.arrays[array].space !== 'global') return found;
+  for (const e of L.arrays[array].events) {
+    if (shape(e).kind !== 'load') continue;
+    const lanes = new Set();
+    accesses(e, (lane, of, byte, bytes) => {
+      const unit = L.arrays[array].unit, offset = index * unit - byte;
+      if (of === array && offset >= 0 && offset < bytes) lanes.add(`${lane} ${offset}`);
+    });
+    if (!lanes.size) continue;
+    let next = e + 1;
+    while (next < L.count && (L.warp[next] !== L.warp[e] || !MEMORY.has(shape(next).kind))) next++;
+    if (next >= L.count || shape(next).kind !== 'store' || shape(next).space !== 'shared' || lineOf(next) !== lineOf(e)) continue;
+    accesses(next, (lane, of, byte) => {
+      for (const who of lanes) {
+        const [mine, offset] = who.split(' ').map(Number), a = L.arrays[of];
+        if (mine !== lane) continue;
+        const place = { array: of, index: Math.floor((byte + offset) / a.unit), from: next, to: L.count };
+        for (const later of a.events)
+          if (later > next && shape(later).kind === 'store' && touches(later, place)) { place.to = later; break; }
+        found.push(place);
+      }
+    });
+  }
+  return found;
+}
+
+// By line: how often an element is read and written, by which warps and lanes.
+function users({ array, index, from = -1, to = L.count }, by = { reads: new Map(), writes: new Map() }) {
+  const a = L.arrays[array];
+  for (const e of a.events) {
+    if (e <= from || e >= to) continue;
+    accesses(e, (lane, of, byte, bytes, writes) => {
+      if (of !== array || byte >= (index + 1) * a.unit || byte + bytes <= index * a.unit) return;
+      const lines = writes ? by.writes : by.reads, line = lineOf(e);
+      const found = lines.get(line) ?? lines.set(line, { times: 0, warps: new Set(), lanes: new Set() }).get(line);
       found.times++;
       if (L.warp[e] >= 0) found.warps.add(L.warp[e]);
       if (lane >= 0) found.lanes.add(lane);
     });
+  }
+  return by;
+}
+
+// Who touches the element under the mouse, or the chosen one.
+function drawElement() {
+  const element = state.hover ?? state.element, box = $('#element');
+  if (!element) { box.innerHTML = state.tab === 'matrices' ? 'Point at an element: who touches it, how often, from which line.' : ''; return; }
+  const name = of => `<b>${escape(place(of.array, of.index * L.arrays[of.array].unit))}</b>`;
   const tell = (verb, of) => [...of].map(([line, found]) => `${verb} ${plural(found.times, 'time')} by warp${found.warps.size > 1 ? 's' : ''} ${ranges(found.warps)}` +
     `${found.lanes.size ? `, lane${found.lanes.size > 1 ? 's' : ''} ${ranges(found.lanes)}` : ', copied'}${line >= 0 ? ` (${lineText(line)})` : ''}`);
-  const said = [...tell('read', by.reads), ...tell('written', by.writes)];
-  $('#element').innerHTML = `<b>${escape(place(element.array, element.index * a.unit))}</b> ${said.length ? escape(said.join('; ')) : 'is not touched by this block'}.`;
+  const by = users(element), said = [...tell('read', by.reads), ...tell('written', by.writes)], there = copies(element), read = { reads: new Map(), writes: new Map() };
+  for (const copy of there) users(copy, read);
+  box.innerHTML = `${name(element)} ${said.length ? escape(said.join('; ')) : 'is not touched by this block'}.` +
+    (there.length ? ` From ${name(there[0])}${there.length > 1 ? ` (${plural(there.length, 'copy').replace('copys', 'copies')})` : ''}: ${escape(tell('read', read.reads).join('; ') || 'never read')}.` : '');
 }
 
 // --------------------------------------------------------------------------------------------------------------------
@@ -746,6 +807,7 @@ function drawRequest() {
   const s = shape(e);
   if ((s.kind === 'load' || s.kind === 'store') && s.space === 'global') drawSectors(box, e, s);
   else if (s.kind === 'load' || s.kind === 'store') drawBanks(box, e, s);
+  else if (WALLS.has(s.kind)) drawBarrier(box, e);
   else box.innerHTML = `<p>${escape(describe(e))}.</p>` + (s.box ? `<p>The box begins at ${escape(s.from.join(', '))} (fastest dimension first) and is ${s.box.join(' × ')} elements of
       ${s.element_bytes} bytes: ${number(s.bytes)} bytes in ${number(s.sectors)} sectors of global memory, ${number(s.wavefronts)} wavefronts of shared memory${s.swizzle ? `, swizzled over ${s.swizzle} bytes` : ''}.
       One thread orders it; the copy engine does the rest.</p>` : '') + (s.runs.length && MEMORY.has(s.kind) ? `<p>${s.runs.map(([array, first]) => place(array, L.base[e] + first)).join(', ')}</p>` : '');
@@ -775,8 +837,40 @@ function drawSectors(box, e, s) {
   });
   const bar = (name, bytes, most, colour) => `<div class="bar"><span>${name}</span><i style="width:${Math.max(1, 100 * bytes / most)}%;background:var(--${colour})"></i><span>${number(bytes)} B</span></div>`;
   box.innerHTML = `<p>${plural(lanes.length, 'lane')} → <b>${plural(found.sectors.size, 'sector')}</b> of 32 bytes → ${plural(lines.length, 'line')} of 128 bytes</p>
-    <svg width="372" height="${top + lines.length * (high + 2) + 12}">${links.join('')}${parts.join('')}</svg>
-    ${bar('wanted', wanted, moved, share === 100 ? 'good' : 'chosen')}${bar('moved', moved, moved, 'load')}<p>${share} % of what moves is wanted${wanted < lanes.length * s.bytes ? '; several lanes want the same' : ''}.</p>`;
+    ${bar('wanted', wanted, moved, share === 100 ? 'good' : 'chosen')}${bar('moved', moved, moved, 'load')}<p>${share} % of what moves is wanted${wanted < lanes.length * s.bytes ? '; several lanes want the same' : ''}.</p>
+    <svg width="372" height="${top + lines.length * (high + 2) + 12}">${links.join('')}${parts.join('')}</svg>`;
+}
+
+// What a barrier keeps apart: elements that one thread writes on one side of it and another thread touches on the other.
+function drawBarrier(box, e) {
+  const wall = L.walls.indexOf(L.tick[e]), sides = [new Map(), new Map()], from = L.walls[wall - 1] ?? -1, to = L.walls[wall + 1] ?? Infinity;
+  for (let i = 0; i < L.count && L.tick[i] < to; i++) {
+    if (L.tick[i] <= from || !MEMORY.has(shape(i).kind)) continue;
+    const side = sides[+(L.tick[i] > L.tick[e])];
+    accesses(i, (lane, array, byte, bytes, writes) => {
+      for (let at = byte; at < byte + bytes; at += Math.min(4, bytes)) {
+        const key = array * 2 ** 40 + at, of = side.get(key) ?? side.set(key, new Map()).get(key), what = `${lineOf(i)} ${writes ? 'writes' : 'reads'}`, thread = L.warp[i] * 32 + lane;
+        of.set(what, of.has(what) && of.get(what) !== thread ? -1 : thread);
+      }
+    });
+  }
+  const pairs = new Map();
+  for (const [key, before] of sides[0])
+    for (const [what, who] of before)
+      for (const [then, other] of sides[1].get(key) ?? [])
+        if ((what.endsWith('writes') || then.endsWith('writes')) && (who < 0 || who !== other)) {
+          const pair = `${Math.floor(key / 2 ** 40)} ${what} ${then}`;
+          pairs.set(pair, (pairs.get(pair) ?? 0) + 1);
+        }
+  const link = line => line < 0 ? 'an unknown line' : `<a href="#" data-go="${line}">${escape(lineText(+line))}</a>`;
+  const rows = [...pairs].sort((a, b) => b[1] - a[1]).map(([pair, times]) => {
+    const [array, line, verb, other, then] = pair.split(' ');
+    return `<tr><td><b>${escape(L.arrays[array].name)}</b></td><td>${link(line)} ${verb}</td><td>→</td><td>${link(other)} ${then}</td><td>${number(times)}</td></tr>`;
+  });
+  box.innerHTML = `<p>Barrier ${wall + 1} of ${L.walls.length}: ${escape(describe(e))}.</p>` + (rows.length ? `<h3>What it keeps apart</h3>
+    <p>Elements that one thread touches before it and another after it, at least one of them writing:</p><table class="pairs"><tr><th></th><th>before</th><th></th><th>after</th><th>elements</th></tr>${rows.join('')}</table>` :
+    '<p>Between the barriers around it, no thread touches what another one writes on the other side.</p>');
+  box.querySelectorAll('[data-go]').forEach(go => { go.onclick = event => { event.preventDefault(); chooseLine(+go.dataset.go); }; });
 }
 
 function drawBanks(box, e, s) {
@@ -848,16 +942,16 @@ const tickAt = (x, width) => state.from + (x - LEFT) / (width - LEFT - 4) * (sta
 function drawLanes() {
   const { context, width, height } = fitCanvas($('#lanes')), rows = timeRows(), high = (height - AXIS) / rows.length, gap = high > 6 ? 1.5 : 0.5;
   const colours = Object.fromEntries([...Object.keys(KINDS), 'wall', 'dim', 'rule', 'text', 'soft', 'chosen', 'good', 'panel'].map(name => [name, css(name)]));
-  const every = Math.ceil(11 / high);
+  const every = Math.ceil(8.5 / high);
   L.high = high;
-  context.font = '10px system-ui, sans-serif';
+  context.font = `${high < 10 ? 8.5 : 10}px system-ui, sans-serif`;
   context.textBaseline = 'middle';
   rows.forEach((row, i) => {
     const y = AXIS + i * high;
     context.fillStyle = colours.soft;
     if (i % 2 === 0) context.fillRect(LEFT, y, width, high);
     context.fillStyle = colours.dim;
-    if (row.warp === undefined ? high > 8 || i % every === 0 : i % every === 0) context.fillText(row.title, 2, y + high / 2);
+    if (row.warp === undefined ? high > 7 : i % every === 0) context.fillText(row.title, 2, y + high / 2);
   });
   const span = state.to - state.from, unit = 10 ** Math.floor(Math.log10(span / 6)), mark = [1, 2, 5, 10].map(n => n * unit).find(n => span / n <= 10);
   for (let tick = Math.ceil(state.from / mark) * mark; tick <= state.to; tick += mark) {
@@ -913,7 +1007,7 @@ function drawLanes() {
       const label = part.phase === undefined ? part.name.replace('group ', '') : `full, parity ${part.phase & 1}`;
       const short = part.phase === undefined ? label : `${part.phase & 1}`;
       const text = context.measureText(label).width + 6 < free - full ? label : short;
-      if (high > 9 && free - full > context.measureText(text).width + 3) context.fillText(text, full + 3, y + high / 2 - gap);
+      if (high > 7 && free - full > context.measureText(text).width + 3) context.fillText(text, full + 3, y + high / 2 - gap);
     }
   });
   context.fillStyle = colours.wall;
@@ -942,6 +1036,12 @@ function drawOver() {
     context.lineWidth = 2;
     context.strokeRect(xOf(L.tick[e], width) - 1, y, Math.max(5, xOf(L.tick[e] + L.length[e], width) - xOf(L.tick[e], width) + 2), L.high);
   }
+  for (const { event, thread } of L.sides)
+    if (event >= 0) {
+      context.strokeStyle = css('bad');
+      context.lineWidth = 2.5;
+      context.strokeRect(xOf(L.tick[event], width) - 1, AXIS + (thread >> 5) * L.high, Math.max(5, xOf(L.tick[event] + L.length[event], width) - xOf(L.tick[event], width) + 2), L.high);
+    }
   $('#tick').value = state.tick;
   const wall = L.walls.filter(at => at <= state.tick).length;
   $('#now').textContent = `tick ${number(state.tick)} of ${number(L.end)}` + (L.walls.length ? ` · after ${wall} of ${plural(L.walls.length, 'barrier')}` : '');
@@ -957,6 +1057,8 @@ function zoom(factor, around) {
 
 function eventAt(event) {
   const box = $('#over').getBoundingClientRect(), tick = tickAt(event.clientX - box.left, box.width), row = Math.floor((event.clientY - box.top - AXIS) / L.high);
+  const wall = L.walls.find(at => Math.abs(xOf(at, box.width) - (event.clientX - box.left)) < 3.5);
+  if (wall !== undefined && row < L.warps) for (let e = after(wall - 1); e < L.count; e++) if (L.tick[e] === wall && WALLS.has(shape(e).kind)) return { tick, event: e };
   const chosen = timeRows()[row], near = (state.to - state.from) / box.width * 5;
   if (!chosen) return { tick, event: -1 };
   if (chosen.parts) return { tick, event: chosen.parts.filter(part => part.from <= tick).pop()?.event ?? -1 };

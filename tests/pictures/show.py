@@ -63,7 +63,8 @@ def constants(text, kernel):
     template = re.search(rf"template\s*<([^>]*)>\s*__global__[^;{{]*?\b{name}\s*\(", text)
     for parameter, value in zip(template[1].split(",") if template else (), arguments):
         known[parameter.split("=")[0].split()[-1]] = value.strip()
-    for found, value in re.findall(r"\b(?:const|constexpr) int (\w+) = ([^,;]+)", text) + re.findall(r"(\w+) = (\d+)[,\s}]", text):
+    statements = re.findall(r"\b(?:const|constexpr) int ([^;]+);", text) + re.findall(r"\benum (?:\w+ )?\{([^}]*)\}", text)
+    for found, value in re.findall(r"(\w+) = ([^,]+)", ",".join(statements)):
         known.setdefault(found, integer(value, known))
     return known
 
