@@ -36,7 +36,7 @@ const lanesOf = (() => {
 
 const shape = e => L.shapes[L.shape[e]];
 const lineOf = e => shape(e).line ?? -1;
-const lineText = line => page.lines[line].replace(/^.*\//, '');
+const lineText = line => page.lines[line].startsWith(`${L.home}:`) ? `line ${page.lines[line].slice(L.home.length + 1)}` : page.lines[line].replace(/^.*\//, '');
 
 // Calls f(lane, array, byte, bytes, writes) for all that an event touches.
 function accesses(e, f) {
@@ -176,6 +176,7 @@ function describe(e) {
 function use(index) {
   const launch = page.launches[index], events = launch.events;
   L = { ...launch, index, count: events.tick.length };
+  L.home = L.line.replace(/:\d+$/, '');
   let tick = 0;
   L.tick = Int32Array.from(events.tick, delta => tick += delta);
   for (const name of ['shape', 'warp', 'length', 'base', 'value']) L[name] = Int32Array.from(events[name]);
@@ -458,10 +459,40 @@ function drawErrors() {
   $('#errors').innerHTML = said.map(text => `<p>${escape(text)}</p>`).join('') +
     L.sides.map((side, i) => `<p><button data-side="${i}"${side.event < 0 ? ' disabled' : ''}>${side.verb}</button> warp ${side.thread >> 5}, lane ${side.thread & 31}, at ${escape(side.at.replace(/^.*\//, ''))}${side.event < 0 ? ': here the block stopped' : ''}</p>`).join('') +
     (L.sides.length ? '<p>Choose a side: its request, its place in the arrays and its moment are shown. It is framed in red in the time view.</p>' : '') +
-    (run.map ? `<pre>${escape(run.map)}</pre>` : '');
+    (run.elements ? '<div id="wrong"></div>' : run.map ? `<pre>${escape(run.map)}</pre>` : '');
+  if (run.elements) drawWrong($('#wrong'), run.elements);
   document.querySelectorAll('[data-side]').forEach(button => {
     button.onclick = () => { const side = L.sides[button.dataset.side]; state.lane = side.thread & 31; chooseEvent(side.event); };
   });
+}
+
+// The output as the comparison with the reference left it: "C 33 20: 18.2#".
+const WRONG = { '.': ['right', 'good', 0.45], '#': ['wrong', 'bad', 1], '?': ['not a number', 'multiply', 1], '_': ['never written', 'text', 0.75] };
+
+function drawWrong(box, text) {
+  const [, name, rows, cols, runs] = text.match(/^(.+) (\d+) (\d+): (.*)$/), marks = [], count = {};
+  for (const [, times, mark] of runs.matchAll(/(\d+)(\D)/g)) {
+    count[mark] = (count[mark] ?? 0) + +times;
+    for (let i = 0; i < times; i++) marks.push(mark);
+  }
+  const cell = Math.max(1, Math.min(14, Math.floor(Math.min(320 / cols, 300 / rows)))), canvas = Object.assign(document.createElement('canvas'), { width: cols * cell, height: rows * cell });
+  box.innerHTML = `<p><b>${escape(name)}</b> ${rows} × ${cols}:${Object.entries(count).map(([mark, n]) => `<span class="key" style="background:var(--${WRONG[mark][1]})"></span>${number(n)} ${WRONG[mark][0]}`).join('')}</p>`;
+  const said = Object.assign(document.createElement('p'), { textContent: 'Point at an element; choose it to see who writes it.' }), context = canvas.getContext('2d');
+  marks.forEach((mark, i) => {
+    context.globalAlpha = WRONG[mark][2];
+    context.fillStyle = css(WRONG[mark][1]);
+    context.fillRect(i % cols * cell, Math.floor(i / cols) * cell, cell - (cell > 4), cell - (cell > 4));
+  });
+  const array = L.arrays.findIndex(a => a.name === name && a.space === 'global');
+  const index = event => Math.floor(event.offsetY / cell) * cols + Math.floor(event.offsetX / cell);
+  canvas.onmousemove = event => {
+    const i = index(event);
+    said.textContent = marks[i] ? `${name}[${Math.floor(i / cols)}][${i % cols}] is ${WRONG[marks[i]][0]}` : '';
+    if (array >= 0 && marks[i]) { state.hover = { array, index: i }; drawElement(); }
+  };
+  canvas.onmouseleave = () => { state.hover = null; drawElement(); };
+  canvas.onclick = event => { if (array >= 0) chooseElement({ array, index: index(event) }); };
+  box.append(canvas, said);
 }
 
 // --------------------------------------------------------------------------------------------------------------------
@@ -476,7 +507,7 @@ function buildSource() {
     byFile.get(file).set(+text.slice(cut + 1), line);
   });
   const used = file => [...byFile.get(file).values()].reduce((n, line) => n + (L.perLine.get(line)?.events.length ?? 0), 0);
-  const named = reportLines(), kernel = page.launches[L.index].line;
+  const named = reportLines();
   const files = Object.keys(page.sources).filter(used).sort((a, b) => used(b) - used(a));
   files.sort((a, b) => (b === L.home) - (a === L.home));
   for (const file of files) {
@@ -909,12 +940,12 @@ function drawWhatIf(box, e, s) {
   const swizzle = word => { const row = Math.floor(word / pitch), col = word % pitch; return row * pitch + (((col / words | 0) ^ row % Math.max(1, pitch / words)) * words + col % words); };
   const sum = where => events.reduce((total, i) => total + banks(i, where).length, 0), ideal = events.reduce((total, i) => total + shape(i).ideal, 0);
   const tries = [...new Set([pitch - 1, pitch, pitch + 1, pitch + 2, pitch + 4, pitch + 8])].filter(p => p > 0 && p % words === 0 && p >= pitch - 1);
-  const power = (pitch & pitch - 1) === 0 && pitch > words, rows = tries.map(p => [`rows of ${p} words`, sum(repitch(p)), p === pitch]);
+  const power = (pitch & pitch - 1) === 0 && pitch > words, rows = tries.map(p => [`${p} words`, sum(repitch(p)), p === pitch]);
   if (power) rows.push(['XOR swizzle', sum(swizzle), false]);
   const most = Math.max(...rows.map(row => row[1]));
   box.innerHTML = `<h3>If rows of ${escape(a.name)} had another length</h3><p>wavefronts of ${escape(lineText(s.line))} in this block${events.length === 1024 ? ', first 1,024 requests' : ''}; ideal ${number(ideal)}` +
     `${declared ? '' : ` · a row has <input type="number" min="1" max="4096" value="${pitch}"> words`}</p>` +
-    rows.map(([name, value, now]) => `<div class="bar${now ? ' now' : ''}${value > ideal ? ' bad' : ''}"><span>${name}${now ? ' (now)' : ''}</span><i style="width:${100 * value / most}%"></i><span>${number(value)}</span></div>`).join('');
+    rows.map(([name, value, now]) => `<div class="bar${now ? ' now' : ''}${value > ideal ? ' bad' : ''}"><span>${name}${now ? ', as it is' : ''}</span><i style="width:${100 * value / most}%"></i><span>${number(value)}</span></div>`).join('');
   const input = $('input', box);
   if (input) input.onchange = () => { a.pitch = Math.max(1, +input.value || 32); draw(false); };
 }

@@ -6,6 +6,7 @@ TAKES_KERNEL += show $(STEP_NUMBERS:%=show-%)
 OPTIONS ?=
 BLOCK ?=
 MINE ?=
+ALL ?=
 SHOW := $(PYTHON) tests/pictures/show.py
 show_step = $(SHOW) step $(1) $(KERNEL:%=--kernel %) $(if $(OPTIONS),--options '$(OPTIONS)') $(BLOCK:%=--block %) \
     $(if $(filter-out 0,$(MINE)),--mine)
@@ -21,6 +22,9 @@ show-$(call before_underscore,$(1)): packages-python build/check/$(1)
 	@$$(call show_step,$(1))
 endef
 $(foreach step,$(STEPS),$(eval $(call show_rules,$(step))))
+
+check-show: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## test: Open pages of make show in Chromium (STEP=02; ALL=1: of every kernel)
+	@$(PYTHON) tests/pictures/test_show.py $(STEP) $(if $(filter-out 0,$(ALL)),--all)
 
 show-broken: packages-python $(filter build/check/%,$(SOUND))
 	@$(SHOW) broken $(KERNEL) $(BLOCK:%=--block %)

@@ -211,7 +211,7 @@ def pack(launch, lines):
     columns["value"] = [value if value < 2**63 else value - 2**64 for value in columns["value"]]
     columns["tick"] = [now - before for before, now in zip([0] + columns["tick"], columns["tick"])]
     del columns["t"]
-    return {"kernel": launch.kernel, "grid": launch.grid, "threads": launch.threads, "cluster": launch.cluster,
+    return {"kernel": launch.kernel, "line": launch.line, "grid": launch.grid, "threads": launch.threads, "cluster": launch.cluster,
             "arrays": [dataclasses.asdict(launch.arrays[key]) for key in arrays], "shapes": shapes.values, "events": columns,
             "block": {"number": block.number, "index": block.index, "counters": block.counters, "traced": bool(launch.blocks)},
             "counters": launch.counters, "untraced": launch.untraced, "reports": launch.reports}
