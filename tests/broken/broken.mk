@@ -15,12 +15,15 @@ ifneq ($(filter $(TAKES_FAULT),$(MAKECMDGOALS)),)
 endif
 SOUND := $(foreach build,cpu check,$(patsubst %,build/$(build)/%,$(FAULT_STEPS)))
 
-.PHONY: test-broken broken broken-list
+.PHONY: test-broken broken show-broken broken-list
 test-broken: packages-python $(SOUND) ## test: Plant one fault at a time; each must be caught as its file says
 	@$(BROKEN_TOOL) test $(KERNEL)
 
 broken: packages-python $(SOUND) ## learn: A broken kernel by its symptom: make broken KERNEL=3 (CAUSE=1 tells more)
 	@$(BROKEN_TOOL) show $(KERNEL)
+
+show-broken: packages-python $(filter build/check/%,$(SOUND)) ## learn: A page that shows a broken kernel: make show-broken KERNEL=3
+	@$(PYTHON) tests/pictures/show.py broken $(KERNEL) $(BLOCK:%=--block %)
 
 broken-list: packages-python ## learn: Exercises: broken kernels by their symptoms
 	@$(BROKEN_TOOL) list

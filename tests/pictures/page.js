@@ -207,7 +207,7 @@ function use(index) {
   L.sums = sums();
   drawAbout();
   buildSource();
-  $('#time').style.height = `${Math.max(200, Math.min(330, 78 + timeRows().length * 9.5))}px`;
+  $('#time').style.height = `${Math.max(200, Math.min(page.run.check === 'FAIL' || !L.rings.length ? 260 : 330, 78 + timeRows().length * 9.5))}px`;
   buildGrids();
   drawTotals();
   drawErrors();
@@ -232,9 +232,10 @@ function rings() {
   const rows = new Map(), groups = new Map(), commits = {}, loads = {}, lastWait = {}, lastFree = {}, products = {};
   const row = (key, label, order) => rows.get(key) ?? rows.set(key, { label, order, parts: [] }).get(key);
   L.waits = [];
-  const open = {}, named = {};
+  const open = {}, named = {}, announced = new Set();   // mbarriers that count bytes: "full" ones
   for (let e = 0; e < L.count; e++) {
     const s = shape(e), w = L.warp[e], at = s.runs.length ? `${s.runs[0][0]}+${L.base[e] + s.runs[0][1]}` : '';
+    if (s.kind === 'mbarrier_arrive' && s.size) announced.add(at);
     if (s.kind === 'mbarrier_wait') { open[w] = L.tick[e]; lastWait[w] = at; }
     if (s.kind === 'mbarrier_passed' && open[w] !== undefined) {
       if (L.tick[e] > open[w]) L.waits.push([w, open[w], L.tick[e]]);
@@ -254,7 +255,7 @@ function rings() {
       const part = { event: e, from: L.tick[e], name: `${source} ${s.from.join(',')}` };
       r.parts.push(part);
       (loads[key] ??= []).push(part);
-      if (lastWait[w]) (lastFree[lastWait[w]] ??= []).push(part);
+      if (lastWait[w] && !announced.has(lastWait[w])) (lastFree[lastWait[w]] ??= []).push(part);
     }
     if (s.kind === 'tma_load_done' && loads[at]?.length) {
       const part = loads[at].shift();
@@ -439,12 +440,14 @@ function showTab(tab) {
 // Those whom reports name, both sides of a race: their line, and the last event of theirs there.
 function sides() {
   const text = [page.run.reason, ...L.reports.map(report => report.text)].join(' '), found = new Map();
+  const [, name, byte] = text.match(/\((\w+), byte (\d+) of \d+\)/) ?? [], array = L.arrays.findIndex(a => a.name === name);
+  const element = array < 0 ? null : { array, index: Math.floor(byte / L.arrays[array].unit) };
   for (const [, x, y, z, verb, at] of text.matchAll(/thread \((\d+),(\d+),(\d+)\)[^;:]*?\b(reads|writes)[^;:]*? at (\S+:\d+)/g)) {
     const thread = +x + L.threads[0] * (+y + L.threads[1] * z), line = page.lines.findIndex(name => name === at || name.endsWith(`/${at}`) || at.endsWith(`/${name}`));
     let event = -1;
     for (let e = 0; e < L.count; e++)
-      if (L.warp[e] === thread >> 5 && lineOf(e) === line && lanesOf(shape(e).lanes).includes(thread & 31) && (shape(e).kind === 'load') === (verb === 'reads')) event = e;
-    found.set(`${thread} ${at}`, { thread, verb, at, event });
+      if (L.warp[e] === thread >> 5 && lineOf(e) === line && lanesOf(shape(e).lanes).includes(thread & 31) && (shape(e).kind === 'load') === (verb === 'reads') && (!element || touches(e, element))) event = e;
+    found.set(`${thread} ${at}`, { thread, verb, at, event, element });
   }
   return [...found.values()];
 }
@@ -453,7 +456,7 @@ const reportLines = () => new Set([...`${page.run.reason} ${L.reports.map(report
   .map(match => `${match[1].replace(/^.*\//, '')}:${match[2]}`));
 
 function drawErrors() {
-  const run = page.run, said = [reason(), ...L.reports.map(report => report.text).filter(text => !run.reason.includes(text.slice(0, 60)))].filter(Boolean);
+  const run = page.run, said = L.reports.map(report => report.text).filter(text => !run.reason.includes(text.slice(0, 60)));
   L.sides = sides();
   $('[data-tab=errors]').hidden = run.check !== 'FAIL' && !L.reports.length;
   $('#errors').innerHTML = said.map(text => `<p>${escape(text)}</p>`).join('') +
@@ -462,7 +465,7 @@ function drawErrors() {
     (run.elements ? '<div id="wrong"></div>' : run.map ? `<pre>${escape(run.map)}</pre>` : '');
   if (run.elements) drawWrong($('#wrong'), run.elements);
   document.querySelectorAll('[data-side]').forEach(button => {
-    button.onclick = () => { const side = L.sides[button.dataset.side]; state.lane = side.thread & 31; chooseEvent(side.event); };
+    button.onclick = () => { const side = L.sides[button.dataset.side]; Object.assign(state, { lane: side.thread & 31, element: side.element }); setFilter(); chooseEvent(side.event); };
   });
 }
 
@@ -475,7 +478,7 @@ function drawWrong(box, text) {
     count[mark] = (count[mark] ?? 0) + +times;
     for (let i = 0; i < times; i++) marks.push(mark);
   }
-  const cell = Math.max(1, Math.min(14, Math.floor(Math.min(320 / cols, 300 / rows)))), canvas = Object.assign(document.createElement('canvas'), { width: cols * cell, height: rows * cell });
+  const cell = Math.max(1, Math.min(14, Math.min(330 / cols, ($('#matrices').clientHeight - 165) / rows) >= 2 ? Math.floor(Math.min(330 / cols, ($('#matrices').clientHeight - 165) / rows)) : 1)), canvas = Object.assign(document.createElement('canvas'), { width: cols * cell, height: rows * cell });
   box.innerHTML = `<p><b>${escape(name)}</b> ${rows} × ${cols}:${Object.entries(count).map(([mark, n]) => `<span class="key" style="background:var(--${WRONG[mark][1]})"></span>${number(n)} ${WRONG[mark][0]}`).join('')}</p>`;
   const said = Object.assign(document.createElement('p'), { textContent: 'Point at an element; choose it to see who writes it.' }), context = canvas.getContext('2d');
   marks.forEach((mark, i) => {
@@ -612,7 +615,7 @@ function layoutGrids() {
   const [A, B, C] = ['A', 'B', 'C'].map(named), product = A && B && C && A.W + C.W < 600 ? [A, B, C] : [];
   const single = L.views.filter(v => !product.includes(v));
   const text = v => Math.max(v.a.name.length * 7 + v.about.length * 5.6 + (v.a.space === 'shared' ? 46 : 8), v.part.length * 5.6);
-  const arrange = cell => {
+  const arrange = (cell, grow) => {
     const spots = [];
     let x = 0, y = 0, shelf = 0, right = 0, bottom = 0;
     const put = (v, size, left, top) => { spots.push([v, size, left, top]); right = Math.max(right, left + v.W * size); bottom = Math.max(bottom, top + CAPTION + v.H * size); };
@@ -624,7 +627,7 @@ function layoutGrids() {
       y = top + CAPTION + Math.max(A.H, C.H) * cell + GAP;
     }
     for (const v of single) {
-      const size = Math.max(cell, Math.min(8, Math.floor(Math.min(64 / v.W, 64 / v.H)))), wide = Math.max(v.W * size, text(v));
+      const size = Math.max(cell, Math.min(8, Math.floor(Math.min(grow / v.W, grow / v.H)))), wide = Math.max(v.W * size, text(v));
       if (x > 0 && x + wide > width) { x = 0; y += shelf + GAP; shelf = 0; }
       put(v, size, x, y);
       x += wide + GAP;
@@ -632,8 +635,11 @@ function layoutGrids() {
     }
     return { spots, fits: right <= width && bottom <= height, narrow: right <= width };
   };
-  const sizes = [14, 12, 10, 9, 8, 7, 6, 5, 4, 3.5, 3, 2.5, 2, 1.75, 1.5, 1.25, 1, 0.75, 0.6, 0.5];
-  const found = sizes.map(arrange).find(a => a.fits) ?? sizes.filter(s => s <= 1).map(arrange).find(a => a.narrow) ?? arrange(1);
+  const sizes = [14, 12, 10, 9, 8, 7, 6, 5, 4, 3.5, 3, 2.5, 2, 1.75, 1.5, 1.25, 1, 0.75, 0.6, 0.5, 0.4, 0.33];
+  let found = null;
+  for (const grow of [64, 32, 0])
+    for (const cell of sizes) if (!found && (cell >= 1.25 || grow === 0)) { const tried = arrange(cell, grow); if (tried.fits) found = tried; }
+  for (const cell of [1, 0.75, 0.5]) found ??= (tried => tried.narrow || cell === 0.5 ? tried : null)(arrange(cell, 0));
   for (const [v, size, left, top] of found.spots) {
     const ratio = devicePixelRatio || 1;
     v.cell = size;
@@ -934,20 +940,21 @@ function drawBanks(box, e, s) {
 function drawWhatIf(box, e, s) {
   const array = s.runs[0]?.[0], a = L.arrays[array];
   if (a === undefined) return;
-  const declared = a.shape.length > 1 ? a.shape[a.shape.length - 1] * a.unit / 4 : 0;
-  const pitch = a.pitch ?? (declared || 32), events = (L.perLine.get(s.line)?.events ?? [e]).filter(i => shape(i).kind === s.kind && shape(i).space === 'shared' && shape(i).runs[0]?.[0] === array).slice(0, 1024);
+  const declared = a.shape.length > 1 ? a.shape[a.shape.length - 1] * a.unit / 4 : 0, pitch = declared || a.pitch;
+  const events = (L.perLine.get(s.line)?.events ?? [e]).filter(i => shape(i).kind === s.kind && shape(i).space === 'shared' && shape(i).runs[0]?.[0] === array).slice(0, 1024);
   const words = Math.max(s.bytes >> 2, 1), repitch = to => word => Math.floor(word / pitch) * to + word % pitch;
   const swizzle = word => { const row = Math.floor(word / pitch), col = word % pitch; return row * pitch + (((col / words | 0) ^ row % Math.max(1, pitch / words)) * words + col % words); };
   const sum = where => events.reduce((total, i) => total + banks(i, where).length, 0), ideal = events.reduce((total, i) => total + shape(i).ideal, 0);
-  const tries = [...new Set([pitch - 1, pitch, pitch + 1, pitch + 2, pitch + 4, pitch + 8])].filter(p => p > 0 && p % words === 0 && p >= pitch - 1);
-  const power = (pitch & pitch - 1) === 0 && pitch > words, rows = tries.map(p => [`${p} words`, sum(repitch(p)), p === pitch]);
+  const tries = !pitch ? [] : [...new Set([pitch - 1, pitch, pitch + 1, pitch + 2, pitch + 4, pitch + 8])].filter(p => p > 0 && p % words === 0 && p >= pitch - 1);
+  const power = declared && (pitch & pitch - 1) === 0 && pitch > words, rows = tries.map(p => [`${p} words`, sum(repitch(p)), p === pitch]);
   if (power) rows.push(['XOR swizzle', sum(swizzle), false]);
   const most = Math.max(...rows.map(row => row[1]));
-  box.innerHTML = `<h3>If rows of ${escape(a.name)} had another length</h3><p>wavefronts of ${escape(lineText(s.line))} in this block${events.length === 1024 ? ', first 1,024 requests' : ''}; ideal ${number(ideal)}` +
-    `${declared ? '' : ` · a row has <input type="number" min="1" max="4096" value="${pitch}"> words`}</p>` +
+  box.innerHTML = `<h3>If rows of ${escape(a.name)} had another length</h3>` +
+    (declared ? '' : `<p>Its declaration does not tell how long a row is: <input type="number" min="1" max="4096" placeholder="words" value="${pitch ?? ''}"> words</p>`) +
+    (pitch ? `<p>wavefronts of ${escape(lineText(s.line))} in this block${events.length === 1024 ? ', first 1,024 requests' : ''}; ideal ${number(ideal)}</p>` : '') +
     rows.map(([name, value, now]) => `<div class="bar${now ? ' now' : ''}${value > ideal ? ' bad' : ''}"><span>${name}${now ? ', as it is' : ''}</span><i style="width:${100 * value / most}%"></i><span>${number(value)}</span></div>`).join('');
   const input = $('input', box);
-  if (input) input.onchange = () => { a.pitch = Math.max(1, +input.value || 32); draw(false); };
+  if (input) input.onchange = () => { a.pitch = +input.value > 0 ? +input.value : undefined; draw(false); };
 }
 
 // --------------------------------------------------------------------------------------------------------------------
@@ -1021,6 +1028,7 @@ function drawLanes() {
     }
   }
   context.globalAlpha = 1;
+  const labels = [];
   rows.forEach((row, i) => {
     if (!row.parts) return;
     const y = AXIS + i * high + gap;
@@ -1033,14 +1041,15 @@ function drawLanes() {
       context.globalAlpha = 0.85;
       context.fillStyle = colours.good;
       if (part.full !== undefined) context.fillRect(full, y, Math.max(free - full - 1, 1), high - 2 * gap);
-      context.globalAlpha = 1;
-      context.fillStyle = colours.panel;
       const label = part.phase === undefined ? part.name.replace('group ', '') : `full, parity ${part.phase & 1}`;
       const short = part.phase === undefined ? label : `${part.phase & 1}`;
       const text = context.measureText(label).width + 6 < free - full ? label : short;
-      if (high > 7 && free - full > context.measureText(text).width + 3) context.fillText(text, full + 3, y + high / 2 - gap);
+      if (high > 7 && free - full > context.measureText(text).width + 3) labels.push([text, full + 3, y + high / 2 - gap]);
     }
   });
+  context.globalAlpha = 1;
+  context.fillStyle = colours.panel;
+  for (const label of labels) context.fillText(...label);
   context.fillStyle = colours.wall;
   for (const wall of L.walls) context.fillRect(xOf(wall, width) - 0.5, AXIS, 1.5, high * L.warps);
   context.restore();

@@ -270,6 +270,8 @@ def traced(command, block, **environment):
             raise Unable(f"{shlex.join(map(str, command))}: {done.stderr.strip() or 'wrote no trace; was it built with simtcc --check?'}")
         launches = traces.launches(traces.read(path))
     if not any(launch.blocks for launch in launches):
+        if any(launch.untraced is not None for launch in launches):
+            raise Unable(f"block {block} does not fit a trace (SIMT_TRACE_LIMIT, in MB); choose smaller sizes: OPTIONS='--seq 64', say")
         raise Unable(f"no launch has a block {block}")
     return launches, done
 
@@ -300,6 +302,8 @@ def step_page(program, step, kernel, options, block=None, name=None, title=None,
     if block is None:
         block = block_of(row["reason"], program, arguments, environment) if row["check"] != "pass" else 0
     launches, _ = traced([program, *arguments], block, **environment)
+    if row.get("where"):  # run twice, to see whether the values depend on the order
+        launches = launches[:(len(launches) + 1) // 2]
     sizes = "  ".join(f"{key} {value}" for key, value in report["sizes"].items())
     about = {"step": step, "kernel": kernel, "sizes": sizes, "run": row, "note": note,
              "command": f"make run-{step[:2]} KERNEL={kernel}" if not options else f"build/check/{step} --kernel {kernel} {shlex.join(options)}"}
@@ -319,10 +323,16 @@ def show_step(arguments):
             rung = next((rung for rung in learn.rungs_of(arguments.step) if rung.kernel == kernel), None)
             if rung is None or not rung.file.exists():
                 raise Unable(f"you have no {kernel} yet: make learn STEP={number} begins it")
+            learn.make_ours(arguments.step)
             built, complaint = rung.build()
             if built is None:
                 raise Unable("\n".join(complaint))
-            step_page(str(built), arguments.step, kernel, options, arguments.block, f"{number}_{kernel}_mine", f"{number} · {kernel} (yours)")
+            runs = [(sizes, order) for sizes in rung.cases() for order in learn.ORDERS]
+            failing = next((run for run in runs if learn.run_row(built, kernel, *run)["check"] != "pass"), None)
+            if failing and not arguments.options:
+                options = failing[0].split()
+            step_page(str(built), arguments.step, kernel, options, arguments.block, f"{number}_{kernel}_mine", f"{number} · {kernel} (yours)",
+                      SIMT_ORDER=failing[1] if failing else learn.ORDERS[0])
         else:
             step_page(program, arguments.step, kernel, options, arguments.block)
 
