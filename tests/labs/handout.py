@@ -21,7 +21,7 @@ STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
 GRADER = ("case.h", "formats.py", "grade.py", "handout.py", "judge.c", "keeper.h", "keeper_cpu.cpp", "keeper_gpu.c", "local.mk",
           "runner.c", "runner.h", "sandbox.py", "workshop.py")
-SUPPORT = ("run", "ladder.c", "*.h", "pictures/show.*", "pictures/page.*", "pictures/traces.py")  # of tests/
+SUPPORT = ("run", "ladder.c", "*.h", "pictures/show.*", "pictures/page*", "pictures/traces.py")  # of tests/
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
 # What tests/lessons.py quotes of a kernel: what a student is to write.

@@ -245,7 +245,9 @@ def page(title, about, launches, folders):
         lines.number(launch.line)
     data = {"title": title, **about, "launches": packed, "lines": lines.values, "sources": sources(lines.values, folders)}
     payload = base64.b64encode(zlib.compress(json.dumps(data, separators=(",", ":")).encode(), 9)).decode()
-    parts = {"TITLE": html.escape(title), "CSS": (HERE / "page.css").read_text(), "DATA": payload, "JS": (HERE / "page.js").read_text()}
+    scripts = [HERE / "page.js", *sorted(HERE.glob("page_*.js"))]
+    parts = {"TITLE": html.escape(title), "CSS": (HERE / "page.css").read_text(), "DATA": payload,
+             "JS": "".join(script.read_text() for script in scripts)}
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], (HERE / "page.html").read_text())
 
 
