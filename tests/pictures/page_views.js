@@ -388,7 +388,8 @@ function copies({ array, index }) {
   const found = [];
   if (L.arrays[array].space !== 'global') return found;
   for (const e of L.arrays[array].events) {
-    if (shape(e).kind !== 'load') continue;
+    const { kinds } = L.perLine.get(lineOf(e)) ?? { kinds: {} };
+    if (shape(e).kind !== 'load' || kinds.load > (kinds['shared-store'] ?? 0)) continue;   // a copy has one load for each store
     const lanes = new Set();
     accesses(e, (lane, of, byte, bytes) => {
       const unit = L.arrays[array].unit, offset = index * unit - byte;
