@@ -263,11 +263,12 @@ def write(name, text):
 
 
 def traced(command, block, **environment):
-    """(launches, completed process) of a command, of this block."""
+    """(launches, completed process) of a command: of this block, of all where it is None."""
+    environment = {"SIMT_WORKERS": "1", **({} if block is None else {"SIMT_TRACE_BLOCK": str(block)}), **environment}
     launches, done = None, None
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace")
-        done = traces.run(command, path, SIMT_TRACE_BLOCK=str(block), SIMT_WORKERS="1", **environment)
+        done = traces.run(command, path, **environment)
         if not os.path.exists(path):
             raise Unable(f"{shlex.join(map(str, command))}: {done.stderr.strip() or 'wrote no trace; was it built with simtcc --check?'}")
         launches = traces.launches(traces.read(path))
@@ -278,15 +279,23 @@ def traced(command, block, **environment):
     return launches, done
 
 
-def block_of(report, program, arguments, environment):
-    """The block that a report names, by number; the first where it names none."""
-    found = re.search(r"block \((\d+),(\d+),(\d+)\)", report)
-    if not found:
-        return 0
-    launches, _ = traced([program, *arguments], 0, **environment)
-    grid = launches[-1].grid
-    x, y, z = map(int, found.groups())
-    return x + grid[0] * (y + grid[1] * z)
+def block_of(report, command, environment):
+    """The block that a report names, or that stores the element which it calls wrong; by number, 0 where there is none."""
+    block = re.search(r"block \((\d+),(\d+),(\d+)\)", report)
+    if block:
+        launches, _ = traced(command, 0, **environment)
+        x, y, z = map(int, block.groups())
+        return x + launches[-1].grid[0] * (y + launches[-1].grid[1] * z)
+    element = re.match(r"(\w+)\[(\d+)\]\[(\d+)\] is ", report)
+    for launch in traced(command, None, **environment)[0] if element else ():
+        array = launch.arrays.get(("global", element[1]))
+        for traced_block in launch.blocks if array else ():
+            wrong = (int(element[2]) * array.shape[-1] + int(element[3])) * array.element_bytes
+            for event in traced_block.events:
+                if event["event"] == "store" and any(name == array.name and 0 <= wrong - byte < event["bytes"]
+                                                     for name, byte in traces.places(event["at"])):
+                    return traced_block.number
+    return 0
 
 
 def step_page(program, step, kernel, options, block=None, name=None, title=None, note="", **environment):
@@ -302,7 +311,7 @@ def step_page(program, step, kernel, options, block=None, name=None, title=None,
     if row["check"] in ("refused", "skipped"):
         raise Unable(f"{kernel}: {row['reason']}")
     if block is None:
-        block = block_of(row["reason"], program, arguments, environment) if row["check"] != "pass" else 0
+        block = block_of(row["reason"], [program, *arguments], environment) if row["check"] != "pass" else 0
     launches, _ = traced([program, *arguments], block, **environment)
     if row.get("where"):  # run twice, to see whether the values depend on the order
         launches = launches[:(len(launches) + 1) // 2]
