@@ -509,7 +509,7 @@ function drawSectors(box, e, s) {
     }
     for (const [at, times] of many) if (times > 1 && high >= 9) parts.push(label(MARGIN + at / 4 * WIDE + WIDE / 2, y + high + 9, `×${times}`, 'middle', true));
     if (high >= 9 || i % Math.ceil(11 / (high + 2)) === 0)
-      parts.push(label(MARGIN - 4, y + high / 2 + 3, escape(place(line.array, Math.max(0, line.byte))), 'end'));
+      parts.push(label(MARGIN - 4, y + high / 2 + 3, escape(place(line.array, Math.max(0, line.byte)).replace(/^.+(?=.{10}$)/, '…')), 'end'));
   });
   box.innerHTML = `<p>${plural(lanes.length, 'lane')} → <b>${plural(found.sectors.size, 'sector')}</b> of 32 bytes → ${plural(lines.length, 'line')} of 128 bytes</p>` +
     bar('bytes wanted', wanted, moved, '', share === 100 ? 'good' : 'chosen') + bar('bytes moved', moved, moved, '', 'load') +

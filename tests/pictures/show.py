@@ -28,9 +28,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 OUT = ROOT / "build/show"
 
-# Where the program's own sizes would make a large page, or leave a pipeline nothing to overlap. The page says its sizes.
+# Where the program's own sizes would make a large page, leave a pipeline nothing to overlap or take another kernel. The page says
+# its sizes.
 FLASH, LONG = "--heads 1 --seq 64", "--heads 1 --seq 512"
-SIZES = {"03": "--rows 32 --cols 1024", "04/row_per_thread": FLASH, "04/flash_v1": FLASH, "05/flash_v2_exchanged": FLASH,
+SIZES = {"03/three_pass": "--rows 32 --cols 512", "03/online": "--rows 32 --cols 512",
+         "03/online_cluster": "--rows 1 --cols 66000", "04/row_per_thread": FLASH, "04/flash_v1": FLASH, "05/flash_v2_exchanged": FLASH,
          **{f"06/{kernel}": LONG for kernel in ("mma_tma", "wgmma", "producer_warp", "overlap", "ping_pong", "tma_store", "resident",
                                                 "ahead", "drawn", "persistent")}}
 SIZEOF = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "__half": 2, "float2": 8, "float4": 16, "uint32_t": 4, "uint64_t": 8,
