@@ -190,6 +190,7 @@ function buildGrids() {
     const all = Math.ceil(a.total.reads.length / cols), part = v.nr < all || v.nc < cols;
     v.about = a.shape.length ? a.shape.filter((n, i) => n > 1 || i >= a.shape.length - 2).join(' × ') : `${number(a.bytes)} B`;
     v.part = part && a.shape.length ? `[${v.r0}–${v.r1}][${v.c0}–${v.c1}]` : a.shape.length ? '' : a.space === 'shared' ? '32 banks across' : '';
+    if (v.pieces > 1) v.part = `${v.part || 'all of it'}; a row is ${v.pieces} lines`;
     v.figure.innerHTML = `<figcaption><b>${escape(a.name)}</b>${a.space === 'shared' ? ' shared' : ''} ${v.about}<br>` +
       `${v.part || 'all of it'}</figcaption><canvas></canvas>`;
     v.canvas = $('canvas', v.figure);
