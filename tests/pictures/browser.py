@@ -23,7 +23,7 @@ class Browser:
             ["sh", "-c", 'exec "$@" 3<&"$0" 4>&"$PIPE"', str(here[0]), program, "--headless=new", "--no-sandbox", "--disable-gpu",
              "--remote-debugging-pipe", "--hide-scrollbars", "--no-first-run", "--disable-dev-shm-usage", f"--user-data-dir={self.profile}",
              f"--window-size={width},{height}", "about:blank"],
-            pass_fds=(here[0], theirs[1]), env={**os.environ, "PIPE": str(theirs[1])}, stderr=subprocess.DEVNULL)
+            pass_fds=(here[0], theirs[1]), env={**os.environ, "PIPE": str(theirs[1]), "TMPDIR": self.profile}, stderr=subprocess.DEVNULL)
         os.close(here[0])
         os.close(theirs[1])
         self.to, self.back, self.rest, self.number, self.complaints = here[1], theirs[0], b"", 0, []
@@ -40,6 +40,8 @@ class Browser:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait()
+        os.close(self.to)
+        os.close(self.back)
         shutil.rmtree(self.profile, ignore_errors=True)
 
     def receive(self, seconds=30):
