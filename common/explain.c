@@ -358,6 +358,23 @@ static void draw(const struct view *view, char *text, size_t bytes)
     }
 }
 
+static void list_elements(const struct view *view, char *text, size_t bytes)
+{
+    static const char mark[] = {
+        [RIGHT] = '.', [WRONG] = '#', [NOT_A_NUMBER] = '?', [UNWRITTEN] = '_'};
+    const size_t count = view->rows * view->cols;
+    if (!view->whole)
+        return;
+    append(text, bytes, "%s %zu %zu: ", view->tensor->name, view->rows, view->cols);
+    for (size_t first = 0, next; first < count && strlen(text) + 1 < bytes; first = next) {
+        for (next = first + 1; next < count && view->state[next] == view->state[first]; next++)
+            continue;
+        append(text, bytes, "%zu%c", next - first, mark[view->state[first]]);
+    }
+    if (strlen(text) + 1 == bytes) /* cut off */
+        text[0] = '\0';
+}
+
 /* -------------------------------------------------------------------------------------------------
  * Why. Each rule writes an explanation and returns true, or knows nothing.
  */
@@ -860,6 +877,7 @@ bool explain(const struct trial *trial, struct explanation *explanation)
         if (wrong) {
             describe_place(&view, explanation->where, sizeof explanation->where);
             draw(&view, explanation->map, sizeof explanation->map);
+            list_elements(&view, explanation->elements, sizeof explanation->elements);
             find(&view, explanation);
         }
         close_view(&view);

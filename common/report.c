@@ -402,6 +402,8 @@ static void print_explanation(const struct explanation *explanation)
     print_quoted(explanation->why);
     printf(", \"map\": ");
     print_quoted(explanation->map);
+    printf(", \"elements\": ");
+    print_quoted(explanation->elements);
 }
 
 static void json_row(const struct request *request, const struct result *result, bool first)

@@ -67,3 +67,10 @@ lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Write
 
 check-lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Fail when one is not what the kernels are or do
 	@$(PYTHON) tests/lessons.py --check $(LESSONS)
+
+# Debian has Chromium as a package, Ubuntu as a snap.
+TAKES_STEP += check-show
+ALL ?=
+.PHONY: check-show
+check-show: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## test: Open pages of make show in Chromium (STEP=02; ALL=1: every kernel's)
+	@$(PYTHON) tests/pictures/test_show.py $(STEP) $(if $(filter-out 0,$(ALL)),--all)

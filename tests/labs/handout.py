@@ -21,7 +21,7 @@ STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
 GRADER = ("case.h", "formats.py", "grade.py", "handout.py", "judge.c", "keeper.h", "keeper_cpu.cpp", "keeper_gpu.c", "local.mk",
           "runner.c", "runner.h", "sandbox.py", "workshop.py")
-SUPPORT = ("run", "ladder.c", "*.h")  # of tests/
+SUPPORT = ("run", "ladder.c", "*.h", "pictures/show.*", "pictures/page*", "pictures/traces.py")  # of tests/
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
 # What tests/lessons.py quotes of a kernel: what a student is to write.
@@ -144,7 +144,7 @@ def copied(path, text, steps):
         return ANSWER.sub("", QUOTED.sub("", text))
     if path.name == "Makefile":
         text = text.replace("include tests/labs/labs.mk", "include tests/labs/local.mk")
-        text = re.sub(r"^-?include tests/(?!labs/local).*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text, flags=re.M)
+        text = re.sub(r"^-?include tests/(?!labs/local|pictures/show).*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text, flags=re.M)
         # nvcc's number for names that nobody refers to: an unfinished kernel does not use its constants yet.
         return re.sub(r"^(NVCC_FLAGS := .*)$", r"\1 -diag-suppress 177", text, flags=re.M)
     if path.name.startswith("test_"):
