@@ -47,7 +47,7 @@ def picture_02_shared_tile():
     picture.cells("e", [(x_s + column * big, low + row * big, big - 1, big - 1) for row in range(16) for column in range(16)])
     picture.cells("c1", [(x_s + thread % 16 * big, low + thread // 16 * big, big - 1, big - 1) for thread in readers])
     picture.text(x_s, low + 16 * big + 16, f"{len(readers)} threads read As[{marked[0]}][{marked[1]}],", "t")
-    picture.text(x_s, low + 16 * big + 32, f"{set(readers.values()).pop() // passes} time a tile: one row of the block", "t")
+    picture.text(x_s, low + 16 * big + 32, f"each {views.times(set(readers.values()).pop() // passes)} a tile: one row of the block", "t")
     picture.text(x_s, top - 8, "As, 16 x 16, in shared memory", "m")
     for number in range(passes):
         picture.frame(number, passes, 1.2 * passes, 1)
@@ -290,7 +290,7 @@ def picture_02_wide_tile():
                      f"thread 5: {len(mine)} sums; its warp: {len(warp)}")
         loads = views.accesses(launch, "load", None, "shared", 0)
         reads = len(mine) // 64 * 2 + 2
-        picture.text(x, 356, f"a k: {sum(event['bytes'] == 16 for event in loads[:reads])} reads of 16 bytes, {len(mine)} multiply-adds")
+        picture.text(x, 356, f"at each k: {sum(event['bytes'] == 16 for event in loads[:reads])} reads of 16 bytes, {len(mine)} products")
         x += 290
     picture.legend(20, 382, [("c1", "thread 5"), ("c0", "its warp")])
     return picture
@@ -332,66 +332,58 @@ def picture_02_sgemm():
                           "Few large tiles leave multiprocessors idle; more, smaller ones fill the waves better.")
     y = 44
     tiles = {}
-    for kernel, rows in (("scheduled", None), ("sgemm", None)):
+    for kernel in ("scheduled", "sgemm"):
         launch, = views.traced("02", kernel, SIZES, 0)
         stored = [place for event in views.accesses(launch, "store", "C") for _, *place in views.touched(launch, event)]
         tiles[kernel] = (max(row for row, _ in stored) + 1, max(column for _, column in stored) + 1)
         blocks = launch.grid[0]
         views.same(blocks, math.prod(math.ceil(256 / side) for side in tiles[kernel]), kernel)
-        y = waves(picture, y, f"{kernel}: {blocks} tiles of {tiles[kernel][0]} x {tiles[kernel][1]} on the CPU backend's 8 multiprocessors, C = 256 x 256",
-                  blocks, 8, math.prod(tiles[kernel]), 32768, 30)
-        del rows
+        y = waves(picture, y, f"{kernel}: {blocks} tiles of {tiles[kernel][0]} x {tiles[kernel][1]} on the CPU backend's 8 "
+                  "multiprocessors, C = 256 x 256", blocks, 8, math.prod(tiles[kernel]), 32768, 9)
     for kernel, factor in (("scheduled", 0.93), ("sgemm", 1)):
         count = math.prod(math.ceil(3000 / side) for side in tiles[kernel])
         y = waves(picture, y, f"{count} tiles of {tiles[kernel][0]} x {tiles[kernel][1]} on an H200's 132, C = 3000 x 3000", count, 132,
-                  math.prod(tiles[kernel]) * factor, 3 * 32768 * 0.93, 1.45)
-    picture.text(16, y + 2, "One row is one multiprocessor, one block one tile; to the right: time, in multiply-adds per k.", "m")
+                  math.prod(tiles[kernel]) * factor, 3 * 32768 * 0.93, 1)
+    picture.text(16, y + 4, "From top to bottom: multiprocessors. One colour: one wave of tiles. To the right: time, in multiply-adds per k", "m")
+    picture.text(16, y + 20, "(a tile of 128 x 256 counts 0.93 times its elements, as in the launcher).", "m")
     return picture
 
 
 def waves(picture, y, says, count, processors, cost, longest, height):
     picture.text(16, y + 12, says, "t b")
-    y += 20
-    scale = 640 / longest
-    height = min(height, 13)
-    picture.cells("e", [(16, y + i * height, 640, height) for i in range(processors)])
-    for wave in range(math.ceil(count / processors)):
+    y, scale, needed = y + 20, 640 / longest, math.ceil(count / processors)
+    picture.cells("e", [(16, y, 640, processors * height)])
+    for wave in range(needed):
         busy = min(count - wave * processors, processors)
-        picture.cells(views.PLACES[wave % 6], [(round(16 + wave * cost * scale, 1), round(y + i * height, 2), round(cost * scale, 1) - 1, round(height - (height > 4), 2))
-                                               for i in range(busy)])
-    waves_needed = math.ceil(count / processors)
-    picture.text(668, y + 14, f"busy to {waves_needed * cost:,.0f}", "t")
-    picture.text(668, y + 30, f"{count / processors / waves_needed * 100:.0f} % in use", "m")
-    return max(y + processors * height, y + 36) + 14
+        picture.cells(views.PLACES[wave % 6], [(round(16 + wave * cost * scale, 1), y, round(cost * scale, 1) - 1, busy * height)])
+    picture.text(668, y + 14, f"busy to {needed * cost:,.0f}")
+    picture.text(668, y + 30, f"{count / processors / needed * 100:.0f} % in use", "m")
+    return y + max(processors * height, 36) + 14
 
 
 def picture_02_sgemm_cluster():
-    launch, = views.traced("02", "sgemm_cluster", "--m 64 --n 128 --k 512")
+    launch, = views.traced("02", "sgemm_cluster", "--m 128 --n 256 --k 256")
     picture = svg.Picture("sgemm_cluster: who multiplies which part of K, and who stores which rows of C?",
                           "The groups of warps of a cluster's blocks each have a share of K and store a part of the tile.")
     groups, stored, sent = collections.defaultdict(set), {}, collections.Counter()
-    warps = launch.threads[0] // 32
-    per = max(1, warps // 2)
-    for block in launch.blocks:
+    for block in launch.blocks[:launch.cluster[0]]:
         for event in block.events:
-            if event["event"] == "load" and event.get("space") == "global" and event["at"][0][0] == "A":
-                groups[block.number, event["warp"] // per] |= {column for _, _, column in views.touched(launch, event)}
-            elif event["event"] == "store" and event.get("space") == "global":
-                stored.update({(row, column): (block.number, event["warp"] // per) for _, row, column in views.touched(launch, event)})
+            who = (block.number, event.get("warp", 0) // 4)
+            if event["event"] == "load" and event["space"] == "global" and event["at"][0][0] == "A":
+                groups[who] |= {column for _, _, column in views.touched(launch, event)}
+            elif event["event"] == "store" and event["space"] == "global":
+                stored.update({(row, column): who for _, row, column in views.touched(launch, event)})
             elif event["event"] == "cluster_store":
                 sent[block.number, event["value"]] += len(traces.lanes(event["lanes"])) * event["size"] // 4
-    picture.text(16, 58, f"the shares of K = 512, cluster of {launch.cluster[0]} blocks", "t b")
+    picture.text(16, 58, f"the shares of K = 256 in a cluster of {launch.cluster[0]} blocks", "t b")
     picture.text(520, 58, "the tile of C, 64 x 128: who stores", "t b")
-    order = sorted(groups)
-    for i, who in enumerate(order):
-        y = 70 + i * 24
-        picture.text(120, y + 14, f"block {who[0]} group {who[1]}", "m", "end")
-        picture.cells("e", [(128, y, 360, 18)])
-        picture.cells(views.PLACES[i % 6], [(128 + min(groups[who]) * 360 / 512, y, len(groups[who]) * 360 / 512, 18)])
-        picture.text(128 + (min(groups[who]) + len(groups[who]) / 2) * 360 / 512, y + 13, f"k {min(groups[who])}..{max(groups[who])}", "in s", "middle")
-    for i, who in enumerate(order):
-        picture.cells(views.PLACES[i % 6], [(520 + column * 2.2, 70 + row * 3, 2.2, 3) for (row, column), other in stored.items() if other == who])
-    y = max(70 + len(order) * 24, 70 + 64 * 3) + 24
-    picture.text(16, y, f"Between blocks {sum(count for (a, b), count in sent.items() if a != b):,} sums travel, each once, into the inbox of the one that stores it; "
-                 f"{sum(count for (a, b), count in sent.items() if a == b):,} stay in their block.")
+    for i, (who, columns) in enumerate(sorted(groups.items())):
+        y, x = 70 + i * 36, 148 + min(columns) * 340 / 256
+        picture.text(140, y + 18, f"block {who[0]}, group {who[1]}", "m", "end")
+        picture.cells("e", [(148, y, 340, 26)])
+        picture.cells(views.PLACES[i], [(x, y, len(columns) * 340 / 256, 26)])
+        picture.text(x + len(columns) * 170 / 256, y + 17, f"{min(columns)}..{max(columns)}", "in s", "middle")
+        picture.cells(views.PLACES[i], [(520 + round(column * 2.2, 1), 70 + row * 3, 2.2, 3) for (row, column), other in stored.items() if other == who])
+    picture.text(16, 292, f"Of its sums each block sends {sent[0, 1]:,} to the other's inboxes and keeps {sent[0, 0]:,} in its own; each group adds up")
+    picture.text(16, 308, f"{len(groups)} copies of its rows, in the order of the shares, and stores them.")
     return picture

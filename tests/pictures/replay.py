@@ -51,27 +51,32 @@ def spans(launch, block, tile_of):
                 written[array, sixteen] = place
 
     def add(warp, what, begin, end, place):
-        if found and end > begin:
-            found.append(Span(warp, what, begin, end, place))
-        elif end > begin:
+        if end > begin:
             found.append(Span(warp, what, begin, end, place))
 
+    # A copy is three events: its load and its store, which are the engine's, come first. One of zeros has no load.
     events = sorted(block.events, key=lambda event: event["t"])
-    copies = {id(events[i + more]) for i, event in enumerate(events) if event["event"] == "cp_async" for more in (-1, -2)}
+    copies, sources = set(), {}
+    for i, event in enumerate(events):
+        if event["event"] == "cp_async":
+            copies |= {id(events[i - 1]), id(events[i - 2])}
+            load = events[i - 2]
+            if load["event"] == "load" and load["space"] == "global" and load["line"] == event["line"]:
+                sources[id(event)] = tile_of(*traces.places(load["at"])[0])
     for event in events:
         kind, warp = event["event"], event.get("warp")
         now, group = clock[warp], groups[warp]
         if kind == "load" and event["space"] == "global":
             place = tile_of(*traces.places(event["at"])[0])
-            last_global[warp] = place
             if id(event) not in copies:
+                last_global[warp] = place
                 clock[warp] += COST["issue"]
                 loads[warp].append(now + COST["memory"])
                 add(warp, "load", now, now + COST["memory"], place)
         elif kind == "store" and event["space"] == "shared":
-            place = last_global.get(warp)
-            write(event, place)
             if id(event) not in copies:
+                place = last_global.get(warp)
+                write(event, place)
                 begin = max([now] + loads.pop(warp, []))
                 clock[warp] = begin + COST["store"]
                 add(warp, "store", begin, clock[warp], place)
@@ -82,12 +87,13 @@ def spans(launch, block, tile_of):
         elif kind == "load" and "hopper_tile" not in event.get("line", ""):
             clock[warp] += COST["read"]
             add(warp, "read", now, clock[warp], tile_at(event))
-            last_read = tile_at(event)
-            group["read"] = last_read
+            group["read"] = tile_at(event)
         elif kind == "cp_async":
+            write(event, sources.get(id(event)))
             clock[warp] += COST["issue"]
-            group["open"] = max(group["open"], now + COST["memory"])
-            add(warp, "copy", now, now + COST["memory"], tile_at(event))
+            if id(event) in sources:
+                group["open"] = max(group["open"], now + COST["memory"])
+                add(warp, "copy", now, now + COST["memory"], sources[id(event)])
         elif kind == "cp_async_commit":
             group["cp"].append(max(group["open"], group["cp"][-1]))
             group["open"] = 0.0

@@ -151,6 +151,10 @@ def owners(picture, x, y, rows, columns, cell, who, says, kinds, under=""):
     return y + 14
 
 
+def times(number):
+    return {1: "once", 2: "twice"}.get(number, f"{svg.short(number)} times")
+
+
 def coordinates(launch, array, byte):
     """(row, column) of an element of an array whose last dimension is its columns."""
     columns = launch.arrays["global", array].shape[-1]
@@ -166,24 +170,33 @@ def touched(launch, event, lane_wanted=None):
                 yield (lane, *coordinates(launch, array, byte + more))
 
 
-def sweeps(picture, x, y, width, height, launch, array_in, array_out, row, says, columns):
-    """Columns of one row over time: when which was loaded (or stored), by any thread of any block."""
-    dots = []
+def sweeps(picture, x, y, width, height, launch, row, says, columns):
+    """Columns of one row, from top to bottom, over time: when which was loaded and stored, by the k-th request of any warp."""
+    steps, turn, requests = collections.defaultdict(set), collections.Counter(), 0
     for block in launch.blocks:
         for event in sorted(block.events, key=lambda event: event["t"]):
             if event["event"] in ("load", "store") and event["space"] == "global":
-                places = [(event["event"], column) for _, r, column in touched(launch, event) if r == row]
-                if places:
-                    dots.append(places)
+                some = {(event["event"], column) for _, r, column in touched(launch, event) if r == row}
+                if some:
+                    steps[turn[event["warp"]]] |= some
+                    turn[event["warp"]] += 1
+                    requests += 1
     picture.text(x, y + 12, says, "t b")
     y += 22
-    picture.cells("e", [(x, y, width, height)])
     for kind, colour in (("load", "c0"), ("store", "c1")):
-        picture.cells(colour, [(x + round(i * width / len(dots), 1), y + round(column * height / columns, 1), max(round(width / len(dots), 1), 1.2),
-                                max(round(height / columns, 1), 1.2)) for i, some in enumerate(dots) for k, column in some if k == kind])
-    loads = sum(k == "load" for some in dots for k, _ in some)
-    picture.text(x, y + height + 16, f"{len(dots)} requests; each number is loaded {svg.short(loads / columns)} time{'s' * (loads != columns)}", "m")
-    return y + height + 30
+        picture.cells("e", [(x, y, width, height)])
+        cells = []
+        for i, some in steps.items():
+            mine = {column for k, column in some if k == kind}
+            runs = sorted(column for column in mine if column - 1 not in mine)
+            ends = sorted(column + 1 for column in mine if column + 1 not in mine)
+            cells += [(round(x + i * width / len(steps), 1), round(y + begin * height / columns, 1), max(round(width / len(steps), 1), 2.5),
+                       max(round((end - begin) * height / columns, 1), 2.5)) for begin, end in zip(runs, ends)]
+        picture.cells(colour, cells)
+        y += height + 4
+    loads = sum(k == "load" for some in steps.values() for k, _ in some)
+    picture.text(x, y + 12, f"{requests} requests; each number is loaded {times(loads / columns)}", "m")
+    return y + 26
 
 
 PLACES = [f"c{i}" for i in range(6)]
