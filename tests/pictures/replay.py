@@ -29,6 +29,36 @@ class Span:
     place: int | None
 
 
+MEETINGS = ("warp", "barrier", "named_barrier", "cluster_barrier", "mbarrier_passed")
+
+
+def ordered(block):
+    """A block's events in the order of each warp's program.
+
+    Lanes run one after another from meeting to meeting, and an event has the time of its first lane. So what the first lane
+    to run did is in order; what only later lanes did lies later by a multiple of the time that a lane takes."""
+    keyed, stretches = [], collections.defaultdict(list)
+
+    def flush(stretch):
+        if stretch:
+            begin = stretch[0]["t"]
+            run = next((i for i, event in enumerate(stretch) if event["t"] != begin + i), len(stretch))
+            keyed.extend((begin + (event["t"] - begin) % run - 0.5 if i >= run > len(stretch) / 2 else event["t"], event)
+                         for i, event in enumerate(stretch))
+            stretch.clear()
+
+    for event in sorted(block.events, key=lambda event: event["t"]):
+        if event["event"] in MEETINGS:
+            for warp in [event["warp"]] if "warp" in event else list(stretches):
+                flush(stretches[warp])
+            keyed.append((event["t"], event))
+        else:
+            stretches[event.get("warp")].append(event)
+    for stretch in stretches.values():
+        flush(stretch)
+    return [event for _, event in sorted(keyed, key=lambda pair: pair[0])]
+
+
 def spans(launch, block, tile_of):
     """(spans, walls): walls are (time, line, kind) of barriers. tile_of(array, byte) numbers the tiles of global arrays."""
     clock, tensor, engine = collections.Counter(), collections.Counter(), 0.0
@@ -55,7 +85,7 @@ def spans(launch, block, tile_of):
             found.append(Span(warp, what, begin, end, place))
 
     # A copy is three events: its load and its store, which are the engine's, come first. One of zeros has no load.
-    events = sorted(block.events, key=lambda event: event["t"])
+    events = ordered(block)
     copies, sources = set(), {}
     for i, event in enumerate(events):
         if event["event"] == "cp_async":

@@ -152,7 +152,7 @@ def owners(picture, x, y, rows, columns, cell, who, says, kinds, under=""):
 
 
 def times(number):
-    return {1: "once", 2: "twice"}.get(number, f"{svg.short(number)} times")
+    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{svg.short(number)} times")
 
 
 def coordinates(launch, array, byte):
@@ -200,11 +200,12 @@ def sweeps(picture, x, y, width, height, launch, row, says, columns):
 
 
 PLACES = [f"c{i}" for i in range(6)]
+NAMED = {"Q": "c4", "K, V": "c0", "K": "c0", "V": "c5", "O": "c1", "m, l": "c2"}
 ROWS = {"load": "loads on their way", "copy": "copies on their way", "store": "stores to shared", "read": "reads, products",
         "product": "tensor cores", "softmax": "softmax", "out": "results out"}
 
 
-def axis(picture, y, launch, block, tile_of, says, warps=(0,), rows=("load", "copy", "store", "read"), until=None, end=None,
+def axis(picture, y, launch, block, tile_of, says, warps=(0,), rows=("load", "copy", "store", "read"), end=None,
          names=None):
     """The block on a time axis (replay.py): a row for each thing that some warps do, coloured by tile, barriers as walls."""
     found, walls = replay.spans(launch, block, tile_of)
@@ -217,9 +218,13 @@ def axis(picture, y, launch, block, tile_of, says, warps=(0,), rows=("load", "co
     for warp in warps:
         for what in rows:
             some = replay.joined([span for span in found if (warp is None or span.warp == warp) and span.what == what
-                                  and (until is None or (span.place or 0) < until)], gap=COALESCE / scale)
+                                  ], gap=COALESCE / scale)
             if not some:
                 continue
+            if what == "read":  # Q and the weights, beside a tile: what is being multiplied is the tile
+                for before, span in zip([None] + some, some):
+                    span.place = before.place if before and span.place not in tiles_of(found) else span.place
+                some = replay.joined(some, gap=COALESCE / scale)
             picture.text(x0 - 8, y + 13, (names or {}).get((warp, what), (names or {}).get(what, ROWS[what])), "m", "end")
             picture.cells("e", [(x0, y, x1 - x0, 17)])
             tracks = []
@@ -231,14 +236,14 @@ def axis(picture, y, launch, block, tile_of, says, warps=(0,), rows=("load", "co
             by_colour = collections.defaultdict(list)
             for span in some:
                 if span.begin < end:
-                    by_colour["c7" if span.place is None else PLACES[span.place % 6]].append(
+                    by_colour[colour_of(span.place)].append(
                         (round(x0 + span.begin * scale, 1), round(y + span.track * height, 1),
                          max(round((min(span.end, end) - span.begin) * scale, 1), 0.8), round(height - (len(tracks) > 1), 1)))
             for colour, cells in sorted(by_colour.items()):
                 picture.cells(colour, cells)
             for span in some:
                 wide = (min(span.end, end) - span.begin) * scale
-                if span.place is not None and height > 12 and wide > 16:
+                if span.place is not None and height > 12 and wide > 9 * len(str(span.place)) + 6:
                     picture.text(round(x0 + (span.begin + min(span.end, end)) / 2 * scale, 1), y + 13, span.place, "in s b", "middle")
             y += 20
     inside = [time for time, _, who in walls if time <= end and (who is None or set(warps) & set(who))]
@@ -246,7 +251,16 @@ def axis(picture, y, launch, block, tile_of, says, warps=(0,), rows=("load", "co
     return y + 8
 
 
-COALESCE = 0.6
+COALESCE = 0.6  # of a pixel
+
+
+def colour_of(place):
+    return "c7" if place is None else NAMED.get(place) or PLACES[place % 6]
+
+
+def tiles_of(found):
+    """The places of what was copied or loaded of K, V, A and B: numbers, or their names."""
+    return {span.place for span in found if isinstance(span.place, int) or span.place in ("K, V", "K", "V")}
 
 
 def phases(picture, y, launch, block, arrays, count, names=None, first=0):
@@ -312,10 +326,9 @@ def traffic(launches, arrays=None):
     return found
 
 
-def stacked(picture, y, bars, kinds, unit="bytes", label_width=190):
+def stacked(picture, y, bars, kinds, unit="bytes", label_width=190, scale=None):
     """Bars one above the other, each made of parts: bars is [(name, {part: number})], kinds is {part: colour}."""
-    most = max(sum(parts.values()) for _, parts in bars)
-    scale = (svg.WIDTH - label_width - 130) / most
+    scale = (svg.WIDTH - label_width - 130) / (scale or max(sum(parts.values()) for _, parts in bars))
     for name, parts in bars:
         picture.text(label_width - 8, y + 16, name, "t k", "end")
         x = label_width
