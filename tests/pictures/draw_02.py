@@ -192,7 +192,7 @@ def pipelines(title, says, kernels, depth, rows=("load", "copy", "store", "read"
         launch, = views.traced("02", kernel, SIZES, 0)
         barriers = sum(event["event"] == "barrier" for event in launch.blocks[0].events)
         y = views.axis(picture, y, launch, launch.blocks[0], tile_of(depth[kernel], launch),
-                       f"{kernel}: {barriers} barriers", rows=rows, end=max(ends)) + 8
+                       f"{kernel}: {barriers} barriers", [(0, what) for what in rows], max(ends)) + 8
     picture.text(16, y + 8, "Warp 0 of block 0. A colour and a number: a tile along K. A thick line: a barrier.", "m")
     picture.text(16, y + 26, views.replay.SAYS, "m s")
     return picture

@@ -4,6 +4,7 @@
     tests/pictures/pictures.py make [NAME...]     draws them (those whose name begins with NAME)
     tests/pictures/pictures.py check [NAME...]    fails when one is not what the kernels would draw now
 """
+import concurrent.futures
 import pathlib
 import sys
 
@@ -13,13 +14,10 @@ FOLDER = views.ROOT / "docs" / "pictures"
 LIMIT = 40_000  # bytes, of one picture
 
 
-def drawn(names):
-    """(name, text) of each picture; draw_NN.py holds those of a step, each a function named as its file."""
-    for module in sorted(pathlib.Path(__file__).parent.glob("draw_*.py")):
-        for draw in vars(__import__(module.stem)).values():
-            name = getattr(draw, "__name__", "")
-            if name.startswith("picture_") and name.removeprefix("picture_").startswith(tuple(names or [""])):
-                yield name.removeprefix("picture_"), draw().svg()
+def drawn(module, names):
+    """(name, text) of the pictures of draw_NN.py, each a function that is named as its file."""
+    return [(name.removeprefix("picture_"), draw().svg()) for name, draw in vars(__import__(module)).items()
+            if name.startswith("picture_") and name.removeprefix("picture_").startswith(tuple(names or [""]))]
 
 
 def main():
@@ -28,7 +26,10 @@ def main():
         sys.exit(__doc__)
     wrong, there = [], {path.name for path in FOLDER.glob("*.svg")}
     FOLDER.mkdir(exist_ok=True)
-    for name, text in drawn(names):
+    modules = sorted(path.stem for path in pathlib.Path(__file__).parent.glob("draw_*.py"))
+    with concurrent.futures.ProcessPoolExecutor() as processes:
+        pictures = [picture for some in processes.map(drawn, modules, [names] * len(modules)) for picture in some]
+    for name, text in pictures:
         path = FOLDER / f"{name}.svg"
         there.discard(path.name)
         if len(text) > LIMIT:

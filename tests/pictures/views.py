@@ -205,48 +205,46 @@ ROWS = {"load": "loads on their way", "copy": "copies on their way", "store": "s
         "product": "tensor cores", "softmax": "softmax", "out": "results out"}
 
 
-def axis(picture, y, launch, block, tile_of, says, warps=(0,), rows=("load", "copy", "store", "read"), end=None,
-         names=None):
-    """The block on a time axis (replay.py): a row for each thing that some warps do, coloured by tile, barriers as walls."""
+def axis(picture, y, launch, block, tile_of, says, rows, end=None, names=None):
+    """The block on a time axis (replay.py): rows are (warp, what it does), None for all warps; coloured by tile, barriers as walls."""
     found, walls = replay.spans(launch, block, tile_of)
     end = end or max(span.end for span in found)
+    found = [span for span in found if span.begin < end]
     x0, x1 = 150, svg.WIDTH - 16
     scale = (x1 - x0) / end
     picture.text(16, y + 12, says, "t b")
     y += 20
     top = y
-    for warp in warps:
-        for what in rows:
-            some = replay.joined([span for span in found if (warp is None or span.warp == warp) and span.what == what
-                                  ], gap=COALESCE / scale)
-            if not some:
-                continue
-            if what == "read":  # Q and the weights, beside a tile: what is being multiplied is the tile
-                for before, span in zip([None] + some, some):
-                    span.place = before.place if before and span.place not in tiles_of(found) else span.place
-                some = replay.joined(some, gap=COALESCE / scale)
-            picture.text(x0 - 8, y + 13, (names or {}).get((warp, what), (names or {}).get(what, ROWS[what])), "m", "end")
-            picture.cells("e", [(x0, y, x1 - x0, 17)])
-            tracks = []
-            for span in some:
-                track = next((i for i, free in enumerate(tracks) if free <= span.begin + 0.01), len(tracks))
-                tracks[track:track + 1] = [span.end]
-                span.track = track
-            height = 17 / max(len(tracks), 1)
-            by_colour = collections.defaultdict(list)
-            for span in some:
-                if span.begin < end:
-                    by_colour[colour_of(span.place)].append(
-                        (round(x0 + span.begin * scale, 1), round(y + span.track * height, 1),
-                         max(round((min(span.end, end) - span.begin) * scale, 1), 0.8), round(height - (len(tracks) > 1), 1)))
-            for colour, cells in sorted(by_colour.items()):
-                picture.cells(colour, cells)
-            for span in some:
-                wide = (min(span.end, end) - span.begin) * scale
-                if span.place is not None and height > 12 and wide > 9 * len(str(span.place)) + 6:
-                    picture.text(round(x0 + (span.begin + min(span.end, end)) / 2 * scale, 1), y + 13, span.place, "in s b", "middle")
-            y += 20
-    inside = [time for time, _, who in walls if time <= end and (who is None or set(warps) & set(who))]
+    for warp, what in rows:
+        some = replay.joined([span for span in found if (warp is None or span.warp == warp) and span.what == what],
+                             gap=COALESCE / scale)
+        if not some:
+            continue
+        if what == "read":  # Q and the weights, beside a tile: what is being multiplied is the tile
+            for before, span in zip([None] + some, some):
+                span.place = before.place if before and span.place not in tiles_of(found) else span.place
+            some = replay.joined(some, gap=COALESCE / scale)
+        picture.text(x0 - 8, y + 13, (names or {}).get((warp, what), (names or {}).get(what, ROWS[what])), "m", "end")
+        picture.cells("e", [(x0, y, x1 - x0, 17)])
+        tracks = []
+        for span in some:
+            track = next((i for i, free in enumerate(tracks) if free <= span.begin + 0.01), len(tracks))
+            tracks[track:track + 1] = [span.end]
+            span.track = track
+        height = 17 / max(len(tracks), 1)
+        by_colour = collections.defaultdict(list)
+        for span in some:
+            by_colour[colour_of(span.place)].append(
+                (round(x0 + span.begin * scale, 1), round(y + span.track * height, 1),
+                 max(round((min(span.end, end) - span.begin) * scale, 1), 0.8), round(height - (len(tracks) > 1), 1)))
+        for colour, cells in sorted(by_colour.items()):
+            picture.cells(colour, cells)
+        for span in some:
+            wide = (min(span.end, end) - span.begin) * scale
+            if span.place is not None and height > 12 and wide > 7.5 * len(str(span.place)) + 4:
+                picture.text(round(x0 + (span.begin + min(span.end, end)) / 2 * scale, 1), y + 13, span.place, "in s b", "middle")
+        y += 20
+    inside = [time for time, _, who in walls if time <= end and {warp for warp, _ in rows} & who]
     picture.lines("w", sorted({(round(x0 + time * scale, 1), top - 2, round(x0 + time * scale, 1), y) for time in inside}))
     return y + 8
 
@@ -255,12 +253,12 @@ COALESCE = 0.6  # of a pixel
 
 
 def colour_of(place):
-    return "c7" if place is None else NAMED.get(place) or PLACES[place % 6]
+    return "c7" if place is None else NAMED.get(place) or PLACES[int(str(place).lstrip("KV")) % 6]
 
 
 def tiles_of(found):
     """The places of what was copied or loaded of K, V, A and B: numbers, or their names."""
-    return {span.place for span in found if isinstance(span.place, int) or span.place in ("K, V", "K", "V")}
+    return {span.place for span in found if isinstance(span.place, int) or str(span.place)[:1] in "KV"}
 
 
 def phases(picture, y, launch, block, arrays, count, names=None, first=0):
@@ -328,7 +326,7 @@ def traffic(launches, arrays=None):
 
 def stacked(picture, y, bars, kinds, unit="bytes", label_width=190, scale=None):
     """Bars one above the other, each made of parts: bars is [(name, {part: number})], kinds is {part: colour}."""
-    scale = (svg.WIDTH - label_width - 130) / (scale or max(sum(parts.values()) for _, parts in bars))
+    scale = (svg.WIDTH - label_width - 150) / (scale or max(sum(parts.values()) for _, parts in bars))
     for name, parts in bars:
         picture.text(label_width - 8, y + 16, name, "t k", "end")
         x = label_width
