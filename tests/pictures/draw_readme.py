@@ -8,8 +8,8 @@ import views
 
 
 def ladder():
-    """step -> ([(kernel, ms) of its rungs], (name, ms) of the fastest peer or None), of docs/results/ladder.csv, cold."""
-    steps, device = {}, ""
+    """({(step, shape): {"rung" or "peer": [(name, ms)]}}, device) of docs/results/ladder.csv, the cold measurements."""
+    steps = {}
     with open(views.ROOT / "docs/results/ladder.csv", encoding="utf-8") as text:
         lines = list(text)
     device = lines[0].split("device: ")[1].split(",")[0]
@@ -22,13 +22,11 @@ def ladder():
 
 def picture_ladder():
     steps, device = ladder()
-    picture = svg.Picture("61 kernels: how fast is each rung, compared with the first of its step?" , "Speed over that of the step's first rung, on a logarithmic axis.")
     count = sum(len(some["rung"]) for some in steps.values())
-    picture.parts.clear()
-    picture.text(16, 26, f"The ladder: {count} kernels, each a little faster than the one before", "t h")
-    picture.title = f"The speed of {count} kernels"
+    picture = svg.Picture(f"The ladder: how fast is each of {count} kernels, compared with the first of its step?",
+                          "Speed over that of the step's first rung, on a logarithmic axis.")
     top, height, x = 60, 250, 60
-    most = max(some["rung"][0][1] / ms for some in steps.values() for _, ms in some["rung"])
+    most = max(some["rung"][0][1] / ms for some in steps.values() for _, ms in some["rung"] + some["peer"])
     scale = height / math.log10(most)
     for times in (1, 2, 5, 10, 20, 50, 100, 200):
         if times <= most:
@@ -52,7 +50,7 @@ def picture_ladder():
         picture.text((begin + x) / 2, top + height + 34, f"{first / min(ms for _, ms in some['rung']):.0f} ×", "m", "middle")
         x += 14
     picture.text(16, top + height + 58, f"Speed over the first rung of the step, logarithmic, on one {device} (docs/results/ladder.csv).", "m")
-    picture.text(16, top + height + 74, "Thick lines: NVIDIA's libraries on the same problem. Steps 01 and 02: 4096³; 03: 16384 x 4096;", "m")
+    picture.text(16, top + height + 74, "Thick lines: NVIDIA's libraries, measured beside them. Steps 01 and 02: 4096³; 03: 16384 x 4096;", "m")
     picture.text(16, top + height + 90, "04 and 05: batch 4, 32 heads, N = 4096, d = 64; 06: N = 16384, d = 128, causal, in half precision.", "m")
     return picture
 
@@ -61,8 +59,6 @@ def picture_terminal():
     program = next(views.ROOT.glob("build/check/02_*[a-z]"))
     shown = subprocess.run([program], capture_output=True, text=True, check=True).stdout.rstrip("\n").split("\n")
     picture = svg.Picture("$ make run-02", "The output of make run-02 on a CPU: for each kernel predicted and counted loads, bytes, sectors, wavefronts.")
-    picture.parts.clear()
-    picture.text(16, 26, "$ make run-02", "t k b")
     for i, line in enumerate(shown):
         picture.parts.append(f'<text x="16" y="{50 + i * 16}" class="{"m" if line.startswith("    ") else "t"} k" xml:space="preserve">{svg.escape(line)}</text>')
         picture.down_to(50 + i * 16)
