@@ -148,19 +148,19 @@ def picture_02_register_tile():
         for i in range(8):
             picture.text(x + i * cell + 17, y - 23, f"b{i}", "in s", "middle")
             picture.text(x - 51, y + i * 26 + 17, f"a{i}", "in s", "middle")
-        picture.text(x + 8 * cell + 12, y + 20, f"products", "m")
+        picture.text(x + 8 * cell + 12, y + 20, "products", "m")
         picture.text(x + 8 * cell + 12, y + 36, f"per sum: {k + 1}", "m")
         picture.done()
     loads = views.accesses(launch, "load", None, "shared", 0)[:16]
     first = {event["at"][0][0]: event for event in reversed(loads)}
-    y = 366
-    for name, words, says in (
-            ("Bs", None, "b: columns x, x + 16, ..., as the kernel reads"), ("Bs", lambda lane, word: lane % 16 * 8, "b: columns 8x ... 8x + 7 instead"),
-            ("As", None, "a: rows y, y + 16, ..., as the kernel reads"), ("As", lambda lane, word: lane // 16 * 64, "a: rows 8y ... 8y + 7 instead")):
-        lanes, count = views.wavefronts(launch, first[name], words)
-        below = views.banks(picture, 20 if words is None else 425, y, lanes, says, count, cell=12)
-        y = y if words is None else max(below, before) + 4
-        before = below
+    reads = (("Bs", 366, (None, "b: columns x, x + 16, ..., as the kernel reads"),
+              (lambda lane, word: lane % 16 * 8, "b: columns 8x ... 8x + 7 instead")),
+             ("As", 478, (None, "a: rows y, y + 16, ..., as the kernel reads"),
+              (lambda lane, word: lane // 16 * 64, "a: rows 8y ... 8y + 7 instead")))
+    for name, y, *ways in reads:
+        for x, (words, says) in zip((20, 425), ways):
+            lanes, count = views.wavefronts(launch, first[name], words)
+            views.banks(picture, x, y, lanes, says, count, cell=12)
     return picture
 
 
@@ -181,14 +181,14 @@ def picture_02_vectorized():
     return picture
 
 
-def pipelines(title, says, kernels, depth, rows=("load", "copy", "store", "read"), tiles=6, end=None):
+def pipelines(title, says, kernels, depth, rows=("load", "copy", "store", "read")):
     picture = svg.Picture(title, says)
     y, ends = 40, []
     for kernel in kernels:
         launch, = views.traced("02", kernel, SIZES, 0)
-        found, walls = views.replay.spans(launch, launch.blocks[0], tile_of(depth[kernel], launch))
+        found, _ = views.replay.spans(launch, launch.blocks[0], tile_of(depth[kernel], launch))
         ends.append(max(span.end for span in found if span.what == "read"))
-    for kernel, last in zip(kernels, ends):
+    for kernel in kernels:
         launch, = views.traced("02", kernel, SIZES, 0)
         barriers = sum(event["event"] == "barrier" for event in launch.blocks[0].events)
         y = views.axis(picture, y, launch, launch.blocks[0], tile_of(depth[kernel], launch),
@@ -304,7 +304,6 @@ def picture_02_scheduled():
         launch, = views.traced("02", kernel, "--m 128 --n 256 --k 128", 0, 0)
         events = sorted(launch.blocks[0].events, key=lambda event: event["t"])
         order, walls = [], []
-        copies = {id(events[i + more]) for i, event in enumerate(events) if event["event"] == "cp_async" for more in (-1, -2)}
         for event in events:
             if event["event"] == "cp_async":
                 order.append("c1")
@@ -321,7 +320,6 @@ def picture_02_scheduled():
             picture.cells(kind, [(round(16 + i * width, 1), y if kind == "c0" else y + 20, round(width - 1, 1), 18) for i, one in enumerate(some) if one == kind])
         picture.lines("w", [(16, y - 4, 16, y + 42), (814, y - 4, 814, y + 42)])
         y += 60
-        del copies
     picture.legend(16, y + 4, [("c0", "a read of 16 bytes from shared memory"), ("c1", "a copy (cp.async)")])
     picture.text(470, y + 4, "from left to right in the order of warp 0", "m")
     return picture

@@ -60,7 +60,7 @@ def picture_03_online():
         picture.text(560, 90, f"after x = {svg.short(row[number])}", "t h")
         picture.text(560, 116, f"m = {svg.short(m)}", "t k")
         picture.text(560, 136, f"l = {total:.3f}, the bars together", "t k")
-        picture.text(560, 166, f"a new maximum: all bars shrink" if rises and number else "the maximum stays" if number else "the first number")
+        picture.text(560, 166, "a new maximum: all bars shrink" if rises and number else "the maximum stays" if number else "the first number")
         if rises and number:
             picture.text(560, 184, f"by e^(m_old - m) = {factor:.3f}")
             picture.text(560, 202, "(lines: how high they were)", "m")

@@ -98,7 +98,7 @@ def picture_04_row_parallel():
 
 def deal(picture, y, says, keys, count, name):
     """One row of keys, each in the colour of the warp that has it."""
-    workers = sorted({who for _, who in keys})
+    workers = list(dict.fromkeys(who for _, who in sorted(keys)))
     picture.text(16, y + 12, says, "t b")
     y += 22
     width = 798 / count

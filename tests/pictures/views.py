@@ -302,11 +302,10 @@ def phases(picture, y, launch, block, arrays, count, names=None, first=0):
     return bottom + 28, found, shown, [barrier.rsplit(":", 1)[1] for barrier in barriers[first:first + count - 1]]
 
 
-def traffic(launches, arrays=None):
+def traffic(launches):
     """Bytes of global memory that each array's loads and stores move, of all blocks of some launches: {(array, kind): bytes}."""
     found = collections.Counter()
     for launch in launches:
-        begin = {key: array.begin for key, array in launch.arrays.items()}
         total = collections.Counter()
         for block in launch.blocks:
             for event in block.events:
@@ -318,7 +317,6 @@ def traffic(launches, arrays=None):
                 elif event["event"] in ("tma_load", "tma_store"):
                     found[event["at"][0][0], event["event"][4:]] += event["bytes"]
                     total[event["event"][4:]] += event["bytes"]
-        del begin
         for kind in ("load", "store"):
             same(total[kind], launch.counters[f"global_{kind}_bytes"], f"{launch.kernel}, bytes of {kind}s")
     return found
