@@ -13,8 +13,8 @@ STYLE = """text{font:13px system-ui,-apple-system,"Segoe UI","DejaVu Sans",sans-
 """
 DARK = """.bg{fill:#0d1117}.t{fill:#e6edf3}.m{fill:#9198a1}.e{fill:#2b323b}.g{stroke:#484f58}.w,.ow{stroke:#e6edf3}
 """
-# Okabe and Ito's colours, told apart by everyone, and readable on white and on black.
-COLOURS = ["#3f8fd2", "#e69f00", "#159e73", "#d55e00", "#b267a0", "#56b4e9", "#a89a00", "#8a8f98"]
+# Near Okabe and Ito's colours, told apart by everyone; white text is readable on them, and they are on white and on black.
+COLOURS = ["#3f8fd2", "#d48a00", "#159e73", "#d55e00", "#b267a0", "#3fa3dc", "#a89a00", "#8a8f98"]
 STYLE += "".join(f".c{i}{{fill:{colour}}}.l{i}{{stroke:{colour};fill:none;stroke-width:1.6}}"
                  for i, colour in enumerate(COLOURS)) + ".r{stroke-width:.7}\n"
 
