@@ -38,7 +38,8 @@ def picture_01_lines():
         loads = views.accesses(launch, "load", warp=0)
         for k in range(16):
             pair = loads[2 * k:2 * k + 2]
-            steps.append({(event["at"][0][0], (begin[a] + byte) // 128) for event in pair for a, byte in views.traces.places(event["at"])})
+            steps.append({(event["at"][0][0], (begin[a] + byte) // 128) for event in pair
+                          for a, byte in views.traces.places(event["at"])})
             views.same(len(steps[-1]), sum(event["lines"] for event in pair), kernel)
         sectors = sum(event["sectors"] for event in loads[:2])
         order = sorted(set().union(*steps))
@@ -47,7 +48,9 @@ def picture_01_lines():
         height = 6
         for i, line in enumerate(order):
             picture.cells("e", [(90, y + i * height, 40 * 16, height - 1)])
-            picture.cells("c0" if line[0] == "A" else "c1", [(90 + 40 * k, y + i * height, 38, height - 1) for k, some in enumerate(steps) if line in some])
+            picture.cells("c0" if line[0] == "A" else "c1",
+                          [(90 + 40 * k, y + i * height, 38, height - 1) for k, some in enumerate(steps)
+                           if line in some])
         for name in "AB":
             some = [i for i, line in enumerate(order) if line[0] == name]
             picture.text(80, y + (some[0] + some[-1] + 1) / 2 * height + 5, f"{len(some)} of {name}", "m", "end")
@@ -55,7 +58,8 @@ def picture_01_lines():
         for k in range(16):
             picture.text(109 + 40 * k, y + 14, f"k={k}" if k == 0 else k, "m s", "middle")
         new = [len(steps[k] - (steps[k - 1] if k else set())) for k in range(16)]
-        picture.text(90, y + 32, f"New lines: {new[0]} at k = 0, then {new[1]} a step. Lines to look up: {len(steps[1])} a step, "
+        picture.text(90, y + 32,
+                     f"New lines: {new[0]} at k = 0, then {new[1]} a step. Lines to look up: {len(steps[1])} a step, "
                      f"{sum(map(len, steps))} in 16 steps.")
         y += 52
     picture.legend(90, y + 4, [("c0", "a line of A"), ("c1", "a line of B")])

@@ -30,7 +30,7 @@ def picture_02_shared_tile():
     for event in loads:
         for _, row, column in views.touched(launch, event):
             tiles[event["at"][0][0], (column if event["at"][0][0] == "A" else row) // 16].add((row, column))
-    mine = {place for event in views.accesses(launch, "store", "C") for _, *place in views.touched(launch, event) for place in [tuple(place)]}
+    mine = views.elements(launch, "store", "C")
     marked = (3, 5)
     readers = collections.Counter(event["warp"] * 32 + lane for event in views.accesses(launch, "load", "As", "shared")
                                   for lane, (_, byte) in zip(traces.lanes(event["lanes"]), traces.places(event["at"]))
@@ -44,10 +44,12 @@ def picture_02_shared_tile():
     picture.cells("c2", [(x_b + column * cell, low + row * cell, cell, cell) for row, column in mine])
     big, x_s = 14, 560
     picture.text(x_s, low - 8, f"the block's {len(mine)} threads", "m")
-    picture.cells("e", [(x_s + column * big, low + row * big, big - 1, big - 1) for row in range(16) for column in range(16)])
+    picture.cells("e", [(x_s + column * big, low + row * big, big - 1, big - 1) for row in range(16)
+                        for column in range(16)])
     picture.cells("c1", [(x_s + thread % 16 * big, low + thread // 16 * big, big - 1, big - 1) for thread in readers])
     picture.text(x_s, low + 16 * big + 16, f"{len(readers)} threads read As[{marked[0]}][{marked[1]}],", "t")
-    picture.text(x_s, low + 16 * big + 32, f"each {views.times(set(readers.values()).pop() // passes)} a tile: one row of the block", "t")
+    picture.text(x_s, low + 16 * big + 32,
+                 f"each {views.times(set(readers.values()).pop() // passes)} a tile: one row of the block", "t")
     picture.text(x_s, top - 8, "As, 16 x 16, in shared memory", "m")
     for number in range(passes):
         picture.frame(number, passes, 1.2 * passes, 1)
@@ -61,7 +63,7 @@ def picture_02_shared_tile():
         picture.text(x_a, top + 44, f"A[{row}..{row + 15}][{column}..{column + 15}]", "t k")
         picture.text(x_a, top + 62, f"the mark: A[{row + marked[0]}][{column + marked[1]}]", "t k")
         picture.done()
-    per_tile = sum(len(traces.lanes(event["lanes"])) for event in loads) // passes
+    per_tile = views.volume(launch) // 4 // passes
     picture.text(x_a, top + 90, f"{per_tile} loads a tile: each thread", "m")
     picture.text(x_a, top + 106, "one of A, one of B", "m")
     return picture
@@ -78,7 +80,9 @@ def picture_02_banks():
             (event_b, lambda lane, word: word % 16 * 17, "transposed, Bs[x][k] padded to a pitch of 17")]
     y = 40
     for event, words, says in what:
-        y = views.banks(picture, 16, y, *[(lanes, says, count) for lanes, count in [views.wavefronts(launch, event, words)]][0], cell=24.5) + 2
+        y = views.banks(picture, 16, y, *[(lanes, says, count)
+                                          for lanes, count in [views.wavefronts(launch, event, words)]][0],
+                                          cell=24.5) + 2
     launch, = views.traced("02", "vectorized", SIZES, 0, 0)
     event = views.accesses(launch, "store", "As", "shared", 0)[0]
     for words, says in ((None, "vectorized stores As[k][row], a pitch of 132"),
@@ -92,17 +96,13 @@ def picture_02_column_tile():
     launch, = views.traced("02", "column_tile", SIZES, 0)
     picture = svg.Picture("column_tile: which elements of C does a thread compute?",
                           "In a tile of 64 by 64 thread 0 has 8 elements of column 0, 8 rows apart.")
-    warps, thread = {}, {}
-    for event in views.accesses(launch, "store", "C"):
-        for lane, row, column in views.touched(launch, event):
-            if event["warp"] == 0:
-                warps[row, column] = 0
-            if event["warp"] == 0 and lane == 5:
-                thread[row, column] = 1
-    y = views.owners(picture, 20, 44, 64, 64, 5, {**warps, **thread}, "the block's tile of C", ["c0", "c1"])
+    warps, thread = (views.elements(launch, "store", "C", lane, warp=0) for lane in (None, 5))
+    y = views.owners(picture, 20, 44, 64, 64, 5, {**dict.fromkeys(warps, 0), **dict.fromkeys(thread, 1)},
+                     "the block's tile of C", ["c0", "c1"])
     rows = sorted(row for row, _ in thread)
     x = 380
-    picture.legend(x, 80, [("c1", f"thread 5: {len(thread)} sums, rows {', '.join(map(str, rows[:3]))} ... {rows[-1]}")])
+    picture.legend(x, 80,
+                   [("c1", f"thread 5: {len(thread)} sums, rows {', '.join(map(str, rows[:3]))} ... {rows[-1]}")])
     picture.legend(x, 104, [("c0", f"its warp: {len(warps)} elements")])
     loads = views.accesses(launch, "load", None, "shared", 0)
     first = [event["at"][0][0] for event in loads[:1 + len(thread)]]
@@ -116,19 +116,15 @@ def picture_02_column_tile():
     return picture
 
 
-def thread_elements(launch, warp, lane):
-    return {(row, column) for event in views.accesses(launch, "store", "C", warp=warp) for _, row, column in views.touched(launch, event, lane)}
-
-
 def picture_02_register_tile():
     launch, = views.traced("02", "register_tile", SIZES, 0)
     picture = svg.Picture("register_tile: an outer product fills a thread's 64 sums",
                           "At each k a thread reads 8 numbers of A and 8 of B and adds their 64 products to its sums.")
-    mine = thread_elements(launch, 0, 5)
+    mine = views.elements(launch, "store", "C", 5, warp=0)
     rows, columns = sorted({row for row, _ in mine}), sorted({column for _, column in mine})
     picture.text(20, 56, "its elements of the tile of C, 128 x 128", "m")
     picture.cells("e", [(20, 66, 256, 256)])
-    warp = {place for event in views.accesses(launch, "store", "C", warp=0) for _, *place in views.touched(launch, event) for place in [tuple(place)]}
+    warp = views.elements(launch, "store", "C", warp=0)
     picture.cells("c0", [(20 + column * 2, 66 + row * 2, 2, 2) for row, column in warp], 0.4)
     picture.cells("c1", [(20 + column * 2, 66 + row * 2, 3, 3) for row, column in mine])
     picture.legend(20, 342, [("c1", "thread 5"), ("c0", "its warp: 2 x 16 threads")])
@@ -144,7 +140,8 @@ def picture_02_register_tile():
         picture.text(x - 110, y - 44, f"k = {k}", "t h")
         picture.cells("c0", [(x + i * cell + 3, y - 34, cell - 6, 14) for i in range(8)])
         picture.cells("c2", [(x - 66, y + i * 26 + 5, 30, 16) for i in range(8)])
-        picture.cells("c1", [(x + j * cell + 1, y + i * 26 + 1, cell - 2, 24) for i in range(8) for j in range(8)], (k + 1) / 8)
+        picture.cells("c1", [(x + j * cell + 1, y + i * 26 + 1, cell - 2, 24) for i in range(8) for j in range(8)],
+                      (k + 1) / 8)
         for i in range(8):
             picture.text(x + i * cell + 17, y - 23, f"b{i}", "in s", "middle")
             picture.text(x - 51, y + i * 26 + 17, f"a{i}", "in s", "middle")
@@ -212,7 +209,8 @@ def picture_02_async():
 
 def picture_02_deep_tile():
     return pipelines("deep_tile: twice the work between two barriers",
-                     "The same products with half as many barriers.", ("warp_tile", "deep_tile"), {"warp_tile": 8, "deep_tile": 16},
+                     "The same products with half as many barriers.", ("warp_tile", "deep_tile"),
+                     {"warp_tile": 8, "deep_tile": 16},
                      rows=("copy", "read"))
 
 
@@ -228,7 +226,7 @@ def picture_02_warp_tile():
             for name, byte in traces.places(event["at"]):
                 read[name] |= {byte // 4 + i for i in range(event["bytes"] // 4)}
                 array[name] = launch.arrays["shared", name]
-        mine = {place for event in views.accesses(launch, "store", "C", warp=0) for _, *place in views.touched(launch, event) for place in [tuple(place)]}
+        mine = views.elements(launch, "store", "C", warp=0)
         rows, columns = {row for row, _ in mine}, {column for _, column in mine}
         views.same((len(rows), len(columns)), (len(read["As"]), len(read["Bs"])), kernel)
         picture.text(x, 56, f"{kernel}: {shape}", "t b")
@@ -236,11 +234,14 @@ def picture_02_warp_tile():
         scale = 330 / 128
         picture.cells("c0", [(x + 24 + round(column * scale, 1), 72, 2.6, 12) for column in columns])
         picture.cells("c2", [(x + 6, 90 + round(row * scale, 1), 12, 2.6) for row in rows])
-        picture.cells("c1", [(x + 24 + round(column * scale, 1), 90 + round(row * scale, 1), 2.6, 2.6) for row, column in mine])
-        picture.text(x + 24, 440, f"{len(rows)} numbers of A + {len(columns)} of B = {len(rows) + len(columns)} read at each k", "t")
+        picture.cells("c1", [(x + 24 + round(column * scale, 1), 90 + round(row * scale, 1), 2.6, 2.6)
+                             for row, column in mine])
+        picture.text(x + 24, 440,
+                     f"{len(rows)} numbers of A + {len(columns)} of B = {len(rows) + len(columns)} read at each k", "t")
         picture.text(x + 24, 458, f"for {len(mine)} sums of the warp", "m")
         x += 410
-    picture.legend(44, 484, [("c1", "the warp's sums in the tile of C"), ("c2", "rows of A it reads"), ("c0", "columns of B it reads")])
+    picture.legend(44, 484, [("c1", "the warp's sums in the tile of C"), ("c2", "rows of A it reads"),
+                             ("c0", "columns of B it reads")])
     return picture
 
 
@@ -270,10 +271,12 @@ def picture_02_ragged_first():
             picture.cells("e", [(x + i * 44, y, 42, 24) for i, k in enumerate(places) if k is None])
             picture.cells(views.PLACES[tile], [(x + i * 44, y, 42, 24) for i, k in enumerate(places) if k is not None])
             for i, k in enumerate(places):
-                picture.text(x + i * 44 + 21, y + 16, "0" if k is None else f"k={k}", "m s" if k is None else "in s", "middle")
+                picture.text(x + i * 44 + 21, y + 16, "0" if k is None else f"k={k}", "m s" if k is None else "in s",
+                             "middle")
             y += 28
         y += 12
-    picture.text(90, y + 8, "Grey: zeros. Where the ragged tile comes first, the copies in the loop compare nothing.", "m")
+    picture.text(90, y + 8, "Grey: zeros. Where the ragged tile comes first, the copies in the loop compare nothing.",
+                 "m")
     return picture
 
 
@@ -283,14 +286,15 @@ def picture_02_wide_tile():
     x = 20
     for kernel, width in (("ragged_first", 128), ("wide_tile", 256)):
         launch, = views.traced("02", kernel, SIZES, 0)
-        mine = thread_elements(launch, 0, 5)
-        warp = {place for event in views.accesses(launch, "store", "C", warp=0) for _, *place in views.touched(launch, event) for place in [tuple(place)]}
+        mine = views.elements(launch, "store", "C", 5, warp=0)
+        warp = views.elements(launch, "store", "C", warp=0)
         who = {**dict.fromkeys(warp, 0), **dict.fromkeys(mine, 1)}
         views.owners(picture, x, 44, 128, width, 2, who, f"{kernel}: 128 x {width}", ["c0", "c1"],
                      f"thread 5: {len(mine)} sums; its warp: {len(warp)}")
         loads = views.accesses(launch, "load", None, "shared", 0)
         reads = len(mine) // 64 * 2 + 2
-        picture.text(x, 356, f"at each k: {sum(event['bytes'] == 16 for event in loads[:reads])} reads of 16 bytes, {len(mine)} products")
+        picture.text(x, 356,
+                     f"at each k: {sum(event['bytes'] == 16 for event in loads[:reads])} reads of 16 bytes, {len(mine)} products")
         x += 290
     picture.legend(20, 382, [("c1", "thread 5"), ("c0", "its warp")])
     return picture
@@ -314,10 +318,12 @@ def picture_02_scheduled():
         begin, end = walls[2], walls[3]
         some = order[begin:end]
         width = 798 / len(some)
-        picture.text(16, y + 12, f"{kernel}: {some.count('c0')} reads and {some.count('c1')} copies between two barriers", "t b")
+        picture.text(16, y + 12,
+                     f"{kernel}: {some.count('c0')} reads and {some.count('c1')} copies between two barriers", "t b")
         y += 22
         for kind in ("c0", "c1"):
-            picture.cells(kind, [(round(16 + i * width, 1), y if kind == "c0" else y + 20, round(width - 1, 1), 18) for i, one in enumerate(some) if one == kind])
+            picture.cells(kind, [(round(16 + i * width, 1), y if kind == "c0" else y + 20, round(width - 1, 1), 18)
+                                 for i, one in enumerate(some) if one == kind])
         picture.lines("w", [(16, y - 4, 16, y + 42), (814, y - 4, 814, y + 42)])
         y += 60
     picture.legend(16, y + 4, [("c0", "a read of 16 bytes from shared memory"), ("c1", "a copy (cp.async)")])
@@ -332,17 +338,21 @@ def picture_02_sgemm():
     tiles = {}
     for kernel in ("scheduled", "sgemm"):
         launch, = views.traced("02", kernel, SIZES, 0)
-        stored = [place for event in views.accesses(launch, "store", "C") for _, *place in views.touched(launch, event)]
+        stored = views.elements(launch, "store", "C")
         tiles[kernel] = (max(row for row, _ in stored) + 1, max(column for _, column in stored) + 1)
         blocks = launch.grid[0]
         views.same(blocks, math.prod(math.ceil(256 / side) for side in tiles[kernel]), kernel)
-        y = waves(picture, y, f"{kernel}: {blocks} tiles of {tiles[kernel][0]} x {tiles[kernel][1]} on the CPU backend's 8 "
+        y = waves(picture, y,
+                  f"{kernel}: {blocks} tiles of {tiles[kernel][0]} x {tiles[kernel][1]} on the CPU backend's 8 "
                   "multiprocessors, C = 256 x 256", blocks, 8, math.prod(tiles[kernel]), 32768, 9)
     for kernel, factor in (("scheduled", 0.93), ("sgemm", 1)):
         count = math.prod(math.ceil(3000 / side) for side in tiles[kernel])
-        y = waves(picture, y, f"{count} tiles of {tiles[kernel][0]} x {tiles[kernel][1]} on an H200's 132, C = 3000 x 3000", count, 132,
+        y = waves(picture, y,
+                  f"{count} tiles of {tiles[kernel][0]} x {tiles[kernel][1]} on an H200's 132, C = 3000 x 3000", count,
+                  132,
                   math.prod(tiles[kernel]) * factor, 3 * 32768 * 0.93, 1)
-    picture.text(16, y + 4, "From top to bottom: multiprocessors. One colour: one wave of tiles. To the right: time, in multiply-adds per k", "m")
+    picture.text(16, y + 4,
+                 "From top to bottom: multiprocessors. One colour: one wave of tiles. To the right: time, in multiply-adds per k", "m")
     picture.text(16, y + 20, "(a tile of 128 x 256 counts 0.93 times its elements, as in the launcher).", "m")
     return picture
 
@@ -353,7 +363,8 @@ def waves(picture, y, says, count, processors, cost, longest, height):
     picture.cells("e", [(16, y, 640, processors * height)])
     for wave in range(needed):
         busy = min(count - wave * processors, processors)
-        picture.cells(views.PLACES[wave % 6], [(round(16 + wave * cost * scale, 1), y, round(cost * scale, 1) - 1, busy * height)])
+        picture.cells(views.PLACES[wave % 6], [(round(16 + wave * cost * scale, 1), y, round(cost * scale, 1) - 1,
+                                                busy * height)])
     picture.text(668, y + 14, f"busy to {needed * cost:,.0f}")
     picture.text(668, y + 30, f"{count / processors / needed * 100:.0f} % in use", "m")
     return y + max(processors * height, 36) + 14
@@ -381,7 +392,9 @@ def picture_02_sgemm_cluster():
         picture.cells("e", [(148, y, 340, 26)])
         picture.cells(views.PLACES[i], [(x, y, len(columns) * 340 / 256, 26)])
         picture.text(x + len(columns) * 170 / 256, y + 17, f"{min(columns)}..{max(columns)}", "in s", "middle")
-        picture.cells(views.PLACES[i], [(520 + round(column * 2.2, 1), 70 + row * 3, 2.2, 3) for (row, column), other in stored.items() if other == who])
-    picture.text(16, 292, f"Of its sums each block sends {sent[0, 1]:,} to the other's inboxes and keeps {sent[0, 0]:,} in its own; each group adds up")
+        picture.cells(views.PLACES[i], [(520 + round(column * 2.2, 1), 70 + row * 3, 2.2, 3)
+                                        for (row, column), other in stored.items() if other == who])
+    picture.text(16, 292,
+                 f"Of its sums each block sends {sent[0, 1]:,} to the other's inboxes and keeps {sent[0, 0]:,} in its own; each group adds up")
     picture.text(16, 308, f"{len(groups)} copies of its rows, in the order of the shares, and stores them.")
     return picture

@@ -36,7 +36,8 @@ def keys_of(launch, query, array="K"):
 def picture_04_dependences():
     picture = svg.Picture("Three cycles, and arrows between them that point one way only",
                           "m, l and O each depend on themselves, one key earlier; l needs m, O needs l; the rungs cut at different places.")
-    boxes = {"m": (80, "S3, S6, S12", "maximum"), "l": (330, "S4, S7, S13", "sum"), "O": (580, "S8, S10, S11", "output")}
+    boxes = {"m": (80, "S3, S6, S12", "maximum"), "l": (330, "S4, S7, S13", "sum"),
+             "O": (580, "S8, S10, S11", "output")}
     for name, (x, statements, what) in boxes.items():
         colour = {"m": "c0", "l": "c2", "O": "c1"}[name]
         picture.cells(colour, [(x, 110, 150, 56)])
@@ -51,7 +52,8 @@ def picture_04_dependences():
         picture.lines("w", [(x, 92, x, 186)])
         picture.text(x, 204, "cut here", "t b", "middle")
     rows = [("row_per_thread, row_parallel", "no cut: j in order, queries (and elements) in parallel"),
-            ("standard, key_parallel_atomic", "both cuts: all of m, then all of l, then all of O; j in parallel in each"),
+            ("standard, key_parallel_atomic",
+             "both cuts: all of m, then all of l, then all of O; j in parallel in each"),
             ("key_parallel_ordered", "no cut: chunks of j in parallel, merged in turn"),
             ("key_parallel_block", "no cut: the merge operator makes the order unimportant"),
             ("flash_v1", "no cut: i and j change places; j in order outside, queries inside")]
@@ -75,12 +77,16 @@ def picture_04_standard():
 
 def picture_04_row_per_thread():
     launch, = views.traced("04", "row_per_thread", SMALL)
-    picture = svg.Picture("row_per_thread: 32 lanes, 32 queries", "K is one word for all lanes; O is in 32 different rows, 32 sectors.")
-    y = views.request(picture, 40, launch, views.accesses(launch, "load", "K", warp=0)[0], "A load of K: every lane wants the same element of the same key")
-    y = views.request(picture, y, launch, views.accesses(launch, "load", "O", warp=0)[0], "A load of O: each lane its own query")
+    picture = svg.Picture("row_per_thread: 32 lanes, 32 queries",
+                          "K is one word for all lanes; O is in 32 different rows, 32 sectors.")
+    y = views.request(picture, 40, launch, views.accesses(launch, "load", "K", warp=0)[0],
+                      "A load of K: every lane wants the same element of the same key")
+    y = views.request(picture, y, launch, views.accesses(launch, "load", "O", warp=0)[0],
+                      "A load of O: each lane its own query")
     y = views.request_legend(picture, y + 12) + 16
-    loads, stores = (sum(event["bytes"] * len(traces.lanes(event["lanes"])) for event in views.accesses(launch, kind, "O")) for kind in ("load", "store"))
-    picture.text(31, y, f"O is loaded {loads // launch.arrays['global', 'O'].bytes} times and stored {stores // launch.arrays['global', 'O'].bytes} times: "
+    loads, stores = (views.volume(launch, kind, "O") for kind in ("load", "store"))
+    picture.text(31, y,
+                 f"O is loaded {loads // launch.arrays['global', 'O'].bytes} times and stored {stores // launch.arrays['global', 'O'].bytes} times: "
                  "once for each of 64 keys, and once as 0.")
     return picture
 
@@ -88,10 +94,12 @@ def picture_04_row_per_thread():
 def picture_04_row_parallel():
     picture = svg.Picture("row_parallel: 32 lanes, one query", "K is read along a row; O is stored once.")
     launch, = views.traced("04", "row_parallel", SMALL)
-    y = views.request(picture, 40, launch, views.accesses(launch, "load", "K", warp=0)[0], "A load of K: 32 elements of one key")
+    y = views.request(picture, 40, launch, views.accesses(launch, "load", "K", warp=0)[0],
+                      "A load of K: 32 elements of one key")
     y = views.request_legend(picture, y + 12) + 18
     picture.text(16, y, "Bytes of global memory, N = 64, d = 32", "t b")
-    y = views.stacked(picture, y + 12, [(kernel, by_array(views.traced("04", kernel, SMALL))) for kernel in ("row_per_thread", "row_parallel")], ARRAYS)
+    y = views.stacked(picture, y + 12, [(kernel, by_array(views.traced("04", kernel, SMALL)))
+                                        for kernel in ("row_per_thread", "row_parallel")], ARRAYS)
     picture.legend(190, y + 14, [(colour, name) for name, colour in list(ARRAYS.items())[:4]])
     return picture
 
@@ -103,7 +111,8 @@ def deal(picture, y, says, keys, count, name):
     y += 22
     width = 798 / count
     for number, worker in enumerate(workers):
-        picture.cells(views.PLACES[number % 6], [(round(16 + key * width, 2), y, round(width - (width > 4), 2), 22) for key, who in keys if who == worker])
+        picture.cells(views.PLACES[number % 6], [(round(16 + key * width, 2), y, round(width - (width > 4), 2), 22)
+                                                 for key, who in keys if who == worker])
     if width > 11:
         for key, who in keys:
             picture.text(round(16 + (key + 0.5) * width, 1), y + 15, workers.index(who), "in s", "middle")
@@ -116,13 +125,14 @@ def picture_04_key_parallel_ordered():
     launch, = views.traced("04", "key_parallel_ordered", "--heads 1 --seq-q 4 --seq-kv 128 --head-dim 32")
     picture = svg.Picture("key_parallel_ordered: the keys of one query in chunks, merged in turn",
                           "Four chunks of 32 keys; each waits for the one before, loads O, merges and stores O.")
-    y, workers = deal(picture, 40, "query 0: which warp has which of 128 keys", keys_of(launch, 0), 128, "warps, a chunk of 32 keys each")
+    y, workers = deal(picture, 40, "query 0: which warp has which of 128 keys", keys_of(launch, 0), 128,
+                      "warps, a chunk of 32 keys each")
     trips = []
     for who in workers:
         block = next(block for block in launch.blocks if block.number == who[0])
-        mine = [event for event in block.events if event.get("warp") == who[1] and event.get("space") == "global" and event["at"][0][0] == "O" and
-                next(views.touched(launch, event))[1] == 0]
-        trips.append([event["event"] for event in mine])
+        trips.append([kind for kind in ("load", "store")
+                      for event in views.accesses(launch, kind, "O", warp=who[1], blocks=[block])
+                      if next(views.touched(launch, event))[1] == 0])
     for i, some in enumerate(trips):
         x = 16 + i * 200
         picture.cells(views.PLACES[i], [(x, y + 10, 92, 30)])
@@ -138,17 +148,24 @@ def picture_04_key_parallel_ordered():
             picture.arrow("w", x + 94, y + 93, x + 198, y + 93)
             picture.text(x + 146, y + 86, "the turn", "m s", "middle")
     y += 132
-    picture.text(16, y, f"O of a query: {sum(some.count('load') for some in trips)} loads and {sum(some.count('store') for some in trips)} stores of a whole row, one after the other.")
+    picture.text(16, y,
+                 f"O of a query: {sum(some.count('load') for some in trips)} loads and {sum(some.count('store') for some in trips)} stores of a whole row, one after the other.")
     return picture
 
 
 def picture_04_key_parallel_atomic():
-    launches = [launch for launch in views.traced("04", "key_parallel_atomic", "--heads 1 --seq-q 4 --seq-kv 128 --head-dim 32") if "atomic" in launch.kernel]
-    picture = svg.Picture("key_parallel_atomic: three launches, cut between m, l and O", "In each launch the chunks update one array by atomics, in any order.")
-    y, _ = deal(picture, 40, "query 0: which warp has which of 128 keys, in each launch", keys_of(launches[0], 0), 128, "warps, a chunk of 32 keys each")
-    for number, (launch, what) in enumerate(zip(launches, ("atomicMax into m", "atomicAdd into l", "atomicAdd into O"))):
-        lanes = sum(len(traces.lanes(event["lanes"])) for block in launch.blocks for event in block.events if event["event"] == "atomic_update")
-        keys = sum(event["bytes"] * len(traces.lanes(event["lanes"])) for event in views.accesses(launch, "load", "K")) // launch.arrays["global", "K"].bytes
+    launches = [launch for launch in views.traced("04", "key_parallel_atomic",
+                                                  "--heads 1 --seq-q 4 --seq-kv 128 --head-dim 32")
+                                                  if "atomic" in launch.kernel]
+    picture = svg.Picture("key_parallel_atomic: three launches, cut between m, l and O",
+                          "In each launch the chunks update one array by atomics, in any order.")
+    y, _ = deal(picture, 40, "query 0: which warp has which of 128 keys, in each launch", keys_of(launches[0], 0), 128,
+                "warps, a chunk of 32 keys each")
+    for number, (launch, what) in enumerate(zip(launches,
+                                                ("atomicMax into m", "atomicAdd into l", "atomicAdd into O"))):
+        lanes = sum(len(traces.lanes(event["lanes"])) for block in launch.blocks for event in block.events
+                    if event["event"] == "atomic_update")
+        keys = views.volume(launch, "load", "K") // launch.arrays["global", "K"].bytes
         x = 16 + number * 272
         for i in range(4):
             picture.cells(views.PLACES[i], [(x + i * 60, y + 6, 52, 24)])
@@ -166,21 +183,28 @@ def picture_04_key_parallel_atomic():
 
 def picture_04_key_parallel_block():
     launch, = views.traced("04", "key_parallel_block", SMALL)
-    picture = svg.Picture("key_parallel_block: the warps of one block share the keys of a query", "Eight warps deal 64 keys among them and merge through shared memory.")
-    y, workers = deal(picture, 40, "query 0: which warp has which of 64 keys", [item for item in keys_of(launch, 0) if item[1][0] == 0], 64, "warps of one block, every eighth key each")
+    picture = svg.Picture("key_parallel_block: the warps of one block share the keys of a query",
+                          "Eight warps deal 64 keys among them and merge through shared memory.")
+    y, workers = deal(picture, 40, "query 0: which warp has which of 64 keys",
+                      [item for item in keys_of(launch, 0) if item[1][0] == 0], 64,
+                      "warps of one block, every eighth key each")
     block = launch.blocks[0]
-    writes, reads = ([event for event in block.events if event["event"] == kind and event["space"] == "shared"] for kind in ("store", "load"))
+    writes, reads = (views.accesses(launch, kind, None, "shared", blocks=[block]) for kind in ("store", "load"))
     words = {place for event in writes for place in traces.places(event["at"])}
     for i in range(len(workers)):
         picture.cells(views.PLACES[i % 6], [(16 + i * 100, y + 6, 90, 26)])
         picture.text(61 + i * 100, y + 24, "m, l, o", "in s b", "middle")
         picture.arrow("ow", 61 + i * 100, y + 33, 61 + i * 100, y + 56)
     picture.cells("e", [(16, y + 58, 790, 26)])
-    picture.text(411, y + 76, f"shared memory: {len(words)} numbers, written by {len({event['warp'] for event in writes})} warps", "t", "middle")
+    picture.text(411, y + 76,
+                 f"shared memory: {len(words)} numbers, written by {len({event['warp'] for event in writes})} warps",
+                 "t", "middle")
     picture.lines("w", [(16, y + 96, 806, y + 96)])
     picture.text(16, y + 114, f"{sum(event['event'] == 'barrier' for event in block.events)} barrier", "t b")
     readers = sorted({event["warp"] for event in reads})
-    picture.text(110, y + 114, f"then {len(readers)} warp{'s' * (len(readers) > 1)} read all states and merge them; O is stored once", "m")
+    picture.text(110, y + 114,
+                 f"then {len(readers)} warp{'s' * (len(readers) > 1)} read all states and merge them; O is stored once",
+                 "m")
     return picture
 
 
@@ -188,7 +212,8 @@ def steps(launch, block, Br, Bc, one_query_tile):
     """The tiles (i, j) that a block goes through, in order, with the bytes of global memory that each moves, by array.
 
     Warps go on to the next tile at different times, so each has an i and a j of its own; all of them load a part of Q and K."""
-    found, now, waiting = {}, collections.defaultdict(lambda: [None, None]), collections.defaultdict(collections.Counter)
+    found, now, waiting = {}, collections.defaultdict(lambda: [None,
+                                                               None]), collections.defaultdict(collections.Counter)
     for event in sorted(block.events, key=lambda event: event["t"]):
         if event["event"] not in ("load", "store") or event["space"] != "global":
             continue
@@ -198,7 +223,7 @@ def steps(launch, block, Br, Bc, one_query_tile):
             if array == "K" and not one_query_tile and row // Bc != now[warp][1]:
                 now[warp][0] = None
             now[warp][array == "K"] = row // (Bc if array == "K" else Br)
-        waiting[warp][array, event["event"]] += event["bytes"] * len(traces.lanes(event["lanes"]))
+        waiting[warp][array, event["event"]] += views.size(event)
         if None not in now[warp]:
             found.setdefault(tuple(now[warp]), collections.Counter()).update(waiting.pop(warp, {}))
     return list(found.items())
@@ -239,25 +264,34 @@ def picture_04_cursor():
                     with_O[i] += sum(count for (array, _), count in moved.items() if array == "O") // (16 * 32 * 4)
             picture.cells("c7", [(x + j * cell + 2, top + i * cell + 2, cell - 4, cell - 4) for i, j in done], 0.5)
             picture.cells("c0", [(x + j * cell + 2, top + i * cell + 2, cell - 4, cell - 4) for (i, j), _ in now])
-            picture.cells("c0", [(x + j * cell + 4, top - 22, cell - 8, 14) for (_, j), moved in now if any(array == "K" for array, _ in moved)])
-            picture.cells("c4", [(x - 22, top + i * cell + 4, 14, cell - 8) for (i, _), moved in now if any(array == "Q" for array, _ in moved)])
-            picture.cells("c1", [(x + 4 * cell + 12, top + i * cell + 4, 52, cell - 8) for (i, _), moved in now if any(array == "O" for array, _ in moved)])
+            picture.cells("c0", [(x + j * cell + 4, top - 22, cell - 8, 14) for (_, j), moved in now
+                                 if any(array == "K" for array, _ in moved)])
+            picture.cells("c4", [(x - 22, top + i * cell + 4, 14, cell - 8) for (i, _), moved in now
+                                 if any(array == "Q" for array, _ in moved)])
+            picture.cells("c1", [(x + 4 * cell + 12, top + i * cell + 4, 52, cell - 8) for (i, _), moved in now
+                                 if any(array == "O" for array, _ in moved)])
             for i in range(4):
                 picture.text(x + 4 * cell + 38, top + i * cell + 31, with_O[i] or "", "t b", "middle")
-            picture.text(x - 54, top + 4 * cell + 28, f"{sum(total.values()):,} bytes moved" + (", done" if number >= len(moments) - 1 else ""), "t h")
+            picture.text(x - 54, top + 4 * cell + 28,
+                         f"{sum(total.values()):,} bytes moved" + (", done" if number >= len(moments) - 1 else ""),
+                         "t h")
             parts = [f"{name} {sum(count for (array, _), count in total.items() if array in arrays):,}"
                      for name, arrays in (("Q", "Q"), ("K, V", "KV"), ("O", "O"), ("m, l, LSE", ("workspace", "LSE")))]
             picture.text(x - 54, top + 4 * cell + 48, " · ".join(parts), "m s")
         picture.done()
-    picture.legend(16, top + 4 * cell + 80, [("c0", "tile of scores, K and V loaded"), ("c4", "Q loaded"), ("c1", "O loaded or stored; the number: how often"), ("c7", "done")])
+    picture.legend(16, top + 4 * cell + 80, [("c0", "tile of scores, K and V loaded"), ("c4", "Q loaded"),
+                                             ("c1", "O loaded or stored; the number: how often"), ("c7", "done")])
     return picture
 
 
 def picture_04_flash_v1():
     launch = views.traced("04", "flash_v1", "--heads 1 --seq-q 32 --seq-kv 64 --head-dim 32")[-1]
-    picture = svg.Picture("flash_v1: shared memory between the barriers", "For each array, in which stretch between barriers it is written and in which it is read.")
-    picture.text(16, 54, "One tile of keys with two tiles of queries, and the beginning of the next tile of keys; a thick line is a barrier", "m")
-    names = {"K tile": "K_tile", "V tile": "V_tile", "Q tile": "Q_tile", "S_tile": "S_tile", "rescale": "rescale", "weight": "weight"}
+    picture = svg.Picture("flash_v1: shared memory between the barriers",
+                          "For each array, in which stretch between barriers it is written and in which it is read.")
+    picture.text(16, 54,
+                 "One tile of keys with two tiles of queries, and the beginning of the next tile of keys; a thick line is a barrier", "m")
+    names = {"K tile": "K_tile", "V tile": "V_tile", "Q tile": "Q_tile", "S_tile": "S_tile", "rescale": "rescale",
+             "weight": "weight"}
     y, found, shown, lines = views.phases(picture, 76, launch, launch.blocks[0], list(names), 9, names, 1)
     keeps = {}
     for line, before, after in zip(lines, shown, shown[1:]):
@@ -270,10 +304,12 @@ def picture_04_flash_v1():
     y += 6
     for line in sorted(keeps, key=int):
         picture.text(16, y + 10, f"line {line}", "t k")
-        picture.text(90, y + 10, "; ".join(f"{', '.join(sorted(some))}: {what}" for what, some in sorted(keeps[line].items(), reverse=True)), "m")
+        picture.text(90, y + 10, "; ".join(f"{', '.join(sorted(some))}: {what}"
+                                           for what, some in sorted(keeps[line].items(), reverse=True)), "m")
         y += 18
     bytes_used = {name: array.bytes for (space, name), array in launch.arrays.items() if space == "shared"}
-    picture.text(16, y + 16, f"At d = 32 the dynamic array (Q_tile, K_tile, V_tile) has {bytes_used['dynamic']:,} bytes, S_tile {bytes_used['S_tile']:,}, "
+    picture.text(16, y + 16,
+                 f"At d = 32 the dynamic array (Q_tile, K_tile, V_tile) has {bytes_used['dynamic']:,} bytes, S_tile {bytes_used['S_tile']:,}, "
                  f"rescale and weight {bytes_used['rescale']} each.", "m")
     return picture
 
@@ -284,15 +320,10 @@ def what_of(array, _):
 
 def picture_04_flash_v1_rectangles():
     launch = views.traced("04", "flash_v1_rectangles", "--heads 1 --seq 128 --head-dim 64")[-1]
-    picture = svg.Picture("flash_v1_rectangles: which elements of O does a thread own?", "Four rows by eight columns for each thread.")
-    stores = [event for event in views.accesses(launch, "store", "O")]
-    who, rows = {}, set()
-    for event in stores:
-        for lane, row, column in views.touched(launch, event):
-            if event["warp"] == 0:
-                who.setdefault((row, column), 1 if lane == 5 else 0)
-                rows.add(row) if lane == 5 else None
-    mine = [place for place, kind in who.items() if kind == 1]
+    picture = svg.Picture("flash_v1_rectangles: which elements of O does a thread own?",
+                          "Four rows by eight columns for each thread.")
+    warp, mine = (views.elements(launch, "store", "O", lane, warp=0) for lane in (None, 5))
+    who = {**dict.fromkeys(warp, 0), **dict.fromkeys(mine, 1)}
     views.owners(picture, 20, 44, 64, 64, 5, who, "O, queries 0 to 63 and all 64 columns", ["c0", "c1"])
     x = 380
     picture.legend(x, 80, [("c1", f"thread 5: {len([p for p in mine if p[0] < 64])} elements of the first 64 queries")])
@@ -305,7 +336,7 @@ def picture_04_flash_v1_rectangles():
     before = views.traced("04", "flash_v1", "--heads 1 --seq 128 --head-dim 32")[-1]
     after = views.traced("04", "flash_v1_rectangles", "--heads 1 --seq 128 --head-dim 32")[-1]
     picture.text(x, 232, "Numbers read from shared memory, N = 128, d = 32:")
-    bars = [(launch.kernel.split("<")[0], sum(event["bytes"] // 4 * len(traces.lanes(event["lanes"])) for event in views.accesses(launch, "load", None, "shared")))
+    bars = [(launch.kernel.split("<")[0], views.volume(launch, "load", None, "shared") // 4)
             for launch in (before, after)]
     for i, (name, count) in enumerate(bars):
         picture.text(x, 258 + i * 44, name, "m")
@@ -318,59 +349,73 @@ def axes(title, says, step, sizes, sides, tile_of, rows, warp=0, note=None):
     picture = svg.Picture(title, says)
     y = 40
     launches = [(kernel, views.traced(step, kernel, sizes, 0)[-1]) for kernel in sides]
-    end = max(max(span.end for span in views.replay.spans(launch, launch.blocks[0], tile_of)[0]) for _, launch in launches)
+    end = max(max(span.end for span in views.replay.spans(launch, launch.blocks[0], tile_of)[0])
+              for _, launch in launches)
     for kernel, launch in launches:
         barriers = sum(event["event"] == "barrier" for event in launch.blocks[0].events)
-        y = views.axis(picture, y, launch, launch.blocks[0], tile_of, f"{kernel}: {barriers} barriers", [(warp, what) for what in rows], end) + 8
-    picture.text(16, y + 8, note or f"Warp {warp} of block 0, one tile of keys. A colour: what is loaded or read. A thick line: a barrier.", "m")
+        y = views.axis(picture, y, launch, launch.blocks[0], tile_of, f"{kernel}: {barriers} barriers",
+                       [(warp, what) for what in rows], end) + 8
+    picture.text(16, y + 8, note
+                 or f"Warp {warp} of block 0, one tile of keys. A colour: what is loaded or read. A thick line: a barrier.", "m")
     picture.text(16, y + 26, views.replay.SAYS, "m s")
     return picture
 
 
 def picture_04_flash_v1_warps():
-    return axes("flash_v1_warps: no barrier inside a tile of keys", "The barriers of a slice become synchronisations of a warp.", "04",
-                "--heads 1 --seq-q 128 --seq-kv 64 --head-dim 32", ("flash_v1_rectangles", "flash_v1_warps"), what_of, ("load", "store", "read", "softmax", "out"))
+    return axes("flash_v1_warps: no barrier inside a tile of keys",
+                "The barriers of a slice become synchronisations of a warp.", "04",
+                "--heads 1 --seq-q 128 --seq-kv 64 --head-dim 32", ("flash_v1_rectangles", "flash_v1_warps"), what_of,
+                ("load", "store", "read", "softmax", "out"))
 
 
 def picture_04_flash_v1_ahead():
-    return axes("flash_v1_ahead: m, l and O are on their way while products run", "Loads are issued before the product.", "04",
-                "--heads 1 --seq-q 128 --seq-kv 64 --head-dim 32", ("flash_v1_warps", "flash_v1_ahead"), what_of, ("load", "store", "read", "softmax", "out"))
+    return axes("flash_v1_ahead: m, l and O are on their way while products run",
+                "Loads are issued before the product.", "04",
+                "--heads 1 --seq-q 128 --seq-kv 64 --head-dim 32", ("flash_v1_warps", "flash_v1_ahead"), what_of,
+                ("load", "store", "read", "softmax", "out"))
 
 
 def picture_04_flash_v1_large_tiles():
-    picture = svg.Picture("flash_v1_large_tiles: traffic against the size of the tiles", "With larger tiles of keys Q and O travel less often; with larger tiles of queries K and V do.")
+    picture = svg.Picture("flash_v1_large_tiles: traffic against the size of the tiles",
+                          "With larger tiles of keys Q and O travel less often; with larger tiles of queries K and V do.")
     sizes = "--heads 1 --seq 128 --head-dim 32"
     bars = []
-    for step, kernel, what in (("04", "flash_v1", "FA1"), ("04", "flash_v1_rectangles", "FA1"), ("04", "flash_v1_large_tiles", "FA1"),
-                               ("05", "flash_v2_exchanged", "FA2"), ("05", "flash_v2_rectangles", "FA2"), ("05", "flash_v2_registers", "FA2")):
+    for step, kernel, what in (("04", "flash_v1", "FA1"), ("04", "flash_v1_rectangles", "FA1"),
+                               ("04", "flash_v1_large_tiles", "FA1"),
+                               ("05", "flash_v2_exchanged", "FA2"), ("05", "flash_v2_rectangles", "FA2"),
+                               ("05", "flash_v2_registers", "FA2")):
         launches = views.traced(step, kernel, sizes)
         steps_of = tiles(launches[-1], "K" if what == "FA1" else "Q")
         bars.append((f"{kernel}", by_array(launches), f"{what}, B{'c' if what == 'FA1' else 'r'} = {128 // steps_of}"))
     picture.text(16, 58, "Bytes of global memory, N = 128, d = 32", "t b")
     y = 70
     for name, parts, says in bars:
-        below = views.stacked(picture, y, [(name, parts)], ARRAYS, f"bytes   {says}", scale=max(sum(p.values()) for _, p, _ in bars) * 1.35)
+        below = views.stacked(picture, y, [(name, parts)], ARRAYS, f"bytes   {says}",
+                              scale=max(sum(p.values()) for _, p, _ in bars) * 1.35)
         y = below - 4
     picture.legend(190, y + 20, [(colour, name) for name, colour in list(ARRAYS.items())[:4]])
-    picture.text(16, y + 46, "FA1 moves O once for each tile of Bc keys, FA2 moves K and V once for each tile of Br queries.", "m")
+    picture.text(16, y + 46,
+                 "FA1 moves O once for each tile of Bc keys, FA2 moves K and V once for each tile of Br queries.", "m")
     return picture
 
 
 def tiles(launch, array):
     """How many tiles along the keys (FA1, by the trips of Q) or the queries (FA2, by the trips of K) there are."""
     other = {"K": "Q", "Q": "K"}[array]
-    loaded = sum(event["bytes"] * len(traces.lanes(event["lanes"])) for event in views.accesses(launch, "load", other))
+    loaded = views.volume(launch, "load", other)
     return loaded // launch.arrays["global", other].bytes
 
 
 def picture_04_flash_v1_registers():
-    picture = svg.Picture("flash_v1_registers: what is done per score, and what once per element of Q", "The factor log2 e moves from every score into Q.")
-    for side, (kernel, per_q, per_score) in enumerate((("flash_v1_large_tiles", ["x scale"], ["- m", "x log2 e", "2^x"]),
+    picture = svg.Picture("flash_v1_registers: what is done per score, and what once per element of Q",
+                          "The factor log2 e moves from every score into Q.")
+    for side, (kernel, per_q, per_score) in enumerate((("flash_v1_large_tiles", ["x scale"],
+                                                        ["- m", "x log2 e", "2^x"]),
                                                        ("flash_v1_registers", ["x scale x log2 e"], ["- m", "2^x"]))):
         launch = views.traced("04", kernel, SMALL)[-1]
         x, y = 16, 64 + side * 110
         picture.text(x, y, kernel, "t b")
-        elements = sum(event["bytes"] // 4 * len(traces.lanes(event["lanes"])) for event in views.accesses(launch, "load", "Q"))
+        elements = views.volume(launch, "load", "Q") // 4
         picture.text(x, y + 24, f"{elements:,} elements of Q are loaded", "m")
         picture.text(360, y + 24, f"{64 * 64:,} scores", "m")
         for i, what in enumerate(per_q):
@@ -379,7 +424,9 @@ def picture_04_flash_v1_registers():
         picture.text(200, y + 55, "Q K^T", "t b")
         picture.arrow("ow", 250, y + 50, 352, y + 50)
         for i, what in enumerate(per_score):
-            picture.cells(("c0", "c3", "c2")[i] if len(per_score) == 3 else ("c0", "c2")[i], [(360 + i * 112, y + 36, 104, 28)])
+            picture.cells(("c0", "c3", "c2")[i] if len(per_score) == 3 else ("c0", "c2")[i],
+                          [(360 + i * 112, y + 36, 104, 28)])
             picture.text(412 + i * 112, y + 55, what, "in b", "middle")
-    picture.text(16, 290, "e^x is 2^(x log2 e): the hardware's instruction is 2^x. One multiplication per score moves into the load of Q.", "m")
+    picture.text(16, 290,
+                 "e^x is 2^(x log2 e): the hardware's instruction is 2^x. One multiplication per score moves into the load of Q.", "m")
     return picture

@@ -2,7 +2,6 @@
 import collections
 
 import svg
-import traces
 import views
 from draw_04 import ARRAYS, SMALL, axes, by_array, deal, what_of
 
@@ -10,24 +9,28 @@ DECODE = "--heads 1 --seq-q 1 --seq-kv 512 --head-dim 64"
 
 
 def picture_05_flash_v2_exchanged():
-    picture = svg.Picture("flash_v2_exchanged: the same tiles, the loops exchanged", "O leaves the traffic; K and V come once for each tile of queries.")
+    picture = svg.Picture("flash_v2_exchanged: the same tiles, the loops exchanged",
+                          "O leaves the traffic; K and V come once for each tile of queries.")
     picture.text(16, 58, "Bytes of global memory, N = 64, d = 32, tiles of 16 x 16", "t b")
     sides = (("04", "flash_v1"), ("05", "flash_v2_exchanged"))
-    y = views.stacked(picture, 70, [(kernel, by_array(views.traced(step, kernel, SMALL))) for step, kernel in sides], ARRAYS)
+    y = views.stacked(picture, 70, [(kernel, by_array(views.traced(step, kernel, SMALL))) for step, kernel in sides],
+                      ARRAYS)
     picture.legend(190, y + 14, [(colour, name) for name, colour in list(ARRAYS.items())[:4]])
     y += 44
     for step, kernel in sides:
         launch = views.traced(step, kernel, SMALL)[-1]
-        trips = {kind: sum(event["bytes"] * len(traces.lanes(event["lanes"])) for event in views.accesses(launch, kind, "O")) //
-                 launch.arrays["global", "O"].bytes for kind in ("load", "store")}
-        picture.text(16, y, f"{kernel}: {launch.grid[0]} block{'s' * (launch.grid[0] > 1)}; O is loaded {views.times(trips['load'])} and stored "
+        trips = {kind: views.volume(launch, kind, "O") // launch.arrays["global", "O"].bytes
+                 for kind in ("load", "store")}
+        picture.text(16, y,
+                     f"{kernel}: {launch.grid[0]} block{'s' * (launch.grid[0] > 1)}; O is loaded {views.times(trips['load'])} and stored "
                      f"{views.times(trips['store'])}")
         y += 20
     return picture
 
 
 def picture_05_flash_v2():
-    picture = svg.Picture("flash_v2: K transposed, and rows of 17", "How a warp reads K from shared memory and how it stores K there, before and after.")
+    picture = svg.Picture("flash_v2: K transposed, and rows of 17",
+                          "How a warp reads K from shared memory and how it stores K there, before and after.")
     y = 40
     for kernel, array in (("flash_v2_exchanged", "dynamic"), ("flash_v2", "K_transposed")):
         launch = views.traced("05", kernel, "--heads 1 --seq 64 --head-dim 64", 0)[-1]
@@ -35,20 +38,24 @@ def picture_05_flash_v2():
         lanes, count = views.wavefronts(launch, worst)
         y = views.banks(picture, 16, y, lanes, f"{kernel}: a read of K, 16 keys for two queries", count, cell=24.5)
     event = views.accesses(launch, "store", array, "shared", 0)[0]
-    for words, says in ((None, "flash_v2: a store of K, 32 features of one key, rows of 17"), (lambda lane, word: word // 17 * 16 + word % 17, "the same with rows of 16")):
+    for words, says in ((None, "flash_v2: a store of K, 32 features of one key, rows of 17"),
+                        (lambda lane, word: word // 17 * 16 + word % 17, "the same with rows of 16")):
         lanes, count = views.wavefronts(launch, event, words)
         y = views.banks(picture, 16, y, lanes, says, count, cell=24.5)
-    counts = [(kernel, views.traced("05", kernel, SMALL, 0)[-1].counters) for kernel in ("flash_v2_exchanged", "flash_v2")]
-    picture.text(16, y + 12, "Barriers at N = 64: " + ", ".join(f"{counters['barriers']} in {kernel}" for kernel, counters in counts))
+    counts = [(kernel, views.traced("05", kernel, SMALL, 0)[-1].counters)
+              for kernel in ("flash_v2_exchanged", "flash_v2")]
+    picture.text(16, y + 12, "Barriers at N = 64: " + ", ".join(f"{counters['barriers']} in {kernel}"
+                                                                for kernel, counters in counts))
     return picture
 
 
 def picture_05_split_kv_naive():
-    picture = svg.Picture("split_kv_naive: one query, many keys, several blocks", "Each block attends to a run of keys; a second kernel merges the runs.")
+    picture = svg.Picture("split_kv_naive: one query, many keys, several blocks",
+                          "Each block attends to a run of keys; a second kernel merges the runs.")
     launches = views.traced("05", "split_kv_naive", "--heads 1 --seq-q 1 --seq-kv 1024 --head-dim 32")
     launch = launches[0]
-    keys = sorted({(row, (block.number, 0)) for block in launch.blocks for event in block.events
-                   if event["event"] == "load" and event["space"] == "global" and event["at"][0][0] == "K" for _, row, _ in views.touched(launch, event)})
+    keys = sorted({(row, (block.number, 0)) for block in launch.blocks
+                   for row, _ in views.elements(launch, "load", "K", blocks=[block])})
     y, workers = deal(picture, 40, "which block has which of 1024 keys", keys, 1024, "blocks, a run of keys each")
     width = 798 / len(workers)
     for i in range(len(workers)):
@@ -80,7 +87,8 @@ def owned(picture, x, kernel, sizes, columns, cell):
 
 
 def picture_05_flash_v2_rectangles():
-    picture = svg.Picture("flash_v2_rectangles: a warp owns whole rows, from S to O", "Four warps with 16 queries each; a thread has 4 rows.")
+    picture = svg.Picture("flash_v2_rectangles: a warp owns whole rows, from S to O",
+                          "Four warps with 16 queries each; a thread has 4 rows.")
     x, y, mine, bottom = owned(picture, 20, "flash_v2_rectangles", "--heads 1 --seq 64 --head-dim 64", 64, 4)
     picture.legend(x, y + 16, [("c0", "warp 0"), ("c2", "warp 1"), ("c3", "warp 2"), ("c4", "warp 3")])
     picture.legend(x, y + 40, [("c1", f"thread 5: {len(mine)} elements of O, in {len({row for row, _ in mine})} rows")])
@@ -89,7 +97,8 @@ def picture_05_flash_v2_rectangles():
     for i, kernel in enumerate(("flash_v2", "flash_v2_rectangles")):
         launch = views.traced("05", kernel, "--heads 1 --seq 64 --head-dim 64")[-1]
         queries = 64 // launch.grid[0]
-        picture.text(x, y + 30 + i * 22, f"{kernel}: {launch.counters['barriers']} barriers in {launch.grid[0]} block{'s' * (launch.grid[0] > 1)} of {queries} queries")
+        picture.text(x, y + 30 + i * 22,
+                     f"{kernel}: {launch.counters['barriers']} barriers in {launch.grid[0]} block{'s' * (launch.grid[0] > 1)} of {queries} queries")
     picture.down_to(bottom)
     return picture
 
@@ -97,18 +106,22 @@ def picture_05_flash_v2_rectangles():
 def picture_05_flash_v2_async():
     def key_tile(array, byte):
         return {"K": "K", "V": "V"}.get(array) or what_of(array, byte)
-    return axes("flash_v2_async: V arrives under Q·Kᵀ, the next K under P·V", "Copies in flight while products run.", "05",
+    return axes("flash_v2_async: V arrives under Q·Kᵀ, the next K under P·V", "Copies in flight while products run.",
+                "05",
                 "--heads 1 --seq-q 64 --seq-kv 128 --head-dim 32", ("flash_v2_rectangles", "flash_v2_async"), key_tile,
-                ("load", "copy", "store", "read", "softmax"), note="Warp 0 of block 0, four tiles of keys. A colour: what is loaded or read. A thick line: a barrier.")
+                ("load", "copy", "store", "read", "softmax"),
+                note="Warp 0 of block 0, four tiles of keys. A colour: what is loaded or read. A thick line: a barrier.")
 
 
 def picture_05_flash_v2_registers():
-    picture = svg.Picture("flash_v2_registers: the largest rectangles that registers hold", "Twice the queries in a block and larger rectangles for each thread.")
+    picture = svg.Picture("flash_v2_registers: the largest rectangles that registers hold",
+                          "Twice the queries in a block and larger rectangles for each thread.")
     x, bottom = 20, 0
-    for kernel, sizes in (("flash_v2_async", "--heads 1 --seq 128 --head-dim 64"), ("flash_v2_registers", "--heads 1 --seq 128 --head-dim 64")):
+    for kernel, sizes in (("flash_v2_async", "--heads 1 --seq 128 --head-dim 64"),
+                          ("flash_v2_registers", "--heads 1 --seq 128 --head-dim 64")):
         after, y, mine, below = owned(picture, x, kernel, sizes, 64, 3)
         launch = views.traced("05", kernel, sizes)[-1]
-        numbers = sum(event["bytes"] // 4 * len(traces.lanes(event["lanes"])) for event in views.accesses(launch, "load", None, "shared"))
+        numbers = views.volume(launch, "load", None, "shared") // 4
         bottom = max(bottom, below)
         picture.text(after - 12, y + 14, f"a thread: {len(mine)} elements")
         picture.text(after - 12, y + 32, "of O", "t")
@@ -116,23 +129,24 @@ def picture_05_flash_v2_registers():
         picture.text(after - 12, y + 78, "read from shared", "m")
         picture.text(after - 12, y + 96, "memory in all", "m")
         x = after + 190
-    picture.legend(20, bottom + 16, [("c0", "warp 0"), ("c2", "warp 1"), ("c3", "warp 2"), ("c4", "warp 3"), ("c1", "one thread of warp 0")])
+    picture.legend(20, bottom + 16, [("c0", "warp 0"), ("c2", "warp 1"), ("c3", "warp 2"), ("c4", "warp 3"),
+                                     ("c1", "one thread of warp 0")])
     return picture
 
 
 def picture_05_split_kv():
     launch = views.traced("05", "split_kv", DECODE)[0]
-    picture = svg.Picture("split_kv: a group of lanes takes a key, a lane four features of it", "K goes straight into registers; neighbouring groups take neighbouring keys.")
+    picture = svg.Picture("split_kv: a group of lanes takes a key, a lane four features of it",
+                          "K goes straight into registers; neighbouring groups take neighbouring keys.")
     event = views.accesses(launch, "load", "K", warp=0)[0]
     y = views.request(picture, 40, launch, event, f"The first load of K by warp 0: {event['bytes']} bytes a lane") + 4
     who = collections.defaultdict(dict)
-    for block in launch.blocks[:1]:
-        for other in block.events:
-            if other["event"] == "load" and other["space"] == "global" and other["at"][0][0] == "K":
-                for lane, row, column in views.touched(launch, other):
-                    who[row][column] = (other["warp"], lane)
+    for other in views.accesses(launch, "load", "K", blocks=launch.blocks[:1]):
+        for lane, row, column in views.touched(launch, other):
+            who[row][column] = (other["warp"], lane)
     rows = sorted(who)[:16]
-    picture.text(16, y + 12, "The first keys of block 0: the lane that has each four features; a colour is a group of lanes of a warp", "t b")
+    picture.text(16, y + 12,
+                 "The first keys of block 0: the lane that has each four features; a colour is a group of lanes of a warp", "t b")
     group = len({lane for warp, lane in who[rows[0]].values()})
     for i, row in enumerate(rows):
         top = y + 24 + i * 18
@@ -143,5 +157,6 @@ def picture_05_split_kv():
             picture.text(84 + column * 9.6 + 18, top + 12, lane, "in s", "middle")
         picture.text(712, top + 13, f"warp {who[row][0][0]}", "m s")
     y += 24 + len(rows) * 18
-    picture.text(16, y + 18, f"{group} lanes a key, {32 // group} keys of a warp at a time; block 0 has {len(who)} of 512 keys.")
+    picture.text(16, y + 18,
+                 f"{group} lanes a key, {32 // group} keys of a warp at a time; block 0 has {len(who)} of 512 keys.")
     return picture

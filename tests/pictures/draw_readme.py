@@ -47,18 +47,25 @@ def picture_ladder():
             picture.lines("w", [(begin, y, x - 1.5, y)])
             picture.text(begin, y - 5, kernel, "t s")
         picture.text((begin + x) / 2, top + height + 18, step.split("_")[0], "t b", "middle")
-        picture.text((begin + x) / 2, top + height + 34, f"{first / min(ms for _, ms in some['rung']):.0f} ×", "m", "middle")
+        picture.text((begin + x) / 2, top + height + 34, f"{first / min(ms for _, ms in some['rung']):.0f} ×", "m",
+                     "middle")
         x += 14
-    picture.text(16, top + height + 58, f"Speed over the first rung of the step, logarithmic, on one {device} (docs/results/ladder.csv).", "m")
-    picture.text(16, top + height + 74, "Thick lines: NVIDIA's libraries, measured beside them. Steps 01 and 02: 4096³; 03: 16384 x 4096;", "m")
-    picture.text(16, top + height + 90, "04 and 05: batch 4, 32 heads, N = 4096, d = 64; 06: N = 16384, d = 128, causal, in half precision.", "m")
+    picture.text(16, top + height + 58,
+                 f"Speed over the first rung of the step, logarithmic, on one {device} (docs/results/ladder.csv).", "m")
+    picture.text(16, top + height + 74,
+                 "Thick lines: NVIDIA's libraries, measured beside them. Steps 01 and 02: 4096³; 03: 16384 x 4096;",
+                 "m")
+    picture.text(16, top + height + 90,
+                 "04 and 05: batch 4, 32 heads, N = 4096, d = 64; 06: N = 16384, d = 128, causal, in half precision.",
+                 "m")
     return picture
 
 
 def picture_terminal():
     program = next(views.ROOT.glob("build/check/02_*[a-z]"))
     shown = subprocess.run([program], capture_output=True, text=True, check=True).stdout.rstrip("\n").split("\n")
-    picture = svg.Picture("$ make run-02", "The output of make run-02 on a CPU: for each kernel predicted and counted loads, bytes, sectors, wavefronts.")
+    picture = svg.Picture("$ make run-02",
+                          "The output of make run-02 on a CPU: for each kernel predicted and counted loads, bytes, sectors, wavefronts.")
     for i, line in enumerate(shown):
         picture.parts.append(f'<text x="16" y="{50 + i * 16}" class="{"m" if line.startswith("    ") else "t"} k" xml:space="preserve">{svg.escape(line)}</text>')
         picture.down_to(50 + i * 16)

@@ -43,7 +43,8 @@ def ordered(block):
         if stretch:
             begin = stretch[0]["t"]
             run = next((i for i, event in enumerate(stretch) if event["t"] != begin + i), len(stretch))
-            keyed.extend((begin + (event["t"] - begin) % run - 0.5 if i >= run > len(stretch) / 2 else event["t"], event)
+            keyed.extend((begin + (event["t"] - begin) % run - 0.5 if i >= run > len(stretch) / 2 else event["t"],
+                          event)
                          for i, event in enumerate(stretch))
             stretch.clear()
 
@@ -158,7 +159,8 @@ def spans(launch, block, tile_of):
     at = dict.fromkeys(program, 0)
     while True:
         # The warp that is furthest behind goes on.
-        able = [warp for warp in at if at[warp] < len(program[warp]) and not (isinstance(program[warp][at[warp]], Meeting) and
+        able = [warp for warp in at if at[warp] < len(program[warp])
+                and not (isinstance(program[warp][at[warp]], Meeting) and
                                                                               program[warp][at[warp]].missing > 0)]
         if not able:
             break

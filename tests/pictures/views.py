@@ -28,11 +28,21 @@ def traced(step, kernel, sizes="", block=None, warp=None):
     return launches
 
 
-def accesses(launch, kind="load", array=None, space="global", warp=None):
-    """The events of the traced blocks that load or store in an array."""
-    return [event for block in launch.blocks for event in block.events
-            if event["event"] == kind and event["space"] == space and (warp is None or event["warp"] == warp) and
-            (array is None or event["at"][0][0] == array)]
+def accesses(launch, kind="load", array=None, space="global", warp=None, blocks=None):
+    """The events of the traced blocks, or of some, that load or store in an array."""
+    return [event for block in blocks or launch.blocks for event in block.events
+            if event["event"] == kind and event["space"] == space and warp in (None, event["warp"]) and
+            array in (None, event["at"][0][0])]
+
+
+def size(event):
+    """The bytes that the lanes of a load or store ask for, together."""
+    return event["bytes"] * len(traces.lanes(event["lanes"]))
+
+
+def volume(*which, **more):
+    """The bytes of accesses(...)."""
+    return sum(size(event) for event in accesses(*which, **more))
 
 
 def same(drawn, counted, what):
@@ -68,9 +78,13 @@ def request(picture, y, launch, event, says):
         colour = i % 6
         some = {lane: {word for word in mine if word // 8 == sector} for lane, mine in words.items()}
         some = {lane: mine for lane, mine in some.items() if mine}
-        picture.cells(f"c{colour}", [(x0 + lane * step, y, 20, 18) for lane, mine in some.items() if min(mine) == min(words[lane])] +
-                      [(round(at[sector] + word % 8 * 2.6, 1), bottom, 2.6, 22) for mine in some.values() for word in mine])
-        picture.lines(f"l{colour} r", sorted({(x0 + lane * step + 10, y + 18, round(at[sector] + (min(mine) + max(mine)) / 2 % 8 * 2.6 + 1.3, 1), bottom)
+        picture.cells(f"c{colour}", [(x0 + lane * step, y, 20, 18) for lane, mine in some.items()
+                                     if min(mine) == min(words[lane])] +
+                      [(round(at[sector] + word % 8 * 2.6, 1), bottom, 2.6, 22) for mine in some.values()
+                       for word in mine])
+        picture.lines(f"l{colour} r", sorted({(x0 + lane * step + 10, y + 18,
+                                               round(at[sector] + (min(mine) + max(mine)) / 2 % 8 * 2.6 + 1.3, 1),
+                                               bottom)
                                               for lane, mine in some.items()}))
     for lane in words:
         picture.text(x0 + lane * step + 10, y + 13, lane, "in s", "middle")
@@ -78,7 +92,8 @@ def request(picture, y, launch, event, says):
         [at[sector] for sector in sectors if sector // 4 == line] for line in {sector // 4 for sector in sectors})])
     bytes_wanted = 4 * len(wanted)
     noun = [f"{n} {word}{'s' * (n != 1)}" for n, word in ((moved["sectors"], "sector"), (moved["lines"], "line"))]
-    picture.text(x0, bottom + 46, f"{noun[0]} in {noun[1]}: {32 * moved['sectors']} bytes move, {bytes_wanted} of them wanted"
+    picture.text(x0, bottom + 46,
+                 f"{noun[0]} in {noun[1]}: {32 * moved['sectors']} bytes move, {bytes_wanted} of them wanted"
                  + (" (one word, handed to every lane)" if len(wanted) == 1 else ""))
     return bottom + 60
 
@@ -163,11 +178,17 @@ def coordinates(launch, array, byte):
 
 def touched(launch, event, lane_wanted=None):
     """The (row, column) that each lane of a global load or store touches: (lane, row, column)."""
-    size = launch.arrays["global", event["at"][0][0]].element_bytes
+    step = launch.arrays["global", event["at"][0][0]].element_bytes
     for lane, (array, byte) in zip(traces.lanes(event["lanes"]), traces.places(event["at"])):
-        if lane_wanted is None or lane == lane_wanted:
-            for more in range(0, event["bytes"], size):
+        if lane_wanted in (None, lane):
+            for more in range(0, event["bytes"], step):
                 yield (lane, *coordinates(launch, array, byte + more))
+
+
+def elements(launch, kind, array, lane=None, **which):
+    """The (row, column) of an array that some loads or stores touch."""
+    return {(row, column) for event in accesses(launch, kind, array, **which)
+            for _, row, column in touched(launch, event, lane)}
 
 
 def sweeps(picture, x, y, width, height, launch, row, says, columns):
@@ -190,7 +211,8 @@ def sweeps(picture, x, y, width, height, launch, row, says, columns):
             mine = {column for k, column in some if k == kind}
             runs = sorted(column for column in mine if column - 1 not in mine)
             ends = sorted(column + 1 for column in mine if column + 1 not in mine)
-            cells += [(round(x + i * width / len(steps), 1), round(y + begin * height / columns, 1), max(round(width / len(steps), 1), 2.5),
+            cells += [(round(x + i * width / len(steps), 1), round(y + begin * height / columns, 1),
+                       max(round(width / len(steps), 1), 2.5),
                        max(round((end - begin) * height / columns, 1), 2.5)) for begin, end in zip(runs, ends)]
         picture.cells(colour, cells)
         y += height + 4
@@ -201,7 +223,8 @@ def sweeps(picture, x, y, width, height, launch, row, says, columns):
 
 PLACES = [f"c{i}" for i in range(6)]
 NAMED = {"Q": "c4", "K, V": "c0", "K": "c0", "V": "c5", "O": "c1", "m, l": "c2"}
-ROWS = {"load": "loads on their way", "copy": "copies on their way", "store": "stores to shared", "read": "reads, products",
+ROWS = {"load": "loads on their way", "copy": "copies on their way", "store": "stores to shared",
+        "read": "reads, products",
         "product": "tensor cores", "softmax": "softmax", "out": "results out"}
 
 
@@ -242,10 +265,12 @@ def axis(picture, y, launch, block, tile_of, says, rows, end=None, names=None):
         for span in some:
             wide = (min(span.end, end) - span.begin) * scale
             if span.place is not None and height > 12 and wide > 7.5 * len(str(span.place)) + 4:
-                picture.text(round(x0 + (span.begin + min(span.end, end)) / 2 * scale, 1), y + 13, span.place, "in s b", "middle")
+                picture.text(round(x0 + (span.begin + min(span.end, end)) / 2 * scale, 1), y + 13, span.place, "in s b",
+                             "middle")
         y += 20
     inside = [time for time, _, who in walls if time <= end and {warp for warp, _ in rows} & who]
-    picture.lines("w", sorted({(round(x0 + time * scale, 1), top - 2, round(x0 + time * scale, 1), y) for time in inside}))
+    picture.lines("w", sorted({(round(x0 + time * scale, 1), top - 2, round(x0 + time * scale, 1), y)
+                               for time in inside}))
     return y + 8
 
 
@@ -311,9 +336,8 @@ def traffic(launches):
             for event in block.events:
                 if event["event"] in ("load", "store") and event.get("space") == "global":
                     array = event["at"][0][0]
-                    size = event["bytes"] * len(traces.lanes(event["lanes"]))
-                    found[array, event["event"]] += size
-                    total[event["event"]] += size
+                    found[array, event["event"]] += size(event)
+                    total[event["event"]] += size(event)
                 elif event["event"] in ("tma_load", "tma_store"):
                     found[event["at"][0][0], event["event"][4:]] += event["bytes"]
                     total[event["event"][4:]] += event["bytes"]
