@@ -392,11 +392,12 @@ def picture_06_tma_store():
     return picture
 
 
+FIVE = "--heads 5 --seq 256 --head-dim 128"
 # Which tiles block 0 draws depends on who comes first, but they are all alike, and there are enough for it to get two.
 MANY = "--heads 12 --seq 256 --head-dim 128"
 
 
-def edges(title, says, sides, sizes="--heads 5 --seq 256 --head-dim 128"):
+def edges(title, says, sides, sizes=FIVE):
     return axes(title, says, [(kernel, 128) for kernel in sides], sizes, 128, GROUPS, 12400,
                 TWO + " A thick line: the turn passes.", NAMES)
 
@@ -414,6 +415,20 @@ def picture_06_ahead():
 def picture_06_persistent():
     return edges("persistent: the first product of the next tile runs with the last of this one",
                  "Across the edge the tensor cores go on.", ("drawn", "persistent"), MANY)
+
+
+def picture_06_pipelines():
+    picture = svg.Picture("Where do the tensor cores wait? A block of each Hopper rung, 256 keys",
+                          "Copies and the products of two warpgroups for nine kernels on one time axis.")
+    y = 34
+    for kernel in ("wgmma", "producer_warp", "overlap", "ping_pong", "tma_store", "resident", "ahead", "drawn", "persistent"):
+        launch = views.traced("06", kernel, MANY if kernel in ("drawn", "persistent") else FIVE, 0)[-1]
+        y = views.axis(picture, y, launch, launch.blocks[0], tile_of(128, 128), kernel,
+                       [(None, "copy"), (0, "product"), (4, "product"), (None, "out")], 12400, NAMES) - 4
+    picture.text(16, y + 12, "A and B are the block's two warpgroups. A colour and a number: a tile of keys. Up to tma_store a block ends", "m")
+    picture.text(16, y + 28, "after one tile of queries, and the next one begins anew. A thick line: a barrier, or the turn passes.", "m")
+    picture.text(16, y + 46, replay.SAYS_TENSOR, "m s")
+    return picture
 
 
 def picture_06_drawn():
