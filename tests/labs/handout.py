@@ -159,6 +159,7 @@ def files_of(steps):
     yield pathlib.Path("docs/student.md"), pathlib.Path("README.md")
     yield from ((pathlib.Path("docs") / name,) * 2 for name in PAGES)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/results").glob(f"{step}*")))
+    yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/pictures").glob(f"{step[:2]}_*")))
     yield from ((path.relative_to(ROOT),) * 2 for name in SUPPORT for path in sorted((ROOT / "tests").glob(name)))
     yield from ((pathlib.Path("tests/labs") / name,) * 2 for name in GRADER)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "tests").glob(f"t*_{step[:2]}*.c*")))
