@@ -24,7 +24,9 @@ C_FLAGS = "-std=c17 -D_GNU_SOURCE -O2 -ffunction-sections -fdata-sections".split
 LIBRARIES = "-lm -ldl".split()
 
 COMPILE_SECONDS, COMPILE_MEGABYTES = 60, 3072
-GLOBAL_VARIABLES = 16 << 10  # bytes that one file may have; a kernel's memory is what it is given
+# Bytes that one file may have of each: a kernel's memory is what it is given. A kernel has at most 48 KiB of shared variables;
+# there may be several, and templates.
+GLOBAL_VARIABLES, SHARED_VARIABLES = 16 << 10, 512 << 10
 
 # What a submission's object file may ask the linker for. No copies, no symbols, no memory, no streams, no files.
 ALLOWED = set("""
@@ -367,11 +369,11 @@ class Workshop:
             if kind == "i":
                 raise Refused("an indirect function, whose resolver runs before main()")
             (strong if kind in "TDBRVWuC" else asked if kind in "Uvw" else set()).add(name)
-        # Named objects: the checked build has .data of its own. Shared memory is thread-local here, and no object.
-        variables = sum(int(size, 0) for size, kind in re.findall(
-            r"^ *\d+: [0-9a-f]+ +(\w+) (OBJECT) +\w+ +\w+ +(?!UND|ABS)\w+ ", run(["readelf", "-sW", str(output)], "readelf"), re.M))
-        if variables > GLOBAL_VARIABLES and allowed is ALLOWED:  # nvcc's objects hold the device code's image
-            raise Refused(f"{variables} bytes of global variables; a kernel's memory is what it is given")
+        # Named objects: the checked build has .data of its own. Shared memory is thread-local here.
+        found = re.findall(r"^ *\d+: [0-9a-f]+ +(\w+) (OBJECT|TLS) +\w+ +\w+ +(?!UND|ABS)\w+ ",
+                           run(["readelf", "-sW", str(output)], "readelf"), re.M)
+        for kind, words, most in (("OBJECT", "global", GLOBAL_VARIABLES), ("TLS", "shared", SHARED_VARIABLES)):
+            refuse_variables(sum(int(size, 0) for size, what in found if what == kind), words, most)
         taken = (strong & self.protected()) - self.wanted(step)
         if taken:
             raise Refused(f"defines {', '.join(sorted(taken)[:5])}, which belongs to the harness")
@@ -396,7 +398,7 @@ class Workshop:
             chosen = architecture
             if needed and (needed[1].endswith("a") or int(needed[1]) > int(architecture.rstrip("a"))):
                 chosen = needed[1]
-            command = [nvcc, "-std=c++17", "-O3", "-w", f"-gencode=arch=compute_{chosen},code=sm_{chosen}",
+            command = [nvcc, "-std=c++17", "-O3", "-w", "-Xptxas", "-v", f"-gencode=arch=compute_{chosen},code=sm_{chosen}",
                        f"-I{self.base / 'common'}", f"-I{self.base}", "-c", str(source), "-o", str(out / f"{name}.o")]
             if trusted:
                 run(command, name)
@@ -407,6 +409,7 @@ class Workshop:
                 if ending.status != 0:
                     raise NotBuilt(f"{name} does not compile for the GPU: {self.complaints(ending.output, folder / 'source' / step)}")
                 self.examine(out / f"{name}.o", ALLOWED | ALLOWED_ON_A_GPU, step)
+                refuse_variables(sum(map(int, re.findall(rb"(\d+) bytes gmem", ending.output))), "global", GLOBAL_VARIABLES)
             made = folder / f"{name}.{output.name}.o"
             self.isolate(out / f"{name}.o", made, step)
             objects.append(made)
@@ -421,6 +424,11 @@ class Workshop:
              *(word for name in sorted(self.wanted(step) - there) for word in ("-Xlinker", f"--defsym={name}=0")),
              "-Xlinker", "--gc-sections", "-o", str(output)], "link for the GPU")
         output.chmod(0o755)
+
+
+def refuse_variables(size, kind, most):
+    if size > most:
+        raise Refused(f"{size} bytes of {kind} variables; a kernel's memory is what it is given")
 
 
 def attribute_names(source, begin, parenthesised):
