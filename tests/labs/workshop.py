@@ -65,6 +65,7 @@ WORDS = re.compile(r"\b(?P<asm>_*asm_*)\b|\b(?P<attribute>_*attribute_*)\b|(?P<b
                    r"eh_|unwind|frame|dwarf|init|va_arg_pack|nontemporal)\w*|__seg_\w+|__transaction\w*|__tsan_\w+|__ubsan_\w+|"
                    r"thread_local|_Thread_local|__thread)\b|"
                    r"^[ \t]*(?:\#|%:)[ \t]*pragma(?P<pragma>.*)", re.M)
+WATCHED = re.compile(r"^  __builtin___tsan_(volatile_|unaligned_|vptr_)*(read|write|update)(\d+|_range)? \(", re.M)
 # GCC puts these in place of a call, where nothing watches what they read and write.
 UNWATCHED = re.compile(r"__builtin_(mem|str|stp|b(copy|cmp|zero)|r?index)")
 # What simtcc makes of __shared__, and how CUDA's headers name dynamic shared memory.
@@ -349,7 +350,7 @@ class Workshop:
             head, _, body = function.partition("\n  <bb ")
             own = set(re.findall(r"([\w.$#]+)(?:\[[^\]]*\])*[;,)]", re.sub(r"^  static .*$", "", head, flags=re.M))) | {"<retval>"}
             sides = [side for line in re.findall(r"^  (.* = .*);", body, re.M) for side in line.split(" = ")]
-            if "__asm__" in body or "__tsan_" not in body and any(behind_pointer(side, own) for side in sides):
+            if "__asm__" in body or not WATCHED.search(body) and any(behind_pointer(side, own) for side in sides):
                 raise Refused(f"{name}: {function.split()[0][:60]}() is compiled so that the checked build cannot watch it")
             for result, callee, arguments in CALL.findall(body):
                 if LAUNCH.match(head) and re.fullmatch(r"_\d+", callee):
