@@ -468,7 +468,15 @@ def test_speed():
         board = [line.split(",") for line in pathlib.Path(name, "board.csv").read_text().splitlines()]
         expect([row[:3] for row in board] == [[f"student {n}", STEP, "coalesced"] for n in (0, 1)] and
                float(board[0][3]) < float(board[1][3]), f"the leaderboard: {board}")
-    print("  a fast one, a slow one, idle laps, a wrong last lap", flush=True)
+        nvcc = shutil.which("nvcc", path=os.environ["PATH"] + ":/usr/local/cuda/bin")
+        if nvcc:  # what only the GPU's compiler sees, to keep results in from lap to lap
+            there, workshop.device = workshop.device, lambda: (nvcc, "80")
+            hidden = in_launcher("", "#ifdef __CUDACC_VER_BUILD__\n#define KEPT static __device__ float kept[1 << 22]; sum += 0 * kept[row];\n"
+                                 "#else\n#define KEPT\n#endif\n").replace("float sum = 0.0f;", "float sum = 0.0f; KEPT")
+            grading = grade.Grading("01", submit(pathlib.Path(name) / "hidden", hidden), "speed", "coalesced")
+            test, workshop.device = grading.grade()["tests"][-1], there
+            expect(test["kind"] == "speed" and "bytes of global variables" in test["reason"], f"hidden variables: {test}")
+    print("  a fast one, a slow one, idle laps, a wrong last lap" + ", hidden variables" * bool(nvcc), flush=True)
 
 
 def submissions():
