@@ -217,6 +217,7 @@ HONEST = {
     "what looks odd": ('#include <algorithm>\n#define JOIN(a, b) a##b\n' + GOOD.replace(
         "    const int tiles_across", "    /* asm, __attribute__((constructor)) and #include </etc/passwd> are words */\n"
         "    struct Guard { int *v; __device__ ~Guard() { *v = 0; } };\n    int JOIN(va, lue) = 1;\n    Guard guard = {&value};\n"
+        "    const int attribute = 0, asm_ = attribute;\n"
         "    const int tiles_across").replace("float sum = 0.0f;", "float sum = std::min(0.0f, 1.0f);").replace(
         "static const int TILE", "__device__ float ftw[4];\nextern \"C\" int backtrace(int i) { return i; }\nstatic const int TILE"),
         True, ""),

@@ -61,9 +61,9 @@ ATTRIBUTES = set("""
     warn_unused_result flatten nothrow leaf noreturn deprecated unavailable used visibility externally_visible malloc
     alloc_size nonnull returns_nonnull format likely unlikely noclone
     access alloc_align format_arg sentinel transparent_union gnu_inline artificial""".split())
-WORDS = re.compile(r"\b(?P<asm>_*asm_*)\b|\b(?P<attribute>_*attribute_*)\b|(?P<brackets>(?:\[|<:)\s*(?:\[|<:))|\b(?P<builtin>__builtin_(?:ia32|apply|return|longjmp|setjmp|"
-                   r"eh_|unwind|frame|dwarf|init|va_arg_pack|nontemporal)\w*|__seg_\w+|__transaction\w*|__tsan_\w+|__ubsan_\w+|"
-                   r"thread_local|_Thread_local|__thread)\b|"
+WORDS = re.compile(r"\b(?:(?P<asm>asm|__asm(?:__)?)|(?P<attribute>__attribute(?:__)?))\b|(?P<brackets>(?:\[|<:)\s*(?:\[|<:))|"
+                   r"\b(?P<builtin>__builtin_(?:ia32|apply|return|longjmp|setjmp|eh_|unwind|frame|dwarf|init|va_arg_pack|"
+                   r"nontemporal)\w*|__seg_\w+|__transaction\w*|__tsan_\w+|__ubsan_\w+|thread_local|_Thread_local|__thread)\b|"
                    r"^[ \t]*(?:\#|%:)[ \t]*pragma(?P<pragma>.*)", re.M)
 WATCHED = re.compile(r"^  __builtin___tsan_(volatile_|unaligned_|vptr_)*(read|write|update)(\d+|_range)? \(", re.M)
 # GCC puts these in place of a call, where nothing watches what they read and write.
