@@ -257,6 +257,17 @@ __device__ __forceinline__ float exp2_approximate(float x)
     return y;
 }
 
+/*
+ * Ends a basic block, by a branch that is never taken: ptxas orders instructions inside of basic
+ * blocks only, so what stands behind this does not start before what stands above has started.
+ * never is false whenever the kernel runs, but not known to be when it is compiled.
+ */
+__device__ __forceinline__ void scheduling_border(bool never)
+{
+    if (never)
+        asm volatile("nanosleep.u32 1;");
+}
+
 /* ---- barriers that count arrivals and bytes ---- */
 
 /*

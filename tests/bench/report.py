@@ -51,9 +51,11 @@ STEPS = {
     "05_flash_v2": ([("head_dim 64, full", r".* N\d+", "TFLOP/s"), ("one query, 131072 keys", r".* 1x", "GB/s")],
                     [("flash_v2_registers", "torch_efficient"), ("split_kv", "flash_v2_registers"),
                      ("split_kv", "copy")], "B4 H32 N4096 d64", FP32_PEAK),
-    "06_causal_half": ([(f"head_dim {dim}, {mask}", f".* d{dim} {mask}", "TFLOP/s") for dim in (64, 128)
+    "06_causal_half": ([(f"head_dim {dim}, {mask}{name}", f".* d{dim} {mask}{suffix}$", "TFLOP/s")
+                        for name, suffix in (("", ""), (", bfloat16", " bf16")) for dim in (64, 128)
                         for mask in ("causal", "full")],
-                       [("mma_ordered", "torch_flash2"), ("persistent", "cudnn")], "N16384 d128 full",
+                       [("mma_ordered", "torch_flash2"), ("persistent", "cudnn"), ("persistent", "flash3"),
+                        ("persistent", "flash4")], "N16384 d128 full",
                        ("datasheet, dense fp16", 989.0)),
 }
 
