@@ -12,8 +12,9 @@ Exit status: 0 when a valid RESULTS file was written, even for a submission that
 when this machine could not grade: every test in RESULTS is ungraded and says why.
 
 LAB_SEED chooses the hidden sizes and inputs: the same for everybody who is graded with the same one. Without it they
-are drawn afresh. LAB_VARIANT chooses the values of lab.json's knobs, as in the handout. LAB_FEEDBACK=full tells in the results which case failed and where. LAB_SECONDS (600) is the time for
-all of it; what was not reached by then is ungraded. LAB_LEADERBOARD=file.csv collects the times of GPU runs.
+are drawn afresh. LAB_VARIANT chooses the values of lab.json's knobs, as in the handout. LAB_FEEDBACK=full tells in the
+results which case failed and where. LAB_SECONDS (600) is the time for all of it; what was not reached by then is
+ungraded. LAB_LEADERBOARD=file.csv collects the times of GPU runs.
 """
 import ast
 import csv
