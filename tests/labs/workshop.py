@@ -71,9 +71,9 @@ UNWATCHED = re.compile(r"__builtin_(mem|str|stp|b(copy|cmp|zero)|r?index)")
 # What simtcc makes of __shared__, and how CUDA's headers name dynamic shared memory.
 SHARED = re.compile(r'__attribute__\(\((?:used, )?aligned\(16\)\)\) static __thread\b|\b__asm__\s*\("simt_dynamic_shared"\)')
 LINE = re.compile(r'^# \d+ "(?:[^"\\]|\\.)*"(?: [1-4])*$', re.M)  # where the text below comes from
-# Strings, which hide nothing and must not seem to. Names and numbers are there for their prefixes and quotes.
+# Strings, which hide nothing and must not seem to. Pragmas, names and numbers are there for their prefixes and quotes.
 LITERAL = re.compile(r"""(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?\)(?P=end)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|"""
-                     r"""(?P<kept>\.?\d(?:[eEpP][+-]|'?[\w.])*|[A-Za-z_]\w*)""", re.S)
+                     r"""(?P<kept>^[ \t]*(?:\#|%:)[^\n]*|\.?\d(?:[eEpP][+-]|'?[\w.])*|[A-Za-z_]\w*)""", re.S | re.M)
 PRAGMAS = re.compile(r"\s*(unroll\b.*|once|nv_\w+.*|(end)?region.*|GCC\s+(unroll|ivdep|diagnostic|system_header)\b.*|"
                      r"GCC\s+visibility\s+(push\s*\(\s*default\s*\)|pop))\s*$")
 
