@@ -349,6 +349,7 @@ include tests/learn/learn.mk
 include tests/broken/broken.mk
 include tests/labs/labs.mk
 include tests/one/one.mk
+include tests/pictures/show.mk
 include tests/pictures/pictures.mk
 include tests/maintain.mk
 

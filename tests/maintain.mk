@@ -28,6 +28,12 @@ check-add-kernel: packages-python ## test: Add a kernel, one file and one row, t
 check-rules: packages-python ## maintain: What holds of the text: rooms, links, launchers, exercises
 	@$(PYTHON) tests/rules.py
 
+.PHONY: check-learn
+TAKES_STEP += check-learn
+check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/cpu/01_naive_matmul build/check/01_naive_matmul ## test: Drive make learn; plant beginners' mistakes in stubs (STEP=02)
+	@$(PYTHON) tests/learn/test_learn.py
+	@$(PYTHON) tests/learn/mistakes.py $(STEP)
+
 .PHONY: check-warmup
 check-warmup: build/simt/libsimt.a ## test: The warm-up of step 01 accepts right kernels and names wrong ones
 	@tests/warmup

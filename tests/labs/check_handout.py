@@ -5,9 +5,9 @@
 
 No line of a solution is in it and no answer. It compiles without a warning, for the CPU and, where nvcc is, for the
 GPU. Every test of the step that lab.json does not call "given" fails in the untouched folder, and fails by a check: no
-crash, no time-out, none missing. `make run`, `make test` and `make sanitize` say so. With the solutions put in, every
-test passes. The grader gives the untouched folder no point and the solutions all points, and the handout's gives a kernel
-all of its points.
+crash, no time-out, none missing. `make run`, `make test` and `make sanitize` say so, and `make learn` names the first stub.
+With the solutions put in, every test passes, and `make learn` goes on to the second kernel. The grader gives the untouched
+folder no point and the solutions all points, and the handout's gives a kernel all of its points.
 """
 import concurrent.futures
 import json
@@ -89,9 +89,9 @@ def lend_objects(folder):
             copy(source, target)
 
 
-def make(folder, *targets, timeout=1500):
+def make(folder, *targets, timeout=1500, **more):
     """Output and status of make on the CPU; the tests' own time-outs are shorter than this one."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"} | more
     done = subprocess.run(["make", *targets], cwd=folder, env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=timeout, check=False)
     return done.stdout.decode(errors="replace"), done.returncode
@@ -153,6 +153,9 @@ def check_stub(step, folder):
             problems.append(f"make {target} in the untouched handout: status {status}")
         if "Crashing" in output and "Crashing: 0" not in output:
             problems.append(f"make {target} in the untouched handout: a crash: {output[-800:]}")
+    output, status = make(folder, f"STEP={step}", "learn")
+    if status == 0 or "is still the stub" not in output:
+        problems.append(f"make learn in the untouched handout: status {status}: {output[-800:]}")
     return problems + check_grade(step, folder, solved=False)
 
 
@@ -192,9 +195,12 @@ def check_solution(step, folder):
         output, status = make(folder, "BACKEND=cpu", f"{target}-{step}")
         if status != 0:
             problems.append(f"make {target}-{step} with the solutions: {output[-1500:]}")
-    # The grader in the handout is this one: a kernel shows that it works there.
+    output, status = make(folder, f"STEP={step}", "learn")
+    if status != 0 or "RIGHT at all" not in output or ", rung 2 of " not in output:
+        problems.append(f"make learn with the solutions: status {status}: {output[-1500:]}")
+    # The grader in the handout is this one: a kernel shows that it works there. What it keeps goes with the folder.
     kernel = json.loads((folder / handout.STEPS[step] / "lab.json").read_text())["kernels"][-1]["name"]
-    output, status = make(folder, f"STEP={step}", f"KERNEL={kernel}", "grade-local")
+    output, status = make(folder, f"STEP={step}", f"KERNEL={kernel}", "grade-local", TMPDIR=str(folder.parent))
     if status != 0:
         problems.append(f"make grade-local with the solutions: status {status}: {output[-1500:]}")
     return problems + check_grade(step, folder, solved=True)
@@ -218,6 +224,7 @@ def check_named(step):
     """(step, problems, seconds)"""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="handout-") as name:
+        os.chmod(name, 0o755)  # a grading compiles as another user
         return step, check(step, pathlib.Path(name) / "lab"), time.monotonic() - begin
 
 

@@ -12,8 +12,9 @@ Exit status: 0 when a valid RESULTS file was written, even for a submission that
 when this machine could not grade: every test in RESULTS is ungraded and says why.
 
 LAB_SEED chooses the hidden sizes and inputs: the same for everybody who is graded with the same one. Without it they
-are drawn afresh. LAB_VARIANT chooses the values of lab.json's knobs, as in the handout. LAB_FEEDBACK=full tells in the results which case failed and where. LAB_SECONDS (600) is the time for
-all of it; what was not reached by then is ungraded. LAB_LEADERBOARD=file.csv collects the times of GPU runs.
+are drawn afresh. LAB_VARIANT chooses the values of lab.json's knobs, as in the handout. LAB_FEEDBACK=full tells in the
+results which case failed and where. LAB_SECONDS (600) is the time for all of it; what was not reached by then is
+ungraded. LAB_LEADERBOARD=file.csv collects the times of GPU runs.
 """
 import ast
 import csv
@@ -46,6 +47,8 @@ from workshop import NotBuilt, Refused
 SECONDS = 600  # for a whole grading; a run of a kernel has a 60th of it, at most 10, of processor time
 RUN_MEGABYTES, RUN_THREADS = 4096, 1024  # a cooperative launch has a thread for each block
 ROUNDS, LAPS = 5, 10  # of a timing: student and reference in turns; a few laps more, so that none is known as the last
+# What an atomic operation counts as where traffic is limited: a whole sector.
+ATOMIC = {f"global_{kind}{unit}": number for kind in ("load", "store") for unit, number in (("s", 1), ("_bytes", 32), ("_sectors", 1))}
 KINDS = ("normal", "uniform", "large", "ascending", "descending", "outliers", "constant")
 LIMIT = 1 << 20  # bytes of one submitted file
 REASON = 2000  # characters of a result's reason
@@ -357,6 +360,8 @@ class Grading:
         if verdict["verdict"] != "pass":
             return "failed", self.told(verdict, case), 0
         most, counted = formula(counter["at_most"], {**self.lab["knobs"], **case.sizes}), verdict["counters"][counter["counter"]]
+        # An atomic operation reads and writes as well: it saves no traffic.
+        counted += verdict["counters"]["atomics"] * ATOMIC.get(counter["counter"], 0)
         reason = f"{counter['counter']} may be at most {counter['at_most']}"
         if self.full:
             reason += f" = {most:g} at {case}, and is {counted}"

@@ -9,10 +9,3 @@ learn: packages-check packages-python ## learn: Write the kernels yourself, chec
 
 learn-status: packages-python ## learn: What you have written and repaired so far
 	@$(PYTHON) tests/learn/learn.py --status
-
-TAKES_STEP += check-learn
-
-.PHONY: check-learn
-check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/cpu/01_naive_matmul build/check/01_naive_matmul ## test: Drive make learn; plant beginners' mistakes in stubs (STEP=02)
-	@$(PYTHON) tests/learn/test_learn.py
-	@$(PYTHON) tests/learn/mistakes.py $(STEP)

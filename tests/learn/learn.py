@@ -5,7 +5,7 @@
     make learn BROKEN=1         find the fault in kernels that have one
     make learn-status           what you have done
 
-Your files are in work/, which git ignores and nothing here ever overwrites. On a terminal it waits for you to save, and
+Your files are in work/, which git ignores and nothing here ever overwrites; in a handout they are the step's own. On a terminal it waits for you to save, and
 takes h (hint), n (next) and other letters, each with Enter. Elsewhere it checks once and ends with a status: 0 the rung is
 done, 1 it is not yet, 2 it cannot be checked.
 """
@@ -24,12 +24,14 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/labs"), str(ROOT / "tests/broken")]
-import broken
 import handout
 
-WORK = ROOT / "work"
+if not handout.PACKED:
+    import broken
+
+WORK = ROOT if handout.PACKED else ROOT / "work"
 BUILD = ROOT / "build/learn"
-PROGRESS = WORK / "progress.json"
+PROGRESS = ROOT / "work/progress.json"
 # What a make tells the makes that it starts. Ours are not its children.
 MAKES_OWN = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
 STEPS = handout.STEPS
@@ -97,7 +99,7 @@ class Progress:
         return self.all["rungs"].setdefault(key, {"state": "new", "tries": 0, "hints": 0, "predicted": {}})
 
     def save(self):
-        WORK.mkdir(exist_ok=True)
+        PROGRESS.parent.mkdir(exist_ok=True)
         fresh = PROGRESS.with_suffix(".new")
         fresh.write_text(json.dumps(self.all, indent=1) + "\n")
         fresh.replace(PROGRESS)
@@ -112,14 +114,23 @@ def tool(command, **options):
 
 
 def make_ours(step):
-    """The step's own program, which yours is linked with and compared to."""
+    """The step's own program, which yours is linked with and compared to. In a handout the others in it are yours, too."""
     program = ROOT / "build/check" / step
-    if not program.exists():
-        print(f"building our kernels of {step}, once ...", flush=True)
+    there = program.exists()
+    if not there:
+        print(f"building the kernels of {step}, once ...", flush=True)
     output, status = tool(["make", "--no-print-directory", "BACKEND=cpu", f"build/check/{step}"])
-    if status:
-        raise Unable(f"our own kernels of {step} could not be built:\n{output[-2000:]}")
+    if status and not (handout.PACKED and there):
+        raise Unable(f"the kernels of {step} could not be built:\n{output[-2000:]}")
     return program
+
+
+def listed(program, *sizes):
+    """What the step's program says of its kernels without running them."""
+    output, status = tool([str(program), "--list", "--json", *sizes])
+    if status:
+        raise Unable(output)
+    return json.loads(output)
 
 
 def run_row(program, kernel, sizes, order):
@@ -225,14 +236,8 @@ class Rung:
         self.file = self.folder / about["file"]
 
     def make_files(self):
-        """Stubs of the step's files where there are none yet."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        table = {row["file"] for row in self.about["rows"]}
-        for path in sorted((ROOT / self.step).iterdir()):
-            target = self.folder / path.name
-            if path.suffix == ".cuh" or path.name in table or path.name in self.about["stubs"]:
-                with contextlib.suppress(FileExistsError), open(target, "x", encoding="utf-8") as file:
-                    file.write(handout.stub(path.relative_to(ROOT)))
+        if not handout.PACKED:
+            handout.workspace(self.step, self.folder)
 
     def files(self):
         """The kernel's file and what it includes of the same folder."""
@@ -249,12 +254,9 @@ class Rung:
         kernels = {row["file"] for row in self.about["rows"]}
         return [self.folder / name for name in self.about["stubs"] if name.endswith(".cu") and name not in kernels]
 
-    def untouched(self, path):
-        return path.read_text() == handout.stub(pathlib.Path(self.step) / path.name)
-
     def unwritten(self):
         """Files of this rung with a stub in them that nothing was written into."""
-        return [path for path in self.files() if path.name in self.about["stubs"] and path.exists() and self.untouched(path)]
+        return [path for path in self.files() if path.exists() and handout.untouched(path)]
 
     def introduce(self):
         rungs = len(self.about["rows"])
@@ -272,8 +274,11 @@ class Rung:
             yield "barriers", "And at how many barriers will its blocks wait, counted once per block?"
 
     def ours(self):
-        """What our kernel counts, kept until its program changes."""
+        """What our kernel counts, kept until its program changes. A handout has no kernel of ours, but its formulas."""
         program = ROOT / "build/check" / self.step
+        if handout.PACKED:
+            rows = listed(program, *COUNTED_AT[self.problem].split())["kernels"]
+            return next(row for row in rows if row["name"] == self.kernel)
         cache = BUILD / self.step / f"{self.kernel}.json"
         if not cache.exists() or cache.stat().st_mtime < program.stat().st_mtime:
             row = run_row(program, self.kernel, COUNTED_AT[self.problem], ORDERS[0])
@@ -296,7 +301,8 @@ class Rung:
 
     def compile(self, source, target):
         target.unlink(missing_ok=True)  # what was built before must not be taken for this
-        return tool(["common/simt/simtcc", "--check", f"-I{relative(self.folder)}", f"-I{self.step}", "-Icommon", "-I.", "-w", "-c",
+        # -g1: a report needs lines, and local variables take a quarter of the compiler's time.
+        return tool(["common/simt/simtcc", "--check", "-g1", f"-I{relative(self.folder)}", f"-I{self.step}", "-Icommon", "-I.", "-w", "-c",
                      relative(source), "-o", relative(target)])
 
     def build(self):
@@ -307,7 +313,7 @@ class Rung:
         program.unlink(missing_ok=True)
         if not self.file.exists():
             return None, [colour("red", f"{relative(self.file)} is not there"), "  stop and begin again, and you get the stub"]
-        mine = [self.file] + [path for path in self.helpers() if path.exists() and not self.untouched(path)]
+        mine = [self.file] + [path for path in self.helpers() if path.exists() and not handout.untouched(path)]
         for path in mine:
             output, status = self.compile(path, objects / f"{path.name}.o")
             if status:
@@ -342,11 +348,11 @@ class Rung:
     def compare(self, row, memory):
         """Right everywhere: predicted, counted, ours."""
         ours = self.ours()
-        lines = ["", f"  at {readable(COUNTED_AT[self.problem]):<28}{'predicted':>14}{'counted':>14}{'ours':>14}"]
+        lines = ["", f"  at {readable(COUNTED_AT[self.problem]):<28}{'predicted':>14}{'counted':>14}{'expected' if handout.PACKED else 'ours':>14}"]
         more = []
         for counter, (name, matters) in COUNTERS.items():
             mine, theirs, predicted = row.get(counter, 0), ours.get(counter, 0), memory["predicted"].get(counter)
-            if not mine and not theirs:
+            if counter not in ours or not mine and not theirs:
                 continue
             lines.append(f"  {name:<31}{number(predicted):>14}{number(mine):>14}{number(theirs):>14}")
             if matters and mine > SLACK * theirs:
@@ -364,6 +370,8 @@ class Rung:
         paragraphs = [" ".join(line.strip(" *") for line in part.splitlines()).strip()
                       for part in re.split(r"\n[ *]*\n", head[1])] if head else []
         yield "What it costs", [line for part in paragraphs if part.startswith(("Cost", "A block", "Idea")) for line in wrapped(part)]
+        if handout.PACKED:
+            return
         bodies = "".join(region.body for region in handout.regions(source.relative_to(ROOT)))
         comments = [" ".join(line.strip(" /*") for line in match[0].splitlines()).strip() for match in handout.COMMENT.finditer(bodies)]
         if comments:
@@ -431,19 +439,15 @@ class Exercise:
 
 def rungs_of(step):
     """The rungs of a step, from its program's table and lab.json."""
-    output, status = tool([str(make_ours(step)), "--list", "--json"])
-    if status:
-        raise Unable(output)
-    listed = json.loads(output)
-    stubs = json.loads((ROOT / step / "lab.json").read_text())["stubs"]
-    rows = [row for row in listed["kernels"] if row["file"] in stubs]
-    return [Rung(step, index, row["name"], dict(row, rows=rows, stubs=stubs), listed["problem"]) for index, row in enumerate(rows)]
+    program, stubs = listed(make_ours(step)), handout.lab_of(step)["stubs"]
+    rows = [row for row in program["kernels"] if row["file"] in stubs]
+    return [Rung(step, index, row["name"], dict(row, rows=rows, stubs=stubs), program["problem"]) for index, row in enumerate(rows)]
 
 
 def exercises():
+    if handout.PACKED:
+        return []
     faults = sorted((fault for fault in broken.read_faults() if fault.exercise), key=lambda fault: fault.exercise)
-    for fault in faults:
-        fault.learners = True
     for fault in faults:
         fault.learners = True
     return [Exercise(fault, len(faults)) for fault in faults]
@@ -477,8 +481,8 @@ class Loop:
         """Goes to the next rung. False when all are done."""
         self.rung = next_rung(self.progress, self.step)
         if self.rung is None:
-            print("Everything is done. make learn BROKEN=1 has broken kernels; make learn-status shows what you did."
-                  if self.step != "broken" else "All broken kernels are repaired.")
+            print("All broken kernels are repaired." if self.step == "broken" else "Everything is done." if handout.PACKED else
+                  "Everything is done. make learn BROKEN=1 has broken kernels; make learn-status shows what you did.")
             return False
         if self.rung.step != "broken":
             self.step = self.progress.all["step"] = self.rung.step[:2]
@@ -601,9 +605,9 @@ def status(progress):
         states = [progress.all["rungs"].get(f"{number}/{kernel}", {"state": "new"})["state"] for kernel in kernels]
         here = "  <- here" if progress.all["step"] == number else ""
         print(f"  {step:<20} {''.join(marks[state] for state in states):<20} {states.count('passed')} of {len(states)}{here}")
-    repaired = [progress.all["rungs"].get(f"broken/{fault.exercise}", {"state": "new"})["state"]
-                for fault in sorted((f for f in broken.read_faults() if f.exercise), key=lambda f: f.exercise)]
-    print(f"  {'broken kernels':<20} {''.join(marks[state] for state in repaired):<20} {repaired.count('passed')} of {len(repaired)}")
+    repaired = [progress.all["rungs"].get(exercise.key, {"state": "new"})["state"] for exercise in exercises()]
+    if repaired:
+        print(f"  {'broken kernels':<20} {''.join(marks[state] for state in repaired):<20} {repaired.count('passed')} of {len(repaired)}")
     tries = [rung for rung in progress.all["rungs"].values() if rung["state"] != "new"]
     print(f"  {sum(rung['tries'] for rung in tries)} tries, {sum(rung['hints'] for rung in tries)} hints")
 
@@ -615,12 +619,14 @@ def main():
     parser.add_argument("--status", action="store_true", help="print what was done")
     arguments = parser.parse_args()
     try:
+        if arguments.broken and handout.PACKED:
+            raise Unable("a handout has no broken kernels")
         if arguments.status:
             status(Progress())
             return 0
         waits = sys.stdin.isatty() and sys.stdout.isatty()
         return Loop("broken" if arguments.broken else arguments.step, waits).run()
-    except (Unable, broken.Broken) as error:
+    except (Unable, *(() if handout.PACKED else (broken.Broken,))) as error:
         print(f"learn: {error}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, EOFError):

@@ -347,8 +347,12 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
     product.d = d;
     product.n = n;
     product.registers = a != nullptr;
-    if (a)
+    /* As for mma: registers are the thread's variables, and what is not is watched. */
+    checker->access(d, n / 2 * sizeof *d, true, __builtin_return_address(0));
+    if (a) {
+        checker->access(a, sizeof product.a, false, __builtin_return_address(0));
         memcpy(product.a, a, sizeof product.a);
+    }
     product.a_descriptor = a_descriptor;
     product.b_descriptor = b_descriptor;
     product.b_along_n = b_along_n != 0;
