@@ -180,7 +180,7 @@ def quoted(text):
 
 
 def gnuplot(path, commands):
-    size = "1300,760" if "multiplot" in commands else "900,560"
+    size = "1300,960" if "multiplot" in commands else "900,560"
     script = f"set terminal svg size {size} background rgb 'white' font 'sans-serif,12'\nset output '{path}'\n{commands}\n"
     subprocess.run(["gnuplot"], input=script, text=True, check=True)
 
@@ -222,7 +222,7 @@ def share_of_best_peer(run, shape, kernel):
 
 
 def plot_over_size(step, runs, suffix, ylabel, value, extra):
-    groups = [(title, pattern) for title, pattern, _ in STEPS[step][0]]
+    groups = [(title, pattern) for title, pattern, _ in STEPS[step][0] if "bfloat16" not in title]
     groups = [(title, curves(runs, pattern, value)) for title, pattern in groups]
     groups = [(title, drawn) for title, drawn in groups if any(len(points) > 1 for points in drawn.values())]
     commands = ["set logscale x 2", "set grid", "set key outside right", f"set ylabel '{ylabel}'", extra]
