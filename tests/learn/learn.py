@@ -342,7 +342,7 @@ class Rung:
         else:
             state, lines = self.compare(run_row(program, self.kernel, COUNTED_AT[self.problem], ORDERS[0]), memory)
         lines.append(colour("dim", f"  built in {built - begin:.1f} s, {len(results)} runs in {time.monotonic() - built:.1f} s; "
-                            f"to see it: make show-{self.step[:2]} KERNEL={self.kernel} MINE=1"))
+                            f"to see it: make show-{self.step[:2]} KERNEL={self.kernel}{'' if handout.PACKED else ' MINE=1'}"))
         return state, lines
 
     def compare(self, row, memory):
