@@ -41,6 +41,7 @@ CLONE_THREAD, WRITING = 0x10000, os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRU
 ALLOW, REFUSE, NO_SUCH_CALL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 MASKED_EQUAL = 7
 FIRST_USER, USERS = 20000, 40000
+BUBBLEWRAP = shutil.which("bwrap") or "bwrap"  # as found here: a submission's environment names no folders
 
 
 class Unable(Exception):
@@ -198,7 +199,7 @@ class Sandbox:
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", **(environment or {})} if kind != "run" else {}
         code, jail, passed = self.filters[kind], None, ()
         if self.mode != "filter":
-            inner, command = command, ["bwrap", *self._mounts(command, kind, see, write), "--chdir", cwd]
+            inner, command = command, [BUBBLEWRAP, *self._mounts(command, kind, see, write), "--chdir", cwd]
             if code:
                 descriptor = os.memfd_create("filter")
                 os.write(descriptor, code)
