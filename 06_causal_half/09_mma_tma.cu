@@ -191,6 +191,7 @@ __global__ void __launch_bounds__(THREADS, HEAD_DIM == 64 ? 3 : 2)
             }
     }
 
+    __syncthreads(); /* Q has been read before O replaces it */
 #pragma unroll
     for (int b = 0; b < BLOCKS; b++) {
         finish_rows(acc[b], m[b], l[b], LSE, warp_row + 16 * b, seq_q, scale_log2);

@@ -516,7 +516,7 @@ TEST(counters, barriers)
         int fixed, per_tile;
     } expected[] = {{"half", 0, 2},       {"wmma", 0, 2},        {"mma", 1, 2},
                     {"mma_async", 1, 1},  {"mma_tall", 0, 1},    {"mma_swizzled", 0, 1},
-                    {"mma_staged", 1, 1}, {"mma_ordered", 1, 1}, {"mma_tma", 1, 1},
+                    {"mma_staged", 1, 1}, {"mma_ordered", 1, 1}, {"mma_tma", 2, 1},
                     {"wgmma", 1, 1}};
     const struct size size = {1, 1, 1, 64, 256, 64};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
