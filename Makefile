@@ -208,6 +208,8 @@ BUILDS := gpu cpu check
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
 kernels_of_test_common := $(wildcard tests/common/*.cu)
 kernels_of_test_cli :=
+kernels_of_test_explain :=
+kernels_of_test_gpu := $(wildcard 0?_*/*.cu)
 kernels_of_test_simt := $(wildcard tests/simt/feature_*.cu)
 kernels_of_test_simt_check := $(wildcard tests/simt/check_*.cu)
 $(foreach test,$(filter test_ptx%,$(TESTS)),$(eval kernels_of_$(test) := $(wildcard tests/ptx/*.cu)))
@@ -284,12 +286,12 @@ $(foreach step,$(STEPS),$(eval $(call run_rules,$(step))))
 run-%: FORCE
 	@echo 'There is no step $*; there are: $(STEP_NUMBERS)' >&2; exit 2
 
-# On the CPU the counters are asserted where they exist: in the checked build.
+# On the CPU the counters are asserted where they exist: in the checked build. `make sanitize` need not do it again.
 TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check,$(TESTS))), \
-    $(patsubst %,cpu/%,$(filter-out test_simt_check,$(TESTS))) $(patsubst %,check/%,$(filter test_simt_check test_ptx%,$(TESTS))) \
+    $(patsubst %,cpu/%,$(filter-out test_simt_check test_gpu,$(TESTS))) $(patsubst %,check/%,$(filter test_simt_check test_ptx%,$(TESTS))) \
     $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))))
 SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_0%,$(TESTS))), \
-    $(patsubst %,check/%,$(filter-out test_cli,$(TESTS))))
+    $(patsubst %,check/%:!counters,$(filter test_0%,$(TESTS))) $(patsubst %,check/%,$(filter-out test_0% test_cli test_gpu,$(TESTS))))
 
 test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, ,$(notdir $(1))))
 test_binaries = $(sort $(foreach run,$(1),$(call test_binary,$(run))))
@@ -343,9 +345,12 @@ doctor: ## learn: What this machine has, which backend is chosen and why; runs o
 	@$(MAKE) --no-print-directory $(DOCTOR)
 	@$(DOCTOR)
 
+include tests/learn/learn.mk
 include tests/broken/broken.mk
 include tests/labs/labs.mk
 include tests/one/one.mk
+include tests/pictures/show.mk
+include tests/pictures/pictures.mk
 include tests/maintain.mk
 
 .PHONY: clean

@@ -281,9 +281,9 @@ static struct tile_shape shape_of(void)
 static const struct tile_shape LARGE = shape_of<128, 256, 16>(), WIDE = shape_of<64, 128, 8>(),
                                TALL = shape_of<128, 64, 8>();
 
-static int tiles_of_C(const struct tile_shape *shape, int M, int N)
+static long long tiles_of_C(const struct tile_shape *shape, int M, int N)
 {
-    return ceil_div(M, shape->BM) * ceil_div(N, shape->BN);
+    return (long long)ceil_div(M, shape->BM) * ceil_div(N, shape->BN);
 }
 
 typedef void cluster_kernel(const float *A, const float *B, float *C, int M, int N, int K,
@@ -331,7 +331,7 @@ static const double MANY_BLOCKS_TIME = 1.3;
  * multiply-adds. */
 static double expected_time(const struct choice *choice, int M, int N, int multiprocessors)
 {
-    const long long blocks = (long long)tiles_of_C(choice->shape, M, N) * choice->blocks;
+    const long long blocks = tiles_of_C(choice->shape, M, N) * choice->blocks;
     const double busiest = (double)((blocks + multiprocessors - 1) / multiprocessors);
     const double work = busiest * choice->shape->BM * choice->shape->BN / choice->blocks;
     if (choice->shape == &LARGE)

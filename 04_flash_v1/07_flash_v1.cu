@@ -1,5 +1,5 @@
 /*
- * Idea: FlashAttention. Tiles of keys and values stay on chip while all queries come by; a query's
+ * Idea: FlashAttention. Tiles of keys and values stay on chip while all queries pass; a query's
  * O, l and m wait in global memory between one tile of keys and the next. The scores never leave
  * the chip.
  *
@@ -11,8 +11,8 @@
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
  * heads, seq_q], all row-major. Workspace: l and m, one each per query.
  *
- * A block owns one head, all of it. Its Br·Bc threads own one element each of a tile S [Br][Bc];
- * then one thread a row of it; then each thread every Bc-th element of a row of O.
+ * A block of Br·Bc threads owns one whole head. Each thread owns one element of a tile S [Br][Bc];
+ * then Br threads own a row of it each; then each thread owns every Bc-th element of a row of O.
  *
  * Cost, in floats, per head: K and V once; Q once per tile of keys; O, l and m loaded and stored
  * once per tile of keys (and stored once at the beginning). 4·(Br + 2·Bc)·head_dim + 4·Br·Bc bytes

@@ -72,7 +72,7 @@ static __device__ __forceinline__ uint32_t features_on(uint32_t address, int d)
     return (address ^ d % PANEL_COLS * 2) + d / PANEL_COLS * ROWS * ROW_BYTES;
 }
 
-/* Orders a tile of ROWS rows of a head; its bytes are counted on the mbarrier. */
+/* Requests a tile of ROWS rows of a head; its bytes are counted on the mbarrier. */
 template <int ROWS, int HEAD_DIM, typename T>
 static __device__ __forceinline__ void load_tile(T *tile, const CUtensorMap *map, int row0,
                                                  int head, uint64_t *full)
@@ -82,7 +82,7 @@ static __device__ __forceinline__ void load_tile(T *tile, const CUtensorMap *map
         tma_load(shared_address(tile + col * ROWS), map, col, row0, head, full);
 }
 
-/* Orders the keys and values from k0 on into their stage. */
+/* Requests the keys and values from k0 on, into their stage. */
 template <typename T, int HEAD_DIM>
 static __device__ __forceinline__ void load_keys(struct shared_tiles<T, HEAD_DIM> &tiles,
                                                  const struct attention_maps &maps, int k0,

@@ -83,7 +83,7 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
     mbarrier_init_fence();
 }
 
-/* Orders one block of keys and of values into a stage, by one thread. */
+/* Requests one block of keys and of values for a stage, by one thread. */
 template <class Config>
 static __device__ __forceinline__ void
 load_stage(struct shared_tiles<Config> *shared, const struct hopper_problem &problem,

@@ -14,7 +14,7 @@
  * to 64 or 128, the rest zeros.
  *
  * A block is a producer warpgroup, of which one thread works (producer.cuh), and two or three
- * consumers with 64 queries each. Loads are ordered as soon as a place is empty, products begin as
+ * consumers with 64 queries each. Loads are issued as soon as a place is empty, products begin as
  * soon as one is full: consumers may now be a stage apart, and one's softmax meets the other's
  * products more often. The producer needs few registers: it gives back what it got at launch, and
  * the consumers take it (setmaxnreg). At HEAD_DIM 64, where O is small, that leaves room for three

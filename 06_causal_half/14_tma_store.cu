@@ -14,7 +14,7 @@
  *
  * Roles and steps as in ping_pong. There every thread stored its O in pieces of 4 bytes: a warp's
  * store touched 8 rows, 16 bytes of each, half a sector. Here a warp writes its 16 rows into a
- * swizzled panel of shared memory, with stmatrix, and one thread orders the copy engine to store
+ * swizzled panel of shared memory, with stmatrix, and one thread has the copy engine store
  * it: whole rows, and what lies past seq_q or head_dim is left out. Short sequences gain most, they
  * store most often.
  *

@@ -14,7 +14,7 @@
  * to 64 or 128, the rest zeros.
  *
  * In resident the producer must wait with the next Q until the last scores of this tile are done,
- * and with the K and V behind it. With two places for Q it orders them while this tile is still
+ * and with the K and V behind it. With two places for Q it requests them while this tile is still
  * computed, as far as places for K and V are empty.
  *
  * Cost: as tma_store's, and shared memory for a second Q.

@@ -15,7 +15,7 @@
  * to 64 or 128, the rest zeros.
  *
  * In drawn each tile still ends with an output and begins with scores and a softmax that nothing
- * runs under. Here only a block's first and last tile do. So values are ordered one block behind
+ * runs under. Here only a block's first and last tile do. So values are requested one block behind
  * keys, across the edge too.
  *
  * HEAD_DIM 64 has three consumers, and two in short causal problems: there most blocks of keys lie

@@ -47,7 +47,8 @@ static __device__ __forceinline__ void mask_scores(float (&S)[COUNT], int first_
 }
 
 /*
- * One step of the online softmax: S becomes P = 2^(S · scale_log2 - shift), m the maximum so far
+ * One step of the online softmax, online_softmax() below, in two halves: some rungs have something
+ * to do in between. S becomes P = 2^(S · scale_log2 - shift), m the maximum so far
  * (of unscaled scores), l this lane's part of the row's sum so far, and rescale the factor for what
  * was summed before.
  *
@@ -55,11 +56,11 @@ static __device__ __forceinline__ void mask_scores(float (&S)[COUNT], int first_
  * or sums would spend its time waiting for itself.
  */
 template <int COUNT>
-static __device__ __forceinline__ void online_softmax(float (&S)[COUNT], float (&m)[2],
-                                                      float (&l)[2], float (&rescale)[2],
-                                                      float scale_log2)
+static __device__ __forceinline__ void new_maximum(const float (&S)[COUNT], float (&m)[2],
+                                                   float (&shift)[2], float (&rescale)[2],
+                                                   float scale_log2)
 {
-    float chain[4] = {S[0], S[1], S[2], S[3]}, shift[2];
+    float chain[4] = {S[0], S[1], S[2], S[3]};
 #pragma unroll
     for (int i = 4; i < COUNT; i++)
         chain[i % 4] = fmaxf(chain[i % 4], S[i]);
@@ -70,19 +71,33 @@ static __device__ __forceinline__ void online_softmax(float (&S)[COUNT], float (
         rescale[r] = exp2_approximate(m[r] * scale_log2 - shift[r]);
         m[r] = m_new;
     }
+}
 
+template <int COUNT>
+static __device__ __forceinline__ void exponentials(float (&S)[COUNT], float (&l)[2],
+                                                    const float (&shift)[2],
+                                                    const float (&rescale)[2], float scale_log2)
+{
 #pragma unroll
     for (int i = 0; i < COUNT; i++)
         S[i] = exp2_approximate(S[i] * scale_log2 - shift[i / 2 % 2]);
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        chain[i] = S[i];
+    float chain[4] = {S[0], S[1], S[2], S[3]};
 #pragma unroll
     for (int i = 4; i < COUNT; i++)
         chain[i % 4] += S[i];
 #pragma unroll
     for (int r = 0; r < 2; r++)
         l[r] = l[r] * rescale[r] + (chain[2 * r] + chain[2 * r + 1]);
+}
+
+template <int COUNT>
+static __device__ __forceinline__ void online_softmax(float (&S)[COUNT], float (&m)[2],
+                                                      float (&l)[2], float (&rescale)[2],
+                                                      float scale_log2)
+{
+    float shift[2];
+    new_maximum(S, m, shift, rescale, scale_log2);
+    exponentials(S, l, shift, rescale, scale_log2);
 }
 
 template <int COUNT>

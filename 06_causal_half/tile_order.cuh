@@ -3,7 +3,7 @@
  * things.
  *
  * The chip: causal tiles near the end of the sequence see the most keys. Started last, one of them
- * would run alone while everyone else is done; so the longest come first and short ones fill the
+ * would run alone when all others are done; so the longest come first and short ones fill the
  * gaps.
  *
  * The L2 cache: all tiles of a head read the same K and V. Heads go in groups whose K and V fit the

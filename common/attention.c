@@ -1,5 +1,6 @@
 #include "attention.h"
 
+#include "explain.h"
 #include "refusal.h"
 
 #include <math.h>
@@ -231,11 +232,18 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
     const enum tensor_type type = call.type;
     const size_t rows = attention_query_rows(&call), head_dim = (size_t)call.head_dim;
     const size_t kv_rows = key_rows(&call);
-    list[0] = (struct tensor){"Q", TENSOR_INPUT, type, rows, head_dim};
-    list[1] = (struct tensor){"K", TENSOR_INPUT, type, kv_rows, head_dim};
-    list[2] = (struct tensor){"V", TENSOR_INPUT, type, kv_rows, head_dim};
-    list[3] = (struct tensor){"O", TENSOR_OUTPUT, type, rows, head_dim};
-    list[4] = (struct tensor){"LSE", TENSOR_OUTPUT, TENSOR_F32, rows, 1};
+    const size_t batch = (size_t)call.batch, heads = (size_t)call.heads;
+    const size_t kv_heads = (size_t)call.kv_heads;
+    const size_t seq_q = (size_t)call.seq_q, seq_kv = (size_t)call.seq_kv;
+    list[0] =
+        (struct tensor){"Q", TENSOR_INPUT, type, rows, head_dim, {batch, heads, seq_q, head_dim}};
+    list[1] = (struct tensor){"K",     TENSOR_INPUT, type,
+                              kv_rows, head_dim,     {batch, kv_heads, seq_kv, head_dim}};
+    list[2] = (struct tensor){"V",     TENSOR_INPUT, type,
+                              kv_rows, head_dim,     {batch, kv_heads, seq_kv, head_dim}};
+    list[3] =
+        (struct tensor){"O", TENSOR_OUTPUT, type, rows, head_dim, {batch, heads, seq_q, head_dim}};
+    list[4] = (struct tensor){"LSE", TENSOR_OUTPUT, TENSOR_F32, rows, 1, {batch, heads, seq_q}};
     *count = 5;
     return cudaSuccess;
 }
@@ -504,4 +512,5 @@ const struct problem attention_problem = {
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
     .run = run,
+    .mistakes = &attention_mistakes,
 };

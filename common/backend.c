@@ -35,6 +35,17 @@ void backend_counters_reset(void)
 {
 }
 
+const char *backend_trace(const char *file, long long block, long long warp)
+{
+    (void)file, (void)block, (void)warp;
+    return "only the checked build for the CPU writes traces (BACKEND=cpu)";
+}
+
+void backend_describe(const void *device, size_t bytes, const struct description *about)
+{
+    (void)device, (void)bytes, (void)about;
+}
+
 void backend_fence(const void *device, size_t bytes)
 {
     (void)device, (void)bytes;

@@ -55,6 +55,22 @@ bool backend_counters(struct counters *total);
 void backend_counters_reset(void);
 
 /*
+ * From the next launch on, writes what kernels do to `file`, event by event: of the block and the
+ * warp with these numbers, or of all where they are negative. common/simt/README.md describes the
+ * format. Returns what is wrong, one sentence; the empty string when nothing is.
+ */
+const char *backend_trace(const char *file, long long block, long long warp);
+
+/* What a trace says about an array: for 0 and null it says nothing. */
+struct description {
+    const char *name, *type;
+    size_t element_bytes;
+    size_t shape[4]; /* outermost first; zeros follow the last */
+};
+/* Of `bytes` of device memory at `device`, until they are freed. */
+void backend_describe(const void *device, size_t bytes, const struct description *about);
+
+/*
  * Declares `bytes` of device memory at `device` off limits to kernels: the checked build reports
  * the first access. Elsewhere this does nothing. The fence ends when the memory is freed.
  */

@@ -4,6 +4,7 @@
 #ifndef COMMON_CHECK_H
 #define COMMON_CHECK_H
 
+#include "explain.h"
 #include "problem.h"
 
 #include <stdbool.h>
@@ -25,7 +26,7 @@ const char *detector_name(enum detector detector);
 enum verdict_status {
     VERDICT_PASS,
     VERDICT_FAIL,
-    VERDICT_REFUSED, /* the kernel's argument check does not allow these arguments */
+    VERDICT_REFUSED, /* not run: its argument check or the device's memory does not allow it */
     VERDICT_SKIPPED, /* the device is too old for the kernel */
 };
 
@@ -37,21 +38,34 @@ struct verdict {
     /* ||out - ref|| / ||ref|| over the finite checked elements of the first output */
     double relative_l2;
     char reason[2000]; /* one line; empty for a pass; a report of the checker is long */
+    struct explanation explanation; /* of wrong values; also at the end of the reason */
 };
 
 /*
- * Index of the first element that still holds the poison of device_buffer_poison() (all bits one);
- * count when there is none.
+ * What an output holds before a kernel runs, for device_buffer_poison(): a signalling NaN of the
+ * type, which no arithmetic makes. An instruction that computes with it gives a quiet NaN, on the
+ * CPU backend with the rest of the bits unchanged; so a NaN in a result tells which array it comes
+ * from. `array` is a tensor's index, 0 .. MAX_TENSORS - 1.
  */
-size_t check_unwritten(const void *data, enum tensor_type type, size_t count);
+uint32_t check_poison(enum tensor_type type, int array);
+
+/* Of memory that has no array's index: a workspace, and shared memory of a new block. */
+enum { POISON_OF_WORKSPACE = 14, POISON_OF_SHARED_MEMORY };
+
+/* Whether element `index` still holds the poison of `array`. */
+bool check_is_poison(const void *data, enum tensor_type type, size_t index, int array);
+
+/* Whether it is a NaN that was computed from that poison. A GPU forgets; then nothing does. */
+bool check_comes_from(const void *data, enum tensor_type type, size_t index, int array);
+
+/* Index of the first element that still holds the poison of `array`; count when there is none. */
+size_t check_unwritten(const void *data, enum tensor_type type, size_t count, int array);
 
 /*
- * Folds a piece of an output, `count` elements from element `first`, into the verdict. value and
- * scale are the reference's. A reference that is NaN or infinite must be met exactly; otherwise the
- * element's error is
- * |out - value| / scale, and what is not <= bound (a NaN never is) fails the verdict with a reason
- * that names
- * the tensor, the row and the column.
+ * Folds `count` elements of an output, from element `first` on, into the verdict. value and scale
+ * are the reference's. A reference that is NaN or infinite must be met exactly. Otherwise the
+ * element's error is |out - value| / scale, and one that is not <= bound (a NaN never is) fails the
+ * verdict, with a reason that names the tensor, the row and the column.
  */
 void check_compare(struct verdict *verdict, const struct tensor *tensor, const void *data,
                    size_t first, size_t count, const double *value, const double *scale);

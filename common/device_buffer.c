@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Wide enough to catch a ragged tile that is stored whole. */
-enum { GUARD_BYTES = 16384, GUARD_PATTERN = 0x7e, POISON_PATTERN = 0xff, ALIGNMENT = 256 };
+enum { GUARD_BYTES = 16384, GUARD_PATTERN = 0x7e, ALIGNMENT = 256 };
 
 static size_t front_bytes(const struct device_buffer *buffer)
 {
@@ -27,8 +27,7 @@ cudaError_t device_buffer_create(struct device_buffer *buffer, size_t bytes, siz
         return status;
     *buffer = (struct device_buffer){(char *)base + front, bytes, base};
     if ((status = cudaMemset(base, GUARD_PATTERN, front)) != cudaSuccess ||
-        (status = cudaMemset(back_guard(buffer), GUARD_PATTERN, GUARD_BYTES)) != cudaSuccess ||
-        (status = device_buffer_poison(buffer)) != cudaSuccess) {
+        (status = cudaMemset(back_guard(buffer), GUARD_PATTERN, GUARD_BYTES)) != cudaSuccess) {
         device_buffer_destroy(buffer);
         return status;
     }
@@ -43,10 +42,25 @@ void device_buffer_destroy(struct device_buffer *buffer)
     *buffer = (struct device_buffer){0};
 }
 
-cudaError_t device_buffer_poison(const struct device_buffer *buffer)
+/* A piece from the host, and then what is filled is copied to what is not, twice as much each
+ * time. The host does not wait for copies within the device, and neither do the streams of kernels,
+ * so the end waits. */
+cudaError_t device_buffer_poison(const struct device_buffer *buffer, uint32_t word)
 {
-    return buffer->bytes > 0 ? cudaMemset(buffer->data, POISON_PATTERN, buffer->bytes)
-                             : cudaSuccess;
+    uint32_t piece[1024];
+    size_t filled = buffer->bytes < sizeof piece ? buffer->bytes : sizeof piece;
+    for (size_t i = 0; i < sizeof piece / sizeof *piece; i++)
+        piece[i] = word;
+    if (filled == 0)
+        return cudaSuccess;
+    cudaError_t status = cudaMemcpy(buffer->data, piece, filled, cudaMemcpyHostToDevice);
+    while (filled < buffer->bytes && status == cudaSuccess) {
+        const size_t more = filled < buffer->bytes - filled ? filled : buffer->bytes - filled;
+        status =
+            cudaMemcpy((char *)buffer->data + filled, buffer->data, more, cudaMemcpyDeviceToDevice);
+        filled += more;
+    }
+    return status == cudaSuccess ? cudaDeviceSynchronize() : status;
 }
 
 cudaError_t device_buffer_upload(const struct device_buffer *buffer, const void *host)

@@ -2,8 +2,8 @@
  * Guarded, poisoned device memory.
  *
  * Guard zones on both sides of the data hold a pattern that a write beyond either end destroys and
- * that, read as float, is a huge number no result survives. Poison is all ones: a NaN in every
- * float type, whose bits differ from those of any NaN that a kernel computes.
+ * that, read as float, is a huge number no result survives. Poison is a word that the caller
+ * chooses, again and again: check_poison() makes NaNs whose bits no kernel computes.
  */
 #ifndef COMMON_DEVICE_BUFFER_H
 #define COMMON_DEVICE_BUFFER_H
@@ -11,6 +11,7 @@
 #include <cuda_runtime.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct device_buffer {
     void *data; /* device memory, `bytes` long; aligned to 256 plus the offset asked for */
@@ -19,7 +20,7 @@ struct device_buffer {
 };
 
 /*
- * Allocates `bytes` bytes of device memory between two guards, everything poisoned or patterned.
+ * Allocates `bytes` bytes of device memory, undefined, between two guards that hold their pattern.
  * data is `offset` bytes past a multiple of 256, to prove that a kernel needs no more alignment
  * than it asks for. Returns CUDA's error (cudaErrorMemoryAllocation, ...), and then *buffer is
  * empty.
@@ -29,8 +30,8 @@ cudaError_t device_buffer_create(struct device_buffer *buffer, size_t bytes, siz
 /* Frees the memory; an empty (all zero) buffer is fine. */
 void device_buffer_destroy(struct device_buffer *buffer);
 
-/* Fills the data with poison. */
-cudaError_t device_buffer_poison(const struct device_buffer *buffer);
+/* Fills the data with a word, and waits until it is there. */
+cudaError_t device_buffer_poison(const struct device_buffer *buffer, uint32_t word);
 
 /* Copies all of the data from or to the host and waits for it. */
 cudaError_t device_buffer_upload(const struct device_buffer *buffer, const void *host);

@@ -1,5 +1,6 @@
 #include "matmul.h"
 
+#include "explain.h"
 #include "refusal.h"
 
 #include <float.h>
@@ -60,9 +61,9 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
 {
     const size_t M = (size_t)sizes[MATMUL_M], N = (size_t)sizes[MATMUL_N],
                  K = (size_t)sizes[MATMUL_K];
-    list[0] = (struct tensor){"A", TENSOR_INPUT, TENSOR_F32, M, K};
-    list[1] = (struct tensor){"B", TENSOR_INPUT, TENSOR_F32, K, N};
-    list[2] = (struct tensor){"C", TENSOR_OUTPUT, TENSOR_F32, M, N};
+    list[0] = (struct tensor){"A", TENSOR_INPUT, TENSOR_F32, M, K, {M, K}};
+    list[1] = (struct tensor){"B", TENSOR_INPUT, TENSOR_F32, K, N, {K, N}};
+    list[2] = (struct tensor){"C", TENSOR_OUTPUT, TENSOR_F32, M, N, {M, N}};
     *count = 3;
     return cudaSuccess;
 }
@@ -151,4 +152,5 @@ const struct problem matmul_problem = {
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
     .run = run,
+    .mistakes = &matmul_mistakes,
 };

@@ -21,6 +21,9 @@ enum option_key {
     REPEAT_KEY,
     JSON_KEY,
     WIDE_KEY,
+    TRACE_KEY,
+    TRACE_BLOCK_KEY,
+    TRACE_WARP_KEY,
     FIRST_SIZE_KEY
 };
 
@@ -152,6 +155,13 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case WIDE_KEY:
         request->wide = true;
         return 0;
+    case TRACE_KEY:
+        request->trace = text;
+        return 0;
+    case TRACE_BLOCK_KEY:
+        return parse_integer(request, "trace-block", text, 0, INT64_MAX, &request->trace_block);
+    case TRACE_WARP_KEY:
+        return parse_integer(request, "trace-warp", text, 0, 31, &request->trace_warp);
     case ARGP_KEY_ARG:
         return complain(request, "unexpected argument '%s'; only options are allowed, see --help",
                         text);
@@ -175,6 +185,7 @@ static void set_defaults(struct request *request)
         request->sizes[index] = device ? size->device : size->watched;
     }
     request->seed = 1;
+    request->trace_block = request->trace_warp = -1;
     request->repeat = device ? 20 : 3;
 }
 
@@ -216,6 +227,10 @@ bool options_parse(struct request *request, const char *step, const struct probl
         {"repeat", REPEAT_KEY, "N", 0, "Timed runs per kernel; the median is reported", 3},
         {"wide", WIDE_KEY, NULL, 0, "Show every column, however wide the table", 4},
         {"json", JSON_KEY, NULL, 0, "Report as one JSON object", 4},
+        {"trace", TRACE_KEY, "FILE", 0,
+         "Write what the kernels do, event by event (the checked build only)", 5},
+        {"trace-block", TRACE_BLOCK_KEY, "N", 0, "Of this block only", 5},
+        {"trace-warp", TRACE_WARP_KEY, "N", 0, "Of this warp of each block only", 5},
     };
     enum { GENERAL = sizeof general / sizeof general[0] };
     struct argp_option options[GENERAL + MAX_SIZES + 1] = {{0}}, *option = options + GENERAL;

@@ -24,7 +24,9 @@ struct request {
     bool list, help, json, wide;
     enum input_kind inputs;
     uint64_t seed;
-    long long repeat; /* timed runs of a kernel */
+    long long repeat;                  /* timed runs of a kernel */
+    const char *trace;                 /* the file, or null; ... */
+    long long trace_block, trace_warp; /* ... the only ones, or -1 */
 
     char complaint[512]; /* what is wrong with the command line; empty when nothing is */
 };

@@ -1,5 +1,5 @@
 /*
- * A report that nobody can read is a failure: what a program says to have printed must have
+ * A report that cannot be read is a failure: what a program says to have printed must have
  * arrived, on a disk that may be full or at the other end of a pipe.
  */
 #ifndef COMMON_OUTPUT_H

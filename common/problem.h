@@ -58,6 +58,7 @@ struct tensor {
     enum tensor_role role;
     enum tensor_type type;
     size_t rows, cols;
+    size_t shape[4]; /* the same with all its dimensions, outermost first; zeros follow the last */
 };
 
 /*
@@ -87,6 +88,8 @@ struct kernel {
 struct cost {
     long long loads, stores, bytes_read, bytes_written;
 };
+
+struct mistakes;
 
 struct problem {
     const char *name;
@@ -139,6 +142,8 @@ struct problem {
     /* Checks the arguments and calls the kernel on device pointers in the order of `tensors`. */
     cudaError_t (*run)(const struct kernel *kernel, const long long sizes[MAX_SIZES],
                        void *const *device, void *workspace, cudaStream_t stream);
+
+    const struct mistakes *mistakes; /* that show in its values: explain.h */
 };
 
 /* Row `index` of a table of the problem's kernels. */

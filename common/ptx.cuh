@@ -257,6 +257,17 @@ __device__ __forceinline__ float exp2_approximate(float x)
     return y;
 }
 
+/*
+ * Ends a basic block, by a branch that is never taken: ptxas orders instructions inside of basic
+ * blocks only, so what stands behind this does not start before what stands above has started.
+ * never is false whenever the kernel runs, but not known to be when it is compiled.
+ */
+__device__ __forceinline__ void scheduling_border(bool never)
+{
+    if (never)
+        asm volatile("nanosleep.u32 1;");
+}
+
 /* ---- barriers that count arrivals and bytes ---- */
 
 /*
@@ -505,7 +516,7 @@ __device__ __forceinline__ void async_proxy_fence(void)
  * the registers a[0] .. a[3] of 16 columns of A are laid out as there.
  *
  * wgmma_shared takes A and B from shared memory, both with k along the row: A as 64 rows, B as N
- * rows (B transposed, as the keys of Q * K^T lie). wgmma_registers takes A from registers and B
+ * rows (B transposed, as the keys of Q·Kᵀ lie). wgmma_registers takes A from registers and B
  * from shared memory with n along the row: 16 rows of N (B as it is, as the values of P * V lie).
  * Both read shared memory through descriptors.
  *

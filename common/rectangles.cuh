@@ -10,7 +10,7 @@
 #ifndef COMMON_RECTANGLES_CUH
 #define COMMON_RECTANGLES_CUH
 
-#include <cuda_runtime.h>
+#include "warp.cuh"
 
 static const int LANES_DOWN = 4, LANES_ACROSS = 8;
 
@@ -21,13 +21,13 @@ static const int LANES_DOWN = 4, LANES_ACROSS = 8;
  */
 static inline __device__ int lane_x(void)
 {
-    const int lane = threadIdx.x % 32;
+    const int lane = threadIdx.x % WARP;
     return (lane & 1) | (lane >> 1 & 6);
 }
 
 static inline __device__ int lane_y(void)
 {
-    const int lane = threadIdx.x % 32;
+    const int lane = threadIdx.x % WARP;
     return (lane >> 1 & 1) | (lane >> 3 & 2);
 }
 
@@ -35,16 +35,16 @@ static inline __device__ int lane_y(void)
  * bit. */
 static inline __device__ float max_over_x(float value)
 {
-    value = fmaxf(value, __shfl_xor_sync(0xffffffff, value, 1));
-    value = fmaxf(value, __shfl_xor_sync(0xffffffff, value, 4));
-    return fmaxf(value, __shfl_xor_sync(0xffffffff, value, 8));
+    value = fmaxf(value, __shfl_xor_sync(FULL_MASK, value, 1));
+    value = fmaxf(value, __shfl_xor_sync(FULL_MASK, value, 4));
+    return fmaxf(value, __shfl_xor_sync(FULL_MASK, value, 8));
 }
 
 static inline __device__ float sum_over_x(float value)
 {
-    value += __shfl_xor_sync(0xffffffff, value, 1);
-    value += __shfl_xor_sync(0xffffffff, value, 4);
-    return value + __shfl_xor_sync(0xffffffff, value, 8);
+    value += __shfl_xor_sync(FULL_MASK, value, 1);
+    value += __shfl_xor_sync(FULL_MASK, value, 4);
+    return value + __shfl_xor_sync(FULL_MASK, value, 8);
 }
 
 /* The length of a thread's runs along a side of which it owns `count`: four, or two if it has no

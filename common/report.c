@@ -260,6 +260,17 @@ static void print_wrapped(const char *text)
     printf("\n");
 }
 
+/* Prints lines, each indented. */
+static void print_lines(const char *text)
+{
+    while (*text) {
+        const int length = (int)strcspn(text, "\n");
+        printf("%*s%.*s\n", IDEA_INDENT, "", length, text);
+        text += length;
+        text += *text == '\n';
+    }
+}
+
 static void print_heading(const struct request *request, const char *device)
 {
     char flop[CELL], bytes[CELL];
@@ -269,9 +280,8 @@ static void print_heading(const struct request *request, const char *device)
     for (int index = 0; request->options[index].name; index++) {
         if (request->options[index].hidden)
             continue;
-        printf("%s ", request->options[index].name);
+        printf("%s%s ", index > 0 ? "  " : "", request->options[index].name);
         print_size(request, index, "");
-        printf("  ");
     }
     printf("\ninputs %s  seed %llu\n", input_kind_name(request->inputs),
            (unsigned long long)request->seed);
@@ -315,6 +325,7 @@ static void print_table(const struct request *request, const char *device,
         printf("\n");
         print_wrapped(verdict->status == VERDICT_PASS ? results[row].kernel->idea
                                                       : verdict->reason);
+        print_lines(verdict->explanation.map);
     }
 }
 
@@ -323,9 +334,9 @@ static void print_quoted(const char *text)
 {
     putchar('"');
     for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
+        if (*text == '"' || *text == '\\' || *text == '\n')
             putchar('\\');
-        putchar((unsigned char)*text >= ' ' ? *text : ' ');
+        putchar(*text == '\n' ? 'n' : (unsigned char)*text >= ' ' ? *text : ' ');
     }
     putchar('"');
 }
@@ -383,6 +394,18 @@ static void json_header(const struct request *request, const char *device)
            request->problem->compulsory_bytes(request->sizes));
 }
 
+static void print_explanation(const struct explanation *explanation)
+{
+    printf(", \"pattern\": \"%s\", \"where\": ", explanation->name);
+    print_quoted(explanation->where);
+    printf(", \"why\": ");
+    print_quoted(explanation->why);
+    printf(", \"map\": ");
+    print_quoted(explanation->map);
+    printf(", \"elements\": ");
+    print_quoted(explanation->elements);
+}
+
 static void json_row(const struct request *request, const struct result *result, bool first)
 {
     printf("%s\n {\"name\": \"%s\", \"idea\": ", first ? "" : ",", result->kernel->name);
@@ -390,6 +413,8 @@ static void json_row(const struct request *request, const struct result *result,
     printf(", \"check\": \"%s\", \"detector\": \"%s\", \"reason\": ",
            status_name(result->verdict.status), detector_name(result->verdict.detector));
     print_quoted(result->verdict.reason);
+    if (result->verdict.status == VERDICT_FAIL)
+        print_explanation(&result->verdict.explanation);
     printf(", \"error\": ");
     print_number(result->verdict.error);
     printf(", \"bound\": ");

@@ -1,5 +1,6 @@
 #include "softmax.h"
 
+#include "explain.h"
 #include "refusal.h"
 
 #include <float.h>
@@ -35,8 +36,8 @@ static const struct size_option size_options[] = {
 static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
 {
     const size_t rows = (size_t)sizes[SOFTMAX_ROWS], cols = (size_t)sizes[SOFTMAX_COLS];
-    list[0] = (struct tensor){"input", TENSOR_INPUT, TENSOR_F32, rows, cols};
-    list[1] = (struct tensor){"output", TENSOR_OUTPUT, TENSOR_F32, rows, cols};
+    list[0] = (struct tensor){"input", TENSOR_INPUT, TENSOR_F32, rows, cols, {rows, cols}};
+    list[1] = (struct tensor){"output", TENSOR_OUTPUT, TENSOR_F32, rows, cols, {rows, cols}};
     *count = 2;
     return cudaSuccess;
 }
@@ -122,4 +123,5 @@ const struct problem softmax_problem = {
     .flops = flops,
     .compulsory_bytes = compulsory_bytes,
     .run = run,
+    .mistakes = &softmax_mistakes,
 };

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct result run_kernel(const struct request *request, struct trial *trial, size_t index)
 {
@@ -52,7 +53,9 @@ static enum step_status run_ladder(struct request *request, struct trial *trial,
         report_running(request, request_kernel(request, index));
         *result = run_kernel(request, trial, index);
         report_running(request, NULL);
-        if (result->verdict.status == VERDICT_FAIL || result->verdict.status == VERDICT_REFUSED)
+        /* The report says it, too; this is for those who read that elsewhere. */
+        if ((result->verdict.status == VERDICT_FAIL || result->verdict.status == VERDICT_REFUSED) &&
+            !(isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)))
             fprintf(stderr, "%s: %s: %s\n", request->step, result->kernel->name,
                     result->verdict.reason);
         status = worse(status, result);
@@ -82,6 +85,12 @@ static enum step_status run_step(int argc, char **argv, const char *step,
         return STEP_PASSED;
     }
 
+    const char *complaint =
+        request.trace ? backend_trace(request.trace, request.trace_block, request.trace_warp) : "";
+    if (*complaint) {
+        fprintf(stderr, "%s: --trace: %s\n", step, complaint);
+        return STEP_BAD_USAGE;
+    }
     if (*backend_complaint()) {
         fprintf(stderr, "%s: %s\n", step, backend_complaint());
         return STEP_BAD_USAGE;

@@ -57,12 +57,23 @@ static cudaError_t require_fit(const struct trial *trial)
                           (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
 }
 
+/* For traces. */
+static void describe(const struct device_buffer *buffer, const struct tensor *tensor)
+{
+    struct description about = {
+        tensor->name, tensor_type_names[tensor->type], tensor_element_bytes(tensor->type), {0}};
+    memcpy(about.shape, tensor->shape, sizeof about.shape);
+    backend_describe(buffer->data, buffer->bytes, &about);
+}
+
 static cudaError_t create_device(struct trial *trial)
 {
     cudaError_t status = cudaStreamCreateWithFlags(&trial->stream, cudaStreamNonBlocking);
     for (int t = 0; t < trial->tensor_count && status == cudaSuccess; t++) {
         const size_t bytes = (size_t)tensor_bytes(&trial->tensors[t]);
         status = device_buffer_create(&trial->device[t], bytes, trial->offset);
+        if (status == cudaSuccess)
+            describe(&trial->device[t], &trial->tensors[t]);
         if (status == cudaSuccess && !is_output(trial, t))
             status = device_buffer_upload(&trial->device[t], trial->host[t]);
     }
@@ -239,7 +250,7 @@ static bool all_written(const struct trial *trial, int t, struct verdict *verdic
 {
     const struct tensor *tensor = &trial->tensors[t];
     const size_t count = tensor->rows * tensor->cols;
-    const size_t unwritten = check_unwritten(trial->host[t], tensor->type, count);
+    const size_t unwritten = check_unwritten(trial->host[t], tensor->type, count, t);
     if (unwritten == count)
         return true;
     fail(verdict, DETECTOR_POISON);
@@ -248,7 +259,7 @@ static bool all_written(const struct trial *trial, int t, struct verdict *verdic
     return false;
 }
 
-static void compare(const struct trial *trial, struct verdict *verdict)
+void trial_compare(const struct trial *trial, struct verdict *verdict)
 {
     double difference = 0.0, norm = 0.0;
     for (int t = trial->input_count; t < trial->tensor_count; t++) {
@@ -292,11 +303,11 @@ static void judge(struct trial *trial, const struct device_buffer *workspace,
         if (!all_written(trial, t, verdict))
             return;
     }
-    compare(trial, verdict);
+    trial_compare(trial, verdict);
 }
 
-static cudaError_t launch(struct trial *trial, const struct kernel *kernel,
-                          const struct device_buffer *workspace)
+cudaError_t trial_launch(const struct trial *trial, const struct kernel *kernel,
+                         const struct device_buffer *workspace)
 {
     void *device[MAX_TENSORS];
     for (int t = 0; t < trial->tensor_count; t++)
@@ -304,46 +315,111 @@ static cudaError_t launch(struct trial *trial, const struct kernel *kernel,
     return trial->problem->run(kernel, trial->sizes, device, workspace->data, trial->stream);
 }
 
-/* After an error that poisoned the context, everything on the device is gone: start over. */
-static void recover(struct trial *trial)
+/* Device memory as trial_create() made it: a kernel that failed may have left anything in it, and
+ * one that crashed took the whole context along. */
+static cudaError_t renew_device(struct trial *trial)
 {
-    if (cudaDeviceSynchronize() == cudaSuccess)
+    cudaGetLastError(); /* an error that is not sticky goes away by being asked for */
+    if (cudaDeviceSynchronize() != cudaSuccess) {
+        for (int t = 0; t < trial->tensor_count; t++)
+            trial->device[t] = (struct device_buffer){0};
+        trial->stream = NULL;
+        cudaDeviceReset();
+    }
+    destroy_device(trial);
+    return create_device(trial);
+}
+
+cudaError_t trial_poison(const struct trial *trial, const struct device_buffer *workspace)
+{
+    cudaError_t status = trial->stream ? cudaGetLastError() : cudaErrorInvalidResourceHandle;
+    for (int t = trial->input_count; t < trial->tensor_count && status == cudaSuccess; t++)
+        status = device_buffer_poison(&trial->device[t], check_poison(trial->tensors[t].type, t));
+    if (workspace && status == cudaSuccess)
+        status = device_buffer_poison(workspace, check_poison(TENSOR_F32, POISON_OF_WORKSPACE));
+    return status;
+}
+
+/* Whatever happened on the device before this run, it is not this kernel's fault. */
+static cudaError_t prepare(struct trial *trial)
+{
+    cudaError_t status = trial_poison(trial, NULL);
+    if (status != cudaSuccess && (status = renew_device(trial)) == cudaSuccess)
+        status = trial_poison(trial, NULL);
+    return status;
+}
+
+/* Runs the kernel once more: whether it leaves the same outputs, bit by bit. */
+static bool repeats(struct trial *trial, const struct kernel *kernel,
+                    const struct device_buffer *workspace)
+{
+    bool same = true;
+    if (trial_poison(trial, workspace) != cudaSuccess ||
+        trial_launch(trial, kernel, workspace) != cudaSuccess ||
+        cudaStreamSynchronize(trial->stream) != cudaSuccess)
+        return true; /* another fault: nothing is known of the values */
+    for (int t = trial->input_count; t < trial->tensor_count && same; t++) {
+        const size_t bytes = trial->device[t].bytes;
+        void *again = allocate(bytes, 1);
+        same = !again || device_buffer_download(&trial->device[t], again) != cudaSuccess ||
+               memcmp(again, trial->host[t], bytes) == 0;
+        free(again);
+    }
+    return same;
+}
+
+/* Puts what is known of wrong values into the verdict, and at the end of its reason. */
+static void explain_values(struct trial *trial, const struct kernel *kernel,
+                           const struct device_buffer *workspace, struct verdict *verdict)
+{
+    struct explanation *explanation = &verdict->explanation;
+    for (int t = trial->input_count; t < trial->tensor_count; t++)
+        device_buffer_download(&trial->device[t], trial->host[t]);
+    if (!explain(trial, explanation))
         return;
-    for (int t = 0; t < trial->tensor_count; t++)
-        trial->device[t] = (struct device_buffer){0};
-    trial->stream = NULL;
-    cudaDeviceReset();
-    create_device(trial);
+    if (!repeats(trial, kernel, workspace))
+        explain_as_unstable(explanation);
+    const size_t used = strlen(verdict->reason);
+    snprintf(verdict->reason + used, sizeof verdict->reason - used, ". %s%s%s", explanation->where,
+             *explanation->why ? ". Why: " : "", explanation->why);
 }
 
 struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
 {
-    struct verdict verdict = {.status = VERDICT_PASS, .bound = trial->problem->bound(trial->sizes)};
+    struct verdict verdict = {.status = VERDICT_REFUSED,
+                              .bound = trial->problem->bound(trial->sizes)};
     struct device_buffer workspace = {0};
     const size_t workspace_bytes = problem_workspace(trial->problem, kernel, trial->sizes);
 
-    cudaError_t status = cudaSuccess;
-    if (workspace_bytes > 0)
+    cudaError_t status = prepare(trial);
+    if (status != cudaSuccess) {
+        snprintf(verdict.reason, sizeof verdict.reason,
+                 "not run: the device could not be set up again (%s)", cudaGetErrorString(status));
+        return verdict;
+    }
+    if (workspace_bytes > 0) {
         status = device_buffer_create(&workspace, workspace_bytes, 0);
+        backend_describe(workspace.data, workspace.bytes,
+                         &(struct description){"workspace", "", 0, {0}});
+    }
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError();
-        verdict.status = VERDICT_REFUSED;
         snprintf(verdict.reason, sizeof verdict.reason,
                  "needs %zu bytes of workspace, which the device does not have", workspace_bytes);
         return verdict;
     }
-    for (int t = trial->input_count; t < trial->tensor_count && status == cudaSuccess; t++)
-        status = device_buffer_poison(&trial->device[t]);
+
     if (status == cudaSuccess)
-        status = cudaDeviceSynchronize();
+        status = device_buffer_poison(&workspace, check_poison(TENSOR_F32, POISON_OF_WORKSPACE));
 
     refusal_clear();
     if (status == cudaSuccess)
-        status = launch(trial, kernel, &workspace);
+        status = trial_launch(trial, kernel, &workspace);
     if ((status == cudaErrorInvalidValue || status == cudaErrorNotSupported) && *refusal()) {
         verdict.status = status == cudaErrorNotSupported ? VERDICT_SKIPPED : VERDICT_REFUSED;
         snprintf(verdict.reason, sizeof verdict.reason, "%s", refusal());
     } else {
+        verdict.status = VERDICT_PASS;
         if (status == cudaSuccess)
             status = cudaStreamSynchronize(trial->stream);
         if (status == cudaSuccess)
@@ -351,11 +427,11 @@ struct verdict trial_run(struct trial *trial, const struct kernel *kernel)
         else
             fail_launch(&verdict, status);
     }
+    if (verdict.detector == DETECTOR_POISON || verdict.detector == DETECTOR_COMPARISON)
+        explain_values(trial, kernel, &workspace, &verdict);
     device_buffer_destroy(&workspace);
-    if (verdict.status == VERDICT_FAIL) {
-        cudaGetLastError(); /* an error that is not sticky must not be blamed on the next kernel */
-        recover(trial);
-    }
+    if (verdict.status == VERDICT_FAIL && renew_device(trial) != cudaSuccess)
+        destroy_device(trial); /* the next run tries again */
     return verdict;
 }
 
@@ -367,7 +443,7 @@ static cudaError_t time_laps(struct trial *trial, const struct kernel *kernel,
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; i < WARM_UP + laps && status == cudaSuccess; i++) {
         if ((status = stopwatch_start(watch)) == cudaSuccess &&
-            (status = launch(trial, kernel, workspace)) == cudaSuccess)
+            (status = trial_launch(trial, kernel, workspace)) == cudaSuccess)
             status = stopwatch_stop(watch, &lap[i < WARM_UP ? 0 : i - WARM_UP]);
     }
     return status;

@@ -44,10 +44,22 @@ void trial_destroy(struct trial *trial);
 /*
  * Runs a kernel of the problem once and checks it: outputs and workspace poisoned before;
  * afterwards no error, guards intact, inputs unchanged, every output element written, and the
- * checked rows as close to the reference as the arithmetic allows. Returns the verdict; the device
- * is usable again afterwards even when the kernel crashed.
+ * checked rows as close to the reference as the arithmetic allows. Returns the verdict. After a
+ * failure the device is set up afresh, so that the next kernel is not judged by what this one left
+ * behind; where that cannot be done, the next kernel is not run and its verdict says so.
  */
 struct verdict trial_run(struct trial *trial, const struct kernel *kernel);
+
+/*
+ * What trial_run() is made of, for tests that launch in ways of their own (many times, on two
+ * streams, from a graph). Poisons the outputs, and the workspace unless it is null, and waits for
+ * it; launches a kernel on the trial's arrays and stream, and does not wait; compares the outputs
+ * in trial->host with the reference.
+ */
+cudaError_t trial_poison(const struct trial *trial, const struct device_buffer *workspace);
+cudaError_t trial_launch(const struct trial *trial, const struct kernel *kernel,
+                         const struct device_buffer *workspace);
+void trial_compare(const struct trial *trial, struct verdict *verdict);
 
 /*
  * Median time of `laps` runs after two to warm up, in milliseconds (see stopwatch.h). Call it after

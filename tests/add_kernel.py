@@ -4,9 +4,9 @@
     tests/add_kernel.py
 
 In a copy of step 01, a kernel is added: a file, and a row in 01_step.h. It forgets the edge of C at first: the run at
-whole tiles passes and counts it, the tests, the sanitizer and the row's costs find it. Put right, all pass. Then the
-list that benchmarks, lessons and grading read has it, the lesson's table of counts has it, a request of the grader's
-names it, and nvcc compiles it, where nvcc is. Needs build/cpu and build/check of step 01.
+whole tiles passes, and the tests, the sanitizer, the row's costs and a grading find the fault. Put right, it passes
+them all. The program's list, which benchmarks, lessons and grading read, has it, and so has the lesson's table of
+counts. nvcc compiles it where there is one. Needs build/cpu and build/check of step 01.
 """
 import json
 import os
@@ -44,7 +44,7 @@ extern "C" cudaError_t matmul_square_tile(const float *A, const float *B, float 
     return cudaGetLastError();
 }
 '''
-ROW = '''KERNEL(square_tile, "3_square_tile.cu", "the same, by blocks of 16 x 16 elements", .cost = naive_cost)
+ROW = '''KERNEL(square_tile, "3_square_tile.cu", "the same; a block computes 16 x 16 elements", .cost = naive_cost)
 
 #else
 '''
@@ -54,8 +54,9 @@ def copy_tree(target):
     """The sources, and what is built of those that stay as they are; times are kept, so nothing is built again."""
     for name in ("Makefile", "common", STEP, "tests"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy2)(ROOT / name, target / name)
+    shutil.copytree(ROOT / "build/simt", target / "build/simt")
     for build in ("cpu", "check"):
-        for name in ("simt", "obj/common", f"obj/{STEP}", "flags", "libcommon.a"):
+        for name in ("obj/common", f"obj/{STEP}", "flags", "libcommon.a"):
             source, copy = ROOT / "build" / build / name, target / "build" / build / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             (shutil.copytree if source.is_dir() else shutil.copy2)(source, copy)
@@ -91,57 +92,73 @@ def tests():
     yield "the row's costs", ("build/check/tests/test_01", "--filter", "counters/costs")
 
 
+def grading():
+    """(exit status, output) of grading the step's folder. What grading adds to a kernel is its points in lab.json."""
+    os.makedirs("build/tmp", exist_ok=True)  # a grading keeps what it has compiled
+    return run(sys.executable, "tests/labs/grade.py", STEP[:2], STEP, "-", "exit", NAME, TMPDIR=os.path.abspath("build/tmp"))
+
+
+def graded_row():
+    """A row of points for the kernel, among those of lab.json."""
+    path = pathlib.Path(STEP, "lab.json")
+    lab = json.loads(path.read_text())
+    lab["files"].append(f"3_{NAME}.cu")
+    lab["kernels"].append({"name": NAME, "file": f"3_{NAME}.cu", "correctness": 25, "sanitizer": 10})
+    path.write_text(json.dumps(lab))
+
+
+def program(*options):
+    """{name: facts} of the kernels, as the step's program tells them."""
+    status, output = run(f"build/check/{STEP}", "--json", *options)
+    if status:
+        sys.exit(f"add_kernel: the program fails:\n{output[-3000:]}")
+    return {kernel["name"]: kernel for kernel in json.loads(output)["kernels"]}
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="add_kernel-") as name:
-        target = pathlib.Path(name)
-        copy_tree(target)
-        os.chdir(target)
+        os.chmod(name, 0o755)  # a grading compiles as another user
+        copy_tree(pathlib.Path(name))
+        os.chdir(name)
         table = pathlib.Path(STEP, "01_step.h")
         text = table.read_text()
         table.write_text(text.replace("#else\n", ROW, 1))
         require(ROW in table.read_text(), "one row is added, and one file", text)
+        graded_row()
 
         write("row <= M && col < N")
         build()
         status, output = run(f"build/check/{STEP}")
-        require(status == 0 and re.search(rf"^{NAME} +pass", output, re.M), "the run shows and counts it", output)
+        require(status == 0 and re.search(rf"^{NAME} +pass", output, re.M), "the run shows and checks it", output)
         for title, command in tests():
             status, output = run(*command)
             require(status != 0 and NAME in output, f"its fault is found by {title}", output)
+        status, output = grading()
+        require(status == 1 and "ungraded" not in output, "its fault is found by the grading", output)
 
         write("row < M && col < N")
         build()
         for title, command in tests():
             status, output = run(*command)
             require(status == 0, f"without the fault it passes {title}", output)
+        status, output = grading()
+        require(status == 0 and NAME in output, "without the fault it has full marks", output)
 
-        status, output = run(f"build/check/{STEP}", "--list", "--json")
-        listed = {kernel["name"]: kernel for kernel in json.loads(output)["kernels"]}
-        require(listed[NAME]["file"] == "3_square_tile.cu" and listed[NAME]["global_loads"] == 2 * 64**3,
-                "the list of kernels has it, with its costs", output)
+        row, counted = program("--list")[NAME], program()[NAME]
+        require(row["file"] == f"3_{NAME}.cu" and row["global_loads"] == counted["global_loads"] > 0 and
+                row["bytes_written"] == counted["global_store_bytes"] > 0,
+                "the program's list has it, with the costs that a run counts", f"{row}\n{counted}")
         status, output = run("tests/lessons.py", "--check", STEP)
         require(status != 0, "the lesson's table of counts wants it", output)
         run("tests/lessons.py", "--write", STEP)
         lesson = pathlib.Path(STEP, "README.md").read_text()
         require(f"| `{NAME}` |" in lesson, "the lesson's table of counts has it", lesson)
-        graded(target)
 
-        status, nvcc = run("make", "-pn", "help")
-        if re.search(r"^NVCC (?:\?=|:?=) *\S", nvcc, re.M) and (shutil.which("nvcc") or
-                                                               pathlib.Path("/usr/local/cuda/bin/nvcc").exists()):
+        if shutil.which("nvcc") or pathlib.Path("/usr/local/cuda/bin/nvcc").exists():
             status, output = run("make", "BACKEND=gpu", "ARCH=sm_80", f"build/gpu/{STEP}")
-            require(status == 0 and "3_square_tile.cu" in output, "nvcc compiles it", output)
+            require(status == 0 and f"3_{NAME}.cu" in output, "nvcc compiles it", output)
         else:
             print("add_kernel: skipped: there is no nvcc to compile it")
-
-
-def graded(target):
-    """The program that a grading links finds it by its name in the table."""
-    main_c = target / "runner_main.c"
-    main_c.write_text(f'#include "{STEP}/01_step.h"\n#include "tests/labs/runner.h"\n\n'
-                      "int main(void)\n{\n    return runner_main(LAB_CALLS(naive_matmul_kernels), naive_matmul_kernels);\n}\n")
-    status, output = run("gcc", "-std=c17", "-D_GNU_SOURCE", "-Icommon/simt/include", "-Icommon", "-I.", "-E", str(main_c))
-    require(status == 0 and f'"{NAME}"' in output, "the table that a grading links has it", output)
 
 
 if __name__ == "__main__":

@@ -49,10 +49,30 @@ static inline void check_sizes(const struct attention_kernel *table, struct size
     ladder_check(&attention_problem, table, sizes, kind, seed, offset);
 }
 
-static inline void check_failed_launches(const struct attention_kernel *table, struct size size)
+/* What a launcher does, whatever the numbers: it returns every launch's error, keeps to its stream,
+ * and has nothing left over from a launch in the next. */
+static inline void check_launches(const struct attention_kernel *table, const struct size *cases,
+                                  size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const long long sizes[MAX_SIZES] = SIZES(cases[i]);
+        const long long other_sizes[MAX_SIZES] = SIZES(cases[(i + 1) % count]);
+        ladder_returns_errors(&attention_problem, table, sizes);
+        if (i % 2 == 0)
+            ladder_streams(&attention_problem, table, sizes, other_sizes);
+    }
+}
+
+static inline void check_many_launches(const struct attention_kernel *table, struct size size)
 {
     const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_returns_errors(&attention_problem, table, sizes);
+    ladder_launches(&attention_problem, table, sizes, 1025);
+}
+
+static inline void check_one_off(const struct attention_kernel *table, struct size size)
+{
+    const long long sizes[MAX_SIZES] = SIZES(size);
+    ladder_one_off(&attention_problem, table, sizes);
 }
 
 static inline void check_costs(const struct attention_kernel *table, const struct size *cases,
@@ -120,17 +140,73 @@ static inline cudaError_t run_once(const struct attention_kernel *row, struct at
     return status;
 }
 
-/* False when the kernel is not to be tested, and, with a line that says why, when the device is too
- * old or too new for it. */
-static inline bool runs_here(const struct attention_kernel *row)
+/* More blocks than gridDim.y and gridDim.z can count, along each side that a grid may have. The
+ * longest takes a second per kernel, so it runs without a mask alone. */
+static inline void check_many_blocks(const struct attention_kernel *table, enum tensor_type type)
 {
-    if (!ladder_wants(&row->about))
-        return false;
-    refusal_clear();
-    if (require_device(&row->about) == cudaSuccess)
-        return true;
-    fprintf(stderr, "skipped: %s %s\n", row->about.name, refusal());
-    return false;
+    static const struct size size[] = {
+        {70000, 1, 1, 3, 5, 8}, {1, 70000, 35000, 3, 5, 16}, {1, 1, 1, 12600000, 3, 8}};
+    if (!ladder_full_size_or_skip("more than 65535 blocks"))
+        return;
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        for (int causal = 0; causal <= (table->causal && size[i].seq_q == 3); causal++) {
+            struct size typed = size[i];
+            typed.type = type;
+            typed.causal = causal;
+            check_sizes(table, typed, INPUTS_NORMAL, 901 + i, 0);
+        }
+}
+
+/* Q, K, V and O of more than 2^31 elements each, of which the last sequence is checked. */
+static inline void check_past_2_to_the_31_elements(const struct attention_kernel *table,
+                                                   enum tensor_type type)
+{
+    enum { SEQ = 4, HEAD_DIM = 128, ELEMENTS = SEQ * HEAD_DIM };
+    const struct size last = {1, 1, 1, SEQ, SEQ, HEAD_DIM, false, type};
+    const size_t batch = ((size_t)1 << 31) / ELEMENTS + 9, element = tensor_element_bytes(type);
+    const size_t bytes = batch * ELEMENTS * element, LSE_bytes = batch * SEQ * sizeof(float);
+    size_t available = 0, total = 0;
+    char *array[LSE_AT + 1];
+    if (!ladder_full_size_or_skip("more than 2^31 elements"))
+        return;
+    if (cudaMemGetInfo(&available, &total) != cudaSuccess ||
+        available < 4 * bytes + 32 * LSE_bytes) {
+        fprintf(stderr, "skipped: needs %zu GiB of device memory\n",
+                (4 * bytes + 32 * LSE_bytes) >> 30);
+        return;
+    }
+    struct trial trial = trial_with(last, INPUTS_NORMAL, 911);
+    struct attention call = call_of(last);
+    call.batch = (int)batch;
+    for (int t = Q_AT; t <= LSE_AT; t++) {
+        const size_t whole = t == LSE_AT ? LSE_bytes : bytes;
+        cr_assert(cudaMalloc((void **)&array[t], whole) == cudaSuccess);
+        cr_assert(cudaMemset(array[t], 0x3c, whole) == cudaSuccess);
+        if (t <= V_AT)
+            cr_assert(cudaMemcpy(array[t] + whole - ELEMENTS * element, trial.host[t],
+                                 ELEMENTS * element, cudaMemcpyHostToDevice) == cudaSuccess);
+    }
+    call.Q = array[Q_AT], call.K = array[K_AT], call.V = array[V_AT];
+    call.O = array[O_AT], call.LSE = (float *)array[LSE_AT];
+    EACH_KERNEL (row, table) {
+        struct verdict verdict = {.status = VERDICT_PASS,
+                                  .bound = attention_problem.bound(trial.sizes)};
+        cr_assert(cudaMemset(array[O_AT], 0xff, bytes) == cudaSuccess);
+        cr_assert(cudaMemset(array[LSE_AT], 0xff, LSE_bytes) == cudaSuccess);
+        cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", row->about.name, refusal());
+        cr_assert(cudaMemcpy(trial.host[O_AT], array[O_AT] + bytes - ELEMENTS * element,
+                             ELEMENTS * element, cudaMemcpyDeviceToHost) == cudaSuccess);
+        cr_assert(cudaMemcpy(trial.host[LSE_AT], array[LSE_AT] + LSE_bytes - SEQ * sizeof(float),
+                             SEQ * sizeof(float), cudaMemcpyDeviceToHost) == cudaSuccess);
+        check_compare(&verdict, &trial.tensors[O_AT], trial.host[O_AT], 0, ELEMENTS,
+                      trial.value[O_AT], trial.scale[O_AT]);
+        check_compare(&verdict, &trial.tensors[LSE_AT], trial.host[LSE_AT], 0, SEQ,
+                      trial.value[LSE_AT], trial.scale[LSE_AT]);
+        cr_expect(verdict.status == VERDICT_PASS, "%s: %s", row->about.name, verdict.reason);
+    }
+    for (int t = Q_AT; t <= LSE_AT; t++)
+        cudaFree(array[t]);
+    trial_destroy(&trial);
 }
 
 /* LSE may be null. O is as accurate as with it, and nothing is written where LSE would have been.
@@ -147,16 +223,14 @@ static inline void check_LSE_is_optional(const struct attention_kernel *table,
         const struct tensor *O = &trial.tensors[O_AT], *LSE = &trial.tensors[LSE_AT];
         struct attention call = call_on(&trial);
         call.LSE = NULL;
-        for (const struct attention_kernel *row = table; row->about.name; row++) {
-            if (!ladder_wants(&row->about))
-                continue;
+        EACH_KERNEL (row, table) {
             const char *name = row->about.name;
             struct verdict verdict = {.status = VERDICT_PASS,
                                       .bound = attention_problem.bound(trial.sizes)};
-            if (!runs_here(row))
-                continue;
-            cr_assert(device_buffer_poison(&trial.device[O_AT]) == cudaSuccess);
-            cr_assert(device_buffer_poison(&trial.device[LSE_AT]) == cudaSuccess);
+            cr_assert(device_buffer_poison(&trial.device[O_AT], check_poison(O->type, O_AT)) ==
+                      cudaSuccess);
+            cr_assert(device_buffer_poison(&trial.device[LSE_AT],
+                                           check_poison(LSE->type, LSE_AT)) == cudaSuccess);
             cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", name, refusal());
             cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
             cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) ==
@@ -166,9 +240,8 @@ static inline void check_LSE_is_optional(const struct attention_kernel *table,
             cr_expect(verdict.status == VERDICT_PASS, "%s: with LSE null, case %zu: %s", name, i,
                       verdict.reason);
             for (size_t row_of_LSE = 0; row_of_LSE < LSE->rows; row_of_LSE++)
-                cr_assert(
-                    check_unwritten((float *)trial.host[LSE_AT] + row_of_LSE, TENSOR_F32, 1) == 0,
-                    "%s: wrote LSE[%zu] although LSE is null", name, row_of_LSE);
+                cr_assert(check_is_poison(trial.host[LSE_AT], LSE->type, row_of_LSE, LSE_AT),
+                          "%s: wrote LSE[%zu] although LSE is null", name, row_of_LSE);
         }
         trial_destroy(&trial);
     }
@@ -181,10 +254,8 @@ static inline void check_no_keys(const struct attention_kernel *table, enum tens
         trial_with((struct size){1, 2, 1, 19, 1, 24, .type = type}, INPUTS_NORMAL, 5);
     struct attention call = call_on(&trial);
     call.seq_kv = 0;
-    for (const struct attention_kernel *row = table; row->about.name; row++) {
+    EACH_KERNEL (row, table) {
         const char *name = row->about.name;
-        if (!runs_here(row))
-            continue;
         cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", name, refusal());
         cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
         cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) == cudaSuccess);
@@ -204,9 +275,7 @@ static inline void check_no_keys(const struct attention_kernel *table, enum tens
 static inline void expect_refused(const struct attention_kernel *table,
                                   const struct attention *call, const char *words)
 {
-    for (const struct attention_kernel *row = table; row->about.name; row++) {
-        if (!runs_here(row))
-            continue;
+    EACH_KERNEL (row, table) {
         refusal_clear();
         const cudaError_t status = attention_run(row, call);
         cr_expect(status == cudaErrorInvalidValue, "%s: %s: %s", row->about.name, words,
@@ -255,9 +324,7 @@ static inline void check_refused_pointers(const struct attention_kernel *table, 
     struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
     const struct attention good = call_on(&trial);
     const size_t half_an_element = tensor_element_bytes(size.type) / 2;
-    for (const struct attention_kernel *row = table; row->about.name; row++) {
-        if (!runs_here(row))
-            continue;
+    EACH_KERNEL (row, table) {
         for (int t = Q_AT; t <= O_AT; t++) {
             char *const array = trial.device[t].data;
             cr_expect(run_once(row, with_array(good, t, NULL)) == cudaErrorInvalidValue,
@@ -289,9 +356,7 @@ static inline void check_any_scale(const struct attention_kernel *table)
     call.LSE = NULL;
     for (size_t i = 0; i < sizeof scale / sizeof *scale; i++) {
         call.scale = scale[i];
-        for (const struct attention_kernel *kernel = table; kernel->about.name; kernel++) {
-            if (!ladder_wants(&kernel->about))
-                continue;
+        EACH_KERNEL (kernel, table) {
             cr_assert(run_once(kernel, call) == cudaSuccess);
             cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
             for (int row = 0; row < 9; row++) {

@@ -75,7 +75,7 @@ static inline void check_overflowing_scores(const struct attention_kernel *table
                 head.K[j * 4 + c] = visible ? 1e-20f : -1e20f;
         }
         head_upload(&head);
-        for (const struct attention_kernel *row = table; row->about.name; row++) {
+        EACH_KERNEL (row, table) {
             head_run(&head, row);
             for (int i = 0; i < 5; i++)
                 if (which < 2)
@@ -97,7 +97,7 @@ static inline void check_nan_scores(const struct attention_kernel *table)
         float *element = &head.K[keys[i] * D + 3], kept = *element;
         *element = NAN;
         head_upload(&head);
-        for (const struct attention_kernel *row = table; row->about.name; row++) {
+        EACH_KERNEL (row, table) {
             head_run(&head, row);
             for (int q = 0; q < QUERIES; q++)
                 expect_row(&head, row->about.name, q, NAN, NAN, 0.0f);
@@ -106,7 +106,7 @@ static inline void check_nan_scores(const struct attention_kernel *table)
     }
     head.Q[4 * D + 1] = NAN;
     head_upload(&head);
-    for (const struct attention_kernel *row = table; row->about.name; row++) {
+    EACH_KERNEL (row, table) {
         head_run(&head, row);
         for (int q = 0; q < QUERIES; q++)
             if (q == 4)
@@ -146,7 +146,7 @@ static inline void check_very_small_scores(const struct attention_kernel *table)
                 head.V[j * D + c] = step == 0 ? 3.0f : (float)j;
         }
         head_upload(&head);
-        for (const struct attention_kernel *row = table; row->about.name; row++) {
+        EACH_KERNEL (row, table) {
             head_run(&head, row);
             for (int q = 0; q < 3; q++)
                 expect_row(&head, row->about.name, q, 3.0f, -20000.0f, 0.01f);

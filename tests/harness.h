@@ -21,4 +21,11 @@ enum { TEST_REACHED_ITS_END = 86, TEST_TIMEOUT_SECONDS = 600 };
     }                                                                                              \
     static void suite##_##name##_body(void)
 
+/* A test that is one call. */
+#define CALL_TEST(suite, name, ...)                                                                \
+    TEST(suite, name)                                                                              \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
+
 #endif

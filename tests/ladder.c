@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double WATCHED_ONE_ORDER = 4e6, WATCHED_NONE = 1e8;
+static const double WATCHED_ONE_ORDER = 3e5, WATCHED_NONE = 3e7;
 
 const char *const thread_orders[] = {"inorder", "reversed", "random:7", NULL};
+enum { ORDERS = sizeof thread_orders / sizeof *thread_orders - 1 };
 
 /* The tests set orders of their own and skip what a device is too old for: a bad value would pass.
  */
@@ -26,19 +27,37 @@ ReportHook(PRE_ALL)(struct criterion_test_set *tests)
         fprintf(stderr, "only these kernels are tested: %s\n", getenv(KERNEL_VARIABLE));
 }
 
-bool ladder_wants(const struct kernel *kernel)
+static bool wanted(const struct kernel *kernel)
 {
-    const char *wanted = getenv(KERNEL_VARIABLE);
+    const char *names = getenv(KERNEL_VARIABLE);
     const size_t length = strlen(kernel->name);
-    for (const char *at = wanted; at && (at = strstr(at, kernel->name)); at += length)
-        if ((at == wanted || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' '))
+    for (const char *at = names; at && (at = strstr(at, kernel->name)); at += length)
+        if ((at == names || at[-1] == ' ') && (at[length] == '\0' || at[length] == ' '))
             return true;
-    return wanted == NULL;
+    return names == NULL;
+}
+
+bool ladder_runs(const struct kernel *kernel)
+{
+    if (!wanted(kernel))
+        return false;
+    refusal_clear();
+    if (require_device(kernel) == cudaSuccess)
+        return true;
+    fprintf(stderr, "skipped: %s %s\n", kernel->name, refusal());
+    return false;
 }
 
 bool ladder_full_size(void)
 {
     return strcmp(backend_name(), "gpu") == 0 && !getenv(WATCHED_VARIABLE);
+}
+
+bool ladder_full_size_or_skip(const char *what)
+{
+    if (!ladder_full_size())
+        fprintf(stderr, "skipped: %s needs a GPU that no tool slows down\n", what);
+    return ladder_full_size();
 }
 
 static bool watched(void)
@@ -76,7 +95,10 @@ static void check_kernel(struct trial *trial, const struct kernel *kernel, const
     const char *name = kernel->name;
     const bool one_order = getenv(WATCHED_VARIABLE) ||
                            (watched() && trial->problem->flops(trial->sizes) > WATCHED_ONE_ORDER);
-    for (int order = 0; thread_orders[order] && !(one_order && order > 0); order++) {
+    /* Where one is enough, each has its turn, for each kernel: the hash of a count. */
+    static uint32_t turn;
+    int order = one_order ? (int)((++turn * 2654435761u) >> 16) % ORDERS : 0;
+    for (const int end = one_order ? order + 1 : ORDERS; order < end; order++) {
         setenv(ORDER_VARIABLE, thread_orders[order], 1);
         const struct verdict verdict = trial_run(trial, kernel);
         unsetenv(ORDER_VARIABLE);
@@ -103,7 +125,7 @@ void ladder_check(const struct problem *problem, const void *table, const long l
     struct trial trial = create(problem, sizes, kind, seed, offset);
     const struct kernel *kernel;
     for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++)
-        if (ladder_wants(kernel))
+        if (wanted(kernel))
             check_kernel(&trial, kernel, text, kind, offset);
     trial_destroy(&trial);
 }
@@ -123,7 +145,7 @@ static bool count(const struct problem *problem, const struct kernel *kernel,
                   const long long *sizes, struct counters *counters)
 {
     *counters = (struct counters){0};
-    if (!ladder_wants(kernel))
+    if (!wanted(kernel))
         return false;
     struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
     backend_counters_reset();
@@ -169,23 +191,171 @@ bool ladder_count(const struct problem *problem, const void *table, const char *
     return count(problem, ladder_find(problem, table, name), sizes, counters);
 }
 
+/* ---------------------------------------------------------------------------------------------- */
+/* Launches that the test makes itself */
+
+/* A kernel on a trial's arrays, launched on its stream and not waited for. */
+struct launched {
+    struct trial trial;
+    struct device_buffer workspace;
+};
+
+static void prepare(struct launched *one, const struct kernel *kernel)
+{
+    const struct trial *trial = &one->trial;
+    const size_t bytes = problem_workspace(trial->problem, kernel, trial->sizes);
+    cr_assert(device_buffer_create(&one->workspace, bytes, 0) == cudaSuccess);
+    cr_assert(trial_poison(trial, &one->workspace) == cudaSuccess);
+    refusal_clear();
+}
+
+/* Waits for the stream, compares what the kernel left with the reference, and cleans up. */
+static void expect_right(struct launched *one, const struct kernel *kernel, const char *what)
+{
+    struct trial *trial = &one->trial;
+    struct verdict verdict = {.status = VERDICT_PASS, .bound = trial->problem->bound(trial->sizes)};
+    char text[200];
+    describe(trial->problem, trial->sizes, text, sizeof text);
+    cr_assert(cudaStreamSynchronize(trial->stream) == cudaSuccess, "%s %s, %s: %s", kernel->name,
+              text, what, backend_report());
+    for (int t = trial->input_count; t < trial->tensor_count; t++)
+        cr_assert(device_buffer_download(&trial->device[t], trial->host[t]) == cudaSuccess);
+    trial_compare(trial, &verdict);
+    cr_expect(verdict.status == VERDICT_PASS, "%s %s, %s: %s", kernel->name, text, what,
+              verdict.reason);
+    device_buffer_destroy(&one->workspace);
+}
+
+/* The kernels of a table that are to be tested and run on this device, one after another; begins
+ * with index 0. */
+static const struct kernel *next_runnable(const struct problem *problem, const void *table,
+                                          size_t *index)
+{
+    const struct kernel *kernel;
+    while ((kernel = problem_kernel(problem, table, (*index)++))->name)
+        if (ladder_runs(kernel))
+            return kernel;
+    return NULL;
+}
+
+/* Puts the buffer's data into managed memory; returns what it had. */
+static struct device_buffer into_managed(struct device_buffer *buffer)
+{
+    const struct device_buffer device = *buffer;
+    cr_assert(cudaMallocManaged(&buffer->data, device.bytes + 1, cudaMemAttachGlobal) ==
+              cudaSuccess);
+    const uint32_t poison = check_poison(TENSOR_F32, POISON_OF_WORKSPACE);
+    cr_assert(device_buffer_poison(buffer, poison) == cudaSuccess);
+    return device;
+}
+
+/* On the CPU managed memory can be read at any time: what a launch leaves in an output or in the
+ * workspace, when its stream holds it back, is not there before it is asked for. */
+static void expect_held_back(const struct trial *trial, const struct kernel *kernel)
+{
+    struct launched one = {.trial = *trial};
+    struct device_buffer *buffer[MAX_TENSORS + 1], device[MAX_TENSORS + 1];
+    void *early[MAX_TENSORS + 1];
+    int count = 0;
+    if (strcmp(backend_name(), "gpu") == 0)
+        return;
+    prepare(&one, kernel);
+    for (int t = trial->input_count; t < trial->tensor_count; t++)
+        buffer[count++] = &one.trial.device[t];
+    if (one.workspace.bytes > 0)
+        buffer[count++] = &one.workspace;
+    for (int i = 0; i < count; i++)
+        device[i] = into_managed(buffer[i]);
+    cr_assert(trial_launch(&one.trial, kernel, &one.workspace) == cudaSuccess);
+    for (int i = 0; i < count; i++) {
+        early[i] = malloc(buffer[i]->bytes);
+        memcpy(early[i], buffer[i]->data, buffer[i]->bytes);
+    }
+    cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->name, backend_report());
+    for (int i = 0; i < count; i++) {
+        cr_expect(memcmp(early[i], buffer[i]->data, buffer[i]->bytes) != 0,
+                  "%s does not launch each kernel on the stream that it is given", kernel->name);
+        free(early[i]);
+        cudaFree(buffer[i]->data);
+        *buffer[i] = device[i];
+    }
+    device_buffer_destroy(&one.workspace);
+}
+
+void ladder_streams(const struct problem *problem, const void *table, const long long *sizes,
+                    const long long *other_sizes)
+{
+    struct launched one[2] = {
+        {.trial = create(problem, sizes, INPUTS_NORMAL, 1, 0)},
+        {.trial = create(problem, other_sizes, INPUTS_NORMAL, 2, 0)},
+    };
+    const struct kernel *kernel;
+    setenv(ORDER_VARIABLE, "overlap", 1);
+    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+        expect_held_back(&one[0].trial, kernel);
+        for (int i = 0; i < 2; i++)
+            prepare(&one[i], kernel);
+        for (int i = 0; i < 2; i++)
+            cr_assert(trial_launch(&one[i].trial, kernel, &one[i].workspace) == cudaSuccess,
+                      "%s: %s", kernel->name, refusal());
+        for (int i = 0; i < 2; i++)
+            expect_right(&one[i], kernel, "beside another");
+    }
+    unsetenv(ORDER_VARIABLE);
+    for (int i = 0; i < 2; i++)
+        trial_destroy(&one[i].trial);
+}
+
+void ladder_launches(const struct problem *problem, const void *table, const long long *sizes,
+                     int launches)
+{
+    struct launched one = {.trial = create(problem, sizes, INPUTS_NORMAL, 1, 0)};
+    const struct kernel *kernel;
+    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+        if (strcmp(backend_name(), "gpu") != 0 &&
+            problem_workspace(problem, kernel, one.trial.sizes) == 0)
+            continue;
+        prepare(&one, kernel);
+        for (int i = 0; i < launches; i++)
+            cr_assert(trial_launch(&one.trial, kernel, &one.workspace) == cudaSuccess,
+                      "%s, launch %d: %s", kernel->name, i, refusal());
+        expect_right(&one, kernel, "after many launches");
+    }
+    trial_destroy(&one.trial);
+}
+
+void ladder_one_off(const struct problem *problem, const void *table, const long long *sizes)
+{
+    char text[200];
+    describe(problem, sizes, text, sizeof text);
+    struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+    for (int t = 0; t < trial.tensor_count; t++) {
+        const struct device_buffer aligned = trial.device[t];
+        cr_assert(device_buffer_create(&trial.device[t], aligned.bytes, sizeof(float)) ==
+                  cudaSuccess);
+        if (t < trial.input_count)
+            cr_assert(device_buffer_upload(&trial.device[t], trial.host[t]) == cudaSuccess);
+        const struct kernel *kernel;
+        for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+            const struct verdict verdict = trial_run(&trial, kernel);
+            cr_expect(verdict.status == VERDICT_PASS, "%s %s, only %s is off its alignment: %s",
+                      kernel->name, text, trial.tensors[t].name, verdict.reason);
+        }
+        device_buffer_destroy(&trial.device[t]);
+        trial.device[t] = aligned;
+    }
+    trial_destroy(&trial);
+}
+
 /* Makes launch number `failing` of one run fail, or none for 0. False when the run has no such
  * launch. */
-static bool returns_error(struct trial *trial, const struct kernel *kernel, int failing)
+static bool returns_error(struct launched *one, const struct kernel *kernel, int failing)
 {
-    struct device_buffer workspace;
-    void *device[MAX_TENSORS];
     char number[20], words[80];
-    for (int t = 0; t < trial->tensor_count; t++)
-        device[t] = trial->device[t].data;
-    cr_assert_eq(device_buffer_create(&workspace,
-                                      problem_workspace(trial->problem, kernel, trial->sizes), 0),
-                 cudaSuccess);
     snprintf(number, sizeof number, "%d", failing);
     snprintf(words, sizeof words, "SIMT_FAIL_LAUNCH makes launch %d fail", failing);
     setenv("SIMT_FAIL_LAUNCH", number, 1);
-    const cudaError_t status =
-        trial->problem->run(kernel, trial->sizes, device, workspace.data, trial->stream);
+    const cudaError_t status = trial_launch(&one->trial, kernel, &one->workspace);
     unsetenv("SIMT_FAIL_LAUNCH");
     const bool failed = strstr(backend_report(), words) != NULL;
     cr_expect(!(failed || failing == 1) || status == cudaErrorLaunchOutOfResources,
@@ -193,7 +363,6 @@ static bool returns_error(struct trial *trial, const struct kernel *kernel, int 
               cudaGetErrorName(status));
     cudaGetLastError();
     cudaDeviceSynchronize();
-    device_buffer_destroy(&workspace);
     return failed;
 }
 
@@ -204,20 +373,21 @@ void ladder_returns_errors(const struct problem *problem, const void *table, con
         fprintf(stderr, "skipped: no launch of a GPU can be made to fail\n");
         return;
     }
-    struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+    struct launched one = {.trial = create(problem, sizes, INPUTS_NORMAL, 1, 0)};
     const struct kernel *kernel;
-    for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++) {
-        const struct verdict verdict = trial_run(&trial, kernel);
-        if (verdict.status == VERDICT_SKIPPED || !ladder_wants(kernel))
-            continue;
+    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+        const struct verdict verdict = trial_run(&one.trial, kernel);
         cr_expect(verdict.status == VERDICT_PASS, "%s: %s", kernel->name, verdict.reason);
         for (int failing = 1; failing <= MOST_LAUNCHES; failing++) {
-            if (!returns_error(&trial, kernel, failing))
+            prepare(&one, kernel);
+            const bool failed = returns_error(&one, kernel, failing);
+            device_buffer_destroy(&one.workspace);
+            if (!failed)
                 break;
-            trial_run(&trial, kernel); /* without a failure: the next count begins at 1 */
+            trial_run(&one.trial, kernel); /* without a failure: the next count begins at 1 */
         }
     }
-    trial_destroy(&trial);
+    trial_destroy(&one.trial);
 }
 
 void ladder_refuses(const struct problem *problem, const void *table, const char *name,
@@ -225,7 +395,7 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
 {
     const struct kernel *kernel = ladder_find(problem, table, name);
     char text[200];
-    if (!ladder_wants(kernel))
+    if (!wanted(kernel))
         return;
     describe(problem, sizes, text, sizeof text);
     struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
@@ -239,9 +409,7 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
         const size_t count = tensor->rows * tensor->cols;
         cr_assert(device_buffer_download(&trial.device[t], trial.host[t]) == cudaSuccess);
         for (size_t i = 0; i < count; i++)
-            cr_assert(check_unwritten((const char *)trial.host[t] +
-                                          i * tensor_element_bytes(tensor->type),
-                                      tensor->type, 1) == 0,
+            cr_assert(check_is_poison(trial.host[t], tensor->type, i, t),
                       "%s %s wrote %s although it refused", name, text, tensor->name);
     }
     trial_destroy(&trial);

@@ -18,13 +18,21 @@
 /* Names of kernels, separated by blanks: only they are tested (tests/run --kernel). */
 #define KERNEL_VARIABLE "LADDER_KERNEL"
 
-/* Whether this kernel is to be tested. */
-bool ladder_wants(const struct kernel *kernel);
+/* Whether this kernel is to be tested; a line says so where the device is too old or too new. */
+bool ladder_runs(const struct kernel *kernel);
+
+/* A loop over those rows of a step's table. */
+#define EACH_KERNEL(row, table)                                                                    \
+    for (__typeof__(&(table)[0]) row = (table); row->about.name; row++)                            \
+        if (ladder_runs(&row->about))
 
 extern const char *const thread_orders[]; /* in order, reversed, random; ends with null */
 
 /* True on a GPU that no tool slows down: cases may have billions of elements. */
 bool ladder_full_size(void);
+
+/* ladder_full_size(), and a line that says what is skipped without it. */
+bool ladder_full_size_or_skip(const char *what);
 
 /*
  * Every kernel of the table passes on these sizes (MAX_SIZES entries), inputs and seed, in each
@@ -32,8 +40,8 @@ bool ladder_full_size(void);
  * kernel, the sizes, the inputs, the order and the reason. A kernel that needs a newer device is
  * skipped with a line that says so; a refusal is a failure.
  *
- * Where every access is watched, a case of more than a few million FLOPs runs in one order only,
- * and one of more than a hundred million is skipped; each prints a line.
+ * Where every access is watched, a case of more than 300,000 FLOPs runs in one order only (each run
+ * in another), and one of more than 30 million is skipped, which prints a line.
  */
 void ladder_check(const struct problem *problem, const void *table, const long long *sizes,
                   enum input_kind kind, uint64_t seed, size_t offset);
@@ -59,6 +67,23 @@ bool ladder_count(const struct problem *problem, const void *table, const char *
  */
 void ladder_returns_errors(const struct problem *problem, const void *table,
                            const long long *sizes);
+
+/*
+ * Every kernel works on the stream that it is given: two problems of these sizes are under way at
+ * the same time, on a stream each, and both come out right. Where the backend can hold a stream
+ * back (the CPU backend), nothing is complete before it is asked for.
+ */
+void ladder_streams(const struct problem *problem, const void *table, const long long *sizes,
+                    const long long *other_sizes);
+
+/* Every kernel passes with one array 4 bytes, or an element if that is more, off its alignment and
+ * the others on theirs, each array in turn. */
+void ladder_one_off(const struct problem *problem, const void *table, const long long *sizes);
+
+/* Every kernel is right after so many launches in a row on one stream, with nothing in between. On
+ * the CPU, where they take their time, only those that have a workspace to leave something in. */
+void ladder_launches(const struct problem *problem, const void *table, const long long *sizes,
+                     int launches);
 
 /* The named kernel refuses these sizes with a message that contains `words`, and writes nothing. */
 void ladder_refuses(const struct problem *problem, const void *table, const char *name,

@@ -229,21 +229,22 @@ class Numbers:
 
 
 @functools.lru_cache(maxsize=None)
-def results(step):
-    """The lines of docs/results/STEP.csv."""
-    path = ROOT / "docs" / "results" / f"{step}.csv"
+def results():
+    """The lines of docs/results/ladder.csv, in which `make bench-ladder` puts one table behind the other."""
+    path = ROOT / "docs" / "results" / "ladder.csv"
     return path.read_text("utf-8").splitlines() if path.exists() else []
 
 
 def measurements(step):
     """The rows of the step's rungs by (shape, kernel), each with a cold L2 cache."""
-    rows = csv.DictReader(line for line in results(step) if not line.startswith("#"))
-    return {(row["shape"], row["kernel"]): row for row in rows if row["role"] == "rung" and row["protocol"] == "cold"}
+    rows = csv.DictReader(line for line in results() if not line.startswith("#"))
+    return {(row["shape"], row["kernel"]): row for row in rows
+            if row["step"] == step and row["role"] == "rung" and row["protocol"] == "cold"}
 
 
-def device(step):
-    """The name of the device that it was measured on."""
-    return next((line[len("# device: "):].split(",")[0] for line in results(step) if line.startswith("# device: ")), "")
+def device():
+    """The name of the device that all were measured on."""
+    return next(line[len("# device: "):].split(",")[0] for line in results() if line.startswith("# device: "))
 
 
 def shape_of(numbers):
@@ -252,9 +253,9 @@ def shape_of(numbers):
     return max(shapes, key=lambda shape: (sum(shape in rung.milliseconds for rung in numbers), shapes[shape]), default=None)
 
 
-def measured_at(page, step, shape):
-    link = os.path.relpath(ROOT / "docs" / "results" / f"{step}.csv", page.parent)
-    return f"measured on an {device(step)} at {shape} ([{step}.csv]({link}))"
+def measured_at(page, shape):
+    link = os.path.relpath(ROOT / "docs" / "results" / "ladder.csv", page.parent)
+    return f"measured on an {device()} at {shape} ([ladder.csv]({link}))"
 
 
 def table(header, rows):
@@ -291,7 +292,7 @@ def counts(page):
     sizes = ", ".join(f"{name} = {value}" for name, value in report["sizes"].items())
     text = (f"Loads, stores and bytes of global memory: predicted by the table's formulas, counted by `make run-{step[:2]}` on a CPU at"
             f" {sizes} ({report['flops']:,.0f} FLOP, {report['compulsory_bytes']:,.0f} compulsory bytes)")
-    text += f"; {measured_at(page, step, shape)}." if shape else "."
+    text += f"; {measured_at(page, shape)}." if shape else "."
     return (textwrap.fill(text, 110, break_long_words=False, break_on_hyphens=False) + "\n\n"
             + table(["kernel", *(title for title, _ in columns)],
                     [[f"`{rung.name}`", *(texts[at] for _, texts in columns)] for at, rung in enumerate(numbers)]))
@@ -307,7 +308,7 @@ def rung_table(page, name):
             for name in now.counted if now.counted[name] or last and last.counted[name]]
     if now.measured(shape):
         ms = last.measured(shape) if last else None
-        rows.append([f"measured ms, on an {device(rung.step)} at {shape}", "–", cell(now.measured(shape))]
+        rows.append([f"measured ms, on an {device()} at {shape}", "–", cell(now.measured(shape))]
                     + ([cell(ms), f"{cell(ratio(ms, now.measured(shape)))} × faster" if ms else "–"] if last else []))
     header = [f"`{rung.name}`", "predicted", "counted", *([f"`{before.name}`", "× fewer"] if before else [])]
     return table(header, rows)

@@ -13,7 +13,7 @@ check-format: ## maintain: Fail when a source is not formatted
 
 .PHONY: check-clang
 check-clang: ## maintain: Compile all host code with clang, warnings as errors
-	@for file in $(wildcard common/*.c 0?_*/*.c tests/*.c); do \
+	@for file in $(filter-out tests/test_gpu.c,$(wildcard common/*.c 0?_*/*.c tests/*.c)); do \
 	    clang -std=c17 -D_GNU_SOURCE $(WARNINGS) $(include_cpu) -fsyntax-only $$file || exit 1; done
 
 .PHONY: check-commands
@@ -23,9 +23,38 @@ check-commands: packages-python build/check/01_naive_matmul ## test: What make r
 .PHONY: check-add-kernel
 check-add-kernel: packages-python ## test: Add a kernel, one file and one row, to a copy; everything takes it in
 	@$(PYTHON) tests/add_kernel.py
+
+.PHONY: check-rules
+check-rules: packages-python ## maintain: What holds of the text: rooms, links, launchers, exercises
+	@$(PYTHON) tests/rules.py
+
+.PHONY: check-learn
+TAKES_STEP += check-learn
+check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/cpu/01_naive_matmul build/check/01_naive_matmul ## test: Drive make learn; plant beginners' mistakes in stubs (STEP=02)
+	@$(PYTHON) tests/learn/test_learn.py
+	@$(PYTHON) tests/learn/mistakes.py $(STEP)
+
 .PHONY: check-warmup
 check-warmup: build/simt/libsimt.a ## test: The warm-up of step 01 accepts right kernels and names wrong ones
 	@tests/warmup
+
+# What the faults are compiled against: the sound objects of the step's tests, in both builds. SAMPLE=0 is all of them.
+TAKES_STEP += mutants coverage fuzz
+TAKES_KERNEL += mutants fuzz
+MUTATED_TESTS := $(foreach number,$(CHOSEN_NUMBERS),$(filter test_$(number)%,$(TESTS)))
+SEED ?= 1
+SAMPLE ?= 50
+SECONDS ?= 60
+.PHONY: mutants coverage fuzz
+mutants: packages-python $(foreach build,cpu check,$(MUTATED_TESTS:%=build/$(build)/tests/%)) ## maintain: Make faults by rule in the kernels; print those that the tests miss
+	@$(PYTHON) tests/mutants.py run $(CHOSEN_NUMBERS) $(KERNEL:%=--kernel=%) --seed $(SEED) --sample $(SAMPLE)
+
+coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## maintain: Fail when a loop of a kernel never turns twice in its step's tests
+	@$(PYTHON) tests/coverage.py $(CHOSEN_NUMBERS)
+
+FUZZED := $(patsubst %,build/$(BACKEND)/%,$(CHOSEN_STEPS))
+fuzz: packages-python $(FUZZED) ## maintain: Random sizes, inputs and orders (SECONDS=60 SEED=1)
+	@$(PYTHON) tests/fuzz.py $(FUZZED) $(KERNEL:%=--kernel=%) --seconds $(SECONDS) --seed $(SEED)
 
 .PHONY: ladder check-ladder
 TAKES_STEP += ladder check-ladder lessons check-lessons
@@ -44,3 +73,10 @@ lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Write
 
 check-lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Fail when one is not what the kernels are or do
 	@$(PYTHON) tests/lessons.py --check $(LESSONS)
+
+# Debian has Chromium as a package, Ubuntu as a snap.
+TAKES_STEP += check-show
+ALL ?=
+.PHONY: check-show
+check-show: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) ## test: Open pages of make show in Chromium (STEP=02; ALL=1: every kernel's)
+	@$(PYTHON) tests/pictures/test_show.py $(STEP) $(if $(filter-out 0,$(ALL)),--all)

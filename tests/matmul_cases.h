@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static void check(const struct matmul_kernel *table, long long M, long long N, long long K,
@@ -85,6 +86,59 @@ static void check_long_sides(const struct matmul_kernel *table)
     check(table, 2, side, 3, INPUTS_NORMAL, 351, 0);
 }
 
+/*
+ * A, B and C of more than 2^31 elements, one after the other. What is large is 0.747 everywhere but
+ * at its end, and the last row of C is checked: of B only the last row counts, because the last row
+ * of A is 0 up to there.
+ */
+static inline void check_past_2_to_the_31_elements(const struct matmul_kernel *table)
+{
+    enum { LONG = 65552, SHORT = 32768, FEW = 8 };
+    static const struct matmul_case cases[] = {
+        {LONG, FEW, SHORT}, {FEW, SHORT, LONG}, {LONG, SHORT, FEW}};
+    if (!ladder_full_size_or_skip("more than 2^31 elements"))
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int M = cases[i].M, N = cases[i].N, K = cases[i].K;
+        const int kept = K == LONG ? 1 : K; /* rows of B that count */
+        const long long sizes[MAX_SIZES] = {[MATMUL_M] = 1, [MATMUL_N] = N, [MATMUL_K] = kept};
+        const size_t count[] = {(size_t)M * K, (size_t)K * N, (size_t)M * N};
+        const size_t last[] = {(size_t)kept, (size_t)kept * N, (size_t)N};
+        float *array[3];
+        struct trial trial;
+        struct verdict verdict = {.status = VERDICT_PASS, .bound = matmul_problem.bound(sizes)};
+        cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 361 + i, 0) ==
+                  cudaSuccess);
+        for (int t = 0; t < 3; t++) {
+            const int fill = t == 0 && K == LONG ? 0 : 0x3f;
+            if (cudaMalloc((void **)&array[t], count[t] * sizeof(float)) != cudaSuccess) {
+                fprintf(stderr, "skipped: needs 10 GiB of device memory\n");
+                return;
+            }
+            cr_assert(cudaMemset(array[t], fill, count[t] * sizeof(float)) == cudaSuccess);
+            if (t < 2)
+                cr_assert(cudaMemcpy(array[t] + count[t] - last[t], trial.host[t],
+                                     last[t] * sizeof(float),
+                                     cudaMemcpyHostToDevice) == cudaSuccess);
+        }
+        EACH_KERNEL (kernel, table) {
+            cr_assert(cudaMemset(array[2], 0xff, count[2] * sizeof(float)) == cudaSuccess);
+            cr_assert(matmul_run(kernel, array[0], array[1], array[2], M, N, K, NULL) ==
+                          cudaSuccess,
+                      "%s: %s", kernel->about.name, refusal());
+            cr_assert(cudaMemcpy(trial.host[2], array[2] + count[2] - N, (size_t)N * sizeof(float),
+                                 cudaMemcpyDeviceToHost) == cudaSuccess);
+            check_compare(&verdict, &trial.tensors[2], trial.host[2], 0, (size_t)N, trial.value[2],
+                          trial.scale[2]);
+            cr_expect(verdict.status == VERDICT_PASS, "%s %dx%dx%d: %s", kernel->about.name, M, N,
+                      K, verdict.reason);
+        }
+        for (int t = 0; t < 3; t++)
+            cudaFree(array[t]);
+        trial_destroy(&trial);
+    }
+}
+
 static void check_empty(const struct matmul_kernel *table)
 {
     static const struct matmul_case cases[] = {{20, 30, 0}, {1, 1, 0}, {200, 150, 0}, {0, 7, 9},
@@ -148,9 +202,7 @@ static void check_infinities(const struct matmul_kernel *table)
         }
         cr_assert(unusual > (int)(2 * N));
         cr_assert(isnan(trial.value[2][7 * N + 3]) && isfinite(trial.value[2][8 * N + 4]));
-        for (const struct matmul_kernel *kernel = table; kernel->about.name; kernel++) {
-            if (!ladder_wants(&kernel->about))
-                continue;
+        EACH_KERNEL (kernel, table) {
             const struct verdict verdict = trial_run(&trial, &kernel->about);
             if (verdict.status != VERDICT_SKIPPED)
                 cr_expect(verdict.status == VERDICT_PASS, "%s %zux%zux%zu: %s", kernel->about.name,
@@ -168,10 +220,8 @@ static void check_refused(const struct matmul_kernel *table, const struct device
 {
     const size_t elements = C->bytes / sizeof(float);
     float *host = malloc(C->bytes);
-    for (const struct matmul_kernel *kernel = table; kernel->about.name; kernel++) {
-        if (!ladder_wants(&kernel->about))
-            continue;
-        cr_assert(device_buffer_poison(C) == cudaSuccess);
+    EACH_KERNEL (kernel, table) {
+        cr_assert(device_buffer_poison(C, check_poison(TENSOR_F32, 0)) == cudaSuccess);
         refusal_clear();
         const cudaError_t status =
             matmul_run(kernel, A, B, C_argument, sizes.M, sizes.N, sizes.K, NULL);
@@ -183,7 +233,7 @@ static void check_refused(const struct matmul_kernel *table, const struct device
                   backend_report());
         cr_assert(device_buffer_download(C, host) == cudaSuccess);
         for (size_t i = 0; i < elements; i++)
-            cr_assert(check_unwritten(host + i, TENSOR_F32, 1) == 0,
+            cr_assert(check_unwritten(host + i, TENSOR_F32, 1, 0) == 0,
                       "%s wrote C although it refused", kernel->about.name);
     }
     free(host);
@@ -218,10 +268,32 @@ static void check_refusals(const struct matmul_kernel *table)
     device_buffer_destroy(&C);
 }
 
-static inline void check_failed_launches(const struct matmul_kernel *table)
+/* What a launcher does, whatever the numbers: it returns its launch's error, keeps to its stream,
+ * and has nothing left over from a launch in the next. */
+static inline void check_launches(const struct matmul_kernel *table,
+                                  const struct matmul_case *cases, size_t count_of_cases)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 33, [MATMUL_N] = 65, [MATMUL_K] = 17};
-    ladder_returns_errors(&matmul_problem, table, sizes);
+    for (size_t i = 0; i < count_of_cases; i++) {
+        const struct matmul_case c = cases[i], other = cases[(i + 1) % count_of_cases];
+        const long long sizes[MAX_SIZES] = {[MATMUL_M] = c.M, [MATMUL_N] = c.N, [MATMUL_K] = c.K};
+        const long long other_sizes[MAX_SIZES] = {
+            [MATMUL_M] = other.M, [MATMUL_N] = other.N, [MATMUL_K] = other.K};
+        ladder_returns_errors(&matmul_problem, table, sizes);
+        ladder_streams(&matmul_problem, table, sizes, other_sizes);
+    }
+    const long long smallest[MAX_SIZES] = {[MATMUL_M] = 1, [MATMUL_N] = 2, [MATMUL_K] = 3};
+    ladder_launches(&matmul_problem, table, smallest, 1025);
+}
+
+/* One of A, B and C off its alignment, with rows that would suit a vector access. */
+static inline void check_one_off(const struct matmul_kernel *table)
+{
+    static const struct matmul_case cases[] = {{36, 40, 20}, {132, 260, 64}, {64, 128, 256}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const long long sizes[MAX_SIZES] = {
+            [MATMUL_M] = cases[i].M, [MATMUL_N] = cases[i].N, [MATMUL_K] = cases[i].K};
+        ladder_one_off(&matmul_problem, table, sizes);
+    }
 }
 
 #endif

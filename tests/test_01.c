@@ -2,50 +2,17 @@
 #include "01_naive_matmul/01_step.h"
 #include "matmul_cases.h"
 
-TEST(shapes, cubes)
-{
-    check_cubes(naive_matmul_kernels);
-}
-
-TEST(shapes, rectangles)
-{
-    check_rectangles(naive_matmul_kernels);
-}
-
-TEST(shapes, depths)
-{
-    check_depths(naive_matmul_kernels);
-}
-
-TEST(shapes, empty)
-{
-    check_empty(naive_matmul_kernels);
-}
-
-TEST(shapes, long_sides)
-{
-    check_long_sides(naive_matmul_kernels);
-}
-
-TEST(inputs, kinds)
-{
-    check_kinds(naive_matmul_kernels);
-}
-
-TEST(inputs, infinities)
-{
-    check_infinities(naive_matmul_kernels);
-}
-
-TEST(inputs, misaligned)
-{
-    check_misaligned(naive_matmul_kernels);
-}
-
-TEST(arguments, refused)
-{
-    check_refusals(naive_matmul_kernels);
-}
+CALL_TEST(shapes, cubes, check_cubes(naive_matmul_kernels))
+CALL_TEST(shapes, rectangles, check_rectangles(naive_matmul_kernels))
+CALL_TEST(shapes, depths, check_depths(naive_matmul_kernels))
+CALL_TEST(shapes, empty, check_empty(naive_matmul_kernels))
+CALL_TEST(shapes, long_sides, check_long_sides(naive_matmul_kernels))
+CALL_TEST(shapes, past_2_to_the_31_elements, check_past_2_to_the_31_elements(naive_matmul_kernels))
+CALL_TEST(inputs, kinds, check_kinds(naive_matmul_kernels))
+CALL_TEST(inputs, infinities, check_infinities(naive_matmul_kernels))
+CALL_TEST(inputs, misaligned, check_misaligned(naive_matmul_kernels))
+CALL_TEST(inputs, one_misaligned, check_one_off(naive_matmul_kernels))
+CALL_TEST(arguments, refused, check_refusals(naive_matmul_kernels))
 
 TEST(counters, costs)
 {
@@ -81,7 +48,38 @@ TEST(counters, sectors)
     check_sectors("coalesced", 1, 4, 4);
 }
 
-TEST(refusals, failed_launches)
+static cudaError_t crash(const float *A, const float *B, float *C, int M, int N, int K,
+                         cudaStream_t stream)
 {
-    check_failed_launches(naive_matmul_kernels);
+    (void)A;
+    return matmul_coalesced((const float *)(uintptr_t)64, B, C, M, N, K, stream);
+}
+
+/*
+ * A crash takes all of the device's memory along; the kernels after it have it back, or are not run
+ * where the driver gives a process that crashed no device again. They are never blamed.
+ */
+TEST(refusals, crashes)
+{
+    static const struct matmul_kernel crashing = {.about.name = "crashing", .launch = crash};
+    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 33, [MATMUL_N] = 65, [MATMUL_K] = 17};
+    struct trial trial;
+    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 1, 0) == cudaSuccess);
+    for (int round = 0; round < 2; round++) {
+        struct verdict verdict = trial_run(&trial, &crashing.about);
+        cr_expect(verdict.status == VERDICT_FAIL && verdict.detector == DETECTOR_LAUNCH,
+                  "a crash is no failed launch: %s", verdict.reason);
+        verdict = trial_run(&trial, &naive_matmul_kernels[1].about);
+        if (backend_has_timing() && verdict.status == VERDICT_REFUSED &&
+            strstr(verdict.reason, "the device could not be set up again"))
+            break;
+        cr_expect(verdict.status == VERDICT_PASS, "coalesced, after a crash: %s", verdict.reason);
+    }
+    trial_destroy(&trial);
+}
+
+TEST(launches, errors_and_streams)
+{
+    static const struct matmul_case cases[] = {{33, 65, 17}, {70, 20, 40}};
+    check_launches(naive_matmul_kernels, cases, 2);
 }

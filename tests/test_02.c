@@ -2,50 +2,17 @@
 #include "02_tiled_matmul/02_step.h"
 #include "matmul_cases.h"
 
-TEST(shapes, cubes)
-{
-    check_cubes(tiled_matmul_kernels);
-}
-
-TEST(shapes, rectangles)
-{
-    check_rectangles(tiled_matmul_kernels);
-}
-
-TEST(shapes, depths)
-{
-    check_depths(tiled_matmul_kernels);
-}
-
-TEST(shapes, empty)
-{
-    check_empty(tiled_matmul_kernels);
-}
-
-TEST(shapes, long_sides)
-{
-    check_long_sides(tiled_matmul_kernels);
-}
-
-TEST(inputs, kinds)
-{
-    check_kinds(tiled_matmul_kernels);
-}
-
-TEST(inputs, infinities)
-{
-    check_infinities(tiled_matmul_kernels);
-}
-
-TEST(inputs, misaligned)
-{
-    check_misaligned(tiled_matmul_kernels);
-}
-
-TEST(arguments, refused)
-{
-    check_refusals(tiled_matmul_kernels);
-}
+CALL_TEST(shapes, cubes, check_cubes(tiled_matmul_kernels))
+CALL_TEST(shapes, rectangles, check_rectangles(tiled_matmul_kernels))
+CALL_TEST(shapes, depths, check_depths(tiled_matmul_kernels))
+CALL_TEST(shapes, empty, check_empty(tiled_matmul_kernels))
+CALL_TEST(shapes, long_sides, check_long_sides(tiled_matmul_kernels))
+CALL_TEST(shapes, past_2_to_the_31_elements, check_past_2_to_the_31_elements(tiled_matmul_kernels))
+CALL_TEST(inputs, kinds, check_kinds(tiled_matmul_kernels))
+CALL_TEST(inputs, infinities, check_infinities(tiled_matmul_kernels))
+CALL_TEST(inputs, misaligned, check_misaligned(tiled_matmul_kernels))
+CALL_TEST(inputs, one_misaligned, check_one_off(tiled_matmul_kernels))
+CALL_TEST(arguments, refused, check_refusals(tiled_matmul_kernels))
 
 /* Parts of the ladder as tables of their own: from wide_tile on, which have 128 x 256 tiles; sgemm
  * and sgemm_cluster, which choose between tiles; and the last of them. */
@@ -358,7 +325,25 @@ TEST(counters, choices)
     unsetenv("SIMT_ARCH");
 }
 
-TEST(refusals, failed_launches)
+/* A grid has at most 2^31 - 1 blocks. */
+TEST(arguments, more_blocks_than_a_grid_has)
 {
-    check_failed_launches(tiled_matmul_kernels);
+    float element = 0.0f;
+    if (backend_architecture() < 90 || !ladder_runs(&sgemm_cluster_alone()->about))
+        return; /* sgemm would run */
+    refusal_clear();
+    const cudaError_t status =
+        sgemm_cluster_alone()->launch(&element, &element, &element, 1 << 23, 1 << 23, 16, NULL);
+    cr_expect(status == cudaErrorInvalidValue, "%s", cudaGetErrorName(status));
+    cr_expect(strstr(refusal(), "2147483648 blocks") != NULL, "'%s'", refusal());
+}
+
+/* The last rungs choose between kernels; one case for each. */
+TEST(launches, errors_and_streams)
+{
+    static const struct matmul_case cases[] = {{33, 65, 17}, {70, 20, 40}};
+    static const struct matmul_case choices[] = {
+        {512, 512, 16}, {500, 60, 120}, {61, 130, 250}, {1020, 62, 50}};
+    check_launches(tiled_matmul_kernels, cases, sizeof cases / sizeof *cases);
+    check_launches(last_rungs(), choices, sizeof choices / sizeof *choices);
 }

@@ -85,6 +85,16 @@ TEST(shapes, many_rows)
     check(20011, 3, INPUTS_NORMAL, 61, 0);
 }
 
+/* More rows than gridDim.y can count, for each number of threads that a row has. */
+TEST(shapes, more_than_65535_blocks)
+{
+    if (!ladder_full_size_or_skip("more than 65535 blocks"))
+        return;
+    check(2200000, 5, INPUTS_NORMAL, 127, 0);
+    check(70000, 1028, INPUTS_NORMAL, 128, 0);
+    check(70000, 1031, INPUTS_NORMAL, 129, 0);
+}
+
 /* Pointers aligned to 4 bytes only, in each of the positions within 16 bytes. */
 TEST(shapes, misaligned)
 {
@@ -103,7 +113,8 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
                          size_t input_offset, size_t output_offset)
 {
     const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
-    const struct tensor tensor = {"output", TENSOR_OUTPUT, TENSOR_F32, (size_t)rows, (size_t)cols};
+    const struct tensor tensor = {"output",     TENSOR_OUTPUT, TENSOR_F32,
+                                  (size_t)rows, (size_t)cols,  {0}};
     const size_t elements = (size_t)rows * (size_t)cols;
     const void *inputs[] = {host};
     struct device_buffer input, output;
@@ -115,16 +126,13 @@ static void check_matrix(const char *what, const float *host, int rows, int cols
     double *value = malloc((size_t)cols * sizeof *value),
            *scale = malloc((size_t)cols * sizeof *scale);
 
-    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
-         kernel++) {
-        if (!ladder_wants(&kernel->about))
-            continue;
+    EACH_KERNEL (kernel, online_softmax_kernels) {
         for (int order = 0; thread_orders[order]; order++) {
             struct verdict verdict = {.status = VERDICT_PASS,
                                       .bound = softmax_problem.bound(sizes)};
             long long distance;
             cudaError_t status;
-            cr_assert(device_buffer_poison(&output) == cudaSuccess);
+            cr_assert(device_buffer_poison(&output, check_poison(TENSOR_F32, 0)) == cudaSuccess);
             setenv(ORDER_VARIABLE, thread_orders[order], 1);
             cr_assert(softmax_run(kernel, input.data, output.data, rows, cols, NULL) == cudaSuccess,
                       "%s: %s", kernel->about.name, refusal());
@@ -180,6 +188,8 @@ enum special_row {
     LARGEST_AND_SMALLEST, /* FLT_MAX - (-FLT_MAX) overflows: 1 and 0 */
     ALL_LARGEST,
     SUBNORMAL_RESULTS,
+    FAR_BELOW_ZERO, /* which no stand-in for -inf survives */
+    ONE_FAR_BELOW_ZERO,
     SPECIAL_ROWS
 };
 
@@ -191,6 +201,7 @@ static void fill_special(float *x, int cols, enum special_row kind, int at)
         switch (kind) {
         case ALL_MINUS_INFINITY:
         case ONE_FINITE:
+        case ONE_FAR_BELOW_ZERO:
         case NAN_AND_MINUS_INFINITY:
             x[col] = -INFINITY;
             break;
@@ -207,6 +218,9 @@ static void fill_special(float *x, int cols, enum special_row kind, int at)
         case SUBNORMAL_RESULTS:
             x[col] = col == at ? 0.0f : -85.0f - (float)(col % 32);
             break;
+        case FAR_BELOW_ZERO:
+            x[col] = -20000.0f - (float)(col % 8);
+            break;
         default:
             break;
         }
@@ -215,6 +229,8 @@ static void fill_special(float *x, int cols, enum special_row kind, int at)
         x[at] = -INFINITY;
     else if (kind == ONE_FINITE)
         x[at] = -3.0f;
+    else if (kind == ONE_FAR_BELOW_ZERO)
+        x[at] = -20000.0f;
     else if (kind == ONE_PLUS_INFINITY)
         x[at] = INFINITY;
     else if (kind == TWO_PLUS_INFINITIES || kind == BOTH_INFINITIES) {
@@ -267,7 +283,7 @@ TEST(matrices, past_2_to_the_31_elements)
 {
     enum { ROWS = 70000, COLS = 32768 };
     const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 1, [SOFTMAX_COLS] = COLS};
-    const struct tensor tensor = {"last row of output", TENSOR_OUTPUT, TENSOR_F32, 1, COLS};
+    const struct tensor tensor = {"last row of output", TENSOR_OUTPUT, TENSOR_F32, 1, COLS, {0}};
     const size_t elements = (size_t)ROWS * COLS, last = elements - COLS,
                  bytes = elements * sizeof(float);
     size_t available = 0, total = 0;
@@ -289,10 +305,7 @@ TEST(matrices, past_2_to_the_31_elements)
     input_matrix(host, 1, COLS, INPUTS_NORMAL, 79, 0);
     softmax_problem.reference(sizes, inputs, 0, &value, &scale);
     cr_assert(cudaMemcpy(input + last, host, sizeof host, cudaMemcpyHostToDevice) == cudaSuccess);
-    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
-         kernel++) {
-        if (!ladder_wants(&kernel->about))
-            continue;
+    EACH_KERNEL (kernel, online_softmax_kernels) {
         struct verdict verdict = {.status = VERDICT_PASS, .bound = softmax_problem.bound(sizes)};
         cr_assert(cudaMemset(output, 0xff, bytes) == cudaSuccess);
         cr_assert(softmax_run(kernel, input, output, ROWS, COLS, NULL) == cudaSuccess);
@@ -427,10 +440,7 @@ TEST(refusals, sizes_and_pointers)
         {input, memory + cols, 2, cols, "output and input overlap"},
     };
     cr_assert(cudaMemset(memory, 0, 4 * (size_t)cols * sizeof *memory) == cudaSuccess);
-    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
-         kernel++) {
-        if (!ladder_wants(&kernel->about))
-            continue;
+    EACH_KERNEL (kernel, online_softmax_kernels) {
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             refusal_clear();
             const cudaError_t status = softmax_run(kernel, cases[i].input, cases[i].output,
@@ -465,10 +475,7 @@ TEST(refusals, more_blocks_than_a_grid_has)
 
 TEST(refusals, empty_is_success)
 {
-    for (const struct softmax_kernel *kernel = online_softmax_kernels; kernel->about.name;
-         kernel++) {
-        if (!ladder_wants(&kernel->about))
-            continue;
+    EACH_KERNEL (kernel, online_softmax_kernels) {
         cr_expect(softmax_run(kernel, NULL, NULL, 0, 17, NULL) == cudaSuccess, "%s, no rows",
                   kernel->about.name);
         cr_expect(softmax_run(kernel, NULL, NULL, 17, 0, NULL) == cudaSuccess, "%s, no columns",
@@ -571,8 +578,18 @@ TEST(counters, online_cluster)
         expect_count("online_cluster on sm_80", "barriers", did.barriers, 1);
 }
 
-TEST(refusals, failed_launches)
+/* One row length for each of the kernels that the later ones choose between. */
+TEST(launches, errors_and_streams)
 {
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 5, [SOFTMAX_COLS] = 1000};
-    ladder_returns_errors(&softmax_problem, online_softmax_kernels, sizes);
+    static const long long cols[] = {20, 1000, 1028, 5000, 20000, 33000, 60000, 70000, 200000};
+    enum { CASES = sizeof cols / sizeof *cols };
+    for (int i = 0; i < CASES; i++) {
+        const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 2, [SOFTMAX_COLS] = cols[i]};
+        const long long other_sizes[MAX_SIZES] = {
+            [SOFTMAX_ROWS] = 3, [SOFTMAX_COLS] = cols[(i + 1) % CASES]};
+        ladder_returns_errors(&softmax_problem, online_softmax_kernels, sizes);
+        ladder_streams(&softmax_problem, online_softmax_kernels, sizes, other_sizes);
+    }
+    const long long smallest[MAX_SIZES] = {[SOFTMAX_ROWS] = 1, [SOFTMAX_COLS] = 2};
+    ladder_launches(&softmax_problem, online_softmax_kernels, smallest, 1025);
 }

@@ -101,6 +101,16 @@ TEST(shapes, misaligned)
             check((struct size){1, 1, 1, 18, 34, head_dim[i]}, INPUTS_NORMAL, 81 + i, offset);
 }
 
+TEST(shapes, one_misaligned)
+{
+    check_one_off(flash_v1_kernels, (struct size){1, 2, 1, 18, 70, 64});
+    check_one_off(flash_v1_kernels, (struct size){1, 1, 1, 9, 34, 128});
+}
+
+CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v1_kernels, TENSOR_F32))
+CALL_TEST(shapes, past_2_to_the_31_elements,
+          check_past_2_to_the_31_elements(flash_v1_kernels, TENSOR_F32))
+
 TEST(shapes, nothing_to_do)
 {
     check((struct size){1, 0, 0, 5, 5, 16}, INPUTS_NORMAL, 91, 0);
@@ -165,10 +175,7 @@ TEST(contract, no_keys)
     check_no_keys(other_tiles, TENSOR_F32);
 }
 
-TEST(contract, any_scale)
-{
-    check_any_scale(flash_v1_kernels);
-}
+CALL_TEST(contract, any_scale, check_any_scale(flash_v1_kernels))
 
 TEST(contract, overflowing_scores)
 {
@@ -188,20 +195,10 @@ TEST(contract, very_small_scores)
     check_very_small_scores(other_tiles);
 }
 
-TEST(contract, refused_scales)
-{
-    check_refused_scales(flash_v1_kernels);
-}
-
-TEST(contract, refused_calls)
-{
-    check_refused_calls(flash_v1_kernels, TENSOR_F32);
-}
-
-TEST(contract, refused_pointers)
-{
-    check_refused_pointers(flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16});
-}
+CALL_TEST(contract, refused_scales, check_refused_scales(flash_v1_kernels))
+CALL_TEST(contract, refused_calls, check_refused_calls(flash_v1_kernels, TENSOR_F32))
+CALL_TEST(contract, refused_pointers,
+          check_refused_pointers(flash_v1_kernels, (struct size){1, 2, 1, 9, 70, 16}))
 
 /* The scores of one head at 16384 are 1 GiB, and standard needs them all; the others need a few
  * floats per query. */
@@ -319,7 +316,7 @@ TEST(counters, bank_conflicts)
     cr_expect(counters.shared_wavefronts > 4 * counters.shared_wavefronts_ideal,
               "flash_v1: %llu wavefronts, ideally %llu", counters.shared_wavefronts,
               counters.shared_wavefronts_ideal);
-    for (const struct attention_kernel *row = tiled() + 2; row->about.name; row++) {
+    EACH_KERNEL (row, tiled() + 2) {
         count_of(flash_v1_kernels, row->about.name, size, &counters);
         cr_expect(20 * counters.shared_wavefronts <= 21 * counters.shared_wavefronts_ideal,
                   "%s: %llu wavefronts, ideally %llu", row->about.name, counters.shared_wavefronts,
@@ -327,7 +324,29 @@ TEST(counters, bank_conflicts)
     }
 }
 
-TEST(refusals, failed_launches)
+/* Those whose blocks grow with the queries times the keys can need more than a grid has. They say
+ * so before they touch anything. */
+TEST(refusals, more_blocks_than_a_grid_has)
 {
-    check_failed_launches(flash_v1_kernels, (struct size){1, 2, 1, 40, 300, 64});
+    static const char *const names[] = {"standard", "key_parallel_ordered", "key_parallel_atomic"};
+    const struct attention call = call_of((struct size){1, 1, 1, 1 << 20, 1 << 20, 1});
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct attention_kernel *row = (const struct attention_kernel *)ladder_find(
+            &attention_problem, flash_v1_kernels, names[i]);
+        if (!ladder_runs(&row->about))
+            continue;
+        refusal_clear();
+        const cudaError_t status = row->launch(&call);
+        cr_expect(status == cudaErrorInvalidValue, "%s: %s", names[i], cudaGetErrorName(status));
+        cr_expect(strstr(refusal(), " blocks") != NULL, "%s: '%s'", names[i], refusal());
+    }
+}
+
+/* One head_dim for each of the tiles that the kernels choose between. */
+TEST(launches, errors_and_streams)
+{
+    static const struct size cases[] = {
+        {1, 2, 1, 40, 70, 64}, {1, 2, 2, 20, 50, 30}, {1, 1, 1, 33, 40, 128}, {2, 1, 1, 9, 70, 90}};
+    check_launches(flash_v1_kernels, cases, sizeof cases / sizeof *cases);
+    check_many_launches(flash_v1_kernels, (struct size){1, 1, 1, 1, 2, 4});
 }

@@ -137,6 +137,17 @@ TEST(shapes, misaligned)
         }
 }
 
+TEST(shapes, one_misaligned)
+{
+    check_one_off(flash_v2_kernels, (struct size){1, 2, 1, 18, 70, 64});
+    check_one_off(flash_v2_kernels, (struct size){1, 1, 1, 1, 520, 128});
+    check_one_off(flash_v2_kernels, (struct size){1, 1, 1, 9, 34, 128});
+}
+
+CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(flash_v2_kernels, TENSOR_F32))
+CALL_TEST(shapes, past_2_to_the_31_elements,
+          check_past_2_to_the_31_elements(flash_v2_kernels, TENSOR_F32))
+
 TEST(shapes, nothing_to_see_and_nothing_to_do)
 {
     check((struct size){1, 0, 0, 5, 5, 16}, INPUTS_NORMAL, 161, 0);
@@ -147,20 +158,9 @@ TEST(shapes, nothing_to_see_and_nothing_to_do)
 /* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
-TEST(contract, LSE_is_optional)
-{
-    check_LSE_is_optional(flash_v2_kernels, TENSOR_F32);
-}
-
-TEST(contract, no_keys)
-{
-    check_no_keys(flash_v2_kernels, TENSOR_F32);
-}
-
-TEST(contract, any_scale)
-{
-    check_any_scale(flash_v2_kernels);
-}
+CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(flash_v2_kernels, TENSOR_F32))
+CALL_TEST(contract, no_keys, check_no_keys(flash_v2_kernels, TENSOR_F32))
+CALL_TEST(contract, any_scale, check_any_scale(flash_v2_kernels))
 
 TEST(contract, overflowing_scores)
 {
@@ -180,15 +180,8 @@ TEST(contract, very_small_scores)
     check_very_small_scores(other_tiles);
 }
 
-TEST(contract, refused_scales)
-{
-    check_refused_scales(flash_v2_kernels);
-}
-
-TEST(contract, refused_calls)
-{
-    check_refused_calls(flash_v2_kernels, TENSOR_F32);
-}
+CALL_TEST(contract, refused_scales, check_refused_scales(flash_v2_kernels))
+CALL_TEST(contract, refused_calls, check_refused_calls(flash_v2_kernels, TENSOR_F32))
 
 /* So few queries that split_kv wants a workspace. */
 TEST(contract, refused_pointers)
@@ -282,8 +275,7 @@ TEST(counters, barriers)
 TEST(counters, no_bank_conflicts)
 {
     const struct size size = {1, 1, 1, 130, 70, 64};
-    for (const struct attention_kernel *kernel = flash_v2_kernels + 1; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, flash_v2_kernels + 1) {
         struct counters counters;
         if (!count(kernel->about.name, size, &counters))
             return;
@@ -293,7 +285,12 @@ TEST(counters, no_bank_conflicts)
     }
 }
 
-TEST(refusals, failed_launches)
+/* One case for each width, and for each number of rows and runs, that the kernels choose. */
+TEST(launches, errors_and_streams)
 {
-    check_failed_launches(flash_v2_kernels, (struct size){1, 2, 1, 40, 300, 64});
+    static const struct size cases[] = {{1, 2, 1, 40, 70, 64},  {1, 1, 1, 1, 600, 16},
+                                        {1, 2, 2, 20, 50, 30},  {1, 1, 1, 33, 40, 128},
+                                        {1, 2, 1, 1, 700, 128}, {2, 1, 1, 9, 70, 90}};
+    check_launches(flash_v2_kernels, cases, sizeof cases / sizeof *cases);
+    check_many_launches(flash_v2_kernels, (struct size){1, 1, 1, 1, 2, 4});
 }

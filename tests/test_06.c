@@ -102,6 +102,10 @@ TEST(shapes, inputs)
     }
 }
 
+CALL_TEST(shapes, more_than_65535_blocks, check_many_blocks(causal_half_kernels, TENSOR_F16))
+CALL_TEST(shapes, past_2_to_the_31_elements,
+          check_past_2_to_the_31_elements(causal_half_kernels, TENSOR_F16))
+
 TEST(shapes, nothing_to_see_and_nothing_to_do)
 {
     for (int causal = 0; causal < 2; causal++) {
@@ -183,10 +187,7 @@ static int halves_apart(uint16_t a, uint16_t b)
 TEST(exact, first_row_is_the_first_value)
 {
     struct trial trial = half_trial((struct size){1, 2, 2, 70, 70, 64}, true, INPUTS_NORMAL, 5);
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
-        if (!runs_here(kernel))
-            continue;
+    EACH_KERNEL (kernel, causal_half_kernels) {
         cr_assert(trial_run(&trial, &kernel->about).status == VERDICT_PASS);
         const uint16_t *O = trial.host[O_AT], *V = trial.host[V_AT];
         for (size_t head = 0; head < 2; head++)
@@ -233,13 +234,10 @@ TEST(exact, a_mask_that_hides_nothing)
 {
     static const struct size single[] = {{2, 3, 1, 1, 300, 64}, {1, 2, 2, 1, 129, 128}};
     static const struct size last[] = {{1, 2, 1, 70, 70, 64}, {1, 1, 1, 33, 200, 128}};
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, causal_half_kernels) {
         const char *name = kernel->about.name;
         int apart;
         float LSE_apart;
-        if (!runs_here(kernel))
-            continue;
         for (size_t i = 0; i < 2; i++) {
             mask_on_and_off(single[i], kernel, 0, &apart, &LSE_apart);
             cr_expect(apart <= 1 && LSE_apart < 1e-5f, "%s: one query, case %zu: %d halves, LSE %g",
@@ -309,15 +307,8 @@ TEST(bfloat16, contract)
 /* ---------------------------------------------------------------------------------------------- */
 /* Through the C functions: what the command line cannot ask for */
 
-TEST(contract, LSE_is_optional)
-{
-    check_LSE_is_optional(causal_half_kernels, TENSOR_F16);
-}
-
-TEST(contract, no_keys)
-{
-    check_no_keys(causal_half_kernels, TENSOR_F16);
-}
+CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(causal_half_kernels, TENSOR_F16))
+CALL_TEST(contract, no_keys, check_no_keys(causal_half_kernels, TENSOR_F16))
 
 TEST(contract, refused_calls)
 {
@@ -333,19 +324,15 @@ TEST(contract, refused_calls)
     trial_destroy(&trial);
 }
 
-TEST(contract, refused_pointers)
-{
-    check_refused_pointers(causal_half_kernels, in_half((struct size){1, 2, 1, 9, 70, 16}, false));
-}
+CALL_TEST(contract, refused_pointers,
+          check_refused_pointers(causal_half_kernels,
+                                 in_half((struct size){1, 2, 1, 9, 70, 16}, false)))
 
 /* All but `half` copy 16 bytes at a time. */
 TEST(contract, refused_head_dims)
 {
     static const int head_dim[] = {1, 4, 12, 63, 65, 100, 127};
-    for (const struct attention_kernel *kernel = causal_half_kernels + 1; kernel->about.name;
-         kernel++) {
-        if (!runs_here(kernel))
-            continue;
+    EACH_KERNEL (kernel, causal_half_kernels + 1) {
         for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
             const long long sizes[MAX_SIZES] =
                 SIZES(in_half(((struct size){1, 1, 1, 5, 7, head_dim[i]}), true));
@@ -385,6 +372,37 @@ TEST(contract, refused_alignment)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
+/* Launchers: one case for each head_dim, mask and type, and for each side of 512 keys */
+
+TEST(launches, errors_and_streams)
+{
+    static const struct size cases[] = {{1, 2, 1, 9, 20, 64, false, TENSOR_F16},
+                                        {1, 1, 1, 9, 20, 128, true, TENSOR_F16},
+                                        {1, 1, 1, 3, 530, 64, true, TENSOR_F16}};
+    check_launches(causal_half_kernels, cases, sizeof cases / sizeof *cases);
+}
+
+TEST(launches, errors_and_streams_in_bfloat16)
+{
+    static const struct size cases[] = {{1, 2, 2, 9, 20, 128, false, TENSOR_BF16},
+                                        {1, 1, 1, 9, 20, 64, true, TENSOR_BF16}};
+    check_launches(first_of_two_types(), cases, sizeof cases / sizeof *cases);
+}
+
+TEST(launches, many)
+{
+    check_many_launches(causal_half_kernels, in_half((struct size){1, 1, 1, 1, 2, 8}, true));
+}
+
+/* `half` alone takes arrays that are aligned to their elements only. */
+TEST(shapes, one_misaligned)
+{
+    const struct attention_kernel half_alone[] = {causal_half_kernels[0], {.about.name = NULL}};
+    check_one_off(half_alone, in_half((struct size){1, 2, 1, 18, 70, 64}, true));
+    check_one_off(half_alone, in_half((struct size){1, 1, 1, 9, 34, 128}, false));
+}
+
+/* ---------------------------------------------------------------------------------------------- */
 /* Devices that are too old, or too new: on a GPU there is only the one */
 
 static void expect_skips(int architecture)
@@ -416,25 +434,10 @@ static void expect_skips(int architecture)
     trial_destroy(&trial);
 }
 
-TEST(architecture, volta)
-{
-    expect_skips(70);
-}
-
-TEST(architecture, turing)
-{
-    expect_skips(75);
-}
-
-TEST(architecture, ada)
-{
-    expect_skips(89);
-}
-
-TEST(architecture, blackwell)
-{
-    expect_skips(100);
-}
+CALL_TEST(architecture, volta, expect_skips(70))
+CALL_TEST(architecture, turing, expect_skips(75))
+CALL_TEST(architecture, ada, expect_skips(89))
+CALL_TEST(architecture, blackwell, expect_skips(100))
 
 /* ---------------------------------------------------------------------------------------------- */
 /* What the lesson says about traffic */
@@ -455,8 +458,7 @@ TEST(counters, costs)
 TEST(counters, atomics)
 {
     const struct size size = {1, 2, 1, 192, 256, 64};
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, causal_half_kernels) {
         struct counters counters;
         if (!count(kernel->about.name, size, false, &counters))
             continue;
@@ -470,8 +472,7 @@ TEST(counters, atomics)
  * the keys. */
 TEST(counters, causal_is_half_the_work)
 {
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, causal_half_kernels) {
         const char *name = kernel->about.name;
         struct counters causal, full;
         const long long T = 3, seq = T * kernel->Br[1], d = 72;
@@ -488,13 +489,12 @@ TEST(counters, causal_is_half_the_work)
     }
 }
 
-/* Padding or swizzle: nobody waits for a bank. wmma is left out, its fragments' order being
- * nobody's business. */
+/* Padding or swizzle: no access waits for a bank. wmma is left out, as the order of its fragments
+ * is not documented. */
 TEST(counters, no_bank_conflicts)
 {
     static const int head_dim[] = {64, 128};
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, causal_half_kernels) {
         const char *name = kernel->about.name;
         for (int i = 0; i < 2; i++) {
             struct counters counters;
@@ -537,12 +537,11 @@ TEST(counters, barriers)
  * from the accumulators write half a sector at a time, the others whole ones. */
 TEST(counters, sectors)
 {
-    static const char *const half_sectors[] = {"wmma",          "mma",          "mma_async",
-                                               "mma_tall",      "mma_swizzled", "wgmma",
-                                               "producer_warp", "overlap",      "ping_pong"};
+    static const char *const half_sectors[] = {"half",     "wmma",         "mma",   "mma_async",
+                                               "mma_tall", "mma_swizzled", "wgmma", "producer_warp",
+                                               "overlap",  "ping_pong"};
     const struct size size = {1, 1, 1, 384, 384, 64};
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, causal_half_kernels) {
         struct counters counters;
         bool whole = true;
         if (!count(kernel->about.name, size, false, &counters))

@@ -61,11 +61,11 @@ static void attend(const struct arithmetic *arithmetic, const struct attention *
             S[j] = rounded(s, arithmetic->S);
             m_new = fmax(m_new, S[j]);
         }
-        const double alpha = m == -INFINITY ? 0.0 : rounded(exp2((m - m_new) * scale_log2), wide);
+        const double rescale = m == -INFINITY ? 0.0 : rounded(exp2((m - m_new) * scale_log2), wide);
         m = m_new;
-        l = rounded(l * alpha, arithmetic->l);
+        l = rounded(l * rescale, arithmetic->l);
         for (size_t c = 0; c < head_dim; c++)
-            O[c] = rounded(O[c] * alpha, arithmetic->acc);
+            O[c] = rounded(O[c] * rescale, arithmetic->acc);
         for (long j = 0; j < keys; j++) {
             const double p = rounded(exp2(rounded((S[j] - m) * scale_log2, wide)), wide);
             const double P = rounded(p, arithmetic->P);
@@ -137,10 +137,7 @@ static void expect_errors_like_the_host(const struct trial *trial, const struct 
         host_error(&as_the_kernels, trial, call, trial->tensors[O_AT].rows, &largest);
     cr_assert(host > 0.0 && host < 0.01 * largest, "%s: the host's error is %g of %g", what, host,
               largest);
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
-        if (!runs_here(kernel))
-            continue;
+    EACH_KERNEL (kernel, causal_half_kernels) {
         cr_assert(run_and_fetch(kernel, trial, call) == cudaSuccess, "%s: %s", kernel->about.name,
                   refusal());
         const double error = kernel_error(trial, call);
@@ -206,10 +203,7 @@ TEST(accuracy, scores_near_and_beyond_the_largest_half)
 
         /* With the usual scale one key takes all; what matters is that a finite row comes out. */
         call.scale = usual_scale;
-        for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-             kernel++) {
-            if (!runs_here(kernel))
-                continue;
+        EACH_KERNEL (kernel, causal_half_kernels) {
             cr_assert(run_and_fetch(kernel, &trial, &call) == cudaSuccess, "%s: %s",
                       kernel->about.name, refusal());
             for (size_t e = 0; e < trial.tensors[O_AT].rows * trial.tensors[O_AT].cols; e++)
@@ -341,10 +335,7 @@ TEST(values, a_NaN_score_makes_its_row_NaN)
     tensor_store(trial.host[K_AT], TENSOR_F16, (KEYS - 1) * FEATURES + 3, (double)NAN);
     tensor_store(trial.host[Q_AT], TENSOR_F16, 7 * FEATURES + 60, (double)NAN);
     upload(&trial);
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
-        if (!runs_here(kernel))
-            continue;
+    EACH_KERNEL (kernel, causal_half_kernels) {
         run_both(kernel, &trial, &call);
         for (size_t row = 0; row < QUERIES; row++) {
             const bool expected = row == 7 || row == QUERIES - 1;
@@ -367,10 +358,7 @@ TEST(values, no_key_and_infinite_queries)
     call.seq_kv = 0;
     fill(&trial, Q_AT, (double)INFINITY);
     upload(&trial);
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
-        if (!runs_here(kernel))
-            continue;
+    EACH_KERNEL (kernel, causal_half_kernels) {
         run_both(kernel, &trial, &call);
         for (size_t row = 0; row < QUERIES; row++) {
             cr_expect(LSE_of(&trial, row) == (double)-INFINITY, "%s: LSE[%zu] is %g",
@@ -404,10 +392,9 @@ static void expect_one_key(enum tensor_type type, float scale, double query, dou
             tensor_store(trial.host[V_AT], type, key * FEATURES + c, (double)key + 2.0);
     }
     upload(&trial);
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
+    EACH_KERNEL (kernel, causal_half_kernels) {
         const bool takes = kernel->types >> type & 1 && (scale > 0.0f || !kernel->positive_scale);
-        if (!takes || !runs_here(kernel))
+        if (!takes)
             continue;
         run_both(kernel, &trial, &call);
         for (size_t row = 0; row < QUERIES; row++) {
@@ -462,10 +449,7 @@ TEST(values, large_values_stay_finite)
     for (size_t key = 1; key < 4; key++)
         tensor_store(trial.host[K_AT], TENSOR_F16, key * FEATURES, -0.67236328);
     upload(&trial);
-    for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
-         kernel++) {
-        if (!runs_here(kernel))
-            continue;
+    EACH_KERNEL (kernel, causal_half_kernels) {
         run_both(kernel, &trial, &call);
         for (size_t row = 0; row < QUERIES; row++)
             cr_expect(fabs(O_of(&trial, row, 5) - largest) <= 32.0, "%s: O[%zu] is %g",

@@ -119,7 +119,7 @@ TEST(cli, options_follow_from_the_rows)
 {
     bad_usage("04_flash_v1", "--causal", "'--causal' is not understood", "--head-dim");
     bad_usage("05_flash_v2", "--causal", "'--causal' is not understood", "--head-dim");
-    bad_usage("06_causal_half", "--type f16", "'--type' is not understood", "--causal");
+    bad_usage("04_flash_v1", "--type f16", "'--type' is not understood", "--head-dim");
     cr_expect(strstr(run("", "06_causal_half", "--help")->out, "--causal") != NULL);
     cr_expect(strstr(run("", "06_causal_half", "--help")->out, "1 .. 128") != NULL);
 }
@@ -132,7 +132,7 @@ TEST(cli, list_tells_all_as_json)
                                         "\"name\": \"head-dim\"",
                                         "\"maximum\": 128, \"value\": 64",
                                         "\"inputs\": [\"normal\"",
-                                        "\"file\": \"10_persistent.cu\"",
+                                        "\"file\": \"18_persistent.cu\"",
                                         "\"architecture\": \"sm_90a\"",
                                         "\"types\": [\"f16\"]",
                                         "\"head_dim_multiple\": 8",
@@ -295,6 +295,20 @@ TEST(cli, bad_environment)
     refused("SIMT_ARCH=12", "06_causal_half", "", "SIMT_ARCH is '12'", "from 70");
     refused("SIMT_ORDER=sideways", "05_flash_v2", "", "SIMT_ORDER is 'sideways'", "reversed");
     refused("SIMT_WORKERS=0", "01_naive_matmul", "", "SIMT_WORKERS is '0'", "from 1 to");
+}
+
+/* What is in it: tests/simt/trace_sums.py. */
+TEST(cli, trace)
+{
+    if (strcmp(build(), "gpu") == 0) {
+        bad_usage("01_naive_matmul", "--trace /dev/null", "--trace", "only the checked build");
+        return;
+    }
+    bad_usage("01_naive_matmul", "--trace /nosuch/trace", "cannot write /nosuch/trace", "No such");
+    bad_usage("01_naive_matmul", "--trace /dev/null --trace-warp 32", "--trace-warp is '32'",
+              "0 .. 31");
+    refused("SIMT_TRACE_LIMIT=-1", "01_naive_matmul", "", "SIMT_TRACE_LIMIT is '-1'", "from 0 to");
+    cr_expect(system("python3 tests/simt/trace_sums.py") == 0);
 }
 
 /* A kernel that needs a newer device is shown and skipped, and the run passes. (A GPU cannot

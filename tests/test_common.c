@@ -140,45 +140,21 @@ TEST(check, passes_what_is_right)
     cr_assert(verdict.relative_l2 > 0.0 && verdict.relative_l2 < 1e-6);
 }
 
-TEST(check, rejects_nan)
-{
-    caught(FAULT_NAN, DETECTOR_COMPARISON, "C[16][8] is nan");
-}
+#define FAULT_TEST(name, fault, detector, words)                                                   \
+    CALL_TEST(check, name, caught(fault, detector, words))
 
-TEST(check, rejects_zeros)
-{
-    caught(FAULT_ZEROS, DETECTOR_COMPARISON, "C[0][0] is 0");
-}
-
-TEST(check, rejects_one_wrong_element)
-{
-    caught(FAULT_ONE_WRONG, DETECTOR_COMPARISON, "C[32][16]");
-}
-
-TEST(check, rejects_one_dropped_product)
-{
-    caught(FAULT_ONE_DROPPED_PRODUCT, DETECTOR_COMPARISON, "C[32][16]");
-}
-
-TEST(check, rejects_an_untouched_output)
-{
-    caught(FAULT_UNWRITTEN, DETECTOR_POISON, "C[0][0] was never written");
-}
-
-TEST(check, rejects_an_unwritten_tail)
-{
-    caught(FAULT_UNWRITTEN_TAIL, DETECTOR_POISON, "C[32][16] was never written");
-}
-
-TEST(check, rejects_a_write_before_the_beginning)
-{
-    caught(FAULT_WRITE_BEFORE, DETECTOR_GUARD, "C: written 1 bytes before its beginning");
-}
-
-TEST(check, rejects_a_write_past_the_end)
-{
-    caught(FAULT_WRITE_PAST, DETECTOR_GUARD, "C: written 0 bytes past its end");
-}
+FAULT_TEST(rejects_nan, FAULT_NAN, DETECTOR_COMPARISON, "C[16][8] is nan")
+FAULT_TEST(rejects_zeros, FAULT_ZEROS, DETECTOR_COMPARISON, "C[0][0] is 0")
+FAULT_TEST(rejects_one_wrong_element, FAULT_ONE_WRONG, DETECTOR_COMPARISON, "C[32][16]")
+FAULT_TEST(rejects_one_dropped_product, FAULT_ONE_DROPPED_PRODUCT, DETECTOR_COMPARISON, "C[32][16]")
+FAULT_TEST(rejects_an_untouched_output, FAULT_UNWRITTEN, DETECTOR_POISON,
+           "C[0][0] was never written")
+FAULT_TEST(rejects_an_unwritten_tail, FAULT_UNWRITTEN_TAIL, DETECTOR_POISON,
+           "C[32][16] was never written")
+FAULT_TEST(rejects_a_write_before_the_beginning, FAULT_WRITE_BEFORE, DETECTOR_GUARD,
+           "C: written 1 bytes before its beginning")
+FAULT_TEST(rejects_a_write_past_the_end, FAULT_WRITE_PAST, DETECTOR_GUARD,
+           "C: written 0 bytes past its end")
 
 TEST(check, rejects_changed_inputs)
 {
@@ -186,14 +162,11 @@ TEST(check, rejects_changed_inputs)
     caught(FAULT_INPUT_B, DETECTOR_INPUTS, "input B was changed");
 }
 
-TEST(check, rejects_an_error_code)
-{
-    caught(FAULT_ERROR, DETECTOR_LAUNCH, "unspecified launch failure");
-}
+FAULT_TEST(rejects_an_error_code, FAULT_ERROR, DETECTOR_LAUNCH, "unspecified launch failure")
 
 TEST(check, meets_special_values_exactly)
 {
-    const struct tensor tensor = {"y", TENSOR_OUTPUT, TENSOR_F32, 1, 4};
+    const struct tensor tensor = {"y", TENSOR_OUTPUT, TENSOR_F32, 1, 4, {0}};
     const double value[] = {NAN, INFINITY, -INFINITY, 1.0}, scale[] = {1.0, 1.0, 1.0, 1.0};
     const float right[] = {NAN, INFINITY, -INFINITY, 1.0f};
     const float wrong[][4] = {
@@ -244,6 +217,41 @@ TEST(trial, misaligns_by_the_offset)
         cr_expect((uintptr_t)trial.device[t].data % 256 == 4);
     fault = FAULT_NONE;
     cr_expect(trial_run(&trial, &faulty_kernel.about).status == VERDICT_PASS);
+    trial_destroy(&trial);
+}
+
+static void passes_next(struct trial *trial, const char *after)
+{
+    fault = FAULT_NONE;
+    const struct verdict verdict = trial_run(trial, &faulty_kernel.about);
+    cr_expect(verdict.status == VERDICT_PASS, "blamed for %s: %s", after, verdict.reason);
+}
+
+TEST(trial, blames_no_kernel_for_the_one_before)
+{
+    static const enum fault faults[] = {FAULT_WRITE_BEFORE, FAULT_WRITE_PAST, FAULT_INPUT_A,
+                                        FAULT_INPUT_B, FAULT_ERROR};
+    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 3, [MATMUL_N] = 4, [MATMUL_K] = 5};
+    struct trial trial;
+    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 0) == cudaSuccess);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        fault = faults[i];
+        cr_expect(trial_run(&trial, &faulty_kernel.about).status == VERDICT_FAIL);
+        passes_next(&trial, "a fault of another kernel");
+    }
+    cudaSetDevice(-1); /* an error that somebody left behind */
+    passes_next(&trial, "an earlier error");
+
+    /* A device that cannot be set up again after a failure, and one that can once more. */
+    const size_t rows = trial.tensors[0].rows;
+    trial.tensors[0].rows = (size_t)1 << 50;
+    fault = FAULT_ERROR;
+    cr_expect(trial_run(&trial, &faulty_kernel.about).status == VERDICT_FAIL);
+    const struct verdict verdict = trial_run(&trial, &faulty_kernel.about);
+    cr_expect(verdict.status == VERDICT_REFUSED && strstr(verdict.reason, "not run: the device"),
+              "status %d: %s", (int)verdict.status, verdict.reason);
+    trial.tensors[0].rows = rows;
+    passes_next(&trial, "a device without memory");
     trial_destroy(&trial);
 }
 

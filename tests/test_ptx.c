@@ -80,17 +80,15 @@ TEST(ptx, movmatrix)
     expect_words("movmatrix", out, expected, 64);
 }
 
-TEST(ptx, mma)
+static void test_mma(const char *name, ptx_kernel *kernel, bool bfloat16)
 {
-    if (!has_architecture(80, false))
-        return;
     uint32_t in[320], out[128] = {0};
     uint16_t A[16][16], B[16][8];
     float C[16][8];
     for (int i = 0; i < 256; i++)
-        A[i / 16][i % 16] = random_half(4, i);
+        A[i / 16][i % 16] = random_element(4, i, bfloat16);
     for (int i = 0; i < 128; i++) {
-        B[i / 8][i % 8] = random_half(5, i);
+        B[i / 8][i % 8] = random_element(5, i, bfloat16);
         C[i / 8][i % 8] = random_float(6, i);
     }
     double expected[128], bound[128];
@@ -109,13 +107,21 @@ TEST(ptx, mma)
             c[i] = bits_of(C[row][col]);
             add(&sum, C[row][col]);
             for (int k = 0; k < 16; k++)
-                add(&sum, half_value(A[row][k]) * half_value(B[k][col]));
+                add(&sum, element_value(A[row][k], bfloat16) * element_value(B[k][col], bfloat16));
             expected[4 * lane + i] = sum.value;
             bound[4 * lane + i] = bound_of(&sum);
         }
     }
-    run(ptx_mma, in, 320, out, 128);
-    expect_floats("mma", out, expected, bound, 128);
+    run(kernel, in, 320, out, 128);
+    expect_floats(name, out, expected, bound, 128);
+}
+
+TEST(ptx, mma)
+{
+    if (!has_architecture(80, false))
+        return;
+    test_mma("mma", ptx_mma, false);
+    test_mma("mma_bfloat16", ptx_mma_bfloat16, true);
 }
 
 TEST(ptx, wmma)

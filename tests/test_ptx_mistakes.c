@@ -9,7 +9,8 @@ struct finding {
     const char *fast, *checked;
 };
 
-static const char uncopied[] = "nobody has waited for the copy", race[] = "race on shared memory";
+static const char uncopied[] = "no thread has waited for the copy",
+                  race[] = "race on shared memory";
 static const struct finding findings[] = {
     {COPY_ASYNC_NO_WAIT, "cp_async_wait<0>() is missing", uncopied},
     {COPY_ASYNC_NO_COMMIT, "cp_async_commit() and a wait is missing", uncopied},
@@ -56,7 +57,8 @@ static const struct finding findings[] = {
     {WGMMA_DIFFERENT_DESCRIPTORS, "asks for another product", "asks for another product"},
     {NAMED_BARRIER_TOO_MANY, "a barrier that not all threads reach",
      "a barrier that not all threads reach"},
-    {REGISTERS_TOO_MANY, "registers that nobody gives back", "registers that nobody gives back"},
+    {REGISTERS_TOO_MANY, "registers that no warpgroup gives back",
+     "registers that no warpgroup gives back"},
     {CLUSTER_NOT_BEGUN, "", "which may not have begun"},
     {CLUSTER_NO_LAST_BARRIER, "of the cluster has ended", "uninitialised shared memory"},
     {CLUSTER_LAST_BARRIER_RELAXED, "", race},

@@ -74,15 +74,15 @@ static cudaError_t run_wgmma(const uint32_t *in, uint32_t *out)
 }
 
 static void test_wgmma(const char *name, wgmma_kernel *kernel, int n, bool a_in_registers,
-                       int swizzle, int accumulate)
+                       int swizzle, int accumulate, bool bfloat16)
 {
     static uint16_t A[64 * STEPS_K], B[256 * STEPS_K];
     static uint32_t in[WGMMA_IMAGE / 4 + 128 * (4 * WGMMA_STEPS + 128)], out[128 * 128];
     static double expected[128 * 128], bound[128 * 128];
     for (int i = 0; i < 64 * STEPS_K; i++)
-        A[i] = random_half(14, i);
+        A[i] = random_element(14, i, bfloat16);
     for (int i = 0; i < n * STEPS_K; i++)
-        B[i] = random_half(15, i);
+        B[i] = random_element(15, i, bfloat16);
 
     /* Operands that lie in shared memory, at multiples of 1024; what lies between is random and not
      * to be read. */
@@ -109,14 +109,16 @@ static void test_wgmma(const char *name, wgmma_kernel *kernel, int n, bool a_in_
             own[a_words + i] = bits_of(c);
             add(&sum, accumulate ? c : 0);
             for (int k = 0; k < STEPS_K; k++)
-                add(&sum, half_value(A[row * STEPS_K + k]) * half_value(B[col * STEPS_K + k]));
+                add(&sum, element_value(A[row * STEPS_K + k], bfloat16) *
+                              element_value(B[col * STEPS_K + k], bfloat16));
             expected[thread * d_words + i] = sum.value;
             bound[thread * d_words + i] = bound_of(&sum);
         }
     }
     wgmma_now = kernel;
-    wgmma_layout_now = (struct wgmma_layout){swizzle, a.begin,   a.leading, a.stride, a.step,
-                                             b.begin, b.leading, b.stride,  b.step,   accumulate};
+    wgmma_layout_now =
+        (struct wgmma_layout){swizzle,   a.begin,  a.leading, a.stride,   a.step,  b.begin,
+                              b.leading, b.stride, b.step,    accumulate, bfloat16};
     run(run_wgmma, in, WGMMA_IMAGE / 4 + 128 * (a_words + d_words), out, 128 * d_words);
     expect_floats(name, out, expected, bound, 128 * d_words);
 }
@@ -125,20 +127,23 @@ TEST(ptx, wgmma_shared)
 {
     if (!has_architecture(90, true))
         return;
-    test_wgmma("wgmma_shared_128", ptx_wgmma_shared_128, 128, false, 1, 0);
-    test_wgmma("wgmma_shared_64", ptx_wgmma_shared_128, 128, false, 2, 1);
-    test_wgmma("wgmma_shared_32", ptx_wgmma_shared_128, 128, false, 3, 1);
-    test_wgmma("wgmma_shared_none", ptx_wgmma_shared_128, 128, false, 0, 1);
+    test_wgmma("wgmma_shared_128", ptx_wgmma_shared_128, 128, false, 1, 0, false);
+    test_wgmma("wgmma_shared_64", ptx_wgmma_shared_128, 128, false, 2, 1, false);
+    test_wgmma("wgmma_shared_32", ptx_wgmma_shared_128, 128, false, 3, 1, false);
+    test_wgmma("wgmma_shared_none", ptx_wgmma_shared_128, 128, false, 0, 1, false);
+    test_wgmma("wgmma_shared_bfloat16", ptx_wgmma_shared_128, 128, false, 1, 1, true);
 }
 
 TEST(ptx, wgmma_registers)
 {
     if (!has_architecture(90, true))
         return;
-    test_wgmma("wgmma_registers_128", ptx_wgmma_registers_128, 128, true, 1, 1);
-    test_wgmma("wgmma_registers_64", ptx_wgmma_registers_128, 128, true, 2, 0);
-    test_wgmma("wgmma_registers_32", ptx_wgmma_registers_128, 128, true, 3, 1);
-    test_wgmma("wgmma_registers_none", ptx_wgmma_registers_128, 128, true, 0, 1);
-    test_wgmma("wgmma_registers_n64_128", ptx_wgmma_registers_64, 64, true, 1, 1);
-    test_wgmma("wgmma_registers_n64_none", ptx_wgmma_registers_64, 64, true, 0, 0);
+    test_wgmma("wgmma_registers_128", ptx_wgmma_registers_128, 128, true, 1, 1, false);
+    test_wgmma("wgmma_registers_64", ptx_wgmma_registers_128, 128, true, 2, 0, false);
+    test_wgmma("wgmma_registers_32", ptx_wgmma_registers_128, 128, true, 3, 1, false);
+    test_wgmma("wgmma_registers_none", ptx_wgmma_registers_128, 128, true, 0, 1, false);
+    test_wgmma("wgmma_registers_n64_128", ptx_wgmma_registers_64, 64, true, 1, 1, false);
+    test_wgmma("wgmma_registers_n64_none", ptx_wgmma_registers_64, 64, true, 0, 0, false);
+    test_wgmma("wgmma_registers_bfloat16", ptx_wgmma_registers_128, 128, true, 1, 1, true);
+    test_wgmma("wgmma_registers_n64_bfloat16", ptx_wgmma_registers_64, 64, true, 1, 0, true);
 }

@@ -35,56 +35,26 @@ static void in_three_orders(const char *name, int (*feature)(void))
     }
 }
 
+#define FEATURE_TEST(suite, name)                                                                  \
+    int feature_##name(void);                                                                      \
+    CALL_TEST(suite, name, in_three_orders(#name, feature_##name))
+
 /* ---------------------------------------------------------------------------------------------- */
 /* Launches */
 
-TEST(launch, indices)
-{
-    in_three_orders("indices", feature_indices);
-}
-
-TEST(launch, templates)
-{
-    in_three_orders("templates", feature_templates);
-}
-
-TEST(launch, deduced_template)
-{
-    in_three_orders("deduced_template", feature_deduced_template);
-}
-
-TEST(launch, launch_forms)
-{
-    in_three_orders("launch_forms", feature_launch_forms);
-}
-
-TEST(launch, launch_by_pointer)
-{
-    in_three_orders("launch_by_pointer", feature_launch_by_pointer);
-}
-
-TEST(launch, parameters)
-{
-    in_three_orders("parameters", feature_parameters);
-}
-
-TEST(launch, occupancy)
-{
-    in_three_orders("occupancy", feature_occupancy);
-}
+FEATURE_TEST(launch, indices)
+FEATURE_TEST(launch, templates)
+FEATURE_TEST(launch, deduced_template)
+FEATURE_TEST(launch, launch_forms)
+FEATURE_TEST(launch, launch_by_pointer)
+FEATURE_TEST(launch, parameters)
+FEATURE_TEST(launch, occupancy)
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Shared memory and barriers */
 
-TEST(barrier, static_shared)
-{
-    in_three_orders("static_shared", feature_static_shared);
-}
-
-TEST(barrier, dynamic_shared)
-{
-    in_three_orders("dynamic_shared", feature_dynamic_shared);
-}
+FEATURE_TEST(barrier, static_shared)
+FEATURE_TEST(barrier, dynamic_shared)
 
 TEST(barrier, alignment_of_shared)
 {
@@ -92,30 +62,11 @@ TEST(barrier, alignment_of_shared)
         in_three_orders("alignment_of_shared", feature_alignment_of_shared);
 }
 
-TEST(barrier, file_scope_shared)
-{
-    in_three_orders("file_scope_shared", feature_file_scope_shared);
-}
-
-TEST(barrier, shared_struct)
-{
-    in_three_orders("shared_struct", feature_shared_struct);
-}
-
-TEST(barrier, barrier_reductions)
-{
-    in_three_orders("barrier_reductions", feature_barrier_reductions);
-}
-
-TEST(barrier, returned_threads)
-{
-    in_three_orders("returned_threads", feature_returned_threads);
-}
-
-TEST(barrier, many_barriers)
-{
-    in_three_orders("many_barriers", feature_many_barriers);
-}
+FEATURE_TEST(barrier, file_scope_shared)
+FEATURE_TEST(barrier, shared_struct)
+FEATURE_TEST(barrier, barrier_reductions)
+FEATURE_TEST(barrier, returned_threads)
+FEATURE_TEST(barrier, many_barriers)
 
 /* The checked build reports it: CUDA C++ does not promise what the hardware does. */
 TEST(barrier, warps_at_two_barriers)
@@ -127,197 +78,59 @@ TEST(barrier, warps_at_two_barriers)
 /* ---------------------------------------------------------------------------------------------- */
 /* Warps */
 
-TEST(warp, shuffles)
-{
-    in_three_orders("shuffles", feature_shuffles);
-}
-
-TEST(warp, shuffle_widths)
-{
-    in_three_orders("shuffle_widths", feature_shuffle_widths);
-}
-
-TEST(warp, shuffle_types)
-{
-    in_three_orders("shuffle_types", feature_shuffle_types);
-}
-
-TEST(warp, votes)
-{
-    in_three_orders("votes", feature_votes);
-}
-
-TEST(warp, matches)
-{
-    in_three_orders("matches", feature_matches);
-}
-
-TEST(warp, partial_masks)
-{
-    in_three_orders("partial_masks", feature_partial_masks);
-}
-
-TEST(warp, short_warp)
-{
-    in_three_orders("short_warp", feature_short_warp);
-}
-
-TEST(warp, activemask)
-{
-    in_three_orders("activemask", feature_activemask);
-}
-
-TEST(warp, warp_reductions)
-{
-    in_three_orders("warp_reductions", feature_warp_reductions);
-}
+FEATURE_TEST(warp, shuffles)
+FEATURE_TEST(warp, shuffle_widths)
+FEATURE_TEST(warp, shuffle_types)
+FEATURE_TEST(warp, votes)
+FEATURE_TEST(warp, matches)
+FEATURE_TEST(warp, partial_masks)
+FEATURE_TEST(warp, short_warp)
+FEATURE_TEST(warp, activemask)
+FEATURE_TEST(warp, warp_reductions)
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Atomics */
 
-TEST(atomic, integer_atomics)
-{
-    in_three_orders("integer_atomics", feature_integer_atomics);
-}
-
-TEST(atomic, float_atomics)
-{
-    in_three_orders("float_atomics", feature_float_atomics);
-}
-
-TEST(atomic, compare_and_swap)
-{
-    in_three_orders("compare_and_swap", feature_compare_and_swap);
-}
-
-TEST(atomic, shared_atomics)
-{
-    in_three_orders("shared_atomics", feature_shared_atomics);
-}
-
-TEST(atomic, atomic_ref)
-{
-    in_three_orders("atomic_ref", feature_atomic_ref);
-}
-
-TEST(atomic, lock_within_block)
-{
-    in_three_orders("lock_within_block", feature_lock_within_block);
-}
-
-TEST(atomic, ordered_blocks)
-{
-    in_three_orders("ordered_blocks", feature_ordered_blocks);
-}
-
-TEST(atomic, volatile_flag)
-{
-    in_three_orders("volatile_flag", feature_volatile_flag);
-}
-
-TEST(atomic, last_block)
-{
-    in_three_orders("last_block", feature_last_block);
-}
+FEATURE_TEST(atomic, integer_atomics)
+FEATURE_TEST(atomic, polling)
+FEATURE_TEST(atomic, float_atomics)
+FEATURE_TEST(atomic, compare_and_swap)
+FEATURE_TEST(atomic, shared_atomics)
+FEATURE_TEST(atomic, atomic_ref)
+FEATURE_TEST(atomic, lock_within_block)
+FEATURE_TEST(atomic, ordered_blocks)
+FEATURE_TEST(atomic, volatile_flag)
+FEATURE_TEST(atomic, last_block)
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Memory, streams, events */
 
-TEST(memory, constants)
-{
-    in_three_orders("constants", feature_constants);
-}
-
-TEST(memory, device_variables)
-{
-    in_three_orders("device_variables", feature_device_variables);
-}
-
-TEST(memory, copies)
-{
-    in_three_orders("copies", feature_copies);
-}
-
-TEST(memory, pitched_copies)
-{
-    in_three_orders("pitched_copies", feature_pitched_copies);
-}
-
-TEST(memory, events_and_streams)
-{
-    in_three_orders("events_and_streams", feature_events_and_streams);
-}
-
-TEST(memory, host_memory)
-{
-    in_three_orders("host_memory", feature_host_memory);
-}
-
-TEST(memory, device_heap)
-{
-    in_three_orders("device_heap", feature_device_heap);
-}
-
-TEST(memory, large_offsets)
-{
-    in_three_orders("large_offsets", feature_large_offsets);
-}
+FEATURE_TEST(memory, constants)
+FEATURE_TEST(memory, device_variables)
+FEATURE_TEST(memory, copies)
+FEATURE_TEST(memory, pitched_copies)
+FEATURE_TEST(memory, events_and_streams)
+FEATURE_TEST(memory, host_memory)
+FEATURE_TEST(memory, device_heap)
+FEATURE_TEST(memory, large_offsets)
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Numbers */
 
-TEST(math, intrinsics)
-{
-    in_three_orders("intrinsics", feature_intrinsics);
-}
-
-TEST(math, conversions)
-{
-    in_three_orders("conversions", feature_conversions);
-}
-
-TEST(math, vectors)
-{
-    in_three_orders("vectors", feature_vectors);
-}
-
-TEST(math, half)
-{
-    in_three_orders("half", feature_half);
-}
-
-TEST(math, bfloat16)
-{
-    in_three_orders("bfloat16", feature_bfloat16);
-}
-
-TEST(math, clocks)
-{
-    in_three_orders("clocks", feature_clocks);
-}
+FEATURE_TEST(math, intrinsics)
+FEATURE_TEST(math, conversions)
+FEATURE_TEST(math, vectors)
+FEATURE_TEST(math, half)
+FEATURE_TEST(math, bfloat16)
+FEATURE_TEST(math, clocks)
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Cooperative groups */
 
-TEST(group, block_and_tiles)
-{
-    in_three_orders("block_and_tiles", feature_block_and_tiles);
-}
-
-TEST(group, coalesced_group)
-{
-    in_three_orders("coalesced_group", feature_coalesced_group);
-}
-
-TEST(group, group_collectives)
-{
-    in_three_orders("group_collectives", feature_group_collectives);
-}
-
-TEST(group, grid_sync)
-{
-    in_three_orders("grid_sync", feature_grid_sync);
-}
+FEATURE_TEST(group, block_and_tiles)
+FEATURE_TEST(group, coalesced_group)
+FEATURE_TEST(group, group_collectives)
+FEATURE_TEST(group, grid_sync)
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Launches that are refused: an error code, nothing run, and the next launch works */
@@ -560,17 +373,12 @@ static void expect_failure(cudaError_t (*fail)(void), cudaError_t expected, cons
     cr_expect_eq(result, 42);
 }
 
-TEST(failure, null_pointer)
-{
-    expect_failure(fail_null_pointer, cudaErrorIllegalAddress,
-                   (const char *[]){"write_to", "block (1,0,0), thread (3,0,0)", NULL});
-}
-
-TEST(failure, past_the_end)
-{
-    expect_failure(fail_past_the_end, cudaErrorIllegalAddress,
-                   (const char *[]){"write_to", "block (1,0,0), thread (3,0,0)", NULL});
-}
+CALL_TEST(failure, null_pointer,
+          expect_failure(fail_null_pointer, cudaErrorIllegalAddress,
+                         (const char *[]){"write_to", "block (1,0,0), thread (3,0,0)", NULL}))
+CALL_TEST(failure, past_the_end,
+          expect_failure(fail_past_the_end, cudaErrorIllegalAddress,
+                         (const char *[]){"write_to", "block (1,0,0), thread (3,0,0)", NULL}))
 
 /* A GPU keeps freed memory mapped for the next allocation and reports nothing. */
 TEST(failure, after_free)
@@ -581,17 +389,12 @@ TEST(failure, after_free)
                    (const char *[]){"write_to", "freed", NULL});
 }
 
-TEST(failure, assertion)
-{
-    expect_failure(fail_assertion, cudaErrorAssert,
-                   (const char *[]){"assert_small", "(int)threadIdx.x < limit", NULL});
-}
-
-TEST(failure, trap)
-{
-    expect_failure(fail_trap, cudaErrorLaunchFailure,
-                   (const char *[]){"__trap", "thread (1,0,0)", NULL});
-}
+CALL_TEST(failure, assertion,
+          expect_failure(fail_assertion, cudaErrorAssert,
+                         (const char *[]){"assert_small", "(int)threadIdx.x < limit", NULL}))
+CALL_TEST(failure, trap,
+          expect_failure(fail_trap, cudaErrorLaunchFailure,
+                         (const char *[]){"__trap", "thread (1,0,0)", NULL}))
 
 TEST(failure, stack_overflow)
 {

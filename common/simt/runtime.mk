@@ -1,4 +1,4 @@
-# For the top Makefile: the runtime library. simtcc knows how to make it, and lets nobody else in meanwhile; it leaves a
+# For the top Makefile: the runtime library. simtcc knows how to make it, and locks others out meanwhile; it leaves a
 # library alone that is up to date.
 
 build/simt/libsimt.a: FORCE

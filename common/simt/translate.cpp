@@ -273,15 +273,6 @@ class Translator
         }
     }
 
-    /* The first argument of what opens at `open`. */
-    string first_argument(size_t open) const
-    {
-        size_t end = open + 1;
-        while (end < closing(open) && !is(end, ","))
-            end = is_one_of(end, {"(", "[", "{"}) ? closing(end) + 1 : end + 1;
-        return spelled(open + 1, end);
-    }
-
     /* "A,B,N" of the parameters between the parentheses; "" where one has no name. */
     string parameter_names(size_t open) const
     {
@@ -346,7 +337,7 @@ class Translator
                 note_parameters(i + 1);
             replace(i, "");
         } else if (is(i, "__launch_bounds__") && is(i + 1, "(")) {
-            launch_bounds = first_argument(i + 1);
+            launch_bounds = spelled(i + 2, closing(i + 1));
             erase(i, closing(i + 1) + 1);
         } else if (device_depth >= 0 && is_one_of(i, {"clock", "malloc", "free"})) {
             translate_library_call(i);

@@ -24,14 +24,15 @@ enum {
 };
 
 static const double REST_MS = 12.0; /* before a cold burst */
-/* timed of one entrant in a sustained round; as long before, untimed */
+/* how long one entrant is timed in a sustained round, after as long a warm-up */
 static const double SLICE_MS = 60.0;
-static const double SLOWEST_MS = 600.0; /* a lap foreseen to take longer is skipped */
-/* of one entrant and shape; three laps are timed in any case */
+static const double SLOWEST_MS =
+    600.0; /* an entrant whose lap is expected to take longer is skipped */
+/* for one entrant and shape; at least three laps are timed */
 static const double COLD_BUDGET_MS = 600.0;
 
-/* An entrant that differs by more computes something else (in half: other than half's rounding; in
- * float: TF32) and is not timed. */
+/* An entrant that differs by more computes something else (half rounded otherwise, float as TF32)
+ * and is not timed. */
 static double largest_difference(enum tensor_type type)
 {
     return type == TENSOR_F16 ? 5e-3 : 1e-4;
@@ -147,8 +148,8 @@ static void release_shape(struct race *race)
     race->expected = race->workspace = race->copy_from = race->copy_to = NULL;
 }
 
-/* The largest workspace that an entrant asks for and the device can give; entrants that need more
- * are not timed. */
+/* The largest workspace that an entrant asks for and the device has room for; entrants that need
+ * more are not timed. */
 static void allocate_workspace(struct race *race)
 {
     size_t available = 0, total = 0;
@@ -234,7 +235,7 @@ static void keep(struct samples *samples, float lap, struct reading reading)
     samples->readings++;
 }
 
-/* An error of the device ends everything: later results would be of a broken context. */
+/* A device error ends the run: later results would come from a broken context. */
 static bool succeeded(struct race *race, const struct entrant *entrant, cudaError_t status)
 {
     if (status == cudaSuccess)
@@ -263,7 +264,7 @@ static bool qualify(struct race *race, struct entrant *entrant, bool first)
         return true;
     }
     cudaError_t status = cudaMemsetAsync(out, 0xff, tensor_bytes(output), race->stream);
-    /* The first run of all loads the kernel; then the same again. */
+    /* The very first run also loads the kernel, so it is repeated. */
     for (int runs = entrant->gflops > 0.0 ? 1 : 2; runs > 0 && status == cudaSuccess; runs--)
         status = timed_lap(race, entrant, false, 0, 1, &lap, &reading);
     if ((status == cudaErrorNotSupported || status == cudaErrorInvalidValue) && *refusal()) {
@@ -508,6 +509,11 @@ static void write_header(struct race *race, const struct cudaDeviceProp *propert
         "sm_mhz,watts\n");
 }
 
+static bool races(const struct bench_shape *shape, const struct bench *bench, bool lesson_only)
+{
+    return !lesson_only || strcmp(shape->label, bench->lesson) == 0;
+}
+
 int bench_main(int argc, char **argv, const struct bench *bench)
 {
     struct race race = {.bench = bench, .seed = (uint64_t)time(NULL)};
@@ -530,7 +536,8 @@ int bench_main(int argc, char **argv, const struct bench *bench)
         return 3;
     }
     snprintf(path, sizeof path, "build/%s.csv", bench->step);
-    race.csv = fopen(argc > 1 ? argv[1] : path, "w");
+    const bool lesson_only = argc > 2 && strcmp(argv[2], "lesson") == 0;
+    race.csv = fopen(argc > 1 ? argv[1] : path, lesson_only ? "a" : "w");
     if (!race.csv) {
         fprintf(stderr, "%s: cannot write %s\n", bench->step, argc > 1 ? argv[1] : path);
         return 1;
@@ -543,9 +550,9 @@ int bench_main(int argc, char **argv, const struct bench *bench)
     race.entrant[race.entrants++] = (struct entrant){.role = CEILING, .name = "copy"};
     write_header(&race, &properties, driver);
     for (const struct bench_shape *shape = bench->shapes; shape->label; shape++)
-        race.cells += 2;
+        race.cells += races(shape, bench, lesson_only) ? 2 : 0;
     for (const struct bench_shape *shape = bench->shapes; shape->label; shape++)
-        if (!race_shape(&race, shape))
+        if (races(shape, bench, lesson_only) && !race_shape(&race, shape))
             break;
     const bool written = output_arrived(race.csv);
     fclose(race.csv);

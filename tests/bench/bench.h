@@ -33,13 +33,15 @@ struct bench {
     const struct problem *problem;
     const struct bench_shape
         *shapes; /* ascending work, so that a slow kernel's time can be foreseen; null label ends */
+    const char
+        *lesson; /* the label of the shape that the lesson and docs/results/ladder.csv quote */
     const void *ladder, *peers; /* tables of the problem's kernel rows; peers may be null */
     const char *const
         *versions; /* of the libraries behind the peers, "cuBLAS 13.1"; null ends; may be null */
 };
 
-/* Runs `bench` and writes argv[1], or build/STEP.csv. Returns the exit status: 0, 1 something
- * failed, 3 no device. */
+/* Runs `bench` and writes argv[1], or build/STEP.csv; with a further argument "lesson" at that
+ * shape alone, and appends. Returns the exit status: 0, 1 something failed, 3 no device. */
 int bench_main(int argc, char **argv, const struct bench *bench);
 
 #endif

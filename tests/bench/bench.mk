@@ -2,6 +2,7 @@
 #
 #   build/gpu/bench/NN                the step's ladder, cuBLAS or cuDNN, and a copy
 #   build/gpu/libflashsteps.so        all kernels behind a C ABI, for torch_peers.py
+#   docs/results/ladder.csv           every rung at its lesson's size, all from one run
 #   docs/results/NN_step.csv          what the first measured; NN_step_torch.csv what the second did
 #   docs/results/NN_step_*.svg        plots of both (where gnuplot is)
 
@@ -56,6 +57,14 @@ bench-%: FORCE
 	build/gpu/bench/$* docs/results/$(call step_named,$*).csv
 	$(PYTHON) tests/bench/torch_peers.py build/gpu/libflashsteps.so $* docs/results/$(call step_named,$*)_torch.csv
 	$(PYTHON) tests/bench/report.py $(call step_named,$*)
+
+# Every rung of every step in one run, at the size that its lesson speaks of.
+.PHONY: bench-ladder
+bench-ladder: ## gpu: Time every rung at its lesson's size; write docs/results/ladder.csv
+	@[ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench-ladder needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
+	@$(MAKE) --no-print-directory -s $(BENCH_STEPS:%=build/gpu/bench/%)
+	@mkdir -p docs/results && rm -f docs/results/ladder.csv
+	@for number in $(BENCH_STEPS); do build/gpu/bench/$$number docs/results/ladder.csv lesson || exit; done
 
 .PHONY: profile
 profile: ## gpu: Ask ncu what every kernel keeps busy; write the same places

@@ -15,7 +15,8 @@ static const struct bench_shape shapes[] = {
 
 int main(int argc, char **argv)
 {
-    const struct bench bench = {"05_flash_v2", &attention_problem, shapes, flash_v2_kernels, NULL,
-                                NULL};
+    const struct bench bench = {
+        "05_flash_v2", &attention_problem, shapes, "B4 H32 N4096 d64", flash_v2_kernels, NULL,
+        NULL};
     return bench_main(argc, argv, &bench);
 }

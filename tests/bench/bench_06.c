@@ -16,7 +16,12 @@ static const struct bench_shape shapes[] = {
 
 int main(int argc, char **argv)
 {
-    const struct bench bench = {
-        "06_causal_half", &attention_problem, shapes, causal_half_kernels, NULL, NULL};
+    const struct bench bench = {"06_causal_half",
+                                &attention_problem,
+                                shapes,
+                                "N16384 d128 causal",
+                                causal_half_kernels,
+                                NULL,
+                                NULL};
     return bench_main(argc, argv, &bench);
 }

@@ -51,9 +51,11 @@ STEPS = {
     "05_flash_v2": ([("head_dim 64, full", r".* N\d+", "TFLOP/s"), ("one query, 131072 keys", r".* 1x", "GB/s")],
                     [("flash_v2_registers", "torch_efficient"), ("split_kv", "flash_v2_registers"),
                      ("split_kv", "copy")], "B4 H32 N4096 d64", FP32_PEAK),
-    "06_causal_half": ([(f"head_dim {dim}, {mask}", f".* d{dim} {mask}", "TFLOP/s") for dim in (64, 128)
+    "06_causal_half": ([(f"head_dim {dim}, {mask}{name}", f".* d{dim} {mask}{suffix}$", "TFLOP/s")
+                        for name, suffix in (("", ""), (", bfloat16", " bf16")) for dim in (64, 128)
                         for mask in ("causal", "full")],
-                       [("mma_pipelined", "torch_flash2"), ("persistent", "cudnn")], "N16384 d128 full",
+                       [("mma_ordered", "torch_flash2"), ("persistent", "cudnn"), ("persistent", "flash3"),
+                        ("persistent", "flash4")], "N16384 d128 full",
                        ("datasheet, dense fp16", 989.0)),
 }
 
@@ -150,10 +152,14 @@ def table(step, runs):
     plots = [f"[{what}](../docs/results/{step}_{suffix}.svg)" for what, suffix in
              (("time", "time"), ("share of the best peer", "share"), ("roofline", "roofline"))]
     sustained = any(protocol == "sustained" for run in runs for _, protocol, _ in run.rows)
+    rungs = {path.stem.partition("_")[2] for path in (ROOT / step).glob("[0-9]*_*.cu")}
+    gone = unique(name for run in runs for (_, _, name), row in run.rows.items() if row["role"] == "rung" and name not in rungs)
     lines = textwrap.wrap(
         f"Measured by `make bench-{step[:2]}` on one {runs[0].comments['device']} ({details}): medians after a rest and with "
         f"a cold L2 cache{'; *sustained*: back to back' if sustained else ''}. A ratio is of speeds in the same run, above "
-        f"1 where ours is faster. Spread, clocks and power: {files}. Plots: {', '.join(plots)}.",
+        f"1 where ours is faster. Spread, clocks and power: {files}. Plots: {', '.join(plots)}." +
+        (f" Measured on an earlier ladder, whose rungs {' and '.join(f'`{name}`' for name in gone)} are cut in several now."
+         if gone else ""),
         width=110, break_long_words=False, break_on_hyphens=False)
     for title, pattern, unit in groups:
         lines += ["", group_table(runs, title, pattern, unit, ratios)]
@@ -174,7 +180,7 @@ def quoted(text):
 
 
 def gnuplot(path, commands):
-    size = "1300,760" if "multiplot" in commands else "900,560"
+    size = "1300,960" if "multiplot" in commands else "900,560"
     script = f"set terminal svg size {size} background rgb 'white' font 'sans-serif,12'\nset output '{path}'\n{commands}\n"
     subprocess.run(["gnuplot"], input=script, text=True, check=True)
 
@@ -216,7 +222,7 @@ def share_of_best_peer(run, shape, kernel):
 
 
 def plot_over_size(step, runs, suffix, ylabel, value, extra):
-    groups = [(title, pattern) for title, pattern, _ in STEPS[step][0]]
+    groups = [(title, pattern) for title, pattern, _ in STEPS[step][0] if "bfloat16" not in title]
     groups = [(title, curves(runs, pattern, value)) for title, pattern in groups]
     groups = [(title, drawn) for title, drawn in groups if any(len(points) > 1 for points in drawn.values())]
     commands = ["set logscale x 2", "set grid", "set key outside right", f"set ylabel '{ylabel}'", extra]

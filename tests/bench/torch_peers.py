@@ -7,12 +7,17 @@ STEP is 03, 04, 05 or 06; OUT.csv has the columns that the benchmark programs wr
 steps, or without a PyTorch that has a GPU, it prints one line that nothing was compared and exits with status 0.
 
 Peers: PyTorch's softmax (03); memory-efficient attention in single precision (04, 05); FlashAttention-2 and cuDNN's
-attention in half precision (06).
+attention in half precision (06), and FlashAttention-3 and -4 where this Python has them: flash_attn_interface or
+fa3_fwd_interface (pip install fa3-fwd: bfloat16 only) or the copy inside xformers; flash_attn.cute (flash-attn-4).
 """
 import argparse
 import csv
 import ctypes
 import datetime
+import importlib
+import importlib.metadata
+import importlib.util
+import pathlib
 import random
 import statistics
 import sys
@@ -37,7 +42,7 @@ SOFTMAX_SHAPES = [(65536, 128), (65536, 1024), (16384, 4096), (16384, 8192), (40
 NOT_SUPPORTED, INVALID_VALUE = 801, 1
 
 
-F32, F16 = 0, 1  # enum tensor_type
+F32, F16, BF16 = 0, 1, 2  # enum tensor_type
 
 
 class Attention(ctypes.Structure):
@@ -117,7 +122,7 @@ def add_copy(cell):
     cell.entrants.append(("copy", "ceiling", lambda: target.copy_(source)))
 
 
-def softmax_cells(library, _step, stream):
+def softmax_cells(library, _step, stream, _flash):
     for rows, cols in SOFTMAX_SHAPES:
         x = torch.randn(rows, cols, device="cuda")
         y = torch.empty_like(x)
@@ -147,21 +152,64 @@ def attention_peer(backend, query, key, value, causal):
     return peer
 
 
-def attention_cell(library, step, stream, sizes, label, peers):
+def xformers_flash3():
+    """FlashAttention-3 as xformers carries it. Only that library is loaded: the rest is bound to one PyTorch."""
+    found = importlib.util.find_spec("xformers")
+    if found is None:
+        raise ImportError("no xformers")
+    torch.ops.load_library(next(pathlib.Path(found.origin).parent.glob("flash_attn_3/_C*.so")))
+    forward = torch.ops.flash_attn_3.fwd
+    return lambda query, key, value, causal: forward(query, key, value, softmax_scale=query.shape[-1] ** -0.5,
+                                                     is_causal=causal, num_splits=1)
+
+
+def flash_peers():
+    """forward(query, key, value, causal=) of FlashAttention-3 and -4 by (name, element type), as far as they load; and
+    the packages that they come from."""
+    sources = [("flash3", torch.bfloat16, "fa3_fwd_interface", "fa3-fwd"),
+               ("flash3", torch.float16, "flash_attn_interface", "flash-attn-3"),
+               ("flash3", torch.float16, None, "xformers"),
+               ("flash4", torch.float16, "flash_attn.cute", "flash-attn-4"),
+               ("flash4", torch.bfloat16, "flash_attn.cute", "flash-attn-4")]
+    found, versions = {}, []
+    for name, element, module, package in sources:
+        if (name, element) in found:
+            continue
+        try:
+            forward = importlib.import_module(module).flash_attn_func if module else xformers_flash3()
+        except (ImportError, OSError, RuntimeError, StopIteration) as error:
+            print(f"{name}, {str(element)[6:]}: not compared: {package}: {str(error).splitlines()[0]}", flush=True)
+            continue
+        found[name, element] = forward
+        versions.append(f"{package} {importlib.metadata.version(package)}")
+    return found, sorted(set(versions))
+
+
+def flash_peer(forward, inputs, causal):
+    """Inputs as these kernels want them, [batch, seq, heads, head_dim]: the layout is theirs to choose, not timed."""
+    def peer():
+        out = forward(*inputs, causal=causal)
+        return (out[0] if isinstance(out, (tuple, list)) else out).transpose(1, 2)
+    return peer
+
+
+def attention_cell(library, step, stream, sizes, label, peers, element=None, flash=None):
     batch, heads, seq_q, seq_kv, head_dim, causal = sizes
-    element = torch.float16 if step == "06" else torch.float32
+    element = element or torch.float32
     query = torch.randn(batch, heads, seq_q, head_dim, device="cuda", dtype=element)
     key = torch.randn(batch, heads, seq_kv, head_dim, device="cuda", dtype=element)
     value = torch.randn_like(key)
     out = torch.empty_like(query)
     lse = torch.empty(batch, heads, seq_q, device="cuda")
     call = Attention(batch, heads, heads, seq_q, seq_kv, head_dim, causal, head_dim ** -0.5,
-                     F16 if step == "06" else F32, *(t.data_ptr() for t in (query, key, value, out, lse)), None, stream)
+                     {torch.float16: F16, torch.bfloat16: BF16}.get(element, F32), *(t.data_ptr() for t in (query, key, value, out, lse)), None, stream)
     moved = sum(t.numel() * t.element_size() for t in (query, key, value, out, lse))
     flops = 4.0 * visible_pairs(seq_q, seq_kv, causal) * head_dim * batch * heads
     cell = Cell(label, flops, float(moved), [query, key, value], out)
 
     kernels = kernels_of(library, step)
+    if element == torch.bfloat16:
+        kernels = kernels[-1:]  # the others' speed in this type is their speed in half precision
     needs = [library.flashsteps_workspace(row, ctypes.byref(call)) for _, row in kernels]
     fits = [need for need in needs if need < torch.cuda.mem_get_info()[0] // 2]
     workspace = torch.empty(max(fits, default=0) + 256, device="cuda", dtype=torch.uint8)
@@ -176,11 +224,15 @@ def attention_cell(library, step, stream, sizes, label, peers):
         cell.entrants.append((name, "rung", ours))
     for name, backend in peers:
         cell.entrants.append((name, "peer", attention_peer(backend, query, key, value, causal)))
+    newest = [(name, forward) for (name, of), forward in (flash or {}).items() if of == element]
+    theirs = [tensor.transpose(1, 2).contiguous() for tensor in (query, key, value)] if newest else []
+    cell.inputs += theirs
+    cell.entrants += [(name, "peer", flash_peer(forward, theirs, causal)) for name, forward in newest]
     add_copy(cell)
     return cell
 
 
-def float_cells(library, step, stream):
+def float_cells(library, step, stream, _flash):
     peers = [("torch_efficient", SDPBackend.EFFICIENT_ATTENTION)]
     shapes = [(16, 256), (16, 512), (16, 1024), (4, 4096)] if step == "04" else [(64, 256), (32, 512), (16, 1024), (8, 2048), (4, 4096)]
     for batch, seq in shapes:
@@ -190,14 +242,15 @@ def float_cells(library, step, stream):
         yield attention_cell(library, step, stream, (1, 8, 1, 131072, 64, False), "B1 H8 1x131072 d64", peers)
 
 
-def half_cells(library, step, stream):
+def half_cells(library, step, stream, flash):
     peers = [("torch_flash2", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)]
-    for head_dim in (64, 128):
-        for causal in (True, False):
-            for seq in (512, 1024, 2048, 4096, 8192, 16384):
-                yield attention_cell(library, step, stream,
-                                     (16384 // seq, 2048 // head_dim, seq, seq, head_dim, causal),
-                                     f"N{seq} d{head_dim} {'causal' if causal else 'full'}", peers)
+    for element, suffix in ((torch.float16, ""), (torch.bfloat16, " bf16")):
+        for head_dim in (64, 128):
+            for causal in (True, False):
+                for seq in (512, 1024, 2048, 4096, 8192, 16384):
+                    label = f"N{seq} d{head_dim} {'causal' if causal else 'full'}{suffix}"
+                    yield attention_cell(library, step, stream, (16384 // seq, 2048 // head_dim, seq, seq, head_dim,
+                                                                 causal), label, peers, element, flash)
 
 
 def event():
@@ -236,7 +289,7 @@ class Race:
 
     def qualify(self, cell):
         """The entrants that are right and fast enough to be timed, each with its difference from the first peer."""
-        limit = 5e-3 if cell.output.dtype == torch.float16 else 1e-4
+        limit = {torch.float16: 5e-3, torch.bfloat16: 2e-2}.get(cell.output.dtype, 1e-4)
         expected, fit = None, []
         for name, role, run in sorted(cell.entrants, key=lambda entrant: entrant[1] != "peer"):
             foreseen = cell.work() / self.rates[name] if name in self.rates else 0.0
@@ -321,7 +374,7 @@ class Race:
         self.report(cell, fit, "cold", self.cold(cell, fit))
         rungs = [entrant[0] for entrant in fit if entrant[1] == "rung"]
         fastest = max((self.rates[name] for name in rungs), default=0.0)
-        kept = {name for name in rungs if self.rates[name] > 0.8 * fastest} | set(rungs[-1:])
+        kept = {name for name in rungs if self.rates[name] > 0.9 * fastest} | set(rungs[-1:])
         self.report(cell, fit, "sustained", self.sustained(cell, fit, kept))
 
 
@@ -337,12 +390,12 @@ class Writer:
         self.file.flush()
 
 
-def write_header(writer, sensors):
+def write_header(writer, sensors, packages):
     properties = torch.cuda.get_device_properties(0)
     writer.comment(f"device: {properties.name}, sm_{properties.major}{properties.minor}, "
                    f"{properties.multi_processor_count} multiprocessors, {properties.L2_cache_size >> 20} MB of L2 cache")
     writer.comment(f"versions: driver {sensors.driver()}; PyTorch {torch.__version__}; CUDA {torch.version.cuda}; "
-                   f"cuDNN {torch.backends.cudnn.version()}")
+                   f"cuDNN {torch.backends.cudnn.version()}" + "".join(f"; {package}" for package in packages))
     writer.comment(f"date: {datetime.date.today()}")
     writer.comment(f"cold: {1000 * REST_S:.0f} ms of rest, one untimed run, then laps each after the L2 cache was "
                    f"overwritten; order shuffled, fresh inputs each of {COLD_ROUNDS} rounds")
@@ -382,11 +435,13 @@ def main():
     sensors = Sensors(getattr(torch.cuda.get_device_properties(0), "uuid", ""))
     cells = {"03": softmax_cells, "06": half_cells}.get(arguments.step, float_cells)
 
+    flash, packages = flash_peers() if arguments.step == "06" else ({}, [])
+
     with open(arguments.out, "w", encoding="utf-8") as file, torch.inference_mode():
         writer = Writer(file)
-        write_header(writer, sensors)
+        write_header(writer, sensors, packages)
         race = Race(arguments.step, writer, sensors)
-        for done, cell in enumerate(cells(library, arguments.step, stream)):
+        for done, cell in enumerate(cells(library, arguments.step, stream, flash)):
             progress(done, cell.label)
             race.run(cell)
             del cell

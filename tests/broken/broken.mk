@@ -1,26 +1,29 @@
 # Kernels with one planted fault each: tests/broken/README.md. On the CPU backend, whatever BACKEND is: it can say who
 # raced with whom.
-BROKEN := $(PYTHON) tests/broken/broken.py
+BROKEN_TOOL := $(PYTHON) tests/broken/broken.py
 
 # KERNEL names faults or exercises here. Which steps they are in is asked first: an unknown name builds nothing.
-TAKES_FAULT := broken test-broken
+TAKES_FAULT := broken test-broken show-broken
 ifneq ($(filter $(TAKES_FAULT),$(MAKECMDGOALS)),)
-  ifneq ($(if $(filter broken,$(MAKECMDGOALS)),$(words $(KERNEL)),1),1)
-    $(error which one? make broken KERNEL=3, say; `make broken-list` prints what there is)
+  ifneq ($(if $(filter broken show-broken,$(MAKECMDGOALS)),$(words $(KERNEL)),1),1)
+    $(error which one? make $(firstword $(filter $(TAKES_FAULT),$(MAKECMDGOALS))) KERNEL=3, say; `make broken-list` prints what there is)
   endif
-  FAULT_STEPS := $(shell $(BROKEN) steps $(KERNEL))
+  FAULT_STEPS := $(shell $(BROKEN_TOOL) steps $(KERNEL))
   ifneq ($(.SHELLSTATUS),0)
     $(error KERNEL is '$(KERNEL)')
   endif
 endif
 SOUND := $(foreach build,cpu check,$(patsubst %,build/$(build)/%,$(FAULT_STEPS)))
 
-.PHONY: test-broken broken broken-list
+.PHONY: test-broken broken show-broken broken-list
 test-broken: packages-python $(SOUND) ## test: Plant one fault at a time; each must be caught as its file says
-	@$(BROKEN) test $(KERNEL)
+	@$(BROKEN_TOOL) test $(KERNEL)
 
-broken: packages-python $(SOUND) ## learn: Build one broken kernel and see what is said of it: make broken KERNEL=3
-	@$(BROKEN) show $(KERNEL)
+broken: packages-python $(SOUND) ## learn: A broken kernel by its symptom: make broken KERNEL=3 (CAUSE=1 tells more)
+	@$(BROKEN_TOOL) show $(KERNEL)
+
+show-broken: packages-python $(filter build/check/%,$(SOUND)) ## learn: A page that shows a broken kernel: make show-broken KERNEL=3
+	@$(PYTHON) tests/pictures/show.py broken $(KERNEL) $(BLOCK:%=--block %)
 
 broken-list: packages-python ## learn: Exercises: broken kernels by their symptoms
-	@$(BROKEN) list
+	@$(BROKEN_TOOL) list

@@ -14,6 +14,7 @@ import collections
 import concurrent.futures
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -25,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = Path(__file__).resolve().parent
 OUT = ROOT / "build" / "broken"
+WORK = ROOT / "work" / "broken"
 BUILDS = ("cpu", "check")
 ORDERS = ("inorder", "reversed", "random:7")
 TIMEOUT_SECONDS = 120
@@ -71,6 +73,7 @@ class Fault:
         self.edits = []  # (file, search text, replacement)
         self.runs = []
         self.fields = {}
+        self.learners = False  # its copies are a learner's to repair, and nothing here makes them anew
         lines = path.read_text(encoding="utf-8").split("\n")
         match = re.fullmatch(r"(\w+)( only)?: (.+)", lines[0])
         if not match or match[1] not in (*DETECTORS, EQUIVALENT):
@@ -104,8 +107,12 @@ class Fault:
                 else:
                     self.fields[key] = value
 
+    def place(self, file, text, source):
+        return search(self, file, text, source)
+
     def directory(self):
-        return OUT / (f"exercise_{self.exercise:02}" if self.exercise and not os.environ.get("BROKEN_NAMED") else self.name)
+        """Where its copies are."""
+        return WORK / f"{self.exercise:02}" if self.learners else OUT / self.name
 
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -138,43 +145,63 @@ def run_tool(what, command):
         raise Broken(f"{what}: {result.stdout.strip()}")
 
 
-def copy_sources(fault):
-    """The step's sources with the fault in them, below the fault's own directory; from common/ what the fault changes."""
+def planted(fault, file):
+    """A file's text with the fault in it."""
+    source = (ROOT / file).read_text(encoding="utf-8")
+    for edited, text, replacement in fault.edits:
+        if edited == file:
+            begin, end = fault.place(file, text, source)
+            source = source[:begin] + replacement + source[end:]
+    return source
+
+
+def copy_sources(fault, keep=False):
+    """
+    The step's sources with the fault in them, below the fault's own directory; from common/ the headers where it changes one.
+    With `keep` what is there already stays.
+    """
     directory = fault.directory()
-    shutil.rmtree(directory, ignore_errors=True)
-    (directory / fault.step).mkdir(parents=True)
-    for source in (ROOT / fault.step).iterdir():
-        if source.suffix in (".cu", ".cuh", ".c", ".h"):
-            shutil.copyfile(source, directory / fault.step / source.name)
-    for file, text, replacement in fault.edits:
-        copy = directory / file
-        if not copy.exists():
-            copy.parent.mkdir(exist_ok=True)
-            shutil.copyfile(ROOT / file, copy)
-        source = copy.read_text(encoding="utf-8")
-        begin, end = search(fault, file, text, source)
-        copy.write_text(source[:begin] + replacement + source[end:], encoding="utf-8")
+    if not keep:
+        shutil.rmtree(directory, ignore_errors=True)
+    for folder in {fault.step, *(file.split("/")[0] for file, _, _ in fault.edits)}:
+        (directory / folder).mkdir(parents=True, exist_ok=True)
+        for source in (ROOT / folder).iterdir():
+            copy = directory / folder / source.name
+            if source.suffix in (".cu", ".cuh", ".c", ".h") and not (keep and copy.exists()):
+                copy.write_text(planted(fault, f"{folder}/{source.name}"), encoding="utf-8")
+
+
+def compile_source(fault, backend, source, target, optimise="-O0"):  # most are compiled once and run for a moment
+    """One source, .cu or .c, against the headers with the fault in them."""
+    directory = fault.directory()
+    compiler = ["common/simt/simtcc", "--check" if backend == "check" else optimise]
+    if source.suffix == ".c":  # the step's table
+        compiler = [os.environ.get("CC", "gcc"), "-std=c17", "-D_GNU_SOURCE", "-Icommon/simt/include"]
+    run_tool(fault.name, [*compiler, f"-I{directory}", f"-I{directory / 'common'}", "-Icommon", "-I.", "-w", "-c",
+                          str(source.relative_to(ROOT)), "-o", str(target)])
+
+
+def link(fault, backend, objects, program, libraries=()):
+    run_tool(fault.name, [os.environ.get("CXX", "g++"), "-pthread", *map(str, objects), f"build/{backend}/libcommon.a",
+                          "build/simt/libsimt.a", *libraries, "-lm", "-ldl", "-o", str(program)])
 
 
 def build(fault, backend):
     """The step's program with the broken kernel in the place of the sound one."""
     directory = fault.directory()
     target = directory / f"{backend}.o"
-    mode = ["--check"] if backend == "check" else ["-O0"]  # each is compiled once and run for a moment
-    source = (directory / fault.compiled).relative_to(ROOT)
-    compiler = ["common/simt/simtcc", *mode]
-    if source.suffix == ".c":  # the step's table
-        compiler = [os.environ.get("CC", "gcc"), "-std=c17", "-D_GNU_SOURCE", "-Icommon/simt/include"]
-    run_tool(fault.name, [*compiler, f"-I{directory / 'common'}", "-Icommon", "-I.", "-w", "-c", str(source), "-o",
-                          str(target)])
+    program = directory / f"{backend}_{fault.step}"
+    for old in (target, program):  # what was built before must not be taken for this
+        old.unlink(missing_ok=True)
+    compile_source(fault, backend, directory / fault.compiled, target)
     sound = ROOT / "build" / backend / "obj" / (fault.compiled + ".o")
     sources = [p for p in (ROOT / fault.step).iterdir() if p.suffix in (".c", ".cu")]
     objects = [ROOT / "build" / backend / "obj" / fault.step / (p.name + ".o") for p in sources]
-    program = directory / f"{backend}_{fault.step}"
-    run_tool(fault.name, [os.environ.get("CXX", "g++"), "-pthread", str(target), *(str(o) for o in objects if o != sound),
-                          f"build/{backend}/libcommon.a", "build/simt/libsimt.a",
-                          "-lm", "-ldl", "-o", str(program)])
+    link(fault, backend, [target, *(o for o in objects if o != sound)], program)
     return program
+
+
+explanations = collections.defaultdict(set)  # of wrong values: what was said of a fault's (common/explain.h), by its folder
 
 
 def run(program, kernel, sizes, order):
@@ -193,6 +220,8 @@ def run(program, kernel, sizes, order):
         return "crash", f"{ending}: {result.stderr.strip()[-300:]}"
     if row["check"] == "pass":
         return None, ""
+    if row.get("where"):
+        explanations[program.parent.name].add(row["pattern"] or "(none fits)")
     if row["check"] != "FAIL":
         return row["check"], row["reason"]
     if row["detector"] != "launch":
@@ -334,7 +363,11 @@ def summary(faults, results):
 
 def test(names):
     begin = time.monotonic()
-    faults = read_faults(names)
+    every = faults = read_faults(names)
+    seed, size = os.environ.get("BROKEN_SEED", time.strftime("%F")), int(os.environ.get("BROKEN_SAMPLE", 0))
+    if 0 < size < len(faults):
+        faults = sorted(random.Random(seed).sample(faults, size), key=lambda fault: fault.name)
+        print(f"{size} of {len(every)} faults, drawn by BROKEN_SEED={seed}")
     problems = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = []
@@ -353,10 +386,14 @@ def test(names):
                 problems.append(complaint)
                 print(f"FAILED  a sound kernel: {complaint}")
     print(f"{len(keys)} runs of sound kernels in each build")
+    print("\nwhat explains wrong values, by common/explain.h")
+    for name in sorted(set().union(*explanations.values())):
+        those = sorted(fault for fault, names in explanations.items() if name in names)
+        print(f"{name:<16} {len(those):3}  {', '.join(those)}")
     if not names:
-        if not summary(faults, results):
+        if not summary(faults, results) and faults is every:
             problems.append("a detector")
-        for place in (*forgotten(faults, BARRIER), *forgotten(faults, BOUND)):
+        for place in (*forgotten(every, BARRIER), *forgotten(every, BOUND)):
             problems.append(place)
             print(f"FAILED  no fault removes {place}")
     print(f"{time.monotonic() - begin:.0f} s, {len(problems)} failed")
@@ -368,18 +405,24 @@ def test(names):
 
 
 def show(names):
-    """Builds one broken kernel and prints what is said of it; of an exercise, not what is wrong."""
+    """
+    Builds one broken kernel and prints what is said of it. An exercise is the learner's: it is made once, what was repaired
+    stays, and what is wrong is not told before CAUSE=1 asks for it.
+    """
     if len(names) != 1:
         raise Broken("which one? make broken KERNEL=3, say; `make broken-list` prints what there is")
     fault = read_faults(names)[0]
-    exercise = names[0] == str(fault.exercise)
-    if not exercise:
-        os.environ["BROKEN_NAMED"] = "1"
-    print(f"{fault.fields['kernel']} of {fault.step}: {fault.fields['symptom'] if exercise else fault.wrong}")
-    copy_sources(fault)
-    print(f"source   {(fault.directory() / fault.fields['file']).relative_to(ROOT)}")
-    if not exercise:
-        print(f"compare  diff {fault.fields['file']} {(fault.directory() / fault.fields['file']).relative_to(ROOT)}")
+    fault.learners = names[0] == str(fault.exercise)
+    told = not fault.learners or os.environ.get("CAUSE", "0") not in ("", "0")
+    copy_sources(fault, keep=fault.learners)
+    copy = (fault.directory() / fault.fields["file"]).relative_to(ROOT)
+    print(f"{fault.fields['kernel']} of {fault.step}: {fault.fields['symptom'] if fault.learners else fault.wrong}")
+    print(f"source   {copy}")
+    if told:
+        print(f"compare  diff {fault.fields['file']} {copy}")
+    if fault.learners:
+        print(f"cause    {fault.wrong if told else f'make broken KERNEL={fault.exercise} CAUSE=1'}")
+    said = set()
     for backend in BUILDS:
         program = build(fault, backend)
         print(f"program  {program.relative_to(ROOT)}")
@@ -387,7 +430,11 @@ def show(names):
             print(f"  --kernel {fault.fields['kernel']} {sizes}")
             for order in ORDERS:
                 detector, why = run(program, fault.fields["kernel"], sizes, order)
-                print(f"    SIMT_ORDER={order:<9} {detector or 'passes'}{': ' + why if why else ''}")
+                again = " (as above)" if why in said else f": {why}" if why else ""
+                print(f"    SIMT_ORDER={order:<9} {detector or 'passes'}{again}")
+                said.add(why)
+    if fault.learners and said == {""} and (ROOT / copy).read_text(encoding="utf-8") != planted(fault, fault.fields["file"]):
+        print("repaired: it passes all of these")
     return 0
 
 

@@ -12,8 +12,9 @@ Exit status: 0 when a valid RESULTS file was written, even for a submission that
 when this machine could not grade: every test in RESULTS is ungraded and says why.
 
 LAB_SEED chooses the hidden sizes and inputs: the same for everybody who is graded with the same one. Without it they
-are drawn afresh. LAB_VARIANT chooses the values of lab.json's knobs, as in the handout. LAB_FEEDBACK=full tells in the results which case failed and where. LAB_SECONDS (600) is the time for
-all of it; what was not reached by then is ungraded. LAB_LEADERBOARD=file.csv collects the times of GPU runs.
+are drawn afresh. LAB_VARIANT chooses the values of lab.json's knobs, as in the handout. LAB_FEEDBACK=full tells in the
+results which case failed and where. LAB_SECONDS (600) is the time for all of it; what was not reached by then is
+ungraded. LAB_LEADERBOARD=file.csv collects the times of GPU runs.
 """
 import ast
 import csv
@@ -46,8 +47,11 @@ from workshop import NotBuilt, Refused
 SECONDS = 600  # for a whole grading; a run of a kernel has a 60th of it, at most 10, of processor time
 RUN_MEGABYTES, RUN_THREADS = 4096, 1024  # a cooperative launch has a thread for each block
 ROUNDS, LAPS = 5, 10  # of a timing: student and reference in turns; a few laps more, so that none is known as the last
+# What an atomic operation counts as where traffic is limited: a whole sector.
+ATOMIC = {f"global_{kind}{unit}": number for kind in ("load", "store") for unit, number in (("s", 1), ("_bytes", 32), ("_sectors", 1))}
 KINDS = ("normal", "uniform", "large", "ascending", "descending", "outliers", "constant")
 LIMIT = 1 << 20  # bytes of one submitted file
+REASON = 2000  # characters of a result's reason
 
 
 class Late(Exception):
@@ -90,13 +94,15 @@ class Case:
 
     def __init__(self, lab, entry, chance, kinds=("normal",)):
         self.lab, self.name, self.weight = lab, entry.get("name", "a hidden case"), entry.get("weight", 1)
-        self.alone = entry.get("alone", True)  # false for what needs no input: right answers to it alone earn nothing
+        # False for what needs no input: right answers to it, or to constant ones, alone earn nothing.
+        self.alone = entry.get("alone", True)
         self.sizes = {name: drawn(entry.get(name, 0), chance, lab["knobs"]) for name in lab["sizes"]}
         for name, same in lab.get("same", {}).items():  # a size that follows another one where it is not given
             self.sizes[name] = self.sizes[name] or self.sizes[same]
         self.kind = chance.choice(entry.get("inputs", kinds))
         self.offset = chance.choice(entry["offsets"]) if "offsets" in entry else 0
         self.seed = chance.getrandbits(62)
+        self.problem = entry.get("problem", lab["problem"])
 
     def __str__(self):
         return " ".join(f"{name}={value}" for name, value in self.sizes.items()) + f" inputs={self.kind}"
@@ -104,7 +110,7 @@ class Case:
     @property
     def line(self):
         values = " ".join(str(value) for value in self.sizes.values())
-        return f"case {self.lab['problem']} {self.kind} {self.seed} {self.offset} {values}"
+        return f"case {self.problem} {self.kind} {self.seed} {self.offset} {values}"
 
 
 def drawn(allowed, chance, knobs):
@@ -207,15 +213,21 @@ class Grading:
         raise FileNotFoundError
 
     def files_of(self, kernel):
-        """The kernel's file, and the step's others that are not a kernel's."""
-        others = {row["file"] for row in self.lab["kernels"]}
-        there = {path.name for path in (self.folder / "source" / self.lab["step"]).glob("*.cu")}
-        return [kernel["file"], *sorted(there - others)]
+        """The kernel's file, and the step's others that are no kernel's."""
+        return [kernel["file"], *sorted(self.sources() - self.kernel_files())]
+
+    def sources(self):
+        return {path.name for path in (self.folder / "source" / self.lab["step"]).glob("*.cu")}
+
+    def kernel_files(self):
+        """Those that the step's table names, also what lab.json hands out as it is."""
+        table = (self.shop.base / self.lab["step"] / f"{self.lab['step'][:2]}_step.h").read_text()
+        return set(re.findall(r'KERNEL\(\w+,\s*"([\w.]+)"', table)) | {row["file"] for row in self.lab["kernels"]}
 
     def build(self, kernel):
         """This kernel's runners, run.cpu and run.check: of the submission's other kernels they hold those it calls."""
         step = self.lab["step"]
-        others = [row["file"] for row in self.lab["kernels"] if row["file"] != kernel["file"]]
+        others = sorted(self.sources() & self.kernel_files() - {kernel["file"]})
         for build in workshop.BUILDS:
             objects = [self.object_of(name, build) for name in self.files_of(kernel)]
             while missing := self.shop.missing(step, objects):
@@ -278,7 +290,7 @@ class Grading:
     def outcome(self, kernel, kind, points, status, reason="", earned=None, seconds=0.0):
         earned = earned if earned is not None else points if status == "passed" else 0
         self.outcomes.append({"name": f"{kernel}: {kind}", "kernel": kernel, "kind": kind.split(":")[0], "status": status,
-                              "points": earned, "max": points, "reason": reason, "seconds": round(seconds, 2)})
+                              "points": earned, "max": points, "reason": reason[:REASON], "seconds": round(seconds, 2)})
 
     def tests_of(self, kernel):
         """
@@ -319,12 +331,12 @@ class Grading:
         verdict = self.run(small, kernel, "check")
         if verdict["verdict"] not in ("pass", "fail", "error"):
             return ("ungraded" if verdict["verdict"] == "no device" else "failed"), self.told(verdict, small), 0
-        cases = [Case(self.lab, entry, self.chance, KINDS) for entry in entries]
+        cases = [Case(self.lab, entry, self.chance, KINDS) for entry in entries if kernel["name"] not in entry.get("not_for", ())]
         passed, alone, whole, reasons = 0, False, sum(case.weight for case in cases), []
         for number, case in enumerate(cases):
             verdict = self.run(case, kernel, "cpu", calls=2 if number == 0 else 1)
             if verdict["verdict"] == "pass":
-                passed, alone = passed + case.weight, alone or case.alone
+                passed, alone = passed + case.weight, alone or (case.alone and case.kind != "constant")
                 continue
             reasons.append(f"{case.name}: {self.told(verdict, case)}")
             if verdict["verdict"] == "time-out":
@@ -348,6 +360,8 @@ class Grading:
         if verdict["verdict"] != "pass":
             return "failed", self.told(verdict, case), 0
         most, counted = formula(counter["at_most"], {**self.lab["knobs"], **case.sizes}), verdict["counters"][counter["counter"]]
+        # An atomic operation reads and writes as well: it saves no traffic.
+        counted += verdict["counters"]["atomics"] * ATOMIC.get(counter["counter"], 0)
         reason = f"{counter['counter']} may be at most {counter['at_most']}"
         if self.full:
             reason += f" = {most:g} at {case}, and is {counted}"

@@ -4,10 +4,12 @@
     tests/labs/handout.py STEP DIRECTORY        STEP is 01 .. 06 or all; DIRECTORY must not exist yet
 
 The functions that a step's lab.json names under "stubs" lose their bodies, of which a hint stays, or are left out where
-there is no hint, and so the folder holds kernels that compile, do nothing and fail their tests. Answers in the lessons,
-`<details> ... </details>`, are left out. LAB_VARIANT chooses among the values of lab.json's knobs, which the folder's README
-then tells.
+there is no hint: the workspace that `make learn` makes, too, of kernels that compile, do nothing and fail their tests. A
+handout is this workspace, packed with what it needs to be built, run, tested, graded and learnt with. Answers in the
+lessons, `<details> ... </details>`, are left out. LAB_VARIANT chooses among the values of lab.json's knobs, which the
+folder's README then tells.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -19,20 +21,23 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
+PACKED = not (ROOT / "tests/labs/labs.mk").exists()  # this is a handout: the solutions are elsewhere
 GRADER = ("case.h", "formats.py", "grade.py", "handout.py", "judge.c", "keeper.h", "keeper_cpu.cpp", "keeper_gpu.c", "local.mk",
           "runner.c", "runner.h", "sandbox.py", "workshop.py")
-SUPPORT = ("run", "harness.h", "ladder.c", "ladder.h", "attention_cases.h", "half_cases.h", "matmul_cases.h")
+SUPPORT = ("run", "ladder.c", "*.h", "learn/learn.mk", "learn/learn.py", "pictures/show.*", "pictures/page*",
+           "pictures/traces.py")  # of tests/
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
 # What tests/lessons.py quotes of a kernel: what a student is to write.
 QUOTED = re.compile(r"^<!-- (?:code|diff):[^\n]*:begin -->\n.*?^<!-- [^\n]*:end -->\n", re.M | re.S)
-
-
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+UNUSED = "/* until you use them */"  # ends the line that begins the body of a stub
 
 
 class Region:
-    """What a stub loses: text[begin:end], the body of a function or, without a hint, the function and its comment."""
+    """
+    What a stub loses: text[begin:end], the `body` of a function or, without a hint, the function and its comment.
+    """
 
     def __init__(self, text, name, stub):
         code = COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
@@ -50,7 +55,7 @@ class Region:
             self.head, self.begin, self.end = text[:brace + 1], brace + 2, close
         else:
             self.begin, self.end = text.rfind("\n\n", 0, found[0].start()) + 2, close + 3
-        self.body = text[self.begin:self.end]
+        self.body = text[brace + 1:close]
 
     @staticmethod
     def opening(code, position):
@@ -66,14 +71,18 @@ class Region:
         if not self.hint:
             return ""
         unused = "".join(f" (void){name};" for name in parameters(self.head))
-        return (comment("    ", "Yours to write: " + self.hint) + f"    {unused.strip()} /* until you use them */\n" +
+        return (comment("    ", "Yours to write: " + self.hint) + f"    {unused.strip()} {UNUSED}\n" +
                 (f"    {self.until}\n" if self.until else ""))
+
+
+def lab_of(step):
+    return json.loads((ROOT / step / "lab.json").read_text())
 
 
 def regions(path):
     """The regions of one of a step's files, in order."""
-    text, lab = (ROOT / path).read_text(), json.loads((ROOT / path.parent.name / "lab.json").read_text())
-    found = [Region(text, name, stub) for name, stub in lab["stubs"].get(path.name, {}).items()]
+    text = (ROOT / path).read_text()
+    found = [Region(text, name, stub) for name, stub in lab_of(path.parent.name)["stubs"].get(path.name, {}).items()]
     return sorted(found, key=lambda region: region.begin)
 
 
@@ -87,7 +96,7 @@ def assignment(steps):
     """What a variant asks for, in Markdown; nothing where no variant was chosen."""
     lines = []
     for step in steps if os.environ.get("LAB_VARIANT") else []:
-        lab = json.loads((ROOT / step / "lab.json").read_text())
+        lab = lab_of(step)
         for name, value in knobs(lab, step[:2]).items():
             lines.append(f"- {lab['title']}: {lab['knobs'][name]['says'].format(value)}\n")
     return "\n## Your variant\n\n" + "".join(lines) if lines else ""
@@ -124,6 +133,21 @@ def stub(path):
     return "".join(pieces) + text[position:]
 
 
+def untouched(path):
+    """Whether nothing was written into any stub of a file of a workspace, the body of each still ending where it begins."""
+    hinted = [stub for stub in lab_of(path.parent.name)["stubs"].get(path.name, {}).values() if stub]
+    untils = "|".join(re.escape(stub["until"]) for stub in hinted if isinstance(stub, dict))
+    return 0 < len(hinted) == len(re.findall(rf"{re.escape(UNUSED)}\s*(?:{untils})?\s*\}}", path.read_text(errors="replace")))
+
+
+def workspace(step, folder):
+    """Puts the step's files that are to be handed in, with stubs, into a folder; one that is there stays as it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in lab_of(step)["files"]:
+        with contextlib.suppress(FileExistsError), open(folder / name, "x", encoding="utf-8") as file:
+            file.write(stub(pathlib.Path(step) / name))
+
+
 def comment(indent, text, width=110):
     if len(indent) + len(text) + 6 <= width:
         return f"{indent}/* {text} */\n"
@@ -138,13 +162,12 @@ def comment(indent, text, width=110):
 
 def copied(path, text, steps):
     """What a handout of these steps shows of a file of the project."""
-    if path.parent.name in STEPS.values() and path.suffix in (".cu", ".cuh"):
-        return stub(path)
     if path.suffix == ".md":
         return ANSWER.sub("", QUOTED.sub("", text))
     if path.name == "Makefile":
         text = text.replace("include tests/labs/labs.mk", "include tests/labs/local.mk")
-        text = re.sub(r"^-?include tests/(?!labs/local).*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text, flags=re.M)
+        text = re.sub(r"^-?include tests/(?!labs/local|learn/|pictures/show).*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text,
+                      flags=re.M)
         # nvcc's number for names that nobody refers to: an unfinished kernel does not use its constants yet.
         return re.sub(r"^(NVCC_FLAGS := .*)$", r"\1 -diag-suppress 177", text, flags=re.M)
     if path.name.startswith("test_"):
@@ -155,14 +178,15 @@ def copied(path, text, steps):
 
 def files_of(steps):
     """Source and destination of every file of a handout, relative to the project and to the handout."""
-    yield from ((pathlib.Path(name),) * 2 for name in ("Makefile", "LICENSE", ".clang-format", ".gitignore"))
+    yield from ((pathlib.Path(name),) * 2 for name in ("Makefile", "LICENSE", ".clang-format", ".gitignore", ".devcontainer/devcontainer.json"))
     yield pathlib.Path("docs/student.md"), pathlib.Path("README.md")
     yield from ((pathlib.Path("docs") / name,) * 2 for name in PAGES)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/results").glob(f"{step}*")))
-    yield from ((pathlib.Path("tests") / name,) * 2 for name in SUPPORT)
+    yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/pictures").glob(f"{step[:2]}_*")))
+    yield from ((path.relative_to(ROOT),) * 2 for name in SUPPORT for path in sorted((ROOT / "tests").glob(name)))
     yield from ((pathlib.Path("tests/labs") / name,) * 2 for name in GRADER)
     yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "tests").glob(f"t*_{step[:2]}*.c*")))
-    unused = unused_helpers(steps)
+    unused = unused_helpers(steps) | {ROOT / step / name for step in steps for name in lab_of(step)["files"]}
     for folder in ("common", *steps):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts and path not in unused:
@@ -205,8 +229,9 @@ def make(step, directory):
         if shown != text:
             target.write_text(shown)
         target.chmod(0o755 if os.access(ROOT / source, os.X_OK) else 0o644)
-    for name in steps:  # a grader in the folder has the same values without being told
-        path = directory / name / "lab.json"
+    for name in steps:
+        workspace(name, directory / name)
+        path = directory / name / "lab.json"  # a grader in the folder has the same values without being told
         lab, text = json.loads(path.read_text()), path.read_text()
         for knob, value in knobs(lab, name[:2]).items():
             text = re.sub(rf'("{knob}": \{{"values": \[)[^\]]*', rf"\g<1>{value}", text)

@@ -15,7 +15,7 @@ handout: packages-python ## maintain: Make a lab folder: make handout STEP=03 OU
 check-handout: packages-cpu packages-test packages-python ## test: Prove every handout: no solution in it, stubs fail, solutions pass
 	@$(PYTHON) tests/labs/check_handout.py $(STEP)
 
-grade: packages-cpu packages-python ## maintain: Grade: make grade STEP=03 SUBMISSION=dir OUT=file FORMAT=gradescope [KERNEL=name]
+grade: packages-cpu packages-python ## maintain: Grade: make grade STEP=03 SUBMISSION=dir OUT=file FORMAT=gradescope
 	@[ -n $(call quoted,STEP) ] && [ -n $(call quoted,SUBMISSION) ] && [ -n $(call quoted,OUT) ] || \
 	    { echo 'usage: make grade STEP=03 SUBMISSION=dir OUT=results.json FORMAT=gradescope|classroom50|prairielearn|autolab|junit|table|exit' >&2; exit 2; }
 	@$(PYTHON) tests/labs/grade.py $(call quoted,STEP) $(call quoted,SUBMISSION) $(call quoted,OUT) $(call quoted,FORMAT) $(call quoted,KERNEL)

@@ -33,7 +33,7 @@ BUILD = RUN + """fork vfork clone clone3 wait4 waitid pipe pipe2 unlink unlinkat
     sched_getscheduler sched_get_priority_max sched_get_priority_min getgroups getresuid getresgid capget ftruncate
     truncate fsync fdatasync membarrier sysfs umask get_mempolicy""".split()
 # What a GPU's driver does beside when it starts.
-DEVICE = BUILD + """socket bind connect socketpair sendmsg recvmsg mknod mlock munlock mincore set_mempolicy mbind
+DEVICE = BUILD + """socket bind listen connect socketpair sendmsg recvmsg mknod mlock munlock mincore set_mempolicy mbind
     eventfd2 epoll_create1 epoll_ctl epoll_wait memfd_create shmget shmat shmdt shmctl setrlimit sched_setscheduler
     chown lchown fchown fchownat""".split()
 SYSTEM_CALLS = {"run": RUN, "build": BUILD, "device": DEVICE}

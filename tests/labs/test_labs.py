@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests of the grader.
 
-    tests/labs/test_labs.py [NAME ...]  formats, sandbox, names, fallback, workspace, class, slurm (default: all)
+    tests/labs/test_labs.py [NAME ...]  formats, sandbox, names, variants, speed, fallback, deadline, class, slurm (default: all)
 
 `class` is the longest: solutions, mistakes and cheats of step 01, thirty at a time, are graded by the program itself, and
 every one must end in time with a valid results file, the right score and nothing told or left behind.
@@ -47,6 +47,17 @@ def in_launcher(code, before=""):
     return before + GOOD.replace(LAUNCH, f"    {code}\n{LAUNCH}")
 
 
+def in_sum(code, before=""):
+    """At each step of the kernel's sum."""
+    line = next(line for line in GOOD.splitlines() if "sum += A" in line)
+    return before + GOOD.replace(line, f"            {{\n{code}\n{line}\n}}")
+
+
+def through_function(function, before=""):
+    """B is read by a function peek()."""
+    return before + GOOD.replace(KERNEL, f"{function}\n\n" + KERNEL.replace("B[(size_t)k * N + col]", "peek(&B[(size_t)k * N + col])"))
+
+
 def without_launch(code, before=""):
     return before + GOOD.replace(LAUNCH, f"    {code}\n")
 
@@ -84,6 +95,8 @@ __global__ void give(float *C, int n)
 """)
 
 
+PEEK = "__device__ __noinline__ float peek(const float *p)\n{\n    return *p;\n}"
+QUIET = '__attribute__((no_sanitize("thread")))'
 HOST_LOOP = """for (int row = 0; row < M; row++)
         for (int col = 0; col < N; col++) {
             float sum = 0.0f;
@@ -110,7 +123,6 @@ CHEATS = {
                                "uses __real_simt_run"),
     "a static constructor": (GOOD + "\nstatic volatile int early;\n__attribute__((constructor)) static void begin(void)\n"
                              "{\n    early = 1;\n}\n", "constructor"),
-    "a static object": (GOOD + "\nstruct S { S() { value = 1; } int value; };\nvolatile S early;\n", "before or after main"),
     "an indirect function": (in_launcher("if (chosen()) return cudaSuccess;", 'extern "C" int none(void) { return 0; }\n'
                                          'extern "C" int (*pick(void))(void) { return none; }\n'
                                          'extern "C" int chosen(void) __attribute__((ifunc("pick")));\n'), "ifunc"),
@@ -130,6 +142,11 @@ CHEATS = {
     "no_sanitize": (GOOD.replace("__global__", '__attribute__((no_sanitize("thread"))) __global__'), "no_sanitize"),
     "no_sanitize in brackets": ("#define QUIET [[using gnu: unused, no_sanitize_thread]]\n" +
                                 GOOD.replace("__global__", "QUIET __global__"), "no_sanitize_thread"),
+    "no_sanitize behind another attribute": (through_function(f"__attribute__((unused)) {QUIET} {PEEK}"), "no_sanitize"),
+    "no_sanitize behind a string": (through_function(f"__attribute__((deprecated(\"a;b\"), {QUIET[15:]} {PEEK}"), "no_sanitize"),
+    "no_sanitize behind a line of a string": (through_function(f'static const char *text = R"(\n# 1 )"; {QUIET} {PEEK}'), "no_sanitize"),
+    "assembly behind an attribute": (in_launcher('__attribute__((unused)) int x = 0, y = ({ asm volatile("syscall" : : "a"(57)); 1; });'),
+                                     "inline assembly"),
     "target": (GOOD.replace("__global__", '__attribute__((__target__("avx2"))) __global__'), "__target__"),
     "a pragma": ('_Pragma("GCC target(\\"avx2\\")")\n' + GOOD, "#pragma"),
     "intrinsics": ("#include <immintrin.h>\n" + GOOD, "which a submission may not"),
@@ -142,6 +159,22 @@ CHEATS = {
     "a bomb of errors": ("#define A x(); x(); x(); x(); x(); x(); x(); x();\n#define B A A A A A A A A\n#define C_ B B B B B B B B\n"
                          "#define D C_ C_ C_ C_ C_ C_ C_ C_\n#define E D D D D D D D D\n" + in_launcher("E E E E E E E E"),
                          "does not compile"),
+    "a copy that nothing watches": (in_sum("float w[16]; w[0] = 0; if (K * N > 15) __builtin_memcpy(w, B, 64); sum += 0 * w[0];"),
+                                    "the checked build cannot watch"),
+    "a struct by value": (in_sum("sum += K * N > 15 ? 0 * pick(*(const struct wide *)B, k) : 0;",
+                                 "struct wide {\n    float x[9];\n};\n__device__ __attribute__((noinline)) float pick(struct wide w, int i)"
+                                 "\n{\n    return w.x[i % 9];\n}\n"), "the checked build cannot watch"),
+    "a struct by value in another namespace": (through_function(
+        "namespace simt {\nstruct wide {\n    float x[9];\n};\n__device__ __noinline__ float first(struct wide w)\n{\n    return w.x[0];\n}\n"
+        "__device__ __noinline__ float got(const float *p)\n{\n    return first(*(const struct wide *)p);\n}\n}\n"
+        "__device__ float peek(const float *p)\n{\n    return simt::got(p);\n}"), "the checked build cannot watch"),
+    "forged loads": (in_sum("__tsan_read4((void *)A);", 'extern "C" void __tsan_read4(void *);\n'), "uses __tsan_read4"),
+    "memory of an OS thread": (in_sum("much[k] = sum;", "static thread_local float much[1 << 22];\n"), "uses thread_local"),
+    "much shared memory": (through_function("__device__ float peek(const float *p)\n{\n    __shared__ volatile float much[1 << 18];\n"
+                                            "    much[0] = *p;\n    return much[0];\n}"), "bytes of shared variables"),
+    "memory from the heap": (in_sum("float *much = (float *)malloc(4 * K); much[k] = sum; free(much);"), "uses simt_device_free"),
+    "including another kernel": ('#include "1_uncoalesced.cu"\n' + GOOD.replace("TILE", "TILE_"), "includes 1_uncoalesced.cu"),
+    "a long name": (in_launcher(f"{'a' * 200000}();", f"extern void {'a' * 200000}();\n"), "uses _Z200000aaa"),
     "counters of its own": (GOOD + '\n#include "backend.h"\nextern "C" bool backend_counters(struct counters *total)\n'
                             "{\n    total->launches = 1;\n    return true;\n}\n", "defines backend_counters"),
     # These are built and run.
@@ -170,6 +203,13 @@ PARTLY = {
     "right only the first time": (in_launcher("static int calls; if (calls++) return cudaSuccess;"), "never written"),
     "wrong with k = 0": (GOOD.replace("if (row < M", "if (K > 0 && row < M"), "never written"),
     "a race": (GOOD.replace("C[(size_t)row * N + col] = sum;", "C[(size_t)row * N + col] = sum; __shared__ int x; x = col;"), "race"),
+    "atomic operations for loads": (through_function(
+        "__device__ float peek(const float *p)\n{\n    return __uint_as_float(__atomic_load_n((const unsigned *)p, __ATOMIC_RELAXED));\n}"),
+        "may be at most"),
+    "memory for registers": (GOOD.replace("    if (row < M", """    __shared__ __align__(16) unsigned tile[32][4];
+    if (threadIdx.x < 32 && K * N > 40)
+        ptx::stmatrix_x4(simt_shared_address(tile[threadIdx.x]), (const unsigned *)B, simt::Site{"", 0});
+    if (row < M""").replace('#include "tiles', '#include <ptx.cuh>\n#include "tiles'), "may be at most"),
     "wasteful": (GOOD.replace("sum += A", "sum += 0 * ((volatile float *)A)[(size_t)row * K + k] + A"), "may be at most"),
 }
 HONEST = {
@@ -177,9 +217,13 @@ HONEST = {
     "what looks odd": ('#include <algorithm>\n#define JOIN(a, b) a##b\n' + GOOD.replace(
         "    const int tiles_across", "    /* asm, __attribute__((constructor)) and #include </etc/passwd> are words */\n"
         "    struct Guard { int *v; __device__ ~Guard() { *v = 0; } };\n    int JOIN(va, lue) = 1;\n    Guard guard = {&value};\n"
+        "    const int attribute = 0, asm_ = attribute;\n"
         "    const int tiles_across").replace("float sum = 0.0f;", "float sum = std::min(0.0f, 1.0f);").replace(
         "static const int TILE", "__device__ float ftw[4];\nextern \"C\" int backtrace(int i) { return i; }\nstatic const int TILE"),
         True, ""),
+    "a computed table": (GOOD.replace("static const int TILE", "static int twice(int x) { return x > 3 ? 2 * x : x; }\n"
+                                      "volatile int table[2] = {twice(4), twice(rand() % 2)};\nstatic const int TILE"
+                                      ).replace("rand() % 2", "warpSize"), True, ""),
     "Windows line ends": (GOOD.replace("\n", "\r\n"), True, ""),
     "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), False, "never written"),
     "wrong at the edge": (GOOD.replace("row < M && col < N", "row < M && col < N - 1"), False, "never written"),
@@ -363,6 +407,79 @@ def test_fallback():
     print("  without namespaces, and without a look at symbols", flush=True)
 
 
+def test_variants():
+    """A variant changes the handout and the grading alike; formulas know its values; constants alone earn nothing."""
+    step = "02"
+    lab = handout.lab_of(handout.STEPS[step])
+    values, drawn = lab["knobs"]["T"]["values"], {}
+    with tempfile.TemporaryDirectory() as name:
+        for student in range(20):
+            os.environ["LAB_VARIANT"] = f"a secret {student}"
+            drawn.setdefault(grade.load_lab(step)["knobs"]["T"], os.environ["LAB_VARIANT"])
+        expect(sorted(drawn) == sorted(values), f"twenty students have the tiles {sorted(drawn)} of {values}")
+        for value, variant in drawn.items():
+            os.environ["LAB_VARIANT"] = variant
+            folder = handout.make(step, pathlib.Path(name) / str(value))
+            expect(f"{value} by {value}" in (folder / "README.md").read_text(), f"the handout does not tell the tile {value}")
+            del os.environ["LAB_VARIANT"]
+            packed = json.loads((folder / handout.STEPS[step] / "lab.json").read_text())
+            expect(handout.knobs(packed, step) == {"T": value}, f"the handout's grader has {packed['knobs']}")
+            counter = next(counter for kernel in packed["kernels"] for counter in kernel.get("counters", []) if "T" in counter["at_most"])
+            limit = grade.formula(counter["at_most"], {"T": value, "m": 64, "n": 64, "k": 32})
+            expect(limit == 2 * 64 * 64 * 32 / value, f"a tile of {value}: at most {limit}")
+        rows_alone = GOOD.replace("A[(size_t)row * K + k]", "(A[(size_t)row * K] + 0 * A[(size_t)row * K + k])")
+        folder = submit(pathlib.Path(name) / "constants", rows_alone)
+        sizes = {"m": [30, 40], "n": [30, 40], "k": [30, 40]}
+        for kinds, passed, points in ((["constant"], "1 of 2", 0), (["normal"], "0 of 2", 0)):
+            grading = grade.Grading("01", folder, "constants", "coalesced")
+            grading.lab["cases"] = [{"name": "one", **sizes, "inputs": kinds}, {"name": "other", **sizes, "inputs": ["normal"]}]
+            test = grading.grade()["tests"][0]
+            expect(test["points"] == points and test["reason"].startswith(passed), f"{kinds}: {test}")
+    print(f"  tiles of {sorted(drawn)}; constants", flush=True)
+
+
+def test_speed():
+    """What a GPU would be asked, asked of the CPU: laps, their outputs, the ratio's points, the leaderboard."""
+    slow = in_sum("for (volatile int i = 0; i < 300; i++) {}")
+    later = in_launcher("static int calls; if (calls++ > 8) return cudaSuccess;")
+    wrong = GOOD.replace(LAUNCH, LAUNCH.replace("M, N, K)", "M, N, ++calls > 8 ? K - 1 : K)")).replace("static const int TILE", "static int calls;\nstatic const int TILE")
+    with tempfile.TemporaryDirectory() as name:
+        for number, (text, points, words) in enumerate(((GOOD, 4, "ratio"), (slow, 0, "ratio 0.0"), (later, 0, "left its outputs unwritten"),
+                                                        (wrong, 0, "the output C is wrong"))):
+            folder = submit(pathlib.Path(name) / f"student {number}", text)
+            grading = grade.Grading("01", folder, "speed", "coalesced")
+            grading.on_gpu = True
+            grading.kernels[0]["speed"] = {"points": 4, "sizes": {"m": 64, "n": 64, "k": 64}, "zero": 0.1, "full": 0.4}
+
+            def build(kernel, grading=grading):
+                shutil.copy2(grading.runner(kernel, "cpu"), grading.runner(kernel, "gpu"))
+                mine, grading.folder = grading.folder, grading.folder / "reference"
+                (grading.folder / "source").mkdir(parents=True)
+                shutil.copytree(ROOT / STEP, grading.folder / "source" / STEP)
+                grading.build(kernel)
+                shutil.move(grading.runner(kernel, "cpu"), mine / grading.runner(kernel, "reference").name)
+                grading.folder = mine
+
+            grading.build_for_gpu = build
+            results = grading.grade()
+            test = results["tests"][-1]
+            expect(test["kind"] == "speed" and test["points"] == points and words in test["reason"], f"speed of {number}: {test}")
+            expect(results["max"] == FULL - OTHER and not results["not_judged"], f"speed of {number}: {results['max']} points")
+            grade.write_leaderboard(f"{name}/board.csv", f"student {number}", results)
+        board = [line.split(",") for line in pathlib.Path(name, "board.csv").read_text().splitlines()]
+        expect([row[:3] for row in board] == [[f"student {n}", STEP, "coalesced"] for n in (0, 1)] and
+               float(board[0][3]) < float(board[1][3]), f"the leaderboard: {board}")
+        nvcc = shutil.which("nvcc", path=os.environ["PATH"] + ":/usr/local/cuda/bin")
+        if nvcc:  # what only the GPU's compiler sees, to keep results in from lap to lap
+            there, workshop.device = workshop.device, lambda: (nvcc, "80")
+            hidden = in_launcher("", "#ifdef __CUDACC_VER_BUILD__\n#define KEPT static __device__ float kept[1 << 22]; sum += 0 * kept[row];\n"
+                                 "#else\n#define KEPT\n#endif\n").replace("float sum = 0.0f;", "float sum = 0.0f; KEPT")
+            grading = grade.Grading("01", submit(pathlib.Path(name) / "hidden", hidden), "speed", "coalesced")
+            test, workshop.device = grading.grade()["tests"][-1], there
+            expect(test["kind"] == "speed" and "bytes of global variables" in test["reason"], f"hidden variables: {test}")
+    print("  a fast one, a slow one, idle laps, a wrong last lap" + ", hidden variables" * bool(nvcc), flush=True)
+
+
 def submissions():
     """(name, text, points of its kernel or None for some of them, words of the reasons, format)"""
     for name, (text, right, words) in HONEST.items():
@@ -399,6 +516,7 @@ def test_class():
                     continue
                 expect(seconds < SECONDS, f"{name}: {seconds:.0f} s")
                 expect(SECRET not in text, f"{name}: a submission's words are in the results")
+                expect(len(text) < 100000, f"{name}: {len(text)} characters of results")
                 expect(score == other + points if points is not None else other < score < other + FULL - OTHER,
                        f"{name}, {form}: {score} points")
                 if form == "gradescope":
@@ -413,8 +531,10 @@ def test_class():
 def test_deadline():
     """A grading that has no time left, and one that is told to end, leave results."""
     with tempfile.TemporaryDirectory() as name:
-        folder = submit(pathlib.Path(name) / "slow", CHEATS["an endless loop"][0])
-        for environment, end in (({"LAB_SECONDS": "4"}, None), ({}, 3)):
+        asleep = kernel(IDLE + " for (;;) __nanosleep(1000000000u);")
+        for text, environment, end in ((CHEATS["an endless loop"][0], {"LAB_SECONDS": "4"}, None), (asleep, {"LAB_SECONDS": "4"}, None),
+                                       (CHEATS["an endless loop"][0], {}, 3)):
+            folder = submit(tempfile.mkdtemp(dir=name) + "/slow", text)
             process = subprocess.Popen([sys.executable, str(ROOT / "tests/labs/grade.py"), "01", folder, f"{name}/results", "junit"],
                                        env={**os.environ, **environment}, stdout=subprocess.DEVNULL)
             begin = time.monotonic()
@@ -444,7 +564,8 @@ def test_slurm_cluster():
         print(f"  points of the class: {scores}", flush=True)
 
 
-TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "fallback": test_fallback,
+TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "variants": test_variants, "speed": test_speed,
+         "fallback": test_fallback,
          "deadline": test_deadline, "class": test_class, "slurm": test_slurm_cluster}
 
 if __name__ == "__main__":

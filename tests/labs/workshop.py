@@ -17,13 +17,16 @@ from sandbox import Limits, Unable
 
 ROOT = handout.ROOT
 BUILDS = ("cpu", "check")
-COMMON = ("matmul", "softmax", "attention", "refusal", "problem", "inputs", "check", "tensor_map", "stopwatch")
+COMMON = ("matmul", "softmax", "attention", "refusal", "problem", "inputs", "check", "mistakes", "tensor_map",
+          "stopwatch")
 OWN = ("case.h", "keeper.h", "keeper_cpu.cpp", "keeper_gpu.c", "runner.h", "runner.c", "judge.c")
 C_FLAGS = "-std=c17 -D_GNU_SOURCE -O2 -ffunction-sections -fdata-sections".split()
 LIBRARIES = "-lm -ldl".split()
 
 COMPILE_SECONDS, COMPILE_MEGABYTES = 60, 3072
-GLOBAL_VARIABLES = 16 << 10  # bytes that one file may have; a kernel's memory is what it is given
+# Bytes that one file may have of each: a kernel's memory is what it is given. A kernel has at most 48 KiB of shared variables;
+# there may be several, and templates.
+GLOBAL_VARIABLES, SHARED_VARIABLES = 16 << 10, 512 << 10
 
 # What a submission's object file may ask the linker for. No copies, no symbols, no memory, no streams, no files.
 ALLOWED = set("""
@@ -35,9 +38,11 @@ ALLOWED = set("""
     cudaFuncSetCacheConfig cudaFuncGetAttributes cudaGetDevice cudaDeviceGetAttribute cudaMemsetAsync
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel
     cudaOccupancyMaxActiveBlocksPerMultiprocessor cudaOccupancyMaxPotentialBlockSize
-    attention_query_rows refuse require_size require_blocks require_pointer require_disjoint
-    backend_architecture tensor_map_of_halves
+    attention_query_rows matmul_whole_tiles_cost backend_architecture
 """.split())
+# Of what the CPU backend declares: memory from the heap, which no formula for the workspace counts; names that it uses twice.
+NOT_CUDA = {"simt_device_malloc", "simt_device_free", "format", "shuffle"}
+ALLOWED_HEADERS = ("refusal.h", "tensor_map.h")  # of common/: what they declare a launcher may use
 ALLOWED |= {name + kind for kind in ("", "f") for name in """
     exp exp2 exp10 expm1 log log2 log10 log1p pow sqrt rsqrt cbrt fabs fmax fmin fmod fma floor ceil round rint
     nearbyint trunc tanh erf ldexp scalbn sin cos copysign isnan isinf lround lrint""".split()}
@@ -56,10 +61,19 @@ ATTRIBUTES = set("""
     warn_unused_result flatten nothrow leaf noreturn deprecated unavailable used visibility externally_visible malloc
     alloc_size nonnull returns_nonnull format likely unlikely noclone
     access alloc_align format_arg sentinel transparent_union gnu_inline artificial""".split())
-WORDS = re.compile(r"\b(?P<asm>_*asm_*)\b(?P<asm_text>[^;{]*)|\b_*attribute_*\b\s*(?P<attribute>[^;]*)|"
-                   r"(?:\[|<:)\s*(?:\[|<:)(?P<brackets>[^;]*)|\b(?P<builtin>__builtin_(?:ia32|apply|return|longjmp|setjmp|"
-                   r"eh_|unwind|frame|dwarf|init|va_arg_pack|nontemporal)\w*|__seg_\w+|__transaction\w*)|"
+WORDS = re.compile(r"\b(?:(?P<asm>asm|__asm(?:__)?)|(?P<attribute>__attribute(?:__)?))\b|(?P<brackets>(?:\[|<:)\s*(?:\[|<:))|"
+                   r"\b(?P<builtin>__builtin_(?:ia32|apply|return|longjmp|setjmp|eh_|unwind|frame|dwarf|init|va_arg_pack|"
+                   r"nontemporal)\w*|__seg_\w+|__transaction\w*|__tsan_\w+|__ubsan_\w+|thread_local|_Thread_local|__thread)\b|"
                    r"^[ \t]*(?:\#|%:)[ \t]*pragma(?P<pragma>.*)", re.M)
+WATCHED = re.compile(r"^  __builtin___tsan_(volatile_|unaligned_|vptr_)*(read|write|update)(\d+|_range)? \(", re.M)
+# GCC puts these in place of a call, where nothing watches what they read and write.
+UNWATCHED = re.compile(r"__builtin_(mem|str|stp|b(copy|cmp|zero)|r?index)")
+# What simtcc makes of __shared__, and how CUDA's headers name dynamic shared memory.
+SHARED = re.compile(r'__attribute__\(\((?:used, )?aligned\(16\)\)\) static __thread\b|\b__asm__\s*\("simt_dynamic_shared"\)')
+LINE = re.compile(r'^# \d+ "(?:[^"\\]|\\.)*"(?: [1-4])*$', re.M)  # where the text below comes from
+# Strings, which hide nothing and must not seem to. Pragmas, names and numbers are there for their prefixes and quotes.
+LITERAL = re.compile(r"""(?:u8|[uUL])?R"(?P<end>[^()\\\s]{0,16})\(.*?\)(?P=end)"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|"""
+                     r"""(?P<kept>^[ \t]*(?:\#|%:)[^\n]*|\.?\d(?:[eEpP][+-]|'?[\w.])*|[A-Za-z_]\w*)""", re.S | re.M)
 PRAGMAS = re.compile(r"\s*(unroll\b.*|once|nv_\w+.*|(end)?region.*|GCC\s+(unroll|ivdep|diagnostic|system_header)\b.*|"
                      r"GCC\s+visibility\s+(push\s*\(\s*default\s*\)|pop))\s*$")
 
@@ -158,11 +172,14 @@ class Workshop:
         (self.base / "labs/protected").write_text("\n".join(sorted(names | {"main"})))
         # Of the CPU backend a kernel may use what its headers declare: the rest is for its own files.
         declared = set(re.findall(r"\b(\w+)\s*\(", "".join(
-            path.read_text() for path in (self.base / "common/simt/include").rglob("*") if path.is_file())))
+            path.read_text() for path in (self.base / "common/simt/include").rglob("*") if path.is_file()))) - NOT_CUDA
+        helpers = set(re.findall(r"\b(\w+)\s*\(", "".join(
+            (self.base / "common" / name).read_text() for name in ALLOWED_HEADERS)))
         backend = sorted(name for name in names if name.startswith(("simt_", "_ZN4simt", "_ZN3ptx")))
         plain = run(["c++filt", *backend], "c++filt").splitlines()
         (self.base / "labs/allowed").write_text("\n".join(
-            name for name, text in zip(backend, plain) if re.split(r"[(\[]", text)[0].split("::")[-1] in declared))
+            [name for name, text in zip(backend, plain) if re.split(r"[(\[]", text)[0].split("::")[-1] in declared] +
+            sorted(names & helpers)))
 
     @property
     def include(self):
@@ -235,7 +252,8 @@ class Workshop:
             return kept
         out = pathlib.Path(tempfile.mkdtemp(dir=folder))
         box.own(out)
-        ending = box.run([str(self.base / "common/simt/simtcc"), *(["--check"] if build == "check" else ["-O2"]), "-w",
+        mode = ["--check", "-Xcompiler", f"-fdump-tree-optimized={out / 'calls'}"] if build == "check" else ["-O2"]
+        ending = box.run([str(self.base / "common/simt/simtcc"), *mode, "-w",
                           "-Xcompiler", "-fno-diagnostics-show-caret,-fmax-errors=5", "--text", str(out / "text"), "-include",
                           str(self.base / "labs/prelude.h"), f"-I{self.base / 'common'}", f"-I{self.base}",
                           "-c", str(source / step / name), "-o", str(out / "object.o")],
@@ -246,9 +264,11 @@ class Workshop:
         if ending.status != 0:
             raise NotBuilt(f"{name} does not compile: {self.complaints(ending.output, source / step)}")
         try:
-            initialisers = self.examine_text(name, read_regular(out / "text").decode(errors="replace"), (self.base, source))
+            self.examine_text(name, read_regular(out / "text").decode(errors="replace"), (self.base, source))
+            if build == "check":
+                self.examine_calls(name, read_regular(out / "calls").decode(errors="replace"))
             if check_symbols:
-                self.examine(out / "object.o", initialisers + (build == "check"), ALLOWED, step)
+                self.examine(out / "object.o", ALLOWED, step)
         except Refused as refusal:
             complaint.write_text(str(refusal))
             raise
@@ -271,7 +291,7 @@ class Workshop:
 
     @functools.lru_cache(None)
     def backend(self):
-        """What a kernel may use of the CPU backend."""
+        """What a submission may use of the CPU backend and of common/."""
         return set((self.base / "labs/allowed").read_text().split())
 
     @functools.lru_cache(None)
@@ -281,11 +301,12 @@ class Workshop:
 
     @staticmethod
     def complaints(output, folder):
-        """What the compiler says about the submission's own lines, and no line of any file."""
-        found = re.findall(rf"^{re.escape(str(folder))}/([\w.]+:\d+(?::\d+)?: (?:fatal )?error: .*)$",
-                           output.decode(errors="replace"), re.M)
-        if not found:
-            found = re.findall(r"^simtcc: error: .*$|^\S*?([\w.]+:\d+: error: .*)$", output.decode(errors="replace"), re.M)
+        """What the compiler says about the submission's own lines, or about a header of the project; no line of any file."""
+        for place in (folder, folder.parents[2]):
+            found = re.findall(rf"^{re.escape(str(place))}/(?:[\w-]+/)*([\w.-]+:\d+(?::\d+)?: (?:fatal )?error: .*)$",
+                               output.decode(errors="replace"), re.M)
+            if found:
+                break
         return "; ".join(dict.fromkeys(line[:200] for line in found if line))[:600] or "the compiler gave up"
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -295,48 +316,65 @@ class Workshop:
     def examine_text(name, text, folders):
         """
         Refuses what blinds the checked build or escapes from C. `text` is what the compiler proper read, so that no
-        macro, pasted token or comment hides anything: an attribute, an intrinsic, assembly is there in plain. Returns how
-        many functions simtcc itself has added that run before main().
+        macro, pasted token or comment hides anything: an attribute, an intrinsic, assembly is there in plain.
         """
-        text, _, added = text.rpartition('\n# 1 "simt-translate"\n')
+        text = text.rpartition('\n# 1 "simt-translate"\n')[0]
         roots = (*(f"{folder}/" for folder in folders), "/usr/include/", "/usr/lib/", "/usr/local/include/", "<")
         for path in set(re.findall(r'^# \d+ "((?:[^"\\]|\\.)*)"', text, re.M)):
             if not (os.path.normpath(path) + "/").startswith(roots):
                 raise Refused(f"{name} includes {path[:100]}, which is no part of the project")
-        own = re.sub(r"^# \d+ .*$", "", text.partition(BEGINNING)[2], flags=re.M)
+            if path.endswith((".c", ".cu", ".cpp")) and not os.path.normpath(path).endswith("/" + name):
+                raise Refused(f"{name} includes {os.path.basename(path)[:100]}, which is compiled by itself; what files share goes into a header")
+        own = SHARED.sub(" ", LINE.sub("", text.partition(BEGINNING)[2]))
+        own = LITERAL.sub(lambda found: found["kept"] or '""', own)
         for found in WORDS.finditer(own):
-            if found["asm"] and not re.match(r'\s*\("simt_dynamic_shared"\)\s*$', found["asm_text"]):
+            if found["asm"]:
                 raise Refused(f"{name} uses inline assembly, which a submission may not")
             if found["builtin"]:
-                raise Refused(f"{name} uses {found['builtin']}, an intrinsic or built-in function that CUDA has not")
+                raise Refused(f"{name} uses {found['builtin'][:60]}, which CUDA does not have")
             if found["pragma"] is not None and not PRAGMAS.match(found["pragma"]):
                 raise Refused(f"{name} uses #pragma{found['pragma'][:40]}, which a submission may not")
-            listed = found["attribute"] if found["attribute"] is not None else found["brackets"]
-            if listed is not None:
-                for attribute in attribute_names(listed, found["attribute"] is not None):
+            if found["attribute"] or found["brackets"]:
+                for attribute in attribute_names(own, found.end(), bool(found["attribute"])):
                     if attribute.strip("_") not in ATTRIBUTES:
                         raise Refused(f"{name} uses the attribute {attribute[:40]}, which a submission may not")
-        return added.count("__attribute__((constructor))")
 
-    def examine(self, output, initialisers, allowed, step):
-        """Refuses an object that asks for more than it may, runs before main(), or stands in for the harness."""
-        sizes = run(["size", "-A", "-d", str(output)], "size")
-        early = sum(int(match[2]) for match in
-                    re.finditer(r"^\.(init_array|ctors|preinit_array|fini_array|dtors|init|fini)\S*\s+(\d+)", sizes, re.M))
-        if early > 8 * initialisers:
-            raise Refused("code that would run before or after main(): a static constructor or destructor, or a global "
-                          "variable whose first value must be computed (make it constexpr, or local)")
+    @staticmethod
+    def examine_calls(name, dump):
+        """
+        Refuses what reads or writes global memory where nothing watches it: functions that are compiled without watching,
+        assembly, structs that a pointer's target hands over by value, copies that GCC expands. `dump` is the program as
+        GCC compiles it.
+        """
+        for function in ("\n" + dump).split("\n;; Function ")[1:]:
+            head, _, body = function.partition("\n  <bb ")
+            own = set(re.findall(r"([\w.$#]+)(?:\[[^\]]*\])*[;,)]", re.sub(r"^  static .*$", "", head, flags=re.M))) | {"<retval>"}
+            sides = [side for line in re.findall(r"^  (.* = .*);", body, re.M) for side in line.split(" = ")]
+            if "__asm__" in body or not WATCHED.search(body) and any(behind_pointer(side, own) for side in sides):
+                raise Refused(f"{name}: {function.split()[0][:60]}() is compiled so that the checked build cannot watch it")
+            for result, callee, arguments in CALL.findall(body):
+                if LAUNCH.match(head) and re.fullmatch(r"_\d+", callee):
+                    continue  # a kernel gets its parameters
+                if UNWATCHED.match(callee) or any(behind_pointer(value, own) for value in [result, *arguments.split(", ")]):
+                    raise Refused(f"{name}: {function.split()[0][:60]}() hands memory to {callee[:60]}() where the checked build cannot "
+                                  "watch it: copy it to a variable first, or pass a pointer")
+
+    def examine(self, output, allowed, step):
+        """
+        Refuses an object that asks for more than it may or stands in for the harness. Tables that are computed before
+        main() are welcome: there is no input in the process by then, and the list of symbols holds there, too.
+        """
         strong, asked = set(), set()
         for line in nm("", str(output)):
             name, kind = line.split()[:2]
             if kind == "i":
                 raise Refused("an indirect function, whose resolver runs before main()")
             (strong if kind in "TDBRVWuC" else asked if kind in "Uvw" else set()).add(name)
-        # Named objects: the checked build has .data of its own. Shared memory is thread-local here, and no object.
-        variables = sum(int(size, 0) for size, kind in re.findall(
-            r"^ *\d+: [0-9a-f]+ +(\w+) (OBJECT) +\w+ +\w+ +(?!UND|ABS)\w+ ", run(["readelf", "-sW", str(output)], "readelf"), re.M))
-        if variables > GLOBAL_VARIABLES and allowed is ALLOWED:  # nvcc's objects hold the device code's image
-            raise Refused(f"{variables} bytes of global variables; a kernel's memory is what it is given")
+        # Named objects: the checked build has .data of its own. Shared memory is thread-local here.
+        found = re.findall(r"^ *\d+: [0-9a-f]+ +(\w+) (OBJECT|TLS) +\w+ +\w+ +(?!UND|ABS)\w+ ",
+                           run(["readelf", "-sW", str(output)], "readelf"), re.M)
+        for kind, words, most in (("OBJECT", "global", GLOBAL_VARIABLES), ("TLS", "shared", SHARED_VARIABLES)):
+            refuse_variables(sum(int(size, 0) for size, what in found if what == kind), words, most)
         taken = (strong & self.protected()) - self.wanted(step)
         if taken:
             raise Refused(f"defines {', '.join(sorted(taken)[:5])}, which belongs to the harness")
@@ -361,7 +399,7 @@ class Workshop:
             chosen = architecture
             if needed and (needed[1].endswith("a") or int(needed[1]) > int(architecture.rstrip("a"))):
                 chosen = needed[1]
-            command = [nvcc, "-std=c++17", "-O3", "-w", f"-gencode=arch=compute_{chosen},code=sm_{chosen}",
+            command = [nvcc, "-std=c++17", "-O3", "-w", "-Xptxas", "-v", f"-gencode=arch=compute_{chosen},code=sm_{chosen}",
                        f"-I{self.base / 'common'}", f"-I{self.base}", "-c", str(source), "-o", str(out / f"{name}.o")]
             if trusted:
                 run(command, name)
@@ -371,7 +409,8 @@ class Workshop:
                                  environment={"TMPDIR": str(out)})
                 if ending.status != 0:
                     raise NotBuilt(f"{name} does not compile for the GPU: {self.complaints(ending.output, folder / 'source' / step)}")
-                self.examine(out / f"{name}.o", 1, ALLOWED | ALLOWED_ON_A_GPU, step)
+                self.examine(out / f"{name}.o", ALLOWED | ALLOWED_ON_A_GPU, step)
+                refuse_variables(sum(map(int, re.findall(rb"(\d+) bytes gmem", ending.output))), "global", GLOBAL_VARIABLES)
             made = folder / f"{name}.{output.name}.o"
             self.isolate(out / f"{name}.o", made, step)
             objects.append(made)
@@ -388,19 +427,41 @@ class Workshop:
         output.chmod(0o755)
 
 
-def attribute_names(listed, parenthesised):
-    """Of `((aligned(16), unused)) int x` or `gnu::unused, nodiscard]] int x` the attributes' names."""
-    depth, text = 0, ""
-    for letter in listed:
-        depth += (letter in "([{") - (letter in ")]}")
+def refuse_variables(size, kind, most):
+    if size > most:
+        raise Refused(f"{size} bytes of {kind} variables; a kernel's memory is what it is given")
+
+
+def attribute_names(source, begin, parenthesised):
+    """Of `((aligned(16), unused)) int x` or `gnu::unused, nodiscard]] int x` behind `begin` the attributes' names."""
+    while source[begin:begin + 1].isspace():
+        begin += 1
+    depth, end = 0, begin
+    while end < len(source):
+        depth += (source[end] in "([{") - (source[end] in ")]}")
         if depth < (1 if parenthesised else 0):
             break
-        text += letter
-    text = re.sub(r'"(?:[^"\\]|\\.)*"', "", text.lstrip("( \n\t") if parenthesised else text)
+        end += 1
+    if parenthesised and end == begin:
+        return [source[begin:begin + 40]]
+    text = source[begin:end].lstrip("( \n\t") if parenthesised else source[begin:end]
     while re.search(r"\([^()]*\)", text):
         text = re.sub(r"\([^()]*\)", "", text)
     text = re.sub(r"^\s*using\s+\w+\s*:", "", text)
     return [name.split("::")[-1].strip() for name in re.split(r"[,()]", text) if name.strip()]
+
+
+# Of GCC's dump: simtcc's call of a kernel; result = name (arguments);
+LAUNCH = re.compile(r"std::apply<void \(\*&\)\([^\n]*> \(_ZSt5applyIRPFv\w*EDcOT_OT0_, ")
+CALL = re.compile(r"^  (?:([^=\n]+) = )?([\w:~$.]+(?:<[^\n]*>)?|OBJ_TYPE_REF\([^\n]*\)) \(([^\n]*)\);(?: \[[^\n]*\])?$", re.M)
+
+
+def behind_pointer(value, own):
+    """Whether an operand of GCC's dump is what a pointer points to, other than one of the function's `own` variables."""
+    if value.startswith(("*", "MEM")) or ("->" in value and not value.startswith("&")):
+        target = re.search(r"\)&([\w.$#]+|<retval>)", value)
+        return not target or target[1] not in own
+    return False
 
 
 def read_regular(path, most=64 << 20):

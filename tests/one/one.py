@@ -21,12 +21,14 @@ SIZES = {"matmul": "--m 128 --n 96 --k 80", "softmax": "--rows 3 --cols 40000",
 # What a kernel's file may use of the rest of the project, in the order in which it must stand. It is left out where
 # nothing uses it.
 LIBRARY = (
-    ("common/problem.h", "tensor_type"), ("common/problem.h", "cost"), ("common/attention.h", "attention"),
+    ("common/problem.h", "tensor_type"), ("common/problem.h", "cost"), ("common/refusal.h", "MAX_EXTENT"),
+    ("common/matmul.h", "matmul_fn"), ("common/softmax.h", "softmax_fn"), ("common/attention.h", "attention"),
     ("common/attention.c", "attention_query_rows"), ("common/backend.c", "backend_architecture"),
     ("common/refusal.c", "sentence"), ("common/refusal.c", "refuse"), ("common/refusal.c", "refusal"),
     ("common/refusal.c", "require_blocks"), ("common/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
     ("common/tensor_map.c", "encode_fn"), ("common/tensor_map.c", "find_encoder"),
-    ("common/tensor_map.c", "tensor_map_of_halves"))
+    ("common/tensor_map.c", "tensor_map_of_halves"), ("common/tensor_map.h", "attention_maps"),
+    ("common/tensor_map.c", "attention_maps_of"), ("common/device.h", "device_attribute"))
 
 GUARD = re.compile(r"^#ifndef (\w+)\n#define \1\n(.*)^#endif\n", re.M | re.S)
 LINKAGE = re.compile(r'^#ifdef __cplusplus\n(?:extern "C" \{|\})\n#endif\n', re.M)
@@ -62,7 +64,7 @@ def defines(chunk):
         names |= set(re.findall(r"[{,]\s*(\w+)", code))
     at_top = re.sub(r"^[ }].*\n?", "", code, flags=re.M)  # clang-format indents all but what is declared here
     for line in re.split(r"[;{]\s*$", re.sub(r"^template <.*>$", "", at_top, flags=re.M), flags=re.M):
-        if name := re.search(r"(\w+)\s*(?:[({\[=]|$)", line.strip()):
+        if name := re.search(r"(\w+)\s*(?:[({\[=]|$)", re.sub(r"<[^<>]*>", "", line).strip()):
             names.add(name[1])
     return names
 
@@ -71,6 +73,15 @@ def exports(path):
     """The C functions that a .cu file gives to others."""
     given = [chunk for chunk in chunks(path.read_text()) if re.search('^extern "C"', chunk, re.M)]
     return {name for chunk in given for name in defines(chunk)}
+
+
+def callees(path, seen=()):
+    """The step's other .cu files whose functions a file calls, each after those that it calls itself."""
+    found = []
+    for other in sorted(path.parent.glob("*.cu")):
+        if other not in (path, *seen, *found) and words(path.read_text()) & exports(other):
+            found += [*callees(other, (path, *seen, *found)), other]
+    return found
 
 
 def used(candidates, text):
@@ -106,7 +117,7 @@ class One:
             self.headers.append(self.take(path))
         return ""
 
-    def library(self, text):
+    def used_of_common(self, text):
         origin = {}
         for source, name in LIBRARY:
             code = (ROOT / source).read_text()
@@ -114,18 +125,21 @@ class One:
             if chunk is None:
                 raise SystemExit(f"{source} does not define {name}")
             origin[chunk.replace("_Thread_local", "thread_local")] = code
+        step = self.folders[0]
+        for chunk in re.findall(r"^static inline .*?^\}", (step / f"{step.name[:2]}_step.h").read_text(), re.M | re.S):
+            origin[chunk] = ""
         kept = used(list(origin), text)
         for chunk in kept:
             self.system += [match[2] for match in INCLUDE.finditer(origin[chunk]) if match[2]]
         return "\n\n".join(kept)
 
-    @staticmethod
-    def instructions(text):
+    def instructions(self, text):
         """The wrappers of PTX instructions that the text uses. The CPU backend brings its own."""
-        source = INCLUDE.sub("", (ROOT / "common/ptx.cuh").read_text())
-        kept = used(chunks(source)[1:], text)
+        source = (ROOT / "common/ptx.cuh").read_text()
+        kept = used(chunks(INCLUDE.sub("", source))[1:], text)
         if not kept:
             return ""
+        self.system += [match[2] for match in INCLUDE.finditer(source) if match[2]]
         return "#if __has_include(<ptx.cuh>) /* the CPU backend has its own */\n#include <ptx.cuh>\n#else\n\n" + \
             "\n\n".join(kept) + "\n\n#endif\n"
 
@@ -157,12 +171,10 @@ def make(program, name):
     one = One(step)
 
     body = re.sub(r"^// needs: .*\n", "", one.take(ROOT / step / kernel["file"]))
-    for other in sorted((ROOT / step).glob("*.cu")):  # what it calls: a namespace keeps their constants apart
-        called = sorted(words(body) & exports(other)) if other.name != kernel["file"] else []
-        if called:
-            code, space = one.take(other), other.stem.partition("_")[2] if other.stem[0].isdigit() else other.stem
-            body = f"namespace {space}_file\n{{\n{code}}}\n" + \
-                "".join(f"using {space}_file::{function};\n" for function in called) + "\n" + body
+    for other in reversed(callees(ROOT / step / kernel["file"])):  # a namespace keeps their constants apart
+        code, space = one.take(other), other.stem.partition("_")[2] if other.stem[0].isdigit() else other.stem
+        body = f"namespace {space}_file\n{{\n{code}}}\n" + \
+            "".join(f"using {space}_file::{function};\n" for function in sorted(words(body) & exports(other))) + "\n" + body
     headers, one.headers = "\n".join(one.headers), []
     check = one.take(HERE / f"{problem}.cu")
     check = "\n".join((*one.headers, check))
@@ -178,7 +190,7 @@ def make(program, name):
                       f"static const enum tensor_type type = TENSOR_{kernel['types'][0].upper()};",
                       f"static const size_t workspace_bytes = {kernel['workspace']}; /* at these sizes */"]
 
-    library = one.library(headers + body + check + " ".join(constants))
+    library = one.used_of_common(headers + body + check + " ".join(constants))
     instructions = one.instructions(headers + body)
     arch = f"-arch={architecture or 'sm_75'}"
     if architecture.endswith("a"):

@@ -94,7 +94,7 @@ __global__ void load_box(enum mistake mistake, const __grid_constant__ CUtensorM
 
     /* The same once more, to the same place. */
     if (mistake != TMA_REFILLED_TOO_EARLY)
-        __syncthreads(); /* everybody has read the box before it is filled again */
+        __syncthreads(); /* all threads have read the box before it is filled again */
     if (mistake == NO_MISTAKE || mistake == TMA_REFILLED_TOO_EARLY) {
         if (threadIdx.x == 0) {
             mbarrier_arrive_expect(&arrived, BOX_BYTES);
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(256, 1)
     if (mistake == NAMED_BARRIER_TOO_MANY && threadIdx.x < 64)
         named_barrier_sync(3, 96);
     if (mistake == REGISTERS_TOO_MANY && threadIdx.x >= 128)
-        registers_increase<256>(); /* nobody has given any back */
+        registers_increase<256>(); /* no warpgroup has given any back */
 }
 
 /* ---- clusters: each of two blocks stores half of the words into the other, which writes them to

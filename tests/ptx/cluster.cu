@@ -29,7 +29,7 @@ __global__ void exchange(const uint32_t *in, uint32_t *out)
         }
     }
     cluster_arrive();
-    cluster_wait(); /* everything has come, and nobody ends while others still store */
+    cluster_wait(); /* everything has come, and no block ends while others still store */
 
     for (int peer = 0; peer < CLUSTER_BLOCKS; peer++) {
         out[64 * peer + 2 * lane] = __float_as_uint(from[peer][lane].x);

@@ -4,6 +4,7 @@
 #include "ptx_kernels.h"
 #include "ptx.cuh"
 
+template <typename T>
 __global__ void multiply(const uint32_t *in, uint32_t *out)
 {
     const int lane = threadIdx.x;
@@ -15,13 +16,19 @@ __global__ void multiply(const uint32_t *in, uint32_t *out)
     }
     for (int i = 0; i < 2; i++)
         b[i] = in[10 * lane + 4 + i];
-    mma_m16n8k16(d, a, b);
+    mma_m16n8k16<T>(d, a, b);
     for (int i = 0; i < 4; i++)
         out[4 * lane + i] = __float_as_uint(d[i]);
 }
 
 cudaError_t ptx_mma(const uint32_t *in, uint32_t *out)
 {
-    multiply<<<1, 32>>>(in, out);
+    multiply<__half><<<1, 32>>>(in, out);
+    return finished();
+}
+
+cudaError_t ptx_mma_bfloat16(const uint32_t *in, uint32_t *out)
+{
+    multiply<__nv_bfloat16><<<1, 32>>>(in, out);
     return finished();
 }

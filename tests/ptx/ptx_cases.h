@@ -185,6 +185,18 @@ static inline double half_value(uint16_t half)
     return half & 0x8000 ? -magnitude : magnitude;
 }
 
+/* A factor's element: half, or bfloat16, which is the upper half of a float. */
+static inline uint16_t random_element(uint64_t stream, uint64_t index, bool bfloat16)
+{
+    return bfloat16 ? (uint16_t)(bits_of((float)input_normal(4, stream, index)) >> 16)
+                    : random_half(stream, index);
+}
+
+static inline double element_value(uint16_t element, bool bfloat16)
+{
+    return bfloat16 ? float_of((uint32_t)element << 16) : half_value(element);
+}
+
 static inline float random_float(uint64_t stream, uint64_t index)
 {
     return (float)input_normal(3, stream, index);

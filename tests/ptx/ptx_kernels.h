@@ -31,8 +31,9 @@ ptx_kernel ptx_stmatrix;
 /* movmatrix.cu: a word of each lane -> transposed, then transposed again */
 ptx_kernel ptx_movmatrix;
 
-/* mma.cu: a[4], b[2], d[4] of each lane -> d[4] of each lane */
+/* mma.cu: a[4], b[2], d[4] of each lane -> d[4] of each lane; factors are halves or bfloat16 */
 ptx_kernel ptx_mma;
+ptx_kernel ptx_mma_bfloat16;
 
 /* wmma.cu: halves A [16][16] and B [16][16] (as they lie in memory), floats C and F [16][16] -> (A
  * * B + C) element by element times F; A and B taken row- or column-major as the number's bits 0
@@ -77,6 +78,7 @@ struct wgmma_layout {
     int a_begin, a_leading, a_stride, a_step;
     int b_begin, b_leading, b_stride, b_step;
     int accumulate;
+    int bfloat16; /* the factors' type; else halves */
 };
 cudaError_t ptx_wgmma_shared_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout);
 cudaError_t ptx_wgmma_registers_64(const uint32_t *in, uint32_t *out, struct wgmma_layout layout);

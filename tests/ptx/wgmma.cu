@@ -12,7 +12,7 @@ static __device__ uint64_t descriptor_of(const char *image, int begin, int leadi
     return (descriptor & ~((uint64_t)3 << 62)) | (uint64_t)swizzle << 62;
 }
 
-template <int N, bool A_IN_REGISTERS>
+template <int N, bool A_IN_REGISTERS, typename T>
 __global__ void __launch_bounds__(128, 1)
     multiply(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
@@ -42,11 +42,11 @@ __global__ void __launch_bounds__(128, 1)
     for (int step = 0; step < WGMMA_STEPS; step++) {
         const int accumulate = step > 0 || layout.accumulate;
         if constexpr (A_IN_REGISTERS)
-            wgmma_registers<N>(d, a[step], wgmma_descriptor_at(B, step * layout.b_step),
-                               accumulate);
+            wgmma_registers<N, T>(d, a[step], wgmma_descriptor_at(B, step * layout.b_step),
+                                  accumulate);
         else
-            wgmma_shared<N>(d, wgmma_descriptor_at(A, step * layout.a_step),
-                            wgmma_descriptor_at(B, step * layout.b_step), accumulate);
+            wgmma_shared<N, T>(d, wgmma_descriptor_at(A, step * layout.a_step),
+                               wgmma_descriptor_at(B, step * layout.b_step), accumulate);
     }
     wgmma_commit();
     wgmma_wait<0>();
@@ -56,20 +56,27 @@ __global__ void __launch_bounds__(128, 1)
         out[threadIdx.x * (N / 2) + i] = __float_as_uint(d[i]);
 }
 
+template <int N, bool A_IN_REGISTERS>
+static cudaError_t run(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
+{
+    if (layout.bfloat16)
+        multiply<N, A_IN_REGISTERS, __nv_bfloat16><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
+    else
+        multiply<N, A_IN_REGISTERS, __half><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
+    return finished();
+}
+
 cudaError_t ptx_wgmma_shared_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
-    multiply<128, false><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
-    return finished();
+    return run<128, false>(in, out, layout);
 }
 
 cudaError_t ptx_wgmma_registers_64(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
-    multiply<64, true><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
-    return finished();
+    return run<64, true>(in, out, layout);
 }
 
 cudaError_t ptx_wgmma_registers_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
-    multiply<128, true><<<1, 128, WGMMA_IMAGE>>>(in, out, layout);
-    return finished();
+    return run<128, true>(in, out, layout);
 }

@@ -280,6 +280,31 @@ static cudaError_t run_same_place(int *data)
     return finished();
 }
 
+struct seven {
+    int first, others[6];
+};
+
+static __device__ __noinline__ struct seven seven_of(int first)
+{
+    const struct seven result = {first, {0, 0, 0, 0, 0, 0}};
+    return result;
+}
+
+/* Copied whole; only the first of its members differs from thread to thread. */
+__global__ void same_struct(int *data)
+{
+    __shared__ struct seven winner;
+    winner = seven_of(threadIdx.x); /* MARK same_struct */
+    __syncthreads();                /* somebody has won */
+    data[threadIdx.x] = winner.first;
+}
+
+static cudaError_t run_same_struct(int *data)
+{
+    same_struct<<<1, 64>>>(data);
+    return finished();
+}
+
 __global__ void neighbouring_bytes(int *data)
 {
     __shared__ unsigned char s[64];
@@ -515,7 +540,7 @@ static cudaError_t run_element_of_argument(int *data)
     return finished();
 }
 
-/* The last block to finish adds up what all wrote, but nobody made the writes visible before
+/* The last block to finish adds up what all wrote, but no block made its writes visible before
  * counting itself.
  */
 __global__ void last_block_without_fence(int *data)
@@ -725,6 +750,7 @@ const struct check_case broken_programs[] = {
     {"shuffle_instead_of_barrier", run_shuffle_instead_of_barrier},
     {"half_a_warp", run_half_a_warp},
     {"same_place", run_same_place},
+    {"same_struct", run_same_struct},
     {"neighbouring_bytes", run_neighbouring_bytes},
     {"global_in_block", run_global_in_block},
     {"sum_without_atomic", run_sum_without_atomic},

@@ -63,7 +63,7 @@ __global__ void warps_apart(int *data)
         s[warp][lane] = lane + round;
         __syncwarp(); /* this warp's row is complete */
         int right = s[warp][(lane + 1) % 32];
-        __syncwarp(); /* nobody reads the row any more */
+        __syncwarp(); /* no lane reads the row any more */
         if (lane == 31)
             data[warp] = right;
     }
@@ -133,14 +133,14 @@ static cudaError_t run_shuffles_only(int *data)
 /* -------------------------------------------------------------------------------------- within a
  * block */
 
-/* Two buffers need one barrier a step: whoever is ahead writes the one that nobody reads. */
+/* Two buffers need one barrier a step: whoever is ahead writes the one that no thread reads. */
 __global__ void double_buffer(int *data)
 {
     __shared__ int s[2][64];
     int sum = 0;
     for (int k = 0; k < 5; k++) {
         s[k % 2][threadIdx.x] = threadIdx.x + k;
-        __syncthreads(); /* buffer k % 2 is complete, and everybody has left the other one */
+        __syncthreads(); /* buffer k % 2 is complete, and no thread uses the other one */
         sum += s[k % 2][63 - threadIdx.x];
     }
     data[threadIdx.x] = sum;
@@ -201,7 +201,7 @@ __global__ void same_value(int *data)
     __syncthreads(); /* found is cleared */
     if (threadIdx.x % 3 == 0)
         found = 1;
-    __syncthreads(); /* everybody has looked */
+    __syncthreads(); /* all threads have looked */
     if (found)
         data[0] = 7;
 }
@@ -596,7 +596,7 @@ __global__ void grid_steps(int *data, int n)
     int *from = data, *to = data + n;
     from[x] = x;
     for (int step = 0; step < 4; step++) {
-        grid.sync(); /* `from` is complete, and nobody reads `to` any more */
+        grid.sync(); /* `from` is complete, and no thread reads `to` any more */
         to[x] = from[(x + 1) % n];
         int *last = from;
         from = to;
@@ -690,7 +690,7 @@ __global__ void cluster_ring(int *out)
     const int rank = cluster_rank(), blocks = cluster_blocks(), next = (rank + 1) % blocks;
     const int cluster = 4 * (blockIdx.y / 2), block = cluster + rank;
     cluster_arrive_relaxed();
-    own = 7; /* the same value by all; nobody else's business */
+    own = 7; /* all store the same value, each in its own place */
     if (threadIdx.x < 32)
         cluster_wait();
     __syncthreads(); /* the second warp knows what the first has waited for */
@@ -707,14 +707,14 @@ __global__ void cluster_ring(int *out)
     out[64 * block + threadIdx.x] = (int)box[63 - threadIdx.x].x + (int)box[threadIdx.x].y +
                                     out[1024 + 64 * (cluster + before) + 63 - threadIdx.x];
 
-    /* Once more, with the roles of shared memory swapped: nobody stores before the last phase's
+    /* Once more, with the roles of shared memory swapped: no block stores before the last phase's
      * reads. */
     cluster_arrive();
-    cluster_wait(); /* everybody has read its box */
+    cluster_wait(); /* all blocks have read their boxes */
     cluster_store(cluster_address(shared_address(&box[threadIdx.x]), next),
                   make_float2(0.0f, 1.0f));
     cluster_arrive();
-    cluster_wait(); /* all boxes are full, and nobody ends while another stores */
+    cluster_wait(); /* all boxes are full, and no block ends while another stores */
     out[64 * block + threadIdx.x] += (int)box[63 - threadIdx.x].y;
 }
 
@@ -800,47 +800,8 @@ static cudaError_t run_guess_and_swap(int *data)
     return compare(data, expected, 2);
 }
 
-/* Memory of the device's heap, from one launch to the next. */
-struct Link {
-    Link *next;
-    int value;
-};
-
-__device__ Link *chain;
-
-__global__ void make_chain(int count)
-{
-    for (int i = 0; i < count; i++)
-        chain = new Link{i == 0 ? nullptr : chain, i};
-}
-
-__global__ void take_chain(int *data)
-{
-    int *sums = (int *)malloc(blockDim.x * sizeof(int));
-    float *floats = new float[16];
-    floats[15] = 3;
-    for (Link *next; chain; chain = next) {
-        next = chain->next;
-        data[0] += chain->value;
-        delete chain;
-    }
-    sums[threadIdx.x] = (int)floats[15];
-    data[1] = sums[threadIdx.x];
-    delete[] floats;
-    free(sums);
-}
-
-static cudaError_t run_device_heap(int *data)
-{
-    make_chain<<<1, 1>>>(10);
-    take_chain<<<1, 1>>>(data);
-    const int expected[] = {45, 3};
-    return compare(data, expected, 2);
-}
-
 const struct check_case correct_programs[] = {
     {"guess_and_swap", run_guess_and_swap},
-    {"device_heap", run_device_heap},
     {"warp_sum", run_warp_sum},
     {"warps_apart", run_warps_apart},
     {"half_warps", run_half_warps},

@@ -35,7 +35,7 @@ __global__ void tiled_matmul(const float *A, const float *B, float *C, int N)
         __syncthreads(); /* the tiles are complete */
         for (int k = 0; k < T; k++)
             sum += As[threadIdx.y][k] * Bs[k][threadIdx.x];
-        __syncthreads(); /* nobody reads the tiles any more */
+        __syncthreads(); /* no thread reads the tiles any more */
     }
     C[y * N + x] = sum;
 }

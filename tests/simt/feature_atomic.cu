@@ -22,7 +22,7 @@ __global__ void integer_atomics(int *s, unsigned *u, unsigned long long *w)
     atomicExch(&u[5], 99u);
 }
 
-int feature_integer_atomics(void)
+FEATURE(integer_atomics)
 {
     enum { N = 8 * 64 };
     int *s = shared_array<int>(7);
@@ -48,7 +48,7 @@ __global__ void float_atomics(float *f, double *d)
     atomicExch(f + 1, 8.0f);
 }
 
-int feature_float_atomics(void)
+FEATURE(float_atomics)
 {
     float *f = shared_array<float>(2);
     double *d = shared_array<double>(1);
@@ -72,7 +72,7 @@ __global__ void greatest(const float *in, float *out, int n)
     } while (seen != expected);
 }
 
-int feature_compare_and_swap(void)
+FEATURE(compare_and_swap)
 {
     enum { N = 500 };
     float *in = shared_array<float>(N), *out = shared_array<float>(1);
@@ -97,7 +97,7 @@ __global__ void histogram(const unsigned char *in, int n, unsigned *out)
         out[threadIdx.x] = bins[threadIdx.x];
 }
 
-int feature_shared_atomics(void)
+FEATURE(shared_atomics)
 {
     enum { N = 4096 };
     unsigned char *in = shared_array<unsigned char>(N);
@@ -122,7 +122,7 @@ __global__ void atomic_refs(int *data)
     }
 }
 
-int feature_atomic_ref(void)
+FEATURE(atomic_ref)
 {
     int *data = shared_array<int>(2);
     atomic_refs<<<4, 50>>>(data);
@@ -145,7 +145,7 @@ __global__ void locked(int *lock, int *data)
         atomicExch(lock, 0);
 }
 
-int feature_lock_within_block(void)
+FEATURE(lock_within_block)
 {
     int *data = shared_array<int>(33);
     locked<<<3, 256>>>(data + 32, data);
@@ -175,7 +175,7 @@ __global__ void take_turns(int *state, int *order)
     }
 }
 
-int feature_ordered_blocks(void)
+FEATURE(ordered_blocks)
 {
     enum { BLOCKS = 64 };
     int *state = shared_array<int>(3), *order = shared_array<int>(BLOCKS);
@@ -204,7 +204,7 @@ __global__ void wait_for_flag(volatile int *flag, volatile int *data)
     }
 }
 
-int feature_volatile_flag(void)
+FEATURE(volatile_flag)
 {
     int *data = shared_array<int>(3);
     wait_for_flag<<<7, 32>>>(data, data + 1);
@@ -238,7 +238,7 @@ __global__ void sum_in_last_block(const int *in, int n, int *partial, unsigned *
     }
 }
 
-int feature_last_block(void)
+FEATURE(last_block)
 {
     enum { N = 10000, BLOCKS = 13 };
     int *in = shared_array<int>(N), *partial = shared_array<int>(BLOCKS),
@@ -255,4 +255,34 @@ int feature_last_block(void)
             wrong = *out != expected;
     }
     return wrong;
+}
+
+/* The first lane of every warp polls until all other lanes of the grid have come. */
+__global__ void first_lanes_poll(int *others, int *out)
+{
+    if (threadIdx.x % 32 != 0)
+        atomicAdd(others, 1);
+    else
+        while (atomicAdd(others, 0) < static_cast<int>(gridDim.x * blockDim.x / 32 * 31)) {
+        }
+    atomicAdd(out, 1);
+}
+
+/* All threads poll until all have come. */
+__global__ void all_poll(int *arrived)
+{
+    atomicAdd(arrived, 1);
+    while (atomicAdd(arrived, 0) < static_cast<int>(gridDim.x * blockDim.x)) {
+    }
+}
+
+FEATURE(polling)
+{
+    enum { BLOCKS = 4, THREADS = 64 };
+    int *others = shared_array<int>(1), *out = shared_array<int>(1),
+        *arrived = shared_array<int>(1);
+    first_lanes_poll<<<BLOCKS, THREADS>>>(others, out);
+    all_poll<<<BLOCKS, THREADS>>>(arrived);
+    const int wrong = wait_for_kernel();
+    return wrong < 0 ? wrong : (*out != BLOCKS * THREADS) + (*arrived != BLOCKS * THREADS);
 }

@@ -12,7 +12,7 @@ __global__ void reverse_static(int *data)
     data[blockIdx.x * THREADS + i] = tile[THREADS - 1 - i];
 }
 
-int feature_static_shared(void)
+FEATURE(static_shared)
 {
     int *data = shared_array<int>(4 * THREADS);
     for (int i = 0; i < 4 * THREADS; i++)
@@ -34,7 +34,7 @@ __global__ void reverse_dynamic(float *data, int n)
     data[threadIdx.x] = tile[n - 1 - threadIdx.x] + second[threadIdx.x];
 }
 
-int feature_dynamic_shared(void)
+FEATURE(dynamic_shared)
 {
     int wrong = 0;
     for (int n = 32; n <= 1024 && wrong == 0; n *= 2) {
@@ -68,7 +68,7 @@ __global__ void dynamic_aligned(unsigned *places)
 }
 
 /* Behind static shared memory, dynamic begins at a multiple of 16, unless it asks for more. */
-int feature_alignment_of_shared(void)
+FEATURE(alignment_of_shared)
 {
     unsigned *places = shared_array<unsigned>(2);
     dynamic_unaligned<<<1, 1, 256>>>(places);
@@ -93,7 +93,7 @@ __global__ void rotate(int *data)
     data[threadIdx.x] = reinterpret_cast<int *>(file_scope)[(threadIdx.x + 1) % blockDim.x];
 }
 
-int feature_file_scope_shared(void)
+FEATURE(file_scope_shared)
 {
     int *data = shared_array<int>(64);
     for (int i = 0; i < 64; i++)
@@ -131,7 +131,7 @@ __global__ void argmax(const float *data, int n, int *out)
         *out = best[0].where + static_cast<int>(wide[1].w);
 }
 
-int feature_shared_struct(void)
+FEATURE(shared_struct)
 {
     enum { N = 1000 };
     float *data = shared_array<float>(N);
@@ -154,7 +154,7 @@ __global__ void count_and_or(int *out)
     out[i] = count * 10000 + (none != 0) * 1000 + (some != 0) * 100 + (all != 0) * 10 + (most != 0);
 }
 
-int feature_barrier_reductions(void)
+FEATURE(barrier_reductions)
 {
     int *out = shared_array<int>(100);
     count_and_or<<<1, 100>>>(out);
@@ -175,7 +175,7 @@ __global__ void leave_early(int *out)
     out[threadIdx.x] = tile[63 - threadIdx.x];
 }
 
-int feature_returned_threads(void)
+FEATURE(returned_threads)
 {
     int *out = shared_array<int>(64);
     leave_early<<<1, 256>>>(out);
@@ -198,7 +198,7 @@ __global__ void walk(int *out, int steps)
     out[blockIdx.x * THREADS + threadIdx.x] = ring[steps % 2][threadIdx.x];
 }
 
-int feature_many_barriers(void)
+FEATURE(many_barriers)
 {
     enum { BLOCKS = 20, STEPS = 301 };
     int *out = shared_array<int>(BLOCKS * THREADS);
@@ -221,7 +221,7 @@ __global__ void pass_on(int *data)
     }
 }
 
-int feature_warps_at_two_barriers(void)
+FEATURE(warps_at_two_barriers)
 {
     int *data = shared_array<int>(64);
     pass_on<<<1, 64>>>(data);

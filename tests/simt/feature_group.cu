@@ -35,7 +35,7 @@ __global__ void tiles(int *out)
     mine[4] = total + block.size() * 1000 + block.group_dim().x * 1000000;
 }
 
-int feature_block_and_tiles(void)
+FEATURE(block_and_tiles)
 {
     int *out = shared_array<int>(5 * 96);
     tiles<<<1, dim3(48, 2)>>>(out);
@@ -60,7 +60,7 @@ __global__ void coalesced(int *count, int *out)
     }
 }
 
-int feature_coalesced_group(void)
+FEATURE(coalesced_group)
 {
     enum { THREADS = 256 };
     int *count = shared_array<int>(1), *out = shared_array<int>(THREADS), seen[THREADS] = {0};
@@ -87,7 +87,7 @@ __global__ void collectives(int *out)
     mine[4] = same.size();
 }
 
-int feature_group_collectives(void)
+FEATURE(group_collectives)
 {
     int *out = shared_array<int>(5 * 64);
     collectives<<<1, 64>>>(out);
@@ -115,7 +115,7 @@ __global__ void relay(int *data, int phases)
     }
 }
 
-int feature_grid_sync(void)
+FEATURE(grid_sync)
 {
     enum { BLOCKS = 6, THREADS = 64, N = BLOCKS * THREADS };
     int *data = shared_array<int>(2 * N), phases = 9;

@@ -11,7 +11,7 @@ __global__ void write_indices(int *out)
     out[(z * height + y) * width + x] += 1 + x + 100 * y + 10000 * z;
 }
 
-int feature_indices(void)
+FEATURE(indices)
 {
     const dim3 grid(3, 2, 2), block(5, 4, 3);
     const int X = 15, Y = 8, Z = 6;
@@ -39,7 +39,7 @@ static int run_nested(int *out)
     return wrong;
 }
 
-int feature_templates(void)
+FEATURE(templates)
 {
     int *out = shared_array<int>(32);
     arithmetic<3, 4><<<dim3(1), /* a launch over several lines, */
@@ -65,7 +65,7 @@ __global__ void fill(T *data, T value)
     data[blockIdx.x * Threads + threadIdx.x] = value;
 }
 
-int feature_deduced_template(void)
+FEATURE(deduced_template)
 {
     float *f = shared_array<float>(64);
     double *d = shared_array<double>(64);
@@ -103,7 +103,7 @@ struct row {
 
 #define LAUNCH(kernel, ...) kernel<<<1, 1>>>(__VA_ARGS__)
 
-int feature_launch_forms(void)
+FEATURE(launch_forms)
 {
     int *out = shared_array<int>(1);
     const row table[] = {{"add_one", add_one}, {"add", deep::down::add}};
@@ -122,7 +122,7 @@ int feature_launch_forms(void)
     return wrong < 0 ? wrong : *out != 1115;
 }
 
-int feature_launch_by_pointer(void)
+FEATURE(launch_by_pointer)
 {
     int *out = shared_array<int>(1), value = 7;
     void *arguments[] = {&out, &value};
@@ -145,7 +145,7 @@ __global__ void read_parameters(const __grid_constant__ parameters p, char c, do
     out[3] = big >> 32 == 5 ? 1.0f : 0.0f;
 }
 
-int feature_parameters(void)
+FEATURE(parameters)
 {
     float *out = shared_array<float>(4);
     parameters p = {{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}, 20};
@@ -214,7 +214,7 @@ cudaError_t launch_cluster(dim3 grid, dim3 cluster)
     return status;
 }
 
-int feature_occupancy(void)
+FEATURE(occupancy)
 {
     int blocks = 0, smaller = 0, grid = 0, block = 0, processors = 0;
     cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, idle, 1024, 0);

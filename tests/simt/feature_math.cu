@@ -28,7 +28,7 @@ __global__ void intrinsics(int *i, float *f)
            __fadd_rd(1.0f, -1e-10f) < 1.0f && __fadd_rz(1.0f, -1e-10f) < 1.0f;
 }
 
-int feature_intrinsics(void)
+FEATURE(intrinsics)
 {
     int *i = shared_array<int>(8);
     float *f = shared_array<float>(8);
@@ -54,7 +54,7 @@ __global__ void conversions(int *i, long long *l)
     l[1] = __double_as_longlong(-0.0) == static_cast<long long>(1ull << 63);
 }
 
-int feature_conversions(void)
+FEATURE(conversions)
 {
     int *i = shared_array<int>(6);
     long long *l = shared_array<long long>(2);
@@ -79,7 +79,7 @@ __global__ void vectors(const float4 *in, float4 *out, int2 *pairs, uchar4 *byte
     bytes[i] = make_uchar4(static_cast<unsigned char>(i), 1, 2, 255);
 }
 
-int feature_vectors(void)
+FEATURE(vectors)
 {
     float4 *in = shared_array<float4>(32), *out = shared_array<float4>(32);
     int2 *pairs = shared_array<int2>(32);
@@ -123,7 +123,7 @@ __global__ void halves(float *f, unsigned short *bits, __half *sum, __half2 *pai
     atomicAdd(pair, __floats2half2_rn(1.0f, -1.0f));
 }
 
-int feature_half(void)
+FEATURE(half)
 {
     float *f = shared_array<float>(8);
     unsigned short *bits = shared_array<unsigned short>(8);
@@ -157,7 +157,7 @@ __global__ void brains(float *f)
     f[3] = __high2float(__floats2bfloat162_rn(1.0f, 257.0f));
 }
 
-int feature_bfloat16(void)
+FEATURE(bfloat16)
 {
     float *f = shared_array<float>(4);
     brains<<<1, 1>>>(f);
@@ -176,7 +176,7 @@ __global__ void read_clocks(long long *out)
     out[2] = clock64();
 }
 
-int feature_clocks(void)
+FEATURE(clocks)
 {
     long long *out = shared_array<long long>(3);
     read_clocks<<<1, 1>>>(out);

@@ -18,7 +18,7 @@ __global__ void reduce(int *out)
     mine[7] = static_cast<int>(__reduce_min_sync(FULL, static_cast<unsigned>(lane + 5)));
 }
 
-int feature_warp_reductions(void)
+FEATURE(warp_reductions)
 {
     int major = 0, *out = shared_array<int>(8 * 32);
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);

@@ -15,7 +15,7 @@ __global__ void shuffle_all(int *out)
     mine[5] = __shfl_sync(FULL, value, 37); /* modulo the width */
 }
 
-int feature_shuffles(void)
+FEATURE(shuffles)
 {
     int *out = shared_array<int>(6 * 96);
     shuffle_all<<<1, 96>>>(out);
@@ -43,7 +43,7 @@ __global__ void shuffle_narrow(int *out, int width)
     mine[3] = __shfl_xor_sync(FULL, value, width / 2, width);
 }
 
-int feature_shuffle_widths(void)
+FEATURE(shuffle_widths)
 {
     int *out = shared_array<int>(4 * 32), wrong = 0;
     for (int width = 2; width <= 32 && wrong == 0; width *= 2) {
@@ -69,7 +69,7 @@ __global__ void shuffle_type(int *failures)
         atomicAdd(failures, 1);
 }
 
-int feature_shuffle_types(void)
+FEATURE(shuffle_types)
 {
     int *failures = shared_array<int>(1);
     shuffle_type<int><<<1, 32>>>(failures);
@@ -93,7 +93,7 @@ __global__ void vote(unsigned *out)
     mine[5] = __ballot_sync(FULL, 1);
 }
 
-int feature_votes(void)
+FEATURE(votes)
 {
     unsigned *out = shared_array<unsigned>(6 * 32);
     vote<<<1, 32>>>(out);
@@ -114,7 +114,7 @@ __global__ void match(unsigned *out)
     mine[3] = (agree_all != 0) * 2 + (agree_not != 0);
 }
 
-int feature_matches(void)
+FEATURE(matches)
 {
     unsigned *out = shared_array<unsigned>(4 * 32);
     match<<<1, 32>>>(out);
@@ -143,7 +143,7 @@ __global__ void halves(int *out)
     out[lane] = sum;
 }
 
-int feature_partial_masks(void)
+FEATURE(partial_masks)
 {
     int *out = shared_array<int>(32);
     halves<<<1, 32>>>(out);
@@ -161,7 +161,7 @@ __global__ void short_warp(int *out)
         __shfl_xor_sync(FULL, value, 1) + static_cast<int>(__popc(__ballot_sync(FULL, 1))) * 1000;
 }
 
-int feature_short_warp(void)
+FEATURE(short_warp)
 {
     int *out = shared_array<int>(40);
     short_warp<<<1, 40>>>(out);
@@ -185,7 +185,7 @@ __global__ void compact(const int *in, int *out, int *count, int n)
     }
 }
 
-int feature_activemask(void)
+FEATURE(activemask)
 {
     enum { N = 1000 };
     int *in = shared_array<int>(N), *out = shared_array<int>(N), *count = shared_array<int>(1),

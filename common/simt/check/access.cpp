@@ -218,23 +218,11 @@ static void other_access(ThreadState *thread, uintptr_t address, unsigned bytes,
     report_foreign_memory(thread, Touch{address, bytes, writes(kind), where});
 }
 
-void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)
+/* A kernel's access, or a piece of it, to anything but its own stack. */
+static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const void *where)
 {
     uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-    BlockState *block = current_block_state();
-    if (!block) {
-        host_access(address, bytes, kind, where);
-        return;
-    }
-    if (on_own_stack(pointer))
-        return;
-    if (address & (bytes - 1)) { /* two doubles in a struct, say: the hardware moves the parts */
-        on_range(pointer, bytes, kind, where);
-        return;
-    }
-    ThreadState *thread = current_thread_state(block);
-    if (!block->overwrites.empty())
-        settle_overwrites(block);
+    ThreadState *thread = current_thread_state(current_block_state());
     if (thread->look_at)
         order_look(thread);
 
@@ -259,6 +247,25 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
     notice_polling(thread, kind, pointer);
 }
 
+void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)
+{
+    uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    BlockState *block = current_block_state();
+    if (!block) {
+        host_access(address, bytes, kind, where);
+        return;
+    }
+    if (on_own_stack(pointer))
+        return;
+    if (address & (bytes - 1)) { /* two doubles in a struct, say: the hardware moves the parts */
+        on_range(pointer, bytes, kind, where);
+        return;
+    }
+    if (!block->overwrites.empty())
+        settle_overwrites(block);
+    on_piece(pointer, bytes, kind, where);
+}
+
 void on_range(const void *pointer, size_t bytes, unsigned kind, const void *where)
 {
     /* The widest piece that divides both the address and the size: 4 for a struct of three
@@ -266,8 +273,17 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
     uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     uintptr_t common = address | bytes | 16;
     unsigned piece = static_cast<unsigned>(common & -common);
-    for (size_t done = 0; done < bytes; done += piece)
-        on_access(static_cast<const char *>(pointer) + done, piece, kind, where);
+    BlockState *block = current_block_state();
+    /* Not between the pieces: what the first of them overwrites changes after the last. */
+    if (block && !block->overwrites.empty())
+        settle_overwrites(block);
+    for (size_t done = 0; done < bytes; done += piece) {
+        const char *part = static_cast<const char *>(pointer) + done;
+        if (!block)
+            host_access(address + done, piece, kind, where);
+        else if (!on_own_stack(part))
+            on_piece(part, piece, kind, where);
+    }
 }
 
 /* ---- the program's variables ---- */

@@ -1,10 +1,11 @@
 /*
- * The checked build's own data, shared by the files of this room and nobody else.
+ * The checked build's own data, shared by the files of this room alone.
  *
  *   hooks.cpp            the runtime's calls (host/checker.h)
  *   instrumentation.cpp  what the compiled kernel calls before each access
  *   access.cpp           whose memory is this address, and may the kernel touch it there
  *   count.cpp            counters: requests, sectors, wavefronts
+ *   trace.cpp            the same, event by event, in a file
  *   shadow.cpp           who touched each word last: races, uninitialised shared memory
  *   order.cpp            which accesses are ordered before which
  *   cluster.cpp          blocks that share a cluster
@@ -157,12 +158,18 @@ void add_program_variables(); /* __device__ and __constant__ ones are variables 
 
 /* ---- counting ---- */
 
-/* One execution of one instruction by a warp: who took part, and which sector or which word each
- * lane touched. */
+/* One execution of one instruction by a warp: who took part, and what each lane touched. */
 struct Request {
     uint32_t lanes;
     uint32_t bytes;
-    uint32_t piece[warp_size];
+    uint32_t place; /* in the program */
+    uint64_t time;  /* of the first lane, in a block that is traced */
+    uintptr_t address[warp_size];
+};
+
+/* What a request moves, in global memory (sectors, 128-byte lines) or in shared memory. */
+struct Moved {
+    unsigned sectors, lines, wavefronts, ideal;
 };
 
 /* The executions of one instruction since the warp last came together. The k-th of each lane belong
@@ -190,6 +197,8 @@ constexpr size_t recent_places = 1024; /* a power of two */
 /* ---- one worker ---- */
 
 struct BlockState;
+struct BlockTrace;
+struct LaunchTrace;
 struct SyncObject;
 
 /* The first `length` publications on an object: what somebody knows who looked at it then. */
@@ -233,7 +242,7 @@ struct ClusterKnowledge {
 struct ClusterState {
     /* at the phase that is under way; all of the phase before is part of it */
     ClusterKnowledge arriving;
-    ClusterKnowledge completed[2]; /* the last two phases, by parity: nobody is further behind */
+    ClusterKnowledge completed[2]; /* the last two phases, by parity: no thread is further behind */
 };
 
 struct WarpState {
@@ -293,8 +302,8 @@ struct Overwrite {
 };
 
 /*
- * The first read of shared memory that nobody had written, until the next barrier: another thread
- * may turn out to write it, and then it is a race.
+ * The first read of shared memory that no thread had written, until the next barrier: another
+ * thread may turn out to write it, and then it is a race.
  */
 struct Uninitialised {
     ThreadState *thread; /* null when there is none */
@@ -325,7 +334,7 @@ struct BlockState {
     LaunchState *launch;
     uint32_t number;     /* as in Stamp::block */
     uint32_t now;        /* synchronisations so far */
-    uint32_t full_time;  /* everybody in the block knows what everybody did before */
+    uint32_t full_time;  /* each thread of the block knows what all did before */
     uint32_t clean_full; /* and all of it before this was fenced */
     bool partial;        /* some ThreadState::known is in use */
     std::vector<Seen> seen;
@@ -358,6 +367,7 @@ struct BlockState {
     unsigned long long places_launch; /* the launch that they are numbered for */
 
     struct counters counted; /* in this block */
+    BlockTrace *trace;       /* null unless it is traced */
 };
 
 struct LaunchState {
@@ -376,6 +386,7 @@ struct LaunchState {
     unsigned long long passed = 0;
     std::string first_passed;
     struct counters counted = {};
+    LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
 
 /* The current state of the running worker, thread and launch; null and false outside kernels. */
@@ -461,7 +472,7 @@ uint32_t known_cluster_phase(const ThreadState *thread);
 bool cluster_orders(const ThreadState *thread, const Stamp &earlier);
 /* What it knows from there about the threads of its own block. */
 void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &known);
-/* Before the last thread returns: nobody may have visited who could come later than that. */
+/* Before the last thread returns: no thread that could come later may have visited. */
 void settle_visits(BlockState *block);
 /* The barrier of the thread's cluster: it arrives, the barrier opens, it goes on. */
 void arrive_at_cluster(ThreadState *thread, bool relaxed);
@@ -487,7 +498,41 @@ shared_variable(uintptr_t address); /* "tile, byte 12 of 1024", of the calling w
 bool in_shared_variable(size_t offset);
 bool in_read_only_data(uintptr_t address);
 
+/* ---- trace.cpp ---- */
+
+void trace_launch_begin(LaunchState *launch);
+void trace_launch_end(LaunchState *launch);
+void trace_block_begin(BlockState *block);
+void trace_block_end(BlockState *block);
+void trace_report(const char *text);
+void trace_describe(const void *begin, size_t bytes, const struct description &about);
+void trace_forget(const Region *region); /* it is freed */
+/* All below only for a block that is traced. A new moment of its clock; `warp` or null does
+ * something then. */
+uint64_t trace_time(const BlockState *block, const WarpState *warp);
+void trace_request(const BlockState *block, const WarpState *warp, const Request &request,
+                   Space space, bool write, const Moved &moved);
+/* Checker::noted(), by a thread or the engine. */
+void trace_note(const ThreadState *thread, const char *what, const void *object,
+                unsigned long long value, unsigned long long size, const void *where);
+void trace_round(const BlockState *block, const WarpState *warp); /* see close_round */
+/* One of the block, of a cluster or a grid; `id` of a named one, else -1. */
+void trace_barrier(const BlockState *block, const char *which, Site site, int id);
+void trace_meeting(const BlockState *block, const WarpState *warp, uint32_t lanes,
+                   const Call &call);
+void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where);
+
 /* ---- report.cpp ---- */
+
+/* A device pointer that the kernel was given. */
+struct Argument {
+    uintptr_t pointer;
+    std::string name;     /* "Q", or "argument 2"; empty where it would be a guess */
+    size_t element_bytes; /* or 0 */
+};
+
+/* The device pointers among the launch's arguments, in the order of the kernel's parameters. */
+std::vector<Argument> pointer_arguments(const LaunchState *launch);
 
 /* An access that may not be made. */
 struct Touch {

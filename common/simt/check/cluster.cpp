@@ -106,8 +106,12 @@ void open_cluster(Cluster &cluster)
     ClusterState *state = cluster_state(cluster);
     state->completed[cluster.phase % 2] = state->arriving;
     for (unsigned rank = 0; rank < cluster.blocks; rank++)
-        if (!cluster.member[rank].ended)
-            state_of(cluster, rank)->counted.barriers++;
+        if (!cluster.member[rank].ended) {
+            BlockState *block = state_of(cluster, rank);
+            block->counted.barriers++;
+            if (block->trace)
+                trace_barrier(block, "cluster_barrier", nowhere, -1);
+        }
 }
 
 void leave_cluster_barrier(ThreadState *thread)

@@ -14,21 +14,22 @@ namespace simt
 namespace check
 {
 
-constexpr unsigned sector_bits = 5;
+constexpr unsigned sector_bits = 5, line_bits = 7;
 constexpr unsigned banks = 32;
 
-static unsigned sectors(const Request &request)
+/* How many different pieces of memory, of 1 << piece_bits bytes. */
+static unsigned pieces(const Request &request, unsigned piece_bits)
 {
-    uint32_t distinct[warp_size];
+    uintptr_t distinct[warp_size];
     unsigned count = 0;
     for (unsigned lane : bits(request.lanes)) {
-        uint32_t sector = request.piece[lane];
-        /* Neighbours usually share a sector: search backwards. */
+        const uintptr_t piece = request.address[lane] >> piece_bits;
+        /* Neighbours usually share one: search backwards. */
         unsigned i = count;
-        while (i > 0 && distinct[i - 1] != sector)
+        while (i > 0 && distinct[i - 1] != piece)
             i--;
         if (i == 0)
-            distinct[count++] = sector;
+            distinct[count++] = piece;
     }
     return count;
 }
@@ -36,13 +37,13 @@ static unsigned sectors(const Request &request)
 /* Passes over the banks for some lanes: as many as the fullest bank has different words. */
 static unsigned passes(const Request &request, uint32_t lanes, unsigned words_per_lane)
 {
-    uint32_t held[banks][warp_size];
+    uintptr_t held[banks][warp_size];
     unsigned char words[banks] = {};
     unsigned most = 0;
     for (unsigned lane : bits(lanes))
         for (unsigned i = 0; i < words_per_lane; i++) {
-            uint32_t word = request.piece[lane] + i;
-            uint32_t *in_bank = held[word % banks];
+            const uintptr_t word = request.address[lane] / 4 + i;
+            uintptr_t *in_bank = held[word % banks];
             unsigned char &count = words[word % banks];
             unsigned j = 0;
             while (j < count && in_bank[j] != word)
@@ -56,7 +57,7 @@ static unsigned passes(const Request &request, uint32_t lanes, unsigned words_pe
 }
 
 /* 8 bytes per lane are moved for half a warp at a time, 16 bytes for a quarter. */
-static void add_wavefronts(const Request &request, struct counters &counted)
+static void add_wavefronts(const Request &request, Moved &moved)
 {
     unsigned words_per_lane = request.bytes <= 4 ? 1 : request.bytes / 4;
     unsigned lanes_at_once = warp_size / words_per_lane;
@@ -65,35 +66,39 @@ static void add_wavefronts(const Request &request, struct counters &counted)
         uint32_t lanes = request.lanes & group << first;
         if (!lanes)
             continue;
-        counted.shared_wavefronts += passes(request, lanes, words_per_lane);
-        counted.shared_wavefronts_ideal++;
+        moved.wavefronts += passes(request, lanes, words_per_lane);
+        moved.ideal++;
     }
 }
 
-static void close(const Request &request, Space space, bool write, struct counters &counted)
+static void close(BlockState *block, const WarpState *warp, const Request &request, Space space,
+                  bool write)
 {
-    if (space == shared_space) {
-        add_wavefronts(request, counted);
-    } else if (write) {
-        counted.global_store_requests++;
-        counted.global_store_sectors += sectors(request);
-    } else {
-        counted.global_load_requests++;
-        counted.global_load_sectors += sectors(request);
+    struct counters &counted = block->counted;
+    Moved moved = {};
+    if (space == shared_space)
+        add_wavefronts(request, moved);
+    else
+        moved.sectors = pieces(request, sector_bits);
+    if (block->trace) {
+        moved.lines = pieces(request, line_bits);
+        trace_request(block, warp, request, space, write, moved);
     }
+    counted.shared_wavefronts += moved.wavefronts;
+    counted.shared_wavefronts_ideal += moved.ideal;
+    (write ? counted.global_store_requests : counted.global_load_requests) += space == global_space;
+    (write ? counted.global_store_sectors : counted.global_load_sectors) += moved.sectors;
 }
 
-/* The running lane's next execution of the instruction at `place`, on `piece` of memory. */
+/* The running lane's next execution of the instruction at `place`. */
 static void take_part(ThreadState *thread, const Place &place, Space space, bool write,
-                      uint32_t piece, unsigned bytes)
+                      uintptr_t address, unsigned bytes)
 {
+    BlockState *block = thread->block;
     WarpState *warp = thread->warp;
+    const uint64_t time = block->trace ? trace_time(block, warp) : 0;
     if (!warp) { /* the engine's accesses are a request each */
-        Request request;
-        request.lanes = 1;
-        request.bytes = bytes;
-        request.piece[0] = piece;
-        close(request, space, write, thread->block->counted);
+        close(block, nullptr, Request{1, bytes, place.number, time, {address}}, space, write);
         return;
     }
     std::vector<Instruction> &instructions = warp->instructions[space][write];
@@ -111,16 +116,19 @@ static void take_part(ThreadState *thread, const Place &place, Space space, bool
     if (k == instruction.used) {
         if (k == instruction.requests.size())
             instruction.requests.resize(k < 8 ? 8 : 2 * k);
-        instruction.requests[k].lanes = 0;
-        instruction.requests[k].bytes = bytes;
+        Request &begun = instruction.requests[k];
+        begun.lanes = 0;
+        begun.bytes = bytes;
+        begun.place = place.number;
+        begun.time = time;
         instruction.used++;
         instruction.open++;
     }
     Request &request = instruction.requests[k];
     request.lanes |= 1u << thread->lane;
-    request.piece[thread->lane] = piece;
+    request.address[thread->lane] = address;
     if (request.lanes == warp->warp->present) {
-        close(request, space, write, thread->block->counted);
+        close(block, warp, request, space, write);
         request.lanes = 0;
         instruction.open--;
     }
@@ -134,14 +142,16 @@ void close_round(BlockState *block, WarpState *warp)
                 Instruction &instruction = warp->instructions[space][write][local];
                 for (uint32_t k = 0; instruction.open > 0; k++)
                     if (instruction.requests[k].lanes) {
-                        close(instruction.requests[k], static_cast<Space>(space), write,
-                              block->counted);
+                        close(block, warp, instruction.requests[k], static_cast<Space>(space),
+                              write);
                         instruction.open--;
                     }
             }
             warp->touched[space][write].clear();
         }
     warp->round++;
+    if (block->trace)
+        trace_round(block, warp);
 }
 
 void count_access(ThreadState *thread, const Place &place, Space space, uintptr_t address,
@@ -150,13 +160,11 @@ void count_access(ThreadState *thread, const Place &place, Space space, uintptr_
     struct counters &counted = thread->block->counted;
     if (space == shared_space) {
         (write ? counted.shared_stores : counted.shared_loads)++;
-        address /= 4;
     } else {
         (write ? counted.global_stores : counted.global_loads)++;
         (write ? counted.global_store_bytes : counted.global_load_bytes) += bytes;
-        address >>= sector_bits;
     }
-    take_part(thread, place, space, write, static_cast<uint32_t>(address), bytes);
+    take_part(thread, place, space, write, address, bytes);
 }
 
 /* ---- places in the code ---- */

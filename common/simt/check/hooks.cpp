@@ -84,6 +84,7 @@ struct Hooks final : Checker {
         state->passes_races = is_ignored("race", kernel_name(launch));
         state->passes_uninitialised = is_ignored("uninitialised", kernel_name(launch));
         launch.checked = state;
+        trace_launch_begin(state);
     }
 
     void launch_end(Launch &launch) override
@@ -96,6 +97,7 @@ struct Hooks final : Checker {
             std::lock_guard<std::mutex> hold(totals_lock);
             add_counters(&totals, state->counted);
         }
+        trace_launch_end(state);
         if (launch_listener)
             launch_listener(launch, state->counted);
         launch.checked = nullptr;
@@ -135,6 +137,7 @@ struct Hooks final : Checker {
         state->engine.block = state;
         remember_barrier(state, Site{nullptr, 0});
         order_block_begin(state);
+        trace_block_begin(state);
     }
 
     void block_end(Block &block) override
@@ -143,6 +146,7 @@ struct Hooks final : Checker {
         let_go(state); /* a signal ended the block in the middle of something */
         for (unsigned i = 0; i < block.warps; i++)
             close_round(state, &state->warp[i]);
+        trace_block_end(state);
         std::lock_guard<std::mutex> hold(state->launch->lock);
         add_counters(&state->launch->counted, state->counted);
     }
@@ -163,18 +167,24 @@ struct Hooks final : Checker {
     void barrier_completed(Block &block) override
     {
         block_came_together(block.checked);
+        if (block.checked->trace)
+            trace_barrier(block.checked, "barrier", block.barrier[0].site, -1);
         order_barrier(block.checked);
         remember_barrier(block.checked, block.barrier[0].site);
     }
 
-    void named_barrier_completed(Block &block) override
+    void named_barrier_completed(Block &block, unsigned id) override
     {
         block.checked->counted.barriers++;
+        if (block.checked->trace)
+            trace_barrier(block.checked, "named_barrier", nowhere, static_cast<int>(id));
     }
 
     void grid_arrived(Block &block) override
     {
         block_came_together(block.checked);
+        if (block.checked->trace)
+            trace_barrier(block.checked, "grid_barrier", nowhere, -1);
         order_grid_arrived(block.checked);
     }
 
@@ -192,12 +202,13 @@ struct Hooks final : Checker {
          * which they ran. */
         if ((mask & warp.present) == warp.present)
             close_round(state, warp_state);
+        const Call &call = *warp.thread[__builtin_ctz(lanes)].call;
+        if (state->trace)
+            trace_meeting(state, warp_state, lanes, call);
         if (!orders_memory)
             return;
         order_warp(state, warp_state, lanes);
-        const unsigned first =
-            warp.number * warp_size + static_cast<unsigned>(__builtin_ctz(lanes));
-        warp_state->last_barrier = warp.block->thread[first].call->site;
+        warp_state->last_barrier = call.site;
     }
 
     void released(const void *object) override
@@ -214,12 +225,14 @@ struct Hooks final : Checker {
     void thread_fence() override
     {
         settle_overwrites(current_block_state());
+        noted("thread_fence", nullptr, 0, 0, nullptr);
         order_fence(current_thread_state(current_block_state()));
     }
 
     void proxy_fence() override
     {
         settle_overwrites(current_block_state());
+        noted("proxy_fence", nullptr, 0, 0, nullptr);
         order_proxy_fence(current_thread_state(current_block_state()));
     }
 
@@ -244,7 +257,8 @@ struct Hooks final : Checker {
     {
         store_in_cluster(home.checked, reinterpret_cast<uintptr_t>(address),
                          static_cast<unsigned>(bytes), where);
-        counted_bulk(true, true, bytes, 1); /* not the passes of a warp over its own banks */
+        noted("cluster_store", address, home.rank, bytes, where);
+        count_box(true, true, bytes, 1); /* not the passes of a warp over its own banks */
     }
 
     void cluster_end(Cluster &cluster) override
@@ -258,8 +272,13 @@ struct Hooks final : Checker {
                        const void *where) override
     {
         BlockState *state = current_block_state();
-        if (writes || !polls(current_thread_state(state), address))
+        if (writes || !polls(current_thread_state(state), address)) {
             state->counted.atomics++;
+            noted(!writes ? "atomic_read"
+                  : reads ? "atomic_update"
+                          : "atomic_write",
+                  address, 0, bytes, where);
+        }
         hold(state, address);
         on_access(address, static_cast<unsigned>(bytes),
                   !writes ? atomic_read
@@ -302,7 +321,8 @@ struct Hooks final : Checker {
                      static_cast<unsigned>(bytes), writes);
     }
 
-    void counted_bulk(bool shared, bool writes, size_t bytes, size_t pieces) override
+    /* One instruction of one thread moves many bytes in so many sectors, or wavefronts. */
+    static void count_box(bool shared, bool writes, size_t bytes, size_t pieces)
     {
         struct counters &counted = current_block_state()->counted;
         if (shared) {
@@ -322,7 +342,29 @@ struct Hooks final : Checker {
         }
     }
 
+    void copied(const BoxCopy &copy, const void *where) override
+    {
+        BlockState *block = current_block_state();
+        count_box(false, !copy.load, copy.bytes, copy.sectors);
+        count_box(true, copy.load, copy.bytes, copy.wavefronts);
+        if (block->trace)
+            trace_box(current_thread_state(block), copy, where);
+    }
+
+    void noted(const char *what, const void *object, unsigned long long value,
+               unsigned long long size, const void *where) override
+    {
+        BlockState *block = current_block_state();
+        if (block && block->trace)
+            trace_note(current_thread_state(block), what, object, value, size, where);
+    }
+
     /* ---- memory ---- */
+
+    void described(const void *begin, size_t bytes, const struct description &about) override
+    {
+        trace_describe(begin, bytes, about);
+    }
 
     void allocated(Allocation &allocation) override
     {
@@ -332,6 +374,7 @@ struct Hooks final : Checker {
     void freed(Allocation &allocation) override
     {
         Region *region = allocation.checked;
+        trace_forget(region);
         region->freed = true;
         region->open_end =
             region->open_begin; /* every access gets its second look, which sees it */
@@ -345,6 +388,7 @@ struct Hooks final : Checker {
 
     void reported(const char *text) override
     {
+        trace_report(text);
         if (report_listener)
             report_listener(text);
     }

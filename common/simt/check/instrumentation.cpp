@@ -38,7 +38,7 @@ ACCESSES(8)
 ACCESSES(16)
 /* clang-format on */
 
-/* A struct is read to be copied, holes and all. */
+/* A struct is copied with its padding. */
 static void on_copied_struct(const void *address, size_t bytes, const void *where)
 {
     ThreadState *thread = current_thread_state(current_block_state());
@@ -203,7 +203,7 @@ extern "C" void __tsan_atomic_signal_fence(int)
 
 /* ---- fixed-size arrays, and alignment by type ---- */
 
-/* As GCC lays them out for its sanitizer's library. */
+/* GCC's layout for its sanitizer's library. */
 struct SourceLocation {
     const char *file;
     uint32_t line, column;

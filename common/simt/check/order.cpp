@@ -4,7 +4,7 @@
  * A block's time is the number of synchronisations in it so far. A thread stamps its accesses with
  * the time of its own last synchronisation. "Thread T knows what thread S did before time t" is
  * then one number:
- *   __syncthreads  everybody in the block knows everybody's accesses before now
+ *   __syncthreads  each thread of the block knows the accesses of all before now
  *                  (BlockState::full_time)
  *   __syncwarp       the same for a warp                                     (WarpState::full_time)
  *   part of a warp   one number per thread of the block                        (ThreadState::known)

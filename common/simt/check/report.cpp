@@ -153,18 +153,8 @@ static size_t element_bytes(std::string type)
     return found == sizes.end() ? 0 : found->second;
 }
 
-/* A device pointer that the kernel was given. */
-struct Argument {
-    uintptr_t pointer;
-    std::string name;     /* "Q", or "argument 2"; empty where it would be a guess */
-    size_t element_bytes; /* or 0 */
-};
-
-/*
- * The device pointers among the launch's arguments, in the order of the kernel's parameters. The
- * arguments lie in a tuple, which the library fills from the last to the first.
- */
-static std::vector<Argument> pointer_arguments(const LaunchState *launch)
+/* The arguments lie in a tuple, which the library fills from the last to the first. */
+std::vector<Argument> pointer_arguments(const LaunchState *launch)
 {
     const Launch &made = *launch->launch;
     std::vector<Argument> pointers;
@@ -196,12 +186,12 @@ static const Allocation *allocation_at(uintptr_t address)
     return find_allocation(reinterpret_cast<const void *>(address));
 }
 
-/* ", the kernel's Q" when one of the launch's pointers leads into the allocation. */
+/* "Q" when that pointer of the launch leads into the allocation; "" when none does. */
 static std::string argument_name(const LaunchState *launch, const Allocation &allocation)
 {
     for (const Argument &argument : pointer_arguments(launch))
         if (!argument.name.empty() && allocation_at(argument.pointer) == &allocation)
-            return ", the kernel's " + argument.name;
+            return argument.name;
     return "";
 }
 
@@ -229,21 +219,24 @@ static const Allocation *meant_allocation(const LaunchState *launch, uintptr_t a
 
 static std::string allocation_name(const LaunchState *launch, const Allocation &allocation)
 {
-    return format("allocation %llu (%s%s)", allocation.number,
+    const std::string argument = argument_name(launch, allocation);
+    return format("allocation %llu (%s%s%s)", allocation.number,
                   plural(allocation.bytes, "byte").c_str(),
-                  argument_name(launch, allocation).c_str());
+                  argument.empty() ? "" : ", the kernel's ", argument.c_str());
 }
 
-/* A buffer with guard zones is what lies between them. */
+/* A buffer with guard zones is what lies between them: the kernel's own Q, if that has a name. */
 static std::string buffer_name(const LaunchState *launch, const Allocation &allocation)
 {
     const Region *region = allocation.checked;
     std::string name = allocation_name(launch, allocation);
     if (region->fences.empty())
         return name;
-    return format("the %s between the guard zones of ",
-                  plural(region->open_end - region->open_begin, "byte").c_str()) +
-           name;
+    const std::string bytes = plural(region->open_end - region->open_begin, "byte");
+    const std::string argument = argument_name(launch, allocation);
+    if (!argument.empty())
+        return argument + " (" + bytes + ")";
+    return format("the %s between the guard zones of ", bytes.c_str()) + name;
 }
 
 /* Where in global memory an address lies that a kernel may touch, from where the program has its
@@ -360,7 +353,7 @@ static std::string advice_within_block(const BlockState *block, const Stamp &fir
     if (one_is_atomic(first, second))
         return "; make the other access atomic too, or put a __syncthreads() between them";
     if (is_pending(stamp_kind(first)))
-        return "; nobody has waited for the copy in between";
+        return "; no thread has waited for the copy in between";
     if (is_pending(stamp_kind(second)))
         return "; the copy may start only when the other is done, or the other must wait for the "
                "copy";

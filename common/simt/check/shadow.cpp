@@ -254,7 +254,7 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
         report_race(access.thread, address, enemy, access.stamp);
         return;
     }
-    /* Both write. If the second stores the value that is there, nobody can tell them apart: wait
+    /* Both write. If the second stores the value that is there, they cannot be told apart: wait
      * and see. */
     Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
     memcpy(&overwrite.before, reinterpret_cast<const void *>(address), bytes);
@@ -379,7 +379,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
 /* ---- entry points ---- */
 
 /*
- * Most loads of global memory read words that nobody writes in this launch and that two other
+ * Most loads of global memory read words that no thread writes in this launch and that two other
  * blocks, or this thread, are known to have read already: nothing to add. Looked at without the
  * lock: a write that comes at this very moment conflicts with one of the two, whatever we do.
  */
@@ -472,7 +472,7 @@ static bool outside_variables(uintptr_t address)
            !in_shared_variable(static_cast<size_t>(pointer - worker->shared_begin));
 }
 
-/* In a struct that is copied, words that nobody wrote may be padding, unless it begins with
+/* In a struct that is copied, words that no thread wrote may be padding, unless it begins with
  * them. */
 static bool is_padding(const ThreadState *thread, uintptr_t address)
 {

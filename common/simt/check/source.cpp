@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fcntl.h>
 #include <link.h>
+#include <spawn.h>
 #include <unistd.h>
 
 namespace simt
@@ -61,14 +63,6 @@ static uintptr_t load_address()
     return base;
 }
 
-static std::string quoted(const std::string &word)
-{
-    std::string result = "'";
-    for (char c : word)
-        result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return result + "'";
-}
-
 /* "/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
 static std::string shortened(std::string line)
 {
@@ -88,27 +82,58 @@ static bool in_library(const std::string &line)
            line.find("/include/c++/") != std::string::npos;
 }
 
+/* An addr2line that reads addresses and writes lines, as long as the program lives. */
+struct Reader {
+    FILE *questions = nullptr, *answers = nullptr;
+    pid_t owner = 0; /* a child of the program needs one of its own */
+};
+
+static void start(Reader &reader)
+{
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
+        return;
+    std::string path = program_path();
+    char name[] = "addr2line", inlined[] = "-i", program[] = "-e";
+    char *const arguments[] = {name, inlined, program, &path[0], nullptr};
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, in[0], 0);
+    posix_spawn_file_actions_adddup2(&files, out[1], 1);
+    pid_t child;
+    const bool started = !posix_spawnp(&child, name, &files, nullptr, arguments, environ);
+    posix_spawn_file_actions_destroy(&files);
+    close(in[0]);
+    close(out[1]);
+    reader.owner = getpid();
+    reader.questions = fdopen(in[1], "w");
+    reader.answers = started ? fdopen(out[0], "r") : nullptr;
+}
+
 /*
  * addr2line -i prints the line of the innermost inlined function first, then those that it was
- * inlined into. The first that is not in our own headers is the kernel's.
+ * inlined into. The first that is not in our own headers is the kernel's. Address 0, which no code
+ * has, marks the end.
  */
 static std::string look_up(const void *where)
 {
-    /* `where` is a return address: the call is the instruction before. */
-    uintptr_t offset = reinterpret_cast<uintptr_t>(where) - load_address() - 1;
-    char address[32];
-    snprintf(address, sizeof address, "%#zx", static_cast<size_t>(offset));
-    std::string command =
-        "addr2line -i -e " + quoted(program_path()) + " " + address + " 2>/dev/null";
-    FILE *output = popen(command.c_str(), "r");
-    if (!output)
+    static Reader reader;
+    if (reader.owner != getpid())
+        start(reader);
+    if (!reader.answers)
         return "";
+    /* `where` is a return address: the call is the instruction before. */
+    const uintptr_t offset = reinterpret_cast<uintptr_t>(where) - load_address() - 1;
+    fprintf(reader.questions, "%#zx\n0\n", static_cast<size_t>(offset));
+    fflush(reader.questions);
     std::string found;
     char line[4096];
-    while (fgets(line, sizeof line, output))
+    for (bool first = true; fgets(line, sizeof line, reader.answers); first = false) {
+        if (line[0] == '?' && !first)
+            break;
         if (line[0] != '?' && (found.empty() || in_library(found)))
             found = shortened(line);
-    pclose(output);
+    }
     return found;
 }
 

@@ -3,6 +3,11 @@
 #include "host/errors.h"
 #include "host/environment.h"
 #include <backend.h>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
 
 namespace simt
 {
@@ -33,10 +38,12 @@ const char *backend_complaint(void)
     unsigned workers;
     int architecture;
     unsigned long long failing;
+    TraceOptions trace;
     const bool good = read_order(&order, complaint, sizeof complaint) &&
                       read_workers(&workers, complaint, sizeof complaint) &&
                       read_architecture(&architecture, complaint, sizeof complaint) &&
                       read_failing_launch(&failing, complaint, sizeof complaint) &&
+                      read_trace(&trace, complaint, sizeof complaint) &&
                       check_ignored(complaint, sizeof complaint);
     return good ? "" : complaint;
 }
@@ -57,6 +64,30 @@ bool backend_counters(struct counters *total)
 void backend_counters_reset(void)
 {
     checker->counters_reset();
+}
+
+const char *backend_trace(const char *file, long long block, long long warp)
+{
+    static thread_local char complaint[300];
+    if (!checker->armed)
+        return "only the checked build writes traces (build/check)";
+    FILE *opened = fopen(file, "w");
+    if (!opened) {
+        snprintf(complaint, sizeof complaint, "cannot write %.200s: %s", file, strerror(errno));
+        return complaint;
+    }
+    fclose(opened);
+    setenv("SIMT_TRACE", file, 1);
+    if (block >= 0)
+        setenv("SIMT_TRACE_BLOCK", std::to_string(block).c_str(), 1);
+    if (warp >= 0)
+        setenv("SIMT_TRACE_WARP", std::to_string(warp).c_str(), 1);
+    return "";
+}
+
+void backend_describe(const void *device, size_t bytes, const struct description *about)
+{
+    checker->described(device, bytes, *about);
 }
 
 void backend_fence(const void *device, size_t bytes)

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 struct counters;
+struct description;
 
 namespace simt
 {
@@ -25,6 +26,7 @@ struct Allocation;
 struct Block;
 struct Cluster;
 struct Launch;
+struct TensorMap;
 struct Thread;
 struct Warp;
 
@@ -49,6 +51,16 @@ enum Asynchronous {
     barrier_operation /* ... and used */
 };
 
+/* A copy of a box between global and shared memory, by one instruction of one thread. */
+struct BoxCopy {
+    bool load; /* from global memory */
+    const TensorMap *map;
+    const int *coordinates;
+    const void *shared;
+    size_t bytes, sectors; /* in global memory: less than a box at the edge of an array */
+    size_t wavefronts;
+};
+
 /* clang-format off */
 struct Checker {
     /*
@@ -70,7 +82,7 @@ struct Checker {
     /* All threads of the block passed __syncthreads (or its count, and, or forms). */
     virtual void barrier_completed(Block &) {}
     /* The same of a named barrier. released() and acquired() tell who is ordered with whom. */
-    virtual void named_barrier_completed(Block &) {}
+    virtual void named_barrier_completed(Block &, unsigned /* id */) {}
     /*
      * The running thread publishes what it and those it synchronised with did so far (released), or
      * sees what others published on the same object (acquired): an address that stands for a named
@@ -106,18 +118,24 @@ struct Checker {
     /* fence.proxy.async: the asynchronous proxy sees what the running thread knows of. */
     virtual void proxy_fence() {}
     /* Memory that a runtime function touches in the running thread's name, or, while no thread
-     * runs, in the name of an engine that is ordered with everybody. */
+     * runs, in the name of an engine that is ordered with all threads. */
     virtual void access(const void *, size_t, bool /* writes */, const void * /* where */) {}
     /* The same of asynchronous work: bounds and order are checked, nothing is counted. Between its
-     * begin and its end nobody may touch what is written. */
+     * begin and its end no thread may touch what is written. */
     virtual void asynchronous(const void *, size_t, Asynchronous, const void * /* where */) {}
     /* An access of up to 16 bytes is counted, together with those of the other lanes. */
     virtual void counted(const void *, size_t, bool /* writes */, const void * /* where */) {}
-    /* One instruction of one thread moves many bytes in so many sectors, or wavefronts. */
-    virtual void counted_bulk(bool /* shared */, bool /* writes */, size_t, size_t /* pieces */) {}
+    /* A copy starts. It is counted as one load of one memory and one store to the other. */
+    virtual void copied(const BoxCopy &, const void * /* where */) {}
+    /* For the trace: the running thread, or an engine, did what is no access. README.md says what
+     * object, value and size are of each; the names live as long as the program. */
+    virtual void noted(const char *, const void * /* object */, unsigned long long /* value */,
+                       unsigned long long /* size */, const void * /* where */) {}
 
     virtual void allocated(Allocation &) {}
     virtual void freed(Allocation &) {}
+    /* backend_describe() */
+    virtual void described(const void *, size_t, const struct ::description &) {}
     /* backend_fence() */
     virtual void fenced(const void *, size_t) {}
     virtual void reported(const char *) {}

@@ -1,4 +1,5 @@
 #include "host/environment.h"
+#include "host/checker.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -72,6 +73,34 @@ bool read_failing_launch(unsigned long long *number, char *complaint, size_t siz
     snprintf(complaint, size,
              "SIMT_FAIL_LAUNCH is '%.100s'; it must be the number of a launch, counted from 1",
              text);
+    return false;
+}
+
+bool read_trace(TraceOptions *options, char *complaint, size_t size)
+{
+    unsigned long long megabytes = 64;
+    *options = TraceOptions{getenv("SIMT_TRACE"), TraceOptions::all, TraceOptions::all, 0};
+    if (options->file && !*options->file)
+        options->file = nullptr;
+    const struct {
+        const char *name;
+        unsigned long long *value, most;
+    } numbers[] = {{"SIMT_TRACE_BLOCK", &options->block, UINT64_MAX - 1},
+                   {"SIMT_TRACE_WARP", &options->warp, 31},
+                   {"SIMT_TRACE_LIMIT", &megabytes, 1 << 20}};
+    for (const auto &number : numbers) {
+        const char *text = getenv(number.name);
+        if (text && *text && !parse(text, 0, number.most, number.value)) {
+            snprintf(complaint, size, "%s is '%.100s'; it must be a number from 0 to %llu",
+                     number.name, text, number.most);
+            return false;
+        }
+    }
+    options->bytes = megabytes << 20;
+    if (!options->file || checker->armed)
+        return true;
+    snprintf(complaint, size,
+             "SIMT_TRACE is set, but only the checked build (simtcc --check) can write a trace");
     return false;
 }
 

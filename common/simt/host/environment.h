@@ -22,6 +22,16 @@ bool read_workers(unsigned *workers, char *complaint, size_t size);
 bool read_architecture(int *architecture, char *complaint, size_t size);
 /* Which launch is to fail, counted from 1 since the variable was set; 0 for none. */
 bool read_failing_launch(unsigned long long *number, char *complaint, size_t size);
+
+/* SIMT_TRACE and its relatives. */
+struct TraceOptions {
+    static constexpr unsigned long long all = UINT64_MAX;
+    const char *file;               /* null: no trace */
+    unsigned long long block, warp; /* the only one, by its number, or all */
+    size_t bytes;                   /* at most */
+};
+bool read_trace(TraceOptions *options, char *complaint, size_t size);
+
 /* Whether SIMT_IGNORE is what is_ignored can read. */
 bool check_ignored(char *complaint, size_t size);
 

@@ -13,7 +13,7 @@ static std::mutex mutex;
 static cudaError_t failed_kernel; /* not shown yet */
 static cudaError_t sticky;
 static std::string story;
-static bool noticed; /* the story, or its error */
+static bool noticed; /* the report, or its error */
 static __thread cudaError_t last;
 
 std::string format(const char *pattern, va_list arguments)

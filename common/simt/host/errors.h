@@ -1,4 +1,4 @@
-/* Error state: what the last call said, what a kernel did wrong, and the story behind it. */
+/* Error state: what the last call said, what a kernel did wrong, and the report on it. */
 #ifndef SIMT_ERRORS_H
 #define SIMT_ERRORS_H
 
@@ -26,7 +26,7 @@ extern void (*run_waiting_launches)();
 /* Remembers an error for cudaGetLastError and passes it on. */
 cudaError_t done(cudaError_t error);
 
-/* done(), with the story for backend_report(). */
+/* done(), with the text for backend_report(). */
 cudaError_t refuse(cudaError_t error, const char *pattern, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -34,7 +34,7 @@ cudaError_t refuse(cudaError_t error, const char *pattern, ...)
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 std::string format(const char *pattern, va_list arguments);
 
-/* A kernel failed: the error shows at the next call that waits, with the story. */
+/* A kernel failed: the error shows at the next call that waits, with the report. */
 void kernel_failed(cudaError_t error, const char *story);
 
 /*

@@ -1,7 +1,7 @@
 /*
  * Device memory lies in one reserved range of addresses, the arena. Each allocation takes whole
  * pages there and is moved against their end, so that the first byte past it (rounded to CUDA's
- * alignment of 256) is on a page that nobody may touch. Addresses are not given out again before
+ * alignment of 256) is on a page that no access may touch. Addresses are not given out again before
  * the arena is used up: a stale pointer finds nothing.
  */
 #include "host/memory.h"
@@ -112,7 +112,7 @@ static size_t pages_of(const Allocation &allocation)
 
 /*
  * New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a
- * GPU. In very large allocations only the two ends do, so that memory nobody uses is never taken
+ * GPU. In very large allocations only the two ends do, so that unused memory is never taken
  * from the system.
  */
 static void poison(char *begin, size_t bytes)

@@ -98,6 +98,11 @@ __forceinline__ float exp2_approximate(float x)
     return x < -126.0f ? 0.0f : exp2f(x);
 }
 
+/* There is nothing to order. */
+__forceinline__ void scheduling_border(bool)
+{
+}
+
 /* ---- barriers that count arrivals and bytes: mbarrier.cpp ---- */
 
 void mbarrier_init(uint64_t *barrier, int arrivals, SIMT_CALL_SITE);

@@ -44,7 +44,8 @@ struct Mbarrier {
     unsigned waiting;         /* threads */
     unsigned initialiser;     /* the thread that must fence before the copy engine may use it */
     bool fenced;
-    char order[2]; /* stand for the phases of either parity, for the checker */
+    const void *place; /* in shared memory */
+    char order[2];     /* stand for the phases of either parity, for the checker */
 };
 
 /* ---- TMA ---- */
@@ -123,7 +124,7 @@ struct BlockWork {
     std::vector<ThreadWork> thread;
     std::unordered_map<const void *, Mbarrier> mbarriers;
     unsigned impatient;           /* threads in mbarrier_try_wait, which may be told no ... */
-    unsigned long long answers;   /* ... when nobody can go on: so often so far, */
+    unsigned long long answers;   /* ... when no thread can go on: so often so far, */
     unsigned timeouts;            /* and since anybody last arrived */
     std::deque<TensorLoad> loads; /* under way, oldest first */
     Warpgroup warpgroup[max_block_threads / 128];
@@ -170,7 +171,7 @@ bool answer_impatient(BlockWork &work);
 
 /* Carries out the load that somebody waits for; false when there is none. */
 bool complete_tensor_load(BlockWork &work);
-/* At the end of the block: stores that were read are written; work that nobody waited for is
+/* At the end of the block: stores that were read are written; work that no thread waited for is
  * reported. */
 void finish_copies(BlockWork &work);
 void finish_tensor_copies(BlockWork &work);

@@ -46,6 +46,7 @@ void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned
     checker->counted(copy.to, bytes, true, where);
     checker->asynchronous(copy.to, bytes, copy_begins, where);
     ThreadWork &work = thread_work();
+    checker->noted("cp_async", copy.to, work.copy_groups, bytes, where);
     copy.size = bytes;
     copy.group = work.copy_groups;
     copy.where = where;
@@ -55,7 +56,8 @@ void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned
 
 void ptx::cp_async_commit(void)
 {
-    thread_work().copy_groups++;
+    checker->noted("cp_async_commit", nullptr, thread_work().copy_groups++, 0,
+                   __builtin_return_address(0));
 }
 
 void ptx::cp_async_wait(unsigned pending)
@@ -67,5 +69,6 @@ void ptx::cp_async_wait(unsigned pending)
         checker->asynchronous(copy.to, copy.size, copy_ends, copy.where);
         memcpy(copy.to, copy.bytes, copy.size);
     }
+    checker->noted("cp_async_wait", nullptr, pending, done, __builtin_return_address(0));
     work.copies.erase(work.copies.begin(), work.copies.begin() + static_cast<ptrdiff_t>(done));
 }

@@ -228,11 +228,19 @@ static FragmentMove move_between(const void *fragment, const void *matrix, unsig
 
 using namespace simt;
 
+/* Registers are variables of the thread, of which nothing is reported. Where a kernel passes other
+ * memory in their place, it is memory that it reads or writes. */
+static void touch_registers(const void *operand, size_t bytes, bool writes, const void *where)
+{
+    checker->access(operand, bytes, writes, where);
+}
+
 static void move_matrices(simt_meeting *run, const uint32_t *r, uint32_t row_address, bool writes,
                           const char *what, Site site, const void *where)
 {
     MatrixMove move = {shared_place(row_address, 16, 16, what, site), const_cast<uint32_t *>(r)};
     checker->access(move.row, 16, writes, where);
+    touch_registers(r, 16, !writes, where);
     simt_meet(whole_warp, &move, run, what, 0, site);
 }
 
@@ -254,6 +262,10 @@ void ptx::stmatrix_x4(uint32_t row_address, const uint32_t *r, Site site)
 
 void ptx::mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, bool bfloat16, Site site)
 {
+    const void *where = __builtin_return_address(0);
+    touch_registers(d, 4 * sizeof *d, true, where);
+    touch_registers(a, 4 * sizeof *a, false, where);
+    touch_registers(b, 2 * sizeof *b, false, where);
     Mma mma = {d, a, b, bfloat16};
     simt_meet(whole_warp, &mma, run_mma, "mma_m16n8k16", 0, site);
 }
@@ -264,6 +276,7 @@ void simt::wmma_load(void *fragment, const void *matrix, unsigned pitch, unsigne
     const char *what = "wmma::load_matrix_sync()";
     FragmentMove move = move_between(fragment, matrix, pitch, element_bytes, by_rows, what, site);
     touch(move, false, __builtin_return_address(0));
+    touch_registers(fragment, fragment_elements * element_bytes, true, __builtin_return_address(0));
     simt_meet(whole_warp, &move, load_fragment, what, 0, site);
 }
 
@@ -273,11 +286,18 @@ void simt::wmma_store(const void *fragment, void *matrix, unsigned pitch, unsign
     const char *what = "wmma::store_matrix_sync()";
     FragmentMove move = move_between(fragment, matrix, pitch, element_bytes, by_rows, what, site);
     touch(move, true, __builtin_return_address(0));
+    touch_registers(fragment, fragment_elements * element_bytes, false,
+                    __builtin_return_address(0));
     simt_meet(whole_warp, &move, store_fragment, what, 0, site);
 }
 
 void simt::wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, Site site)
 {
+    const void *where = __builtin_return_address(0);
+    touch_registers(d, fragment_elements * sizeof *d, true, where);
+    touch_registers(a, fragment_elements * sizeof *a, false, where);
+    touch_registers(b, fragment_elements * sizeof *b, false, where);
+    touch_registers(c, fragment_elements * sizeof *c, false, where);
     WmmaProduct product = {d, a, b, c};
     simt_meet(whole_warp, &product, run_wmma, "wmma::mma_sync()", 0, site);
 }

@@ -52,6 +52,7 @@ void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes)
     barrier.missing -= arrivals;
     barrier.bytes += bytes;
     if (barrier.missing == 0 && barrier.bytes == 0) {
+        checker->noted("mbarrier_phase", barrier.place, barrier.phase, 0, nullptr);
         barrier.phase++;
         barrier.missing = barrier.expected;
     }
@@ -101,6 +102,8 @@ static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const 
         fail_at(site, what, "the parity is %d; it must be 0 or 1", parity);
     checker->asynchronous(place, sizeof *place, barrier_operation, where);
     Waiting waiting = {&barrier, static_cast<unsigned>(parity), may_give_up, work.answers};
+    const unsigned long long phase = barrier.phase - is_over(barrier, waiting.parity);
+    checker->noted("mbarrier_wait", place, phase, 0, where);
     barrier.waiting++;
     work.impatient += may_give_up;
     wait_for(can_go_on, &waiting, Call{"an mbarrier", site, true, describe});
@@ -108,11 +111,12 @@ static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const 
     barrier.waiting--;
     if (!is_over(barrier, waiting.parity))
         return false;
+    checker->noted("mbarrier_passed", place, phase, 0, where);
     checker->acquired(&barrier.order[parity]);
     return true;
 }
 
-/* A loop that asks without end for what nobody does would hang: after so many answers it is told
+/* A loop that asks without end for what no thread does would hang: after so many answers it is told
  * what it waits for. */
 static const unsigned most_timeouts = 1000;
 
@@ -144,6 +148,8 @@ void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
     Mbarrier barrier = {};
     barrier.expected = barrier.missing = static_cast<unsigned>(arrivals);
     barrier.initialiser = worker->thread->linear;
+    barrier.place = place;
+    checker->noted("mbarrier_init", place, barrier.expected, 0, __builtin_return_address(0));
     work.mbarriers[place] = barrier;
 }
 
@@ -164,6 +170,7 @@ static void arrive(uint64_t *place, int bytes, const char *what, Site site, cons
                 "all %u arrivals of this phase were there already, which only waits for %lld bytes",
                 barrier.expected, barrier.bytes);
     checker->asynchronous(place, sizeof *place, barrier_operation, where);
+    checker->noted("mbarrier_arrive", place, barrier.phase, static_cast<unsigned>(bytes), where);
     publish_on_mbarrier(barrier);
     count_on_mbarrier(barrier, 1, bytes);
 }

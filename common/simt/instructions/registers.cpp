@@ -59,7 +59,7 @@ void ptx::move_registers(unsigned per_thread, bool increase, Site site)
         if (increase) {
             Request request = {&work, (per_thread - own) * warp_size};
             simt_wait(are_free, &request,
-                      "registers_increase(), for registers that nobody gives back", site);
+                      "registers_increase(), for registers that no warpgroup gives back", site);
             work.free_registers -= request.registers;
         } else {
             work.free_registers += (own - per_thread) * warp_size;

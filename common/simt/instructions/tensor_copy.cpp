@@ -133,11 +133,11 @@ static void check_row_exists(const BoxRow &row, const char *what, Site site)
                 static_cast<void *>(row.global));
 }
 
-/* Global memory's side of a copy: bounds, order, counters. */
-static void touch_global(const TensorMap &map, const int *coordinates, bool writes,
-                         const char *what, Site site, const void *where)
+/* Global memory's side of a copy: bounds and order. Then it is counted, both sides. */
+static void touch_global(const TensorMap &map, const int *coordinates, const void *shared,
+                         bool writes, const char *what, Site site, const void *where)
 {
-    size_t bytes = 0, sectors = 0;
+    BoxCopy copy = {!writes, &map, coordinates, shared, 0, 0, 0};
     for (size_t r = 0; r < box_rows(map); r++) {
         BoxRow row = box_row(map, coordinates, r);
         if (row.bytes == 0)
@@ -145,16 +145,11 @@ static void touch_global(const TensorMap &map, const int *coordinates, bool writ
         check_row_exists(row, what, site);
         checker->asynchronous(row.global, row.bytes, writes ? proxy_write_ends : proxy_read, where);
         uintptr_t begin = reinterpret_cast<uintptr_t>(row.global);
-        bytes += row.bytes;
-        sectors += (begin + row.bytes - 1) / sector - begin / sector + 1;
+        copy.bytes += row.bytes;
+        copy.sectors += (begin + row.bytes - 1) / sector - begin / sector + 1;
     }
-    checker->counted_bulk(false, writes, bytes, sectors);
-}
-
-static void count_shared(const TensorMap &map, bool writes)
-{
-    size_t bytes = box_bytes(map);
-    checker->counted_bulk(true, writes, bytes, (bytes + bank_row - 1) / bank_row);
+    copy.wavefronts = (box_bytes(map) + bank_row - 1) / bank_row;
+    checker->copied(copy, where);
 }
 
 /* ---- loads ---- */
@@ -177,6 +172,7 @@ static void complete(const TensorLoad &load)
     worker->thread = load.thread; /* in whose name memory changes */
     checker->asynchronous(load.to, box_bytes(load.map), proxy_write_ends, load.where);
     load_box(load.map, load.coordinates, load.to);
+    checker->noted("tma_load_done", load.to, load.barrier->phase, box_bytes(load.map), load.where);
     publish_on_mbarrier(*load.barrier);
     worker->thread = resting;
     count_on_mbarrier(*load.barrier, 0, -static_cast<long long>(box_bytes(load.map)));
@@ -263,8 +259,7 @@ void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, in
         fail_at(site, what,
                 "the copy engine does not know the mbarrier yet; mbarrier_init_fence() is missing "
                 "after mbarrier_init()");
-    touch_global(load.map, load.coordinates, false, what, site, where);
-    count_shared(load.map, true);
+    touch_global(load.map, load.coordinates, load.to, false, what, site, where);
     checker->asynchronous(load.to, box_bytes(load.map), proxy_write_begins, where);
     block_work().loads.push_back(load);
 }
@@ -284,15 +279,15 @@ void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t sh
     store.where = where;
     store.site = site;
     checker->asynchronous(store.from, box_bytes(store.map), proxy_read, where);
-    count_shared(store.map, false);
-    touch_global(store.map, store.coordinates, true, what, site, where);
+    touch_global(store.map, store.coordinates, store.from, true, what, site, where);
     store.box = read_box(store.map, store.from);
     work.stores.push_back(std::move(store));
 }
 
 void ptx::tma_store_commit(void)
 {
-    thread_work().store_groups++;
+    checker->noted("tma_store_commit", nullptr, thread_work().store_groups++, 0,
+                   __builtin_return_address(0));
 }
 
 void ptx::tma_store_wait(unsigned pending, bool only_read)
@@ -306,6 +301,8 @@ void ptx::tma_store_wait(unsigned pending, bool only_read)
         if (!only_read)
             write_store(store);
     }
+    checker->noted(only_read ? "tma_store_wait_read" : "tma_store_wait", nullptr, pending, covered,
+                   __builtin_return_address(0));
     if (!only_read)
         work.stores.erase(work.stores.begin(),
                           work.stores.begin() + static_cast<ptrdiff_t>(covered));

@@ -347,8 +347,12 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
     product.d = d;
     product.n = n;
     product.registers = a != nullptr;
-    if (a)
+    /* As for mma: registers are the thread's variables, and what is not is watched. */
+    checker->access(d, n / 2 * sizeof *d, true, __builtin_return_address(0));
+    if (a) {
+        checker->access(a, sizeof product.a, false, __builtin_return_address(0));
         memcpy(product.a, a, sizeof product.a);
+    }
     product.a_descriptor = a_descriptor;
     product.b_descriptor = b_descriptor;
     product.b_along_n = b_along_n != 0;
@@ -375,6 +379,8 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
         for (unsigned i = 0; i < n / 2; i++)
             memcpy(&d[i], &under_way, sizeof under_way);
     }
+    const Descriptor b = decode(b_descriptor);
+    checker->noted("wgmma", simt_shared_pointer(b.address), product.group, n, product.where);
     work.products.push_back(std::move(product));
 }
 
@@ -385,7 +391,8 @@ void ptx::wgmma_fence(void)
 
 void ptx::wgmma_commit(void)
 {
-    thread_work().product_groups++;
+    checker->noted("wgmma_commit", nullptr, thread_work().product_groups++, 0,
+                   __builtin_return_address(0));
 }
 
 void ptx::wgmma_wait(unsigned pending, Site site)
@@ -407,6 +414,7 @@ void ptx::wgmma_wait(unsigned pending, Site site)
             checker->asynchronous(row, core_row, proxy_read, product.where);
         });
     }
+    checker->noted("wgmma_wait", nullptr, pending, count, __builtin_return_address(0));
     work.products_fenced = false;
     WarpWait wait = {pending};
     simt_meet(~0u, &wait, complete, "wgmma_wait()", 1, site);

@@ -51,7 +51,7 @@ static std::mutex mutex; /* of the table */
 /* of the launch that runs */
 static std::map<unsigned long long, std::unique_ptr<Cluster>> clusters;
 
-/* The state is that of a cluster that nobody has joined. */
+/* The state is that of a cluster that no block has joined. */
 static void start(Cluster &cluster, const Launch &launch, unsigned long long number)
 {
     const Order &order = launch.order;

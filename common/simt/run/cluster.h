@@ -30,7 +30,7 @@ struct Cluster {
     bool cancelled;                            /* the launch failed before all had joined */
     unsigned char rank_at[max_cluster_blocks]; /* the order in which they take turns */
     unsigned running;                          /* whose turn it is: an index into rank_at */
-    unsigned idle;                             /* how many in a row found nobody who can go on */
+    unsigned idle; /* how many in a row found no thread that can go on */
 
     /* The barrier of the cluster. */
     unsigned long long phase; /* how often it has opened */
@@ -55,8 +55,8 @@ void leave_cluster(Block &block);
 /* The launch is over. */
 void forget_clusters();
 
-/* Gives the turn to the next block and waits for it to come back. False when nobody in the cluster
- * can go on. */
+/* Gives the turn to the next block and waits for it to come back. False when no thread of the
+ * cluster can go on. */
 bool let_cluster_run(Block &block);
 /* The same for a thread that polls, and could go on. */
 void yield_to_cluster(Block &block);

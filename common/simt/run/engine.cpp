@@ -278,6 +278,7 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear)
                         static_cast<unsigned>(linear / launch.grid.x % launch.grid.y),
                         static_cast<unsigned>(linear / launch.grid.x / launch.grid.y)};
     block.alive = block.expected = block.threads;
+    block.pollers = 0;
     block.barriers = block.grid_barriers = 0;
     std::fill(std::begin(block.after_return), std::end(block.after_return), nullptr);
     block.carry_out = nullptr;
@@ -299,6 +300,7 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear)
         warp.alive = warp.present;
         warp.ready = in_positions(block, warp.present);
         warp.at_barrier = warp.polling = warp.gathering = 0;
+        warp.resume_after = last_lane;
         warp.meetings = 0;
     }
 }

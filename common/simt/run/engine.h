@@ -20,8 +20,8 @@ inline Thread &self()
 }
 
 /*
- * Each says who waits where, fails the launch and gives the block up: when nobody in it can go on,
- * when not all came to the same barrier, when lanes have returned that a warp operation names.
+ * Each says who waits where, fails the launch and gives the block up: when no thread of it can go
+ * on, when not all came to the same barrier, when lanes have returned that a warp operation names.
  */
 [[noreturn]] void report_deadlock(Block &block);
 [[noreturn]] void report_divergent_barrier(Block &block);

@@ -151,7 +151,7 @@ static cudaError_t check_all(const Launch &launch)
     return cudaSuccess;
 }
 
-/* Says it on stderr too: a program that nobody here wrote does not ask for reports. */
+/* Says it on stderr too: a program from elsewhere does not ask for reports. */
 static cudaError_t refuse_environment(const char *complaint)
 {
     fprintf(stderr, "simt: %s\n", complaint);
@@ -177,9 +177,14 @@ static cudaError_t end(Launch &launch)
 
 /* ---- Streams that overlap (SIMT_ORDER=overlap) ---- */
 
+/* As aligned as any kernel's arguments: a CUtensorMap lies at a multiple of 64. */
+struct alignas(64) ArgumentBytes {
+    char bytes[64];
+};
+
 /* With its own copy of the arguments, which are the caller's. */
 struct Waiting : Launch {
-    std::vector<std::max_align_t> copied;
+    std::vector<ArgumentBytes> copied;
     cudaStream_t stream;
     bool begun = false;
 };
@@ -227,7 +232,7 @@ static bool put_off(const Launch &launch, const struct simt_launch &asked)
     copy_launch(*copy, asked);
     copy->order = launch.order;
     copy->number = launch.number;
-    copy->copied.resize(launch.argument_bytes / sizeof(std::max_align_t) + 1);
+    copy->copied.resize(launch.argument_bytes / sizeof(ArgumentBytes) + 1);
     memcpy(copy->copied.data(), launch.arguments, launch.argument_bytes);
     copy->arguments = copy->copied.data();
     waiting[asked.stream].push_back(std::move(copy));
@@ -242,11 +247,13 @@ static cudaError_t run(Launch &launch, const struct simt_launch &asked)
     unsigned long long failing;
     unsigned workers;
     int architecture;
+    TraceOptions trace;
     char complaint[300];
     if (!read_order(&launch.order, complaint, sizeof complaint) ||
         !read_workers(&workers, complaint, sizeof complaint) ||
         !read_architecture(&architecture, complaint, sizeof complaint) ||
         !read_failing_launch(&failing, complaint, sizeof complaint) ||
+        !read_trace(&trace, complaint, sizeof complaint) ||
         !check_ignored(complaint, sizeof complaint))
         return refuse_environment(complaint);
     std::lock_guard<std::mutex> lock(launching);

@@ -165,7 +165,7 @@ void report_deadlock(Block &standing)
     }
     fail_with_groups(block, warp      ? "a warp operation that not all of its lanes reach"
                             : barrier ? "a barrier that not all threads reach"
-                                      : "threads wait for something that nobody will do");
+                                      : "threads wait for something that no thread will do");
 }
 
 void report_divergent_barrier(Block &block)

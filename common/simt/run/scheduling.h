@@ -9,7 +9,7 @@
 namespace simt
 {
 
-/* Nobody is ready: looks at conditions and carries out asynchronous work until somebody is, whose
+/* No thread is ready: looks at conditions and carries out asynchronous work until one is, whose
  * lane it takes, with its warp in block.running. */
 unsigned wait_for_ready(Block &block);
 
@@ -51,7 +51,8 @@ inline bool next_warp(Block &block)
     block.warp_cursor =
         static_cast<unsigned>(__builtin_ctz(next_bit(block.ready_warps, 1u << block.warp_cursor)));
     block.running = &block.warp[block.warp_at[block.warp_cursor]];
-    block.lane_cursor = last_lane;
+    block.lane_cursor = block.running->resume_after;
+    block.running->resume_after = last_lane;
     return true;
 }
 

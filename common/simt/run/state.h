@@ -128,6 +128,8 @@ struct alignas(64) Warp {
     Fiber *fiber;
     uint32_t ready;      /* who can run, by scheduling position, not by lane */
     uint32_t at_barrier; /* who waits at barrier 0, by scheduling position */
+    /* its turn begins behind this lane, a bit by scheduling position: the one that yielded */
+    uint32_t resume_after;
     Block *block;
     unsigned number;              /* within the block */
     uint32_t present;             /* lanes that exist: the last warp of a block may be short */
@@ -168,7 +170,8 @@ struct Block {
     /* the scheduling position that runs or ran last: the warp's, and the lane's as a bit */
     unsigned warp_cursor;
     uint32_t lane_cursor;
-    Warp *running; /* the warp at warp_cursor */
+    unsigned pollers; /* ready threads that only let others run: see simt_yield */
+    Warp *running;    /* the warp at warp_cursor */
     /* scheduling order <-> warp number */
     unsigned char warp_at[max_warps], warp_position[max_warps];
     unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
@@ -178,9 +181,10 @@ struct Block {
     /* What the rooms above have to do here: set when it first comes up in this block, else null. */
     void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
     void (*barrier_complete)(Block &); /* all threads that have not returned are at barrier 0 */
-    bool (*carry_out)(Block &); /* nobody can go on: one piece of asynchronous work; false: none */
-    void (*finish)(Block &);    /* all threads have returned */
-    BlockWork *work;            /* asynchronous instructions' */
+    bool (*carry_out)(
+        Block &);            /* no thread can go on: one piece of asynchronous work; false: none */
+    void (*finish)(Block &); /* all threads have returned */
+    BlockWork *work;         /* asynchronous instructions' */
     Fiber fiber[max_block_threads];
     Thread thread[max_block_threads];
     Warp warp[max_warps];

@@ -8,8 +8,8 @@
 namespace simt
 {
 
-/* An exchange hands back what was there, but as a rule nobody looks: it is how a flag is set for
- * the first time. */
+/* An exchange returns the old value, which most kernels ignore: they set a flag with it for the
+ * first time. */
 static bool reads(int operation)
 {
     return operation != simt_atomic_store && operation != simt_atomic_exchange;

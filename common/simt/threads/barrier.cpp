@@ -51,7 +51,7 @@ static bool at_different_sites(const Block &block)
     return false;
 }
 
-/* Everybody who has to come is there. */
+/* All threads that must arrive have arrived. */
 static void complete(Block &block)
 {
     Barrier &barrier = block.barrier[0];
@@ -64,9 +64,9 @@ static void complete(Block &block)
     barrier.any = barrier.truths > 0;
     barrier.truths = 0;
     block.expected = block.alive;
-    barrier.site = nowhere;
     block.barriers++;
     checker->barrier_completed(block);
+    barrier.site = nowhere;
     for (unsigned position = 0; position < block.warps; position++) {
         Warp &warp = block.warp[block.warp_at[position]];
         if (warp.at_barrier)
@@ -142,7 +142,8 @@ __attribute__((always_inline)) static inline void synchronise(Site site, bool tr
 
 /* ---- Named barriers: those that arrive are counted, whoever they are ---- */
 
-static bool arrive_named(Thread &thread, unsigned id, unsigned threads, Site site)
+static bool arrive_named(Thread &thread, unsigned id, unsigned threads, Site site, bool waits,
+                         const void *where)
 {
     Block &block = *thread.warp->block;
     if (id >= max_barriers || threads == 0 || threads % warp_size || threads > max_block_threads)
@@ -156,6 +157,8 @@ static bool arrive_named(Thread &thread, unsigned id, unsigned threads, Site sit
         simt_fail("named barrier %u at %s:%d expects %u threads, but others came to it with a "
                   "count of %u",
                   id, site.file, site.line, threads, barrier.expected);
+    checker->noted(waits ? "named_barrier_sync" : "named_barrier_arrive", nullptr, id, threads,
+                   where);
     checker->released(&barrier);
     return ++barrier.arrived == threads;
 }
@@ -163,7 +166,7 @@ static bool arrive_named(Thread &thread, unsigned id, unsigned threads, Site sit
 static void complete_named(Block &block, unsigned id)
 {
     block.barrier[id].arrived = 0;
-    checker->named_barrier_completed(block);
+    checker->named_barrier_completed(block, id);
     for (unsigned t = 0; t < block.threads; t++) {
         Thread &thread = block.thread[t];
         const Fiber &fiber = *thread.fiber;
@@ -192,7 +195,7 @@ void ptx::named_barrier_sync(int id, int threads, Site site)
 {
     Thread &thread = self();
     Block &block = *thread.warp->block;
-    if (arrive_named(thread, id, threads, site)) {
+    if (arrive_named(thread, id, threads, site, true, __builtin_return_address(0))) {
         complete_named(block, id);
     } else {
         note(*thread.fiber, plain_barrier + static_cast<unsigned>(id), site);
@@ -204,6 +207,6 @@ void ptx::named_barrier_sync(int id, int threads, Site site)
 void ptx::named_barrier_arrive(int id, int threads, Site site)
 {
     Thread &thread = self();
-    if (arrive_named(thread, id, threads, site))
+    if (arrive_named(thread, id, threads, site, false, __builtin_return_address(0)))
         complete_named(*thread.warp->block, id);
 }

@@ -61,7 +61,7 @@ extern "C" void simt_device_free(void *pointer)
 
 /* ---- __launch_bounds__ ---- */
 
-extern "C" void simt_launch_bounds(unsigned threads)
+extern "C" void simt_launch_bounds(unsigned threads, unsigned, unsigned)
 {
     const Block &block = *worker->block;
     if (block.threads <= threads)

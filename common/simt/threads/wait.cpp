@@ -33,31 +33,47 @@ extern "C" void simt_wait(simt_condition *condition, void *argument, const char 
 }
 
 /*
- * What a block waits for must come from another one, on another OS thread. When it does not come
- * soon, there may be many more of those than cores: the more of them sleep, the sooner it comes.
+ * What a block waits for whose threads all poll must come from another one, on another OS thread.
+ * When it does not come soon, there may be many more of those than cores: the more of them sleep,
+ * the sooner it comes. Each sleeps, once for a look of all its threads, for a part of the time that
+ * it has waited already.
  */
-static void rest(bool alone)
+static void rest(bool alone, unsigned pollers)
 {
-    constexpr unsigned patience = 100, longest = 5000;
-    static __thread unsigned in_vain;
+    constexpr unsigned patience = 100, longest = 100000; /* looks; microseconds */
+    static __thread unsigned in_vain, pause;
     in_vain = alone ? in_vain + 1 : 0;
-    if (in_vain > patience)
-        std::this_thread::sleep_for(
-            std::chrono::microseconds(std::min(10 * (in_vain - patience), longest)));
-    else if (alone)
-        std::this_thread::yield();
+    if (in_vain <= patience * pollers) {
+        pause = 10;
+        if (alone)
+            std::this_thread::yield();
+    } else if (in_vain % pollers == 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(pause));
+        pause = std::min(pause + pause / 8 + 1, longest);
+    }
 }
 
-/* Other warps first: two lanes of one warp that both poll must not keep the rest from running. */
+static unsigned ready_threads(const Block &block)
+{
+    unsigned count = 0;
+    for (unsigned w = 0; w < block.warps; w++)
+        count += static_cast<unsigned>(__builtin_popcount(block.warp[w].ready));
+    return count;
+}
+
+/* Other warps first, then the other lanes: whoever polls must not keep the rest from running. */
 extern "C" void simt_yield(void)
 {
     Thread &thread = self();
     Block &block = *thread.warp->block;
-    bool alone = !any_ready(block);
+    const bool alone = ready_threads(block) == block.pollers;
+    const unsigned pollers = ++block.pollers;
     make_ready(thread);
+    thread.warp->resume_after = block.lane_cursor;
     next_warp(block);
     suspend(thread);
-    rest(alone);
+    block.pollers--;
+    rest(alone, pollers);
     static __thread unsigned
         yields; /* several threads of the block may poll for another one of its cluster */
     if (alone || ++yields % 64 == 0)

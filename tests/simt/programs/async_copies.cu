@@ -12,7 +12,7 @@ enum { THREADS = 128, TILES = 7 };
 __global__ void sum_by_phases(const float *in, float *out)
 {
     __shared__ cuda::barrier<cuda::thread_scope_block> ready;
-    __shared__ float tile[THREADS];
+    __shared__ __align__(16) float tile[THREADS];
     auto block = cg::this_thread_block();
     if (block.thread_rank() == 0)
         init(&ready, block.size());
@@ -59,7 +59,7 @@ __global__ void shared_pipeline(const float *in, float *out)
 {
     __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 1> state;
     __shared__ cg::block_tile_memory<THREADS> scratch;
-    __shared__ float tile[THREADS];
+    __shared__ __align__(16) float tile[THREADS];
     auto block = cg::this_thread_block(scratch);
     auto pipe = cuda::make_pipeline(block, &state);
     float sum = 0;

@@ -39,8 +39,9 @@ extern "C" cudaError_t simt_run(const struct simt_launch *launch);
 /* What simtcc puts behind a file's text, for its kernels, before main(): "A,B,C,N", for reports. */
 extern "C" void simt_name_parameters(const char *kernel, const char *names);
 
-/* What simtcc makes of __launch_bounds__(threads): the kernel's first statement. */
-extern "C" void simt_launch_bounds(unsigned threads);
+/* What simtcc makes of __launch_bounds__: the kernel's first statement. Only the first number means
+ * anything here. */
+extern "C" void simt_launch_bounds(unsigned threads, unsigned blocks = 0, unsigned cluster = 0);
 
 namespace simt
 {

@@ -1,0 +1,66 @@
+/*
+ * Says of an output with wrong values how many are wrong, where they are, and which known mistake
+ * produces just these values.
+ *
+ * A mistake is named only when every wrong element that was looked at is what that mistake makes of
+ * it; where none fits, nothing is claimed.
+ */
+#ifndef COMMON_EXPLAIN_H
+#define COMMON_EXPLAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct trial;
+
+struct explanation {
+    char name[24];   /* "transposed"; empty when nothing fits */
+    char where[400]; /* "64 of 660 elements of C are wrong: rows 0-31, columns 16-17" */
+    char why[500];   /* what explains them, and where to look; empty when nothing fits */
+    char map[1800];  /* lines of characters, each a piece of the output; empty for large outputs */
+    /* Every element, row by row: "C 33 20: 18.2#" begins with 18 right and 2 wrong ones of C [33,
+     * 20]. The characters are the map's; empty where that is too long. */
+    char elements[6000];
+};
+
+/*
+ * A mistake that shows in the values. Writes row `row` of the first output as a kernel that makes
+ * it, with tiles of `tile` keys where that matters, computes that row; false where these sizes
+ * leave it no room (then `value` is undefined).
+ */
+typedef bool mistake_fn(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                        double *value);
+
+struct mistake {
+    const char *name, *says;
+    mistake_fn *compute;
+    size_t tile;
+};
+
+/* What can be told apart in a problem's values. */
+struct mistakes {
+    const struct mistake *list; /* ends with a null name; the first that fits is named */
+    /* How many terms an element of the first output sums (K, columns, keys), and what they are. */
+    size_t (*terms)(const long long *sizes);
+    const char *term;
+    /* Row `row` of the first output from the terms begin .. end - 1 alone. */
+    void (*partial)(const long long *sizes, const void *const *host, size_t row, size_t begin,
+                    size_t end, double *value);
+    /* Rows of a head, and heads of a batch entry. Null where an output is one matrix. */
+    void (*heads)(const long long *sizes, size_t *rows, size_t *heads);
+};
+
+extern const struct mistakes matmul_mistakes, softmax_mistakes, attention_mistakes;
+
+/*
+ * Explains the output that the trial's last run left in trial->host, the first one that has a wrong
+ * element. Returns false and an empty explanation when every checked element is right.
+ */
+bool explain(const struct trial *trial, struct explanation *explanation);
+
+/* Replaces the explanation: two runs of the same kernel on the same inputs gave different outputs.
+ */
+void explain_as_unstable(struct explanation *explanation);
+
+#endif

@@ -1,0 +1,561 @@
+/* The mistakes of each problem that show in its values: explain.h says what they are for. Rows are
+ * computed as the references compute them, but for the mistake. */
+#include "attention.h"
+#include "explain.h"
+#include "matmul.h"
+#include "softmax.h"
+
+#include <math.h>
+
+/* -------------------------------------------------------------------------------------------------
+ * Matrix product
+ */
+
+/* A row of C from terms begin .. end - 1, with strides of one's own: A[row * a_row + k * a_k], and
+ * B[k * b_k + col * b_col]. False where that leaves the arrays. */
+static bool product(const long long *sizes, const void *const *host, size_t row, size_t begin,
+                    size_t end, const size_t stride[4], double *value)
+{
+    const size_t M = (size_t)sizes[MATMUL_M], N = (size_t)sizes[MATMUL_N],
+                 K = (size_t)sizes[MATMUL_K];
+    const float *A = host[0], *B = host[1];
+    if (K == 0 || (M - 1) * stride[0] + (K - 1) * stride[1] >= M * K ||
+        (K - 1) * stride[2] + (N - 1) * stride[3] >= K * N)
+        return false;
+    for (size_t col = 0; col < N; col++) {
+        value[col] = 0.0;
+        for (size_t k = begin; k < end; k++)
+            value[col] +=
+                (double)A[row * stride[0] + k * stride[1]] * B[k * stride[2] + col * stride[3]];
+    }
+    return true;
+}
+
+static size_t matmul_terms(const long long *sizes)
+{
+    return (size_t)sizes[MATMUL_K];
+}
+
+static void matmul_partial(const long long *sizes, const void *const *host, size_t row,
+                           size_t begin, size_t end, double *value)
+{
+    const size_t N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
+    product(sizes, host, row, begin, end, (const size_t[]){K, 1, N, 1}, value);
+}
+
+static bool B_transposed(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                         double *value)
+{
+    (void)tile;
+    const size_t K = (size_t)sizes[MATMUL_K];
+    return product(sizes, host, row, 0, K, (const size_t[]){K, 1, 1, K}, value);
+}
+
+static bool A_transposed(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                         double *value)
+{
+    (void)tile;
+    const size_t M = (size_t)sizes[MATMUL_M], N = (size_t)sizes[MATMUL_N],
+                 K = (size_t)sizes[MATMUL_K];
+    return product(sizes, host, row, 0, K, (const size_t[]){1, M, N, 1}, value);
+}
+
+static bool both_transposed(const long long *sizes, const void *const *host, size_t row,
+                            size_t tile, double *value)
+{
+    (void)tile;
+    const size_t M = (size_t)sizes[MATMUL_M], K = (size_t)sizes[MATMUL_K];
+    return product(sizes, host, row, 0, K, (const size_t[]){1, M, 1, K}, value);
+}
+
+static bool A_strided_by_N(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                           double *value)
+{
+    (void)tile;
+    const size_t N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
+    return product(sizes, host, row, 0, K, (const size_t[]){N, 1, N, 1}, value);
+}
+
+static bool B_strided_by_K(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                           double *value)
+{
+    (void)tile;
+    const size_t K = (size_t)sizes[MATMUL_K];
+    return product(sizes, host, row, 0, K, (const size_t[]){K, 1, K, 1}, value);
+}
+
+static const struct mistake matmul_list[] = {
+    {"B-transposed",
+     "B is read as if it were transposed: element (k, col) is B[k * N + col], not B[col * K + k]",
+     B_transposed, 0},
+    {"A-transposed",
+     "A is read as if it were transposed: element (row, k) is A[row * K + k], not A[k * M + row]",
+     A_transposed, 0},
+    {"both-transposed",
+     "A and B are both read as if they were transposed: A[row * K + k] and B[k * N + col] are "
+     "right",
+     both_transposed, 0},
+    {"A-stride", "rows of A are taken to be N elements long; they have K: A[row * K + k]",
+     A_strided_by_N, 0},
+    {"B-stride", "rows of B are taken to be K elements long; they have N: B[k * N + col]",
+     B_strided_by_K, 0},
+    {0},
+};
+
+const struct mistakes matmul_mistakes = {
+    .list = matmul_list, .terms = matmul_terms, .term = "products", .partial = matmul_partial};
+
+/* -------------------------------------------------------------------------------------------------
+ * Softmax
+ */
+
+/* A row with the maximum and the sum of columns begin .. end - 1, in powers of e^log_base. */
+static void normalise(const float *input, size_t cols, size_t begin, size_t end, double log_base,
+                      double *value)
+{
+    double m = -INFINITY, l = 0.0;
+    for (size_t col = begin; col < end; col++)
+        m = fmax(m, input[col]);
+    for (size_t col = begin; col < end; col++)
+        l += exp((input[col] - m) * log_base);
+    for (size_t col = 0; col < cols; col++)
+        value[col] = exp((input[col] - m) * log_base) / l;
+}
+
+static const float *softmax_row(const long long *sizes, const void *const *host, size_t row)
+{
+    return (const float *)host[0] + row * (size_t)sizes[SOFTMAX_COLS];
+}
+
+static size_t softmax_terms(const long long *sizes)
+{
+    return (size_t)sizes[SOFTMAX_COLS];
+}
+
+static void softmax_partial(const long long *sizes, const void *const *host, size_t row,
+                            size_t begin, size_t end, double *value)
+{
+    normalise(softmax_row(sizes, host, row), (size_t)sizes[SOFTMAX_COLS], begin, end, 1.0, value);
+}
+
+static bool softmax_base_2(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                           double *value)
+{
+    (void)tile;
+    const size_t cols = (size_t)sizes[SOFTMAX_COLS];
+    normalise(softmax_row(sizes, host, row), cols, 0, cols, M_LN2, value);
+    return true;
+}
+
+static bool softmax_undivided(const long long *sizes, const void *const *host, size_t row,
+                              size_t tile, double *value)
+{
+    (void)tile;
+    const size_t cols = (size_t)sizes[SOFTMAX_COLS];
+    const float *input = softmax_row(sizes, host, row);
+    double m = -INFINITY;
+    for (size_t col = 0; col < cols; col++)
+        m = fmax(m, input[col]);
+    for (size_t col = 0; col < cols; col++)
+        value[col] = exp(input[col] - m);
+    return true;
+}
+
+/* The logarithm of the right result. */
+static bool softmax_logarithm(const long long *sizes, const void *const *host, size_t row,
+                              size_t tile, double *value)
+{
+    (void)tile;
+    const size_t cols = (size_t)sizes[SOFTMAX_COLS];
+    normalise(softmax_row(sizes, host, row), cols, 0, cols, 1.0, value);
+    for (size_t col = 0; col < cols; col++)
+        value[col] = log(value[col]);
+    return true;
+}
+
+/* Every column sums to 1, not every row. */
+static bool softmax_of_columns(const long long *sizes, const void *const *host, size_t row,
+                               size_t tile, double *value)
+{
+    (void)tile;
+    const size_t rows = (size_t)sizes[SOFTMAX_ROWS], cols = (size_t)sizes[SOFTMAX_COLS];
+    const float *input = host[0];
+    for (size_t col = 0; col < cols; col++) {
+        double m = -INFINITY, l = 0.0;
+        for (size_t r = 0; r < rows; r++)
+            m = fmax(m, input[r * cols + col]);
+        for (size_t r = 0; r < rows; r++)
+            l += exp(input[r * cols + col] - m);
+        value[col] = exp(input[row * cols + col] - m) / l;
+    }
+    return rows > 1;
+}
+
+/* Lane i of `tile` takes columns i, i + tile, ..., and knows no others. */
+static bool softmax_of_lanes(const long long *sizes, const void *const *host, size_t row,
+                             size_t tile, double *value)
+{
+    const size_t cols = (size_t)sizes[SOFTMAX_COLS];
+    const float *input = softmax_row(sizes, host, row);
+    for (size_t lane = 0; lane < tile && lane < cols; lane++) {
+        double m = -INFINITY, l = 0.0;
+        for (size_t col = lane; col < cols; col += tile)
+            m = fmax(m, input[col]);
+        for (size_t col = lane; col < cols; col += tile)
+            l += exp(input[col] - m);
+        for (size_t col = lane; col < cols; col += tile)
+            value[col] = exp(input[col] - m) / l;
+    }
+    return true;
+}
+
+static const struct mistake softmax_list[] = {
+    {"not-divided",
+     "each result is e^(x - m) without the division by the row's sum: divide by l when it is "
+     "complete",
+     softmax_undivided, 0},
+    {"base-2",
+     "the exponentials have base 2: exp2f(x) is e^x only when x has been multiplied by log2(e)",
+     softmax_base_2, 0},
+    {"wrong-axis", "columns are normalised instead of rows: the elements of a row sum to 1",
+     softmax_of_columns, 0},
+    {"logarithm", "each result is the logarithm of what it should be: the exponential is missing",
+     softmax_logarithm, 0},
+    {"lanes-not-merged",
+     "the lanes of a warp are not merged: each divides by the sum of its own columns, every 32nd",
+     softmax_of_lanes, 32},
+    {0},
+};
+
+const struct mistakes softmax_mistakes = {
+    .list = softmax_list, .terms = softmax_terms, .term = "columns", .partial = softmax_partial};
+
+/* -------------------------------------------------------------------------------------------------
+ * Attention
+ */
+
+/* What a mistaken kernel does with a query. */
+struct attending {
+    struct attention call;
+    size_t kv_head;            /* over all of the batch */
+    size_t begin, end;         /* keys it sees */
+    double padding;            /* keys with score 0 that it sees beside */
+    bool undivided, unweighed; /* without the division; with scores in place of probabilities */
+};
+
+/* What the right kernel does with query row `row`. */
+static struct attending attending(const long long *sizes, size_t row)
+{
+    struct attending a = {.call = attention_of(sizes)};
+    const size_t seq_q = (size_t)a.call.seq_q, seq_kv = (size_t)a.call.seq_kv;
+    const size_t i = row % seq_q;
+    a.kv_head = row / seq_q / (size_t)(a.call.heads / a.call.kv_heads);
+    a.end = seq_kv;
+    if (a.call.causal)
+        a.end = i + 1 + seq_kv > seq_q ? i + 1 + seq_kv - seq_q : 0;
+    return a;
+}
+
+/* The maximum and the sum of the exponentials, too. */
+static void attend_part(const struct attending *a, const void *const *host, size_t row,
+                        double *value, double *maximum, double *sum)
+{
+    const size_t d = (size_t)a->call.head_dim, first = a->kv_head * (size_t)a->call.seq_kv;
+    double m = a->padding > 0.0 ? 0.0 : -INFINITY, l = 0.0;
+    for (size_t c = 0; c < d; c++)
+        value[c] = 0.0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t j = a->begin; j < a->end; j++) {
+            double score = 0.0;
+            for (size_t c = 0; c < d; c++)
+                score += tensor_element(host[0], a->call.type, row * d + c) *
+                         tensor_element(host[1], a->call.type, (first + j) * d + c);
+            score *= a->call.scale;
+            m = pass == 0 ? fmax(m, score) : m;
+            const double p = a->unweighed ? score : exp(score - m);
+            l += pass == 1 ? p : 0.0;
+            for (size_t c = 0; pass == 1 && c < d; c++)
+                value[c] += p * tensor_element(host[2], a->call.type, (first + j) * d + c);
+        }
+    }
+    if (a->padding > 0.0)
+        l += a->padding * exp(-m);
+    for (size_t c = 0; c < d && !a->undivided && !a->unweighed; c++)
+        value[c] = l > 0.0 ? value[c] / l : 0.0;
+    *maximum = m;
+    *sum = l;
+}
+
+static void attend(const struct attending *a, const void *const *host, size_t row, double *value)
+{
+    double m, l;
+    attend_part(a, host, row, value, &m, &l);
+}
+
+static size_t attention_terms(const long long *sizes)
+{
+    return (size_t)sizes[ATTENTION_SEQ_KV];
+}
+
+static void attention_partial(const long long *sizes, const void *const *host, size_t row,
+                              size_t begin, size_t end, double *value)
+{
+    struct attending a = attending(sizes, row);
+    a.begin = begin;
+    a.end = a.end < end ? a.end : end;
+    attend(&a, host, row, value);
+}
+
+static void attention_heads(const long long *sizes, size_t *rows, size_t *heads)
+{
+    *rows = (size_t)sizes[ATTENTION_SEQ_Q];
+    *heads = (size_t)sizes[ATTENTION_HEADS];
+}
+
+static bool unscaled(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                     double *value)
+{
+    (void)tile;
+    struct attending a = attending(sizes, row);
+    a.call.scale = 1.0f;
+    attend(&a, host, row, value);
+    return true;
+}
+
+static bool scaled_twice(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                         double *value)
+{
+    (void)tile;
+    struct attending a = attending(sizes, row);
+    a.call.scale *= a.call.scale;
+    attend(&a, host, row, value);
+    return true;
+}
+
+static bool attention_base_2(const long long *sizes, const void *const *host, size_t row,
+                             size_t tile, double *value)
+{
+    (void)tile;
+    struct attending a = attending(sizes, row);
+    a.call.scale *= (float)M_LN2;
+    attend(&a, host, row, value);
+    return true;
+}
+
+static bool attention_undivided(const long long *sizes, const void *const *host, size_t row,
+                                size_t tile, double *value)
+{
+    (void)tile;
+    struct attending a = attending(sizes, row);
+    a.undivided = true;
+    attend(&a, host, row, value);
+    return true;
+}
+
+static bool without_softmax(const long long *sizes, const void *const *host, size_t row,
+                            size_t tile, double *value)
+{
+    (void)tile;
+    struct attending a = attending(sizes, row);
+    a.unweighed = true;
+    attend(&a, host, row, value);
+    return true;
+}
+
+/* Heads that take turns with the kv heads, instead of neighbours that share one. */
+static bool alternate_kv_head(const long long *sizes, const void *const *host, size_t row,
+                              size_t tile, double *value)
+{
+    (void)tile;
+    struct attending a = attending(sizes, row);
+    const size_t head = row / (size_t)a.call.seq_q, heads = (size_t)a.call.heads,
+                 kv_heads = (size_t)a.call.kv_heads;
+    a.kv_head = head / heads * kv_heads + head % heads % kv_heads;
+    attend(&a, host, row, value);
+    return kv_heads < heads;
+}
+
+static bool first_kv_head(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                          double *value)
+{
+    (void)tile;
+    struct attending a = attending(sizes, row);
+    a.kv_head = 0;
+    attend(&a, host, row, value);
+    return true;
+}
+
+static bool not_causal(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                       double *value)
+{
+    (void)tile;
+    struct attending a = attending(sizes, row);
+    a.end = (size_t)a.call.seq_kv;
+    attend(&a, host, row, value);
+    return a.call.causal;
+}
+
+static bool causal_from_the_top(const long long *sizes, const void *const *host, size_t row,
+                                size_t tile, double *value)
+{
+    (void)tile;
+    struct attending a = attending(sizes, row);
+    const size_t seq_kv = (size_t)a.call.seq_kv, seen = row % (size_t)a.call.seq_q + 1;
+    a.end = seen < seq_kv ? seen : seq_kv;
+    attend(&a, host, row, value);
+    return a.call.causal;
+}
+
+static bool causal_without_itself(const long long *sizes, const void *const *host, size_t row,
+                                  size_t tile, double *value)
+{
+    (void)tile;
+    struct attending a = attending(sizes, row);
+    a.end -= a.end > 0;
+    attend(&a, host, row, value);
+    return a.call.causal;
+}
+
+static bool causal_one_too_many(const long long *sizes, const void *const *host, size_t row,
+                                size_t tile, double *value)
+{
+    (void)tile;
+    struct attending a = attending(sizes, row);
+    a.end += a.end < (size_t)a.call.seq_kv;
+    attend(&a, host, row, value);
+    return a.call.causal;
+}
+
+/* The keys up to a multiple of the tile count with score 0; for a tile of 1 it is one key. */
+static bool padded(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                   double *value)
+{
+    struct attending a = attending(sizes, row);
+    const size_t seq_kv = (size_t)a.call.seq_kv;
+    a.padding = tile == 1 ? 1.0 : (double)((seq_kv + tile - 1) / tile * tile - seq_kv);
+    attend(&a, host, row, value);
+    return a.padding > 0.0;
+}
+
+/* K in the place of V. */
+static bool keys_as_values(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                           double *value)
+{
+    (void)tile;
+    const struct attending a = attending(sizes, row);
+    attend(&a, (const void *const[]){host[0], host[1], host[1]}, row, value);
+    return true;
+}
+
+/* An online softmax, tile by tile, that leaves the sum or the output so far, or both, as they are
+ * when the maximum grows. */
+static void rescale(const long long *sizes, const void *const *host, size_t row, size_t tile,
+                    bool rescales_l, bool rescales_O, double *value)
+{
+    const struct attending whole = attending(sizes, row);
+    const size_t d = (size_t)whole.call.head_dim;
+    double m = -INFINITY, l = 0.0, part[256];
+    for (size_t c = 0; c < d; c++)
+        value[c] = 0.0;
+    for (size_t begin = 0; begin < whole.end; begin += tile) {
+        struct attending a = whole;
+        a.begin = begin;
+        a.end = begin + tile < whole.end ? begin + tile : whole.end;
+        a.undivided = true;
+        double m_tile, l_tile;
+        attend_part(&a, host, row, part, &m_tile, &l_tile);
+        const double top = fmax(m, m_tile), old = m > -INFINITY ? exp(m - top) : 0.0;
+        const double weight = exp(m_tile - top);
+        l = l * (rescales_l ? old : 1.0) + l_tile * weight;
+        for (size_t c = 0; c < d; c++)
+            value[c] = value[c] * (rescales_O ? old : 1.0) + part[c] * weight;
+        m = top;
+    }
+    for (size_t c = 0; c < d; c++)
+        value[c] = l > 0.0 ? value[c] / l : 0.0;
+}
+
+static bool sum_not_rescaled(const long long *sizes, const void *const *host, size_t row,
+                             size_t tile, double *value)
+{
+    rescale(sizes, host, row, tile, false, true, value);
+    return true;
+}
+
+static bool output_not_rescaled(const long long *sizes, const void *const *host, size_t row,
+                                size_t tile, double *value)
+{
+    rescale(sizes, host, row, tile, true, false, value);
+    return true;
+}
+
+static bool nothing_rescaled(const long long *sizes, const void *const *host, size_t row,
+                             size_t tile, double *value)
+{
+    rescale(sizes, host, row, tile, false, false, value);
+    return true;
+}
+
+static const char not_masked[] =
+    "keys past the end count, with a score of 0: the empty places of the last tile of keys must "
+    "get a score of -inf";
+
+static const char sum_stays[] =
+    "the sum so far, l, is not multiplied by e^(m_old - m_new) when the "
+    "maximum grows";
+static const char output_stays[] = "the output so far is not multiplied by e^(m_old - m_new) when "
+                                   "the maximum grows";
+static const char both_stay[] = "what was summed so far, l and O, is not multiplied by "
+                                "e^(m_old - m_new) when the maximum grows";
+
+static const struct mistake attention_list[] = {
+    {"not-divided", "O is not divided by l, the sum of the row's exponentials", attention_undivided,
+     0},
+    {"not-scaled", "the scores are not multiplied by the scale, 1 / sqrt(head_dim)", unscaled, 0},
+    {"scaled-twice", "the scores are multiplied by the scale twice", scaled_twice, 0},
+    {"base-2",
+     "the exponentials have base 2: exp2f(x) is e^x only when x has been multiplied by log2(e)",
+     attention_base_2, 0},
+    {"no-softmax", "V is multiplied with the scores themselves, not with their softmax",
+     without_softmax, 0},
+    {"kv-head",
+     "heads read the wrong head of K and V: neighbouring heads share one, head h reads h / (heads "
+     "/ kv_heads)",
+     alternate_kv_head, 0},
+    {"first-kv-head", "every head reads K and V of the first head: their offset is missing",
+     first_kv_head, 0},
+    {"not-causal", "the causal mask is not applied: queries see keys that come after them",
+     not_causal, 0},
+    {"causal-top-left",
+     "the causal mask begins at the first query and key; it must end with the last ones: query i "
+     "sees key j when j <= i + seq_kv - seq_q",
+     causal_from_the_top, 0},
+    {"causal-too-few", "the causal mask hides one key too many: a query sees its own position",
+     causal_without_itself, 0},
+    {"causal-too-many", "the causal mask shows one key too many", causal_one_too_many, 0},
+    {"keys-not-masked", "one key past the end counts, with a score of 0", padded, 1},
+    {"keys-not-masked", not_masked, padded, 16},
+    {"keys-not-masked", not_masked, padded, 32},
+    {"keys-not-masked", not_masked, padded, 64},
+    {"keys-not-masked", not_masked, padded, 128},
+    {"V-is-K", "K is read where V should be", keys_as_values, 0},
+    {"sum-not-rescaled", sum_stays, sum_not_rescaled, 1},
+    {"sum-not-rescaled", sum_stays, sum_not_rescaled, 16},
+    {"sum-not-rescaled", sum_stays, sum_not_rescaled, 32},
+    {"sum-not-rescaled", sum_stays, sum_not_rescaled, 64},
+    {"output-not-rescaled", output_stays, output_not_rescaled, 1},
+    {"output-not-rescaled", output_stays, output_not_rescaled, 16},
+    {"output-not-rescaled", output_stays, output_not_rescaled, 32},
+    {"output-not-rescaled", output_stays, output_not_rescaled, 64},
+    {"not-rescaled", both_stay, nothing_rescaled, 1},
+    {"not-rescaled", both_stay, nothing_rescaled, 16},
+    {"not-rescaled", both_stay, nothing_rescaled, 32},
+    {"not-rescaled", both_stay, nothing_rescaled, 64},
+    {0},
+};
+
+const struct mistakes attention_mistakes = {.list = attention_list,
+                                            .terms = attention_terms,
+                                            .term = "keys",
+                                            .partial = attention_partial,
+                                            .heads = attention_heads};

@@ -1,0 +1,538 @@
+/*
+ * The trace (SIMT_TRACE): what the blocks of a launch did, one JSON object a line; README.md
+ * describes the format. A block's events are kept until it ends, sorted by its own clock, and
+ * written at the end of the launch in the order of the blocks, so that a trace depends neither on
+ * the number of workers nor on which was faster.
+ */
+#include "check/check.h"
+#include "host/environment.h"
+#include "host/errors.h"
+#include "host/symbols.h"
+#include "instructions/tensor_map.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+
+namespace simt
+{
+namespace check
+{
+
+constexpr int version = 1;
+
+struct Array {
+    std::string name, type; /* an empty type: not known */
+    bool shared;
+    uintptr_t begin, end;
+    size_t element_bytes;
+    std::vector<size_t> shape;
+};
+
+/* Something that lanes did other than to load or store: those of a warp that did the same at the
+ * same place, once each, are one event. */
+struct Note {
+    const char *what;
+    const void *where;
+    unsigned long long value, size;
+    uint64_t time;
+    uint32_t lanes;
+    uintptr_t address[warp_size]; /* all of them or none is null */
+};
+
+struct BlockTrace {
+    uint64_t clock = 0;
+    uint64_t last[max_warps] = {}; /* when each warp last did something */
+    size_t bytes = 0;
+    std::vector<std::pair<uint64_t, std::string>> events;
+    std::vector<Note> notes[max_warps];
+    std::deque<Array> arrays; /* those that the block has touched; addresses are its worker's */
+};
+
+struct LaunchTrace {
+    TraceOptions options;
+    size_t room, bytes = 0; /* what may be written, and what the blocks below need of it */
+    unsigned long long cut; /* blocks from this one on do not fit */
+    std::mutex lock;        /* of all but `options` */
+    std::map<unsigned long long, std::string> blocks;
+    std::map<std::string, std::string> arrays; /* by place: what is written of them */
+    std::string reports;
+};
+
+/* ---- JSON ---- */
+
+static std::string quoted(const std::string &text)
+{
+    std::string result = "\"";
+    for (char c : text) {
+        if (c == '"' || c == '\\')
+            result += '\\';
+        result += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+    return result + '"';
+}
+
+template <class Number>
+static std::string list(const Number *values, size_t count)
+{
+    std::string result = "[";
+    for (size_t i = 0; i < count; i++)
+        result += (i ? "," : "") + std::to_string(values[i]);
+    return result + "]";
+}
+
+static std::string list(dim3 size)
+{
+    return format("[%u,%u,%u]", size.x, size.y, size.z);
+}
+
+static std::string counters_json(const struct counters &counted)
+{
+    static const char *const names[] = {"launches",
+                                        "global_loads",
+                                        "global_load_bytes",
+                                        "global_load_requests",
+                                        "global_load_sectors",
+                                        "global_stores",
+                                        "global_store_bytes",
+                                        "global_store_requests",
+                                        "global_store_sectors",
+                                        "shared_loads",
+                                        "shared_stores",
+                                        "shared_wavefronts",
+                                        "shared_wavefronts_ideal",
+                                        "barriers",
+                                        "atomics"};
+    static_assert(sizeof counted / sizeof counted.launches == sizeof names / sizeof *names,
+                  "a name for each counter");
+    const unsigned long long *value = &counted.launches;
+    std::string text;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        text += format(",\"%s\":%llu", names[i], value[i]);
+    return text;
+}
+
+/* ,"line":"file.cu:12", or nothing where it is not known */
+static std::string line_json(const std::string &line)
+{
+    return line.empty() ? "" : ",\"line\":" + quoted(line);
+}
+
+static std::string line_json(Site site)
+{
+    return site.file && *site.file ? line_json(format("%s:%d", site.file, site.line)) : "";
+}
+
+static std::string line_json(const void *where)
+{
+    return where ? line_json(source_line(where)) : "";
+}
+
+/* ---- arrays ---- */
+
+static std::mutex described_lock;
+static std::map<uintptr_t, Array> described; /* backend_describe() */
+
+void trace_describe(const void *begin, size_t bytes, const struct description &about)
+{
+    std::lock_guard<std::mutex> hold(described_lock);
+    const uintptr_t address = reinterpret_cast<uintptr_t>(begin);
+    Array array = {about.name,      about.type,          false, address,
+                   address + bytes, about.element_bytes, {}};
+    for (size_t extent : about.shape)
+        if (extent)
+            array.shape.push_back(extent);
+    described[address] = array;
+}
+
+void trace_forget(const Region *region)
+{
+    std::lock_guard<std::mutex> hold(described_lock);
+    described.erase(described.lower_bound(region->begin), described.lower_bound(region->end));
+}
+
+static Array shared_array(uintptr_t address)
+{
+    const uintptr_t first = reinterpret_cast<uintptr_t>(worker->shared_begin);
+    const uintptr_t dynamic = reinterpret_cast<uintptr_t>(worker->dynamic_begin);
+    const uintptr_t dynamic_end = reinterpret_cast<uintptr_t>(worker->dynamic_end);
+    if (dynamic <= address && address < dynamic_end)
+        return Array{"dynamic", "", true, dynamic, dynamic_end, 0, {}};
+    size_t begin = 0, bytes = 0;
+    const std::string name = shared_variable_before(address - first, &begin, &bytes);
+    if (name.empty() || address >= first + begin + bytes)
+        return Array{"shared", "", true, first, dynamic, 0, {}};
+    return Array{name, "", true, first + begin, first + begin + bytes, 0, {}};
+}
+
+static Array global_array(const LaunchState *launch, uintptr_t address)
+{
+    {
+        std::lock_guard<std::mutex> hold(described_lock);
+        auto after = described.upper_bound(address);
+        if (after != described.begin() && address < std::prev(after)->second.end)
+            return std::prev(after)->second;
+    }
+    const Region *region = find_region(address);
+    if (!region)
+        return Array{"unknown", "", false, 0, UINTPTR_MAX, 0, {}};
+    Array array = {"variables of the program", "", false, region->begin, region->end, 0, {}};
+    if (region->allocation) {
+        array.name = format("allocation %llu", region->allocation->number);
+        array.begin = region->open_begin;
+        array.end = region->open_end;
+    }
+    for (const Argument &argument : pointer_arguments(launch))
+        if (!argument.name.empty() && find_region(argument.pointer) == region) {
+            if (argument.pointer > address) {
+                array.end = std::min(array.end, argument.pointer);
+            } else if (argument.pointer >= array.begin) {
+                array.begin = argument.pointer;
+                array.name = argument.name;
+                array.element_bytes = argument.element_bytes;
+            }
+        }
+    return array;
+}
+
+static const Array &array_at(const BlockState *block, uintptr_t address)
+{
+    for (const Array &array : block->trace->arrays)
+        if (array.begin <= address && address < array.end)
+            return array;
+    const bool shared = address >= reinterpret_cast<uintptr_t>(worker->shared_begin) &&
+                        address < reinterpret_cast<uintptr_t>(worker->shared_end);
+    block->trace->arrays.push_front(shared ? shared_array(address)
+                                           : global_array(block->launch, address));
+    return block->trace->arrays.front();
+}
+
+/* Where it begins matters to sectors and banks only modulo 128. */
+static std::string array_json(const Array &array)
+{
+    return format("{\"event\":\"array\",\"name\":%s,\"space\":\"%s\",\"begin\":%zu,\"bytes\":%zu,"
+                  "\"type\":%s,\"element_bytes\":%zu,\"shape\":",
+                  quoted(array.name).c_str(), array.shared ? "shared" : "global",
+                  static_cast<size_t>(array.begin % 128),
+                  static_cast<size_t>(array.end - array.begin), quoted(array.type).c_str(),
+                  array.element_bytes) +
+           list(array.shape.data(), array.shape.size()) + "}\n";
+}
+
+/* ,"at":[["A",0,4,32]]: for lanes in order, the array, the byte of the first, the distance from
+ * one to the next, how many. */
+static std::string places_json(const char *key, const BlockState *block, uint32_t lanes,
+                               const uintptr_t *address)
+{
+    const Array *array = nullptr;
+    uintptr_t first = 0, last = 0, step = 0;
+    unsigned count = 0;
+    std::string text;
+    const auto end_run = [&] {
+        if (count)
+            text += format(
+                "%s[%s,%td,%td,%u]", text.empty() ? "" : ",", quoted(array->name).c_str(),
+                static_cast<ptrdiff_t>(first - array->begin), static_cast<ptrdiff_t>(step), count);
+    };
+    for (unsigned lane : bits(lanes)) {
+        const uintptr_t place = own_place(address[lane], nullptr);
+        if (count == 1)
+            step = place - last;
+        if (count == 0 || place != last + step || place < array->begin || place >= array->end) {
+            if (count == 1)
+                step = 0;
+            end_run();
+            array = &array_at(block, place);
+            first = place;
+            count = step = 0;
+        }
+        last = place;
+        count++;
+    }
+    end_run();
+    return format(",\"%s\":[", key) + text + "]";
+}
+
+/* ---- events ---- */
+
+static bool is_wanted(const BlockState *block, const WarpState *warp)
+{
+    const unsigned long long chosen = block->launch->trace->options.warp;
+    return !warp || chosen == TraceOptions::all || chosen == warp->warp->number;
+}
+
+/* An event; `warp` is null for what the block or an engine does. */
+static void add(const BlockState *block, const WarpState *warp, uint64_t time,
+                const std::string &event, const std::string &rest)
+{
+    BlockTrace *trace = block->trace;
+    if (trace->bytes > block->launch->trace->room || !is_wanted(block, warp))
+        return;
+    std::string text = format("{\"t\":%llu,\"block\":%llu", static_cast<unsigned long long>(time),
+                              block->block->linear);
+    if (warp)
+        text += format(",\"warp\":%u", warp->warp->number);
+    text += ",\"event\":" + quoted(event) + rest + "}\n";
+    trace->bytes += text.size();
+    trace->events.emplace_back(time, std::move(text));
+}
+
+uint64_t trace_time(const BlockState *block, const WarpState *warp)
+{
+    const uint64_t now = ++block->trace->clock;
+    if (warp)
+        block->trace->last[warp->warp->number] = now;
+    return now;
+}
+
+void trace_request(const BlockState *block, const WarpState *warp, const Request &request,
+                   Space space, bool write, const Moved &moved)
+{
+    std::string rest = format(",\"space\":\"%s\"", space == shared_space ? "shared" : "global") +
+                       line_json(place_address(request.place));
+    rest += format(",\"lanes\":%u,\"bytes\":%u", request.lanes, request.bytes) +
+            places_json("at", block, request.lanes, request.address);
+    rest += space == shared_space
+                ? format(",\"wavefronts\":%u,\"ideal\":%u", moved.wavefronts, moved.ideal)
+                : format(",\"sectors\":%u,\"lines\":%u", moved.sectors, moved.lines);
+    add(block, warp, request.time, write ? "store" : "load", rest);
+}
+
+static void add_note(const BlockState *block, const WarpState *warp, const Note &note)
+{
+    std::string rest = line_json(note.where);
+    if (warp)
+        rest += format(",\"lanes\":%u", note.lanes);
+    rest += format(",\"value\":%llu,\"size\":%llu", note.value, note.size);
+    if (note.address[__builtin_ctz(note.lanes)])
+        rest += places_json("at", block, note.lanes, note.address);
+    add(block, warp, note.time, note.what, rest);
+}
+
+void trace_note(const ThreadState *thread, const char *what, const void *object,
+                unsigned long long value, unsigned long long size, const void *where)
+{
+    const BlockState *block = thread->block;
+    const uint64_t now = trace_time(block, thread->warp);
+    const uint32_t lane = thread->warp ? thread->lane : 0;
+    Note note = {what, where, value, size, now, 1u << lane, {}};
+    note.address[lane] = reinterpret_cast<uintptr_t>(object);
+    if (!thread->warp) {
+        add_note(block, nullptr, note);
+        return;
+    }
+    std::vector<Note> &notes = block->trace->notes[thread->warp->warp->number];
+    for (Note &open : notes)
+        if (open.what == what && open.where == where && open.value == value && open.size == size &&
+            !(open.lanes & note.lanes)) {
+            open.lanes |= note.lanes;
+            open.address[lane] = note.address[lane];
+            return;
+        }
+    notes.push_back(note);
+}
+
+void trace_round(const BlockState *block, const WarpState *warp)
+{
+    std::vector<Note> &notes = block->trace->notes[warp->warp->number];
+    for (const Note &note : notes)
+        add_note(block, warp, note);
+    notes.clear();
+}
+
+void trace_barrier(const BlockState *block, const char *which, Site site, int id)
+{
+    const std::string number = id < 0 ? "" : format(",\"id\":%d", id);
+    add(block, nullptr, trace_time(block, nullptr), which,
+        line_json(site) + number + ",\"arrived\":" + list(block->trace->last, block->block->warps));
+}
+
+void trace_meeting(const BlockState *block, const WarpState *warp, uint32_t lanes, const Call &call)
+{
+    add(block, warp, trace_time(block, warp), "warp",
+        ",\"operation\":" + quoted(call.what) + line_json(call.site) +
+            format(",\"lanes\":%u", lanes));
+}
+
+void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where)
+{
+    const BlockState *block = thread->block;
+    const TensorMap &map = *copy.map;
+    const uintptr_t global = reinterpret_cast<uintptr_t>(map.address);
+    const uintptr_t shared = reinterpret_cast<uintptr_t>(copy.shared);
+    std::string rest = line_json(where) + format(",\"lanes\":%u", 1u << thread->lane);
+    rest += ",\"from\":" + list(copy.coordinates, map.rank) + ",\"box\":" + list(map.box, map.rank);
+    rest += ",\"element_bytes\":" + std::to_string(map.element_bytes) +
+            ",\"swizzle\":" + std::to_string(map.swizzle_span);
+    rest += ",\"strides\":" + list(map.stride, map.rank - 1u);
+    rest += places_json("at", block, 1, &global) + places_json("shared", block, 1, &shared);
+    rest += format(",\"bytes\":%zu,\"sectors\":%zu,\"wavefronts\":%zu", copy.bytes, copy.sectors,
+                   copy.wavefronts);
+    add(block, thread->warp, trace_time(block, thread->warp), copy.load ? "tma_load" : "tma_store",
+        rest);
+}
+
+/* ---- blocks and launches ---- */
+
+static struct Output {
+    std::mutex lock;
+    std::string path;
+    FILE *file = nullptr;
+    size_t written = 0;
+    bool said; /* that it is full */
+} output;
+
+static void write(const std::string &text)
+{
+    output.written += text.size();
+    fwrite(text.data(), 1, text.size(), output.file);
+}
+
+/* Another file than before, or the first. */
+static bool open(const char *path)
+{
+    if (output.file && output.path == path)
+        return true;
+    if (output.file)
+        fclose(output.file);
+    output.path = path;
+    output.file = fopen(path, "w");
+    output.written = 0;
+    output.said = false;
+    if (output.file)
+        write(format("{\"event\":\"trace\",\"version\":%d}\n", version));
+    return output.file;
+}
+
+void trace_launch_begin(LaunchState *launch)
+{
+    TraceOptions options;
+    char complaint[300];
+    if (!read_trace(&options, complaint, sizeof complaint) || !options.file)
+        return;
+    std::lock_guard<std::mutex> hold(output.lock);
+    if (!open(options.file)) {
+        report(*launch->launch, cudaErrorUnknown, "SIMT_TRACE: cannot write %s: %s", options.file,
+               strerror(errno));
+        return;
+    }
+    launch->trace = new LaunchTrace();
+    launch->trace->options = options;
+    launch->trace->cut = launch->launch->blocks;
+    launch->trace->room = options.bytes - std::min(options.bytes, output.written);
+}
+
+void trace_block_begin(BlockState *block)
+{
+    block->trace = nullptr;
+    LaunchTrace *launch = block->launch->trace;
+    if (!launch)
+        return;
+    const unsigned long long number = block->block->linear;
+    std::lock_guard<std::mutex> hold(launch->lock);
+    if (number < launch->cut &&
+        (launch->options.block == TraceOptions::all || launch->options.block == number))
+        block->trace = new BlockTrace();
+}
+
+/* Keeps the longest row of blocks, from the first, that there is room for. */
+static void keep(LaunchTrace *launch, unsigned long long number, std::string text)
+{
+    launch->bytes += text.size();
+    launch->blocks[number] = std::move(text);
+    while (launch->bytes > launch->room) {
+        const auto last = std::prev(launch->blocks.end());
+        launch->cut = std::min(launch->cut, last->first);
+        launch->bytes -= last->second.size();
+        launch->blocks.erase(last);
+    }
+}
+
+void trace_block_end(BlockState *block)
+{
+    BlockTrace *trace = block->trace;
+    if (!trace)
+        return;
+    const uint3 &index = block->block->index;
+    std::stable_sort(trace->events.begin(), trace->events.end(),
+                     [](const auto &a, const auto &b) { return a.first < b.first; });
+    std::string text = format("{\"event\":\"block\",\"block\":%llu,\"index\":[%u,%u,%u]}\n",
+                              block->block->linear, index.x, index.y, index.z);
+    for (const auto &event : trace->events)
+        text += event.second;
+    text += format("{\"event\":\"block_end\",\"block\":%llu,\"t\":%llu", block->block->linear,
+                   static_cast<unsigned long long>(trace->clock)) +
+            counters_json(block->counted) + "}\n";
+
+    LaunchTrace *launch = block->launch->trace;
+    std::lock_guard<std::mutex> hold(launch->lock);
+    for (const Array &array : trace->arrays) {
+        /* Workers have shared memory at different addresses, but in the same order. */
+        const uintptr_t shared = reinterpret_cast<uintptr_t>(worker->shared_begin);
+        launch->arrays[format("%d %020zu", array.shared,
+                              static_cast<size_t>(array.begin - (array.shared ? shared : 0)))] =
+            array_json(array);
+    }
+    keep(launch, block->block->linear, std::move(text));
+    delete trace;
+    block->trace = nullptr;
+}
+
+void trace_report(const char *text)
+{
+    const BlockState *block = current_block_state();
+    LaunchTrace *launch = block ? block->launch->trace : nullptr;
+    if (!launch)
+        return;
+    std::lock_guard<std::mutex> hold(launch->lock);
+    launch->reports += format("{\"event\":\"report\",\"block\":%llu", block->block->linear);
+    if (block->trace)
+        launch->reports +=
+            format(",\"t\":%llu", static_cast<unsigned long long>(block->trace->clock));
+    launch->reports += ",\"text\":" + quoted(text) + "}\n";
+}
+
+static void say_full(const LaunchTrace *trace, const Launch &launch)
+{
+    write(format("{\"event\":\"full\",\"blocks\":%llu}\n", trace->cut));
+    if (output.said)
+        return;
+    output.said = true;
+    fprintf(stderr,
+            "simt: %s is full: of kernel %s it holds %zu blocks; SIMT_TRACE_BLOCK and "
+            "SIMT_TRACE_WARP choose one, SIMT_TRACE_LIMIT makes room (now %zu MB)\n",
+            output.path.c_str(), kernel_name(launch), trace->blocks.size(),
+            trace->options.bytes >> 20);
+}
+
+void trace_launch_end(LaunchState *state)
+{
+    LaunchTrace *trace = state->trace;
+    if (!trace)
+        return;
+    Launch &launch = *state->launch;
+    std::lock_guard<std::mutex> hold(output.lock);
+    write(format("{\"event\":\"launch\",\"launch\":%llu,\"kernel\":%s,\"grid\":%s,\"threads\":%s,"
+                 "\"cluster\":%s,\"dynamic_shared\":%zu%s}\n",
+                 launch.number, quoted(kernel_name(launch)).c_str(), list(launch.grid).c_str(),
+                 list(launch.block).c_str(), list(launch.cluster).c_str(), launch.dynamic_shared,
+                 line_json(launch.site).c_str()));
+    for (const auto &array : trace->arrays)
+        write(array.second);
+    for (const auto &block : trace->blocks)
+        write(block.second);
+    if (trace->cut < launch.blocks)
+        say_full(trace, launch);
+    write(trace->reports);
+    write(format("{\"event\":\"launch_end\",\"launch\":%llu", launch.number) +
+          counters_json(state->counted) + "}\n");
+    if (fflush(output.file) != 0)
+        report(launch, cudaErrorUnknown, "SIMT_TRACE: cannot write %s: %s", output.path.c_str(),
+               strerror(errno));
+    delete trace;
+}
+
+} /* namespace check */
+} /* namespace simt */

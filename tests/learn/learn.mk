@@ -1,0 +1,11 @@
+# The learner's loop: tests/learn/learn.py says what it does.
+
+TAKES_STEP += learn
+BROKEN ?=
+
+.PHONY: learn learn-status
+learn: packages-check packages-python ## learn: Write the kernels yourself, checked at each save (STEP=02, BROKEN=1)
+	@$(PYTHON) tests/learn/learn.py $(STEP:%=--step %) $(if $(filter-out 0,$(BROKEN)),--broken)
+
+learn-status: packages-python ## learn: What you have written and repaired so far
+	@$(PYTHON) tests/learn/learn.py --status

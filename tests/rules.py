@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""What must hold of the tree's text, whatever the kernels do.
+
+    tests/rules.py          names every place that breaks a rule; exit status 1 when there is one
+
+Step folders hold no answers and no variants of a kernel by size, launchers take at most seven arguments, no kernel's file
+keeps state on the device between launches, no source asks which backend compiles it, rooms include downwards only, no
+script hides a module of Python's, links lead somewhere, every rung's section shows a picture and every picture is shown,
+and docs/errata.md tells the exercises as tests/broken has them.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests/broken"))
+import broken  # noqa: E402
+
+FILES = [path for path in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, text=True,
+                                         stdout=subprocess.PIPE).stdout.splitlines() if (ROOT / path).is_file()]
+SOURCES = (".c", ".h", ".cu", ".cuh")
+STEP = re.compile(r"(0\d_\w+)/")
+LAUNCHER = re.compile(r'extern "C" cudaError_t (\w+)\(([^)]*)\)')
+STATE = re.compile(r"^(?:static |extern )*__(?:device|constant|managed)__[^(;{]*[;=\[]", re.M)
+VARIANT = re.compile(r"\w+_\d+x\d+\w*|\w+_\d+_kb\b")
+# What is compiled once, in two languages, or for one exercise; below sm_80 cp.async is made of plain copies.
+CONDITION = re.compile(r"^#\s*(?:if|ifdef|ifndef|elif)\b(?! (?:\w+_C?U?H\b|KERNEL$|__cplusplus$|WARMUP\b|defined\(__CUDA_ARCH__\)))(.*)", re.M)
+INCLUDE = re.compile(r'^#include ["<]([^">]+)', re.M)
+PICTURE = re.compile(r"!\[[^\]]+\]\((?:\.\./)?docs/pictures/([\w.]+)\)")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*", lambda comment: "\n" * comment[0].count("\n"), text, flags=re.S)
+
+
+def of_a_step(path, text, code):
+    for found in re.finditer("solution", text, re.I):
+        yield found, "says 'solution'"
+    if not path.endswith(SOURCES):
+        return
+    for found in VARIANT.finditer(code):
+        yield found, f"{found[0]} is a variant by size; those that only tests need are in tests/tiles_NN.cu"
+    for found in LAUNCHER.finditer(code):
+        if found[2].count(",") >= 7:
+            yield found, f"{found[1]} takes {found[2].count(',') + 1} arguments, more than 7"
+    for found in STATE.finditer(code):
+        yield found, f"keeps state on the device: {found[0].strip()}"
+
+
+def of_a_source(path, code):
+    step = STEP.match(path)
+    for found in CONDITION.finditer(code):
+        yield found, f"#if{found[1]}: a source does not ask what compiles it"
+    for found in INCLUDE.finditer(code):
+        other = STEP.match(found[1])
+        if (step or path.startswith("common/")) and (other and other[1] != (step and step[1]) or found[1].startswith("tests/")):
+            yield found, f"includes {found[1]}, which is not below it"
+        if found[1].startswith("common/simt/"):
+            yield found, f"includes {found[1]}: the CPU backend is reached by the include path alone"
+
+
+def of_a_page(path, text):
+    for found in LINK.finditer(re.sub(r"```.*?```", lambda block: "\n" * block[0].count("\n"), text, flags=re.S)):
+        if "://" not in found[1] and not (ROOT / path).parent.joinpath(found[1]).exists():
+            yield found, f"links to {found[1]}, which is not there"
+
+
+def of_the_exercises():
+    told = set(re.findall(r"<summary>(\d+\. .*)</summary>[^<]*?/([\w-]+)\.fault", (ROOT / "docs/errata.md").read_text()))
+    planted = {(f"{fault.exercise}. {fault.fields['kernel']}: {fault.fields['symptom']}", fault.name)
+               for fault in broken.read_faults() if fault.exercise}
+    for title, fault in sorted(told ^ planted):
+        yield f"docs/errata.md: '{title}' ({fault}) " + ("is no exercise" if (title, fault) in told else "is missing")
+
+
+def of_the_pictures():
+    shown = set()
+    for page in (path for path in FILES if path.endswith(".md")):
+        shown |= set(PICTURE.findall((ROOT / page).read_text()))
+    for table in (path for path in FILES if re.fullmatch(r"0\d_\w+/0\d_step\.h", path)):
+        page = (ROOT / table).parent / "README.md"
+        # Headings of sections, and what stands below each; code has lines that begin with # too.
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+        sections = dict(zip(*[iter(re.split(r"^(#{2,3} .*)$", text, flags=re.M)[1:])] * 2))
+        for kernel in re.findall(r"^KERNEL\((\w+),", (ROOT / table).read_text(), re.M):
+            if not any(re.search(rf"\d[_ .·`]+{kernel}\b", heading) and PICTURE.search(below) for heading, below in sections.items()):
+                yield f"{page.relative_to(ROOT)}: the section of {kernel} shows no picture of docs/pictures"
+    for path in FILES:
+        if path.startswith("docs/pictures/") and path.removeprefix("docs/pictures/") not in shown:
+            yield f"{path}: no page shows it"
+
+
+def main():
+    broken_rules = [*of_the_exercises(), *of_the_pictures()]
+    broken_rules += [f"{path}: hides Python's own {pathlib.Path(path).stem} from the scripts beside it" for path in FILES
+                     if path.endswith(".py") and pathlib.Path(path).stem in sys.stdlib_module_names]
+    for path in FILES:
+        backend = path.startswith(("common/simt/", "tests/simt/"))
+        if not path.endswith((*SOURCES, ".md", ".json")):
+            continue
+        text = (ROOT / path).read_text()
+        code = without_comments(text)
+        found = list(of_a_step(path, text, code)) if STEP.match(path) else []
+        if path.endswith(SOURCES) and not backend and not path.startswith("tests/labs/"):
+            found += of_a_source(path, code)
+        if path.endswith(".md"):
+            found += of_a_page(path, text)
+        broken_rules += [f"{path}:{match.string.count(chr(10), 0, match.start()) + 1}: {what}" for match, what in found]
+    print("\n".join(broken_rules) or f"rules: {len(FILES)} files, none broken")
+    return 1 if broken_rules else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
