@@ -1,7 +1,7 @@
 // needs: sm_90a
 /*
- * Idea: the scores of the next block are computed while the softmax of this one is, and its output
- * while that goes on.
+ * Idea: a warpgroup computes the softmax of the next block of keys while the tensor cores still
+ * compute P·V of this one.
  *
  *     for each block of Bc keys, last to first:
  *         start S_next = Q·K_nextᵀ             start O += P·V
@@ -14,10 +14,10 @@
  * to 64 or 128, the rest zeros.
  *
  * Roles as in producer_warp. A warpgroup keeps two products in flight: wgmma is asynchronous, so it
- * waits only for the older one, Q·Kᵀ, and computes exponentials under the other. V runs one block
- * behind K: the first block has a product and a softmax of its own, the last an output of its own.
- * P must stay as it is until its product is done, so S holds the next P as floats meanwhile: per
- * thread 64 registers of S, 32 of P and HEAD_DIM / 2 of O.
+ * waits only for the older one, Q·Kᵀ, and computes exponentials while the other runs. V runs one
+ * block behind K: the first block has a product and a softmax of its own, the last an output of its
+ * own. P must stay as it is until its product is done, so S holds the next P as floats meanwhile:
+ * per thread 64 registers of S, 32 of P and HEAD_DIM / 2 of O.
  *
  * Blocks that need the mask have a loop of their own: most tiles have one or none beside the first.
  *
@@ -30,8 +30,8 @@
 #include "producer.cuh"
 #include "store_rows.cuh"
 
-/* The scores and softmax of one block, and the output of the block before. O is complete up to that
- * block then, and `rescale` is the factor for it that the new block asks for. */
+/* The scores and softmax of one block, and the output of the block before. Then O is complete up to
+ * the block before, and `rescale` is the factor that it needs because of the new block. */
 template <class Config>
 static __device__ __forceinline__ void both_products(struct consumer<Config> &c, int block,
                                                      bool masked, float (&rescale)[2])
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
     const struct hopper_tile tile = hopper_tile_of<Config, CAUSAL>(problem, blockIdx.x);
-    /* the shuffle tells the compiler: the same in all lanes */
+    /* the shuffle tells the compiler that all lanes have the same value */
     const int warpgroup = __shfl_sync(FULL_MASK, threadIdx.x / 128, 0);
 
     if (threadIdx.x == 0)

@@ -63,7 +63,7 @@ compute_rows(struct shared_tiles<Config> *shared, const struct hopper_problem &p
     begin_rows<CAUSAL>(c, problem, tile);
     clear_output(c);
 
-    /* The first turn is warpgroup 0's, as if the last had passed it on ... */
+    /* The first turn is warpgroup 0's, as if the last warpgroup had passed it on. */
     if (warpgroup == Config::WARPGROUPS - 1)
         pass_turn(c);
     mbarrier_wait(&shared->Q_full, 0);
@@ -86,7 +86,7 @@ compute_rows(struct shared_tiles<Config> *shared, const struct hopper_problem &p
     mbarrier_wait(&shared->V_full[c.V_at.stage], c.V_at.phase);
     start_output(c, shared->V[c.V_at.stage]);
     finish_output(c);
-    /* ... and one turn is left at the end. */
+    /* Warpgroup 0 takes the last turn too: no barrier is left with half of its threads. */
     if (warpgroup == 0)
         take_turn(c);
     store_tile<Config>(problem, map, staging, tile, c.O, c.m, c.l);
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
     const struct hopper_tile tile = hopper_tile_of<Config, CAUSAL>(problem, blockIdx.x);
-    /* the shuffle tells the compiler: the same in all lanes */
+    /* the shuffle tells the compiler that all lanes have the same value */
     const int warpgroup = __shfl_sync(FULL_MASK, threadIdx.x / 128, 0);
 
     if (threadIdx.x == 0)

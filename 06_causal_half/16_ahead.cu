@@ -71,9 +71,10 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
 }
 
 /*
- * Orders everything that the consumers will read, by one thread. Consumers wait for `full` with the
- * parity of the place's phase; the producer waits for `empty` with that of the phase before, so
- * that new places count as empty.
+ * Requests everything that the consumers will read, by one thread. For use n = 0, 1, ... of a place
+ * the consumers wait for phase n of `full`, and before it the producer waits for phase n - 1 of
+ * `empty`, which has the other parity. On a new barrier phase -1 counts as over: new places are
+ * empty.
  */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
@@ -134,7 +135,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     c.K_at = c.V_at = {0, 0};
     c.scale_log2 = problem.scale_log2;
 
-    /* The first turn is warpgroup 0's, as if the last had passed it on ... */
+    /* The first turn is warpgroup 0's, as if the last warpgroup had passed it on. */
     if (warpgroup == Config::WARPGROUPS - 1)
         pass_turn(c);
     for (int number = blockIdx.x; number < problem.order.tiles; number += gridDim.x) {
@@ -168,7 +169,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
         finish_output(c);
         store_tile<Config>(problem, map, staging, tile, c.O, c.m, c.l);
     }
-    /* ... and one turn is left at the end. */
+    /* Warpgroup 0 takes the last turn too: no barrier is left with half of its threads. */
     if (warpgroup == 0)
         take_turn(c);
     if (threadIdx.x % WARP == 0)
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
 {
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
-    /* the shuffle tells the compiler: the same in all lanes */
+    /* the shuffle tells the compiler that all lanes have the same value */
     const int warpgroup = __shfl_sync(FULL_MASK, threadIdx.x / 128, 0);
 
     if (threadIdx.x == 0)

@@ -13,7 +13,7 @@
  * to 64 or 128, the rest zeros.
  *
  * Causal tiles differ in length, and dealt out in advance some blocks get more work than others.
- * The producer draws the next tile with an atomic addition while it orders this one's, and
+ * The producer draws the next tile with an atomic addition while it requests this one's, and
  * announces it to the consumers beside its Q. With the longest first (tile_order.cuh) no block has
  * a long tile left when the others are done. The counter is the call's workspace, cleared on its
  * stream.
@@ -73,9 +73,10 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
 }
 
 /*
- * Orders everything that the consumers will read, by one thread. Consumers wait for `full` with the
- * parity of the place's phase; the producer waits for `empty` with that of the phase before, so
- * that new places count as empty.
+ * Requests everything that the consumers will read, by one thread. For use n = 0, 1, ... of a place
+ * the consumers wait for phase n of `full`, and before it the producer waits for phase n - 1 of
+ * `empty`, which has the other parity. On a new barrier phase -1 counts as over: new places are
+ * empty.
  */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
@@ -84,7 +85,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
 {
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
     for (int number = blockIdx.x; number < problem.order.tiles;) {
-        /* the next tile's, early: the answer takes its time */
+        /* the next tile's number, early: the counter's answer takes a while */
         const int draw = (int)atomicAdd(counter, 1u);
         const struct hopper_tile tile = hopper_tile_of<Config, CAUSAL>(problem, number);
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
@@ -105,7 +106,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     }
     mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
     shared->tile[Q_at.stage] = {0, 0, 0, 0, 0};
-    /* no queries, only the news that there are none */
+    /* no bytes are expected: this arrival alone completes the phase */
     mbarrier_arrive(&shared->Q_full[Q_at.stage]);
 }
 
@@ -157,7 +158,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     c.K_at = c.V_at = {0, 0};
     c.scale_log2 = problem.scale_log2;
 
-    /* The first turn is warpgroup 0's, as if the last had passed it on ... */
+    /* The first turn is warpgroup 0's, as if the last warpgroup had passed it on. */
     if (warpgroup == Config::WARPGROUPS - 1)
         pass_turn(c);
     for (;;) {
@@ -193,7 +194,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
         finish_output(c);
         store_tile<Config>(problem, map, staging, tile, c.O, c.m, c.l);
     }
-    /* ... and one turn is left at the end. */
+    /* Warpgroup 0 takes the last turn too: no barrier is left with half of its threads. */
     if (warpgroup == 0)
         take_turn(c);
     if (threadIdx.x % WARP == 0)
@@ -207,7 +208,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
 {
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
-    /* the shuffle tells the compiler: the same in all lanes */
+    /* the shuffle tells the compiler that all lanes have the same value */
     const int warpgroup = __shfl_sync(FULL_MASK, threadIdx.x / 128, 0);
 
     if (threadIdx.x == 0)

@@ -14,9 +14,10 @@
  * T; LSE [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up
  * to 64 or 128, the rest zeros.
  *
- * In drawn each tile still ends with an output and begins with scores and a softmax that nothing
- * runs under. Here only a block's first and last tile do. So values are requested one block behind
- * keys, across the edge too.
+ * In drawn each tile still begins with scores and a softmax, and ends with an output, that overlap
+ * with nothing. Here only a block's first tile begins and only its last one ends so. The consumers
+ * need the next tile's first keys before this one's last values: so values are requested one block
+ * behind keys, across the edge too.
  *
  * HEAD_DIM 64 has three consumers, and two in short causal problems: there most blocks of keys lie
  * on the diagonal, and the taller the tile, the more of such a block is computed and masked.
@@ -87,9 +88,10 @@ produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
 }
 
 /*
- * Orders everything that the consumers will read, by one thread. Consumers wait for `full` with the
- * parity of the place's phase; the producer waits for `empty` with that of the phase before, so
- * that new places count as empty.
+ * Requests everything that the consumers will read, by one thread. For use n = 0, 1, ... of a place
+ * the consumers wait for phase n of `full`, and before it the producer waits for phase n - 1 of
+ * `empty`, which has the other parity. On a new barrier phase -1 counts as over: new places are
+ * empty.
  */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
@@ -97,9 +99,9 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
                                                unsigned int *counter)
 {
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
-    int values = -1, values_head = 0; /* the block whose values are to be ordered next */
+    int values = -1, values_head = 0; /* the block whose values are to be requested next */
     for (int number = blockIdx.x; number < problem.order.tiles;) {
-        /* the next tile's, early: the answer takes its time */
+        /* the next tile's number, early: the counter's answer takes a while */
         const int draw = (int)atomicAdd(counter, 1u);
         const struct hopper_tile tile = hopper_tile_of<Config, CAUSAL>(problem, number);
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
@@ -120,7 +122,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     }
     mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
     shared->tile[Q_at.stage] = {0, 0, 0, 0, 0};
-    /* no queries, only the news that there are none */
+    /* no bytes are expected: this arrival alone completes the phase */
     mbarrier_arrive(&shared->Q_full[Q_at.stage]);
     produce_values(shared, V_at, problem, values, values_head);
 }
@@ -173,7 +175,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     c.K_at = c.V_at = {0, 0};
     c.scale_log2 = problem.scale_log2;
 
-    /* The first turn is warpgroup 0's, as if the last had passed it on ... */
+    /* The first turn is warpgroup 0's, as if the last warpgroup had passed it on. */
     if (warpgroup == Config::WARPGROUPS - 1)
         pass_turn(c);
     mbarrier_wait(&shared->Q_full[Q_at.stage], Q_at.phase);
@@ -222,7 +224,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     start_output(c, shared->V[c.V_at.stage]);
     finish_output(c);
     store_tile<Config>(problem, map, staging, tile, c.O, c.m, c.l);
-    /* ... and one turn is left at the end. */
+    /* Warpgroup 0 takes the last turn too: no barrier is left with half of its threads. */
     if (warpgroup == 0)
         take_turn(c);
     if (threadIdx.x % WARP == 0)
@@ -236,7 +238,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
 {
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
-    /* the shuffle tells the compiler: the same in all lanes */
+    /* the shuffle tells the compiler that all lanes have the same value */
     const int warpgroup = __shfl_sync(FULL_MASK, threadIdx.x / 128, 0);
 
     if (threadIdx.x == 0)

@@ -36,10 +36,11 @@ struct hopper_problem {
 };
 
 /*
- * One tile of O and the key blocks that it needs. The last tile of a head ends where the sequence
- * does, and the first may begin before it: a causal tile sees the more keys the later it is, so
- * rows that do not exist cost least in the first. They are whole warps', whose rows the copy engine
- * would not store: a box may end behind the array, not begin before it.
+ * One tile of O and the key blocks that it needs. Where seq_q is not a multiple of Br, the first
+ * tile of a head begins before the sequence: later causal tiles see more keys, so rows that do not
+ * exist cost least in the first. A stored box may end behind the array, but not begin before it.
+ * So the first tile begins whole warps of 16 rows early, and these warps store nothing; up to 15
+ * rows that do not exist are left at the end of the last tile.
  */
 struct hopper_tile {
     int head, kv_head; /* over all batches */
@@ -101,8 +102,8 @@ static __device__ __forceinline__ void load_queries(typename Config::T *Q,
 
 /* ---- places for K and V in shared memory, used in turn ---- */
 
-/* The place in turn, and the parity of its phase, which flips when all places have been gone
- * through once. */
+/* The place whose turn it is, and the parity of its phase, which flips each time that place 0 comes
+ * again. */
 struct ring_position {
     int stage, phase;
 };
@@ -136,7 +137,7 @@ struct consumer {
     float m[2], l[2];
 };
 
-/* The rows of a tile, of which no key has been seen. O is left alone. */
+/* Begins the rows of a tile: no key has been seen yet. O is left alone. */
 template <bool CAUSAL, class Config>
 static __device__ __forceinline__ void begin_rows(struct consumer<Config> &c,
                                                   const struct hopper_problem &problem,
@@ -156,7 +157,8 @@ static __device__ __forceinline__ void clear_output(struct consumer<Config> &c)
         c.O[i] = 0.0f;
 }
 
-/* S = Q·Kᵀ. Both lie with the features along the rows: 16 on are 32 bytes on, 64 on a panel. */
+/* S = Q·Kᵀ. The features of both lie along the rows: the next 16 are 32 bytes further, and after 64
+ * comes the next panel. */
 template <class Config>
 static __device__ __forceinline__ void start_scores(struct consumer<Config> &c,
                                                     const typename Config::T *K)
@@ -174,8 +176,8 @@ static __device__ __forceinline__ void start_scores(struct consumer<Config> &c,
     wgmma_commit();
 }
 
-/* O += P·V. V lies with the features along the rows, across which it is summed: 16 keys on are 16
- * rows on. */
+/* O += P·V. The features of V lie along the rows and the sum runs across the rows: the next 16 keys
+ * are 16 rows further. */
 template <class Config>
 static __device__ __forceinline__ void start_output(struct consumer<Config> &c,
                                                     const typename Config::T *V)

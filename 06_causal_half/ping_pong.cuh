@@ -6,8 +6,8 @@
 #include "steps.cuh"
 
 /*
- * A turn is a named barrier of its warpgroup: the 128 threads of the warpgroup wait there for the
- * 128 of its predecessor to arrive.
+ * Each warpgroup has a named barrier. Its 128 threads wait there for their turn, until the 128 of
+ * its predecessor have arrived.
  */
 template <class Config>
 static __device__ __forceinline__ void take_turn(const struct consumer<Config> &c)
@@ -22,13 +22,13 @@ static __device__ __forceinline__ void pass_turn(const struct consumer<Config> &
 }
 
 /*
- * The scores and softmax of one block, and the output of the block before. O is complete up to that
- * block then, and `rescale` is the factor for it that the new block asks for.
+ * The scores and softmax of one block, and the output of the block before. Then O is complete up to
+ * the block before, and `rescale` is the factor that it needs because of the new block.
  *
- * The border keeps the wait for O behind the maxima: without it ptxas waits first of all, and
- * leaves the factors for O to the end, where nothing runs beside them. With it, exponentials (a
- * quarter of the speed of multiplications) begin before the wait, and O is multiplied between the
- * rest.
+ * The border keeps the wait for O behind the maxima. Without it ptxas waits first of all and
+ * multiplies O at the very end, where nothing runs beside that. With it, the exponentials (an
+ * eighth of the speed of multiplications) begin before the wait, and O is multiplied between the
+ * rest of them.
  */
 template <class Config>
 static __device__ __forceinline__ void both_products(struct consumer<Config> &c, int block,

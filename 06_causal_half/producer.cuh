@@ -1,5 +1,5 @@
 /* A block of one tile: a producer and its consumers, what they share, and what the producer does.
- * producer_warp (10_producer_warp.cu) brings it, the next three rungs keep it. */
+ * producer_warp (11_producer_warp.cu) brings it, the next three rungs keep it. */
 #ifndef PRODUCER_CUH
 #define PRODUCER_CUH
 
@@ -46,9 +46,10 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
 }
 
 /*
- * Orders everything that the consumers will read, by one thread. Consumers wait for `full` with the
- * parity of the place's phase; the producer waits for `empty` with that of the phase before, so
- * that new places count as empty.
+ * Requests everything that the consumers will read, by one thread. For use n = 0, 1, ... of a place
+ * the consumers wait for phase n of `full`, and before it the producer waits for phase n - 1 of
+ * `empty`, which has the other parity. On a new barrier phase -1 counts as over: new places are
+ * empty.
  */
 template <class Config>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,

@@ -1,4 +1,4 @@
-/* O out of a block through shared memory and the copy engine: what tma_store (13_tma_store.cu)
+/* O out of a block through shared memory and the copy engine: what tma_store (14_tma_store.cu)
  * brings and the rungs after it keep. */
 #ifndef TMA_STORE_CUH
 #define TMA_STORE_CUH

@@ -505,10 +505,9 @@ __device__ __forceinline__ void async_proxy_fence(void)
 /*
  * Four warps, the first of them a multiple of four, multiply together, asynchronously, sm_90a
  * (wgmma.mma_async). D += A * B, or D = A * B when accumulate is 0; inputs of type T, float sums; A
- * is 64 x 16, B is 16 x N, D is 64 x N. Executed by all 128 threads. Warp w of the four holds rows
- * 16w
- * .. 16w + 15 of D, and of A when that is in registers. With g = lane / 4 and t = lane % 4, element
- * i of d is
+ * is 64 x 16, B is 16 x N, D is 64 x N. Executed by all 128 threads. Warp w of the four holds the
+ * 16 rows of D from 16w on, and of A when that is in registers. With g = lane / 4 and t = lane % 4,
+ * element i of d is
  *
  *     row 16w + g + 8 * ((i / 2) % 2),  column 8 * (i / 4) + 2t + i % 2
  *
@@ -522,14 +521,12 @@ __device__ __forceinline__ void async_proxy_fence(void)
  *
  * The order of calls, by every thread of the warpgroup:
  *
- *     wgmma_fence()  before the first product, and whenever registers of d or a were touched since
- *                    the last
+ *     wgmma_fence()     before the first product, and again when registers of d or a were touched
  *     wgmma_...()       any number of products, also onto the same d
  *     wgmma_commit()    closes the group
- *     wgmma_wait<n>()  until at most the n newest groups are under way; only then may d be read, a
- *                      be
- *                       written and the shared memory be overwritten
- *     wgmma_hold(d)  keeps the compiler from moving reads of d above the wait; holds no instruction
+ *     wgmma_wait<n>()   until at most the n newest groups are under way: before that d must not be
+ *                       read, nor a and the shared memory be overwritten
+ *     wgmma_hold(d)     no instruction: keeps the compiler from moving reads of d above the wait
  */
 __device__ __forceinline__ void wgmma_fence(void)
 {
@@ -568,11 +565,9 @@ __device__ __forceinline__ void wgmma_hold(uint32_t (&a)[COUNT])
  * "Matrix Descriptor Format").
  *
  *     bits 0-13     address / 16
- *     bits 16-29  leading byte offset / 16: with n along the row, from one 64-column panel to the
- *                 next; with
- *                   k along the row it is not used, because 16 columns never leave a panel
- *     bits 32-45  stride byte offset / 16: from eight rows to the next eight, 1024 for rows of 128
- *                 bytes
+ *     bits 16-29    leading byte offset / 16: with n along the row, from one 64-column panel to
+ *                   the next; with k along the row not used: 16 columns never leave a panel
+ *     bits 32-45    stride byte offset / 16: from eight rows to the next eight, 1024 here
  *     bits 62-63    1: 128-byte swizzle
  *
  * The panel starts at a multiple of 1024 bytes. The hardware applies the swizzle to the address
