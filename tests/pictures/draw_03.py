@@ -199,7 +199,7 @@ def picture_03_online_ragged():
     picture.legend(70, y + 4, [("c1", "one column by itself"), ("c0", "float4 of an even thread"),
                                ("c2", "float4 of an odd thread")])
     picture.text(70, y + 24,
-                 "In the cells: the thread. Below them: the column. Each row begins 4 bytes less than a multiple of 16 further on.", "m")
+                 "In the cells: the thread. Below them: the column. A row has 16,380 bytes, 4 short of a multiple of 16.", "m")
     return picture
 
 

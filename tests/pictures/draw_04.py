@@ -231,6 +231,9 @@ def picture_04_flash_v1():
         picture.text(90, y + 10, "; ".join(f"{', '.join(sorted(some))}: {what}"
                                            for what, some in sorted(keeps[line].items(), reverse=True)), "m")
         y += 18
+    picture.text(16, y + 10, "own part", "t k")
+    picture.text(90, y + 10, "the first thread of each row reads and writes it alone", "m")
+    y += 18
     bytes_used = {name: array.bytes for (space, name), array in launch.arrays.items() if space == "shared"}
     picture.text(16, y + 16,
                  f"At d = 32 the dynamic array (Q_tile, K_tile, V_tile) has {bytes_used['dynamic']:,} bytes, S_tile {bytes_used['S_tile']:,}, "
@@ -319,7 +322,7 @@ def picture_04_flash_v1_large_tiles():
         y = below - 4
     picture.legend(190, y + 20, [(colour, name) for name, colour in list(ARRAYS.items())[:4]])
     picture.text(16, y + 46,
-                 "FA1 moves O once for each tile of Bc keys, FA2 moves K and V once for each tile of Br queries.", "m")
+                 "FA1 moves Q and O once for each tile of Bc keys, FA2 moves K and V once for each tile of Br queries.", "m")
     return picture
 
 

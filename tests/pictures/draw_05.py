@@ -81,6 +81,7 @@ def picture_05_cursor():
         picture.done()
     picture.legend(16, top + 4 * cell + 80, [("c0", "tile of scores, K and V loaded"), ("c4", "Q loaded"),
                                              ("c1", "O loaded or stored; the number: how often"), ("c7", "done")])
+    picture.text(16, top + 4 * cell + 102, "Not counted: the launch before flash_v1 that sets O, m and l to their first values.", "m")
     return picture
 
 
@@ -94,12 +95,13 @@ def picture_05_flash_v2_exchanged():
     picture.legend(190, y + 14, [(colour, name) for name, colour in list(ARRAYS.items())[:4]])
     y += 44
     for step, kernel in sides:
-        launch = views.traced(step, kernel, SMALL)[-1]
-        trips = {kind: views.volume(launch, kind, "O") // launch.arrays["global", "O"].bytes
+        launches = views.traced(step, kernel, SMALL)
+        launch = launches[-1]
+        trips = {kind: sum(views.volume(some, kind, "O") for some in launches) // launch.arrays["global", "O"].bytes
                  for kind in ("load", "store")}
         picture.text(16, y,
                      f"{kernel}: {launch.grid[0]} block{'s' * (launch.grid[0] > 1)}; O is loaded {views.times(trips['load'])} and stored "
-                     f"{views.times(trips['store'])}")
+                     f"{views.times(trips['store'])}" + (", the first time as 0" if len(launches) > 1 else ""))
         y += 20
     return picture
 
@@ -120,6 +122,8 @@ def picture_05_flash_v2():
         y = views.banks(picture, 16, y, lanes, says, count, cell=24.5)
     counts = [(kernel, views.traced("05", kernel, SMALL, 0)[-1].counters)
               for kernel in ("flash_v2_exchanged", "flash_v2")]
+    picture.text(16, y + 12, "A row is a wavefront, a column a bank; the number is the first lane that wants the word.", "m")
+    y += 20
     picture.text(16, y + 12, "Barriers at N = 64: " + ", ".join(f"{counters['barriers']} in {kernel}"
                                                                 for kernel, counters in counts))
     return picture

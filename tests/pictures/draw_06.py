@@ -30,7 +30,7 @@ def axes(title, says, sides, sizes, d, rows, end=None, note="", names=None):
     for kernel, launch, Bc in launches:
         y = views.axis(picture, y, launch, launch.blocks[0], tile_of(d, Bc), kernel, rows, longest, names) + 8
     picture.text(16, y + 8, note
-                 or "Block 0. A colour and a number: a tile of keys, K or V. A thick line: a barrier of the block.",
+                 or "Block 0. A colour and a number: a tile of keys, K or V; the first copies: Q. A thick line: a barrier of the block.",
                  "m")
     picture.text(16, y + 26, replay.SAYS_TENSOR, "m s")
     return picture
@@ -40,7 +40,7 @@ WARP = [(0, what) for what in ("load", "copy", "read", "product", "softmax")]
 GROUPS = [(None, "copy"), (0, "product"), (0, "softmax"), (4, "product"), (4, "softmax"), (None, "out")]
 NAMES = {(0, "product"): "A: products", (4, "product"): "B: products", (0, "softmax"): "A: softmax",
          (4, "softmax"): "B: softmax", "out": "O on its way"}
-TWO = "Block 0; A and B are its two warpgroups of 64 queries. A colour and a number: a tile of keys."
+TWO = "A, B: block 0's warpgroups, 64 queries each. Colour and number: a tile of keys; purple: Q."
 
 
 def picture_06_tiles():
@@ -67,14 +67,17 @@ def picture_06_tiles():
                 place = (round(x + j * 64 * cell, 1), round(70 + i * 64 * cell, 1), round(width * cell - 2, 1),
                          round(height * cell - 2, 1))
                 picture.cells({"skipped": "e", "full": "c0", "masked": "c1"}[what], [place])
-                picture.text(place[0] + place[2] / 2, place[1] + place[3] / 2 + 4, what, "m s"
-                             if what == "skipped" else "in s", "middle")
+                at = place[0] + place[2] / 2, place[1] + place[3] / 2 + 4
+                if what == "masked":  # below the diagonal
+                    at = place[0] + 24, place[1] + place[3] - 5
+                if place[2] > 46:
+                    picture.text(*at, what, "m s" if what == "skipped" else "in s", "middle")
         begin = x + (seq_kv - seq_q) * cell
         picture.lines("w", [(begin, 70, x + seq_kv * cell, 70 + seq_q * cell)])
         picture.text(x, 92 + seq_q * cell, ", ".join(f"{count} {what}" for what, count in sorted(loaded.items())), "m")
         x += 400
-    picture.text(50, 414,
-                 "Rows: tiles of queries, columns: tiles of keys. The line: the diagonal. Skipped tiles are never loaded.", "m")
+    picture.legend(60, 412, [("c0", "full"), ("c1", "masked"), ("e", "skipped: never loaded")])
+    picture.text(60, 434, "Rows: tiles of queries, columns: tiles of keys. The line: the diagonal.", "m")
     return picture
 
 
@@ -210,6 +213,8 @@ def picture_06_mma_swizzled():
                          "middle")
     picture.text(x + 380, y + 14, "Chunk 0 of the eight rows: eight places,", "m")
     picture.text(x + 380, y + 32, "four banks each, all 32 banks once.", "m")
+    picture.text(x + 380, y + 62, "Below, a row of cells is a wavefront, a column", "m")
+    picture.text(x + 380, y + 80, "a bank, and the number is the row that is read.", "m")
     reads = [event for event in views.accesses(launch, "load", "dynamic", "shared", 0) if event["bytes"] == 16]
     padded = [event for event in views.accesses(views.traced("06", "mma_tall", SHORT, 0, 0)[-1], "load", "dynamic",
                                                 "shared", 0) if event["bytes"] == 16]
@@ -294,8 +299,8 @@ def ring(picture, y, kernel, sizes, d, says, end):
         top = y + place * 46
         begin, full, done = min(span.begin for span in copies), max(span.end for span in copies), max(span.end
                 for span in reads)
-        picture.cells("c1", [(round(x0 + begin * scale, 1), top, round((full - begin) * scale, 1), 26)])
-        picture.cells("c0", [(round(x0 + full * scale, 1), top, round((done - full) * scale, 1), 26)])
+        picture.cells("c7", [(round(x0 + begin * scale, 1), top, round((full - begin) * scale, 1), 26)])
+        picture.cells(views.colour_of(name), [(round(x0 + full * scale, 1), top, round((done - full) * scale, 1), 26)])
         picture.text(x0 + (full + done) / 2 * scale, top + 17, name, "in b", "middle")
         picture.text(x0 + full * scale + 2, top + 39, f"full: phase {uses[place]} over, parity {uses[place] % 2}",
                      "m s")
@@ -330,7 +335,8 @@ def picture_06_wgmma():
     return axes("wgmma: a warpgroup's products are asynchronous, and read K and V where they lie",
                 "No ldmatrix; tiles from the last to the first.",
                 (("mma_tma", 64), ("wgmma", 128)), LONG, 128,
-                [(0, what) for what in ("copy", "read", "product", "softmax")])
+                [(0, what) for what in ("copy", "read", "product", "softmax")],
+                note="Block 0. A colour: a tile of keys, 64 in mma_tma and 128 in wgmma; the first copy: Q. A thick line: a barrier.")
 
 
 def picture_06_producer_warp():
@@ -340,9 +346,9 @@ def picture_06_producer_warp():
     end = max(span.end for span in replay.spans(launch, launch.blocks[0], tile_of(128, 128))[0])
     y = ring(picture, 40, "producer_warp", LONG, 128, "the two places of K", end)
     y = views.axis(picture, y + 4, launch, launch.blocks[0], tile_of(128, 128), "producer_warp", GROUPS[:5], end, NAMES)
-    picture.legend(16, y + 10, [("c1", "being filled"), ("c0", "full: until all warps have arrived at `empty`")])
+    picture.legend(16, y + 10, [("c7", "being filled; then full, in the tile's colour, until all warps have arrived at its empty barrier")])
     picture.text(16, y + 32,
-                 "From the second use of a place on, its copy begins when it is empty. A wait for `full` asks for the parity below the bar.", "m")
+                 "From the second use of a place on, its copy begins when it is empty. A wait for a full place asks for the parity below it.", "m")
     picture.text(16, y + 50, replay.SAYS_TENSOR, "m s")
     return picture
 
@@ -355,7 +361,7 @@ def picture_06_overlap():
 def picture_06_ping_pong():
     return axes("ping_pong: the warpgroups take turns at the tensor cores", "Named barriers pass the turn.",
                 (("overlap", 128), ("ping_pong", 128)), LONG, 128, GROUPS[:5],
-                note=TWO + " A thick line: the turn passes.", names=NAMES)
+                note=TWO + " Thick line: the turn passes.", names=NAMES)
 
 
 def picture_06_tma_store():
@@ -399,7 +405,7 @@ MANY = "--heads 12 --seq 256 --head-dim 128"
 
 def edges(title, says, sides, sizes=FIVE):
     return axes(title, says, [(kernel, 128) for kernel in sides], sizes, 128, GROUPS, 12400,
-                TWO + " A thick line: the turn passes.", NAMES)
+                TWO + " Thick line: the turn passes.", NAMES)
 
 
 def picture_06_resident():
@@ -425,7 +431,7 @@ def picture_06_pipelines():
         launch = views.traced("06", kernel, MANY if kernel in ("drawn", "persistent") else FIVE, 0)[-1]
         y = views.axis(picture, y, launch, launch.blocks[0], tile_of(128, 128), kernel,
                        [(None, "copy"), (0, "product"), (4, "product"), (None, "out")], 12400, NAMES) - 4
-    picture.text(16, y + 12, "A and B are the block's two warpgroups. A colour and a number: a tile of keys. Up to tma_store a block ends", "m")
+    picture.text(16, y + 12, "A, B: the block's two warpgroups. Colour and number: a tile of keys; purple: Q. Up to tma_store a block ends", "m")
     picture.text(16, y + 28, "after one tile of queries, and the next one begins anew. A thick line: a barrier, or the turn passes.", "m")
     picture.text(16, y + 46, replay.SAYS_TENSOR, "m s")
     return picture

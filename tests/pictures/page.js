@@ -72,6 +72,7 @@ function chooseEvent(e) {
   state.event = e;
   state.tick = L.tick[e];
   if (state.tick < state.from || state.tick > state.to) zoom(1, state.tick);
+  L.rows.get(lineOf(e))?.scrollIntoView({ block: 'nearest' });
   draw(true);
 }
 

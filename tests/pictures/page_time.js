@@ -92,6 +92,7 @@ function drawLanes() {
   });
   context.globalAlpha = 1;
   context.fillStyle = colours.panel;
+  context.font = `${Math.min(high - 2, 10)}px system-ui, sans-serif`;
   for (const label of labels) context.fillText(...label);
   context.fillStyle = colours.wall;
   for (const wall of L.walls) context.fillRect(xOf(wall, width) - 0.5, AXIS, 1.5, high * L.warps);

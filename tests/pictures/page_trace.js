@@ -40,6 +40,7 @@ function kindOf(s) {
   if (s.kind === 'wgmma' || s.kind === 'warp' && /mma/.test(s.operation)) return 'multiply';
   if (s.kind === 'warp') return /matrix/.test(s.operation) ? 'shared-load' : 'meet';
   if (/^(tma_|cp_async$)/.test(s.kind)) return 'engine';
+  if (s.kind === 'cluster_store') return 'shared-store';
   return 'other';
 }
 const KINDS = { load: 'global load', store: 'global store', 'shared-load': 'shared load', 'shared-store': 'shared store', multiply: 'mma',
@@ -118,7 +119,8 @@ function place(array, byte) {
   const a = L.arrays[array], index = Math.floor(byte / a.unit);
   if (!a.shape.length) return a.space === 'shared' ? `${a.name} + ${byte} B` : `${a.name}[${index}]`;
   let rest = index, text = '';
-  for (const extent of [...a.shape].reverse()) { text = `[${rest % extent}]${text}`; rest = Math.floor(rest / extent); }
+  const extents = a.shape.slice(Math.max(0, Math.min(a.shape.findIndex(extent => extent > 1), a.shape.length - 2)));
+  for (const extent of extents.reverse()) { text = `[${rest % extent}]${text}`; rest = Math.floor(rest / extent); }
   return a.name + text;
 }
 
@@ -132,8 +134,10 @@ function describe(e) {
     cp_async_wait: `waits until ${L.value[e]} groups are pending`, mbarrier_wait: `waits for phase ${L.value[e]} of`,
     mbarrier_passed: `passes phase ${L.value[e]} of`, mbarrier_phase: `phase ${L.value[e]} is over:`, mbarrier_arrive: 'arrives at',
     wgmma: `starts a product, group ${L.value[e]}`, wgmma_wait: `waits until ${L.value[e]} groups of products are pending`,
+    cluster_store: `stores into block ${L.value[e]} of the cluster:`,
     named_barrier: `named barrier ${s.id}: all are there`, named_barrier_sync: `comes to named barrier ${L.value[e]} and waits`,
     named_barrier_arrive: `comes to named barrier ${L.value[e]}`, tma_load_done: 'the box is there:',
+    atomic_read: 'atomically reads', atomic_write: 'atomically writes', atomic_update: 'atomically updates',
   }[s.kind] ?? s.kind.replace(/_/g, ' ');
   const arrays = [...new Set(s.runs.map(run => run[0]))];
   const of = MEMORY.has(s.kind) || s.kind.startsWith('tma') && !s.kind.endsWith('done') ? arrays.map(a => L.arrays[a].name).join(', ') :

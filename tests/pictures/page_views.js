@@ -487,7 +487,7 @@ function drawOther(box, e, s) {
   const parts = [`<p>${escape(describe(e))}.</p>`];
   if (s.box)
     parts.push(`<p>The box begins at ${s.from.join(', ')} (fastest dimension first) and is ${s.box.join(' × ')} elements of ${s.element_bytes} bytes:`,
-      `${number(s.bytes)} bytes in ${number(s.sectors)} sectors of global memory, ${number(s.wavefronts)} wavefronts of shared memory`,
+      `${number(s.bytes)} bytes in ${number(s.sectors)} sectors of global memory, ${number(s.wavefronts)} wavefronts of shared memory` +
       `${s.swizzle ? `, swizzled over ${s.swizzle} bytes` : ''}. One thread orders it; the copy engine does the rest.</p>`);
   if (s.runs.length && MEMORY.has(s.kind)) parts.push(`<p>${escape(s.runs.map(([array, first]) => place(array, L.base[e] + first)).join(', '))}</p>`);
   box.innerHTML = parts.join(' ');

@@ -33,8 +33,9 @@ OUT = ROOT / "build/show"
 FLASH, LONG = "--heads 1 --seq 64", "--heads 1 --seq 512"
 SIZES = {"03/three_pass": "--rows 32 --cols 512", "03/online": "--rows 32 --cols 512",
          "03/online_cluster": "--rows 1 --cols 66000", "04/row_per_thread": FLASH, "04/flash_v1": FLASH, "05/flash_v2_exchanged": FLASH,
-         **{f"06/{kernel}": LONG for kernel in ("mma_tma", "wgmma", "producer_warp", "overlap", "ping_pong", "tma_store", "resident",
-                                                "ahead", "drawn", "persistent")}}
+         **{f"05/{kernel}": "--heads 1 --seq-q 1 --seq-kv 1024" for kernel in ("split_kv_naive", "split_kv")},
+         **{f"06/{kernel}": LONG for kernel in ("mma_tma", "wgmma", "producer_warp", "overlap", "ping_pong", "tma_store")},
+         **{f"06/{kernel}": "--heads 5 --seq 256 --head-dim 128" for kernel in ("resident", "ahead", "drawn", "persistent")}}
 SIZEOF = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "__half": 2, "float2": 8, "float4": 16, "uint32_t": 4, "uint64_t": 8,
           "char": 1}
 

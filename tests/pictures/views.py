@@ -99,7 +99,7 @@ def request(picture, y, launch, event, says):
 
 
 def request_legend(picture, y):
-    picture.text(31, y, "one colour: one sector, and the lanes that want words of it", "m")
+    picture.text(31, y, "a lane has the colour of its sector; six colours take turns", "m")
     picture.cells("e", [(455, y - 10, 12, 12)])
     picture.text(472, y, "words that come along", "m")
     picture.lines("ow", [(632, y - 4, 657, y - 4)])
@@ -222,7 +222,7 @@ def sweeps(picture, x, y, width, height, launch, row, says, columns):
 
 
 PLACES = [f"c{i}" for i in range(6)]
-NAMED = {"Q": "c4", "K, V": "c0", "K": "c0", "V": "c5", "O": "c1", "m, l": "c2"}
+NAMED = {"Q": "c4", "K, V": "c0", "K": "c0", "V": "c2", "O": "c1", "m, l": "c2"}
 ROWS = {"load": "loads on their way", "copy": "copies on their way", "store": "stores to shared",
         "read": "reads, products",
         "product": "tensor cores", "softmax": "softmax", "out": "results out"}
