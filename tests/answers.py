@@ -3,20 +3,21 @@
 
     tests/answers.py STEP ...
 
-Each answer, <details><summary>Answer</summary> ... </details>, ends in a comment <!-- answer ... -->, which no page shows and
-which says in its lines how the answer is proved:
+Each answer, <details><summary>Answer</summary> ... </details>, ends in a comment <!-- answer ... -->, which no page
+shows. Its lines say how the answer is proved:
 
-    TEXT == EXPRESSION ...  TEXT stands in the answer, and its last number (or word, up to twelve) is what each EXPRESSION
-                            comes to, in all its digits; within 5 % where TEXT says about, nearly or ≈. An expression is
-                            arithmetic; KERNEL.COUNTER is what the step's checked program prints as JSON, and KERNEL.flops (async_ for async)
-    at OPTIONS              the program's, for the lines below; with --list what the table's formulas say, which takes no run
-    edit FILE: OLD => NEW   in a copy, for the lines below; FILE for KERNEL.cu where it is a header. OLD's tokens stand in it once
+    TEXT == EXPRESSION ...  TEXT stands in the answer; its last number (or word, up to twelve) is what each EXPRESSION
+                            comes to, in all its digits, or within 5 % where TEXT says about, nearly or ≈. Expressions
+                            are arithmetic; KERNEL.COUNTER is what the step's checked program prints as JSON, and there
+                            is KERNEL.flops (async_ for async)
+    at OPTIONS              the program's, for the lines below; with --list it runs nothing, the formulas say the counts
+    edit FILE: OLD => NEW   in a copy, for the lines below. OLD's tokens are there once; FILE for KERNEL.cu: a header
     passes KERNEL           with these options, in every order of threads
     fails DETECTOR: KERNEL  this detector of tests/broken catches it
-    fault DETECTOR: NAME    tests/broken/NAME.fault plants what the answer speaks of, and this detector is the one that must see it
+    fault DETECTOR: NAME    tests/broken/NAME.fault plants what the answer speaks of; this detector must see it
     test SUITE/NAME         a test of the step does
     explained               nothing in the answer can be run or computed
-    unproved WHAT           this could be run, but not here
+    unproved WHAT           this could be run, but is not here
 
 Python's standard library suffices, and for an edit what the CPU backend needs.
 """
@@ -38,10 +39,10 @@ import broken  # noqa: E402  (its path is set above)
 FOLD = re.compile(r"<details><summary>Answers?</summary>\n(?P<text>.*?)</details>", re.DOTALL)
 COMMENT = re.compile(r"<!-- answer\n(?P<lines>.*?)-->\s*$", re.DOTALL)
 WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
-NUMBER = re.compile(rf"[−-]?(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.(?P<decimals>\d+))?(?:e(?P<exponent>-?\d+))?|\b(?:{'|'.join(WORDS)})\b",
-                    re.IGNORECASE)
-ARITHMETIC = (ast.Expression, ast.BinOp, ast.operator, ast.UnaryOp, ast.unaryop, ast.Constant, ast.Name, ast.Attribute, ast.Call,
-              ast.Load)
+NUMBER = re.compile(r"[−-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.(?P<decimals>\d+))?(?:e(?P<exponent>-?\d+))?"
+                    rf"|\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
+ARITHMETIC = (ast.Expression, ast.BinOp, ast.operator, ast.UnaryOp, ast.unaryop, ast.Constant, ast.Name, ast.Attribute,
+              ast.Call, ast.Load)
 FUNCTIONS = {"__builtins__": {}, "ceil": math.ceil, "floor": math.floor, "log": math.log, "exp": math.exp}
 
 
@@ -62,14 +63,16 @@ class Kernels(dict):
     def __missing__(self, name):
         if name in FUNCTIONS:
             raise KeyError(name)
-        command = [self.program(), "--json", *self.options, *([] if "--list" in self.options else [f"--kernel={name.rstrip('_')}"])]
+        kernel = name.rstrip("_")
+        choice = [] if "--list" in self.options else [f"--kernel={kernel}"]
+        command = [self.program(), "--json", *self.options, *choice]
         result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        if result.returncode not in (0, 1):  # an edited kernel may be wrong and is counted all the same
+        if result.returncode not in (0, 1):  # 1: a kernel is wrong
             raise Wrong(f"{' '.join(map(str, command))}: {result.stderr.strip()}")
         report = json.loads(result.stdout)
-        row = next((row for row in report["kernels"] if row["name"] == name.rstrip("_")), None)
-        if not row:
-            raise Wrong(f"step {self.step} has no kernel {name}")
+        row = next((row for row in report["kernels"] if row["name"] == kernel), None)
+        if not row or "global_loads" not in row:
+            raise Wrong(f"{kernel} is not counted: {row['reason'] if row else 'there is no such kernel'}")
         self[name] = types.SimpleNamespace(flops=report.get("flops"), **row)
         return self[name]
 
@@ -79,12 +82,12 @@ def value(expression, kernels):
     for node in ast.walk(tree):
         if not isinstance(node, ARITHMETIC):
             raise Wrong(f"{expression}: {type(node).__name__} is no arithmetic")
-    return eval(compile(tree, expression, "eval"), FUNCTIONS, kernels)  # pylint: disable=eval-used  (nothing but arithmetic)
+    return eval(compile(tree, expression, "eval"), FUNCTIONS, kernels)  # nothing but arithmetic, as was seen
 
 
 def compare(text, expressions, answer, kernels):
     """The number in which `text` ends, which stands in the answer, with each expression."""
-    if text not in answer:
+    if not re.search(rf"(?<![\d.,]){re.escape(text)}(?![.,]?\d)", answer):
         raise Wrong(f"'{text}' is not in the answer")
     found = list(NUMBER.finditer(text))
     if not found:
@@ -97,21 +100,21 @@ def compare(text, expressions, answer, kernels):
         allowed = 0.05 * abs(said)
     for expression in expressions:
         computed = value(expression, kernels)
-        exact = isinstance(computed, int) and not number["decimals"] and allowed <= 0.6
-        if computed != said if exact else abs(computed - said) > allowed:
+        if not abs(computed - said) <= allowed:  # nor is a NaN right
             raise Wrong(f"'{text}': {expression} is {computed:,}")
 
 
 def edit(step, line, edits, number):
-    """The step's checked program with the change made in a copy, and with those of the lines before in the same file."""
+    """The step's checked program with the change made in a copy, and those of the lines before in the same file."""
     match = re.fullmatch(r"(?P<file>[\w.]+)(?: for (?P<compile>[\w.]+))?: (?P<old>.+) => (?P<new>.*)", line)
     if not match:
         raise Wrong(f"edit {line}: not FILE: OLD => NEW")
     edits.setdefault(match["file"], []).append(f"--- replace\n{match['old']}\n--- with\n{match['new']}\n--- end\n")
     path = broken.OUT / f"answer-{step}-{number}.fault"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{broken.EQUIVALENT}: an answer\nfile: {step}/{match['file']}\ncompile: {step}/{match['compile'] or match['file']}\n"
-                    f"kernel: -\nrun: -\n{''.join(edits[match['file']])}", "utf-8")
+    path.write_text(f"{broken.EQUIVALENT}: an answer\nfile: {step}/{match['file']}\n"
+                    f"compile: {step}/{match['compile'] or match['file']}\nkernel: -\nrun: -\n"
+                    + "".join(edits[match["file"]]), "utf-8")
     fault = broken.Fault(path)
     broken.copy_sources(fault)
     return broken.build(fault, "check")
@@ -154,7 +157,7 @@ def prove(step, fold, number):
             if not expressions:
                 raise Wrong(f"what is '{line}'?")
             compare(text, expressions, answer, kernels)
-            ways |= {"counted" if re.search(r"[a-z]\w*\.[a-z]", expression) else "computed" for expression in expressions}
+            ways |= {"counted" if re.search(r"[a-z]\w*\.[a-z]", each) else "computed" for each in expressions}
     if not ways or "explained" in ways and len(ways) > 1:
         raise Wrong("either explained or proved")
     return ways
@@ -171,7 +174,8 @@ def main(steps):
                 ways.update(prove(step, fold, number))
             except (Wrong, broken.Broken, SyntaxError, AttributeError, TypeError) as error:
                 wrong += 1
-                print(f"{page.relative_to(ladder.ROOT)}:{text.count(chr(10), 0, fold.start()) + 1}: {error}", file=sys.stderr)
+                line = text.count("\n", 0, fold.start()) + 1
+                print(f"{page.relative_to(ladder.ROOT)}:{line}: {error}", file=sys.stderr)
     print(f"answers: {answers}, " + ", ".join(f"{ways[way]} {way}" for way in sorted(ways)) + f"; {wrong} wrong")
     return 1 if wrong else 0
 
