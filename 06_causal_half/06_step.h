@@ -44,7 +44,7 @@ KERNEL(producer_warp, "11_producer_warp.cu",
        "one warp loads, the others compute, registers move to them", .about.architecture = "sm_90a",
        .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = wgmma_cost, .Br = {192, 128},
        .Bc = {128, 128})
-KERNEL(overlap, "12_overlap.cu", "the next Q·Kᵀ runs under this softmax",
+KERNEL(overlap, "12_overlap.cu", "the output of a block of keys runs under the next softmax",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = wgmma_cost,
        .Br = {192, 128}, .Bc = {128, 128})
 KERNEL(ping_pong, "13_ping_pong.cu",

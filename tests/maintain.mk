@@ -71,8 +71,9 @@ LESSONS = $(CHOSEN_STEPS) $(if $(STEP),,$(wildcard docs/tour.md))
 lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Write the tables, diffs and excerpts of the lessons
 	@$(PYTHON) tests/lessons.py --write $(LESSONS)
 
-check-lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Fail when one is not what the kernels are or do
+check-lessons: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Fail when one, or a folded answer, is not what the kernels are or do
 	@$(PYTHON) tests/lessons.py --check $(LESSONS)
+	@$(PYTHON) tests/answers.py $(CHOSEN_STEPS)
 
 # Debian has Chromium as a package, Ubuntu as a snap.
 TAKES_STEP += check-show
