@@ -258,9 +258,10 @@ __device__ __forceinline__ float exp2_approximate(float x)
 }
 
 /*
- * Ends a basic block, by a branch that is never taken: ptxas orders instructions inside of basic
- * blocks only, so what stands behind this does not start before what stands above has started.
- * never is false whenever the kernel runs, but not known to be when it is compiled.
+ * Ends a basic block, by a branch: ptxas orders instructions inside of basic blocks only, so what
+ * stands behind this does not start before what stands above has started. never is false for all
+ * sensible inputs, which the compiler must not know; where it is true, the thread only sleeps a
+ * moment.
  */
 __device__ __forceinline__ void scheduling_border(bool never)
 {
