@@ -176,12 +176,13 @@ def flash_peers():
         if (name, element) in found:
             continue
         try:
+            version = importlib.metadata.version(package)
             forward = importlib.import_module(module).flash_attn_func if module else xformers_flash3()
         except (ImportError, OSError, RuntimeError, StopIteration) as error:
             print(f"{name}, {str(element)[6:]}: not compared: {package}: {str(error).splitlines()[0]}", flush=True)
             continue
         found[name, element] = forward
-        versions.append(f"{package} {importlib.metadata.version(package)}")
+        versions.append(f"{package} {version}")
     return found, sorted(set(versions))
 
 
@@ -202,7 +203,8 @@ def attention_cell(library, step, stream, sizes, label, peers, element=None, fla
     out = torch.empty_like(query)
     lse = torch.empty(batch, heads, seq_q, device="cuda")
     call = Attention(batch, heads, heads, seq_q, seq_kv, head_dim, causal, head_dim ** -0.5,
-                     {torch.float16: F16, torch.bfloat16: BF16}.get(element, F32), *(t.data_ptr() for t in (query, key, value, out, lse)), None, stream)
+                     {torch.float16: F16, torch.bfloat16: BF16}.get(element, F32),
+                     *(t.data_ptr() for t in (query, key, value, out, lse)), None, stream)
     moved = sum(t.numel() * t.element_size() for t in (query, key, value, out, lse))
     flops = 4.0 * visible_pairs(seq_q, seq_kv, causal) * head_dim * batch * heads
     cell = Cell(label, flops, float(moved), [query, key, value], out)
