@@ -8,12 +8,10 @@ SIZES = "--m 256 --n 256 --k 64"
 def one_step(kernel, title, says):
     launch, = views.traced("01", kernel, SIZES, 0, 0)
     picture = svg.Picture(title, says)
-    y = 40
-    for array, what in (("A", "A[row][k]"), ("B", "B[k][col]")):
-        y = views.request(picture, y, launch, views.accesses(launch, "load", array, warp=0)[0],
-                          f"The load of {what} by warp 0 of block 0, at k = 0")
-    y = views.request(picture, y, launch, views.accesses(launch, "store", "C", warp=0)[0], "Its store to C[row][col]")
-    views.request_legend(picture, y + 12)
+    views.requests(picture, *((launch, views.accesses(launch, "load", array, warp=0)[0],
+                               f"The load of {what} by warp 0 of block 0, at k = 0")
+                              for array, what in (("A", "A[row][k]"), ("B", "B[k][col]"))),
+                   (launch, views.accesses(launch, "store", "C", warp=0)[0], "Its store to C[row][col]"))
     return picture
 
 

@@ -164,12 +164,12 @@ def picture_02_register_tile():
 def picture_02_vectorized():
     picture = svg.Picture("vectorized: one request carries four times as much",
                           "A load of 4 bytes a lane touches 4 sectors, one of 16 bytes a lane 16; all of them are wanted.")
-    y = 40
+    some = []
     for kernel in ("register_tile", "vectorized"):
         launch, = views.traced("02", kernel, SIZES, 0, 0)
         event = views.accesses(launch, "load", "B", warp=0)[0]
-        y = views.request(picture, y, launch, event, f"{kernel}: {event['bytes']} bytes a lane, from B")
-    y = views.request_legend(picture, y + 12) + 14
+        some.append((launch, event, f"{kernel}: {event['bytes']} bytes a lane, from B"))
+    y = views.requests(picture, *some) + 14
     for words, says in ((None, "As transposed on its way into shared memory, at the kernel's pitch of 132"),
                         (lambda lane, word: word // 132 * 128 + word % 132, "the same store at a pitch of 128")):
         event = views.accesses(launch, "store", "As", "shared", 0)[0]

@@ -26,11 +26,9 @@ def picture_03_sweeps():
 def picture_03_three_pass():
     launch, = views.traced("03", "three_pass", "--rows 32 --cols 4096", 0, 0)
     picture = svg.Picture("three_pass: which lanes share a sector?", "32 lanes in 32 rows want 32 sectors.")
-    y = 40
     loads = views.accesses(launch, warp=0)
-    y = views.request(picture, y, launch, loads[0], "The first load of warp 0: column 0 of 32 rows")
-    y = views.request(picture, y, launch, loads[1], "The next one: column 1, in the same sectors")
-    views.request_legend(picture, y + 12)
+    views.requests(picture, (launch, loads[0], "The first load of warp 0: column 0 of 32 rows"),
+                   (launch, loads[1], "The next one: column 1, in the same sectors"))
     return picture
 
 
@@ -160,12 +158,12 @@ def picture_03_online_registers():
 def picture_03_online_vectors():
     picture = svg.Picture("online_vectors: four columns a lane",
                           "A request of float4 touches 16 sectors, all of them wanted.")
-    y = 40
+    some = []
     for kernel in ("online_registers", "online_vectors"):
         launch, = views.traced("03", kernel, "--rows 32 --cols 4096", 0, 0)
         event = views.accesses(launch, warp=0)[0]
-        y = views.request(picture, y, launch, event, f"{kernel}: {event['bytes']} bytes a lane")
-    views.request_legend(picture, y + 12)
+        some.append((launch, event, f"{kernel}: {event['bytes']} bytes a lane"))
+    views.requests(picture, *some)
     return picture
 
 

@@ -79,11 +79,9 @@ def picture_04_row_per_thread():
     launch, = views.traced("04", "row_per_thread", SMALL)
     picture = svg.Picture("row_per_thread: 32 lanes, 32 queries",
                           "K is one word for all lanes; O is in 32 different rows, 32 sectors.")
-    y = views.request(picture, 40, launch, views.accesses(launch, "load", "K", warp=0)[0],
-                      "A load of K: every lane wants the same element of the same key")
-    y = views.request(picture, y, launch, views.accesses(launch, "load", "O", warp=0)[0],
-                      "A load of O: each lane its own query")
-    y = views.request_legend(picture, y + 12) + 16
+    y = views.requests(picture, (launch, views.accesses(launch, "load", "K", warp=0)[0],
+                                 "A load of K: every lane wants the same element of the same key"),
+                       (launch, views.accesses(launch, "load", "O", warp=0)[0], "A load of O: each lane its own query")) + 16
     loads, stores = (views.volume(launch, kind, "O") for kind in ("load", "store"))
     picture.text(31, y,
                  f"O is loaded {loads // launch.arrays['global', 'O'].bytes} times and stored {stores // launch.arrays['global', 'O'].bytes} times: "
@@ -94,9 +92,8 @@ def picture_04_row_per_thread():
 def picture_04_row_parallel():
     picture = svg.Picture("row_parallel: 32 lanes, one query", "K is read along a row; O is stored once.")
     launch, = views.traced("04", "row_parallel", SMALL)
-    y = views.request(picture, 40, launch, views.accesses(launch, "load", "K", warp=0)[0],
-                      "A load of K: 32 elements of one key")
-    y = views.request_legend(picture, y + 12) + 18
+    y = views.requests(picture, (launch, views.accesses(launch, "load", "K", warp=0)[0],
+                                 "A load of K: 32 elements of one key")) + 18
     picture.text(16, y, "Bytes of global memory, N = 64, d = 32", "t b")
     y = views.stacked(picture, y + 12, [(kernel, by_array(views.traced("04", kernel, SMALL)))
                                         for kernel in ("row_per_thread", "row_parallel")], ARRAYS)

@@ -235,13 +235,13 @@ def picture_06_mma_swizzled():
 def picture_06_mma_staged():
     picture = svg.Picture("mma_staged: how O is stored",
                           "Before, a lane stores two features of scattered rows; now 16 bytes along a row.")
-    y = 40
+    some = []
     for kernel in ("mma_swizzled", "mma_staged"):
         launch = views.traced("06", kernel, SHORT, 0)[-1]
         stores = views.accesses(launch, "store", "O")
-        y = views.request(picture, y, launch, stores[0],
-                          f"{kernel}: {len(stores)} requests of {stores[0]['bytes']} bytes a lane for O of a block; the first one")
-    views.request_legend(picture, y + 12)
+        some.append((launch, stores[0], f"{kernel}: {len(stores)} requests of {stores[0]['bytes']} bytes a lane for O of a block; "
+                     "the first one"))
+    views.requests(picture, *some)
     return picture
 
 

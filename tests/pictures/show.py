@@ -19,7 +19,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 import zlib
 
 import traces
@@ -234,8 +233,6 @@ def sources(lines, folders):
 
 def page(title, about, launches, folders):
     """The whole page, as text."""
-    if not launches:
-        raise Unable("the trace holds no launch; was it built with simtcc --check?")
     lines = Interned()
     for launch in launches:
         texts = sources([launch.line, *(event.get("line", "") for block in launch.blocks for event in block.events[:200])], folders)
@@ -268,13 +265,9 @@ def write(name, text):
 def traced(command, block, **environment):
     """(launches, completed process) of a command: of this block, of all where it is None."""
     environment = {"SIMT_WORKERS": "1", **({} if block is None else {"SIMT_TRACE_BLOCK": str(block)}), **environment}
-    launches, done = None, None
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "trace")
-        done = traces.run(command, path, **environment)
-        if not os.path.exists(path):
-            raise Unable(f"{shlex.join(map(str, command))}: {done.stderr.strip() or 'wrote no trace; was it built with simtcc --check?'}")
-        launches = traces.launches(traces.read(path))
+    launches, done = traces.of(command, **environment)
+    if not launches:
+        raise Unable(f"{shlex.join(map(str, command))}: {done.stderr.strip() or 'its trace holds no launch; was it built with simtcc --check?'}")
     if not any(launch.blocks for launch in launches):
         if any(launch.untraced is not None for launch in launches):
             raise Unable(f"block {block} does not fit a trace (SIMT_TRACE_LIMIT, in MB); choose smaller sizes: OPTIONS='--seq 64', say")

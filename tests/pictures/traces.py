@@ -83,11 +83,11 @@ def run(command, path, **environment):
 
 
 def of(command, **environment):
-    """The launches of a command, with its output: (launches, completed process)."""
+    """The launches of a command, none where it writes no trace, with its output: (launches, completed process)."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace")
         done = run(command, path, **environment)
-        return launches(read(path)), done
+        return launches(read(path)) if os.path.exists(path) else [], done
 
 
 def places(at):

@@ -98,6 +98,14 @@ def request(picture, y, launch, event, says):
     return bottom + 60
 
 
+def requests(picture, *some):
+    """Requests (launch, event, says) below each other from the top, with their legend."""
+    y = 40
+    for launch, event, says in some:
+        y = request(picture, y, launch, event, says)
+    return request_legend(picture, y + 12)
+
+
 def request_legend(picture, y):
     picture.text(31, y, "a lane has the colour of its sector; six colours take turns", "m")
     picture.cells("e", [(455, y - 10, 12, 12)])
