@@ -319,6 +319,7 @@ struct Uninitialised {
 struct Guess {
     Stamp first, second; /* one of them is the read */
     Look look;
+    bool noted_by_reader; /* not only by a writer that found the read */
 };
 
 /* The last access of a thread of the cluster to the shared memory of a block that is not its

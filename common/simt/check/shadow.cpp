@@ -192,8 +192,11 @@ static std::tuple<uint32_t, unsigned, uintptr_t> guess_key(const Stamp &read, ui
     return {read.block, stamp_thread(read), address & ~uintptr_t{3}};
 }
 
-/* Whether a conflict may yet turn out to be a guess. One that reads again without having confirmed
- * the last is none. */
+/*
+ * Whether a conflict may yet turn out to be a guess. One that reads again without having confirmed
+ * the last is none. The writer may note the conflict before the reader has come to note the same:
+ * that is not a second read.
+ */
 static bool may_be_guess(const Access &access, uintptr_t address, const Stamp &enemy)
 {
     const bool reader = stamp_kind(access.stamp) == plain_read && is_atomic_write(enemy);
@@ -203,12 +206,16 @@ static bool may_be_guess(const Access &access, uintptr_t address, const Stamp &e
     LaunchState *launch = access.thread->block->launch;
     std::lock_guard<std::mutex> hold(launch->lock);
     launch->guessed = true;
-    const bool first =
+    Guess &guess =
         launch->guesses
             .emplace(guess_key(reader ? access.stamp : enemy, address),
-                     Guess{enemy, access.stamp, other_look(access.thread->block, address)})
-            .second;
-    return first || writer;
+                     Guess{enemy, access.stamp, other_look(access.thread->block, address), false})
+            .first->second;
+    if (writer)
+        return true;
+    const bool noted = guess.noted_by_reader;
+    guess.noted_by_reader = true;
+    return !noted;
 }
 
 void confirm_guesses(const ThreadState *thread, uintptr_t address, size_t bytes)
