@@ -46,8 +46,9 @@ static std::vector<Region *> regions;
 Region *add_region(const void *begin, size_t bytes, const Allocation *allocation)
 {
     Region *region = new Region();
-    region->begin = region->open_begin = reinterpret_cast<uintptr_t>(begin);
-    region->end = region->open_end = region->begin + bytes;
+    region->begin = reinterpret_cast<uintptr_t>(begin);
+    region->end = region->begin + bytes;
+    region->open = {region->begin, region->end, global_space, &region->shadow};
     region->allocation = allocation;
     shadow_reserve(region->shadow, begin, bytes);
     uintptr_t page = region->begin >> page_bits;
@@ -73,11 +74,11 @@ static void find_open_part(Region *region)
 {
     std::sort(region->fences.begin(), region->fences.end());
     uintptr_t from = region->begin;
-    region->open_begin = region->open_end = region->begin;
+    region->open.begin = region->open.end = region->begin;
     auto consider = [region](uintptr_t begin, uintptr_t end) {
-        if (end > begin && end - begin > region->open_end - region->open_begin) {
-            region->open_begin = begin;
-            region->open_end = end;
+        if (end > begin && end - begin > region->open.end - region->open.begin) {
+            region->open.begin = begin;
+            region->open.end = end;
         }
     };
     for (const auto &fence : region->fences) {
@@ -175,13 +176,14 @@ Look other_look(const BlockState *block, uintptr_t address)
 static void global_access(ThreadState *thread, Region *region, uintptr_t address, unsigned bytes,
                           unsigned kind, const void *where)
 {
-    if (address < region->open_begin || address + bytes > region->open_end) {
+    if (address < region->open.begin || address + bytes > region->open.end) {
         if (!allowed(region, address, bytes))
             report_out_of_region(thread, Touch{address, bytes, writes(kind), where});
     }
-    const Place &place = find_place(thread->block, where);
+    Place &place = find_place(thread->block, where, global_space, writes(kind), bytes);
+    place.reach = thread->block->trace ? nullptr : &region->open;
     if (is_counted(thread, kind, address))
-        count_access(thread, place, global_space, address, bytes, writes(kind));
+        count_access(thread, place, address);
     shadow_global(thread, region->shadow, address, bytes, stamp_of(thread, kind, place));
     thread->touched = true;
     if (kind >= volatile_read && kind <= atomic_update)
@@ -193,11 +195,12 @@ static void global_access(ThreadState *thread, Region *region, uintptr_t address
 static void shared_access(ThreadState *thread, uintptr_t address, unsigned bytes, unsigned kind,
                           const void *where)
 {
-    const Place &place = find_place(thread->block, where);
+    Place &place = find_place(thread->block, where, shared_space, writes(kind), bytes);
     if (!shadow_shared(thread, thread->block, address, bytes, stamp_of(thread, kind, place), where))
         return;
+    place.reach = thread->block->trace ? nullptr : &thread->block->shared_reach;
     if (is_counted(thread, kind, address))
-        count_access(thread, place, shared_space, address, bytes, writes(kind));
+        count_access(thread, place, address);
     thread->touched = true;
 }
 

@@ -16,6 +16,7 @@
 #ifndef SIMT_CHECK_H
 #define SIMT_CHECK_H
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -132,6 +133,12 @@ struct Shadow {
     uintptr_t base = 0; /* multiple of 4 */
     size_t bytes = 0;
     Cell *plane[3] = {nullptr, nullptr, nullptr};
+    /*
+     * For each word of 4 bytes, when another plain read of it has nothing to add to its cell: in
+     * the launch of this number (LaunchState::quiet), or in shared memory at this moment of the
+     * block or of the warp (BlockState::quiet, WarpState::quiet). Most reads look no further.
+     */
+    uint32_t *quiet = nullptr;
 };
 
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes);
@@ -139,11 +146,20 @@ void shadow_release(Shadow &shadow);
 
 /* ---- regions ---- */
 
+enum Space : unsigned { global_space, shared_space };
+
+/* A range of one space that may be touched anywhere, so that an access to it needs no second
+ * look. */
+struct Reach {
+    uintptr_t begin, end;
+    Space space;
+    const Shadow *shadow;
+};
+
 /* Memory that kernels may touch: one allocation, or the program's own variables. */
 struct Region {
     uintptr_t begin, end;
-    /* the widest part without a fence: most accesses need no second look */
-    uintptr_t open_begin, open_end;
+    Reach open;                   /* the widest part without a fence */
     const Allocation *allocation; /* null for the program's variables */
     bool freed;
     std::vector<std::pair<uintptr_t, uintptr_t>> fences;
@@ -172,24 +188,27 @@ struct Moved {
     unsigned sectors, lines, wavefronts, ideal;
 };
 
+/* An instruction of the program: a place in the code, by return address, and what it does there. */
+struct Place {
+    uintptr_t key;   /* see place_key */
+    uint32_t number; /* of the place in the program: for reports */
+    uint32_t local;  /* dense in this launch on this worker: for counting */
+    uint32_t bytes;
+    Space space;
+    bool write;
+    const Reach *reach; /* where it was last; null at first */
+};
+
 /* The executions of one instruction since the warp last came together. The k-th of each lane belong
  * to one request. */
 struct Instruction {
-    uint32_t round = 0; /* of the warp, when the numbers below were last reset */
-    uint32_t open = 0;  /* requests that some lane has not made yet */
-    uint32_t used = 0;
+    uint32_t round = 0; /* of the warp, when `times` was last reset */
+    uint32_t room = 0;  /* for each lane in `address` */
     uint32_t times[warp_size];
-    std::vector<Request> requests;
-};
-
-enum Space : unsigned { global_space, shared_space };
-
-/* A place in the code, by return address: its number in the program and its number on this
- * worker. */
-struct Place {
-    uintptr_t key;
-    uint32_t number; /* in the program: for reports */
-    uint32_t local;  /* dense in this launch on this worker: for counting */
+    /* lane i's k-th is at i * room + k: a lane runs on until it waits, and writes one by one */
+    std::unique_ptr<uintptr_t[]> address;
+    std::vector<uint64_t> began; /* in a block that is traced: when the first lane made the k-th */
+    Place place;
 };
 
 constexpr size_t recent_places = 1024; /* a power of two */
@@ -247,11 +266,12 @@ struct ClusterState {
 
 struct WarpState {
     Warp *warp;
-    uint32_t full_time;                          /* every lane knows what every lane did before */
-    uint32_t round;                              /* grows whenever the whole warp comes together */
-    Site last_barrier;                           /* __syncwarp or a barrier of the block */
-    std::vector<Instruction> instructions[2][2]; /* by space and by whether it writes */
-    std::vector<uint32_t> touched[2][2];         /* those with requests in this round */
+    uint32_t full_time;                    /* every lane knows what every lane did before */
+    uint32_t quiet;                        /* see Shadow; new whenever a lane learns something */
+    uint32_t round;                        /* grows whenever the whole warp comes together */
+    Site last_barrier;                     /* __syncwarp or a barrier of the block */
+    std::vector<Instruction> instructions; /* by Place::local */
+    std::vector<uint32_t> touched;         /* those with requests in this round */
 };
 
 struct ThreadState {
@@ -337,6 +357,8 @@ struct BlockState {
     uint32_t now;        /* synchronisations so far */
     uint32_t full_time;  /* each thread of the block knows what all did before */
     uint32_t clean_full; /* and all of it before this was fenced */
+    uint32_t quiet;      /* see Shadow; new at each barrier */
+    uint32_t moments;    /* the last number given to some `quiet`, of all blocks on this worker */
     bool partial;        /* some ThreadState::known is in use */
     std::vector<Seen> seen;
     /* LaunchState::grid_time when this block last left grid.sync() */
@@ -356,6 +378,7 @@ struct BlockState {
 
     /* static and dynamic shared memory both lie in the worker's thread-local storage */
     Shadow shared;
+    Reach shared_reach; /* all of it: what the block has written, it was allowed to touch */
     Uninitialised uninitialised;
     Look looks[2];     /* the last two at different addresses */
     Site last_barrier; /* its file is null before the first */
@@ -371,10 +394,14 @@ struct BlockState {
     BlockTrace *trace;       /* null unless it is traced */
 };
 
+constexpr uint32_t no_launch = UINT32_MAX;
+
 struct LaunchState {
     Launch *launch;
     uint32_t first_block;
-    uint32_t number;                 /* 31 bits, for Cell::head */
+    uint32_t number; /* 31 bits, for Cell::head */
+    /* the same, as long as no block of the launch can learn anything of another: else no_launch */
+    std::atomic<uint32_t> quiet;
     std::atomic<bool> fenced{false}; /* somebody executed a fence: publications are possible */
     std::atomic<bool> published{false};
     std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
@@ -414,10 +441,23 @@ void on_range(const void *address, size_t bytes, unsigned kind, const void *wher
 
 /* ---- count.cpp ---- */
 
-const Place &find_place(BlockState *block, const void *where);
+/* A number that tells apart what is counted apart; `bytes` is a power of two up to 16. The space is
+ * its lowest bit. */
+inline uintptr_t place_key(const void *where, Space space, bool write, unsigned bytes)
+{
+    return reinterpret_cast<uintptr_t>(where) << 5 |
+           static_cast<uintptr_t>(__builtin_ctz(bytes) << 2 | write << 1 | space);
+}
+/* Where the cache of places holds what the instruction at `where` did last. */
+inline Place &recent_place(BlockState *block, const void *where)
+{
+    const uintptr_t key = reinterpret_cast<uintptr_t>(where);
+    return block->recent[(key ^ key >> 10) % recent_places];
+}
+/* Until the next call on this block. */
+Place &find_place(BlockState *block, const void *where, Space space, bool write, unsigned bytes);
 void forget_places(BlockState *block);
-void count_access(ThreadState *thread, const Place &place, Space space, uintptr_t address,
-                  unsigned bytes, bool write);
+void count_access(ThreadState *thread, const Place &place, uintptr_t address);
 void close_round(BlockState *block, WarpState *warp); /* the whole warp came together */
 void add_counters(struct counters *sum, const struct counters &part);
 
@@ -446,6 +486,12 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread);
 void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from);
 /* A new moment: what the thread does from now on is not covered by what it published before. */
 void step(ThreadState *thread);
+/* Lanes of the warp have learnt what threads of the block did; null for the engine. */
+inline void learnt(WarpState *warp)
+{
+    if (warp)
+        warp->quiet = ++warp->warp->block->checked->moments;
+}
 void order_barrier(BlockState *block);
 void order_warp(BlockState *block, WarpState *warp, uint32_t lanes);
 void order_grid_arrived(BlockState *block);
@@ -468,7 +514,10 @@ void order_acquire(ThreadState *thread, const void *object);
 /* The rank of a block of the same cluster; -1 for others. */
 int cluster_rank_of(const BlockState *block, uint32_t number);
 /* How often the cluster's barrier has opened, as far as the thread knows. */
-uint32_t known_cluster_phase(const ThreadState *thread);
+inline uint32_t known_cluster_phase(const ThreadState *thread)
+{
+    return std::max(thread->cluster_phase, thread->block->cluster_phase);
+}
 /* Whether what the thread knows from the barrier of its cluster covers an access. */
 bool cluster_orders(const ThreadState *thread, const Stamp &earlier);
 /* What it knows from there about the threads of its own block. */

@@ -31,11 +31,6 @@ int cluster_rank_of(const BlockState *block, uint32_t number)
 
 /* ---- what is known ---- */
 
-uint32_t known_cluster_phase(const ThreadState *thread)
-{
-    return std::max(thread->cluster_phase, thread->block->cluster_phase);
-}
-
 /* Null before the thread knows of any phase. */
 static const ClusterKnowledge *knowledge(const ThreadState *thread)
 {
@@ -118,6 +113,7 @@ void leave_cluster_barrier(ThreadState *thread)
 {
     thread->cluster_phase = static_cast<uint32_t>(thread->thread->cluster_waits);
     add_seen(thread->seen, knowledge(thread)->seen);
+    learnt(thread->warp);
 }
 
 void forget_cluster(Cluster &cluster)
@@ -148,7 +144,8 @@ void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, const
         order_look(thread);
 
     const Stamp stamp = {block->number,
-                         pack_who(thread->number, plain_write, find_place(block, where).number),
+                         pack_who(thread->number, plain_write,
+                                  find_place(block, where, shared_space, true, 4).number),
                          thread->time};
     if (home != block && known_cluster_phase(thread) == 0)
         report_visit(thread, home, stamp, where,

@@ -2,12 +2,15 @@
  * Counters. Loads, stores and bytes are simply added up. Sectors and wavefronts belong to a warp's
  * request, and the lanes of a warp do not run side by side here: one runs until it has to wait,
  * then the next. So the lanes' accesses are matched: the k-th execution of an instruction by each
- * lane, counted from the last time that the whole warp came together, is one request. It is closed
- * when all lanes have made it, or when the warp comes together again.
+ * lane, counted from the last time that the whole warp came together, is one request. All are
+ * looked at when the warp comes together again.
  *
  * Nothing in this depends on the order in which threads or blocks run.
  */
 #include "check/check.h"
+#include "check/usual.h"
+
+#include <algorithm>
 
 namespace simt
 {
@@ -22,6 +25,18 @@ static unsigned pieces(const Request &request, unsigned piece_bits)
 {
     uintptr_t distinct[warp_size];
     unsigned count = 0;
+    /* Lanes that walk upwards need no search. */
+    uintptr_t last = 0;
+    bool upwards = true;
+    for (unsigned lane : bits(request.lanes)) {
+        const uintptr_t piece = request.address[lane] >> piece_bits;
+        upwards &= piece >= last;
+        count += piece != last;
+        last = piece;
+    }
+    if (upwards)
+        return count;
+    count = 0;
     for (unsigned lane : bits(request.lanes)) {
         const uintptr_t piece = request.address[lane] >> piece_bits;
         /* Neighbours usually share one: search backwards. */
@@ -37,6 +52,14 @@ static unsigned pieces(const Request &request, unsigned piece_bits)
 /* Passes over the banks for some lanes: as many as the fullest bank has different words. */
 static unsigned passes(const Request &request, uint32_t lanes, unsigned words_per_lane)
 {
+    /* Words that lie together are in banks of their own. */
+    uintptr_t lowest = UINTPTR_MAX, highest = 0;
+    for (unsigned lane : bits(lanes)) {
+        lowest = std::min(lowest, request.address[lane] / 4);
+        highest = std::max(highest, request.address[lane] / 4);
+    }
+    if (highest + words_per_lane - lowest <= banks)
+        return 1;
     uintptr_t held[banks][warp_size];
     unsigned char words[banks] = {};
     unsigned most = 0;
@@ -71,100 +94,97 @@ static void add_wavefronts(const Request &request, Moved &moved)
     }
 }
 
-static void close(BlockState *block, const WarpState *warp, const Request &request, Space space,
-                  bool write)
+static void close(BlockState *block, const WarpState *warp, const Place &place,
+                  const Request &request)
 {
     struct counters &counted = block->counted;
+    const unsigned lanes = static_cast<unsigned>(__builtin_popcount(request.lanes));
     Moved moved = {};
-    if (space == shared_space)
+    if (place.space == shared_space) {
         add_wavefronts(request, moved);
-    else
+        counted.shared_wavefronts += moved.wavefronts;
+        counted.shared_wavefronts_ideal += moved.ideal;
+        (place.write ? counted.shared_stores : counted.shared_loads) += lanes;
+    } else {
         moved.sectors = pieces(request, sector_bits);
+        (place.write ? counted.global_stores : counted.global_loads) += lanes;
+        (place.write ? counted.global_store_bytes : counted.global_load_bytes) +=
+            1ull * lanes * request.bytes;
+        (place.write ? counted.global_store_requests : counted.global_load_requests)++;
+        (place.write ? counted.global_store_sectors : counted.global_load_sectors) += moved.sectors;
+    }
     if (block->trace) {
         moved.lines = pieces(request, line_bits);
-        trace_request(block, warp, request, space, write, moved);
+        trace_request(block, warp, request, place.space, place.write, moved);
     }
-    counted.shared_wavefronts += moved.wavefronts;
-    counted.shared_wavefronts_ideal += moved.ideal;
-    (write ? counted.global_store_requests : counted.global_load_requests) += space == global_space;
-    (write ? counted.global_store_sectors : counted.global_load_sectors) += moved.sectors;
 }
 
-/* The running lane's next execution of the instruction at `place`. */
-static void take_part(ThreadState *thread, const Place &place, Space space, bool write,
-                      uintptr_t address, unsigned bytes)
+static Request request_of(const Instruction &instruction, uint32_t k)
 {
-    BlockState *block = thread->block;
-    WarpState *warp = thread->warp;
-    const uint64_t time = block->trace ? trace_time(block, warp) : 0;
-    if (!warp) { /* the engine's accesses are a request each */
-        close(block, nullptr, Request{1, bytes, place.number, time, {address}}, space, write);
-        return;
-    }
-    std::vector<Instruction> &instructions = warp->instructions[space][write];
-    if (instructions.size() <= place.local)
-        instructions.resize(place.local + 16);
-    Instruction &instruction = instructions[place.local];
-    if (instruction.round != warp->round) {
-        instruction.round = warp->round;
-        instruction.open = instruction.used = 0;
-        for (uint32_t &times : instruction.times)
-            times = 0;
-        warp->touched[space][write].push_back(place.local);
-    }
-    uint32_t k = instruction.times[thread->lane]++;
-    if (k == instruction.used) {
-        if (k == instruction.requests.size())
-            instruction.requests.resize(k < 8 ? 8 : 2 * k);
-        Request &begun = instruction.requests[k];
-        begun.lanes = 0;
-        begun.bytes = bytes;
-        begun.place = place.number;
-        begun.time = time;
-        instruction.used++;
-        instruction.open++;
-    }
-    Request &request = instruction.requests[k];
-    request.lanes |= 1u << thread->lane;
-    request.address[thread->lane] = address;
-    if (request.lanes == warp->warp->present) {
-        close(block, warp, request, space, write);
-        request.lanes = 0;
-        instruction.open--;
-    }
+    Request request;
+    request.lanes = 0;
+    request.bytes = instruction.place.bytes;
+    request.place = instruction.place.number;
+    request.time = k < instruction.began.size() ? instruction.began[k] : 0;
+    for (unsigned lane = 0; lane < warp_size; lane++)
+        if (k < instruction.times[lane]) {
+            request.lanes |= 1u << lane;
+            request.address[lane] = instruction.address[lane * size_t{instruction.room} + k];
+        }
+    return request;
 }
 
 void close_round(BlockState *block, WarpState *warp)
 {
-    for (unsigned space = global_space; space <= shared_space; space++)
-        for (unsigned write = 0; write < 2; write++) {
-            for (uint32_t local : warp->touched[space][write]) {
-                Instruction &instruction = warp->instructions[space][write][local];
-                for (uint32_t k = 0; instruction.open > 0; k++)
-                    if (instruction.requests[k].lanes) {
-                        close(block, warp, instruction.requests[k], static_cast<Space>(space),
-                              write);
-                        instruction.open--;
-                    }
-            }
-            warp->touched[space][write].clear();
-        }
+    for (uint32_t local : warp->touched) {
+        const Instruction &instruction = warp->instructions[local];
+        const uint32_t requests =
+            *std::max_element(instruction.times, instruction.times + warp_size);
+        for (uint32_t k = 0; k < requests; k++)
+            close(block, warp, instruction.place, request_of(instruction, k));
+    }
+    warp->touched.clear();
     warp->round++;
     if (block->trace)
         trace_round(block, warp);
 }
 
-void count_access(ThreadState *thread, const Place &place, Space space, uintptr_t address,
-                  unsigned bytes, bool write)
+Instruction &first_in_round(WarpState *warp, const Place &place)
 {
-    struct counters &counted = thread->block->counted;
-    if (space == shared_space) {
-        (write ? counted.shared_stores : counted.shared_loads)++;
-    } else {
-        (write ? counted.global_stores : counted.global_loads)++;
-        (write ? counted.global_store_bytes : counted.global_load_bytes) += bytes;
+    if (warp->instructions.size() <= place.local)
+        warp->instructions.resize(place.local + 16);
+    Instruction &instruction = warp->instructions[place.local];
+    instruction.round = warp->round;
+    instruction.place = place;
+    instruction.began.clear();
+    std::fill(instruction.times, instruction.times + warp_size, 0);
+    warp->touched.push_back(place.local);
+    return instruction;
+}
+
+void make_room(Instruction &instruction)
+{
+    /* No power of two, or the lanes would share their sets of the host's cache. */
+    const uint32_t room = 2 * instruction.room + 8;
+    std::unique_ptr<uintptr_t[]> address(new uintptr_t[warp_size * size_t{room}]);
+    for (unsigned lane = 0; lane < warp_size; lane++)
+        std::copy_n(&instruction.address[lane * size_t{instruction.room}], instruction.times[lane],
+                    &address[lane * size_t{room}]);
+    instruction.address = std::move(address);
+    instruction.room = room;
+}
+
+void count_access(ThreadState *thread, const Place &place, uintptr_t address)
+{
+    BlockState *block = thread->block;
+    const uint64_t time = block->trace ? trace_time(block, thread->warp) : 0;
+    if (!thread->warp) { /* the engine's accesses are a request each */
+        close(block, nullptr, place, Request{1, place.bytes, place.number, time, {address}});
+        return;
     }
-    take_part(thread, place, space, write, address, bytes);
+    Instruction &instruction = count_in_warp(thread, place, address);
+    if (block->trace && instruction.times[thread->lane] > instruction.began.size())
+        instruction.began.push_back(time);
 }
 
 /* ---- places in the code ---- */
@@ -176,15 +196,18 @@ void forget_places(BlockState *block)
     block->places.clear();
 }
 
-const Place &find_place(BlockState *block, const void *where)
+Place &find_place(BlockState *block, const void *where, Space space, bool write, unsigned bytes)
 {
-    uintptr_t key = reinterpret_cast<uintptr_t>(where);
-    Place &recent = block->recent[(key ^ key >> 10) % recent_places];
+    const uintptr_t key = place_key(where, space, write, bytes);
+    Place &recent = recent_place(block, where);
     if (recent.key != key) {
         auto found = block->places.find(key);
         if (found == block->places.end()) {
-            uint32_t local = static_cast<uint32_t>(block->places.size());
-            found = block->places.emplace(key, Place{key, place_number(where), local}).first;
+            const uint32_t local = static_cast<uint32_t>(block->places.size());
+            found = block->places
+                        .emplace(key, Place{key, place_number(where), local, bytes, space, write,
+                                            nullptr})
+                        .first;
         }
         recent = found->second;
     }

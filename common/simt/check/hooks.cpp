@@ -19,6 +19,9 @@ static BlockState *new_state()
     BlockState *state = new BlockState();
     shadow_reserve(state->shared, worker->shared_begin,
                    static_cast<size_t>(worker->shared_end - worker->shared_begin));
+    state->shared_reach = {reinterpret_cast<uintptr_t>(worker->shared_begin),
+                           reinterpret_cast<uintptr_t>(worker->shared_end), shared_space,
+                           &state->shared};
     worker->checked = state;
     return state;
 }
@@ -79,6 +82,7 @@ struct Hooks final : Checker {
         }
         state->first_block = next_block;
         next_block += static_cast<uint32_t>(launch.blocks);
+        state->quiet = launch.cooperative || launch.cluster_blocks > 1 ? no_launch : state->number;
         if (launch.cooperative)
             state->grid_time.assign(launch.blocks, 0);
         state->passes_races = is_ignored("race", kernel_name(launch));
@@ -316,9 +320,10 @@ struct Hooks final : Checker {
     {
         BlockState *block = current_block_state();
         uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-        count_access(current_thread_state(block), find_place(block, where),
-                     find_region(address) ? global_space : shared_space, address,
-                     static_cast<unsigned>(bytes), writes);
+        count_access(current_thread_state(block),
+                     find_place(block, where, find_region(address) ? global_space : shared_space,
+                                writes, static_cast<unsigned>(bytes)),
+                     address);
     }
 
     /* One instruction of one thread moves many bytes in so many sectors, or wavefronts. */
@@ -376,8 +381,8 @@ struct Hooks final : Checker {
         Region *region = allocation.checked;
         trace_forget(region);
         region->freed = true;
-        region->open_end =
-            region->open_begin; /* every access gets its second look, which sees it */
+        region->open.end =
+            region->open.begin; /* every access gets its second look, which sees it */
         shadow_release(region->shadow);
     }
 

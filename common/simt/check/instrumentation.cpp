@@ -6,6 +6,7 @@
  * The return address tells which access it is.
  */
 #include "check/check.h"
+#include "check/usual.h"
 
 #include <cstring>
 
@@ -22,8 +23,15 @@ using namespace simt::check;
         on_access(address, bytes, kind, WHERE);                                                    \
     }
 
+#define READ(name, bytes)                                                                          \
+    extern "C" void name(void *address)                                                            \
+    {                                                                                              \
+        if (!usual_read<bytes>(address, WHERE))                                                    \
+            on_access(address, bytes, plain_read, WHERE);                                          \
+    }
+
 #define ACCESSES(bytes)                                                                            \
-    ACCESS(__tsan_read##bytes, bytes, plain_read)                                                  \
+    READ(__tsan_read##bytes, bytes)                                                                \
     ACCESS(__tsan_write##bytes, bytes, plain_write)                                                \
     ACCESS(__tsan_unaligned_read##bytes, bytes, plain_read)                                        \
     ACCESS(__tsan_unaligned_write##bytes, bytes, plain_write)                                      \

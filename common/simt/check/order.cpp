@@ -58,7 +58,7 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
     BlockState *block = thread->block;
     if (!thread->thread)
         return true; /* the engine */
-    if (cluster_orders(thread, earlier))
+    if (known_cluster_phase(thread) > 0 && cluster_orders(thread, earlier))
         return true;
     if (earlier.block == block->number) {
         unsigned number = stamp_thread(earlier);
@@ -83,6 +83,7 @@ void order_block_begin(BlockState *block)
 {
     /* Time 0 lies before everything: the engine's writes are stamped with it. */
     block->now = block->full_time = 1;
+    block->quiet = ++block->moments;
     block->clean_full = 0;
     block->partial = false;
     block->cluster_phase = 0;
@@ -91,8 +92,10 @@ void order_block_begin(BlockState *block)
     block->grid_known.clear();
     block->objects.clear();
     block->proxy_fenced.clear();
-    for (unsigned i = 0; i < block->block->warps; i++)
+    for (unsigned i = 0; i < block->block->warps; i++) {
         block->warp[i].full_time = 1;
+        learnt(&block->warp[i]);
+    }
     for (unsigned i = 0; i < block->block->threads; i++) {
         ThreadState &thread = block->thread[i];
         thread.time = 1;
@@ -198,6 +201,9 @@ void order_barrier(BlockState *block)
         fenced = !block->thread[i].unfenced_write;
 
     block->full_time = ++block->now;
+    block->quiet = ++block->moments;
+    for (unsigned i = 0; i < block->block->warps; i++)
+        learnt(&block->warp[i]);
     if (fenced)
         block->clean_full = block->full_time;
     for (unsigned i = 0; i < block->block->threads; i++) {
@@ -246,6 +252,7 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
     if (whole)
         warp->full_time = now;
     block->now = now;
+    learnt(warp);
 
     std::vector<Seen> together, glimpsed;
     for (unsigned lane : bits(seen ? lanes : 0)) {
@@ -334,6 +341,7 @@ static void publish_to_grid(ThreadState *thread, SyncObject *object)
     add_seen(publication.seen, block->seen);
     object->publications.push_back(std::move(publication));
     block->launch->published = true;
+    block->launch->quiet = no_launch;
 }
 
 static void see_from_grid(ThreadState *thread, const SyncObject *object)
@@ -356,6 +364,7 @@ static void see_from_grid(ThreadState *thread, const SyncObject *object)
         known[publication.thread] = std::max(known[publication.thread], publication.thread_time);
         join(known, publication.known);
         join(thread->known, known);
+        learnt(thread->warp);
         block->partial = true;
     }
     if (!object->publications.empty())
@@ -441,6 +450,7 @@ void order_acquire(ThreadState *thread, const void *object)
     join(thread->known, shared->known);
     thread->cluster_phase = std::max(thread->cluster_phase, shared->cluster_phase);
     add_seen(thread->seen, shared->seen);
+    learnt(thread->warp);
     block->partial = true;
 }
 

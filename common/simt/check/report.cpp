@@ -232,7 +232,7 @@ static std::string buffer_name(const LaunchState *launch, const Allocation &allo
     std::string name = allocation_name(launch, allocation);
     if (region->fences.empty())
         return name;
-    const std::string bytes = plural(region->open_end - region->open_begin, "byte");
+    const std::string bytes = plural(region->open.end - region->open.begin, "byte");
     const std::string argument = argument_name(launch, allocation);
     if (!argument.empty())
         return argument + " (" + bytes + ")";
@@ -256,7 +256,7 @@ static std::string global_name(const LaunchState *launch, uintptr_t address)
         return format("element %zu of %s",
                       static_cast<size_t>(address - argument->pointer) / argument->element_bytes,
                       argument->name.c_str());
-    return format("byte %zu of ", static_cast<size_t>(address - region->open_begin)) +
+    return format("byte %zu of ", static_cast<size_t>(address - region->open.begin)) +
            buffer_name(launch, *region->allocation);
 }
 
@@ -517,7 +517,7 @@ void report_out_of_region(ThreadState *thread, const Touch &touch)
     } else {
         const Region *region = allocation->checked;
         text = "out of bounds: " + what +
-               distance(touch.address, region->open_begin, region->open_end) +
+               distance(touch.address, region->open.begin, region->open.end) +
                buffer_name(launch, *allocation);
     }
     fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");

@@ -18,11 +18,12 @@ constexpr unsigned cell_bytes[3] = {4, 2, 1};
 
 /* ---- storage ---- */
 
-static Cell *reserve_cells(size_t count)
+template <class T>
+static T *reserve(size_t count)
 {
-    void *cells = mmap(nullptr, count * sizeof(Cell), PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return cells == MAP_FAILED ? nullptr : static_cast<Cell *>(cells);
+    void *memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<T *>(memory);
 }
 
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
@@ -30,8 +31,9 @@ void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
     shadow.base = reinterpret_cast<uintptr_t>(begin) & ~uintptr_t{3};
     shadow.bytes = (reinterpret_cast<uintptr_t>(begin) + bytes - shadow.base + 3) & ~size_t{3};
     for (unsigned level = 0; level < 3; level++)
-        shadow.plane[level] = reserve_cells(shadow.bytes / cell_bytes[level] + 1);
-    if (shadow.plane[0] && shadow.plane[1] && shadow.plane[2])
+        shadow.plane[level] = reserve<Cell>(shadow.bytes / cell_bytes[level] + 1);
+    shadow.quiet = reserve<uint32_t>(shadow.bytes / 4 + 1);
+    if (shadow.plane[0] && shadow.plane[1] && shadow.plane[2] && shadow.quiet)
         return;
     fprintf(stderr, "simt: no address space to watch %zu bytes: races there will not be found\n",
             bytes);
@@ -43,6 +45,8 @@ void shadow_release(Shadow &shadow)
     for (unsigned level = 0; level < 3; level++)
         if (shadow.plane[level])
             munmap(shadow.plane[level], (shadow.bytes / cell_bytes[level] + 1) * sizeof(Cell));
+    if (shadow.quiet)
+        munmap(shadow.quiet, (shadow.bytes / 4 + 1) * sizeof *shadow.quiet);
     shadow = Shadow();
 }
 
@@ -71,12 +75,13 @@ struct Access {
     uint32_t split_mark;
 };
 
-static bool live(const Stamp &stamp, const Access &access)
+static inline bool live(const Stamp &stamp, const Access &access)
 {
-    return access.global ? stamp.block - access.thread->block->launch->first_block <
-                               access.thread->block->launch->launch->blocks
-                         : stamp.block == access.home->number ||
-                               cluster_rank_of(access.home, stamp.block) >= 0;
+    if (access.global)
+        return stamp.block - access.thread->block->launch->first_block <
+               access.thread->block->launch->launch->blocks;
+    return stamp.block == access.home->number || (access.home->launch->launch->cluster_blocks > 1 &&
+                                                  cluster_rank_of(access.home, stamp.block) >= 0);
 }
 
 static bool same_thread(const Stamp &a, const Stamp &b)
@@ -383,43 +388,52 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     }
 }
 
-/* ---- entry points ---- */
+/* ---- words of which another read says nothing new ---- */
 
-/*
- * Most loads of global memory read words that no thread writes in this launch and that two other
- * blocks, or this thread, are known to have read already: nothing to add. Looked at without the
- * lock: a write that comes at this very moment conflicts with one of the two, whatever we do.
- */
-static bool nothing_new_global(const Cell &cell, const Access &access)
+/* The thread has read the word already, and nothing has happened to it since. */
+static bool has_read(const Cell &cell, const Access &access)
 {
-    uint32_t first = access.thread->block->launch->first_block;
-    uint32_t a = __atomic_load_n(&cell.other[0].block, __ATOMIC_RELAXED);
-    uint32_t b = __atomic_load_n(&cell.other[1].block, __ATOMIC_RELAXED);
-    if (stamp_kind(access.stamp) != plain_read ||
-        __atomic_load_n(&cell.write.block, __ATOMIC_RELAXED) >= first ||
-        (__atomic_load_n(&cell.head, __ATOMIC_RELAXED) & ~1u) == access.split_mark)
-        return false;
-    if (a == access.stamp.block && cell.other[0].time == access.stamp.time &&
-        same_thread(cell.other[0], access.stamp))
-        return true;
+    const Stamp &last = cell.other[0];
+    return __atomic_load_n(&last.block, __ATOMIC_RELAXED) == access.stamp.block &&
+           last.time == access.stamp.time && same_thread(last, access.stamp) &&
+           (__atomic_load_n(&cell.head, __ATOMIC_RELAXED) & ~1u) != access.split_mark;
+}
+
+/* Most loads of global memory read words that no thread writes in this launch, and that two blocks
+ * have read: whoever writes there conflicts with one of them. */
+static uint32_t quiet_global(const Cell &cell, const Access &access)
+{
+    const uint32_t a = cell.other[0].block, b = cell.other[1].block;
     const LaunchState *launch = access.thread->block->launch;
-    return a >= first && b >= first && a != b && launch->grid_time.empty() && !launch->published &&
-           launch->launch->cluster_blocks == 1;
+    const bool quiet = stamp_kind(access.stamp) == plain_read &&
+                       cell.write.block < launch->first_block && a >= launch->first_block &&
+                       b >= launch->first_block && a != b && !is_split(cell, access);
+    const uint32_t when = launch->quiet;
+    return quiet && when != no_launch ? when : 0;
 }
 
-/* The same for shared memory: written before the last barrier, and read by two warps since. */
-static bool nothing_new_shared(const Cell &cell, const Access &access)
+/* The same for shared memory: written before the last barrier, and since then read by two warps, or
+ * by two threads of this warp that know nothing of each other. */
+static uint32_t quiet_shared(const Cell &cell, const Access &access)
 {
-    const BlockState *block = access.thread->block;
+    const ThreadState *thread = access.thread;
+    const BlockState *block = thread->block;
     const Stamp &a = cell.other[0], &b = cell.other[1];
-    if (stamp_kind(access.stamp) != plain_read || cell.write.block != block->number ||
-        cell.write.time >= block->full_time || is_split(cell, access) || a.block != block->number)
-        return false;
-    if (a.time == access.stamp.time && same_thread(a, access.stamp))
-        return true;
-    return b.block == block->number && a.time >= block->full_time && b.time >= block->full_time &&
-           !same_warp(a, b);
+    if (access.home != block || !thread->warp || stamp_kind(access.stamp) != plain_read ||
+        cell.write.block != block->number || cell.write.time >= block->full_time ||
+        is_split(cell, access) || a.block != block->number || b.block != block->number ||
+        a.time < block->full_time || b.time < block->full_time)
+        return 0;
+    if (!same_warp(a, b))
+        return block->quiet;
+    const uint32_t since = thread->warp->full_time;
+    return same_warp(a, access.stamp) && a.time >= since && b.time >= since &&
+                   thread->known.empty() && known_cluster_phase(thread) == 0
+               ? thread->warp->quiet
+               : 0;
 }
+
+/* ---- entry points ---- */
 
 /* From before the block's last barrier, or from another launch (block, in shared memory). */
 static bool long_ago(const Stamp &stamp, const Access &access)
@@ -459,12 +473,13 @@ void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsig
     for (uintptr_t index = begin / 4; index * 4 < end; index++) {
         Cell &cell = shadow.plane[0][index];
         bool whole = begin <= index * 4 && index * 4 + 4 <= end;
-        if (whole && nothing_new_global(cell, access))
+        if (whole && stamp_kind(stamp) == plain_read && has_read(cell, access))
             continue;
         Outcome outcome;
         lock(cell);
         if (!whole || !first_since_barrier(cell, access))
             visit(shadow, 0, index, begin, end, access, &outcome);
+        shadow.quiet[index] = quiet_global(cell, access);
         unlock(cell);
         if (outcome.conflict)
             conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
@@ -495,7 +510,8 @@ bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, uns
     for (uintptr_t index = begin / 4; index * 4 < end; index++) {
         Cell &cell = shadow.plane[0][index];
         bool whole = begin <= index * 4 && index * 4 + 4 <= end;
-        if (whole && nothing_new_shared(cell, access))
+        if (whole && stamp_kind(stamp) == plain_read && live(cell.write, access) &&
+            has_read(cell, access))
             continue;
         if (!live(cell.write, access) &&
             !live(cell.other[0], access)) { /* the block's first access to this word */
@@ -505,10 +521,14 @@ bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, uns
                 report_static_shared(thread, Touch{own_place(address, nullptr), bytes,
                                                    writes(stamp_kind(stamp)), where});
         }
+        if (writes(stamp_kind(stamp)))
+            shadow.quiet[index] = 0;
         if (whole && first_since_barrier(cell, access))
             continue;
         Outcome outcome;
         visit(shadow, 0, index, begin, end, access, &outcome);
+        if (uint32_t when = quiet_shared(cell, access))
+            shadow.quiet[index] = when;
         if (outcome.uninitialised && !is_padding(thread, shadow.base + outcome.offset))
             note_uninitialised(Uninitialised{thread, shadow.base + outcome.offset, bytes, where});
         if (outcome.conflict)

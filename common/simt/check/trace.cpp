@@ -181,8 +181,8 @@ static Array global_array(const LaunchState *launch, uintptr_t address)
     Array array = {"variables of the program", "", false, region->begin, region->end, 0, {}};
     if (region->allocation) {
         array.name = format("allocation %llu", region->allocation->number);
-        array.begin = region->open_begin;
-        array.end = region->open_end;
+        array.begin = region->open.begin;
+        array.end = region->open.end;
     }
     for (const Argument &argument : pointer_arguments(launch))
         if (!argument.name.empty() && find_region(argument.pointer) == region) {
