@@ -48,7 +48,7 @@ Region *add_region(const void *begin, size_t bytes, const Allocation *allocation
     Region *region = new Region();
     region->begin = reinterpret_cast<uintptr_t>(begin);
     region->end = region->begin + bytes;
-    region->open = {region->begin, region->end, global_space, &region->shadow};
+    region->open = {region->begin, region->end, &region->shadow};
     region->allocation = allocation;
     shadow_reserve(region->shadow, begin, bytes);
     uintptr_t page = region->begin >> page_bits;
@@ -181,7 +181,7 @@ static void global_access(ThreadState *thread, Region *region, uintptr_t address
             report_out_of_region(thread, Touch{address, bytes, writes(kind), where});
     }
     Place &place = find_place(thread->block, where, global_space, writes(kind), bytes);
-    place.reach = thread->block->trace ? nullptr : &region->open;
+    place.reach = thread->block->trace ? &no_reach : &region->open;
     if (is_counted(thread, kind, address))
         count_access(thread, place, address);
     shadow_global(thread, region->shadow, address, bytes, stamp_of(thread, kind, place));
@@ -198,7 +198,7 @@ static void shared_access(ThreadState *thread, uintptr_t address, unsigned bytes
     Place &place = find_place(thread->block, where, shared_space, writes(kind), bytes);
     if (!shadow_shared(thread, thread->block, address, bytes, stamp_of(thread, kind, place), where))
         return;
-    place.reach = thread->block->trace ? nullptr : &thread->block->shared_reach;
+    place.reach = thread->block->trace ? &no_reach : &thread->block->shared_reach;
     if (is_counted(thread, kind, address))
         count_access(thread, place, address);
     thread->touched = true;

@@ -152,9 +152,9 @@ enum Space : unsigned { global_space, shared_space };
  * look. */
 struct Reach {
     uintptr_t begin, end;
-    Space space;
     const Shadow *shadow;
 };
+inline constexpr Reach no_reach = {1, 0, nullptr};
 
 /* Memory that kernels may touch: one allocation, or the program's own variables. */
 struct Region {
@@ -188,6 +188,15 @@ struct Moved {
     unsigned sectors, lines, wavefronts, ideal;
 };
 
+constexpr size_t recent_places = 1024; /* a power of two */
+
+/* Where a cache of that many looks for the instruction at `where`. */
+inline size_t recent_slot(const void *where)
+{
+    const uintptr_t key = reinterpret_cast<uintptr_t>(where);
+    return (key ^ key >> 10) % recent_places;
+}
+
 /* An instruction of the program: a place in the code, by return address, and what it does there. */
 struct Place {
     uintptr_t key;   /* see place_key */
@@ -196,7 +205,7 @@ struct Place {
     uint32_t bytes;
     Space space;
     bool write;
-    const Reach *reach; /* where it was last; null at first */
+    const Reach *reach; /* where it was last; no_reach when each access is to be looked at */
 };
 
 /* The executions of one instruction since the warp last came together. The k-th of each lane belong
@@ -210,8 +219,6 @@ struct Instruction {
     std::vector<uint64_t> began; /* in a block that is traced: when the first lane made the k-th */
     Place place;
 };
-
-constexpr size_t recent_places = 1024; /* a power of two */
 
 /* ---- one worker ---- */
 
@@ -266,12 +273,14 @@ struct ClusterState {
 
 struct WarpState {
     Warp *warp;
-    uint32_t full_time;                    /* every lane knows what every lane did before */
-    uint32_t quiet;                        /* see Shadow; new whenever a lane learns something */
-    uint32_t round;                        /* grows whenever the whole warp comes together */
-    Site last_barrier;                     /* __syncwarp or a barrier of the block */
-    std::vector<Instruction> instructions; /* by Place::local */
-    std::vector<uint32_t> touched;         /* those with requests in this round */
+    uint32_t full_time; /* every lane knows what every lane did before */
+    uint32_t quiet;     /* see Shadow; new whenever a lane learns something */
+    uint32_t round;     /* grows whenever the whole warp comes together */
+    Site last_barrier;  /* __syncwarp or a barrier of the block */
+    std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
+    /* loads, by their places: see recent_slot; null or of some round */
+    Instruction *recent[recent_places];
+    std::vector<uint32_t> touched; /* those with requests in this round */
 };
 
 struct ThreadState {
@@ -401,7 +410,7 @@ struct LaunchState {
     uint32_t first_block;
     uint32_t number; /* 31 bits, for Cell::head */
     /* the same, as long as no block of the launch can learn anything of another: else no_launch */
-    std::atomic<uint32_t> quiet;
+    uint32_t quiet;
     std::atomic<bool> fenced{false}; /* somebody executed a fence: publications are possible */
     std::atomic<bool> published{false};
     std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
@@ -448,11 +457,9 @@ inline uintptr_t place_key(const void *where, Space space, bool write, unsigned 
     return reinterpret_cast<uintptr_t>(where) << 5 |
            static_cast<uintptr_t>(__builtin_ctz(bytes) << 2 | write << 1 | space);
 }
-/* Where the cache of places holds what the instruction at `where` did last. */
-inline Place &recent_place(BlockState *block, const void *where)
+inline const void *place_where(const Place &place)
 {
-    const uintptr_t key = reinterpret_cast<uintptr_t>(where);
-    return block->recent[(key ^ key >> 10) % recent_places];
+    return reinterpret_cast<const void *>(place.key >> 5);
 }
 /* Until the next call on this block. */
 Place &find_place(BlockState *block, const void *where, Space space, bool write, unsigned bytes);

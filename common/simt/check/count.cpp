@@ -8,7 +8,6 @@
  * Nothing in this depends on the order in which threads or blocks run.
  */
 #include "check/check.h"
-#include "check/usual.h"
 
 #include <algorithm>
 
@@ -137,7 +136,7 @@ static Request request_of(const Instruction &instruction, uint32_t k)
 void close_round(BlockState *block, WarpState *warp)
 {
     for (uint32_t local : warp->touched) {
-        const Instruction &instruction = warp->instructions[local];
+        const Instruction &instruction = *warp->instructions[local];
         const uint32_t requests =
             *std::max_element(instruction.times, instruction.times + warp_size);
         for (uint32_t k = 0; k < requests; k++)
@@ -149,20 +148,17 @@ void close_round(BlockState *block, WarpState *warp)
         trace_round(block, warp);
 }
 
-Instruction &first_in_round(WarpState *warp, const Place &place)
+/* The warp's first execution since it last came together. */
+static void begin_round(WarpState *warp, Instruction &instruction, const Place &place)
 {
-    if (warp->instructions.size() <= place.local)
-        warp->instructions.resize(place.local + 16);
-    Instruction &instruction = warp->instructions[place.local];
     instruction.round = warp->round;
     instruction.place = place;
     instruction.began.clear();
     std::fill(instruction.times, instruction.times + warp_size, 0);
     warp->touched.push_back(place.local);
-    return instruction;
 }
 
-void make_room(Instruction &instruction)
+static void make_room(Instruction &instruction)
 {
     /* No power of two, or the lanes would share their sets of the host's cache. */
     const uint32_t room = 2 * instruction.room + 8;
@@ -182,7 +178,19 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address)
         close(block, nullptr, place, Request{1, place.bytes, place.number, time, {address}});
         return;
     }
-    Instruction &instruction = count_in_warp(thread, place, address);
+    WarpState *warp = thread->warp;
+    while (warp->instructions.size() <= place.local)
+        warp->instructions.push_back(std::make_unique<Instruction>());
+    Instruction &instruction = *warp->instructions[place.local];
+    if (instruction.round != warp->round)
+        begin_round(warp, instruction, place);
+    uint32_t &times = instruction.times[thread->lane];
+    if (times == instruction.room)
+        make_room(instruction);
+    instruction.address[thread->lane * size_t{instruction.room} + times++] = address;
+    instruction.place.reach = place.reach;
+    if (!place.write)
+        warp->recent[recent_slot(place_where(place))] = &instruction;
     if (block->trace && instruction.times[thread->lane] > instruction.began.size())
         instruction.began.push_back(time);
 }
@@ -199,14 +207,14 @@ void forget_places(BlockState *block)
 Place &find_place(BlockState *block, const void *where, Space space, bool write, unsigned bytes)
 {
     const uintptr_t key = place_key(where, space, write, bytes);
-    Place &recent = recent_place(block, where);
+    Place &recent = block->recent[recent_slot(where)];
     if (recent.key != key) {
         auto found = block->places.find(key);
         if (found == block->places.end()) {
             const uint32_t local = static_cast<uint32_t>(block->places.size());
             found = block->places
                         .emplace(key, Place{key, place_number(where), local, bytes, space, write,
-                                            nullptr})
+                                            &no_reach})
                         .first;
         }
         recent = found->second;

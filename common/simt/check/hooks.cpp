@@ -20,8 +20,7 @@ static BlockState *new_state()
     shadow_reserve(state->shared, worker->shared_begin,
                    static_cast<size_t>(worker->shared_end - worker->shared_begin));
     state->shared_reach = {reinterpret_cast<uintptr_t>(worker->shared_begin),
-                           reinterpret_cast<uintptr_t>(worker->shared_end), shared_space,
-                           &state->shared};
+                           reinterpret_cast<uintptr_t>(worker->shared_end), &state->shared};
     worker->checked = state;
     return state;
 }

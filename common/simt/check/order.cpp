@@ -341,7 +341,7 @@ static void publish_to_grid(ThreadState *thread, SyncObject *object)
     add_seen(publication.seen, block->seen);
     object->publications.push_back(std::move(publication));
     block->launch->published = true;
-    block->launch->quiet = no_launch;
+    __atomic_store_n(&block->launch->quiet, no_launch, __ATOMIC_RELAXED);
 }
 
 static void see_from_grid(ThreadState *thread, const SyncObject *object)

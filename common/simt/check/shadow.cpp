@@ -334,6 +334,28 @@ static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index
     return live(cell.write, access);
 }
 
+/* The whole of a cell that is not split; `offset` from the shadow's base. */
+static inline void touch_whole(Cell &cell, uintptr_t offset, unsigned size, const Access &access,
+                               Outcome *outcome)
+{
+    if (!access.global && reads(stamp_kind(access.stamp)) && !live(cell.write, access)) {
+        outcome->uninitialised = true;
+        outcome->offset = offset;
+    }
+    if (!access.global && needs_proxy_fence(cell, access)) {
+        outcome->unfenced = true;
+        outcome->offset = offset;
+        outcome->enemy = cell.write;
+    }
+    Stamp enemy = {0, 0, 0};
+    if (touch(cell, access, &enemy) && !outcome->conflict) {
+        outcome->conflict = true;
+        outcome->offset = offset;
+        outcome->bytes = size;
+        outcome->enemy = enemy;
+    }
+}
+
 static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t begin, uintptr_t end,
                   const Access &access, Outcome *outcome)
 {
@@ -344,22 +366,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     bool split = level < 2 && is_split(cell, access);
 
     if (whole && !split) {
-        if (!access.global && reads(stamp_kind(access.stamp)) && !live(cell.write, access)) {
-            outcome->uninitialised = true;
-            outcome->offset = offset;
-        }
-        if (!access.global && needs_proxy_fence(cell, access)) {
-            outcome->unfenced = true;
-            outcome->offset = offset;
-            outcome->enemy = cell.write;
-        }
-        Stamp enemy = {0, 0, 0};
-        if (touch(cell, access, &enemy) && !outcome->conflict) {
-            outcome->conflict = true;
-            outcome->offset = offset;
-            outcome->bytes = size;
-            outcome->enemy = enemy;
-        }
+        touch_whole(cell, offset, size, access, outcome);
         return;
     }
 
@@ -391,7 +398,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
 /* ---- words of which another read says nothing new ---- */
 
 /* The thread has read the word already, and nothing has happened to it since. */
-static bool has_read(const Cell &cell, const Access &access)
+static inline bool has_read(const Cell &cell, const Access &access)
 {
     const Stamp &last = cell.other[0];
     return __atomic_load_n(&last.block, __ATOMIC_RELAXED) == access.stamp.block &&
@@ -408,7 +415,7 @@ static uint32_t quiet_global(const Cell &cell, const Access &access)
     const bool quiet = stamp_kind(access.stamp) == plain_read &&
                        cell.write.block < launch->first_block && a >= launch->first_block &&
                        b >= launch->first_block && a != b && !is_split(cell, access);
-    const uint32_t when = launch->quiet;
+    const uint32_t when = __atomic_load_n(&launch->quiet, __ATOMIC_RELAXED);
     return quiet && when != no_launch ? when : 0;
 }
 
@@ -436,7 +443,7 @@ static uint32_t quiet_shared(const Cell &cell, const Access &access)
 /* ---- entry points ---- */
 
 /* From before the block's last barrier, or from another launch (block, in shared memory). */
-static bool long_ago(const Stamp &stamp, const Access &access)
+static inline bool long_ago(const Stamp &stamp, const Access &access)
 {
     const BlockState *block = access.thread->block;
     return !live(stamp, access) || (stamp.block == block->number && stamp.time < block->full_time &&
@@ -445,7 +452,7 @@ static bool long_ago(const Stamp &stamp, const Access &access)
 
 /* The first plain access to a word since the last barrier has nothing to be compared with. False if
  * it is not that. */
-static bool first_since_barrier(Cell &cell, const Access &access)
+static inline bool first_since_barrier(Cell &cell, const Access &access)
 {
     unsigned kind = stamp_kind(access.stamp);
     if (kind > plain_write || is_split(cell, access) || !long_ago(cell.write, access) ||
@@ -526,7 +533,10 @@ bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, uns
         if (whole && first_since_barrier(cell, access))
             continue;
         Outcome outcome;
-        visit(shadow, 0, index, begin, end, access, &outcome);
+        if (whole && !is_split(cell, access))
+            touch_whole(cell, index * 4, 4, access, &outcome);
+        else
+            visit(shadow, 0, index, begin, end, access, &outcome);
         if (uint32_t when = quiet_shared(cell, access))
             shadow.quiet[index] = when;
         if (outcome.uninitialised && !is_padding(thread, shadow.base + outcome.offset))

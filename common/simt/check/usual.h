@@ -13,39 +13,16 @@ namespace simt
 namespace check
 {
 
-/* ---- counting: the rest is in count.cpp ---- */
-
-/* The warp's first execution since it last came together. */
-Instruction &first_in_round(WarpState *warp, const Place &place);
-void make_room(Instruction &instruction);
-
-/* The lane's next execution of the instruction at `place`. */
-inline Instruction &count_in_warp(ThreadState *thread, const Place &place, uintptr_t address)
-{
-    WarpState *warp = thread->warp;
-    Instruction &instruction = place.local < warp->instructions.size() &&
-                                       warp->instructions[place.local].round == warp->round
-                                   ? warp->instructions[place.local]
-                                   : first_in_round(warp, place);
-    uint32_t &times = instruction.times[thread->lane];
-    if (times == instruction.room)
-        make_room(instruction);
-    instruction.address[thread->lane * size_t{instruction.room} + times++] = address;
-    return instruction;
-}
-
-/* ---- one access ---- */
-
-/* Whether a read of the words at `quiet`, in Shadow::quiet, has nothing to add to their cells. */
+/* Whether another read of these words has nothing to add to their cells. */
 template <unsigned bytes>
-inline bool all_quiet(const uint32_t *quiet, Space space, const ThreadState *thread)
+inline bool are_quiet(const uint32_t *word, Space space, const ThreadState *thread)
 {
     uint32_t one = thread->block->quiet, other = thread->warp->quiet;
     if (space == global_space)
-        one = other = thread->block->launch->quiet.load(std::memory_order_relaxed);
+        one = other = __atomic_load_n(&thread->block->launch->quiet, __ATOMIC_RELAXED);
     bool all = true;
-    for (unsigned word = 0; word < bytes / 4; word++) {
-        const uint32_t when = __atomic_load_n(&quiet[word], __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < bytes / 4; i++) {
+        const uint32_t when = __atomic_load_n(&word[i], __ATOMIC_RELAXED);
         all &= when == one || when == other;
     }
     return all;
@@ -59,18 +36,24 @@ inline bool usual_read(const void *pointer, const void *where)
         return false;
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     ThreadState *thread = worker->thread->checked;
-    BlockState *block = thread->block;
-    const Place &place = recent_place(block, where);
-    if ((place.key | 1) != (place_key(where, global_space, false, bytes) | 1) || !place.reach)
+    const WarpState *warp = thread->warp;
+    Instruction *instruction = warp->recent[recent_slot(where)];
+    if (!instruction || place_where(instruction->place) != where ||
+        instruction->round != warp->round)
         return false;
-    const Reach &reach = *place.reach;
-    if (address < reach.begin || address + bytes > reach.end || address & (bytes - 1) ||
-        thread->look_at || !block->overwrites.empty())
+    const Reach &reach = *instruction->place.reach;
+    if (address < reach.begin || address + bytes > reach.end || address % bytes ||
+        thread->look_at || !thread->block->overwrites.empty())
         return false;
-    const uint32_t *quiet = &reach.shadow->quiet[(address - reach.shadow->base) / 4];
-    if (!all_quiet<bytes>(quiet, reach.space, thread))
+    const Shadow &shadow = *reach.shadow;
+    if (!are_quiet<bytes>(&shadow.quiet[(address - shadow.base) / 4], instruction->place.space,
+                          thread))
         return false;
-    count_in_warp(thread, place, address);
+    const uint32_t k = instruction->times[thread->lane];
+    if (k == instruction->room)
+        return false;
+    instruction->times[thread->lane] = k + 1;
+    instruction->address[thread->lane * size_t{instruction->room} + k] = address;
     thread->touched = true;
     thread->polled = nullptr;
     return true;
