@@ -185,6 +185,41 @@ void ladder_costs(const struct problem *problem, const void *table, const long l
     }
 }
 
+static void expect_traffic(const char *name, const char *text, const char *what,
+                           unsigned long long did, unsigned long long ideal, double expected)
+{
+    const double times = ideal ? (double)did / (double)ideal : 1.0;
+    const double tolerance = expected == 0.0 ? 0.0 : 0.005 * expected;
+    expected = expected == 0.0 ? 1.0 : expected;
+    cr_expect(times >= expected - tolerance && times <= expected + tolerance,
+              "%s %s: %s, %llu, are %.4f times the ideal, not %.4f", name, text, what, did, times,
+              expected);
+}
+
+void ladder_traffic(const struct problem *problem, const void *table, const long long *sizes,
+                    const struct traffic *expected)
+{
+    char text[200];
+    describe(problem, sizes, text, sizeof text);
+    for (const struct traffic *row = expected; row->name; row++)
+        ladder_find(problem, table, row->name);
+    const struct kernel *kernel;
+    for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++) {
+        const struct traffic *row = expected;
+        struct counters did;
+        while (row->name && strcmp(row->name, kernel->name) != 0)
+            row++;
+        if (!count(problem, kernel, sizes, &did))
+            continue;
+        expect_traffic(kernel->name, text, "bytes of sectors loaded", 32 * did.global_load_sectors,
+                       did.global_load_bytes, row->load);
+        expect_traffic(kernel->name, text, "bytes of sectors stored", 32 * did.global_store_sectors,
+                       did.global_store_bytes, row->store);
+        expect_traffic(kernel->name, text, "wavefronts", did.shared_wavefronts,
+                       did.shared_wavefronts_ideal, row->wavefronts);
+    }
+}
+
 bool ladder_count(const struct problem *problem, const void *table, const char *name,
                   const long long *sizes, struct counters *counters)
 {
