@@ -284,13 +284,13 @@ static struct device_buffer into_managed(struct device_buffer *buffer)
     return device;
 }
 
-/* On the CPU managed memory can be read at any time: what a launch leaves in an output or in the
- * workspace, when its stream holds it back, is not there before it is asked for. */
+/* On the CPU managed memory can be read at any time: while a launch's stream holds back all that it
+ * was given, outputs and workspace stay as they are. */
 static void expect_held_back(const struct trial *trial, const struct kernel *kernel)
 {
     struct launched one = {.trial = *trial};
     struct device_buffer *buffer[MAX_TENSORS + 1], device[MAX_TENSORS + 1];
-    void *early[MAX_TENSORS + 1];
+    void *before[MAX_TENSORS + 1];
     int count = 0;
     if (strcmp(backend_name(), "gpu") == 0)
         return;
@@ -299,18 +299,21 @@ static void expect_held_back(const struct trial *trial, const struct kernel *ker
         buffer[count++] = &one.trial.device[t];
     if (one.workspace.bytes > 0)
         buffer[count++] = &one.workspace;
-    for (int i = 0; i < count; i++)
-        device[i] = into_managed(buffer[i]);
-    cr_assert(trial_launch(&one.trial, kernel, &one.workspace) == cudaSuccess);
     for (int i = 0; i < count; i++) {
-        early[i] = malloc(buffer[i]->bytes);
-        memcpy(early[i], buffer[i]->data, buffer[i]->bytes);
+        device[i] = into_managed(buffer[i]);
+        before[i] = malloc(buffer[i]->bytes);
+        memcpy(before[i], buffer[i]->data, buffer[i]->bytes);
     }
+    cr_assert(trial_launch(&one.trial, kernel, &one.workspace) == cudaSuccess);
+    for (int i = 0; i < count; i++)
+        cr_expect(memcmp(before[i], buffer[i]->data, buffer[i]->bytes) == 0,
+                  "%s does not launch each kernel, and fill memory, on the stream that it is given",
+                  kernel->name);
     cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->name, backend_report());
     for (int i = 0; i < count; i++) {
-        cr_expect(memcmp(early[i], buffer[i]->data, buffer[i]->bytes) != 0,
-                  "%s does not launch each kernel on the stream that it is given", kernel->name);
-        free(early[i]);
+        cr_expect(memcmp(before[i], buffer[i]->data, buffer[i]->bytes) != 0,
+                  "%s leaves nothing in an output or in the workspace", kernel->name);
+        free(before[i]);
         cudaFree(buffer[i]->data);
         *buffer[i] = device[i];
     }
