@@ -75,6 +75,15 @@ TEST(shapes, fewer_queries_than_keys)
               INPUTS_NORMAL, 111 + i);
 }
 
+/* Three blocks of keys with a mask, which takes the last rung's tiles of 192 queries: it has them
+ * from 513 keys on. */
+TEST(shapes, masks_in_three_blocks)
+{
+    check_sizes((const struct attention_kernel *)ladder_find(&attention_problem,
+                                                             causal_half_kernels, "persistent"),
+                in_half((struct size){1, 1, 1, 131, 513, 64}, true), INPUTS_NORMAL, 118, 0);
+}
+
 /* More queries than keys: the first seq_q - seq_kv see none. Whole tiles of them, in {300, 1}. */
 TEST(shapes, queries_that_see_no_key)
 {
