@@ -324,11 +324,15 @@ TEST(refusals, more_blocks_than_a_grid_has)
     }
 }
 
-/* One head_dim for each of the tiles that the kernels choose between. */
+/* One head_dim for each of the tiles that the kernels choose between. The second is the first with
+ * other heads. */
 TEST(launches, errors_and_streams)
 {
-    static const struct size cases[] = {
-        {1, 2, 1, 40, 70, 64}, {1, 2, 2, 20, 50, 30}, {1, 1, 1, 33, 40, 128}, {2, 1, 1, 9, 70, 90}};
+    static const struct size cases[] = {{1, 2, 1, 40, 70, 64},
+                                        {1, 2, 2, 40, 70, 64},
+                                        {1, 2, 2, 20, 50, 30},
+                                        {1, 1, 1, 33, 40, 128},
+                                        {2, 1, 1, 9, 70, 90}};
     check_launches(flash_v1_kernels, cases, sizeof cases / sizeof *cases);
     check_many_launches(flash_v1_kernels, (struct size){1, 1, 1, 1, 2, 4});
 }

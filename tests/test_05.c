@@ -302,12 +302,14 @@ TEST(counters, no_bank_conflicts)
     }
 }
 
-/* One case for each width, and for each number of rows and runs, that the kernels choose. */
+/* One case for each width, and for each number of rows and runs, that the kernels choose. The
+ * second is the first with other heads. */
 TEST(launches, errors_and_streams)
 {
-    static const struct size cases[] = {{1, 2, 1, 40, 70, 64},  {1, 1, 1, 1, 600, 16},
-                                        {1, 2, 2, 20, 50, 30},  {1, 1, 1, 33, 40, 128},
-                                        {1, 2, 1, 1, 700, 128}, {2, 1, 1, 9, 70, 90}};
+    static const struct size cases[] = {{1, 2, 1, 40, 70, 64},  {1, 2, 2, 40, 70, 64},
+                                        {1, 1, 1, 1, 600, 16},  {1, 2, 2, 20, 50, 30},
+                                        {1, 1, 1, 33, 40, 128}, {1, 2, 1, 1, 700, 128},
+                                        {2, 1, 1, 9, 70, 90}};
     check_launches(flash_v2_kernels, cases, sizeof cases / sizeof *cases);
     check_many_launches(flash_v2_kernels, (struct size){1, 1, 1, 1, 2, 4});
 }

@@ -381,11 +381,13 @@ TEST(contract, refused_alignment)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* Launchers: one case for each head_dim, mask and type, and for each side of 512 keys */
+/* Launchers: one case for each head_dim, mask and type, and for each side of 512 keys; the second
+ * is the first with other heads */
 
 TEST(launches, errors_and_streams)
 {
     static const struct size cases[] = {{1, 2, 1, 9, 20, 64, false, TENSOR_F16},
+                                        {1, 2, 2, 9, 20, 64, false, TENSOR_F16},
                                         {1, 1, 1, 9, 20, 128, true, TENSOR_F16},
                                         {1, 1, 1, 3, 530, 64, true, TENSOR_F16}};
     check_launches(causal_half_kernels, cases, sizeof cases / sizeof *cases);
