@@ -36,7 +36,9 @@ struct coverage {
     std::atomic<unsigned long long> entered[LOOPS] = {}, most[LOOPS] = {};
     ~coverage()
     {
-        FILE *file = fopen(COVERAGE_FILE, "a");
+        FILE *file = fopen(COVERAGE_FILE, "a"); // of several processes, each of which writes once
+        if (file)
+            setvbuf(file, nullptr, _IOFBF, 1 << 20);
         for (int i = 0; file && i < LOOPS; i++)
             if (entered[i] > 0)
                 fprintf(file, "%s %d %llu %llu\\n", COVERED_KERNEL, i, entered[i].load(), most[i].load());
@@ -164,7 +166,7 @@ def count(step, pool):
         program = counted.folder / test
         broken.link(counted, "cpu", [objects / f"tests/{test}.c.o", objects / "tests/ladder.c.o", *made.values(),
                                      *(objects / f"{path.relative_to(ROOT)}.o" for path in others)], program, ["-lcriterion"])
-        failed = mutants.run_test(program, [], 600)
+        failed = mutants.run_test(program, [], 600, "--jobs", str(os.cpu_count()))
         if failed:
             raise broken.Broken(f"{test} fails at {failed}")
     counts = collections.defaultdict(lambda: [0, 0])

@@ -33,10 +33,10 @@ TIMEOUT_SECONDS = 120
 
 # What catches a fault. The first four are the harness's (common/check.h), in every build. The next come out of the CPU
 # backend's reports; a report is known by how it begins. "order" is a kernel that passes in one order of threads and
-# blocks and fails in another; "counters" is the suite of the step's tests that compares counts with formulas, and is asked only
-# where a fault is said to be its.
+# blocks and fails in another; "counters" is the suite of the step's tests that compares counts with formulas, "overlap" is
+# tests/overlap.py; both are asked only where a fault is said to be theirs.
 DETECTORS = ("comparison", "guard", "poison", "inputs", "race", "bounds", "barrier", "uninitialised", "asynchronous", "unfinished",
-             "order", "counters")
+             "order", "counters", "overlap")
 EQUIVALENT = "equivalent"  # no fault after all: the file says why nothing can catch it, and nothing may
 REPORTS = (
     ("race", r"race on |shared memory without a proxy fence|shared memory of another block|cluster_store\(\)"),
@@ -234,7 +234,7 @@ def run(program, kernel, sizes, order):
     return "launch", row["reason"]
 
 
-def miscounts(fault):
+def miscounts(fault, _program):
     """What the step's counters suite says of the broken kernel, which the checked build has just compiled; None when it passes."""
     folder = ROOT / "build" / "check" / "obj"
     test = "test_" + fault.step[:2]
@@ -248,6 +248,13 @@ def miscounts(fault):
                             timeout=TIMEOUT_SECONDS)
     said = re.search(rf"^\[.*?\] +({re.escape(fault.fields['kernel'])}\b.*)", result.stderr, re.MULTILINE)
     return None if result.returncode == 0 else said[1] if said else result.stderr.strip()[-300:]
+
+
+def waits_idly(fault, program):
+    """What tests/overlap.py says of the broken kernel in the checked build; None when it passes."""
+    result = subprocess.run([sys.executable, "tests/overlap.py", "--kernel", fault.fields["kernel"], str(program)],
+                            capture_output=True, text=True, cwd=ROOT, check=False, timeout=TIMEOUT_SECONDS)
+    return " ".join((result.stdout + result.stderr[-300:]).splitlines()[1:]) if result.returncode else None
 
 
 def judge(program, kernel, sizes, enough=None):
@@ -284,8 +291,9 @@ def examine(fault):
     copy_sources(fault)
     for backend in reversed(BUILDS):
         program = build(fault, backend)
-        if fault.detector == "counters" and backend == "check" and (why := miscounts(fault)):
-            found["counters"] = f"[check] {why}"
+        slow = {"counters": miscounts, "overlap": waits_idly}.get(fault.detector)
+        if slow and backend == "check" and (why := slow(fault, program)):
+            found[fault.detector] = f"[check] {why}"
         for sizes in fault.runs:
             for detector, why in judge(program, fault.fields["kernel"], sizes, enough).items():
                 found.setdefault(detector, f"[{backend} {sizes}] {why}")
