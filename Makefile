@@ -200,10 +200,32 @@ build/check/obj/%.cu.o: %.cu build/check/flags $(SIMTCC)
 	$(say) SIMT $@
 	$(quiet)$(SIMTCC) --check -Wall -Wextra -Werror -Icommon -I. -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
 
+# A device runs the PTX of an older architecture, too, and with it the paths of that architecture; $(1) is its number. Host
+# code and kernels that need a newer one are those of build/gpu.
+define ptx_rules
+build/gpu-ptx$(1)/obj/%.cu.o: %.cu build/gpu/flags
+	@mkdir -p $$(@D)
+	$$(say) NVCC $$@
+	$$(quiet)$$(NVCC) $$(NVCC_FLAGS) -gencode=arch=compute_$(1),code=compute_$(1) -Icommon -I. -MMD -MP -MF $$(@:.o=.d) -c $$< -o $$@
+endef
+
+runs_on = $(foreach file,$(2),$(shell [ $(or $(patsubst %a,%,$(call needed,$(file))),0) -le $(1) ] && echo $(file)))
+
+# $(2) is a test's name without .c, $(3) the kernels it calls, $(4) those of them that run on the architecture.
+define ptx_test_rules
+build/gpu-ptx$(1)/tests/$(2): $$(call objects,gpu,tests/$(2).c tests/ladder.c $$(filter-out $(4),$(3))) $$(call objects,gpu-ptx$(1),$(4)) build/gpu/libcommon.a
+	@mkdir -p $$(@D)
+	$$(say) LINK $$@
+	$$(quiet)$$(link_gpu) $$^ -o $$@ -lcriterion
+endef
+
 include common/simt/runtime.mk
 include tests/simt/programs/programs.mk
 include tests/bench/bench.mk
 
+# On a GPU the steps' tests also run as the PTX of these architectures, where it is newer than them.
+PTX_OF := $(foreach older,75 80,$(if $(shell [ "$(patsubst sm_%,%,$(DEVICE_ARCH:a=))" -gt $(older) ] 2>/dev/null && echo newer),$(older)))
+PTX_BUILDS := $(PTX_OF:%=gpu-ptx%)
 BUILDS := gpu cpu check
 TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
 kernels_of_test_common := $(wildcard tests/common/*.cu)
@@ -220,6 +242,9 @@ kernels_of_test = $(if $(filter test_0%,$(1)),$(wildcard $(number_of)_*/*.cu tes
 $(foreach build,$(BUILDS),$(eval $(call build_rules,$(build),$(if $(filter gpu,$(build)),$$(NVCC),$$(CXX)))))
 $(foreach build,$(BUILDS),$(foreach step,$(STEPS),$(eval $(call step_rules,$(build),$(step)))))
 $(foreach build,$(BUILDS),$(foreach test,$(TESTS),$(eval $(call test_rules,$(build),$(test),$(call kernels_of_test,$(test))))))
+$(foreach older,$(PTX_OF),$(eval $(call ptx_rules,$(older))))
+$(foreach older,$(PTX_OF),$(foreach test,$(filter test_0%,$(TESTS)),$(eval $(call ptx_test_rules,$(older),$(test),$(call \
+    kernels_of_test,$(test)),$(call runs_on,$(older),$(call kernels_of_test,$(test)))))))
 
 .SECONDARY:
 .PHONY: FORCE
@@ -287,7 +312,8 @@ run-%: FORCE
 	@echo 'There is no step $*; there are: $(STEP_NUMBERS)' >&2; exit 2
 
 # On the CPU the counters are asserted where they exist: in the checked build. `make sanitize` need not do it again.
-TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check,$(TESTS))), \
+TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check,$(TESTS))) \
+    $(foreach build,$(PTX_BUILDS),$(patsubst %,$(build)/%,$(filter test_0%,$(TESTS)))), \
     $(patsubst %,cpu/%,$(filter-out test_simt_check test_gpu,$(TESTS))) $(patsubst %,check/%,$(filter test_simt_check test_ptx%,$(TESTS))) \
     $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))))
 SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_0%,$(TESTS))), \
@@ -297,7 +323,7 @@ test_binary = build/$(firstword $(subst /, ,$(1)))/tests/$(firstword $(subst :, 
 test_binaries = $(sort $(foreach run,$(1),$(call test_binary,$(run))))
 # Of these runs those of some tests; all of them when no step and no kernel is chosen.
 # test_06 stands for test_06_accuracy, too.
-runs_of = $(foreach test,$(2),$(foreach build,$(BUILDS),$(filter $(build)/$(test) $(build)/$(test):% \
+runs_of = $(foreach test,$(2),$(foreach build,$(BUILDS) $(PTX_BUILDS),$(filter $(build)/$(test) $(build)/$(test):% \
     $(if $(filter test_0%,$(test)),$(build)/$(test)_%),$(1))))
 chosen_runs = $(if $(STEP)$(KERNEL),$(call runs_of,$(1),$(CHOSEN_NUMBERS:%=test_%)),$(1))
 run_tests = tests/run $(KERNEL:%=--kernel=%)

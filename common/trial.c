@@ -442,7 +442,9 @@ static cudaError_t time_laps(struct trial *trial, const struct kernel *kernel,
     enum { WARM_UP = 2 };
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; i < WARM_UP + laps && status == cudaSuccess; i++) {
-        if ((status = stopwatch_start(watch)) == cudaSuccess &&
+        if (i + 1 == WARM_UP + laps)
+            status = trial_poison(trial, NULL);
+        if (status == cudaSuccess && (status = stopwatch_start(watch)) == cudaSuccess &&
             (status = trial_launch(trial, kernel, workspace)) == cudaSuccess)
             status = stopwatch_stop(watch, &lap[i < WARM_UP ? 0 : i - WARM_UP]);
     }
@@ -450,7 +452,7 @@ static cudaError_t time_laps(struct trial *trial, const struct kernel *kernel,
 }
 
 cudaError_t trial_time(struct trial *trial, const struct kernel *kernel, size_t laps,
-                       double *milliseconds)
+                       double *milliseconds, struct verdict *verdict)
 {
     struct stopwatch watch;
     struct device_buffer workspace = {0};
@@ -466,8 +468,12 @@ cudaError_t trial_time(struct trial *trial, const struct kernel *kernel, size_t 
         status = cudaErrorMemoryAllocation;
     if (status == cudaSuccess)
         status = time_laps(trial, kernel, &watch, &workspace, lap, laps);
-    if (status == cudaSuccess)
+    if (status == cudaSuccess) {
         *milliseconds = stopwatch_median(lap, laps);
+        judge(trial, &workspace, verdict);
+        if (verdict->status == VERDICT_FAIL && renew_device(trial) != cudaSuccess)
+            destroy_device(trial); /* as after a run */
+    }
     free(lap);
     device_buffer_destroy(&workspace);
     stopwatch_destroy(&watch);

@@ -63,9 +63,10 @@ void trial_compare(const struct trial *trial, struct verdict *verdict);
 
 /*
  * Median time of `laps` runs after two to warm up, in milliseconds (see stopwatch.h). Call it after
- * a pass. Returns a CUDA error when a run fails.
+ * a pass. The last run begins with poisoned outputs, and what it leaves is judged: *verdict fails
+ * when a kernel is right at first and not for good. Returns a CUDA error when a run fails.
  */
 cudaError_t trial_time(struct trial *trial, const struct kernel *kernel, size_t laps,
-                       double *milliseconds);
+                       double *milliseconds, struct verdict *verdict);
 
 #endif

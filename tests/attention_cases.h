@@ -84,6 +84,13 @@ static inline void check_costs(const struct attention_kernel *table, const struc
     }
 }
 
+static inline void check_traffic(const struct attention_kernel *table, struct size size,
+                                 const struct traffic *expected)
+{
+    const long long sizes[MAX_SIZES] = SIZES(size);
+    ladder_traffic(&attention_problem, table, sizes, expected);
+}
+
 static inline bool count_of(const struct attention_kernel *table, const char *name,
                             struct size size, struct counters *counters)
 {

@@ -185,6 +185,41 @@ void ladder_costs(const struct problem *problem, const void *table, const long l
     }
 }
 
+static void expect_traffic(const char *name, const char *text, const char *what,
+                           unsigned long long did, unsigned long long ideal, double expected)
+{
+    const double times = ideal ? (double)did / (double)ideal : 1.0;
+    const double tolerance = expected == 0.0 ? 0.0 : 0.005 * expected;
+    expected = expected == 0.0 ? 1.0 : expected;
+    cr_expect(times >= expected - tolerance && times <= expected + tolerance,
+              "%s %s: %s, %llu, are %.4f times the ideal, not %.4f", name, text, what, did, times,
+              expected);
+}
+
+void ladder_traffic(const struct problem *problem, const void *table, const long long *sizes,
+                    const struct traffic *expected)
+{
+    char text[200];
+    describe(problem, sizes, text, sizeof text);
+    for (const struct traffic *row = expected; row->name; row++)
+        ladder_find(problem, table, row->name);
+    const struct kernel *kernel;
+    for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++) {
+        const struct traffic *row = expected;
+        struct counters did;
+        while (row->name && strcmp(row->name, kernel->name) != 0)
+            row++;
+        if (!count(problem, kernel, sizes, &did))
+            continue;
+        expect_traffic(kernel->name, text, "bytes of sectors loaded", 32 * did.global_load_sectors,
+                       did.global_load_bytes, row->load);
+        expect_traffic(kernel->name, text, "bytes of sectors stored", 32 * did.global_store_sectors,
+                       did.global_store_bytes, row->store);
+        expect_traffic(kernel->name, text, "wavefronts", did.shared_wavefronts,
+                       did.shared_wavefronts_ideal, row->wavefronts);
+    }
+}
+
 bool ladder_count(const struct problem *problem, const void *table, const char *name,
                   const long long *sizes, struct counters *counters)
 {
@@ -249,13 +284,13 @@ static struct device_buffer into_managed(struct device_buffer *buffer)
     return device;
 }
 
-/* On the CPU managed memory can be read at any time: what a launch leaves in an output or in the
- * workspace, when its stream holds it back, is not there before it is asked for. */
+/* On the CPU managed memory can be read at any time: while a launch's stream holds back all that it
+ * was given, outputs and workspace stay as they are. */
 static void expect_held_back(const struct trial *trial, const struct kernel *kernel)
 {
     struct launched one = {.trial = *trial};
     struct device_buffer *buffer[MAX_TENSORS + 1], device[MAX_TENSORS + 1];
-    void *early[MAX_TENSORS + 1];
+    void *before[MAX_TENSORS + 1];
     int count = 0;
     if (strcmp(backend_name(), "gpu") == 0)
         return;
@@ -264,18 +299,21 @@ static void expect_held_back(const struct trial *trial, const struct kernel *ker
         buffer[count++] = &one.trial.device[t];
     if (one.workspace.bytes > 0)
         buffer[count++] = &one.workspace;
-    for (int i = 0; i < count; i++)
-        device[i] = into_managed(buffer[i]);
-    cr_assert(trial_launch(&one.trial, kernel, &one.workspace) == cudaSuccess);
     for (int i = 0; i < count; i++) {
-        early[i] = malloc(buffer[i]->bytes);
-        memcpy(early[i], buffer[i]->data, buffer[i]->bytes);
+        device[i] = into_managed(buffer[i]);
+        before[i] = malloc(buffer[i]->bytes);
+        memcpy(before[i], buffer[i]->data, buffer[i]->bytes);
     }
+    cr_assert(trial_launch(&one.trial, kernel, &one.workspace) == cudaSuccess);
+    for (int i = 0; i < count; i++)
+        cr_expect(memcmp(before[i], buffer[i]->data, buffer[i]->bytes) == 0,
+                  "%s does not launch each kernel, and fill memory, on the stream that it is given",
+                  kernel->name);
     cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->name, backend_report());
     for (int i = 0; i < count; i++) {
-        cr_expect(memcmp(early[i], buffer[i]->data, buffer[i]->bytes) != 0,
-                  "%s does not launch each kernel on the stream that it is given", kernel->name);
-        free(early[i]);
+        cr_expect(memcmp(before[i], buffer[i]->data, buffer[i]->bytes) != 0,
+                  "%s leaves nothing in an output or in the workspace", kernel->name);
+        free(before[i]);
         cudaFree(buffer[i]->data);
         *buffer[i] = device[i];
     }

@@ -55,6 +55,21 @@ const struct kernel *ladder_find(const struct problem *problem, const void *tabl
 void ladder_costs(const struct problem *problem, const void *table, const long long *sizes);
 
 /*
+ * How far a kernel is from whole sectors and from no bank conflicts: 32 bytes for each sector that
+ * it loads from, and for each that it stores to, over the bytes that its threads asked for;
+ * wavefronts of shared memory over the ideal ones. 0 stands for 1.
+ */
+struct traffic {
+    const char *name; /* null ends a list */
+    double load, store, wavefronts;
+};
+
+/* Where accesses are counted: at these sizes the traffic of each kernel is what the list says, to
+ * half a per cent, and exactly 1 where the list does not say otherwise. */
+void ladder_traffic(const struct problem *problem, const void *table, const long long *sizes,
+                    const struct traffic *expected);
+
+/*
  * What one passing run of the named kernel did. Fails the test when the run does not pass. False
  * where the backend does not count or the device is too old.
  */

@@ -193,6 +193,24 @@ TEST(counters, shared_memory_and_barriers)
             check_counters(&ladder[k], cases[i]);
 }
 
+static void check_traffic(struct matmul_case c, const struct traffic *expected)
+{
+    const long long sizes[MAX_SIZES] = {[MATMUL_M] = c.M, [MATMUL_N] = c.N, [MATMUL_K] = c.K};
+    ladder_traffic(&matmul_problem, tiled_matmul_kernels, sizes, expected);
+}
+
+/* Whole sectors and no bank conflicts, also of a cluster of 8 blocks. There C is narrower than the
+ * widest tiles: their warps ask for the same columns of B again. */
+TEST(counters, traffic)
+{
+    static const struct traffic ideal[] = {{NULL, 0, 0, 0}};
+    static const struct traffic narrow[] = {
+        {"wide_tile", 2.0 / 3, 0, 0}, {"scheduled", 2.0 / 3, 0, 0}, {NULL, 0, 0, 0}};
+    check_traffic((struct matmul_case){128, 256, 64}, ideal);
+    check_traffic((struct matmul_case){512, 512, 16}, ideal);
+    check_traffic((struct matmul_case){128, 64, 256}, narrow);
+}
+
 /* The formula of the lesson, where the tile divides the sizes: 2·M·N·K / T. */
 TEST(counters, shared_tile_divides_loads_by_its_side)
 {

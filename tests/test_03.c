@@ -510,29 +510,16 @@ TEST(counters, costs)
 }
 
 /* A thread per row: every lane in a sector of its own. A warp or block per row: every sector used
- * whole. */
-TEST(counters, sectors)
+ * whole, and lanes in banks of their own; also by a cluster. */
+TEST(counters, traffic)
 {
-    static const char *const whole[] = {"online_warp",    "online_block",  "online_registers",
-                                        "online_vectors", "online_ragged", "online_lanes",
-                                        "online_cluster"};
-    const long long rows = 32, cols = 4096;
-    struct counters did;
-    for (int i = 0; i < 2; i++) {
-        const char *name = i == 0 ? "three_pass" : "online";
-        if (!count(name, rows, cols, &did))
-            return;
-        expect_count(name, "sectors loaded", did.global_load_sectors,
-                     32 * did.global_load_requests);
-        expect_count(name, "sectors stored", did.global_store_sectors,
-                     32 * did.global_store_requests);
-    }
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
-        count(whole[i], rows, cols, &did);
-        expect_count(whole[i], "sectors loaded", did.global_load_sectors,
-                     did.global_load_bytes / 32);
-        expect_count(whole[i], "sectors stored", did.global_store_sectors,
-                     did.global_store_bytes / 32);
+    static const long long shapes[][2] = {{32, 4096}, {2, 65536}};
+    static const struct traffic expected[] = {
+        {"three_pass", 8, 8, 0}, {"online", 8, 8, 0}, {NULL, 0, 0, 0}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const long long sizes[MAX_SIZES] = {
+            [SOFTMAX_ROWS] = shapes[i][0], [SOFTMAX_COLS] = shapes[i][1]};
+        ladder_traffic(&softmax_problem, online_softmax_kernels, sizes, expected);
     }
 }
 

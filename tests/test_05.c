@@ -79,7 +79,7 @@ TEST(shapes, many_turns)
     check((struct size){1, 2, 2, 40, 40, 40}, INPUTS_NORMAL, 401, 0);
     check((struct size){1, 4, 2, 100, 1300, 40}, INPUTS_DESCENDING, 402, 0);
     check((struct size){1, 2, 2, 400, 261, 100}, INPUTS_ASCENDING, 403, 4);
-    check((struct size){1, 1, 1, 1, 2400, 128}, INPUTS_NORMAL, 404, 0);
+    check((struct size){1, 1, 1, 1, 4200, 128}, INPUTS_NORMAL, 404, 0);
 }
 
 /* At least two full tiles and a tail of each kernel, both ways. */
@@ -239,12 +239,29 @@ TEST(counters, wide_loads)
     const struct size size = {1, 1, 1, 1, 1024, 64};
     if (!count("split_kv", size, &counters))
         return;
-    cr_expect(counters.global_load_sectors == counters.global_load_bytes / 32 ||
-                  counters.global_load_sectors < counters.global_load_bytes / 32 + 1024,
-              "%llu sectors for %llu bytes", counters.global_load_sectors,
-              counters.global_load_bytes);
     cr_expect(counters.global_loads < counters.global_load_bytes / 15, "%llu loads for %llu bytes",
               counters.global_loads, counters.global_load_bytes);
+}
+
+/* Sectors and bank conflicts of whole tiles: each LSE is a store of its own, and K_tile[key · d +
+ * k] of the first kernel lies in few banks. In split_kv all groups ask for the same queries; where
+ * the keys are cut, its merge and the naive one's read LSE by broadcasts or one by one. */
+TEST(counters, traffic)
+{
+    static const struct traffic square[] = {
+        {"flash_v2_exchanged", 0, 1.046, 4.052}, {"flash_v2", 0, 1.046, 0},
+        {"split_kv_naive", 0, 1.046, 0},         {"flash_v2_rectangles", 0, 1.046, 0},
+        {"flash_v2_async", 0, 1.046, 0},         {"flash_v2_registers", 0, 1.046, 0},
+        {"split_kv", 0.944, 1.108, 0},           {NULL, 0, 0, 0},
+    };
+    static const struct traffic one_query[] = {
+        {"flash_v2_exchanged", 0, 1.108, 3.455}, {"flash_v2", 0, 1.108, 0},
+        {"split_kv_naive", 1.028, 2.486, 0},     {"flash_v2_rectangles", 0, 1.108, 0},
+        {"flash_v2_async", 0, 1.108, 0},         {"flash_v2_registers", 0, 1.108, 0},
+        {"split_kv", 0.9845, 1.108, 0},          {NULL, 0, 0, 0},
+    };
+    check_traffic(flash_v2_kernels, (struct size){1, 1, 1, 256, 256, 64}, square);
+    check_traffic(flash_v2_kernels, (struct size){1, 1, 1, 1, 1024, 64}, one_query);
 }
 
 TEST(counters, barriers)
@@ -285,12 +302,14 @@ TEST(counters, no_bank_conflicts)
     }
 }
 
-/* One case for each width, and for each number of rows and runs, that the kernels choose. */
+/* One case for each width, and for each number of rows and runs, that the kernels choose. The
+ * second is the first with other heads. */
 TEST(launches, errors_and_streams)
 {
-    static const struct size cases[] = {{1, 2, 1, 40, 70, 64},  {1, 1, 1, 1, 600, 16},
-                                        {1, 2, 2, 20, 50, 30},  {1, 1, 1, 33, 40, 128},
-                                        {1, 2, 1, 1, 700, 128}, {2, 1, 1, 9, 70, 90}};
+    static const struct size cases[] = {{1, 2, 1, 40, 70, 64},  {1, 2, 2, 40, 70, 64},
+                                        {1, 1, 1, 1, 600, 16},  {1, 2, 2, 20, 50, 30},
+                                        {1, 1, 1, 33, 40, 128}, {1, 2, 1, 1, 700, 128},
+                                        {2, 1, 1, 9, 70, 90}};
     check_launches(flash_v2_kernels, cases, sizeof cases / sizeof *cases);
     check_many_launches(flash_v2_kernels, (struct size){1, 1, 1, 1, 2, 4});
 }

@@ -34,9 +34,11 @@ enum fault {
     FAULT_INPUT_A,
     FAULT_INPUT_B,
     FAULT_ERROR,
+    FAULT_ONLY_ONCE,
 };
 
 static enum fault fault;
+static int calls; /* since the fault was chosen */
 
 static void product(const float *A, const float *B, float *C, int M, int N, int K)
 {
@@ -86,6 +88,9 @@ static cudaError_t faulty_matmul(const float *A, const float *B, float *C, int M
         break;
     case FAULT_UNWRITTEN_TAIL:
         written--;
+        break;
+    case FAULT_ONLY_ONCE:
+        written = calls++ == 0 ? written : 0;
         break;
     case FAULT_WRITE_BEFORE:
         put(C - 1, &stray, sizeof stray);
@@ -252,6 +257,27 @@ TEST(trial, blames_no_kernel_for_the_one_before)
               "status %d: %s", (int)verdict.status, verdict.reason);
     trial.tensors[0].rows = rows;
     passes_next(&trial, "a device without memory");
+    trial_destroy(&trial);
+}
+
+/* A launcher that does nothing from its second call on is fast. */
+TEST(trial, judges_what_is_timed)
+{
+    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 3, [MATMUL_N] = 4, [MATMUL_K] = 5};
+    static const enum fault faults[] = {FAULT_NONE, FAULT_ONLY_ONCE};
+    struct trial trial;
+    double milliseconds;
+    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 0) == cudaSuccess);
+    for (int i = 0; i < 2; i++) {
+        fault = faults[i], calls = 0;
+        struct verdict verdict = trial_run(&trial, &faulty_kernel.about);
+        cr_expect(verdict.status == VERDICT_PASS);
+        cr_assert(trial_time(&trial, &faulty_kernel.about, 3, &milliseconds, &verdict) ==
+                  cudaSuccess);
+        cr_expect(verdict.status == (i == 0 ? VERDICT_PASS : VERDICT_FAIL), "fault %d: %s", i,
+                  verdict.reason);
+    }
+    cr_expect(fault == FAULT_ONLY_ONCE && calls == 6);
     trial_destroy(&trial);
 }
 

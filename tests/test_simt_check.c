@@ -376,6 +376,8 @@ REPORT_TEST(past_static, cudaErrorLaunchFailure,
 REPORT_TEST(copy_too_much, cudaErrorIllegalAddress, "just past the end of", "@copy_too_much")
 REPORT_TEST(misaligned, cudaErrorMisalignedAddress, "float4", "4 bytes past a multiple of 16",
             "@load_misaligned")
+REPORT_TEST(misaligned_dynamic, cudaErrorMisalignedAddress, "float4",
+            "12 bytes past a multiple of 16", "@store_behind_odd")
 REPORT_TEST(no_barrier, cudaErrorLaunchFailure, "race on shared memory (s, byte",
             "@no_barrier_write", "@no_barrier_read", "__syncthreads() is missing between")
 REPORT_TEST(no_second_barrier, cudaErrorLaunchFailure, "race on shared memory",

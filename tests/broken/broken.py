@@ -33,9 +33,10 @@ TIMEOUT_SECONDS = 120
 
 # What catches a fault. The first four are the harness's (common/check.h), in every build. The next come out of the CPU
 # backend's reports; a report is known by how it begins. "order" is a kernel that passes in one order of threads and
-# blocks and fails in another.
+# blocks and fails in another; "counters" is the suite of the step's tests that compares counts with formulas, "overlap" is
+# tests/overlap.py; both are asked only where a fault is said to be theirs.
 DETECTORS = ("comparison", "guard", "poison", "inputs", "race", "bounds", "barrier", "uninitialised", "asynchronous", "unfinished",
-             "order")
+             "order", "counters", "overlap")
 EQUIVALENT = "equivalent"  # no fault after all: the file says why nothing can catch it, and nothing may
 REPORTS = (
     ("race", r"race on |shared memory without a proxy fence|shared memory of another block|cluster_store\(\)"),
@@ -233,6 +234,29 @@ def run(program, kernel, sizes, order):
     return "launch", row["reason"]
 
 
+def miscounts(fault, _program):
+    """What the step's counters suite says of the broken kernel, which the checked build has just compiled; None when it passes."""
+    folder = ROOT / "build" / "check" / "obj"
+    test = "test_" + fault.step[:2]
+    sources = [path for path in (*ROOT.glob(f"{fault.step}/*.cu"), ROOT / f"tests/tiles_{fault.step[:2]}.cu",
+                                 ROOT / f"tests/{test}.c", ROOT / "tests/ladder.c") if path.exists()]
+    others = [folder / f"{path.relative_to(ROOT)}.o" for path in sources if str(path.relative_to(ROOT)) != fault.compiled]
+    program = fault.directory() / test
+    link(fault, "check", [fault.directory() / "check.o", *others], program, ["-lcriterion"])
+    result = subprocess.run([str(program), "--filter", "counters/*", "--short-filename"], capture_output=True, text=True,
+                            env=dict(os.environ, LADDER_KERNEL=fault.fields["kernel"]), cwd=ROOT, check=False,
+                            timeout=TIMEOUT_SECONDS)
+    said = re.search(rf"^\[.*?\] +({re.escape(fault.fields['kernel'])}\b.*)", result.stderr, re.MULTILINE)
+    return None if result.returncode == 0 else said[1] if said else result.stderr.strip()[-300:]
+
+
+def waits_idly(fault, program):
+    """What tests/overlap.py says of the broken kernel in the checked build; None when it passes."""
+    result = subprocess.run([sys.executable, "tests/overlap.py", "--kernel", fault.fields["kernel"], str(program)],
+                            capture_output=True, text=True, cwd=ROOT, check=False, timeout=TIMEOUT_SECONDS)
+    return " ".join((result.stdout + result.stderr[-300:]).splitlines()[1:]) if result.returncode else None
+
+
 def judge(program, kernel, sizes, enough=None):
     """
     What catches a kernel at one size: {detector: why}. A report of the backend stands, in whichever order it came up, and where
@@ -267,6 +291,9 @@ def examine(fault):
     copy_sources(fault)
     for backend in reversed(BUILDS):
         program = build(fault, backend)
+        slow = {"counters": miscounts, "overlap": waits_idly}.get(fault.detector)
+        if slow and backend == "check" and (why := slow(fault, program)):
+            found[fault.detector] = f"[check] {why}"
         for sizes in fault.runs:
             for detector, why in judge(program, fault.fields["kernel"], sizes, enough).items():
                 found.setdefault(detector, f"[{backend} {sizes}] {why}")

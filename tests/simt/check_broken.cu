@@ -168,6 +168,21 @@ static cudaError_t run_misaligned(int *data)
     return finished();
 }
 
+/* Vectors in a part of dynamic shared memory that begins behind an odd number of floats. */
+__global__ void store_behind_odd(float *out)
+{
+    extern __shared__ float both[];
+    float4 *const vectors = (float4 *)&both[3];
+    vectors[threadIdx.x] = make_float4(1, 2, 3, 4); /* MARK store_behind_odd */
+    out[threadIdx.x] = vectors[threadIdx.x].x;
+}
+
+static cudaError_t run_misaligned_dynamic(int *data)
+{
+    store_behind_odd<<<1, 4, 128>>>((float *)data);
+    return finished();
+}
+
 /* -------------------------------------------------------------------------------------------------
  * races */
 
@@ -743,6 +758,7 @@ const struct check_case broken_programs[] = {
     {"past_static", run_past_static},
     {"copy_too_much", run_copy_too_much},
     {"misaligned", run_misaligned},
+    {"misaligned_dynamic", run_misaligned_dynamic},
     {"no_barrier", run_no_barrier},
     {"no_second_barrier", run_no_second_barrier},
     {"no_syncwarp", run_no_syncwarp},

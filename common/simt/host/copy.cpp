@@ -1,4 +1,5 @@
-/* cudaMemcpy, cudaMemset and their relatives: all of them are done when they return. */
+/* cudaMemcpy, cudaMemset and their relatives: all of them are done when they return, but for a
+ * cudaMemsetAsync on a stream that waits (SIMT_ORDER=overlap). */
 #include "host/checker.h"
 #include "host/errors.h"
 #include "host/memory.h"
@@ -72,14 +73,20 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcp
     return cudaSuccess;
 }
 
-static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call)
+bool (*put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t stream);
+
+static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call,
+                        cudaStream_t stream = cudaStreamLegacy)
 {
-    if (cudaError_t error = standing_error())
+    const bool own_stream = stream && stream != cudaStreamLegacy;
+    if (cudaError_t error = own_stream ? standing_error_without_waiting() : standing_error())
         return error;
     if (bytes == 0)
         return cudaSuccess;
     if (complain_about(pointer, bytes, true, call, "the destination"))
         return cudaErrorInvalidValue;
+    if (own_stream && put_off_fill && put_off_fill(pointer, value, bytes, stream))
+        return cudaSuccess;
     OpenDeviceMemory open;
     memset(pointer, value, bytes);
     return cudaSuccess;
@@ -130,9 +137,9 @@ extern "C" cudaError_t cudaMemset(void *pointer, int value, size_t bytes)
     return fill(pointer, value, bytes, "cudaMemset");
 }
 
-extern "C" cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t)
+extern "C" cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream)
 {
-    return fill(pointer, value, bytes, "cudaMemsetAsync");
+    return fill(pointer, value, bytes, "cudaMemsetAsync", stream);
 }
 
 extern "C" cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width,

@@ -295,7 +295,7 @@ extern "C" cudaError_t cudaProfilerStop(void)
 extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute,
                                             int value)
 {
-    if (cudaError_t error = standing_error())
+    if (cudaError_t error = standing_error_without_waiting())
         return error;
     if (!kernel)
         return done(cudaErrorInvalidDeviceFunction);
@@ -318,12 +318,12 @@ extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAtt
 
 extern "C" cudaError_t cudaFuncSetCacheConfig(const void *kernel, enum cudaFuncCache)
 {
-    return kernel ? standing_error() : done(cudaErrorInvalidDeviceFunction);
+    return kernel ? standing_error_without_waiting() : done(cudaErrorInvalidDeviceFunction);
 }
 
 extern "C" cudaError_t cudaFuncSetSharedMemConfig(const void *kernel, enum cudaSharedMemConfig)
 {
-    return kernel ? standing_error() : done(cudaErrorInvalidDeviceFunction);
+    return kernel ? standing_error_without_waiting() : done(cudaErrorInvalidDeviceFunction);
 }
 
 extern "C" cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes,

@@ -20,7 +20,7 @@ namespace simt
 cudaError_t standing_error();
 cudaError_t standing_error_without_waiting();
 
-/* Runs launches that have been put off; null as long as none ever were. */
+/* Runs launches and fills that have been put off; null as long as none ever were. */
 extern void (*run_waiting_launches)();
 
 /* Remembers an error for cudaGetLastError and passes it on. */

@@ -55,6 +55,10 @@ class OpenDeviceMemory
 void *allocate_in_kernel(size_t bytes);
 bool free_in_kernel(void *pointer);
 
+/* Puts a fill off until something asks for the stream's results; false where streams do not wait.
+ * Null in a program without launches. */
+extern bool (*put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t stream);
+
 /* cudaDeviceReset. */
 void free_all_device_memory();
 

@@ -182,11 +182,13 @@ struct alignas(64) ArgumentBytes {
     char bytes[64];
 };
 
-/* With its own copy of the arguments, which are the caller's. */
+/* A launch with its own copy of the arguments, which are the caller's, or a fill of memory. */
 struct Waiting : Launch {
     std::vector<ArgumentBytes> copied;
-    cudaStream_t stream;
     bool begun = false;
+    void *filled = nullptr;
+    int value;
+    size_t bytes;
 };
 
 /* By stream. A launch that has begun is the first of its stream. */
@@ -213,15 +215,43 @@ static void run_all_waiting()
         auto chosen =
             std::next(waiting.begin(), static_cast<long>(scramble(turn) % waiting.size()));
         Waiting &launch = *chosen->second.front();
-        run_a_little(launch);
-        if (!launch.failed && launch.next_block < launch.blocks)
-            continue;
-        end(launch);
+        if (launch.filled) {
+            memset(launch.filled, launch.value, launch.bytes);
+        } else {
+            run_a_little(launch);
+            if (!launch.failed && launch.next_block < launch.blocks)
+                continue;
+            end(launch);
+        }
         chosen->second.pop_front();
         if (chosen->second.empty())
             waiting.erase(chosen);
     }
 }
+
+static void wait_on(cudaStream_t stream, std::unique_ptr<Waiting> work)
+{
+    waiting[stream].push_back(std::move(work));
+    run_waiting_launches = run_all_waiting;
+}
+
+static bool wait_to_fill(void *pointer, int value, size_t bytes, cudaStream_t stream)
+{
+    Order order;
+    char complaint[300];
+    if (!read_order(&order, complaint, sizeof complaint) || order.kind != Order::overlap)
+        return false;
+    std::lock_guard<std::mutex> lock(launching);
+    std::unique_ptr<Waiting> fill = std::make_unique<Waiting>();
+    fill->order = order;
+    fill->filled = pointer;
+    fill->value = value;
+    fill->bytes = bytes;
+    wait_on(stream, std::move(fill));
+    return true;
+}
+
+[[maybe_unused]] static const bool fills_wait = (put_off_fill = wait_to_fill, true);
 
 /* Launches on streams of their own wait until something asks for their results. */
 static bool put_off(const Launch &launch, const struct simt_launch &asked)
@@ -235,8 +265,7 @@ static bool put_off(const Launch &launch, const struct simt_launch &asked)
     copy->copied.resize(launch.argument_bytes / sizeof(ArgumentBytes) + 1);
     memcpy(copy->copied.data(), launch.arguments, launch.argument_bytes);
     copy->arguments = copy->copied.data();
-    waiting[asked.stream].push_back(std::move(copy));
-    run_waiting_launches = run_all_waiting;
+    wait_on(asked.stream, std::move(copy));
     return true;
 }
 
