@@ -51,7 +51,7 @@ SEED ?= 1
 SAMPLE ?= 50
 SECONDS ?= 60
 .PHONY: mutants coverage fuzz
-mutants: packages-python $(foreach build,cpu check,$(MUTATED_TESTS:%=build/$(build)/tests/%)) ## maintain: Make faults by rule in the kernels; print those that the tests miss
+mutants: packages-python $(foreach build,cpu check,$(MUTATED_TESTS:%=build/$(build)/tests/%)) $(CHOSEN_STEPS:%=build/check/%) ## maintain: Make faults by rule in the kernels; print those that the tests miss
 	@$(PYTHON) tests/mutants.py run $(CHOSEN_NUMBERS) $(KERNEL:%=--kernel=%) --seed $(SEED) --sample $(SAMPLE)
 
 coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## maintain: Fail when a loop of a kernel never turns twice in its step's tests

@@ -9,8 +9,9 @@
 
 Each fault is one edit of a kernel, or of a header for one of the kernels that include it. Only that kernel is compiled
 again; the step's tests are linked with it and run on it alone, first the fast build, then the checked one, which is
-`make test` and `make sanitize`. A fault survives when both pass. When the compiler makes the same object of it, it is
-no fault. mutants.txt lists others that change no result, each with the reason. Python's standard library suffices.
+`make test` and `make sanitize`; of waits overlap.py is asked, too. A fault survives when all pass. When the compiler makes
+the same object of it, it is no fault. mutants.txt lists others that change no result, each with the reason. Python's standard
+library suffices.
 """
 import argparse
 import collections
@@ -478,6 +479,12 @@ def examine(mutant, kernel, folder):
         killer = killed_by(mutant, "check", test, names)
         if killer:
             return "killed", killer
+    if mutant.rule.startswith("wait"):
+        program = broken.build(mutant, "check")
+        for name in kernels_in(kernel):
+            why = broken.waits_idly(program, name)
+            if why:
+                return "killed", f"overlap {why}"
     return "survived", "all tests pass"
 
 

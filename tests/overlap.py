@@ -25,7 +25,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent / "pictures"))
 from traces import read  # noqa: E402  (its path is set above)
 
-SIZES = {"matmul": "--m 64 --n 64 --k 256", "attention": "--batch 1 --heads 1 --seq-q 64 --seq-kv 640 --head-dim 64"}
+SIZES = {"matmul": "--m 64 --n 64 --k 256", "softmax": "--rows 1 --cols 66000",
+         "attention": "--batch 1 --heads 1 --seq-q 64 --seq-kv 640 --head-dim 64"}
 OVERLAPS_PRODUCTS = "overlap"  # this rung and those after it
 
 

@@ -234,7 +234,7 @@ def run(program, kernel, sizes, order):
     return "launch", row["reason"]
 
 
-def miscounts(fault, _program):
+def miscounts(fault):
     """What the step's counters suite says of the broken kernel, which the checked build has just compiled; None when it passes."""
     folder = ROOT / "build" / "check" / "obj"
     test = "test_" + fault.step[:2]
@@ -244,16 +244,15 @@ def miscounts(fault, _program):
     program = fault.directory() / test
     link(fault, "check", [fault.directory() / "check.o", *others], program, ["-lcriterion"])
     result = subprocess.run([str(program), "--filter", "counters/*", "--short-filename"], capture_output=True, text=True,
-                            env=dict(os.environ, LADDER_KERNEL=fault.fields["kernel"]), cwd=ROOT, check=False,
-                            timeout=TIMEOUT_SECONDS)
+                            env=dict(os.environ, LADDER_KERNEL=fault.fields["kernel"]), cwd=ROOT, check=False)
     said = re.search(rf"^\[.*?\] +({re.escape(fault.fields['kernel'])}\b.*)", result.stderr, re.MULTILINE)
     return None if result.returncode == 0 else said[1] if said else result.stderr.strip()[-300:]
 
 
-def waits_idly(fault, program):
-    """What tests/overlap.py says of the broken kernel in the checked build; None when it passes."""
-    result = subprocess.run([sys.executable, "tests/overlap.py", "--kernel", fault.fields["kernel"], str(program)],
-                            capture_output=True, text=True, cwd=ROOT, check=False, timeout=TIMEOUT_SECONDS)
+def waits_idly(program, kernel):
+    """What tests/overlap.py says of a kernel of a program in the checked build; None when it passes."""
+    result = subprocess.run([sys.executable, "tests/overlap.py", "--kernel", kernel, str(program)], capture_output=True,
+                            text=True, cwd=ROOT, check=False)
     return " ".join((result.stdout + result.stderr[-300:]).splitlines()[1:]) if result.returncode else None
 
 
@@ -291,8 +290,12 @@ def examine(fault):
     copy_sources(fault)
     for backend in reversed(BUILDS):
         program = build(fault, backend)
-        slow = {"counters": miscounts, "overlap": waits_idly}.get(fault.detector)
-        if slow and backend == "check" and (why := slow(fault, program)):
+        why = None
+        if backend == "check" and fault.detector == "counters":
+            why = miscounts(fault)
+        elif backend == "check" and fault.detector == "overlap":
+            why = waits_idly(program, fault.fields["kernel"])
+        if why:
             found[fault.detector] = f"[check] {why}"
         for sizes in fault.runs:
             for detector, why in judge(program, fault.fields["kernel"], sizes, enough).items():
