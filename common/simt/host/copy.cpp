@@ -1,5 +1,6 @@
 /* cudaMemcpy, cudaMemset and their relatives: all of them are done when they return. */
 #include "host/checker.h"
+#include "host/environment.h"
 #include "host/errors.h"
 #include "host/memory.h"
 #include <cstring>
@@ -132,6 +133,9 @@ extern "C" cudaError_t cudaMemset(void *pointer, int value, size_t bytes)
 
 extern "C" cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t)
 {
+    if (const unsigned long long number = count_towards_failure())
+        return refuse(cudaErrorLaunchOutOfResources,
+                      "cudaMemsetAsync: SIMT_FAIL_LAUNCH makes launch %llu fail", number);
     return fill(pointer, value, bytes, "cudaMemsetAsync");
 }
 
