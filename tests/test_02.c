@@ -182,6 +182,9 @@ TEST(counters, costs)
         {63, 47, 8},    {60, 99, 50},   {100, 60, 300}, {512, 512, 16}, {1000, 501, 9},
         {60, 100, 250}, {1150, 61, 50}, {1020, 62, 50}, {500, 60, 120}, {5, 7, 0}};
     check_costs(tiled_matmul_kernels, cases, sizeof cases / sizeof *cases);
+    /* sgemm would choose another tile, and read half as much. */
+    static const struct matmul_case clusters_alone = {388, 388, 44};
+    check_costs(sgemm_cluster_alone(), &clusters_alone, 1);
 }
 
 TEST(counters, shared_memory_and_barriers)
