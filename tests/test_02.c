@@ -186,6 +186,9 @@ TEST(counters, costs)
                                                  {1020, 62, 50}, {500, 60, 120}};
     check_costs(tiled_matmul_kernels, cases, sizeof cases / sizeof *cases);
     check_costs(last_rungs(), choices, sizeof choices / sizeof *choices);
+    /* sgemm would choose another tile, and read half as much. */
+    static const struct matmul_case clusters_alone = {388, 388, 44};
+    check_costs(sgemm_cluster_alone(), &clusters_alone, 1);
 }
 
 TEST(counters, shared_memory_and_barriers)
