@@ -67,7 +67,7 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcp
     if (complain_about(to, bytes, to_device, call, "the destination") ||
         complain_about(from, bytes, from_device, call, "the source"))
         return cudaErrorInvalidValue;
-    OpenDeviceMemory open;
+    OpenDeviceMemory open(to, from);
     memmove(to, from, bytes);
     return cudaSuccess;
 }
@@ -80,7 +80,7 @@ static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call
         return cudaSuccess;
     if (complain_about(pointer, bytes, true, call, "the destination"))
         return cudaErrorInvalidValue;
-    OpenDeviceMemory open;
+    OpenDeviceMemory open(pointer, pointer);
     memset(pointer, value, bytes);
     return cudaSuccess;
 }
