@@ -33,10 +33,11 @@ static float float_of(uint32_t bits)
  */
 static double half_value(uint16_t bits)
 {
-    const uint32_t infinity = 0x7c00, magnitude = bits & 0x7fffu;
-    const double value = magnitude < infinity ? float_of(magnitude << 13) * 0x1p112
-                                              : (double)float_of(0x7f800000u | magnitude << 13);
-    return bits >> 15 ? -value : value;
+    const float value = float_of((bits & 0x7fffu) << 13) * 0x1p112f;
+    const uint32_t special = (bits & 0x7c00) == 0x7c00 ? 0x7f800000u : 0; /* infinity, NaN */
+    uint32_t whole;
+    memcpy(&whole, &value, sizeof whole);
+    return float_of(whole | special | (bits & 0x8000u) << 16);
 }
 
 double tensor_element(const void *data, enum tensor_type type, size_t index)
@@ -45,6 +46,26 @@ double tensor_element(const void *data, enum tensor_type type, size_t index)
         return ((const float *)data)[index];
     const uint16_t bits = ((const uint16_t *)data)[index];
     return type == TENSOR_F16 ? half_value(bits) : float_of((uint32_t)bits << 16);
+}
+
+void tensor_elements(double *value, const void *data, enum tensor_type type, size_t first,
+                     size_t count)
+{
+    const float *wide = (const float *)data + first;
+    const uint16_t *narrow = (const uint16_t *)data + first;
+    switch (type) {
+    case TENSOR_F16:
+        for (size_t i = 0; i < count; i++)
+            value[i] = half_value(narrow[i]);
+        break;
+    case TENSOR_BF16:
+        for (size_t i = 0; i < count; i++)
+            value[i] = float_of((uint32_t)narrow[i] << 16);
+        break;
+    default:
+        for (size_t i = 0; i < count; i++)
+            value[i] = wide[i];
+    }
 }
 
 /* The nearest value of a 16-bit type by its bits. `stored` bits of fraction are kept; normal

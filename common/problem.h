@@ -40,6 +40,9 @@ extern const char *const tensor_type_names[TENSOR_TYPES + 1]; /* "f32", ...; end
 size_t tensor_element_bytes(enum tensor_type type);
 /* Element `index` of an array on the host, exact as a double. */
 double tensor_element(const void *data, enum tensor_type type, size_t index);
+/* The same of `count` elements from `first` on. */
+void tensor_elements(double *value, const void *data, enum tensor_type type, size_t first,
+                     size_t count);
 /* Makes it the value nearest to x, ties to even. */
 void tensor_store(void *data, enum tensor_type type, size_t index, double x);
 /* Half the distance from 1 to the next larger value, and the smallest number of full precision. */

@@ -90,17 +90,22 @@ static struct trial create(const struct problem *problem, const long long *sizes
     return trial;
 }
 
+void ladder_orders(const struct problem *problem, const long long *sizes, int *first, int *end)
+{
+    const bool one = getenv(WATCHED_VARIABLE) ||
+                     (strcmp(backend_name(), "gpu") != 0 && problem->flops(sizes) > ONE_ORDER);
+    /* Where one is enough, each has its turn, for each kernel: the hash of a count. */
+    static uint32_t turn;
+    *first = one ? (int)((++turn * 2654435761u) >> 16) % ORDERS : 0;
+    *end = one ? *first + 1 : ORDERS;
+}
+
 static void check_kernel(struct trial *trial, const struct kernel *kernel, const char *text,
                          enum input_kind kind, size_t offset)
 {
     const char *name = kernel->name;
-    const bool one_order =
-        getenv(WATCHED_VARIABLE) ||
-        (strcmp(backend_name(), "gpu") != 0 && trial->problem->flops(trial->sizes) > ONE_ORDER);
-    /* Where one is enough, each has its turn, for each kernel: the hash of a count. */
-    static uint32_t turn;
-    int order = one_order ? (int)((++turn * 2654435761u) >> 16) % ORDERS : 0;
-    for (const int end = one_order ? order + 1 : ORDERS; order < end; order++) {
+    int order, end;
+    for (ladder_orders(trial->problem, trial->sizes, &order, &end); order < end; order++) {
         setenv(ORDER_VARIABLE, thread_orders[order], 1);
         const struct verdict verdict = trial_run(trial, kernel);
         unsetenv(ORDER_VARIABLE);

@@ -28,6 +28,10 @@ bool ladder_runs(const struct kernel *kernel);
 
 extern const char *const thread_orders[]; /* in order, reversed, random; ends with null */
 
+/* In which of them a case is to be run, once by each kernel: first .. end - 1. See ladder_check().
+ */
+void ladder_orders(const struct problem *problem, const long long *sizes, int *first, int *end);
+
 /* True on a GPU that no tool slows down: cases may have billions of elements. */
 bool ladder_full_size(void);
 

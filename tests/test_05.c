@@ -76,10 +76,15 @@ TEST(shapes, other_tiles)
  * merge them. */
 TEST(shapes, many_turns)
 {
+    const struct attention_kernel splitting[] = {
+        *(const struct attention_kernel *)ladder_find(&attention_problem, flash_v2_kernels,
+                                                      "split_kv_naive"),
+        *split_kv(),
+        {.about.name = NULL}};
     check((struct size){1, 2, 2, 40, 40, 40}, INPUTS_NORMAL, 401, 0);
-    check((struct size){1, 4, 2, 100, 1300, 40}, INPUTS_DESCENDING, 402, 0);
+    check_sizes(splitting, (struct size){1, 4, 2, 100, 1300, 40}, INPUTS_DESCENDING, 402, 0);
     check((struct size){1, 2, 2, 400, 261, 100}, INPUTS_ASCENDING, 403, 4);
-    check((struct size){1, 1, 1, 1, 4200, 128}, INPUTS_NORMAL, 404, 0);
+    check_sizes(splitting, (struct size){1, 1, 1, 1, 4200, 128}, INPUTS_NORMAL, 404, 0);
 }
 
 /* At least two full tiles and a tail of each kernel, both ways. */

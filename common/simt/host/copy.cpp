@@ -69,7 +69,7 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcp
     if (complain_about(to, bytes, to_device, call, "the destination") ||
         complain_about(from, bytes, from_device, call, "the source"))
         return cudaErrorInvalidValue;
-    OpenDeviceMemory open;
+    OpenDeviceMemory open(to, from);
     memmove(to, from, bytes);
     return cudaSuccess;
 }
@@ -88,7 +88,7 @@ static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call
         return cudaErrorInvalidValue;
     if (own_stream && put_off_fill && put_off_fill(pointer, value, bytes, stream))
         return cudaSuccess;
-    OpenDeviceMemory open;
+    OpenDeviceMemory open(pointer, pointer);
     memset(pointer, value, bytes);
     return cudaSuccess;
 }

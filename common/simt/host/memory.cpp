@@ -29,6 +29,7 @@ static std::mutex mutex;
 static char *arena, *arena_end, *arena_next;
 static std::vector<Allocation *> allocations; /* all there ever were, by address */
 static std::vector<Allocation *> closable;    /* those alive that the host may not touch */
+static std::vector<Allocation *> opened;      /* those of them that are open though `closed` */
 static unsigned openings;                     /* OpenDeviceMemory objects that exist */
 static bool closed;                           /* what the last change of protection left */
 static size_t in_use;
@@ -132,23 +133,26 @@ static void poison(char *begin, size_t bytes)
  */
 constexpr size_t most_closable = 64;
 
-static void protect(int protection)
+static void protect(const std::vector<Allocation *> &which, int protection)
 {
-    for (const Allocation *allocation : closable)
+    for (const Allocation *allocation : which)
         mprotect(first_page(*allocation), pages_of(*allocation), protection);
-    closed = protection == PROT_NONE;
 }
 
 static void close_if_possible()
 {
-    if (openings == 0 && closable.size() <= most_closable)
-        protect(PROT_NONE);
+    if (openings > 0 || closable.size() > most_closable)
+        return;
+    protect(closed ? opened : closable, PROT_NONE);
+    opened.clear();
+    closed = true;
 }
 
 static void open_if_closed()
 {
     if (closed)
-        protect(PROT_READ | PROT_WRITE);
+        protect(closable, PROT_READ | PROT_WRITE);
+    closed = false;
 }
 
 OpenDeviceMemory::OpenDeviceMemory()
@@ -156,6 +160,20 @@ OpenDeviceMemory::OpenDeviceMemory()
     std::lock_guard<std::mutex> lock(mutex);
     if (openings++ == 0)
         open_if_closed();
+}
+
+OpenDeviceMemory::OpenDeviceMemory(const void *one, const void *other)
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    openings++;
+    for (const void *address : {one, other}) {
+        Allocation *allocation = const_cast<Allocation *>(find_locked(address));
+        if (!closed || !allocation || !in_device_arena(address) || allocation->freed ||
+            allocation->managed)
+            continue;
+        opened.push_back(allocation);
+        mprotect(first_page(*allocation), pages_of(*allocation), PROT_READ | PROT_WRITE);
+    }
 }
 
 OpenDeviceMemory::~OpenDeviceMemory()

@@ -46,6 +46,8 @@ class OpenDeviceMemory
 {
   public:
     OpenDeviceMemory();
+    /* The allocations that hold these addresses, as far as they are device memory. */
+    OpenDeviceMemory(const void *one, const void *other);
     ~OpenDeviceMemory();
     OpenDeviceMemory(const OpenDeviceMemory &) = delete;
     OpenDeviceMemory &operator=(const OpenDeviceMemory &) = delete;

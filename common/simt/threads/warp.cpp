@@ -7,7 +7,7 @@
 namespace simt
 {
 
-static void complete(Warp &warp, Meeting &meeting, bool orders_memory)
+__attribute__((noinline)) static void complete(Warp &warp, Meeting &meeting, bool orders_memory)
 {
     Meeting done = meeting;
     meeting = warp.meeting[--warp.meetings];
@@ -45,39 +45,43 @@ static void meetings_after_return_of(Thread &thread)
     }
 }
 
-static Meeting &find_or_open(Warp &warp, uint32_t mask, simt_meeting *run, const char *what)
+static bool is(const Meeting &meeting, uint32_t mask, simt_meeting *run, const char *what)
 {
-    for (unsigned i = 0; i < warp.meetings; i++) {
-        Meeting &meeting = warp.meeting[i];
-        if (meeting.mask == mask && meeting.run == run &&
-            (meeting.what == what || !strcmp(meeting.what, what)))
-            return meeting;
-    }
+    return meeting.mask == mask && meeting.run == run &&
+           (meeting.what == what || !strcmp(meeting.what, what));
+}
+
+/* With no meeting open, or with others than the caller's as the first. */
+__attribute__((noinline)) static Meeting &find_or_open(Warp &warp, uint32_t mask, simt_meeting *run,
+                                                       const char *what)
+{
+    for (unsigned i = 0; i < warp.meetings; i++)
+        if (is(warp.meeting[i], mask, run, what))
+            return warp.meeting[i];
     warp.block->after_return[meetings_after_return] = meetings_after_return_of;
     Meeting &meeting = warp.meeting[warp.meetings++];
     meeting = Meeting{mask, 0, run, what};
     return meeting;
 }
 
-} /* namespace simt */
-
-using namespace simt;
-
-extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what,
-                          int orders_memory, Site site)
+/* simt_meet(). Inline, because a shuffle does little else. */
+__attribute__((always_inline)) static inline void
+meet(uint32_t mask, void *slot, simt_meeting *run, const char *what, bool orders_memory, Site site)
 {
     Thread &thread = self();
     Warp &warp = *thread.warp;
-    const Call call = {what, site, orders_memory != 0};
+    const unsigned lane = thread.lane;
+    const Call call = {what, site, orders_memory};
     thread.call = &call;
-    if (!(mask >> thread.lane & 1)) {
+    if (!(mask >> lane & 1)) {
         fail_at(site, what,
-                "lane %u calls it with mask 0x%08x, which does not name the lane itself",
-                thread.lane, mask);
+                "lane %u calls it with mask 0x%08x, which does not name the lane itself", lane,
+                mask);
     }
-    Meeting &meeting = find_or_open(warp, mask, run, what);
-    meeting.arrived |= 1u << thread.lane;
-    warp.slot[thread.lane] = slot;
+    const bool open = warp.meetings > 0 && is(warp.meeting[0], mask, run, what);
+    Meeting &meeting = open ? warp.meeting[0] : find_or_open(warp, mask, run, what);
+    meeting.arrived |= 1u << lane;
+    warp.slot[lane] = slot;
     thread.fiber->wait = Wait::warp;
     if (uint32_t absent = missing(warp, meeting)) {
         if (absent & ~warp.alive)
@@ -87,6 +91,16 @@ extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const ch
         complete(warp, meeting, orders_memory);
         thread.fiber->wait = Wait::nothing;
     }
+}
+
+} /* namespace simt */
+
+using namespace simt;
+
+extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what,
+                          int orders_memory, Site site)
+{
+    meet(mask, slot, run, what, orders_memory != 0, site);
 }
 
 extern "C" unsigned simt_lane(void)
@@ -203,7 +217,7 @@ extern "C" uint64_t simt_shuffle(unsigned mask, uint64_t value, int how, int ope
         simt_fail("%s at %s:%d: the width is %d; it must be 1, 2, 4, 8, 16 or 32", names[how],
                   site.file, site.line, width);
     Shuffle shuffle = {value, 0, how, operand, width};
-    simt_meet(mask, &shuffle, run_shuffle, names[how], 0, site);
+    meet(mask, &shuffle, run_shuffle, names[how], false, site);
     return shuffle.result;
 }
 
