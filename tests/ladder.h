@@ -40,8 +40,8 @@ bool ladder_full_size_or_skip(const char *what);
  * kernel, the sizes, the inputs, the order and the reason. A kernel that needs a newer device is
  * skipped with a line that says so; a refusal is a failure.
  *
- * Where every access is watched, a case of more than 300,000 FLOPs runs in one order only (each run
- * in another), and one of more than 30 million is skipped, which prints a line.
+ * On the CPU a case of more than 300,000 FLOPs runs in one order only (each run in another). Where
+ * every access is watched, one of more than 30 million is skipped, which prints a line.
  */
 void ladder_check(const struct problem *problem, const void *table, const long long *sizes,
                   enum input_kind kind, uint64_t seed, size_t offset);

@@ -34,7 +34,7 @@ import broken  # noqa: E402  (its path is set above)
 ROOT = broken.ROOT
 EQUIVALENT = Path(__file__).resolve().with_name("mutants.txt")
 OUT = ROOT / "build" / "mutants" / str(os.getpid())
-CPU_SECONDS = 20  # of one test; the slowest sound one takes a few
+CPU_SECONDS = {"cpu": 8, "check": 20}  # of one test; the slowest sound one takes a third of that
 WALL_SECONDS = 900  # of one test program, on a busy machine
 
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\.?\d(?:[eE][+-]|[\w.])*|\w+|<<<|>>>|<<=|>>=|->|\+\+|--|::|'
@@ -52,6 +52,8 @@ NAMES = [set(names.split()) for names in (
     "O_at LSE_at", "threadIdx blockIdx", "blockDim gridDim", "warp_row warp_col", "head_rows all_rows", "begin end")]
 WAITS = re.compile(r"__sync\w+|\w*_wait\w*|\w*_fence|\w*_commit|__threadfence\w*|sync|\w*_arrive\w*|named_barrier_\w+|"
                    r"cluster_\w+|grid_sync|take_turn|pass_turn|registers_held|keep")
+# A statement about a thread's own variables: before or after a wait, it does the same.
+OWN_VARIABLES = re.compile(r"(?:\+\+|--)?\w+(?:\+\+|--)?(?: [-+*/%&|^]?= [\w\s+*/%&|^-]+)?;")
 
 
 class Mutant:
@@ -126,7 +128,7 @@ def statements(tokens):
     for i, (text, _, _) in enumerate(tokens):
         if begins and (re.match(r"[A-Za-z_]\w*$|\*$", text)) and text not in (
                 "for", "if", "while", "else", "return", "break", "continue", "const", "struct", "do", "case", "default",
-                "static", "template", "typedef", "switch", "constexpr", "using", "extern", "__shared__"):
+                "static", "template", "typedef", "switch", "constexpr", "using", "extern", "__shared__", "__align__", "alignas"):
             depth, at, changes = 0, i, False
             while at < len(tokens) and not (depth == 0 and tokens[at][0] in (";", "{", "}")):
                 depth += (tokens[at][0] in "([{") - (tokens[at][0] in ")]}")
@@ -171,11 +173,12 @@ def edits_of(source):
         for name in group & names:
             swaps[name] |= group & names - {name}
     simple = statements(tokens)
+    shared = set(re.findall(r"__shared__[^;=\[]*?(\w+)\s*;", source))
 
     def spaced(at):
         return source[tokens[at][1] - 1].isspace() and source[tokens[at][2]].isspace()
 
-    padding = False  # what is read in the place of elements past an edge: any finite number does there
+    padding = False  # what is read in the place of elements past an edge: any finite number does there, NaN does not
 
     def declared(at):
         before = tokens[at - 1][0]
@@ -203,13 +206,14 @@ def edits_of(source):
         elif text in ("fmaxf", "fminf"):
             yield "arithmetic", begin, end, {"fmaxf": "fminf", "fminf": "fmaxf"}[text]
         elif re.fullmatch(r"\d+", text):
-            yield "off by one", begin, end, str(int(text) + 1)
+            if not (before == after == "," and re.match(r"0, [\w>-]*stream>>>", source[begin:])):  # no array would use that byte
+                yield "off by one", begin, end, str(int(text) + 1)
             if int(text) > 0:
                 yield "off by one", begin, end, str(int(text) - 1)
         elif text in ("CUDART_INF_F", "INFINITY"):
             yield "constant", begin, end, "1e4f"
-        elif text in ("0.0f", "1.0f") and not (text == "0.0f" and padding):
-            yield "constant", begin, end, {"0.0f": "1e-30f", "1.0f": "2.0f"}[text]
+        elif text in ("0.0f", "1.0f"):
+            yield "constant", begin, end, "2.0f" if text == "1.0f" else '__builtin_nanf("")' if padding else "1e-30f"
         elif text in ("CUDART_L2E_F", "CUDART_LN2_F"):
             yield "constant", begin, end, "1.0f"
         elif text == "^=" or (text == "^" and after == "1"):
@@ -248,6 +252,10 @@ def edits_of(source):
             for name in sorted(swaps[text]):
                 yield "stride or head", begin, end, name
 
+    def own_variables(first, last):
+        return OWN_VARIABLES.fullmatch(source[tokens[first][1]:tokens[last][2]]) and not (
+            shared & {text for text, _, _ in tokens[first:last]})
+
     for number, (first, last) in enumerate(simple):
         begin, end = tokens[first][1], tokens[last][2]
         text, called = source[begin:end], tokens[first][0]
@@ -262,7 +270,7 @@ def edits_of(source):
             yield "wait weakened", begin + weaker.start(1), begin + weaker.end(1), f"({weaker[1]}) + 1"
         # Past the next statement, or ahead of the one before.
         for other, order in ((number + 1, 1), (number - 1, -1)):
-            if 0 <= other < len(simple):
+            if 0 <= other < len(simple) and not own_variables(*simple[other]):
                 a, b = sorted((simple[other], (first, last)))
                 if b[0] == a[1] + 1:
                     head, tail = (source[tokens[s[0]][1]:tokens[s[1]][2]] for s in (a, b))
@@ -327,15 +335,18 @@ def mutants(steps, kernels):
     return found
 
 
-def in_turn(found, rng):
-    """An order in which every step and every rule has its turn, so that any beginning of it is a sample of all."""
+def in_turn(found, seed):
+    """
+    An order in which every step and every rule has its turn, so that any beginning of it is a sample of all. Of two faults the
+    seed alone says which is earlier, whatever others there are.
+    """
+    def drawn(key):
+        return random.Random(f"{seed} {key}").random()
+
     groups = collections.defaultdict(list)
     for mutant in found:
         groups[mutant.kernels[0].split("/")[0], mutant.rule].append(mutant)
-    queues = list(groups.values())
-    rng.shuffle(queues)
-    for queue in queues:
-        rng.shuffle(queue)
+    queues = [sorted(groups[key], key=lambda mutant: drawn(mutant.key())) for key in sorted(groups, key=drawn)]
     while queues:
         queues = [queue for queue in queues if queue]
         for queue in queues:
@@ -369,12 +380,11 @@ def equivalent_ones(found):
 
 
 def gentle(cpu_seconds):
-    os.nice(10)
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run_test(program, kernels, cpu_seconds=CPU_SECONDS, *arguments):
+def run_test(program, kernels, cpu_seconds, *arguments):
     """Runs a test program on these kernels, or on all. None when it passes, otherwise the test that failed."""
     environment = dict(os.environ, SIMT_WORKERS="1", **({"LADDER_KERNEL": " ".join(kernels)} if kernels else {}))
     with subprocess.Popen([str(program), "--jobs", "1", "--fail-fast", *arguments], env=environment, cwd=ROOT, stdout=subprocess.PIPE,
@@ -427,17 +437,27 @@ def compile_mutant(mutant, backend):
         broken.compile_source(mutant, backend, tiles, directory / f"{backend}_tiles.o", "-O1")
 
 
+MAKES_WARNINGS = ("-Wall", "-Wextra", "-Werror")  # what they refuse, no make would build
+SOUND_OBJECTS = {}  # (folder, kernel, whose sources are copied): what the compiler makes there of the sound ones
+
+
 def same_object(mutant):
     """Whether the compiler makes the same of it as of the sound source."""
     directory = mutant.directory()
-    copy, sound = directory / mutant.file, (ROOT / mutant.file).read_bytes()
-    made = []
-    for content in (copy.read_bytes(), sound):
-        copy.write_bytes(content)
+    copy = directory / mutant.file
+
+    def made():
         target = directory / "same.o"
-        broken.compile_source(mutant, "cpu", directory / mutant.compiled, target, "-O2")
-        made.append(target.read_bytes())
-    return made[0] == made[1]
+        broken.compile_source(mutant, "cpu", directory / mutant.compiled, target, "-O2", MAKES_WARNINGS)
+        return target.read_bytes()
+
+    with_fault, key = made(), (directory, mutant.compiled, copy.parent)
+    if key not in SOUND_OBJECTS:
+        fault = copy.read_bytes()
+        copy.write_bytes((ROOT / mutant.file).read_bytes())
+        SOUND_OBJECTS[key] = made()
+        copy.write_bytes(fault)
+    return with_fault == SOUND_OBJECTS[key]
 
 
 SOUND = {}  # (build, test program, kernels, test): what the sound kernels say to it
@@ -445,11 +465,11 @@ SOUND = {}  # (build, test program, kernels, test): what the sound kernels say t
 
 def killed_by(mutant, backend, test, names):
     """The test that fails on the fault and passes on the sound kernel, or None."""
-    failed = run_test(test_program(mutant, backend, test), names)
+    failed = run_test(test_program(mutant, backend, test), names, CPU_SECONDS[backend])
     key = backend, test, tuple(names), failed
     if failed and key not in SOUND:
         only = ("--filter", failed) if "/" in failed else ()
-        SOUND[key] = run_test(ROOT / "build" / backend / "tests" / test, names, CPU_SECONDS, *only)
+        SOUND[key] = run_test(ROOT / "build" / backend / "tests" / test, names, CPU_SECONDS[backend], *only)
     if failed and SOUND[key]:
         raise broken.Broken(f"{' '.join(names)} fails {backend}/{test} {SOUND[key]} without any fault")
     return failed and f"{backend}/{test} {failed}"
@@ -471,9 +491,11 @@ def examine(mutant, kernel, folder):
         killer = killed_by(mutant, "cpu", test, names)
         if killer:
             return "killed", killer
-    if same_object(mutant):
-        return "same", "the same object"
-    broken.copy_sources(mutant)
+    try:
+        if same_object(mutant):
+            return "same", "the same object"
+    except broken.Broken:
+        return "invalid", "the compiler's warnings refuse it"
     compile_mutant(mutant, "check")
     for test in tests:
         killer = killed_by(mutant, "check", test, names)
@@ -524,7 +546,7 @@ class Tally:
         return 1 if self.survivors else 0
 
 
-def work(number, queue, limit, tally, rng):
+def work(number, queue, limit, tally, seed):
     """One worker: takes faults until so many that compile have been tried."""
     folder = OUT / f"worker_{number}"
     while True:
@@ -535,7 +557,7 @@ def work(number, queue, limit, tally, rng):
             if mutant is None:
                 return
             tally.reserved += 1
-            kernels = rng.sample(mutant.kernels, len(mutant.kernels))
+            kernels = random.Random(f"{seed} {mutant.key()}").sample(mutant.kernels, len(mutant.kernels))
         begin = time.monotonic()
         # What a header says may be compiled into one kernel and not into the next.
         try:
@@ -561,10 +583,9 @@ def main():
     parser.add_argument("--seed", default="1")
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()  # steps may come last
     every = sorted(path.parent.name[:2] for path in ROOT.glob("0?_*/main.c"))
     steps = options.steps or every
-    rng = random.Random(options.seed)
     listed = equivalent_ones(mutants(every, []))
     found = [mutant for mutant in mutants(steps, options.kernel) if not options.rule or mutant.rule in options.rule]
     if options.command == "list":
@@ -575,8 +596,8 @@ def main():
     print(f"{len(found)} faults, {'a sample of ' + str(options.sample) if options.sample else 'all'}, seed {options.seed}",
           flush=True)
     tally = Tally(listed)
-    queue = in_turn(found, rng)
-    threads = [threading.Thread(target=work, args=(number, queue, options.sample, tally, rng))
+    queue = in_turn(found, options.seed)
+    threads = [threading.Thread(target=work, args=(number, queue, options.sample, tally, options.seed))
                for number in range(options.workers)]
     for thread in threads:
         thread.start()

@@ -177,11 +177,18 @@ static void check_counters(const struct expected *e, struct matmul_case c)
 
 TEST(counters, costs)
 {
-    static const struct matmul_case cases[] = {
-        {64, 64, 64},   {128, 256, 16}, {130, 70, 36},  {33, 50, 19},   {64, 48, 8},
-        {63, 47, 8},    {60, 99, 50},   {100, 60, 300}, {512, 512, 16}, {1000, 501, 9},
-        {60, 100, 250}, {1150, 61, 50}, {1020, 62, 50}, {500, 60, 120}, {5, 7, 0}};
+    static const struct matmul_case cases[] = {{64, 64, 64},  {128, 256, 16}, {130, 70, 36},
+                                               {33, 50, 19},  {64, 48, 8},    {63, 47, 8},
+                                               {129, 257, 9}, {20, 30, 130},  {5, 7, 0}};
+    /* One for each choice of the last rungs. */
+    static const struct matmul_case choices[] = {{60, 99, 50},   {100, 60, 300}, {512, 512, 16},
+                                                 {1000, 501, 9}, {60, 100, 250}, {1150, 61, 50},
+                                                 {1020, 62, 50}, {500, 60, 120}};
     check_costs(tiled_matmul_kernels, cases, sizeof cases / sizeof *cases);
+    check_costs(last_rungs(), choices, sizeof choices / sizeof *choices);
+    /* sgemm would choose another tile, and read half as much. */
+    static const struct matmul_case clusters_alone = {388, 388, 44};
+    check_costs(sgemm_cluster_alone(), &clusters_alone, 1);
 }
 
 TEST(counters, shared_memory_and_barriers)

@@ -224,10 +224,10 @@ TEST(contract, workspace_is_linear)
 
 TEST(counters, costs)
 {
-    static const struct size counted[] = {{1, 2, 1, 128, 64, 64}, {1, 1, 1, 100, 70, 64},
+    static const struct size counted[] = {{1, 2, 1, 128, 64, 16}, {1, 1, 1, 100, 70, 64},
                                           {2, 2, 1, 17, 33, 20},  {1, 1, 1, 1, 700, 64},
-                                          {1, 2, 1, 3, 129, 128}, {1, 4, 2, 1, 1030, 37},
-                                          {1, 2, 2, 140, 129, 90}};
+                                          {1, 2, 1, 3, 129, 128}, {1, 4, 2, 1, 530, 37},
+                                          {1, 1, 1, 140, 69, 90}};
     check_costs(flash_v2_kernels, counted, sizeof counted / sizeof *counted);
     check_costs(other_tiles, counted, sizeof counted / sizeof *counted);
 }
@@ -266,7 +266,7 @@ TEST(counters, traffic)
 
 TEST(counters, barriers)
 {
-    const struct size size = {1, 2, 1, 130, 150, 64};
+    const struct size size = {1, 1, 1, 130, 70, 64};
     struct counters counters;
     static const struct {
         const char *name;
@@ -280,8 +280,8 @@ TEST(counters, barriers)
         if (!count(expected[i].name, size, &counters))
             return;
         const long long barriers =
-            2 * tiles(130, expected[i].Br) *
-            (expected[i].per_tile * tiles(150, expected[i].Bc) + expected[i].per_block);
+            tiles(130, expected[i].Br) *
+            (expected[i].per_tile * tiles(70, expected[i].Bc) + expected[i].per_block);
         cr_expect(counters.barriers == (unsigned long long)barriers,
                   "%s: %llu barriers, %lld expected", expected[i].name, counters.barriers,
                   barriers);

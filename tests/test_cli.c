@@ -178,13 +178,24 @@ TEST(cli, rows_say_what_their_files_need)
     }
 }
 
-TEST(cli, defaults_pass)
+static int longest_line(const char *text)
+{
+    int longest = 0, characters = 0;
+    for (; *text; text++) {
+        characters = *text == '\n' ? 0 : characters + (((unsigned char)*text & 0xc0) != 0x80);
+        longest = characters > longest ? characters : longest;
+    }
+    return longest;
+}
+
+TEST(cli, defaults_pass_and_fit_the_page)
 {
     for (int step = 0; step < STEPS; step++) {
         const struct outcome *outcome = run("", steps[step], "");
         cr_expect(outcome->status == STEP_PASSED && strstr(outcome->out, " pass "), "%s: %d %s",
                   steps[step], outcome->status, outcome->error);
         cr_expect(strstr(outcome->out, "backend") != NULL);
+        cr_expect(longest_line(outcome->out) <= 100, "%s: %s", steps[step], outcome->out);
     }
 }
 
@@ -418,16 +429,6 @@ static const char *table_of(char *option, unsigned long long times)
 }
 
 /* Characters of the longest line. */
-static int longest_line(const char *text)
-{
-    int longest = 0, characters = 0;
-    for (; *text; text++) {
-        characters = *text == '\n' ? 0 : characters + (((unsigned char)*text & 0xc0) != 0x80);
-        longest = characters > longest ? characters : longest;
-    }
-    return longest;
-}
-
 TEST(cli, table_compares_with_the_formula_and_the_kernel_before)
 {
     const char *table = table_of(NULL, 1), *second = strstr(table, "\nsecond ");
@@ -448,12 +449,4 @@ TEST(cli, table_fits_the_page_unless_it_may_be_wide)
     const char *wide = table_of("--wide", 1000000);
     cr_expect(strstr(wide, "FLOP per") && strstr(wide, "bound") && strstr(wide, "atomics"), "%s",
               wide);
-}
-
-TEST(cli, defaults_fit_the_page)
-{
-    for (int step = 0; step < STEPS; step++) {
-        const char *table = run("", steps[step], "")->out;
-        cr_expect(longest_line(table) <= 100, "%s: %s", steps[step], table);
-    }
 }

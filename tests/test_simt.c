@@ -224,6 +224,8 @@ TEST(refusal, injected)
               backend_report());
     cr_expect_eq(run_harmless(&result), cudaSuccess);
     cr_expect_eq(result, 42);
+    setenv("SIMT_FAIL_LAUNCH", "4", 1);
+    cr_expect_eq(allow_dynamic_shared(1024), cudaErrorLaunchOutOfResources);
 }
 
 TEST(refusal, cooperative_launch_too_large)

@@ -172,13 +172,13 @@ def copy_sources(fault, keep=False):
                 copy.write_text(planted(fault, f"{folder}/{source.name}"), encoding="utf-8")
 
 
-def compile_source(fault, backend, source, target, optimise="-O0"):  # most are compiled once and run for a moment
+def compile_source(fault, backend, source, target, optimise="-O0", warnings=("-w",)):  # most are compiled once and run for a moment
     """One source, .cu or .c, against the headers with the fault in them."""
     directory = fault.directory()
     compiler = ["common/simt/simtcc", "--check" if backend == "check" else optimise]
     if source.suffix == ".c":  # the step's table
         compiler = [os.environ.get("CC", "gcc"), "-std=c17", "-D_GNU_SOURCE", "-Icommon/simt/include"]
-    run_tool(fault.name, [*compiler, f"-I{directory}", f"-I{directory / 'common'}", "-Icommon", "-I.", "-w", "-c",
+    run_tool(fault.name, [*compiler, f"-I{directory}", f"-I{directory / 'common'}", "-Icommon", "-I.", *warnings, "-c",
                           str(source.relative_to(ROOT)), "-o", str(target)])
 
 

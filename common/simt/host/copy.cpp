@@ -1,6 +1,7 @@
 /* cudaMemcpy, cudaMemset and their relatives: all of them are done when they return, but for a
  * cudaMemsetAsync on a stream that waits (SIMT_ORDER=overlap). */
 #include "host/checker.h"
+#include "host/environment.h"
 #include "host/errors.h"
 #include "host/memory.h"
 #include <cstring>
@@ -139,6 +140,9 @@ extern "C" cudaError_t cudaMemset(void *pointer, int value, size_t bytes)
 
 extern "C" cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream)
 {
+    if (const unsigned long long number = count_towards_failure())
+        return refuse(cudaErrorLaunchOutOfResources,
+                      "cudaMemsetAsync: SIMT_FAIL_LAUNCH makes launch %llu fail", number);
     return fill(pointer, value, bytes, "cudaMemsetAsync", stream);
 }
 

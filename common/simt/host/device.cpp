@@ -299,6 +299,9 @@ extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAtt
         return error;
     if (!kernel)
         return done(cudaErrorInvalidDeviceFunction);
+    if (const unsigned long long number = count_towards_failure())
+        return refuse(cudaErrorLaunchOutOfResources,
+                      "cudaFuncSetAttribute: SIMT_FAIL_LAUNCH makes launch %llu fail", number);
     if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout)
         return value >= -1 && value <= 100 ? cudaSuccess : done(cudaErrorInvalidValue);
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)

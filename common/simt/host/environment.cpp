@@ -1,6 +1,7 @@
 #include "host/environment.h"
 #include "host/checker.h"
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -74,6 +75,18 @@ bool read_failing_launch(unsigned long long *number, char *complaint, size_t siz
              "SIMT_FAIL_LAUNCH is '%.100s'; it must be the number of a launch, counted from 1",
              text);
     return false;
+}
+
+unsigned long long count_towards_failure()
+{
+    static std::atomic<unsigned long long> counted; /* since SIMT_FAIL_LAUNCH was set */
+    unsigned long long failing;
+    char complaint[300]; /* the launch makes it */
+    if (!read_failing_launch(&failing, complaint, sizeof complaint) || failing == 0) {
+        counted = 0;
+        return 0;
+    }
+    return ++counted == failing ? failing : 0;
 }
 
 bool read_trace(TraceOptions *options, char *complaint, size_t size)

@@ -22,6 +22,9 @@ bool read_workers(unsigned *workers, char *complaint, size_t size);
 bool read_architecture(int *architecture, char *complaint, size_t size);
 /* Which launch is to fail, counted from 1 since the variable was set; 0 for none. */
 bool read_failing_launch(unsigned long long *number, char *complaint, size_t size);
+/* Counts a launch, or another call that prepares one; its number when it is to fail, otherwise 0.
+ */
+unsigned long long count_towards_failure();
 
 /* SIMT_TRACE and its relatives. */
 struct TraceOptions {

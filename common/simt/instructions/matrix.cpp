@@ -97,27 +97,26 @@ struct Mma {
     bool bfloat16;
 };
 
-static uint16_t half_of(const uint32_t *r, unsigned i)
-{
-    return static_cast<uint16_t>(r[i / 2] >> 16 * (i % 2));
-}
-
 static void run_mma(void *const *slot, unsigned lanes)
 {
     require_whole_warp(lanes, "mma_m16n8k16");
+    const bool bfloat16 = static_cast<const Mma *>(slot[0])->bfloat16;
+    uint16_t a[16][16], b[16][8];
     float A[16][16], B[16][8], D[16][8];
     for (unsigned lane = 0; lane < warp_size; lane++) {
         const Mma &mma = *static_cast<const Mma *>(slot[lane]);
-        for (unsigned i = 0; i < 8; i++) {
-            Element e = of_left(lane, i);
-            A[e.row][e.col] = element_value(half_of(mma.a, i), mma.bfloat16);
+        for (unsigned i = 0; i < 8; i += 2) {
+            Element e = of_left(lane, i); /* and its neighbour in the row */
+            memcpy(&a[e.row][e.col], &mma.a[i / 2], sizeof mma.a[0]);
         }
         for (unsigned i = 0; i < 4; i++) {
             Element right = of_right(lane, i), sum = of_sum(lane, i);
-            B[right.row][right.col] = element_value(half_of(mma.b, i), mma.bfloat16);
+            b[right.row][right.col] = static_cast<uint16_t>(mma.b[i / 2] >> 16 * (i % 2));
             D[sum.row][sum.col] = mma.d[i];
         }
     }
+    element_values(&A[0][0], &a[0][0], 16 * 16, bfloat16);
+    element_values(&B[0][0], &b[0][0], 16 * 8, bfloat16);
     multiply_add(&D[0][0], &A[0][0], &B[0][0], 8);
     for (unsigned lane = 0; lane < warp_size; lane++)
         for (unsigned i = 0; i < 4; i++) {
@@ -139,16 +138,19 @@ struct WmmaProduct {
 static void run_wmma(void *const *slot, unsigned lanes)
 {
     require_whole_warp(lanes, "wmma::mma_sync()");
+    uint16_t a[16][16], b[16][16];
     float A[16][16], B[16][16], D[16][16];
     for (unsigned lane = 0; lane < warp_size; lane++) {
         const WmmaProduct &product = *static_cast<const WmmaProduct *>(slot[lane]);
         for (unsigned i = 0; i < fragment_elements; i++) {
             Element e = of_left(lane, i);
-            A[e.row][e.col] = half_value(product.a[i]);
-            B[e.row][e.col] = half_value(product.b[i]);
+            a[e.row][e.col] = product.a[i];
+            b[e.row][e.col] = product.b[i];
             D[e.row][e.col] = product.c[i];
         }
     }
+    element_values(&A[0][0], &a[0][0], 16 * 16, false);
+    element_values(&B[0][0], &b[0][0], 16 * 16, false);
     multiply_add(&D[0][0], &A[0][0], &B[0][0], 16);
     for (unsigned lane = 0; lane < warp_size; lane++)
         for (unsigned i = 0; i < fragment_elements; i++) {

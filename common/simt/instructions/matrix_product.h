@@ -16,35 +16,14 @@
 namespace simt
 {
 
-/* The value of a half, from its bits; exact. */
-inline float half_value(uint16_t bits)
-{
-    uint32_t magnitude = (bits & 0x7fffu) << 13, wide;
-    float value;
-    memcpy(&value, &magnitude, sizeof value);
-    /* the difference of the two exponents' biases; makes subnormal halves right as well */
-    value *= 0x1p112f;
-    memcpy(&wide, &value, sizeof wide);
-    if ((bits & 0x7c00) == 0x7c00)
-        wide |= 0x7f800000;
-    wide |= (bits & 0x8000u) << 16;
-    memcpy(&value, &wide, sizeof value);
-    return value;
-}
-
-/* The value of a factor's element: a half, or a bfloat16, which is the upper half of a float. */
-inline float element_value(uint16_t bits, bool bfloat16)
-{
-    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return bfloat16 ? value : half_value(bits);
-}
-
 constexpr unsigned product_depth = 16;
 
 /* D += A * B; D is 16 x cols, A 16 x 16, B 16 x cols; cols is a multiple of 8. */
 void multiply_add(float *D, const float *A, const float *B, unsigned cols);
+
+/* The values of `count` elements of a factor, a multiple of 8, from their bits: halves, or
+ * bfloat16, which is the upper half of a float. */
+void element_values(float *value, const uint16_t *bits, unsigned count, bool bfloat16);
 
 } /* namespace simt */
 

@@ -130,50 +130,50 @@ static void for_own_core_rows(const Product &product, Touch touch)
     }
 }
 
-static void read_b(const Product &product, float *B)
+static void read_b(const Product &product, uint16_t *B)
 {
     Descriptor d = decode(product.b_descriptor);
-    uint16_t halves[8];
-    for (unsigned n = 0; n < product.n; n += product.b_along_n ? 8 : 1)
-        for (unsigned k = 0; k < product_depth; k += product.b_along_n ? 1 : 8) {
-            memcpy(halves, core_row_at(d, n, k, product.b_along_n), sizeof halves);
+    if (product.b_along_n) {
+        for (unsigned k = 0; k < product_depth; k++)
+            for (unsigned n = 0; n < product.n; n += 8)
+                memcpy(&B[k * product.n + n], core_row_at(d, n, k, true), core_row);
+        return;
+    }
+    uint16_t element[8];
+    for (unsigned n = 0; n < product.n; n++)
+        for (unsigned k = 0; k < product_depth; k += 8) {
+            memcpy(element, core_row_at(d, n, k, false), core_row);
             for (unsigned i = 0; i < 8; i++)
-                if (product.b_along_n)
-                    B[k * product.n + n + i] = element_value(halves[i], product.bfloat16);
-                else
-                    B[(k + i) * product.n + n] = element_value(halves[i], product.bfloat16);
+                B[(k + i) * product.n + n] = element[i];
         }
 }
 
 /* The 16 rows of the warp, from shared memory or from its lanes' registers. */
-static void read_a(Product *const *lanes, unsigned warp, float *A)
+static void read_a(Product *const *lanes, unsigned warp, uint16_t *A)
 {
     const Product &product = *lanes[0];
     if (!product.registers) {
         Descriptor d = decode(product.a_descriptor);
-        uint16_t halves[8];
         for (unsigned row = 0; row < rows_per_warp; row++)
-            for (unsigned k = 0; k < product_depth; k += 8) {
-                memcpy(halves, core_row_at(d, warp * rows_per_warp + row, k, false), sizeof halves);
-                for (unsigned i = 0; i < 8; i++)
-                    A[row * product_depth + k + i] = element_value(halves[i], product.bfloat16);
-            }
+            for (unsigned k = 0; k < product_depth; k += 8)
+                memcpy(&A[row * product_depth + k],
+                       core_row_at(d, warp * rows_per_warp + row, k, false), core_row);
         return;
     }
     for (unsigned lane = 0; lane < warp_size; lane++)
-        for (unsigned i = 0; i < 8; i++) {
-            unsigned row = lane / 4 + 8 * (i / 2 % 2), k = 2 * (lane % 4) + i % 2 + 8 * (i / 4);
-            A[row * product_depth + k] = element_value(
-                static_cast<uint16_t>(lanes[lane]->a[i / 2] >> 16 * (i % 2)), product.bfloat16);
+        for (unsigned i = 0; i < 4; i++) { /* two neighbours in a row */
+            unsigned row = lane / 4 + 8 * (i % 2), k = 2 * (lane % 4) + 8 * (i / 2);
+            memcpy(&A[row * product_depth + k], &lanes[lane]->a[i], sizeof lanes[lane]->a[i]);
         }
 }
 
 /* ---- one warp's products ---- */
 
-/* Where element i of a lane's d is in the warp's 16 rows. */
-static unsigned place_of(unsigned lane, unsigned i, unsigned n)
+/* Where a lane's d is in the warp's 16 rows: its elements 4 i and 4 i + 1 lie 8 i behind, and the
+ * two after them 8 rows below. */
+static unsigned place_of(unsigned lane, unsigned n)
 {
-    return (lane / 4 + 8 * (i / 2 % 2)) * n + 8 * (i / 4) + 2 * (lane % 4) + i % 2;
+    return lane / 4 * n + 2 * (lane % 4);
 }
 
 static bool is_untouched(const Product &product)
@@ -190,8 +190,9 @@ static bool is_untouched(const Product &product)
 /* The number-th of the products that each lane has under way. */
 static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
 {
-    static __thread float A[rows_per_warp * product_depth], B[product_depth * max_n],
-        D[rows_per_warp * max_n];
+    constexpr unsigned A_elements = rows_per_warp * product_depth;
+    static __thread uint16_t A_bits[A_elements], B_bits[product_depth * max_n];
+    static __thread float A[A_elements], B[product_depth * max_n], D[rows_per_warp * max_n];
     Product *lanes[warp_size];
     for (unsigned lane = 0; lane < warp_size; lane++)
         lanes[lane] = &threads[lane]->products[number];
@@ -207,15 +208,27 @@ static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
                     "wgmma_wait() comes first",
                     lane);
         const float *d = begins ? product.before.data() : product.d;
-        for (unsigned i = 0; i < n / 2; i++)
-            D[place_of(lane, i, n)] = first.accumulate ? d[i] : 0.0f;
+        float *to = D + place_of(lane, n);
+        for (unsigned i = 0; i < n; i += 8, d += 4) {
+            memcpy(to + i, d, 2 * sizeof *d);
+            memcpy(to + i + 8 * n, d + 2, 2 * sizeof *d);
+        }
     }
-    read_a(lanes, warp, A);
-    read_b(first, B);
+    if (!first.accumulate)
+        memset(D, 0, rows_per_warp * n * sizeof *D);
+    read_a(lanes, warp, A_bits);
+    read_b(first, B_bits);
+    element_values(A, A_bits, A_elements, first.bfloat16);
+    element_values(B, B_bits, product_depth * n, first.bfloat16);
     multiply_add(D, A, B, n);
-    for (unsigned lane = 0; lane < warp_size; lane++)
-        for (unsigned i = 0; i < n / 2; i++)
-            lanes[lane]->d[i] = D[place_of(lane, i, n)];
+    for (unsigned lane = 0; lane < warp_size; lane++) {
+        const float *from = D + place_of(lane, n);
+        float *d = lanes[lane]->d;
+        for (unsigned i = 0; i < n; i += 8, d += 4) {
+            memcpy(d, from + i, 2 * sizeof *d);
+            memcpy(d + 2, from + i + 8 * n, 2 * sizeof *d);
+        }
+    }
 }
 
 /* Remembers what the product left in d, to see later whether anybody changed it. */

@@ -257,17 +257,6 @@ static void put_in_order(unsigned char *at, unsigned char *position, unsigned co
         position[at[i]] = static_cast<unsigned char>(i);
 }
 
-/* Lanes as scheduling positions. */
-static uint32_t in_positions(const Block &block, uint32_t lanes)
-{
-    if (lanes == ~0u)
-        return lanes;
-    uint32_t positions = 0;
-    for (unsigned lane : bits(lanes))
-        positions |= 1u << block.lane_position[lane];
-    return positions;
-}
-
 static void prepare(Engine &e, Launch &launch, unsigned long long linear)
 {
     Block &block = e.storage;

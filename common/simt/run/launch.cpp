@@ -272,7 +272,6 @@ static bool put_off(const Launch &launch, const struct simt_launch &asked)
 static cudaError_t run(Launch &launch, const struct simt_launch &asked)
 {
     static unsigned long long launches;
-    static unsigned long long counted; /* since SIMT_FAIL_LAUNCH was set */
     unsigned long long failing;
     unsigned workers;
     int architecture;
@@ -287,11 +286,10 @@ static cudaError_t run(Launch &launch, const struct simt_launch &asked)
         return refuse_environment(complaint);
     std::lock_guard<std::mutex> lock(launching);
     launch.number = ++launches;
-    counted = failing ? counted + 1 : 0;
-    if (failing && counted == failing)
+    if (const unsigned long long number = count_towards_failure())
         return refuse(cudaErrorLaunchOutOfResources,
                       "kernel %s: SIMT_FAIL_LAUNCH makes launch %llu fail", kernel_name(launch),
-                      failing);
+                      number);
     launch.order.seed += launch.number;
     if (put_off(launch, asked))
         return cudaSuccess;

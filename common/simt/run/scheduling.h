@@ -16,6 +16,17 @@ unsigned wait_for_ready(Block &block);
 /* Leaves the running thread's context in *from and begins a thread that has not run yet. */
 void begin(Fiber &fiber, void **from);
 
+/* Lanes as scheduling positions. */
+inline uint32_t in_positions(const Block &block, uint32_t lanes)
+{
+    if (lanes == ~0u)
+        return lanes;
+    uint32_t positions = 0;
+    for (unsigned lane : bits(lanes))
+        positions |= 1u << block.lane_position[lane];
+    return positions;
+}
+
 /* Whoever waits may go on: called once for each thread that is suspended. */
 inline void make_ready(Thread &thread)
 {

@@ -13,10 +13,11 @@ static void complete(Warp &warp, Meeting &meeting, bool orders_memory)
     meeting = warp.meeting[--warp.meetings];
     checker->warp_met(warp, done.mask, done.arrived, orders_memory);
     done.run(warp.slot, done.arrived);
-    for (unsigned lane : bits(done.arrived)) {
-        Thread &thread = warp.thread[lane];
-        if (&thread != worker->thread)
-            make_ready(thread);
+    Block &block = *warp.block;
+    const uint32_t running = 1u << block.lane_position[worker->thread->lane];
+    if (const uint32_t waiting = in_positions(block, done.arrived) & ~running) {
+        warp.ready |= waiting;
+        block.ready_warps |= 1u << block.warp_position[warp.number];
     }
 }
 
