@@ -48,7 +48,8 @@ def attention_sizes(rng, listing):
     sizes["seq"] = 0 if 0 in (sizes["seq-q"], sizes["seq-kv"]) else 1
     for flag in (size["name"] for size in listing["sizes"] if size["flag"]):
         sizes[flag] = rng.random() < 0.5
-    work = sizes["batch"] * sizes["heads"] * sizes["seq-q"] * sizes["seq-kv"] * sizes["head-dim"]
+    # A warp works on a score, however few its features are.
+    work = sizes["batch"] * sizes["heads"] * sizes["seq-q"] * sizes["seq-kv"] * max(32, sizes["head-dim"])
     return sizes, work
 
 
