@@ -34,7 +34,7 @@ import broken  # noqa: E402  (its path is set above)
 ROOT = broken.ROOT
 EQUIVALENT = Path(__file__).resolve().with_name("mutants.txt")
 OUT = ROOT / "build" / "mutants" / str(os.getpid())
-CPU_SECONDS = {"cpu": 8, "check": 20}  # of one test; the slowest sound one takes a third of that
+CPU_SECONDS = 20  # of one test; the slowest sound one takes half of that
 WALL_SECONDS = 900  # of one test program, on a busy machine
 
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\.?\d(?:[eE][+-]|[\w.])*|\w+|<<<|>>>|<<=|>>=|->|\+\+|--|::|'
@@ -135,7 +135,8 @@ def statements(tokens):
                 changes = changes or (depth == 0 and tokens[at][0] in ("=", *ASSIGNMENTS, "^=", "++", "--")) or (
                     tokens[at][0] == "(" and at > i)
                 at += 1
-            declares = i + 1 < len(tokens) and re.match(r"[A-Za-z_]\w*$", tokens[i + 1][0]) and text != "*"
+            name = i + 2 if tokens[i + 1][0] in ("*", "&") else i + 1  # of what a declaration declares
+            declares = name < len(tokens) and re.match(r"[A-Za-z_]\w*$", tokens[name][0]) and text != "*"
             if at < len(tokens) and tokens[at][0] == ";" and changes and not declares:
                 found.append((i, at))
         if text == ")":  # of a for or an if: what follows is a statement too
@@ -465,11 +466,11 @@ SOUND = {}  # (build, test program, kernels, test): what the sound kernels say t
 
 def killed_by(mutant, backend, test, names):
     """The test that fails on the fault and passes on the sound kernel, or None."""
-    failed = run_test(test_program(mutant, backend, test), names, CPU_SECONDS[backend])
+    failed = run_test(test_program(mutant, backend, test), names, CPU_SECONDS)
     key = backend, test, tuple(names), failed
     if failed and key not in SOUND:
         only = ("--filter", failed) if "/" in failed else ()
-        SOUND[key] = run_test(ROOT / "build" / backend / "tests" / test, names, CPU_SECONDS[backend], *only)
+        SOUND[key] = run_test(ROOT / "build" / backend / "tests" / test, names, CPU_SECONDS, *only)
     if failed and SOUND[key]:
         raise broken.Broken(f"{' '.join(names)} fails {backend}/{test} {SOUND[key]} without any fault")
     return failed and f"{backend}/{test} {failed}"

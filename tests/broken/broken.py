@@ -172,8 +172,8 @@ def copy_sources(fault, keep=False):
                 copy.write_text(planted(fault, f"{folder}/{source.name}"), encoding="utf-8")
 
 
-def compile_source(fault, backend, source, target, optimise="-O0", warnings=("-w",)):  # most are compiled once and run for a moment
-    """One source, .cu or .c, against the headers with the fault in them."""
+def compile_source(fault, backend, source, target, optimise="-O0", warnings=("-w",)):
+    """One source, .cu or .c, against the headers with the fault in them. Most are compiled once and run for a moment: -O0."""
     directory = fault.directory()
     compiler = ["common/simt/simtcc", "--check" if backend == "check" else optimise]
     if source.suffix == ".c":  # the step's table
