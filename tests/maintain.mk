@@ -54,7 +54,7 @@ SECONDS ?= 60
 mutants: packages-python $(foreach build,cpu check,$(MUTATED_TESTS:%=build/$(build)/tests/%)) $(CHOSEN_STEPS:%=build/check/%) ## maintain: Make faults by rule in the kernels; print those that the tests miss
 	@$(PYTHON) tests/mutants.py run $(CHOSEN_NUMBERS) $(KERNEL:%=--kernel=%) --seed $(SEED) --sample $(SAMPLE)
 
-coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## maintain: Fail when a loop of a kernel never turns twice in its step's tests
+coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## maintain: Fail when a loop of a kernel never turns three times in its step's tests
 	@$(PYTHON) tests/coverage.py $(CHOSEN_NUMBERS)
 
 FUZZED := $(patsubst %,build/$(BACKEND)/%,$(CHOSEN_STEPS))

@@ -4,6 +4,7 @@
  *   hooks.cpp            the runtime's calls (host/checker.h)
  *   instrumentation.cpp  what the compiled kernel calls before each access
  *   access.cpp           whose memory is this address, and may the kernel touch it there
+ *   usual.h              the way of most reads, which have nothing new to say
  *   count.cpp            counters: requests, sectors, wavefronts
  *   trace.cpp            the same, event by event, in a file
  *   shadow.cpp           who touched each word last: races, uninitialised shared memory
