@@ -127,7 +127,8 @@ TEST(cli, options_follow_from_the_rows)
 TEST(cli, list_tells_all_as_json)
 {
     const struct outcome *outcome =
-        run("", "06_causal_half", "--list --json --seq-q 64 --seq-kv 64 --head-dim 64 --heads 1");
+        run("", "06_causal_half",
+            "--list --json --batch 1 --seq-q 64 --seq-kv 64 --head-dim 64 --heads 1");
     static const char *const words[] = {"\"problem\": \"attention\"",
                                         "\"name\": \"head-dim\"",
                                         "\"maximum\": 128, \"value\": 64",
