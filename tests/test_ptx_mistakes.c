@@ -77,6 +77,11 @@ static const struct finding findings[] = {
     {CLUSTER_OUTSIDE, "of dynamic shared memory, of which the launch asked for 4096",
      "of dynamic shared memory, of which the launch asked for 4096"},
     {CLUSTER_NO_ADDRESS, "is no address in the cluster", "is no address in the cluster"},
+    {CLUSTER_STORE_ASYNC_NO_WAIT, "which only waits for 4 bytes", race},
+    {CLUSTER_STORE_ASYNC_BARRIER_ELSEWHERE, "the mbarrier is block 0's",
+     "the mbarrier is block 0's"},
+    {MULTICAST_PLACE_NOT_EMPTY, "", race},
+    {MULTICAST_RANK_OUTSIDE, "ranks 0x7 of a cluster of 2", "ranks 0x7 of a cluster of 2"},
 };
 
 /* The kernels of broken.cu with their data. */

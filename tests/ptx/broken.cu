@@ -234,6 +234,50 @@ static cudaError_t launch_swap_halves(enum mistake mistake, const uint32_t *in, 
     return status != cudaSuccess ? status : finished();
 }
 
+/* Block 0 loads the box into both blocks, twice into the same place, and sends block 1 a number
+ * that it adds; each writes its half of the words to `out`. */
+__global__ void load_for_both(enum mistake mistake, const __grid_constant__ CUtensorMap map,
+                              uint32_t *out)
+{
+    extern __shared__ __align__(1024) uint32_t box[];
+    __shared__ uint64_t full, empty, number_full;
+    __shared__ int number;
+    const int rank = cluster_rank(), half = BROKEN_WORDS / 2;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&full, 1);
+        mbarrier_init(&empty, 2);
+        mbarrier_init(&number_full, 1);
+        mbarrier_init_fence();
+    }
+    cluster_arrive();
+    cluster_wait(); /* the barriers exist in both */
+    for (int round = 0; round < 2; round++) {
+        if (threadIdx.x == 0) {
+            mbarrier_arrive_expect(&full, BOX_BYTES);
+            cluster_mbarrier_arrive(cluster_address(shared_address(&empty), 0));
+            if (rank == 0) {
+                if (mistake != MULTICAST_PLACE_NOT_EMPTY)
+                    mbarrier_wait(&empty, round);
+                tma_load_multicast(shared_address(box), &map, 0, 0, 0, &full,
+                                   mistake == MULTICAST_RANK_OUTSIDE ? 7 : 3);
+                const int barrier = mistake == CLUSTER_STORE_ASYNC_BARRIER_ELSEWHERE ? 0 : 1;
+                cluster_store_async(cluster_address(shared_address(&number), 1), round,
+                                    cluster_address(shared_address(&number_full), barrier));
+            } else {
+                mbarrier_arrive_expect(&number_full, sizeof number);
+            }
+        }
+        mbarrier_wait(&full, round);
+        if (rank == 1 && mistake != CLUSTER_STORE_ASYNC_NO_WAIT)
+            mbarrier_wait(&number_full, round);
+        for (int i = threadIdx.x; i < half; i += blockDim.x)
+            out[rank * half + i] = box[rank * half + i] + (rank == 1 ? number : 0);
+        __syncthreads(); /* all have read */
+    }
+    cluster_arrive();
+    cluster_wait(); /* no block ends while the other reaches it */
+}
+
 cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *load,
                        const CUtensorMap *store, const uint32_t *in, uint32_t *out)
 {
@@ -248,7 +292,10 @@ cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *lo
         store_box<<<1, 64, BOX_BYTES>>>(made, *store, in);
     else if (mistake <= REGISTERS_TOO_MANY)
         multiply<<<1, 256, 3 * BOX_BYTES>>>(made, in, out);
-    else
+    else if (mistake <= CLUSTER_NO_ADDRESS)
         return launch_swap_halves(made, in, out);
+    else if (launch_in_clusters(2, 2, 64, BOX_BYTES, NULL, load_for_both, made, *load, out) !=
+             cudaSuccess)
+        return cudaGetLastError();
     return finished();
 }

@@ -148,6 +148,10 @@ enum mistake {
     CLUSTER_MISALIGNED,
     CLUSTER_OUTSIDE,
     CLUSTER_NO_ADDRESS,
+    CLUSTER_STORE_ASYNC_NO_WAIT,
+    CLUSTER_STORE_ASYNC_BARRIER_ELSEWHERE,
+    MULTICAST_PLACE_NOT_EMPTY,
+    MULTICAST_RANK_OUTSIDE,
     MISTAKES
 };
 cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *load,
