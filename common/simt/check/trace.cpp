@@ -409,8 +409,7 @@ static bool open(const char *path)
 void trace_launch_begin(LaunchState *launch)
 {
     TraceOptions options;
-    char complaint[300];
-    if (!read_trace(&options, complaint, sizeof complaint) || !options.file)
+    if (!read_trace(&options).empty() || !options.file)
         return;
     std::lock_guard<std::mutex> hold(output.lock);
     if (!open(options.file)) {
@@ -518,7 +517,7 @@ void trace_launch_end(LaunchState *state)
                  "\"cluster\":%s,\"dynamic_shared\":%zu%s}\n",
                  launch.number, quoted(kernel_name(launch)).c_str(), list(launch.grid).c_str(),
                  list(launch.block).c_str(), list(launch.cluster).c_str(), launch.dynamic_shared,
-                 line_json(launch.site).c_str()));
+                 line_json(Site{launch.file, launch.line}).c_str()));
     for (const auto &array : trace->arrays)
         write(array.second);
     for (const auto &block : trace->blocks)

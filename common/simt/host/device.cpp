@@ -60,8 +60,8 @@ int resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared)
 static int architecture()
 {
     int value;
-    char complaint[300];
-    return read_architecture(&value, complaint, sizeof complaint) ? value : 90;
+    read_architecture(&value);
+    return value;
 }
 
 static cudaError_t bad_device(int device)
@@ -299,9 +299,8 @@ extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAtt
         return error;
     if (!kernel)
         return done(cudaErrorInvalidDeviceFunction);
-    if (const unsigned long long number = count_towards_failure())
-        return refuse(cudaErrorLaunchOutOfResources,
-                      "cudaFuncSetAttribute: SIMT_FAIL_LAUNCH makes launch %llu fail", number);
+    if (cudaError_t error = fail_if_injected("cudaFuncSetAttribute"))
+        return error;
     if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout)
         return value >= -1 && value <= 100 ? cudaSuccess : done(cudaErrorInvalidValue);
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)

@@ -191,20 +191,11 @@ struct Block {
     check::BlockState *checked;
 };
 
-struct Launch {
-    const char *kernel; /* as spelled at the launch; see kernel_name() for the symbol */
-    const void *entry;  /* the kernel function, null for one with deduced template arguments */
-    void (*invoke)(void *arguments);
-    void *arguments;
-    size_t argument_bytes;
-    dim3 grid, block;
-    size_t dynamic_shared;
-    bool cooperative;
-    dim3 cluster;            /* in blocks */
-    unsigned cluster_blocks; /* the product of the three */
+/* What the program asked for, and what has become of it. */
+struct Launch : simt_launch {
+    unsigned cluster_blocks; /* in each cluster */
     unsigned long long blocks;
-    unsigned long long number; /* launches since the program started, from 1 */
-    Site site;
+    unsigned long long number = 0; /* launches since the program started, from 1 */
     Order order;
     std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
     std::atomic<unsigned long long> stop_at{0}; /* blocks from this one on are not started yet */
