@@ -638,41 +638,33 @@ static bool row_is(const struct view *view, size_t row, const double *value,
     return true;
 }
 
-static bool made_by(const struct view *view, const struct mistake *mistake, double *value)
+/* Whether a mistake explains the rows that are tried; where it is null, whether sums of the terms
+ * begin .. end - 1 alone do. */
+static bool made_by(const struct view *view, const struct mistake *mistake, size_t begin,
+                    size_t end, double *value)
 {
     size_t chosen[TRIED_ROWS];
     struct evidence evidence = {0};
     const size_t count = choose(view, chosen);
-    const struct trial *trial = view->trial;
-    for (size_t i = 0; i < count; i++)
-        if (!mistake->compute(trial->sizes, (const void *const *)trial->host, chosen[i],
-                              mistake->tile, value) ||
-            !row_is(view, chosen[i], value, &evidence))
+    for (size_t i = 0; i < count; i++) {
+        const struct mistaken_row r = {view->trial->sizes, (const void *const *)view->trial->host,
+                                       chosen[i], mistake ? mistake->tile : 0, value};
+        if (mistake && !mistake->compute(&r))
             return false;
+        if (!mistake)
+            view->mistakes->partial(&r, begin, end);
+        if (!row_is(view, chosen[i], value, &evidence))
+            return false;
+    }
     return convincing(&evidence);
 }
 
 static bool known_mistake(const struct view *view, struct explanation *explanation, double *value)
 {
     for (const struct mistake *mistake = view->mistakes->list; mistake->name; mistake++)
-        if (made_by(view, mistake, value))
+        if (made_by(view, mistake, 0, 0, value))
             return explained(explanation, mistake->name, "%s", mistake->says);
     return false;
-}
-
-static bool is_sum_of(const struct view *view, size_t begin, size_t end, double *value)
-{
-    size_t chosen[TRIED_ROWS];
-    struct evidence evidence = {0};
-    const size_t count = choose(view, chosen);
-    const struct trial *trial = view->trial;
-    for (size_t i = 0; i < count; i++) {
-        view->mistakes->partial(trial->sizes, (const void *const *)trial->host, chosen[i], begin,
-                                end, value);
-        if (!row_is(view, chosen[i], value, &evidence))
-            return false;
-    }
-    return convincing(&evidence);
 }
 
 /* The sum leaves terms out at its end or at its beginning. */
@@ -689,7 +681,7 @@ static bool partial_sum(const struct view *view, struct explanation *explanation
     for (size_t n = terms; n-- > 1;) {
         if (terms - n > STEP && n % step != 0)
             continue;
-        if (is_sum_of(view, 0, n, value)) {
+        if (made_by(view, NULL, 0, n, value)) {
             const size_t missing = terms - n;
             const bool tile = n % STEP == 0 && missing <= 128 && n >= missing;
             if (tile)
@@ -704,7 +696,7 @@ static bool partial_sum(const struct view *view, struct explanation *explanation
                              n, terms, term);
         }
         const size_t begin = terms - n;
-        if (is_sum_of(view, begin, terms, value))
+        if (made_by(view, NULL, begin, terms, value))
             return explained(explanation, "first-missing",
                              "the first %zu of %zu %s are missing from the sums: the loop begins "
                              "too late, or the first tile is overwritten before it is used",

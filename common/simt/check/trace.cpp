@@ -90,27 +90,10 @@ static std::string list(dim3 size)
 
 static std::string counters_json(const struct counters &counted)
 {
-    static const char *const names[] = {"launches",
-                                        "global_loads",
-                                        "global_load_bytes",
-                                        "global_load_requests",
-                                        "global_load_sectors",
-                                        "global_stores",
-                                        "global_store_bytes",
-                                        "global_store_requests",
-                                        "global_store_sectors",
-                                        "shared_loads",
-                                        "shared_stores",
-                                        "shared_wavefronts",
-                                        "shared_wavefronts_ideal",
-                                        "barriers",
-                                        "atomics"};
-    static_assert(sizeof counted / sizeof counted.launches == sizeof names / sizeof *names,
-                  "a name for each counter");
-    const unsigned long long *value = &counted.launches;
     std::string text;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        text += format(",\"%s\":%llu", names[i], value[i]);
+#define ADD(name) text += format(",\"" #name "\":%llu", counted.name);
+    EACH_COUNTER(ADD)
+#undef ADD
     return text;
 }
 
