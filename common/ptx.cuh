@@ -427,6 +427,30 @@ __device__ __forceinline__ void cluster_store(uint32_t address, float4 value)
                  : "memory");
 }
 
+/*
+ * One arrival at an mbarrier there, sm_90 (mbarrier.arrive.shared::cluster). That block waits for
+ * it with mbarrier_wait. It orders what the copy engine and wgmma do, which is what the ring of a
+ * producer needs; for ordinary stores it would have to be .release.cluster, at the price of a fence
+ * that takes longer than a block of keys.
+ */
+__device__ __forceinline__ void cluster_mbarrier_arrive(uint32_t address)
+{
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address) : "memory");
+}
+
+/*
+ * Stores 4 bytes there, and then counts them on an mbarrier of the same block, whose waiters see
+ * them, sm_90 (st.async). The block announces them by mbarrier_arrive_expect.
+ */
+__device__ __forceinline__ void cluster_store_async(uint32_t address, int value,
+                                                    uint32_t barrier_address)
+{
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.s32 [%0], %1, [%2];" ::"r"(address),
+        "r"(value), "r"(barrier_address)
+        : "memory");
+}
+
 /* ---- bulk tensor copies ---- */
 
 /*
@@ -450,6 +474,20 @@ __device__ __forceinline__ void tma_load(uint32_t shared, const CUtensorMap *map
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared),
                  "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier))
+                 : "memory");
+}
+
+/*
+ * The same box into several blocks of the cluster, those whose rank's bit is set in `ranks`, by one
+ * read of it (.multicast::cluster): to the same place in the shared memory of each, and its bytes
+ * are counted on the mbarrier at the same place in each.
+ */
+__device__ __forceinline__ void tma_load_multicast(uint32_t shared, const CUtensorMap *map, int x,
+                                                   int y, int z, uint64_t *barrier, uint16_t ranks)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier)), "h"(ranks)
                  : "memory");
 }
 

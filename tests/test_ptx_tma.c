@@ -61,6 +61,35 @@ TEST_WHERE(has_architecture(90, false), ptx, tma_store)
     }
 }
 
+TEST(ptx, tma_load_multicast)
+{
+    if (!has_architecture(90, false))
+        return;
+    enum { ROWS = 64 * MULTICAST_ROUNDS, OUT = 2 * MULTICAST_ROUNDS * MULTICAST_WORDS };
+    static const struct box_case half = {
+        "", CU_TENSOR_MAP_SWIZZLE_128B, 1, ROWS, 64, 64, 1, 32, 64, 0, 0, 0};
+    static uint32_t array[32 * ROWS], out[OUT], expected[OUT];
+    random_words(array, 32 * ROWS, 80);
+    for (int round = 0; round < MULTICAST_ROUNDS; round++)
+        for (int i = 0; i < MULTICAST_WORDS; i++) {
+            const int row = i / 32, chunk = i / 4 % 8 ^ row % 8;
+            const uint32_t word = array[32 * (64 * round + row) + 4 * chunk + i % 4];
+            expected[2 * round * MULTICAST_WORDS + i] = word;
+            expected[(2 * round + 1) * MULTICAST_WORDS + i] = word + 7 + (uint32_t)round;
+        }
+    uint32_t *device_array = upload(array, 32 * ROWS), *device_out = upload(out, OUT);
+    CUtensorMap map;
+    cr_assert_eq(describe(&map, device_array, &half), CUDA_SUCCESS, "%s", backend_report());
+    for (int order = 0; order < ORDERS; order++) {
+        setenv("SIMT_ORDER", orders[order], 1);
+        assert_success(ptx_tma_load_multicast(&map, device_out));
+        download(out, device_out, OUT);
+        expect_words("tma_load_multicast", out, expected, OUT);
+    }
+    cudaFree(device_array);
+    cudaFree(device_out);
+}
+
 /* The encoder says no to what the copy engine cannot do. */
 TEST_WHERE(has_architecture(90, false), ptx, tensor_map_refused)
 {

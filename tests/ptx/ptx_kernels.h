@@ -66,6 +66,11 @@ cudaError_t ptx_tma_load(const CUtensorMap *map, int x, int y, int z, int bytes,
 cudaError_t ptx_tma_store(const CUtensorMap *map, int x, int y, int z, int bytes,
                           const uint32_t *in);
 
+/* cluster.cu: MULTICAST_ROUNDS times 64 rows of 64 halves, in boxes of 32 -> for each round what
+ * lay in each of two blocks, the second with 7 + round added to its words */
+enum { MULTICAST_ROUNDS = 3, MULTICAST_WORDS = 64 * 32 };
+cudaError_t ptx_tma_load_multicast(const CUtensorMap *map, uint32_t *out);
+
 /*
  * wgmma.cu: `in` is WGMMA_IMAGE bytes of shared memory, then what each of 128 threads has in
  * registers: A's [steps][4] words, if A is in registers, and D's [n / 2] floats. -> D after `steps`

@@ -512,7 +512,7 @@ void order_fence(ThreadState *thread);
  */
 void order_atomic(ThreadState *thread, const void *object, bool global, bool writes);
 void order_look(ThreadState *thread);
-void order_release(ThreadState *thread, const void *object);
+void order_release(ThreadState *thread, const void *object, const Block &home);
 void order_proxy_fence(ThreadState *thread);
 bool passed_proxy_fence(const BlockState *block, const Stamp &write);
 void order_acquire(ThreadState *thread, const void *object);
@@ -537,8 +537,9 @@ void arrive_at_cluster(ThreadState *thread, bool relaxed);
 void open_cluster(Cluster &cluster);
 void leave_cluster_barrier(ThreadState *thread);
 void forget_cluster(Cluster &cluster);
-/* The running thread stores in the shared memory of `home`. */
-void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, const void *where);
+/* The running thread stores in the shared memory of `home`, or uses an mbarrier there. */
+void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
+                      const void *where);
 /* The same place in the shared memory that is the calling worker's own; and the block of its
  * cluster that it is in. */
 uintptr_t own_place(uintptr_t address, const BlockState **home);

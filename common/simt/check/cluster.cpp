@@ -135,7 +135,8 @@ static void note_visit(BlockState *home, const Visit &visit)
     home->visits.push_back(visit);
 }
 
-void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, const void *where)
+void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
+                      const void *where)
 {
     BlockState *block = current_block_state();
     ThreadState *thread = current_thread_state(block);
@@ -143,10 +144,10 @@ void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, const
     if (thread->look_at)
         order_look(thread);
 
-    const Stamp stamp = {block->number,
-                         pack_who(thread->number, plain_write,
-                                  find_place(block, where, shared_space, true, 4).number),
-                         thread->time};
+    const Stamp stamp = {
+        block->number,
+        pack_who(thread->number, kind, find_place(block, where, shared_space, true, 4).number),
+        thread->time};
     if (home != block && known_cluster_phase(thread) == 0)
         report_visit(thread, home, stamp, where,
                      "which may not have begun: no cluster_wait() has come before");

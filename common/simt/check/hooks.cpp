@@ -214,10 +214,10 @@ struct Hooks final : Checker {
         warp_state->last_barrier = call.site;
     }
 
-    void released(const void *object) override
+    void released(const void *object, const Block &home) override
     {
         settle_overwrites(current_block_state());
-        order_release(current_thread_state(current_block_state()), object);
+        order_release(current_thread_state(current_block_state()), object, home);
     }
 
     void acquired(const void *object) override
@@ -259,7 +259,7 @@ struct Hooks final : Checker {
     void cluster_store(Block &home, const void *address, size_t bytes, const void *where) override
     {
         store_in_cluster(home.checked, reinterpret_cast<uintptr_t>(address),
-                         static_cast<unsigned>(bytes), where);
+                         static_cast<unsigned>(bytes), plain_write, where);
         noted("cluster_store", address, home.rank, bytes, where);
         count_box(true, true, bytes, 1); /* not the passes of a warp over its own banks */
     }
@@ -309,10 +309,25 @@ struct Hooks final : Checker {
     void asynchronous(const void *address, size_t bytes, Asynchronous how,
                       const void *where) override
     {
+        on_range(address, bytes, kind_of(how), where);
+    }
+
+    void asynchronous(const Block &home, const void *address, size_t bytes, Asynchronous how,
+                      const void *where) override
+    {
+        if (&home == worker->block)
+            on_range(address, bytes, kind_of(how), where);
+        else
+            store_in_cluster(home.checked, reinterpret_cast<uintptr_t>(address),
+                             static_cast<unsigned>(bytes), kind_of(how), where);
+    }
+
+    static Kind kind_of(Asynchronous how)
+    {
         static const Kind kinds[] = {proxy_read_access, proxy_write_pending, proxy_write_access,
                                      copy_pending,      copy_access,         copy_access,
                                      atomic_read};
-        on_range(address, bytes, kinds[how], where);
+        return kinds[how];
     }
 
     void counted(const void *pointer, size_t bytes, bool writes, const void *where) override

@@ -417,9 +417,32 @@ void order_look(ThreadState *thread)
     }
 }
 
-void order_release(ThreadState *thread, const void *object)
+/* Everything the thread knows, for other blocks of its cluster: in the place of what it published
+ * there before, which was less. */
+static void publish_in_cluster(const ThreadState *thread, const void *address)
 {
     BlockState *block = thread->block;
+    std::lock_guard<std::mutex> hold(block->launch->lock);
+    std::vector<Publication> &all =
+        find_object(block->launch->objects, address, true)->publications;
+    auto own = std::find_if(all.begin(), all.end(), [&](const Publication &earlier) {
+        return earlier.block == block->number && earlier.thread == thread->number;
+    });
+    if (own == all.end())
+        own = all.insert(own, Publication());
+    *own = Publication{block->number,     0,           0, 0, thread->number, thread->time + 1,
+                       all_known(thread), thread->seen};
+    add_seen(own->seen, block->seen);
+}
+
+void order_release(ThreadState *thread, const void *object, const Block &home)
+{
+    BlockState *block = thread->block;
+    if (home.checked != block) {
+        publish_in_cluster(thread, object);
+        step(thread);
+        return;
+    }
     SyncObject *shared = find_object(block->objects, object, true);
     join(shared->known, all_known(thread));
     shared->cluster_phase = std::max(shared->cluster_phase, known_cluster_phase(thread));
@@ -444,6 +467,13 @@ bool passed_proxy_fence(const BlockState *block, const Stamp &write)
 void order_acquire(ThreadState *thread, const void *object)
 {
     BlockState *block = thread->block;
+    if (block->block->launch->cluster_blocks > 1) {
+        std::lock_guard<std::mutex> hold(block->launch->lock);
+        if (const SyncObject *far = find_object(block->launch->objects, object, false)) {
+            add_seen(thread->seen, Seen{far, far->publications.size()});
+            learnt(thread->warp);
+        }
+    }
     SyncObject *shared = find_object(block->objects, object, false);
     if (!shared)
         return;

@@ -147,6 +147,9 @@ static bool has_seen_last_write(const Cell &cell, const Access &access)
 
 static bool races(const Cell &cell, const Stamp &earlier, const Access &access)
 {
+    /* a copy that another block started ends in this one's name */
+    if (is_pending(stamp_kind(earlier)) && ends_pending(stamp_kind(access.stamp)))
+        return false;
     if (!live(earlier, access) || !conflicts(earlier, access) || precedes(earlier, access))
         return false;
     return &earlier != &cell.write || conflict_kind(stamp_kind(earlier)) < volatile_read ||

@@ -86,9 +86,9 @@ struct Checker {
     /*
      * The running thread publishes what it and those it synchronised with did so far (released), or
      * sees what others published on the same object (acquired): an address that stands for a named
-     * barrier, an mbarrier, or whatever else orders memory.
+     * barrier, an mbarrier, or whatever else orders memory. `home` is the block that waits there.
      */
-    virtual void released(const void *) {}
+    virtual void released(const void *, const Block & /* home */) {}
     virtual void acquired(const void *) {}
     /* The lanes `lanes` met in an operation that named `mask`. */
     virtual void warp_met(Warp &, uint32_t /* mask */, uint32_t /* lanes */, bool /* orders_memory */) {}
@@ -123,6 +123,8 @@ struct Checker {
     /* The same of asynchronous work: bounds and order are checked, nothing is counted. Between its
      * begin and its end no thread may touch what is written. */
     virtual void asynchronous(const void *, size_t, Asynchronous, const void * /* where */) {}
+    /* The same in the shared memory of a block of the cluster that has not ended. */
+    virtual void asynchronous(const Block &, const void *, size_t, Asynchronous, const void * /* where */) {}
     /* An access of up to 16 bytes is counted, together with those of the other lanes. */
     virtual void counted(const void *, size_t, bool /* writes */, const void * /* where */) {}
     /* A copy starts. It is counted as one load of one memory and one store to the other. */

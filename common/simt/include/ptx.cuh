@@ -127,11 +127,15 @@ void cluster_wait(SIMT_CALL_SITE);
 uint32_t cluster_address(uint32_t shared, int rank, SIMT_CALL_SITE);
 void cluster_store(uint32_t address, float2 value, SIMT_CALL_SITE);
 void cluster_store(uint32_t address, float4 value, SIMT_CALL_SITE);
+void cluster_mbarrier_arrive(uint32_t address, SIMT_CALL_SITE);
+void cluster_store_async(uint32_t address, int value, uint32_t barrier_address, SIMT_CALL_SITE);
 
 /* ---- bulk tensor copies: tensor_copy.cpp ---- */
 
 void tma_load(uint32_t shared, const CUtensorMap *map, int x, int y, int z, uint64_t *barrier,
               SIMT_CALL_SITE);
+void tma_load_multicast(uint32_t shared, const CUtensorMap *map, int x, int y, int z,
+                        uint64_t *barrier, uint16_t ranks, SIMT_CALL_SITE);
 void tma_store(const CUtensorMap *map, int x, int y, int z, uint32_t shared, SIMT_CALL_SITE);
 void tma_store_commit(void);
 void tma_store_wait(unsigned pending, bool only_read);

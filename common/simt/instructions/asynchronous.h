@@ -42,6 +42,7 @@ struct Mbarrier {
     long long bytes;          /* announced and not yet written */
     unsigned long long phase; /* the one that is not over; its parity is phase % 2 */
     unsigned waiting;         /* threads */
+    Thread *announcer;        /* of bytes, the last one: in its name those from other blocks come */
     unsigned initialiser;     /* the thread that must fence before the copy engine may use it */
     bool fenced;
     const void *place; /* in shared memory */
@@ -55,7 +56,7 @@ struct TensorLoad {
     int coordinates[max_tensor_rank];
     char *to;
     Mbarrier *barrier;
-    Thread *thread;
+    Thread *thread; /* who started it; null for one of another block */
     const void *where;
     Site site;
 };
@@ -151,19 +152,29 @@ inline ThreadWork &thread_work()
  * or is misaligned. */
 char *shared_place(uint32_t address, size_t bytes, size_t alignment, const char *what, Site site);
 
+/* The same in another block of the cluster, at an address of cluster_address(): that block, which
+ * has not ended, and the place there. */
+struct ClusterPlace {
+    Block *home;
+    char *place;
+};
+ClusterPlace cluster_place(uint32_t address, size_t bytes, const char *what, Site site);
+
 /*
  * Publishes to those who will wait for the phase that is under way what the running thread has
  * done. Who waits for a phase knows of arrivals in that phase, not of one that comes later, though
  * it may have come by the time it goes on.
  */
-void publish_on_mbarrier(Mbarrier &barrier);
+void publish_on_mbarrier(const Block &home, Mbarrier &barrier);
 
 /* Adds to an mbarrier's phase, and ends it when nothing is missing. `bytes` may be negative: they
  * have been written. */
-void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes);
+void count_on_mbarrier(const Block &home, Mbarrier &barrier, unsigned arrivals, long long bytes);
 
-/* The mbarrier that was initialised at `place`; a report when there is none. */
+/* The mbarrier that was initialised at `place`, of the running block or of another one of its
+ * cluster; a report when there is none. */
 Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site);
+Mbarrier &find_mbarrier(const ClusterPlace &at, const char *what, Site site);
 
 /* Lets the threads in mbarrier_try_wait go on with a no; false when there are none, or when that is
  * no use. */

@@ -131,25 +131,29 @@ uint32_t ptx::cluster_address(uint32_t shared, int rank, Site site)
     return shared | static_cast<uint32_t>(rank + 1) << rank_shift;
 }
 
-static void store(uint32_t address, const void *value, unsigned bytes, Site site, const void *where)
+ClusterPlace simt::cluster_place(uint32_t address, size_t bytes, const char *what, Site site)
 {
     Block &block = *worker->block;
     const Cluster &cluster = *block.cluster;
     const unsigned rank = address >> rank_shift ? (address >> rank_shift) - 1 : block.rank;
     if (rank >= cluster.blocks)
-        fail_at(site, "cluster_store()",
-                "0x%x is no address in the cluster; cluster_address() makes one", address);
-    char *own =
-        shared_place(address & ((1u << rank_shift) - 1), bytes, bytes, "cluster_store()", site);
+        fail_at(site, what, "0x%x is no address in the cluster; cluster_address() makes one",
+                address);
+    char *own = shared_place(address & ((1u << rank_shift) - 1), bytes, bytes, what, site);
     const Member &home = cluster.member[rank];
     if (home.ended)
-        fail_at(site, "cluster_store()",
+        fail_at(site, what,
                 "block %u of the cluster has ended; a cluster_arrive() and a cluster_wait() after "
                 "the last store would keep it",
                 rank);
-    char *place = home.worker->shared_begin + (own - worker->shared_begin);
-    checker->cluster_store(*home.block, place, bytes, where);
-    memcpy(place, value, bytes);
+    return {home.block, home.worker->shared_begin + (own - worker->shared_begin)};
+}
+
+static void store(uint32_t address, const void *value, unsigned bytes, Site site, const void *where)
+{
+    const ClusterPlace to = cluster_place(address, bytes, "cluster_store()", site);
+    checker->cluster_store(*to.home, to.place, bytes, where);
+    memcpy(to.place, value, bytes);
 }
 
 void ptx::cluster_store(uint32_t address, float2 value, Site site)

@@ -8,6 +8,7 @@
 #include "host/checker.h"
 #include "run/engine.h"
 #include <cstdio>
+#include <cstring>
 #include <ptx.cuh>
 
 namespace simt
@@ -26,29 +27,36 @@ static void check_place(const uint64_t *place, const char *what, Site site)
     shared_place(simt_shared_address(place), sizeof *place, sizeof *place, what, site);
 }
 
-Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site)
+static Mbarrier &initialised(BlockWork *work, const uint64_t *place, const char *what, Site site)
 {
-    check_place(place, what, site);
-    BlockWork &work = block_work();
-    auto found = work.mbarriers.find(place);
-    if (found == work.mbarriers.end())
+    if (!work || !work->mbarriers.count(place))
         fail_at(
             site, what,
             "the mbarrier was not initialised; mbarrier_init() and a __syncthreads() come first");
     if (*place != mark)
         fail_at(site, what, "something else was stored over the mbarrier");
-    return found->second;
+    return work->mbarriers[place];
 }
 
-void publish_on_mbarrier(Mbarrier &barrier)
+Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site)
 {
-    checker->released(&barrier.order[barrier.phase % 2]);
+    check_place(place, what, site);
+    return initialised(&block_work(), place, what, site);
 }
 
-void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes)
+Mbarrier &find_mbarrier(const ClusterPlace &at, const char *what, Site site)
 {
-    BlockWork &work = block_work();
-    work.timeouts = 0;
+    return initialised(at.home->work, reinterpret_cast<const uint64_t *>(at.place), what, site);
+}
+
+void publish_on_mbarrier(const Block &home, Mbarrier &barrier)
+{
+    checker->released(&barrier.order[barrier.phase % 2], home);
+}
+
+void count_on_mbarrier(const Block &home, Mbarrier &barrier, unsigned arrivals, long long bytes)
+{
+    home.work->timeouts = 0;
     barrier.missing -= arrivals;
     barrier.bytes += bytes;
     if (barrier.missing == 0 && barrier.bytes == 0) {
@@ -160,29 +168,57 @@ void ptx::mbarrier_init_fence(void)
             entry.second.fenced = true;
 }
 
-static void arrive(uint64_t *place, int bytes, const char *what, Site site, const void *where)
+static void arrive(const Block &home, Mbarrier &barrier, int bytes, const char *what, Site site,
+                   const void *where)
 {
-    Mbarrier &barrier = find_mbarrier(place, what, site);
     if (bytes < 0 || bytes > largest_count)
         fail_at(site, what, "%d bytes; it must be 0 to %d", bytes, largest_count);
     if (barrier.missing == 0)
         fail_at(site, what,
                 "all %u arrivals of this phase were there already, which only waits for %lld bytes",
                 barrier.expected, barrier.bytes);
-    checker->asynchronous(place, sizeof *place, barrier_operation, where);
-    checker->noted("mbarrier_arrive", place, barrier.phase, static_cast<unsigned>(bytes), where);
-    publish_on_mbarrier(barrier);
-    count_on_mbarrier(barrier, 1, bytes);
+    checker->asynchronous(home, barrier.place, sizeof mark, barrier_operation, where);
+    checker->noted("mbarrier_arrive", barrier.place, barrier.phase, static_cast<unsigned>(bytes),
+                   where);
+    publish_on_mbarrier(home, barrier);
+    count_on_mbarrier(home, barrier, 1, bytes);
 }
 
 void ptx::mbarrier_arrive(uint64_t *place, Site site)
 {
-    arrive(place, 0, "mbarrier_arrive()", site, __builtin_return_address(0));
+    static const char what[] = "mbarrier_arrive()";
+    arrive(*worker->block, find_mbarrier(place, what, site), 0, what, site,
+           __builtin_return_address(0));
 }
 
 void ptx::mbarrier_arrive_expect(uint64_t *place, int bytes, Site site)
 {
-    arrive(place, bytes, "mbarrier_arrive_expect()", site, __builtin_return_address(0));
+    static const char what[] = "mbarrier_arrive_expect()";
+    Mbarrier &barrier = find_mbarrier(place, what, site);
+    barrier.announcer = worker->thread;
+    arrive(*worker->block, barrier, bytes, what, site, __builtin_return_address(0));
+}
+
+void ptx::cluster_mbarrier_arrive(uint32_t address, Site site)
+{
+    static const char what[] = "cluster_mbarrier_arrive()";
+    const ClusterPlace at = cluster_place(address, sizeof mark, what, site);
+    arrive(*at.home, find_mbarrier(at, what, site), 0, what, site, __builtin_return_address(0));
+}
+
+void ptx::cluster_store_async(uint32_t address, int value, uint32_t barrier_address, Site site)
+{
+    static const char what[] = "cluster_store_async()";
+    const ClusterPlace to = cluster_place(address, sizeof value, what, site),
+                       at = cluster_place(barrier_address, sizeof mark, what, site);
+    if (to.home != at.home)
+        fail_at(site, what, "the store goes to block %u of the cluster, the mbarrier is block %u's",
+                to.home->rank, at.home->rank);
+    Mbarrier &barrier = find_mbarrier(at, what, site);
+    checker->cluster_store(*to.home, to.place, sizeof value, __builtin_return_address(0));
+    memcpy(to.place, &value, sizeof value);
+    publish_on_mbarrier(*to.home, barrier);
+    count_on_mbarrier(*to.home, barrier, 0, -static_cast<long long>(sizeof value));
 }
 
 bool ptx::mbarrier_try_wait(uint64_t *place, int parity, Site site)

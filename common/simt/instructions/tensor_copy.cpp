@@ -168,14 +168,18 @@ static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
 
 static void complete(const TensorLoad &load)
 {
+    Block &block = *worker->block;
     Thread *resting = worker->thread;
-    worker->thread = load.thread; /* in whose name memory changes */
+    /* in whose name memory changes */
+    worker->thread = load.thread               ? load.thread
+                     : load.barrier->announcer ? load.barrier->announcer
+                                               : block.thread;
     checker->asynchronous(load.to, box_bytes(load.map), proxy_write_ends, load.where);
     load_box(load.map, load.coordinates, load.to);
     checker->noted("tma_load_done", load.to, load.barrier->phase, box_bytes(load.map), load.where);
-    publish_on_mbarrier(*load.barrier);
+    publish_on_mbarrier(block, *load.barrier);
     worker->thread = resting;
-    count_on_mbarrier(*load.barrier, 0, -static_cast<long long>(box_bytes(load.map)));
+    count_on_mbarrier(block, *load.barrier, 0, -static_cast<long long>(box_bytes(load.map)));
 }
 
 bool complete_tensor_load(BlockWork &work)
@@ -241,27 +245,61 @@ static void set(int *coordinates, int x, int y, int z)
     coordinates[2] = z;
 }
 
-void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
-                   uint64_t *barrier, Site site)
+/* What all destinations of a load have in common. `shared` is the place in the running block. */
+static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
+                          const char *what, Site site, const void *where)
 {
-    static const char what[] = "tma_load()";
-    const void *where = __builtin_return_address(0);
     TensorLoad load = {};
     load.map = map_of(encoded, 3, what, site);
     set(load.coordinates, x, y, z);
     check_first_coordinate(load.map, load.coordinates, what, site);
     load.to = box_place(load.map, shared, what, site);
-    load.barrier = &find_mbarrier(barrier, what, site);
-    load.thread = worker->thread;
     load.where = where;
     load.site = site;
+    touch_global(load.map, load.coordinates, load.to, false, what, site, where);
+    return load;
+}
+
+static void start(const Block &home, const TensorLoad &load, const char *what)
+{
     if (!load.barrier->fenced)
-        fail_at(site, what,
+        fail_at(load.site, what,
                 "the copy engine does not know the mbarrier yet; mbarrier_init_fence() is missing "
                 "after mbarrier_init()");
-    touch_global(load.map, load.coordinates, load.to, false, what, site, where);
-    checker->asynchronous(load.to, box_bytes(load.map), proxy_write_begins, where);
-    block_work().loads.push_back(load);
+    checker->asynchronous(home, load.to, box_bytes(load.map), proxy_write_begins, load.where);
+    home.work->loads.push_back(load);
+}
+
+void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
+                   uint64_t *barrier, Site site)
+{
+    static const char what[] = "tma_load()";
+    Mbarrier &counting = find_mbarrier(barrier, what, site);
+    TensorLoad load = load_of(shared, encoded, x, y, z, what, site, __builtin_return_address(0));
+    load.barrier = &counting;
+    load.thread = worker->thread;
+    start(*worker->block, load, what);
+}
+
+void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
+                             uint64_t *barrier, uint16_t ranks, Site site)
+{
+    static const char what[] = "tma_load_multicast()";
+    find_mbarrier(barrier, what, site);
+    TensorLoad load = load_of(shared, encoded, x, y, z, what, site, __builtin_return_address(0));
+    if (ranks == 0 || ranks >> ptx::cluster_blocks())
+        fail_at(site, what, "ranks 0x%x of a cluster of %d blocks", ranks, ptx::cluster_blocks());
+    for (unsigned rank : bits(ranks)) {
+        const int number = static_cast<int>(rank);
+        const ClusterPlace to =
+            cluster_place(ptx::cluster_address(shared, number, site), 1, what, site);
+        const uint32_t counting = ptx::cluster_address(simt_shared_address(barrier), number, site);
+        load.to = to.place;
+        load.barrier =
+            &find_mbarrier(cluster_place(counting, sizeof *barrier, what, site), what, site);
+        load.thread = to.home == worker->block ? worker->thread : nullptr;
+        start(*to.home, load, what);
+    }
 }
 
 void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t shared, Site site)

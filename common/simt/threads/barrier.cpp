@@ -159,7 +159,7 @@ static bool arrive_named(Thread &thread, unsigned id, unsigned threads, Site sit
                   id, site.file, site.line, threads, barrier.expected);
     checker->noted(waits ? "named_barrier_sync" : "named_barrier_arrive", nullptr, id, threads,
                    where);
-    checker->released(&barrier);
+    checker->released(&barrier, *worker->block);
     return ++barrier.arrived == threads;
 }
 

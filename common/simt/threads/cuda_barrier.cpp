@@ -33,7 +33,7 @@ extern "C" unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned c
         fail_at(site, "cuda::barrier::arrive()", "%u arrivals, where the phase lacks %u", count,
                 barrier->missing);
     const unsigned phase = barrier->phase;
-    checker->released(order_of(barrier, phase));
+    checker->released(order_of(barrier, phase), *worker->block);
     barrier->missing -= count;
     if (barrier->missing == 0) {
         barrier->missing = barrier->expected;
