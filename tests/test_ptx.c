@@ -32,7 +32,7 @@ static uint32_t half_at(const uint32_t *words, int row, int col)
     return words[4 * row + col / 2] >> 16 * (col % 2) & 0xffff;
 }
 
-TEST_WHERE(has_architecture(75, false), ptx, ldmatrix)
+CONDITIONAL_TEST(ptx, ldmatrix, has_architecture(75, false))
 {
     uint32_t in[128], out[256] = {0}, expected[256];
     random_words(in, 128, 2);
@@ -48,7 +48,7 @@ TEST_WHERE(has_architecture(75, false), ptx, ldmatrix)
     expect_words("ldmatrix", out, expected, 256);
 }
 
-TEST_WHERE(has_architecture(90, false), ptx, stmatrix)
+CONDITIONAL_TEST(ptx, stmatrix, has_architecture(90, false))
 {
     uint32_t in[128], out[128] = {0}, expected[128];
     random_words(in, 128, 3);
@@ -61,7 +61,7 @@ TEST_WHERE(has_architecture(90, false), ptx, stmatrix)
 
 /* ---- products by a warp ---- */
 
-TEST_WHERE(has_architecture(75, false), ptx, movmatrix)
+CONDITIONAL_TEST(ptx, movmatrix, has_architecture(75, false))
 {
     uint32_t in[32], out[64] = {0}, expected[64];
     random_words(in, 32, 14);
@@ -110,13 +110,13 @@ static void test_mma(const char *name, ptx_kernel *kernel, bool bfloat16)
     expect_floats(name, out, expected, bound, 128);
 }
 
-TEST_WHERE(has_architecture(80, false), ptx, mma)
+CONDITIONAL_TEST(ptx, mma, has_architecture(80, false))
 {
     test_mma("mma", ptx_mma, false);
     test_mma("mma_bfloat16", ptx_mma_bfloat16, true);
 }
 
-TEST_WHERE(has_architecture(75, false), ptx, wmma)
+CONDITIONAL_TEST(ptx, wmma, has_architecture(75, false))
 {
     static uint32_t in[WMMA_IN], out[WMMA_OUT];
     static double expected[WMMA_OUT], bound[WMMA_OUT];
@@ -167,7 +167,7 @@ TEST(ptx, exp2)
 
 /* ---- barriers and registers ---- */
 
-TEST_WHERE(has_architecture(90, false), ptx, mbarrier)
+CONDITIONAL_TEST(ptx, mbarrier, has_architecture(90, false))
 {
     enum { WORDS = 32 * HANDSHAKES };
     uint32_t in[WORDS], out[WORDS] = {0}, expected[WORDS];
@@ -188,7 +188,7 @@ TEST(ptx, named_barrier)
     expect_words("named_barrier", out, expected, 32);
 }
 
-TEST_WHERE(has_architecture(90, false), ptx, cluster)
+CONDITIONAL_TEST(ptx, cluster, has_architecture(90, false))
 {
     enum { BLOCKS = CLUSTERS * CLUSTER_BLOCKS, IN = 64 * BLOCKS, OUT = CLUSTER_OUT * BLOCKS };
     static uint32_t in[IN], out[OUT], expected[OUT];
@@ -209,7 +209,7 @@ TEST_WHERE(has_architecture(90, false), ptx, cluster)
     expect_words("cluster", out, expected, OUT);
 }
 
-TEST_WHERE(has_architecture(90, true), ptx, registers)
+CONDITIONAL_TEST(ptx, registers, has_architecture(90, true))
 {
     uint32_t in[64], out[256] = {0}, expected[256], sum = 0;
     random_words(in, 64, 13);

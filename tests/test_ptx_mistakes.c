@@ -112,7 +112,7 @@ static cudaError_t run_broken(const struct broken_run *run, enum mistake mistake
     return ptx_broken(mistake, correct, &run->load, &run->store, run->in, run->out);
 }
 
-TEST_WHERE(has_architecture(90, true), mistakes, none)
+CONDITIONAL_TEST(mistakes, none, has_architecture(90, true))
 {
     struct broken_run run;
     start_broken(&run);

@@ -1,7 +1,7 @@
 /* Bulk tensor copies, against a model of tensor map, box and swizzle. */
 #include "ptx/box_cases.h"
 
-TEST_WHERE(has_architecture(90, false), ptx, tma_load)
+CONDITIONAL_TEST(ptx, tma_load, has_architecture(90, false))
 {
     static uint32_t array[MAX_WORDS], out[MAX_WORDS], expected[MAX_WORDS];
     for (int i = 0; i < BOX_CASES; i++) {
@@ -29,7 +29,7 @@ TEST_WHERE(has_architecture(90, false), ptx, tma_load)
     }
 }
 
-TEST_WHERE(has_architecture(90, false), ptx, tma_store)
+CONDITIONAL_TEST(ptx, tma_store, has_architecture(90, false))
 {
     static uint32_t box[MAX_WORDS], before[MAX_WORDS], array[MAX_WORDS], expected[MAX_WORDS];
     for (int i = 0; i < BOX_CASES; i++) {
@@ -91,7 +91,7 @@ TEST(ptx, tma_load_multicast)
 }
 
 /* The encoder says no to what the copy engine cannot do. */
-TEST_WHERE(has_architecture(90, false), ptx, tensor_map_refused)
+CONDITIONAL_TEST(ptx, tensor_map_refused, has_architecture(90, false))
 {
     static const struct box_case bad[] = {
         {"the row is longer than the swizzle", CU_TENSOR_MAP_SWIZZLE_64B, 1, 20, 64, 64, 1, 8, 64,

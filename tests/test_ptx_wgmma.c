@@ -123,7 +123,7 @@ static void test_wgmma(const char *name, wgmma_kernel *kernel, int n, bool a_in_
     expect_floats(name, out, expected, bound, 128 * d_words);
 }
 
-TEST_WHERE(has_architecture(90, true), ptx, wgmma_shared)
+CONDITIONAL_TEST(ptx, wgmma_shared, has_architecture(90, true))
 {
     test_wgmma("wgmma_shared_128", ptx_wgmma_shared_128, 128, false, 1, 0, false);
     test_wgmma("wgmma_shared_64", ptx_wgmma_shared_128, 128, false, 2, 1, false);
@@ -132,7 +132,7 @@ TEST_WHERE(has_architecture(90, true), ptx, wgmma_shared)
     test_wgmma("wgmma_shared_bfloat16", ptx_wgmma_shared_128, 128, false, 1, 1, true);
 }
 
-TEST_WHERE(has_architecture(90, true), ptx, wgmma_registers)
+CONDITIONAL_TEST(ptx, wgmma_registers, has_architecture(90, true))
 {
     test_wgmma("wgmma_registers_128", ptx_wgmma_registers_128, 128, true, 1, 1, false);
     test_wgmma("wgmma_registers_64", ptx_wgmma_registers_128, 128, true, 2, 0, false);

@@ -210,7 +210,7 @@ TEST(refusal, launch_bounds)
 }
 
 /* For tests of callers: the launch that SIMT_FAIL_LAUNCH counts to returns an error, others run. */
-TEST_WHERE(on_cpu(), refusal, injected)
+CONDITIONAL_TEST(refusal, injected, on_cpu())
 {
     int result = 0;
     setenv("SIMT_FAIL_LAUNCH", "2", 1);
@@ -279,7 +279,7 @@ TEST(refusal, calls)
 }
 
 /* A GPU takes some of these, or crashes on them. */
-TEST_WHERE(on_cpu(), refusal, copies)
+CONDITIONAL_TEST(refusal, copies, on_cpu())
 {
     char *data = NULL, host[100] = {0};
     cr_assert_eq(cudaMalloc((void **)&data, 100), cudaSuccess);
@@ -301,7 +301,7 @@ TEST_WHERE(on_cpu(), refusal, copies)
 }
 
 /* In a child process, because it aborts; its output goes to a pipe. */
-TEST_WHERE(on_cpu(), memory, host_code_follows_a_device_pointer)
+CONDITIONAL_TEST(memory, host_code_follows_a_device_pointer, on_cpu())
 {
     volatile int *data = NULL, *managed = NULL;
     int ends[2], status = 0;
@@ -337,7 +337,7 @@ TEST(memory, new_shared_memory_is_not_zero)
     cr_expect_eq(dynamic, 0x7fff7fffu);
 }
 
-TEST_WHERE(on_cpu(), memory, new_memory_is_not_zero)
+CONDITIONAL_TEST(memory, new_memory_is_not_zero, on_cpu())
 {
     unsigned *data = NULL, host[64];
     cr_assert_eq(cudaMalloc((void **)&data, sizeof host), cudaSuccess);
@@ -375,7 +375,7 @@ CALL_TEST(failure, past_the_end,
                          (const char *[]){"write_to", "block (1,0,0), thread (3,0,0)", NULL}))
 
 /* A GPU keeps freed memory mapped for the next allocation and reports nothing. */
-TEST_WHERE(on_cpu(), failure, after_free)
+CONDITIONAL_TEST(failure, after_free, on_cpu())
 {
     expect_failure(fail_after_free, cudaErrorIllegalAddress,
                    (const char *[]){"write_to", "freed", NULL});
@@ -473,7 +473,7 @@ TEST(environment, order_of_blocks)
 }
 
 /* Streams overlap as on a GPU: what two launches share shows, what each has for itself is safe. */
-TEST_WHERE(on_cpu(), environment, streams_overlap)
+CONDITIONAL_TEST(environment, streams_overlap, on_cpu())
 {
     cr_expect_eq(streams_that_count(1), 0, "without an overlap, sharing goes well");
     static const char *const orders[] = {"overlap", "overlap:2", "overlap:3"};
@@ -516,7 +516,7 @@ static void expect_complaint(const char *variable, const char *value, const char
     cr_expect_eq(launch_shape(one, one, 0), cudaSuccess);
 }
 
-TEST_WHERE(on_cpu(), environment, bad_values)
+CONDITIONAL_TEST(environment, bad_values, on_cpu())
 {
     expect_complaint("SIMT_ORDER", "sideways", "must be inorder, reversed, random or random:SEED");
     expect_complaint("SIMT_ORDER", "random:x", "random:SEED");
@@ -528,7 +528,7 @@ TEST_WHERE(on_cpu(), environment, bad_values)
     expect_complaint("SIMT_ARCH", "sm_80", "without the dot");
 }
 
-TEST_WHERE(on_cpu(), environment, architecture)
+CONDITIONAL_TEST(environment, architecture, on_cpu())
 {
     struct cudaDeviceProp properties;
     cr_expect_eq(backend_architecture(), 90);
@@ -539,7 +539,7 @@ TEST_WHERE(on_cpu(), environment, architecture)
 }
 
 /* A child process has its parent's memory but none of its workers. */
-TEST_WHERE(on_cpu(), environment, fork)
+CONDITIONAL_TEST(environment, fork, on_cpu())
 {
     int result = 0;
     cr_assert_eq(run_harmless(&result), cudaSuccess);
@@ -593,7 +593,7 @@ static int run_command(const char *command, char *said, size_t size)
 }
 
 /* Each file of tests/simt/refused names in its first line what the compiler must say about it. */
-TEST_WHERE(on_cpu(), simtcc, says_what_it_does_not_support)
+CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
 {
     glob_t sources;
     cr_assert_eq(glob("tests/simt/refused/*.cu", 0, NULL, &sources), 0,
@@ -637,7 +637,7 @@ TEST(simtcc, headers_of_ones_own)
         0, "%s", said);
 }
 
-TEST_WHERE(on_cpu(), simtcc, bad_command_lines)
+CONDITIONAL_TEST(simtcc, bad_command_lines, on_cpu())
 {
     static const struct {
         const char *arguments, *words;
@@ -661,7 +661,7 @@ TEST_WHERE(on_cpu(), simtcc, bad_command_lines)
 }
 
 /* What a room of the backend includes and calls lies in itself or below. */
-TEST_WHERE(on_cpu(), rooms, arrows_point_down)
+CONDITIONAL_TEST(rooms, arrows_point_down, on_cpu())
 {
     char said[4000];
     cr_expect_eq(run_command("tests/simt/rooms 2>&1", said, sizeof said), 0, "%s", said);
@@ -669,7 +669,7 @@ TEST_WHERE(on_cpu(), rooms, arrows_point_down)
 
 /* From another folder, through a symbolic link, with a blank in the names; the dependencies name
  * the real files. */
-TEST_WHERE(on_cpu(), simtcc, other_folders)
+CONDITIONAL_TEST(simtcc, other_folders, on_cpu())
 {
     char said[4000];
     const char *script =

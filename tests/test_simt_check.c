@@ -49,7 +49,7 @@ static struct counters counted(cudaError_t error)
                  #member " is %llu, expected %llu", (counters).member,                             \
                  (unsigned long long)(value))
 
-TEST_WHERE(checked(), counters, naive_matmul)
+CONDITIONAL_TEST(counters, naive_matmul, checked())
 {
     enum { N = 64 };
     float *data = (float *)zeros();
@@ -70,7 +70,7 @@ TEST_WHERE(checked(), counters, naive_matmul)
     EXPECT(c, atomics, 0);
 }
 
-TEST_WHERE(checked(), counters, tiled_matmul)
+CONDITIONAL_TEST(counters, tiled_matmul, checked())
 {
     enum { N = 64, T = 16 };
     float *data = (float *)zeros();
@@ -88,7 +88,7 @@ TEST_WHERE(checked(), counters, tiled_matmul)
 }
 
 /* The counts depend on the program only, not on the order of its threads and blocks. */
-TEST_WHERE(checked(), counters, do_not_depend_on_order)
+CONDITIONAL_TEST(counters, do_not_depend_on_order, checked())
 {
     enum { N = 64 };
     static const char *const orders[] = {"inorder", "reversed", "random:1", "random:2"};
@@ -106,7 +106,7 @@ TEST_WHERE(checked(), counters, do_not_depend_on_order)
     }
 }
 
-TEST_WHERE(checked(), counters, sectors_of_loads)
+CONDITIONAL_TEST(counters, sectors_of_loads, checked())
 {
     static const struct {
         int threads, stride, offset, requests, sectors;
@@ -131,7 +131,7 @@ TEST_WHERE(checked(), counters, sectors_of_loads)
     }
 }
 
-TEST_WHERE(checked(), counters, sectors_of_stores)
+CONDITIONAL_TEST(counters, sectors_of_stores, checked())
 {
     float *data = (float *)zeros();
     struct counters c = counted(count_strided_stores(data, 32, 1, 0));
@@ -143,7 +143,7 @@ TEST_WHERE(checked(), counters, sectors_of_stores)
     EXPECT(c, global_loads, 0);
 }
 
-TEST_WHERE(checked(), counters, one_load_whatever_its_width)
+CONDITIONAL_TEST(counters, one_load_whatever_its_width, checked())
 {
     float *data = (float *)zeros();
     for (int width = 2; width <= 4; width += 2) {
@@ -161,7 +161,7 @@ TEST_WHERE(checked(), counters, one_load_whatever_its_width)
     EXPECT(c, global_store_sectors, 2);
 }
 
-TEST_WHERE(checked(), counters, bank_conflicts)
+CONDITIONAL_TEST(counters, bank_conflicts, checked())
 {
     float *data = (float *)zeros();
     struct counters by_row = counted(count_pitch(data, 32, 0));
@@ -176,7 +176,7 @@ TEST_WHERE(checked(), counters, bank_conflicts)
     EXPECT(padded, shared_stores, 1024);
 }
 
-TEST_WHERE(checked(), counters, wavefronts_by_stride)
+CONDITIONAL_TEST(counters, wavefronts_by_stride, checked())
 {
     static const int strides[][2] = {{0, 1}, {1, 1},   {2, 2},   {3, 1}, {4, 4},
                                      {8, 8}, {16, 16}, {32, 32}, {33, 1}};
@@ -190,7 +190,7 @@ TEST_WHERE(checked(), counters, wavefronts_by_stride)
     }
 }
 
-TEST_WHERE(checked(), counters, wide_shared_accesses)
+CONDITIONAL_TEST(counters, wide_shared_accesses, checked())
 {
     float *data = (float *)zeros();
     for (int width = 1; width <= 4; width *= 2) {
@@ -203,7 +203,7 @@ TEST_WHERE(checked(), counters, wide_shared_accesses)
     }
 }
 
-TEST_WHERE(checked(), counters, broadcast_is_free)
+CONDITIONAL_TEST(counters, broadcast_is_free, checked())
 {
     struct counters c = counted(count_broadcast((float *)zeros()));
     EXPECT(c, shared_stores, 1);
@@ -213,7 +213,7 @@ TEST_WHERE(checked(), counters, broadcast_is_free)
 }
 
 /* The k-th execution by each lane is one request, counted from where the warp last converged. */
-TEST_WHERE(checked(), counters, lanes_that_part)
+CONDITIONAL_TEST(counters, lanes_that_part, checked())
 {
     float *data = (float *)zeros();
     struct counters apart = counted(count_uneven_loops(data, data + 1024, 0));
@@ -227,7 +227,7 @@ TEST_WHERE(checked(), counters, lanes_that_part)
     EXPECT(together, global_load_sectors, 2 * 4 * 4);
 }
 
-TEST_WHERE(checked(), counters, barriers_and_atomics)
+CONDITIONAL_TEST(counters, barriers_and_atomics, checked())
 {
     struct counters c = counted(count_barriers(zeros(), 7, 5));
     EXPECT(c, barriers, 7 * 5);
@@ -239,7 +239,7 @@ TEST_WHERE(checked(), counters, barriers_and_atomics)
 }
 
 /* A wait counts as one load, however often the thread polls. */
-TEST_WHERE(checked(), counters, waiting_is_one_load)
+CONDITIONAL_TEST(counters, waiting_is_one_load, checked())
 {
     static const char *const orders[] = {"inorder", "reversed", "random:1"};
     for (int i = 0; i < 3; i++) {
@@ -251,7 +251,7 @@ TEST_WHERE(checked(), counters, waiting_is_one_load)
     }
 }
 
-TEST_WHERE(checked(), counters, sum_until_reset)
+CONDITIONAL_TEST(counters, sum_until_reset, checked())
 {
     struct counters c;
     int *data = zeros();
@@ -419,7 +419,7 @@ REPORT_TEST(cluster_block_barrier, cudaErrorLaunchFailure, "race on shared memor
             "@cluster_push", "@cluster_pull", "of block (1,0,0)", "cluster_wait()")
 
 /* The first failure is what backend_report() tells, whatever is tried after it. */
-TEST_WHERE(checked(), reports, first_is_kept)
+CONDITIONAL_TEST(reports, first_is_kept, checked())
 {
     int *data = zeros();
     find(broken_programs, "no_barrier")->run(data);
@@ -431,7 +431,7 @@ TEST_WHERE(checked(), reports, first_is_kept)
 }
 
 /* A report that is known to be harmless can be let pass, by kind and kernel; others stay. */
-TEST_WHERE(checked(), reports, are_let_pass_by_asking)
+CONDITIONAL_TEST(reports, are_let_pass_by_asking, checked())
 {
     setenv("SIMT_IGNORE", "race:shift_left,race:no_barrier", 1);
     cr_expect_eq(find(broken_programs, "shift_left")->run(zeros()), cudaSuccess, "%s",
@@ -452,7 +452,7 @@ TEST_WHERE(checked(), reports, are_let_pass_by_asking)
 
 /* On the host a device pointer ends the program, as it does with a GPU, but first the place is
  * reported. */
-TEST_WHERE(checked(), reports, host_reads_device)
+CONDITIONAL_TEST(reports, host_reads_device, checked())
 {
     int *data = zeros();
     int ends[2], status = 0;
@@ -482,7 +482,7 @@ TEST_WHERE(checked(), reports, host_reads_device)
 }
 
 /* Whether a fault is found does not depend on the order; which thread it is reported for does. */
-TEST_WHERE(checked(), reports, in_every_order)
+CONDITIONAL_TEST(reports, in_every_order, checked())
 {
     static const char *const orders[] = {"reversed", "random:1", "random:2", "random:3"};
     for (const struct check_case *each = broken_programs; each->name; each++)
@@ -499,7 +499,7 @@ TEST_WHERE(checked(), reports, in_every_order)
 /* -------------------------------------------------------------------------------------- fenced
  * buffers */
 
-TEST_WHERE(checked(), fences, are_off_limits)
+CONDITIONAL_TEST(fences, are_off_limits, checked())
 {
     int *data = zeros();
     backend_fence(data, 1024 * sizeof *data);
@@ -524,7 +524,7 @@ static void read_output(const char *command, char *text, size_t size)
     cr_assert_eq(status, 0, "%s: status %d: %.500s", command, status, text);
 }
 
-TEST_WHERE(checked(), programs, print_reports_and_counters_at_exit)
+CONDITIONAL_TEST(programs, print_reports_and_counters_at_exit, checked())
 {
     static char text[20000];
     const char *compile = "common/simt/simtcc --check tests/simt/reported_program.cu "
@@ -565,7 +565,7 @@ TEST_WHERE(checked(), programs, print_reports_and_counters_at_exit)
  * programs */
 
 /* In any order, on any number of workers. */
-TEST_WHERE(checked(), correct_programs, are_not_reported)
+CONDITIONAL_TEST(correct_programs, are_not_reported, checked())
 {
     static const char *const orders[] = {"inorder", "reversed", "random:1", "random:2"};
     static const char *const workers[] = {"2", "1", "4", "2"};
