@@ -74,7 +74,7 @@ struct __align__(1024) shared_tiles
     uint64_t Q_empty[2], K_empty[Config::STAGES], V_empty[Config::STAGES];
     uint64_t K_agreed[Config::STAGES], V_agreed[Config::STAGES];
     uint64_t drawn_full;
-    int drawn;                  /* block 1's: the number of the next pair of tiles */
+    int drawn;                  /* block 1's: what block 0 drew for both */
     struct hopper_tile tile[2]; /* whose queries Q holds; no blocks: there is no more */
     int skipped[2];             /* blocks of keys that only the other tile of the pair sees */
 };
@@ -171,7 +171,9 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     int drawn_phase = 0;
     for (int number = blockIdx.x / PAIR; number < problem.order.tiles;) {
         /* the next pair's number, early: the counter's answer takes a while */
-        int next = draws ? (int)(gridDim.x / PAIR + atomicAdd(counter, 1u)) : 0;
+        unsigned int draw = 0;
+        if (draws)
+            draw = atomicAdd(counter, 1u);
         const struct hopper_tile pair = hopper_tile_of<pair_of<Config>, CAUSAL>(problem, number);
         const struct hopper_tile tile = own_tile<Config, CAUSAL>(problem, pair);
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
@@ -181,9 +183,10 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
         advance<2>(Q_at);
         for (int block = pair.blocks - 1; block >= 0; block--) {
             produce_keys(shared, K_at, problem, block, tile.kv_head);
-            /* The pair agreed on these keys: so block 1 has read its last number. */
-            if (draws && block == pair.blocks - 1)
-                cluster_store_async(cluster_address(shared_address(&shared->drawn), 1), next,
+            /* The pair agreed on these keys: so block 1 has read its last number. By the middle of
+             * the tile the counter has answered. */
+            if (draws && block == pair.blocks / 2)
+                cluster_store_async(cluster_address(shared_address(&shared->drawn), 1), (int)draw,
                                     cluster_address(shared_address(&shared->drawn_full), 1));
             if (values >= 0)
                 produce_values(shared, V_at, problem, values, values_head);
@@ -194,9 +197,9 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
             mbarrier_arrive_expect(&shared->drawn_full, sizeof shared->drawn);
             mbarrier_wait(&shared->drawn_full, drawn_phase);
             drawn_phase ^= 1;
-            next = shared->drawn;
+            draw = (unsigned int)shared->drawn;
         }
-        number = next;
+        number = (int)(gridDim.x / PAIR + draw);
     }
     mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
     shared->tile[Q_at.stage] = {0, 0, 0, 0, 0};
