@@ -54,7 +54,7 @@ int host_reads_device(const int *data);
 
 /* The head of a function that runs a program on `data`, which it puts into the table. */
 #define CHECK_PROGRAM(table, name)                                                                 \
-    static check_run run_##name;                                                                   \
+    static cudaError_t run_##name(int *data);                                                      \
     [[maybe_unused]] static const bool added_##name = add_program(table, #name, run_##name);       \
     static cudaError_t run_##name([[maybe_unused]] int *data)
 

@@ -83,10 +83,7 @@ static std::string list(const Number *values, size_t count)
     return result + "]";
 }
 
-static std::string list(dim3 size)
-{
-    return format("[%u,%u,%u]", size.x, size.y, size.z);
-}
+static std::string list(dim3 size) { return format("[%u,%u,%u]", size.x, size.y, size.z); }
 
 static std::string counters_json(const struct counters &counted)
 {

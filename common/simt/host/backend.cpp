@@ -19,10 +19,7 @@ Checker *checker = &nobody;
 
 using namespace simt;
 
-const char *backend_name(void)
-{
-    return checker->armed ? "check" : "cpu";
-}
+const char *backend_name(void) { return checker->armed ? "check" : "cpu"; }
 
 int backend_architecture(void)
 {
@@ -39,10 +36,7 @@ const char *backend_complaint(void)
 }
 
 /* A kernel whose every access is watched takes as long as the watching takes. */
-bool backend_has_timing(void)
-{
-    return !checker->armed;
-}
+bool backend_has_timing(void) { return !checker->armed; }
 
 bool backend_counters(struct counters *total)
 {
@@ -51,10 +45,7 @@ bool backend_counters(struct counters *total)
     return checker->counters(total);
 }
 
-void backend_counters_reset(void)
-{
-    checker->counters_reset();
-}
+void backend_counters_reset(void) { checker->counters_reset(); }
 
 const char *backend_trace(const char *file, long long block, long long warp)
 {
@@ -80,12 +71,5 @@ void backend_describe(const void *device, size_t bytes, const struct description
     checker->described(device, bytes, *about);
 }
 
-void backend_fence(const void *device, size_t bytes)
-{
-    checker->fenced(device, bytes);
-}
-
-const char *backend_report(void)
-{
-    return last_report();
-}
+void backend_fence(const void *device, size_t bytes) { checker->fenced(device, bytes); }
+const char *backend_report(void) { return last_report(); }

@@ -40,32 +40,14 @@ inline bool same_site(const Site &a, const Site &b)
 struct Bits {
     uint32_t rest;
 
-    Bits begin() const
-    {
-        return *this;
-    }
-    Bits end() const
-    {
-        return Bits{0};
-    }
-    bool operator!=(const Bits &other) const
-    {
-        return rest != other.rest;
-    }
-    void operator++()
-    {
-        rest &= rest - 1;
-    }
-    unsigned operator*() const
-    {
-        return static_cast<unsigned>(__builtin_ctz(rest));
-    }
+    Bits begin() const { return *this; }
+    Bits end() const { return Bits{0}; }
+    bool operator!=(const Bits &other) const { return rest != other.rest; }
+    void operator++() { rest &= rest - 1; }
+    unsigned operator*() const { return static_cast<unsigned>(__builtin_ctz(rest)); }
 };
 
-inline Bits bits(uint32_t mask)
-{
-    return Bits{mask};
-}
+inline Bits bits(uint32_t mask) { return Bits{mask}; }
 
 struct BlockWork;
 
@@ -223,10 +205,7 @@ struct Worker {
 /* This OS thread's worker; null on threads that are not running kernels. */
 extern __thread Worker *worker SIMT_OWN; /* __thread: no initialisation check at each use */
 
-inline Thread *current_thread()
-{
-    return worker ? worker->thread : nullptr;
-}
+inline Thread *current_thread() { return worker ? worker->thread : nullptr; }
 
 /* True for addresses in the stacks of the calling worker's threads (their local variables). */
 bool on_thread_stack(const void *address);
