@@ -236,7 +236,7 @@ static struct cost pairs_cost(const struct attention_kernel *row, const struct a
 static struct cost multicast_cost(const struct attention_kernel *row, const struct attention *call)
 {
     const bool pays = call->head_dim > 64 && (call->seq_q + 127) / 128 % 2 == 0 &&
-                      call->seq_kv >= (call->causal ? 8192 : 1024);
+                      call->seq_kv >= (call->causal ? 8192 : 2048);
     return pays ? pairs_cost(row, call) : persistent_cost(row, call);
 }
 

@@ -362,7 +362,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
 }
 
 /* Pairs pay from LEAST_KEYS on, measured. */
-template <typename T, int HEAD_DIM, bool CAUSAL, int LEAST_KEYS = CAUSAL ? 8192 : 1024>
+template <typename T, int HEAD_DIM, bool CAUSAL, int LEAST_KEYS = CAUSAL ? 8192 : 2048>
 static cudaError_t launch(const struct attention *call)
 {
     typedef config<T> Config;

@@ -212,8 +212,8 @@ TEST(shapes, lengths_that_pairs_pay_for)
     const struct attention_kernel alone[] = {*(const struct attention_kernel *)multicast,
                                              {.about.name = NULL}};
     static const struct size sizes[] = {
-        {1, 1, 1, 256, 1024, 72, false, TENSOR_F16}, {1, 1, 1, 256, 1023, 72, false, TENSOR_BF16},
-        {1, 1, 1, 300, 1024, 72, false, TENSOR_F16}, {1, 1, 1, 129, 8192, 72, true, TENSOR_BF16},
+        {1, 1, 1, 256, 2048, 72, false, TENSOR_F16}, {1, 1, 1, 256, 2047, 72, false, TENSOR_BF16},
+        {1, 1, 1, 300, 2048, 72, false, TENSOR_F16}, {1, 1, 1, 129, 8192, 72, true, TENSOR_BF16},
         {1, 1, 1, 129, 8191, 72, true, TENSOR_F16},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

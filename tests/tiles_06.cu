@@ -1,5 +1,5 @@
 /* The last rung of step 06 with pairs of blocks however few the keys are. */
-#define attention_multicast attention_multicast_from_1024_keys_on
+#define attention_multicast attention_multicast_of_long_sequences
 #include "06_causal_half/19_multicast.cu"
 
 template <typename T>

@@ -51,10 +51,15 @@ struct Mbarrier {
 
 /* ---- TMA ---- */
 
+/* Of a box, or of one word that another block stores. */
 struct TensorLoad {
     TensorMap map; /* a copy: the kernel's own may be gone by the time */
     int coordinates[max_tensor_rank];
+    const char *what;
+    bool is_word;
+    int word;
     char *to;
+    size_t bytes;
     Mbarrier *barrier;
     Thread *thread; /* who started it; null for one of another block */
     const void *where;
@@ -180,6 +185,8 @@ Mbarrier &find_mbarrier(const ClusterPlace &at, const char *what, Site site);
  * no use. */
 bool answer_impatient(BlockWork &work);
 
+/* A load, or a store by another block, that `home` will carry out. */
+void start_load(const Block &home, const TensorLoad &load);
 /* Carries out the load that somebody waits for; false when there is none. */
 bool complete_tensor_load(BlockWork &work);
 /* At the end of the block: stores that were read are written; work that no thread waited for is

@@ -8,7 +8,6 @@
 #include "host/checker.h"
 #include "run/engine.h"
 #include <cstdio>
-#include <cstring>
 #include <ptx.cuh>
 
 namespace simt
@@ -214,11 +213,16 @@ void ptx::cluster_store_async(uint32_t address, int value, uint32_t barrier_addr
     if (to.home != at.home)
         fail_at(site, what, "the store goes to block %u of the cluster, the mbarrier is block %u's",
                 to.home->rank, at.home->rank);
-    Mbarrier &barrier = find_mbarrier(at, what, site);
-    checker->cluster_store(*to.home, to.place, sizeof value, __builtin_return_address(0));
-    memcpy(to.place, &value, sizeof value);
-    publish_on_mbarrier(*to.home, barrier);
-    count_on_mbarrier(*to.home, barrier, 0, -static_cast<long long>(sizeof value));
+    TensorLoad store = {};
+    store.what = what;
+    store.is_word = true;
+    store.word = value;
+    store.to = to.place;
+    store.bytes = sizeof value;
+    store.barrier = &find_mbarrier(at, what, site);
+    store.where = __builtin_return_address(0);
+    store.site = site;
+    start_load(*to.home, store);
 }
 
 bool ptx::mbarrier_try_wait(uint64_t *place, int parity, Site site)

@@ -5,6 +5,7 @@
 #include "run/engine.h"
 #include <cstring>
 #include <ptx.cuh>
+#include <string>
 
 namespace simt
 {
@@ -171,12 +172,15 @@ static void complete(const TensorLoad &load)
     worker->thread = load.thread               ? load.thread
                      : load.barrier->announcer ? load.barrier->announcer
                                                : block.thread;
-    checker->asynchronous(load.to, box_bytes(load.map), proxy_write_ends, load.where);
-    load_box(load.map, load.coordinates, load.to);
-    checker->noted("tma_load_done", load.to, load.barrier->phase, box_bytes(load.map), load.where);
+    checker->asynchronous(load.to, load.bytes, proxy_write_ends, load.where);
+    if (load.is_word)
+        memcpy(load.to, &load.word, load.bytes);
+    else
+        load_box(load.map, load.coordinates, load.to);
+    checker->noted("tma_load_done", load.to, load.barrier->phase, load.bytes, load.where);
     publish_on_mbarrier(block, *load.barrier);
     worker->thread = resting;
-    count_on_mbarrier(block, *load.barrier, 0, -static_cast<long long>(box_bytes(load.map)));
+    count_on_mbarrier(block, *load.barrier, 0, -static_cast<long long>(load.bytes));
 }
 
 bool complete_tensor_load(BlockWork &work)
@@ -219,7 +223,8 @@ static void write_store(const TensorStore &store)
 void finish_tensor_copies(BlockWork &work)
 {
     for (const TensorLoad &load : work.loads)
-        report_unfinished("a tma_load()", load.site, "a wait for its mbarrier");
+        report_unfinished((std::string("a ") + load.what).c_str(), load.site,
+                          "a wait for its mbarrier");
     for (ThreadWork &thread : work.thread)
         for (const TensorStore &store : thread.stores)
             if (store.was_read)
@@ -250,20 +255,22 @@ static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, in
     load.map = map_of(encoded, 3, what, site);
     set(load.coordinates, x, y, z);
     check_first_coordinate(load.map, load.coordinates, what, site);
+    load.what = what;
     load.to = box_place(load.map, shared, what, site);
+    load.bytes = box_bytes(load.map);
     load.where = where;
     load.site = site;
     touch_global(load.map, load.coordinates, load.to, false, what, site, where);
     return load;
 }
 
-static void start(const Block &home, const TensorLoad &load, const char *what)
+void simt::start_load(const Block &home, const TensorLoad &load)
 {
     if (!load.barrier->fenced)
-        fail_at(load.site, what,
+        fail_at(load.site, load.what,
                 "the copy engine does not know the mbarrier yet; mbarrier_init_fence() is missing "
                 "after mbarrier_init()");
-    checker->asynchronous(home, load.to, box_bytes(load.map), proxy_write_begins, load.where);
+    checker->asynchronous(home, load.to, load.bytes, proxy_write_begins, load.where);
     home.work->loads.push_back(load);
 }
 
@@ -275,7 +282,7 @@ void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, in
     TensorLoad load = load_of(shared, encoded, x, y, z, what, site, __builtin_return_address(0));
     load.barrier = &counting;
     load.thread = worker->thread;
-    start(*worker->block, load, what);
+    start_load(*worker->block, load);
 }
 
 void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
@@ -295,7 +302,7 @@ void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x,
         load.barrier =
             &find_mbarrier(cluster_place(counting, sizeof *barrier, what, site), what, site);
         load.thread = to.home == worker->block ? worker->thread : nullptr;
-        start(*to.home, load, what);
+        start_load(*to.home, load);
     }
 }
 
