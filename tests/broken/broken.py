@@ -101,7 +101,9 @@ def faults_in(path):
     if len(sources) != 1:
         raise Broken(f"{path.name}: there are {len(sources)} kernels of this name")
     usual, *parts = re.split("^=== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    usual = [line.removeprefix("run: ") for line in usual.split("\n") if line]
+    usual = [line for line in usual.split("\n") if line]
+    if any(not line.startswith("run: ") for line in usual) or any(re.search("^--- (?!replace$|with$)", part, re.M) for part in parts):
+        raise Broken(f"{path.name}: only 'run: ...' may stand before the first fault, and only '--- replace' and '--- with' in one")
     for part in parts:
         head, *edits = re.split("^--- replace\n", part, flags=re.MULTILINE)
         first, *lines = head.rstrip("\n").split("\n")
@@ -109,7 +111,7 @@ def faults_in(path):
         if not match or match[2] not in (*DETECTORS, EQUIVALENT):
             raise Broken(f"{path.name}: '{first}' must be 'NAME, DETECTOR: what is wrong'")
         fields = [line.partition(": ")[::2] for line in lines]
-        runs = [value for key, value in fields if key == "run"] or usual
+        runs = [value for key, value in fields if key == "run"] or [line.removeprefix("run: ") for line in usual]
         values = dict(fields)
         edits = [re.split("^--- with\n", edit, flags=re.MULTILINE) for edit in edits]
         if not set(values) <= {"file", "run", "exercise", "symptom"} or not runs or not edits or any(len(e) != 2 for e in edits):
@@ -134,7 +136,7 @@ def search(fault, file, text, source):
 
 
 def read_faults(names=()):
-    faults = [fault for path in sorted(FAULTS.glob("*.faults")) for fault in faults_in(path)]
+    faults = [fault for path in sorted(FAULTS.glob("*.fault*")) for fault in faults_in(path)]
     unknown = [name for name in names if not any(name in (f.name, str(f.exercise)) for f in faults)]
     if unknown:
         raise Broken(f"there is no fault {unknown[0]}; `make broken-list` prints the exercises, tests/broken/ holds all")
