@@ -66,9 +66,6 @@ KERNEL(drawn, "17_drawn.cu", "tiles are drawn from a counter instead of dealt ou
 KERNEL(persistent, "18_persistent.cu", "the pipeline runs on across the edge between two tiles",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
        .workspace = counter_workspace, .cost = persistent_cost, .Br = {192, 128}, .Bc = {128, 128})
-KERNEL(multicast, "19_multicast.cu", "pairs of blocks: one load brings keys and values to both",
-       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .workspace = counter_workspace, .cost = multicast_cost, .Br = {192, 128}, .Bc = {128, 128})
 
 #else
 #ifndef STEP_06_H
@@ -221,23 +218,6 @@ static struct cost persistent_cost(const struct attention_kernel *row, const str
     const bool is_short = call->causal && call->seq_kv <= 512;
     const int Br = is_short && call->head_dim <= 64 ? 128 : row->Br[call->head_dim > 64];
     return with_stored_boxes(tiles_from_the_end(row, call, Br), call);
-}
-
-/* Two tiles together; each of their blocks loads half of a block of keys, for both. */
-static struct cost pairs_cost(const struct attention_kernel *row, const struct attention *call)
-{
-    const int Br = 2 * row->Br[1], missing = (Br - call->seq_q % Br) % Br;
-    struct loaded of_head = loaded(call, -(missing / 16 * 16), Br, row->Bc[1], 1);
-    of_head.key_tiles *= 2;
-    return with_stored_boxes(boxes_cost(call, of_head, Br / 64, 2), call);
-}
-
-/* Where pairs pay. */
-static struct cost multicast_cost(const struct attention_kernel *row, const struct attention *call)
-{
-    const bool pays = call->head_dim > 64 && (call->seq_q + 127) / 128 % 2 == 0 &&
-                      call->seq_kv >= (call->causal ? 8192 : 2048);
-    return pays ? pairs_cost(row, call) : persistent_cost(row, call);
 }
 
 #define KERNEL ATTENTION_ROW

@@ -29,7 +29,7 @@ static const int ROW_BYTES = PANEL_COLS * 2;
 /* All that a kernel is told. It is a __grid_constant__ parameter: tensor maps are used where they
  * are, never copied. */
 struct hopper_problem {
-    struct attention_maps maps; /* Q in boxes of 64 rows, K and V as prepare_hopper() was told */
+    struct attention_maps maps; /* Q in boxes of 64 rows, K and V of Bc rows */
     struct attention call;
     struct tile_order order;
     float scale_log2;
@@ -193,16 +193,15 @@ static __device__ __forceinline__ void start_output(struct consumer<Config> &c,
 
 /* ---- launch ---- */
 
-/* Describes the call to a kernel whose tiles are Br queries, and lets it have shared_bytes. Boxes
- * of K and V have box_keys rows. */
+/* Describes the call to a kernel whose tiles are Br queries, and lets it have shared_bytes. */
 static inline cudaError_t prepare_hopper(struct hopper_problem *problem,
                                          const struct attention *call, int Br, const void *kernel,
-                                         int shared_bytes, int box_keys = Bc)
+                                         int shared_bytes)
 {
     problem->call = *call;
     problem->order = tile_order_of(call, Br);
     problem->scale_log2 = call->scale * LOG2_E;
-    const cudaError_t status = attention_maps_of(&problem->maps, call, WARPGROUP_ROWS, box_keys);
+    const cudaError_t status = attention_maps_of(&problem->maps, call, WARPGROUP_ROWS, Bc);
     if (status != cudaSuccess)
         return status;
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);

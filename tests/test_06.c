@@ -2,35 +2,9 @@
 #include "06_causal_half/06_step.h"
 #include "half_cases.h"
 
-/* tests/tiles_06.cu: multicast with pairs of blocks however few the keys are, for an even number of
- * tiles of 128 queries and a head_dim above 64. */
-attention_fn attention_multicast_pairs;
-
-static size_t counter(const struct attention *call)
-{
-    return call->heads > 0 ? sizeof(unsigned int) : 0;
-}
-
-static const struct attention_kernel pairs[] = {
-    ATTENTION_ROW(multicast_pairs, "tiles_06.cu", "pairs of any length",
-                  .about.architecture = "sm_90a", .types = F16 | BF16, .max_head_dim = 128,
-                  .causal = true, .head_dim_multiple = 8, .alignment = 16, .positive_scale = true,
-                  .workspace = counter, .cost = pairs_cost, .Br = {192, 128}, .Bc = {128, 128}) //
-    {.about.name = NULL},
-};
-
 static void check(struct size size, bool causal, enum input_kind kind, uint64_t seed)
 {
     check_sizes(causal_half_kernels, in_half(size, causal), kind, seed, 0);
-}
-
-static void check_pairs(struct size size, bool causal, uint64_t seed)
-{
-    check_sizes(pairs, in_half(size, causal), INPUTS_NORMAL, seed, 0);
-    check_sizes(pairs,
-                (struct size){size.batch, size.heads, size.kv_heads, size.seq_q, size.seq_kv,
-                              size.head_dim, causal, TENSOR_BF16},
-                INPUTS_NORMAL, seed, 0);
 }
 
 static bool count(const char *name, struct size size, bool causal, struct counters *counters)
@@ -179,45 +153,6 @@ TEST(shapes, tiles_that_change)
     check_resident((struct size){1, heads, heads / 2, 3, 200, 72}, true, 164);
     check_resident((struct size){1, multiprocessors + 1, multiprocessors + 1, 300, 300, 64}, true,
                    165);
-}
-
-/* Pairs of tiles: whole and with rows that do not exist, of the first tile or of both, with a block
- * of keys that one of them skips, or without any, and from few to many more than there are blocks.
- */
-TEST(shapes, pairs)
-{
-    static const int seq[][2] = {{256, 256}, {130, 130}, {500, 523}, {129, 400}, {256, 1},
-                                 {240, 100}, {400, 90},  {129, 128}, {256, 0}};
-    for (size_t i = 0; i < sizeof seq / sizeof *seq; i++)
-        for (int causal = 0; causal < 2; causal++)
-            check_pairs((struct size){1, 1 + i % 2, 1, seq[i][0], seq[i][1], i == 5 ? 128 : 72},
-                        causal, 180 + i);
-}
-
-TEST(shapes, pairs_that_change)
-{
-    int multiprocessors;
-    cr_assert(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0) ==
-              cudaSuccess);
-    const long long heads = multiprocessors / 2 + 3;
-    check_pairs((struct size){1, heads, heads, 129, 9, 72}, false, 190);
-    check_pairs((struct size){1, heads, heads, 256, 300, 72}, true, 191);
-}
-
-/* Where multicast has pairs, and on both sides of it. */
-TEST(shapes, lengths_that_pairs_pay_for)
-{
-    const struct kernel *multicast =
-        ladder_find(&attention_problem, causal_half_kernels, "multicast");
-    const struct attention_kernel alone[] = {*(const struct attention_kernel *)multicast,
-                                             {.about.name = NULL}};
-    static const struct size sizes[] = {
-        {1, 1, 1, 256, 2048, 72, false, TENSOR_F16}, {1, 1, 1, 256, 2047, 72, false, TENSOR_BF16},
-        {1, 1, 1, 300, 2048, 72, false, TENSOR_F16}, {1, 1, 1, 129, 8192, 72, true, TENSOR_BF16},
-        {1, 1, 1, 129, 8191, 72, true, TENSOR_F16},
-    };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        check_sizes(alone, sizes[i], INPUTS_NORMAL, 195 + i, 0);
 }
 
 /* Each stage of K and V is filled three times at least, in every rung. */
