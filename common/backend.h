@@ -15,6 +15,14 @@
 extern "C" {
 #endif
 
+/* clang-format off */
+#define EACH_COUNTER(X) X(launches)                                                                \
+    X(global_loads) X(global_load_bytes) X(global_load_requests) X(global_load_sectors)            \
+    X(global_stores) X(global_store_bytes) X(global_store_requests) X(global_store_sectors)        \
+    X(shared_loads) X(shared_stores) X(shared_wavefronts) X(shared_wavefronts_ideal)               \
+    X(barriers) X(atomics)
+/* clang-format on */
+
 /*
  * What kernels did since the last reset, summed over all launches. A "load" or "store" is one
  * instruction of one thread, whatever its width; a "request" is that instruction executed once by a
@@ -24,14 +32,9 @@ extern "C" {
  * loads and stores. Barriers are counted once per block.
  */
 struct counters {
-    unsigned long long launches;
-    unsigned long long global_loads, global_load_bytes, global_load_requests, global_load_sectors;
-    unsigned long long global_stores, global_store_bytes, global_store_requests,
-        global_store_sectors;
-    unsigned long long shared_loads, shared_stores;
-    unsigned long long shared_wavefronts, shared_wavefronts_ideal;
-    unsigned long long barriers;
-    unsigned long long atomics;
+#define COUNTER(name) unsigned long long name;
+    EACH_COUNTER(COUNTER)
+#undef COUNTER
 };
 
 /* "gpu", "cpu" (the fast build) or "check" (the build that watches every access). */

@@ -433,40 +433,29 @@ static bool zeros(const struct view *view, struct explanation *explanation)
                      "kept out of the sum; e^x is 0 when x is below -104");
 }
 
-/* Every wrong element is what stands elsewhere in the right output, at the place that `from` gives;
- * false there for no such place. */
-typedef bool place_fn(const struct view *view, size_t *row, size_t *col);
-
-static bool all_from(const struct view *view, place_fn *from)
+/* Of a matrix that was written as if it had as many columns as it has rows: of each head. */
+static bool all_transposed(const struct view *view)
 {
     struct evidence evidence = {0};
     for (size_t row = 0; row < view->rows; row++) {
         for (size_t col = 0; col < view->cols; col++) {
             const enum state state = (enum state)view->state[at(view, row, col)];
-            size_t r = row, c = col;
+            const size_t length = head_rows(view), first = row / length * length;
+            const size_t index = (row - first) * view->cols + col;
             if (state == RIGHT || state == UNWRITTEN)
                 continue;
-            if (state != WRONG || !from(view, &r, &c) ||
-                !fits(view, row, col, view->value[at(view, r, c)], &evidence))
+            if (state != WRONG ||
+                !fits(view, row, col, view->value[at(view, first + index % length, index / length)],
+                      &evidence))
                 return false;
         }
     }
     return convincing(&evidence);
 }
 
-/* Of a matrix that was written as if it had as many columns as it has rows: of each head. */
-static bool from_transposed(const struct view *view, size_t *row, size_t *col)
-{
-    const size_t length = head_rows(view), first = *row / length * length;
-    const size_t index = (*row - first) * view->cols + *col;
-    *row = first + index % length;
-    *col = index / length;
-    return true;
-}
-
 static bool transposed(const struct view *view, struct explanation *explanation)
 {
-    if (!view->whole || head_rows(view) < 2 || view->cols < 2 || !all_from(view, from_transposed))
+    if (!view->whole || head_rows(view) < 2 || view->cols < 2 || !all_transposed(view))
         return false;
     return explained(explanation, "transposed",
                      "%s is stored transposed: element (row, col) is at col * rows + row instead "
@@ -474,48 +463,23 @@ static bool transposed(const struct view *view, struct explanation *explanation)
                      view->tensor->name);
 }
 
-static bool from_row_before(const struct view *view, size_t *row, size_t *col)
+/* An element holds what belongs so many rows and columns, or so many elements, further on. */
+struct shift {
+    int rows, columns, elements;
+    const char *what;
+};
+
+static bool from_shifted(const struct view *view, const struct shift *shift, size_t *row,
+                         size_t *col)
 {
-    (void)view, (void)col;
-    return (*row)-- > 0;
+    const size_t index = at(view, *row, *col) + (size_t)shift->elements;
+    *row = shift->elements ? index / view->cols : *row + (size_t)shift->rows;
+    *col = shift->elements ? index % view->cols : *col + (size_t)shift->columns;
+    return *row < view->rows && *col < view->cols; /* one before 0 is very large */
 }
 
-static bool from_row_after(const struct view *view, size_t *row, size_t *col)
-{
-    (void)col;
-    return ++*row < view->rows;
-}
-
-static bool from_column_before(const struct view *view, size_t *row, size_t *col)
-{
-    (void)view, (void)row;
-    return (*col)-- > 0;
-}
-
-static bool from_column_after(const struct view *view, size_t *row, size_t *col)
-{
-    (void)row;
-    return ++*col < view->cols;
-}
-
-static bool from_element_before(const struct view *view, size_t *row, size_t *col)
-{
-    const size_t index = at(view, *row, *col);
-    if (index == 0)
-        return false;
-    *row = (index - 1) / view->cols, *col = (index - 1) % view->cols;
-    return true;
-}
-
-static bool from_element_after(const struct view *view, size_t *row, size_t *col)
-{
-    const size_t index = at(view, *row, *col) + 1;
-    *row = index / view->cols, *col = index % view->cols;
-    return *row < view->rows;
-}
-
-/* As all_from(), but what comes from outside may be anything. */
-static bool all_but_the_edge(const struct view *view, place_fn *from)
+/* What comes from outside may be anything. */
+static bool all_but_the_edge(const struct view *view, const struct shift *shift)
 {
     struct evidence evidence = {0};
     size_t edge = 0;
@@ -524,7 +488,7 @@ static bool all_but_the_edge(const struct view *view, place_fn *from)
             size_t r = row, c = col;
             if (!bad(view, row, col))
                 continue;
-            if (!from(view, &r, &c))
+            if (!from_shifted(view, shift, &r, &c))
                 edge++;
             else if (view->state[at(view, row, col)] != WRONG ||
                      !fits(view, row, col, view->value[at(view, r, c)], &evidence))
@@ -536,19 +500,16 @@ static bool all_but_the_edge(const struct view *view, place_fn *from)
 
 static bool shifted(const struct view *view, struct explanation *explanation)
 {
-    static const struct {
-        place_fn *from;
-        const char *what;
-    } shift[] = {
-        {from_column_before, "column col holds what belongs into column col - 1"},
-        {from_column_after, "column col holds what belongs into column col + 1"},
-        {from_row_before, "row r holds what belongs into row r - 1"},
-        {from_row_after, "row r holds what belongs into row r + 1"},
-        {from_element_before, "each element holds what belongs into the one before it"},
-        {from_element_after, "each element holds what belongs into the one after it"},
+    static const struct shift shift[] = {
+        {0, -1, 0, "column col holds what belongs into column col - 1"},
+        {0, 1, 0, "column col holds what belongs into column col + 1"},
+        {-1, 0, 0, "row r holds what belongs into row r - 1"},
+        {1, 0, 0, "row r holds what belongs into row r + 1"},
+        {0, 0, -1, "each element holds what belongs into the one before it"},
+        {0, 0, 1, "each element holds what belongs into the one after it"},
     };
     for (size_t i = 0; view->whole && i < sizeof shift / sizeof *shift; i++)
-        if (all_but_the_edge(view, shift[i].from))
+        if (all_but_the_edge(view, &shift[i]))
             return explained(explanation, "shifted",
                              "%s is right but shifted by one: %s. Look for an index that is one "
                              "too large or too small",
@@ -638,41 +599,33 @@ static bool row_is(const struct view *view, size_t row, const double *value,
     return true;
 }
 
-static bool made_by(const struct view *view, const struct mistake *mistake, double *value)
+/* Whether a mistake explains the rows that are tried; where it is null, whether sums of the terms
+ * begin .. end - 1 alone do. */
+static bool made_by(const struct view *view, const struct mistake *mistake, size_t begin,
+                    size_t end, double *value)
 {
     size_t chosen[TRIED_ROWS];
     struct evidence evidence = {0};
     const size_t count = choose(view, chosen);
-    const struct trial *trial = view->trial;
-    for (size_t i = 0; i < count; i++)
-        if (!mistake->compute(trial->sizes, (const void *const *)trial->host, chosen[i],
-                              mistake->tile, value) ||
-            !row_is(view, chosen[i], value, &evidence))
+    for (size_t i = 0; i < count; i++) {
+        const struct mistaken_row r = {view->trial->sizes, (const void *const *)view->trial->host,
+                                       chosen[i], mistake ? mistake->tile : 0, value};
+        if (mistake && !mistake->compute(&r))
             return false;
+        if (!mistake)
+            view->mistakes->partial(&r, begin, end);
+        if (!row_is(view, chosen[i], value, &evidence))
+            return false;
+    }
     return convincing(&evidence);
 }
 
 static bool known_mistake(const struct view *view, struct explanation *explanation, double *value)
 {
     for (const struct mistake *mistake = view->mistakes->list; mistake->name; mistake++)
-        if (made_by(view, mistake, value))
+        if (made_by(view, mistake, 0, 0, value))
             return explained(explanation, mistake->name, "%s", mistake->says);
     return false;
-}
-
-static bool is_sum_of(const struct view *view, size_t begin, size_t end, double *value)
-{
-    size_t chosen[TRIED_ROWS];
-    struct evidence evidence = {0};
-    const size_t count = choose(view, chosen);
-    const struct trial *trial = view->trial;
-    for (size_t i = 0; i < count; i++) {
-        view->mistakes->partial(trial->sizes, (const void *const *)trial->host, chosen[i], begin,
-                                end, value);
-        if (!row_is(view, chosen[i], value, &evidence))
-            return false;
-    }
-    return convincing(&evidence);
 }
 
 /* The sum leaves terms out at its end or at its beginning. */
@@ -689,7 +642,7 @@ static bool partial_sum(const struct view *view, struct explanation *explanation
     for (size_t n = terms; n-- > 1;) {
         if (terms - n > STEP && n % step != 0)
             continue;
-        if (is_sum_of(view, 0, n, value)) {
+        if (made_by(view, NULL, 0, n, value)) {
             const size_t missing = terms - n;
             const bool tile = n % STEP == 0 && missing <= 128 && n >= missing;
             if (tile)
@@ -704,7 +657,7 @@ static bool partial_sum(const struct view *view, struct explanation *explanation
                              n, terms, term);
         }
         const size_t begin = terms - n;
-        if (is_sum_of(view, begin, terms, value))
+        if (made_by(view, NULL, begin, terms, value))
             return explained(explanation, "first-missing",
                              "the first %zu of %zu %s are missing from the sums: the loop begins "
                              "too late, or the first tile is overwritten before it is used",

@@ -24,13 +24,19 @@ struct explanation {
     char elements[6000];
 };
 
+/* A row of the first output, for which `value` has room. */
+struct mistaken_row {
+    const long long *sizes;
+    const void *const *host; /* the inputs */
+    size_t row, tile;        /* tiles of so many keys, where that matters */
+    double *value;
+};
+
 /*
- * A mistake that shows in the values. Writes row `row` of the first output as a kernel that makes
- * it, with tiles of `tile` keys where that matters, computes that row; false where these sizes
- * leave it no room (then `value` is undefined).
+ * A mistake that shows in the values. Writes the row as a kernel that makes the mistake computes
+ * it; false where these sizes leave it no room (then `value` is undefined).
  */
-typedef bool mistake_fn(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                        double *value);
+typedef bool mistake_fn(const struct mistaken_row *r);
 
 struct mistake {
     const char *name, *says;
@@ -44,9 +50,8 @@ struct mistakes {
     /* How many terms an element of the first output sums (K, columns, keys), and what they are. */
     size_t (*terms)(const long long *sizes);
     const char *term;
-    /* Row `row` of the first output from the terms begin .. end - 1 alone. */
-    void (*partial)(const long long *sizes, const void *const *host, size_t row, size_t begin,
-                    size_t end, double *value);
+    /* Writes the row from the terms begin .. end - 1 alone. */
+    void (*partial)(const struct mistaken_row *r, size_t begin, size_t end);
     /* Rows of a head, and heads of a batch entry. Null where an output is one matrix. */
     void (*heads)(const long long *sizes, size_t *rows, size_t *heads);
 };

@@ -7,26 +7,29 @@
 
 #include <math.h>
 
+static size_t extent(const struct mistaken_row *r, int size)
+{
+    return (size_t)r->sizes[size];
+}
+
 /* -------------------------------------------------------------------------------------------------
  * Matrix product
  */
 
-/* A row of C from terms begin .. end - 1, with strides of one's own: A[row * a_row + k * a_k], and
+/* A row of C from terms begin .. end - 1, with strides of one's own: A[row * a_row + k * a_k] and
  * B[k * b_k + col * b_col]. False where that leaves the arrays. */
-static bool product(const long long *sizes, const void *const *host, size_t row, size_t begin,
-                    size_t end, const size_t stride[4], double *value)
+static bool product(const struct mistaken_row *r, size_t begin, size_t end, size_t a_row,
+                    size_t a_k, size_t b_k, size_t b_col)
 {
-    const size_t M = (size_t)sizes[MATMUL_M], N = (size_t)sizes[MATMUL_N],
-                 K = (size_t)sizes[MATMUL_K];
-    const float *A = host[0], *B = host[1];
-    if (K == 0 || (M - 1) * stride[0] + (K - 1) * stride[1] >= M * K ||
-        (K - 1) * stride[2] + (N - 1) * stride[3] >= K * N)
+    const size_t M = extent(r, MATMUL_M), N = extent(r, MATMUL_N), K = extent(r, MATMUL_K);
+    const float *A = r->host[0], *B = r->host[1];
+    if (K == 0 || (M - 1) * a_row + (K - 1) * a_k >= M * K ||
+        (K - 1) * b_k + (N - 1) * b_col >= K * N)
         return false;
     for (size_t col = 0; col < N; col++) {
-        value[col] = 0.0;
+        r->value[col] = 0.0;
         for (size_t k = begin; k < end; k++)
-            value[col] +=
-                (double)A[row * stride[0] + k * stride[1]] * B[k * stride[2] + col * stride[3]];
+            r->value[col] += (double)A[r->row * a_row + k * a_k] * B[k * b_k + col * b_col];
     }
     return true;
 }
@@ -36,52 +39,38 @@ static size_t matmul_terms(const long long *sizes)
     return (size_t)sizes[MATMUL_K];
 }
 
-static void matmul_partial(const long long *sizes, const void *const *host, size_t row,
-                           size_t begin, size_t end, double *value)
+static void matmul_partial(const struct mistaken_row *r, size_t begin, size_t end)
 {
-    const size_t N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
-    product(sizes, host, row, begin, end, (const size_t[]){K, 1, N, 1}, value);
+    product(r, begin, end, extent(r, MATMUL_K), 1, extent(r, MATMUL_N), 1);
 }
 
-static bool B_transposed(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                         double *value)
+static bool B_transposed(const struct mistaken_row *r)
 {
-    (void)tile;
-    const size_t K = (size_t)sizes[MATMUL_K];
-    return product(sizes, host, row, 0, K, (const size_t[]){K, 1, 1, K}, value);
+    const size_t K = extent(r, MATMUL_K);
+    return product(r, 0, K, K, 1, 1, K);
 }
 
-static bool A_transposed(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                         double *value)
+static bool A_transposed(const struct mistaken_row *r)
 {
-    (void)tile;
-    const size_t M = (size_t)sizes[MATMUL_M], N = (size_t)sizes[MATMUL_N],
-                 K = (size_t)sizes[MATMUL_K];
-    return product(sizes, host, row, 0, K, (const size_t[]){1, M, N, 1}, value);
+    return product(r, 0, extent(r, MATMUL_K), 1, extent(r, MATMUL_M), extent(r, MATMUL_N), 1);
 }
 
-static bool both_transposed(const long long *sizes, const void *const *host, size_t row,
-                            size_t tile, double *value)
+static bool both_transposed(const struct mistaken_row *r)
 {
-    (void)tile;
-    const size_t M = (size_t)sizes[MATMUL_M], K = (size_t)sizes[MATMUL_K];
-    return product(sizes, host, row, 0, K, (const size_t[]){1, M, 1, K}, value);
+    const size_t K = extent(r, MATMUL_K);
+    return product(r, 0, K, 1, extent(r, MATMUL_M), 1, K);
 }
 
-static bool A_strided_by_N(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                           double *value)
+static bool A_strided_by_N(const struct mistaken_row *r)
 {
-    (void)tile;
-    const size_t N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
-    return product(sizes, host, row, 0, K, (const size_t[]){N, 1, N, 1}, value);
+    const size_t N = extent(r, MATMUL_N);
+    return product(r, 0, extent(r, MATMUL_K), N, 1, N, 1);
 }
 
-static bool B_strided_by_K(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                           double *value)
+static bool B_strided_by_K(const struct mistaken_row *r)
 {
-    (void)tile;
-    const size_t K = (size_t)sizes[MATMUL_K];
-    return product(sizes, host, row, 0, K, (const size_t[]){K, 1, K, 1}, value);
+    const size_t K = extent(r, MATMUL_K);
+    return product(r, 0, K, K, 1, K, 1);
 }
 
 static const struct mistake matmul_list[] = {
@@ -109,22 +98,23 @@ const struct mistakes matmul_mistakes = {
  * Softmax
  */
 
-/* A row with the maximum and the sum of columns begin .. end - 1, in powers of e^log_base. */
-static void normalise(const float *input, size_t cols, size_t begin, size_t end, double log_base,
-                      double *value)
+static const float *softmax_row(const struct mistaken_row *r)
 {
+    return (const float *)r->host[0] + r->row * extent(r, SOFTMAX_COLS);
+}
+
+/* With the maximum and the sum of columns begin .. end - 1, in powers of e^log_base. */
+static bool normalise(const struct mistaken_row *r, size_t begin, size_t end, double log_base)
+{
+    const float *input = softmax_row(r);
     double m = -INFINITY, l = 0.0;
     for (size_t col = begin; col < end; col++)
         m = fmax(m, input[col]);
     for (size_t col = begin; col < end; col++)
         l += exp((input[col] - m) * log_base);
-    for (size_t col = 0; col < cols; col++)
-        value[col] = exp((input[col] - m) * log_base) / l;
-}
-
-static const float *softmax_row(const long long *sizes, const void *const *host, size_t row)
-{
-    return (const float *)host[0] + row * (size_t)sizes[SOFTMAX_COLS];
+    for (size_t col = 0; col < extent(r, SOFTMAX_COLS); col++)
+        r->value[col] = exp((input[col] - m) * log_base) / l;
+    return true;
 }
 
 static size_t softmax_terms(const long long *sizes)
@@ -132,79 +122,67 @@ static size_t softmax_terms(const long long *sizes)
     return (size_t)sizes[SOFTMAX_COLS];
 }
 
-static void softmax_partial(const long long *sizes, const void *const *host, size_t row,
-                            size_t begin, size_t end, double *value)
+static void softmax_partial(const struct mistaken_row *r, size_t begin, size_t end)
 {
-    normalise(softmax_row(sizes, host, row), (size_t)sizes[SOFTMAX_COLS], begin, end, 1.0, value);
+    normalise(r, begin, end, 1.0);
 }
 
-static bool softmax_base_2(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                           double *value)
+static bool softmax_base_2(const struct mistaken_row *r)
 {
-    (void)tile;
-    const size_t cols = (size_t)sizes[SOFTMAX_COLS];
-    normalise(softmax_row(sizes, host, row), cols, 0, cols, M_LN2, value);
-    return true;
+    return normalise(r, 0, extent(r, SOFTMAX_COLS), M_LN2);
 }
 
-static bool softmax_undivided(const long long *sizes, const void *const *host, size_t row,
-                              size_t tile, double *value)
+static bool softmax_undivided(const struct mistaken_row *r)
 {
-    (void)tile;
-    const size_t cols = (size_t)sizes[SOFTMAX_COLS];
-    const float *input = softmax_row(sizes, host, row);
+    const size_t cols = extent(r, SOFTMAX_COLS);
+    const float *input = softmax_row(r);
     double m = -INFINITY;
     for (size_t col = 0; col < cols; col++)
         m = fmax(m, input[col]);
     for (size_t col = 0; col < cols; col++)
-        value[col] = exp(input[col] - m);
+        r->value[col] = exp(input[col] - m);
     return true;
 }
 
 /* The logarithm of the right result. */
-static bool softmax_logarithm(const long long *sizes, const void *const *host, size_t row,
-                              size_t tile, double *value)
+static bool softmax_logarithm(const struct mistaken_row *r)
 {
-    (void)tile;
-    const size_t cols = (size_t)sizes[SOFTMAX_COLS];
-    normalise(softmax_row(sizes, host, row), cols, 0, cols, 1.0, value);
+    const size_t cols = extent(r, SOFTMAX_COLS);
+    normalise(r, 0, cols, 1.0);
     for (size_t col = 0; col < cols; col++)
-        value[col] = log(value[col]);
+        r->value[col] = log(r->value[col]);
     return true;
 }
 
 /* Every column sums to 1, not every row. */
-static bool softmax_of_columns(const long long *sizes, const void *const *host, size_t row,
-                               size_t tile, double *value)
+static bool softmax_of_columns(const struct mistaken_row *r)
 {
-    (void)tile;
-    const size_t rows = (size_t)sizes[SOFTMAX_ROWS], cols = (size_t)sizes[SOFTMAX_COLS];
-    const float *input = host[0];
+    const size_t rows = extent(r, SOFTMAX_ROWS), cols = extent(r, SOFTMAX_COLS);
+    const float *input = r->host[0];
     for (size_t col = 0; col < cols; col++) {
         double m = -INFINITY, l = 0.0;
-        for (size_t r = 0; r < rows; r++)
-            m = fmax(m, input[r * cols + col]);
-        for (size_t r = 0; r < rows; r++)
-            l += exp(input[r * cols + col] - m);
-        value[col] = exp(input[row * cols + col] - m) / l;
+        for (size_t i = 0; i < rows; i++)
+            m = fmax(m, input[i * cols + col]);
+        for (size_t i = 0; i < rows; i++)
+            l += exp(input[i * cols + col] - m);
+        r->value[col] = exp(input[r->row * cols + col] - m) / l;
     }
     return rows > 1;
 }
 
 /* Lane i of `tile` takes columns i, i + tile, ..., and knows no others. */
-static bool softmax_of_lanes(const long long *sizes, const void *const *host, size_t row,
-                             size_t tile, double *value)
+static bool softmax_of_lanes(const struct mistaken_row *r)
 {
-    const size_t cols = (size_t)sizes[SOFTMAX_COLS];
-    const float *input = softmax_row(sizes, host, row);
-    for (size_t lane = 0; lane < tile && lane < cols; lane++) {
+    const size_t cols = extent(r, SOFTMAX_COLS);
+    const float *input = softmax_row(r);
+    for (size_t lane = 0; lane < r->tile && lane < cols; lane++) {
         double m = -INFINITY, l = 0.0;
-        for (size_t col = lane; col < cols; col += tile)
+        for (size_t col = lane; col < cols; col += r->tile)
             m = fmax(m, input[col]);
-        for (size_t col = lane; col < cols; col += tile)
+        for (size_t col = lane; col < cols; col += r->tile)
             l += exp(input[col] - m);
-        for (size_t col = lane; col < cols; col += tile)
-            value[col] = exp(input[col] - m) / l;
+        for (size_t col = lane; col < cols; col += r->tile)
+            r->value[col] = exp(input[col] - m) / l;
     }
     return true;
 }
@@ -243,13 +221,13 @@ struct attending {
     bool undivided, unweighed; /* without the division; with scores in place of probabilities */
 };
 
-/* What the right kernel does with query row `row`. */
-static struct attending attending(const long long *sizes, size_t row)
+/* What the right kernel does with this query. */
+static struct attending attending(const struct mistaken_row *r)
 {
-    struct attending a = {.call = attention_of(sizes)};
+    struct attending a = {.call = attention_of(r->sizes)};
     const size_t seq_q = (size_t)a.call.seq_q, seq_kv = (size_t)a.call.seq_kv;
-    const size_t i = row % seq_q;
-    a.kv_head = row / seq_q / (size_t)(a.call.heads / a.call.kv_heads);
+    const size_t i = r->row % seq_q;
+    a.kv_head = r->row / seq_q / (size_t)(a.call.heads / a.call.kv_heads);
     a.end = seq_kv;
     if (a.call.causal)
         a.end = i + 1 + seq_kv > seq_q ? i + 1 + seq_kv - seq_q : 0;
@@ -286,10 +264,11 @@ static void attend_part(const struct attending *a, const void *const *host, size
     *sum = l;
 }
 
-static void attend(const struct attending *a, const void *const *host, size_t row, double *value)
+static bool attend(const struct attending *a, const struct mistaken_row *r)
 {
     double m, l;
-    attend_part(a, host, row, value, &m, &l);
+    attend_part(a, r->host, r->row, r->value, &m, &l);
+    return true;
 }
 
 static size_t attention_terms(const long long *sizes)
@@ -297,13 +276,12 @@ static size_t attention_terms(const long long *sizes)
     return (size_t)sizes[ATTENTION_SEQ_KV];
 }
 
-static void attention_partial(const long long *sizes, const void *const *host, size_t row,
-                              size_t begin, size_t end, double *value)
+static void attention_partial(const struct mistaken_row *r, size_t begin, size_t end)
 {
-    struct attending a = attending(sizes, row);
+    struct attending a = attending(r);
     a.begin = begin;
     a.end = a.end < end ? a.end : end;
-    attend(&a, host, row, value);
+    attend(&a, r);
 }
 
 static void attention_heads(const long long *sizes, size_t *rows, size_t *heads)
@@ -312,188 +290,145 @@ static void attention_heads(const long long *sizes, size_t *rows, size_t *heads)
     *heads = (size_t)sizes[ATTENTION_HEADS];
 }
 
-static bool unscaled(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                     double *value)
+static bool unscaled(const struct mistaken_row *r)
 {
-    (void)tile;
-    struct attending a = attending(sizes, row);
+    struct attending a = attending(r);
     a.call.scale = 1.0f;
-    attend(&a, host, row, value);
-    return true;
+    return attend(&a, r);
 }
 
-static bool scaled_twice(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                         double *value)
+static bool scaled_twice(const struct mistaken_row *r)
 {
-    (void)tile;
-    struct attending a = attending(sizes, row);
+    struct attending a = attending(r);
     a.call.scale *= a.call.scale;
-    attend(&a, host, row, value);
-    return true;
+    return attend(&a, r);
 }
 
-static bool attention_base_2(const long long *sizes, const void *const *host, size_t row,
-                             size_t tile, double *value)
+static bool attention_base_2(const struct mistaken_row *r)
 {
-    (void)tile;
-    struct attending a = attending(sizes, row);
+    struct attending a = attending(r);
     a.call.scale *= (float)M_LN2;
-    attend(&a, host, row, value);
-    return true;
+    return attend(&a, r);
 }
 
-static bool attention_undivided(const long long *sizes, const void *const *host, size_t row,
-                                size_t tile, double *value)
+static bool attention_undivided(const struct mistaken_row *r)
 {
-    (void)tile;
-    struct attending a = attending(sizes, row);
+    struct attending a = attending(r);
     a.undivided = true;
-    attend(&a, host, row, value);
-    return true;
+    return attend(&a, r);
 }
 
-static bool without_softmax(const long long *sizes, const void *const *host, size_t row,
-                            size_t tile, double *value)
+static bool without_softmax(const struct mistaken_row *r)
 {
-    (void)tile;
-    struct attending a = attending(sizes, row);
+    struct attending a = attending(r);
     a.unweighed = true;
-    attend(&a, host, row, value);
-    return true;
+    return attend(&a, r);
 }
 
 /* Heads that take turns with the kv heads, instead of neighbours that share one. */
-static bool alternate_kv_head(const long long *sizes, const void *const *host, size_t row,
-                              size_t tile, double *value)
+static bool alternate_kv_head(const struct mistaken_row *r)
 {
-    (void)tile;
-    struct attending a = attending(sizes, row);
-    const size_t head = row / (size_t)a.call.seq_q, heads = (size_t)a.call.heads,
+    struct attending a = attending(r);
+    const size_t head = r->row / (size_t)a.call.seq_q, heads = (size_t)a.call.heads,
                  kv_heads = (size_t)a.call.kv_heads;
     a.kv_head = head / heads * kv_heads + head % heads % kv_heads;
-    attend(&a, host, row, value);
-    return kv_heads < heads;
+    return attend(&a, r) && kv_heads < heads;
 }
 
-static bool first_kv_head(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                          double *value)
+static bool first_kv_head(const struct mistaken_row *r)
 {
-    (void)tile;
-    struct attending a = attending(sizes, row);
+    struct attending a = attending(r);
     a.kv_head = 0;
-    attend(&a, host, row, value);
-    return true;
+    return attend(&a, r);
 }
 
-static bool not_causal(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                       double *value)
+static bool not_causal(const struct mistaken_row *r)
 {
-    (void)tile;
-    struct attending a = attending(sizes, row);
+    struct attending a = attending(r);
     a.end = (size_t)a.call.seq_kv;
-    attend(&a, host, row, value);
-    return a.call.causal;
+    return attend(&a, r) && a.call.causal;
 }
 
-static bool causal_from_the_top(const long long *sizes, const void *const *host, size_t row,
-                                size_t tile, double *value)
+static bool causal_from_the_top(const struct mistaken_row *r)
 {
-    (void)tile;
-    struct attending a = attending(sizes, row);
-    const size_t seq_kv = (size_t)a.call.seq_kv, seen = row % (size_t)a.call.seq_q + 1;
+    struct attending a = attending(r);
+    const size_t seq_kv = (size_t)a.call.seq_kv, seen = r->row % (size_t)a.call.seq_q + 1;
     a.end = seen < seq_kv ? seen : seq_kv;
-    attend(&a, host, row, value);
-    return a.call.causal;
+    return attend(&a, r) && a.call.causal;
 }
 
-static bool causal_without_itself(const long long *sizes, const void *const *host, size_t row,
-                                  size_t tile, double *value)
+static bool causal_without_itself(const struct mistaken_row *r)
 {
-    (void)tile;
-    struct attending a = attending(sizes, row);
+    struct attending a = attending(r);
     a.end -= a.end > 0;
-    attend(&a, host, row, value);
-    return a.call.causal;
+    return attend(&a, r) && a.call.causal;
 }
 
-static bool causal_one_too_many(const long long *sizes, const void *const *host, size_t row,
-                                size_t tile, double *value)
+static bool causal_one_too_many(const struct mistaken_row *r)
 {
-    (void)tile;
-    struct attending a = attending(sizes, row);
+    struct attending a = attending(r);
     a.end += a.end < (size_t)a.call.seq_kv;
-    attend(&a, host, row, value);
-    return a.call.causal;
+    return attend(&a, r) && a.call.causal;
 }
 
 /* The keys up to a multiple of the tile count with score 0; for a tile of 1 it is one key. */
-static bool padded(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                   double *value)
+static bool padded(const struct mistaken_row *r)
 {
-    struct attending a = attending(sizes, row);
+    struct attending a = attending(r);
     const size_t seq_kv = (size_t)a.call.seq_kv;
-    a.padding = tile == 1 ? 1.0 : (double)((seq_kv + tile - 1) / tile * tile - seq_kv);
-    attend(&a, host, row, value);
-    return a.padding > 0.0;
+    a.padding = r->tile == 1 ? 1.0 : (double)((seq_kv + r->tile - 1) / r->tile * r->tile - seq_kv);
+    return attend(&a, r) && a.padding > 0.0;
 }
 
 /* K in the place of V. */
-static bool keys_as_values(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                           double *value)
+static bool keys_as_values(const struct mistaken_row *r)
 {
-    (void)tile;
-    const struct attending a = attending(sizes, row);
-    attend(&a, (const void *const[]){host[0], host[1], host[1]}, row, value);
-    return true;
+    const struct attending a = attending(r);
+    const void *const host[] = {r->host[0], r->host[1], r->host[1]};
+    return attend(&a, &(struct mistaken_row){r->sizes, host, r->row, r->tile, r->value});
 }
 
 /* An online softmax, tile by tile, that leaves the sum or the output so far, or both, as they are
  * when the maximum grows. */
-static void rescale(const long long *sizes, const void *const *host, size_t row, size_t tile,
-                    bool rescales_l, bool rescales_O, double *value)
+static bool rescale(const struct mistaken_row *r, bool rescales_l, bool rescales_O)
 {
-    const struct attending whole = attending(sizes, row);
+    const struct attending whole = attending(r);
     const size_t d = (size_t)whole.call.head_dim;
     double m = -INFINITY, l = 0.0, part[256];
     for (size_t c = 0; c < d; c++)
-        value[c] = 0.0;
-    for (size_t begin = 0; begin < whole.end; begin += tile) {
+        r->value[c] = 0.0;
+    for (size_t begin = 0; begin < whole.end; begin += r->tile) {
         struct attending a = whole;
         a.begin = begin;
-        a.end = begin + tile < whole.end ? begin + tile : whole.end;
+        a.end = begin + r->tile < whole.end ? begin + r->tile : whole.end;
         a.undivided = true;
         double m_tile, l_tile;
-        attend_part(&a, host, row, part, &m_tile, &l_tile);
+        attend_part(&a, r->host, r->row, part, &m_tile, &l_tile);
         const double top = fmax(m, m_tile), old = m > -INFINITY ? exp(m - top) : 0.0;
         const double weight = exp(m_tile - top);
         l = l * (rescales_l ? old : 1.0) + l_tile * weight;
         for (size_t c = 0; c < d; c++)
-            value[c] = value[c] * (rescales_O ? old : 1.0) + part[c] * weight;
+            r->value[c] = r->value[c] * (rescales_O ? old : 1.0) + part[c] * weight;
         m = top;
     }
     for (size_t c = 0; c < d; c++)
-        value[c] = l > 0.0 ? value[c] / l : 0.0;
-}
-
-static bool sum_not_rescaled(const long long *sizes, const void *const *host, size_t row,
-                             size_t tile, double *value)
-{
-    rescale(sizes, host, row, tile, false, true, value);
+        r->value[c] = l > 0.0 ? r->value[c] / l : 0.0;
     return true;
 }
 
-static bool output_not_rescaled(const long long *sizes, const void *const *host, size_t row,
-                                size_t tile, double *value)
+static bool sum_not_rescaled(const struct mistaken_row *r)
 {
-    rescale(sizes, host, row, tile, true, false, value);
-    return true;
+    return rescale(r, false, true);
 }
 
-static bool nothing_rescaled(const long long *sizes, const void *const *host, size_t row,
-                             size_t tile, double *value)
+static bool output_not_rescaled(const struct mistaken_row *r)
 {
-    rescale(sizes, host, row, tile, false, false, value);
-    return true;
+    return rescale(r, true, false);
+}
+
+static bool nothing_rescaled(const struct mistaken_row *r)
+{
+    return rescale(r, false, false);
 }
 
 static const char not_masked[] =

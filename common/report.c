@@ -343,28 +343,9 @@ static void print_quoted(const char *text)
 
 static void print_counters(const struct counters *c)
 {
-    const struct {
-        const char *name;
-        unsigned long long value;
-    } fields[] = {
-        {"launches", c->launches},
-        {"global_loads", c->global_loads},
-        {"global_load_bytes", c->global_load_bytes},
-        {"global_load_requests", c->global_load_requests},
-        {"global_load_sectors", c->global_load_sectors},
-        {"global_stores", c->global_stores},
-        {"global_store_bytes", c->global_store_bytes},
-        {"global_store_requests", c->global_store_requests},
-        {"global_store_sectors", c->global_store_sectors},
-        {"shared_loads", c->shared_loads},
-        {"shared_stores", c->shared_stores},
-        {"shared_wavefronts", c->shared_wavefronts},
-        {"shared_wavefronts_ideal", c->shared_wavefronts_ideal},
-        {"barriers", c->barriers},
-        {"atomics", c->atomics},
-    };
-    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
-        printf(", \"%s\": %llu", fields[f].name, fields[f].value);
+#define PRINT(name) printf(", \"" #name "\": %llu", c->name);
+    EACH_COUNTER(PRINT)
+#undef PRINT
 }
 
 /* JSON has no infinities and no NaN. */

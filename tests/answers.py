@@ -14,7 +14,7 @@ shows. Its lines say how the answer is proved:
     edit FILE: OLD => NEW   in a copy, for the lines below. OLD's tokens are there once; FILE for KERNEL.cu: a header
     passes KERNEL           with these options, in every order of threads
     fails DETECTOR: KERNEL  this detector of tests/broken catches it
-    fault DETECTOR: NAME    tests/broken/NAME.fault plants what the answer speaks of; this detector must see it
+    fault DETECTOR: NAME    this one of tests/broken is what the answer speaks of; this detector must see it
     test SUITE/NAME         a test of the step does
     explained               nothing in the answer can be run or computed
     unproved WHAT           this could be run, but is not here
@@ -109,13 +109,9 @@ def edit(step, line, edits, number):
     match = re.fullmatch(r"(?P<file>[\w.]+)(?: for (?P<compile>[\w.]+))?: (?P<old>.+) => (?P<new>.*)", line)
     if not match:
         raise Wrong(f"edit {line}: not FILE: OLD => NEW")
-    edits.setdefault(match["file"], []).append(f"--- replace\n{match['old']}\n--- with\n{match['new']}\n--- end\n")
-    path = broken.OUT / f"answer-{step}-{number}.fault"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{broken.EQUIVALENT}: an answer\nfile: {step}/{match['file']}\n"
-                    f"compile: {step}/{match['compile'] or match['file']}\nkernel: -\nrun: -\n"
-                    + "".join(edits[match["file"]]), "utf-8")
-    fault = broken.Fault(path)
+    file = f"{step}/{match['file']}"
+    edits.setdefault(file, []).append((file, match["old"], match["new"]))
+    fault = broken.Fault(f"answer-{step}-{number}", file, f"{step}/{match['compile'] or match['file']}", edits[file])
     broken.copy_sources(fault)
     return broken.build(fault, "check")
 

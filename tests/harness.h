@@ -28,4 +28,10 @@ enum { TEST_REACHED_ITS_END = 86, TEST_TIMEOUT_SECONDS = 600 };
         __VA_ARGS__;                                                                               \
     }
 
+/* A test that is empty where a condition does not hold; what is asked says so. */
+#define CONDITIONAL_TEST(suite, name, condition)                                                   \
+    static void suite##_##name##_there(void);                                                      \
+    CALL_TEST(suite, name, if (condition) suite##_##name##_there())                                \
+    static void suite##_##name##_there(void)
+
 #endif

@@ -68,8 +68,8 @@ def of_a_page(path, text):
 
 
 def of_the_exercises():
-    told = set(re.findall(r"<summary>(\d+\. .*)</summary>[^<]*?/([\w-]+)\.fault", (ROOT / "docs/errata.md").read_text()))
-    planted = {(f"{fault.exercise}. {fault.fields['kernel']}: {fault.fields['symptom']}", fault.name)
+    told = set(re.findall(r"<summary>(\d+\. .*)</summary>[^<]*?\[([\w-]+)\]\([^)]*\.faults\)", (ROOT / "docs/errata.md").read_text()))
+    planted = {(f"{fault.exercise}. {fault.kernel}: {fault.symptom}", fault.name)
                for fault in broken.read_faults() if fault.exercise}
     for title, fault in sorted(told ^ planted):
         yield f"docs/errata.md: '{title}' ({fault}) " + ("is no exercise" if (title, fault) in told else "is missing")

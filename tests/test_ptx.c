@@ -32,10 +32,8 @@ static uint32_t half_at(const uint32_t *words, int row, int col)
     return words[4 * row + col / 2] >> 16 * (col % 2) & 0xffff;
 }
 
-TEST(ptx, ldmatrix)
+CONDITIONAL_TEST(ptx, ldmatrix, has_architecture(75, false))
 {
-    if (!has_architecture(75, false))
-        return;
     uint32_t in[128], out[256] = {0}, expected[256];
     random_words(in, 128, 2);
     for (int lane = 0; lane < 32; lane++)
@@ -50,10 +48,8 @@ TEST(ptx, ldmatrix)
     expect_words("ldmatrix", out, expected, 256);
 }
 
-TEST(ptx, stmatrix)
+CONDITIONAL_TEST(ptx, stmatrix, has_architecture(90, false))
 {
-    if (!has_architecture(90, false))
-        return;
     uint32_t in[128], out[128] = {0}, expected[128];
     random_words(in, 128, 3);
     for (int row = 0; row < 32; row++)
@@ -65,10 +61,8 @@ TEST(ptx, stmatrix)
 
 /* ---- products by a warp ---- */
 
-TEST(ptx, movmatrix)
+CONDITIONAL_TEST(ptx, movmatrix, has_architecture(75, false))
 {
-    if (!has_architecture(75, false))
-        return;
     uint32_t in[32], out[64] = {0}, expected[64];
     random_words(in, 32, 14);
     for (int lane = 0; lane < 32; lane++) {
@@ -116,18 +110,14 @@ static void test_mma(const char *name, ptx_kernel *kernel, bool bfloat16)
     expect_floats(name, out, expected, bound, 128);
 }
 
-TEST(ptx, mma)
+CONDITIONAL_TEST(ptx, mma, has_architecture(80, false))
 {
-    if (!has_architecture(80, false))
-        return;
     test_mma("mma", ptx_mma, false);
     test_mma("mma_bfloat16", ptx_mma_bfloat16, true);
 }
 
-TEST(ptx, wmma)
+CONDITIONAL_TEST(ptx, wmma, has_architecture(75, false))
 {
-    if (!has_architecture(75, false))
-        return;
     static uint32_t in[WMMA_IN], out[WMMA_OUT];
     static double expected[WMMA_OUT], bound[WMMA_OUT];
     uint16_t A[256], B[256];
@@ -177,10 +167,8 @@ TEST(ptx, exp2)
 
 /* ---- barriers and registers ---- */
 
-TEST(ptx, mbarrier)
+CONDITIONAL_TEST(ptx, mbarrier, has_architecture(90, false))
 {
-    if (!has_architecture(90, false))
-        return;
     enum { WORDS = 32 * HANDSHAKES };
     uint32_t in[WORDS], out[WORDS] = {0}, expected[WORDS];
     random_words(in, WORDS, 11);
@@ -200,10 +188,8 @@ TEST(ptx, named_barrier)
     expect_words("named_barrier", out, expected, 32);
 }
 
-TEST(ptx, cluster)
+CONDITIONAL_TEST(ptx, cluster, has_architecture(90, false))
 {
-    if (!has_architecture(90, false))
-        return;
     enum { BLOCKS = CLUSTERS * CLUSTER_BLOCKS, IN = 64 * BLOCKS, OUT = CLUSTER_OUT * BLOCKS };
     static uint32_t in[IN], out[OUT], expected[OUT];
     random_words(in, IN, 14);
@@ -223,10 +209,8 @@ TEST(ptx, cluster)
     expect_words("cluster", out, expected, OUT);
 }
 
-TEST(ptx, registers)
+CONDITIONAL_TEST(ptx, registers, has_architecture(90, true))
 {
-    if (!has_architecture(90, true))
-        return;
     uint32_t in[64], out[256] = {0}, expected[256], sum = 0;
     random_words(in, 64, 13);
     for (int i = 0; i < 64; i++)

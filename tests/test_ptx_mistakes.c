@@ -117,10 +117,8 @@ static cudaError_t run_broken(const struct broken_run *run, enum mistake mistake
     return ptx_broken(mistake, correct, &run->load, &run->store, run->in, run->out);
 }
 
-TEST(mistakes, none)
+CONDITIONAL_TEST(mistakes, none, has_architecture(90, true))
 {
-    if (!has_architecture(90, true))
-        return;
     struct broken_run run;
     start_broken(&run);
     for (int order = 0; order < ORDERS; order++) {

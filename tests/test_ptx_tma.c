@@ -1,10 +1,8 @@
 /* Bulk tensor copies, against a model of tensor map, box and swizzle. */
 #include "ptx/box_cases.h"
 
-TEST(ptx, tma_load)
+CONDITIONAL_TEST(ptx, tma_load, has_architecture(90, false))
 {
-    if (!has_architecture(90, false))
-        return;
     static uint32_t array[MAX_WORDS], out[MAX_WORDS], expected[MAX_WORDS];
     for (int i = 0; i < BOX_CASES; i++) {
         const struct box_case *c = &box_cases[i];
@@ -31,10 +29,8 @@ TEST(ptx, tma_load)
     }
 }
 
-TEST(ptx, tma_store)
+CONDITIONAL_TEST(ptx, tma_store, has_architecture(90, false))
 {
-    if (!has_architecture(90, false))
-        return;
     static uint32_t box[MAX_WORDS], before[MAX_WORDS], array[MAX_WORDS], expected[MAX_WORDS];
     for (int i = 0; i < BOX_CASES; i++) {
         const struct box_case *c = &box_cases[i];
@@ -95,10 +91,8 @@ TEST(ptx, tma_load_multicast)
 }
 
 /* The encoder says no to what the copy engine cannot do. */
-TEST(ptx, tensor_map_refused)
+CONDITIONAL_TEST(ptx, tensor_map_refused, has_architecture(90, false))
 {
-    if (!has_architecture(90, false))
-        return;
     static const struct box_case bad[] = {
         {"the row is longer than the swizzle", CU_TENSOR_MAP_SWIZZLE_64B, 1, 20, 64, 64, 1, 8, 64,
          0, 0, 0},

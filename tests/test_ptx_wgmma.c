@@ -123,10 +123,8 @@ static void test_wgmma(const char *name, wgmma_kernel *kernel, int n, bool a_in_
     expect_floats(name, out, expected, bound, 128 * d_words);
 }
 
-TEST(ptx, wgmma_shared)
+CONDITIONAL_TEST(ptx, wgmma_shared, has_architecture(90, true))
 {
-    if (!has_architecture(90, true))
-        return;
     test_wgmma("wgmma_shared_128", ptx_wgmma_shared_128, 128, false, 1, 0, false);
     test_wgmma("wgmma_shared_64", ptx_wgmma_shared_128, 128, false, 2, 1, false);
     test_wgmma("wgmma_shared_32", ptx_wgmma_shared_128, 128, false, 3, 1, false);
@@ -134,10 +132,8 @@ TEST(ptx, wgmma_shared)
     test_wgmma("wgmma_shared_bfloat16", ptx_wgmma_shared_128, 128, false, 1, 1, true);
 }
 
-TEST(ptx, wgmma_registers)
+CONDITIONAL_TEST(ptx, wgmma_registers, has_architecture(90, true))
 {
-    if (!has_architecture(90, true))
-        return;
     test_wgmma("wgmma_registers_128", ptx_wgmma_registers_128, 128, true, 1, 1, false);
     test_wgmma("wgmma_registers_64", ptx_wgmma_registers_128, 128, true, 2, 0, false);
     test_wgmma("wgmma_registers_32", ptx_wgmma_registers_128, 128, true, 3, 1, false);

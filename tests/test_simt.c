@@ -210,10 +210,8 @@ TEST(refusal, launch_bounds)
 }
 
 /* For tests of callers: the launch that SIMT_FAIL_LAUNCH counts to returns an error, others run. */
-TEST(refusal, injected)
+CONDITIONAL_TEST(refusal, injected, on_cpu())
 {
-    if (!on_cpu())
-        return;
     int result = 0;
     setenv("SIMT_FAIL_LAUNCH", "2", 1);
     cr_expect_eq(run_harmless(&result), cudaSuccess);
@@ -281,10 +279,8 @@ TEST(refusal, calls)
 }
 
 /* A GPU takes some of these, or crashes on them. */
-TEST(refusal, copies)
+CONDITIONAL_TEST(refusal, copies, on_cpu())
 {
-    if (!on_cpu())
-        return;
     char *data = NULL, host[100] = {0};
     cr_assert_eq(cudaMalloc((void **)&data, 100), cudaSuccess);
     cr_expect_eq(cudaMemcpy(data, host, 101, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
@@ -305,10 +301,8 @@ TEST(refusal, copies)
 }
 
 /* In a child process, because it aborts; its output goes to a pipe. */
-TEST(memory, host_code_follows_a_device_pointer)
+CONDITIONAL_TEST(memory, host_code_follows_a_device_pointer, on_cpu())
 {
-    if (!on_cpu())
-        return;
     volatile int *data = NULL, *managed = NULL;
     int ends[2], status = 0;
     char said[500] = "";
@@ -343,10 +337,8 @@ TEST(memory, new_shared_memory_is_not_zero)
     cr_expect_eq(dynamic, 0x7fff7fffu);
 }
 
-TEST(memory, new_memory_is_not_zero)
+CONDITIONAL_TEST(memory, new_memory_is_not_zero, on_cpu())
 {
-    if (!on_cpu())
-        return;
     unsigned *data = NULL, host[64];
     cr_assert_eq(cudaMalloc((void **)&data, sizeof host), cudaSuccess);
     cr_assert_eq(cudaMemcpy(host, data, sizeof host, cudaMemcpyDeviceToHost), cudaSuccess);
@@ -383,10 +375,8 @@ CALL_TEST(failure, past_the_end,
                          (const char *[]){"write_to", "block (1,0,0), thread (3,0,0)", NULL}))
 
 /* A GPU keeps freed memory mapped for the next allocation and reports nothing. */
-TEST(failure, after_free)
+CONDITIONAL_TEST(failure, after_free, on_cpu())
 {
-    if (!on_cpu())
-        return;
     expect_failure(fail_after_free, cudaErrorIllegalAddress,
                    (const char *[]){"write_to", "freed", NULL});
 }
@@ -483,10 +473,8 @@ TEST(environment, order_of_blocks)
 }
 
 /* Streams overlap as on a GPU: what two launches share shows, what each has for itself is safe. */
-TEST(environment, streams_overlap)
+CONDITIONAL_TEST(environment, streams_overlap, on_cpu())
 {
-    if (!on_cpu())
-        return;
     cr_expect_eq(streams_that_count(1), 0, "without an overlap, sharing goes well");
     static const char *const orders[] = {"overlap", "overlap:2", "overlap:3"};
     for (int i = 0; i < 3; i++) {
@@ -528,10 +516,8 @@ static void expect_complaint(const char *variable, const char *value, const char
     cr_expect_eq(launch_shape(one, one, 0), cudaSuccess);
 }
 
-TEST(environment, bad_values)
+CONDITIONAL_TEST(environment, bad_values, on_cpu())
 {
-    if (!on_cpu())
-        return;
     expect_complaint("SIMT_ORDER", "sideways", "must be inorder, reversed, random or random:SEED");
     expect_complaint("SIMT_ORDER", "random:x", "random:SEED");
     expect_complaint("SIMT_ORDER", "overlap:x", "overlap:SEED");
@@ -542,10 +528,8 @@ TEST(environment, bad_values)
     expect_complaint("SIMT_ARCH", "sm_80", "without the dot");
 }
 
-TEST(environment, architecture)
+CONDITIONAL_TEST(environment, architecture, on_cpu())
 {
-    if (!on_cpu())
-        return;
     struct cudaDeviceProp properties;
     cr_expect_eq(backend_architecture(), 90);
     setenv("SIMT_ARCH", "75", 1);
@@ -555,10 +539,8 @@ TEST(environment, architecture)
 }
 
 /* A child process has its parent's memory but none of its workers. */
-TEST(environment, fork)
+CONDITIONAL_TEST(environment, fork, on_cpu())
 {
-    if (!on_cpu())
-        return;
     int result = 0;
     cr_assert_eq(run_harmless(&result), cudaSuccess);
     pid_t child = fork();
@@ -611,10 +593,8 @@ static int run_command(const char *command, char *said, size_t size)
 }
 
 /* Each file of tests/simt/refused names in its first line what the compiler must say about it. */
-TEST(simtcc, says_what_it_does_not_support)
+CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
 {
-    if (!on_cpu())
-        return;
     glob_t sources;
     cr_assert_eq(glob("tests/simt/refused/*.cu", 0, NULL, &sources), 0,
                  "run this from the repository's root");
@@ -657,10 +637,8 @@ TEST(simtcc, headers_of_ones_own)
         0, "%s", said);
 }
 
-TEST(simtcc, bad_command_lines)
+CONDITIONAL_TEST(simtcc, bad_command_lines, on_cpu())
 {
-    if (!on_cpu())
-        return;
     static const struct {
         const char *arguments, *words;
     } cases[] = {
@@ -683,20 +661,16 @@ TEST(simtcc, bad_command_lines)
 }
 
 /* What a room of the backend includes and calls lies in itself or below. */
-TEST(rooms, arrows_point_down)
+CONDITIONAL_TEST(rooms, arrows_point_down, on_cpu())
 {
-    if (!on_cpu())
-        return;
     char said[4000];
     cr_expect_eq(run_command("tests/simt/rooms 2>&1", said, sizeof said), 0, "%s", said);
 }
 
 /* From another folder, through a symbolic link, with a blank in the names; the dependencies name
  * the real files. */
-TEST(simtcc, other_folders)
+CONDITIONAL_TEST(simtcc, other_folders, on_cpu())
 {
-    if (!on_cpu())
-        return;
     char said[4000];
     const char *script =
         "set -e; root=$PWD; work=$(mktemp -d); trap 'rm -rf \"$work\"' EXIT; cd \"$work\"; "

@@ -49,10 +49,8 @@ static struct counters counted(cudaError_t error)
                  #member " is %llu, expected %llu", (counters).member,                             \
                  (unsigned long long)(value))
 
-TEST(counters, naive_matmul)
+CONDITIONAL_TEST(counters, naive_matmul, checked())
 {
-    if (!checked())
-        return;
     enum { N = 64 };
     float *data = (float *)zeros();
     struct counters c = counted(count_naive_matmul(data, data + N * N, data + 2 * N * N, N));
@@ -72,10 +70,8 @@ TEST(counters, naive_matmul)
     EXPECT(c, atomics, 0);
 }
 
-TEST(counters, tiled_matmul)
+CONDITIONAL_TEST(counters, tiled_matmul, checked())
 {
-    if (!checked())
-        return;
     enum { N = 64, T = 16 };
     float *data = (float *)zeros();
     struct counters c = counted(count_tiled_matmul(data, data + N * N, data + 2 * N * N, N));
@@ -92,10 +88,8 @@ TEST(counters, tiled_matmul)
 }
 
 /* The counts depend on the program only, not on the order of its threads and blocks. */
-TEST(counters, do_not_depend_on_order)
+CONDITIONAL_TEST(counters, do_not_depend_on_order, checked())
 {
-    if (!checked())
-        return;
     enum { N = 64 };
     static const char *const orders[] = {"inorder", "reversed", "random:1", "random:2"};
     static const char *const workers[] = {"1", "2", "5", "3"};
@@ -112,10 +106,8 @@ TEST(counters, do_not_depend_on_order)
     }
 }
 
-TEST(counters, sectors_of_loads)
+CONDITIONAL_TEST(counters, sectors_of_loads, checked())
 {
-    if (!checked())
-        return;
     static const struct {
         int threads, stride, offset, requests, sectors;
     } cases[] = {
@@ -139,10 +131,8 @@ TEST(counters, sectors_of_loads)
     }
 }
 
-TEST(counters, sectors_of_stores)
+CONDITIONAL_TEST(counters, sectors_of_stores, checked())
 {
-    if (!checked())
-        return;
     float *data = (float *)zeros();
     struct counters c = counted(count_strided_stores(data, 32, 1, 0));
     EXPECT(c, global_store_sectors, 4);
@@ -153,10 +143,8 @@ TEST(counters, sectors_of_stores)
     EXPECT(c, global_loads, 0);
 }
 
-TEST(counters, one_load_whatever_its_width)
+CONDITIONAL_TEST(counters, one_load_whatever_its_width, checked())
 {
-    if (!checked())
-        return;
     float *data = (float *)zeros();
     for (int width = 2; width <= 4; width += 2) {
         struct counters c = counted(count_wide_loads(data, data + 1024, width));
@@ -173,10 +161,8 @@ TEST(counters, one_load_whatever_its_width)
     EXPECT(c, global_store_sectors, 2);
 }
 
-TEST(counters, bank_conflicts)
+CONDITIONAL_TEST(counters, bank_conflicts, checked())
 {
-    if (!checked())
-        return;
     float *data = (float *)zeros();
     struct counters by_row = counted(count_pitch(data, 32, 0));
     struct counters by_column = counted(count_pitch(data, 32, 1));
@@ -190,10 +176,8 @@ TEST(counters, bank_conflicts)
     EXPECT(padded, shared_stores, 1024);
 }
 
-TEST(counters, wavefronts_by_stride)
+CONDITIONAL_TEST(counters, wavefronts_by_stride, checked())
 {
-    if (!checked())
-        return;
     static const int strides[][2] = {{0, 1}, {1, 1},   {2, 2},   {3, 1}, {4, 4},
                                      {8, 8}, {16, 16}, {32, 32}, {33, 1}};
     float *data = (float *)zeros();
@@ -206,10 +190,8 @@ TEST(counters, wavefronts_by_stride)
     }
 }
 
-TEST(counters, wide_shared_accesses)
+CONDITIONAL_TEST(counters, wide_shared_accesses, checked())
 {
-    if (!checked())
-        return;
     float *data = (float *)zeros();
     for (int width = 1; width <= 4; width *= 2) {
         struct counters c = counted(count_shared_width(data, width));
@@ -221,10 +203,8 @@ TEST(counters, wide_shared_accesses)
     }
 }
 
-TEST(counters, broadcast_is_free)
+CONDITIONAL_TEST(counters, broadcast_is_free, checked())
 {
-    if (!checked())
-        return;
     struct counters c = counted(count_broadcast((float *)zeros()));
     EXPECT(c, shared_stores, 1);
     EXPECT(c, shared_loads, 32);
@@ -233,10 +213,8 @@ TEST(counters, broadcast_is_free)
 }
 
 /* The k-th execution by each lane is one request, counted from where the warp last converged. */
-TEST(counters, lanes_that_part)
+CONDITIONAL_TEST(counters, lanes_that_part, checked())
 {
-    if (!checked())
-        return;
     float *data = (float *)zeros();
     struct counters apart = counted(count_uneven_loops(data, data + 1024, 0));
     struct counters together = counted(count_uneven_loops(data, data + 1024, 1));
@@ -249,10 +227,8 @@ TEST(counters, lanes_that_part)
     EXPECT(together, global_load_sectors, 2 * 4 * 4);
 }
 
-TEST(counters, barriers_and_atomics)
+CONDITIONAL_TEST(counters, barriers_and_atomics, checked())
 {
-    if (!checked())
-        return;
     struct counters c = counted(count_barriers(zeros(), 7, 5));
     EXPECT(c, barriers, 7 * 5);
     c = counted(count_atomics(zeros(), 6));
@@ -263,10 +239,8 @@ TEST(counters, barriers_and_atomics)
 }
 
 /* A wait counts as one load, however often the thread polls. */
-TEST(counters, waiting_is_one_load)
+CONDITIONAL_TEST(counters, waiting_is_one_load, checked())
 {
-    if (!checked())
-        return;
     static const char *const orders[] = {"inorder", "reversed", "random:1"};
     for (int i = 0; i < 3; i++) {
         setenv("SIMT_ORDER", orders[i], 1);
@@ -277,10 +251,8 @@ TEST(counters, waiting_is_one_load)
     }
 }
 
-TEST(counters, sum_until_reset)
+CONDITIONAL_TEST(counters, sum_until_reset, checked())
 {
-    if (!checked())
-        return;
     struct counters c;
     int *data = zeros();
     for (int i = 0; i < 3; i++)
@@ -447,10 +419,8 @@ REPORT_TEST(cluster_block_barrier, cudaErrorLaunchFailure, "race on shared memor
             "@cluster_push", "@cluster_pull", "of block (1,0,0)", "cluster_wait()")
 
 /* The first failure is what backend_report() tells, whatever is tried after it. */
-TEST(reports, first_is_kept)
+CONDITIONAL_TEST(reports, first_is_kept, checked())
 {
-    if (!checked())
-        return;
     int *data = zeros();
     find(broken_programs, "no_barrier")->run(data);
     find(broken_programs, "shift_left")->run(data);
@@ -461,10 +431,8 @@ TEST(reports, first_is_kept)
 }
 
 /* A report that is known to be harmless can be let pass, by kind and kernel; others stay. */
-TEST(reports, are_let_pass_by_asking)
+CONDITIONAL_TEST(reports, are_let_pass_by_asking, checked())
 {
-    if (!checked())
-        return;
     setenv("SIMT_IGNORE", "race:shift_left,race:no_barrier", 1);
     cr_expect_eq(find(broken_programs, "shift_left")->run(zeros()), cudaSuccess, "%s",
                  backend_report());
@@ -484,10 +452,8 @@ TEST(reports, are_let_pass_by_asking)
 
 /* On the host a device pointer ends the program, as it does with a GPU, but first the place is
  * reported. */
-TEST(reports, host_reads_device)
+CONDITIONAL_TEST(reports, host_reads_device, checked())
 {
-    if (!checked())
-        return;
     int *data = zeros();
     int ends[2], status = 0;
     cr_assert_eq(pipe(ends), 0);
@@ -516,10 +482,8 @@ TEST(reports, host_reads_device)
 }
 
 /* Whether a fault is found does not depend on the order; which thread it is reported for does. */
-TEST(reports, in_every_order)
+CONDITIONAL_TEST(reports, in_every_order, checked())
 {
-    if (!checked())
-        return;
     static const char *const orders[] = {"reversed", "random:1", "random:2", "random:3"};
     for (const struct check_case *each = broken_programs; each->name; each++)
         for (int i = 0; i < 4; i++) {
@@ -535,10 +499,8 @@ TEST(reports, in_every_order)
 /* -------------------------------------------------------------------------------------- fenced
  * buffers */
 
-TEST(fences, are_off_limits)
+CONDITIONAL_TEST(fences, are_off_limits, checked())
 {
-    if (!checked())
-        return;
     int *data = zeros();
     backend_fence(data, 1024 * sizeof *data);
     backend_fence(data + 2048, (CHECK_INTS - 2048) * sizeof *data);
@@ -562,10 +524,8 @@ static void read_output(const char *command, char *text, size_t size)
     cr_assert_eq(status, 0, "%s: status %d: %.500s", command, status, text);
 }
 
-TEST(programs, print_reports_and_counters_at_exit)
+CONDITIONAL_TEST(programs, print_reports_and_counters_at_exit, checked())
 {
-    if (!checked())
-        return;
     static char text[20000];
     const char *compile = "common/simt/simtcc --check tests/simt/reported_program.cu "
                           "-o build/check/tests/reported_program 2>&1";
@@ -605,12 +565,11 @@ TEST(programs, print_reports_and_counters_at_exit)
  * programs */
 
 /* In any order, on any number of workers. */
-TEST(correct_programs, are_not_reported)
+CONDITIONAL_TEST(correct_programs, are_not_reported, checked())
 {
-    if (!checked())
-        return;
     static const char *const orders[] = {"inorder", "reversed", "random:1", "random:2"};
     static const char *const workers[] = {"2", "1", "4", "2"};
+    cr_assert_not_null(correct_programs->name);
     for (const struct check_case *each = correct_programs; each->name; each++)
         for (int i = 0; i < 4; i++) {
             setenv("SIMT_ORDER", orders[i], 1);

@@ -40,9 +40,7 @@ struct Token {
 class Lexer
 {
   public:
-    Lexer(const string &source) : s(source)
-    {
-    }
+    Lexer(const string &source) : s(source) {}
 
     std::vector<Token> all()
     {
@@ -67,10 +65,7 @@ class Lexer
         return s.compare(at, string(what).size(), what) == 0;
     }
 
-    void skip_line()
-    {
-        at = std::min(s.find('\n', at), s.size());
-    }
+    void skip_line() { at = std::min(s.find('\n', at), s.size()); }
 
     /* # 12 "file.h" FLAGS: 1 where a file begins, 2 where one goes on, and 3 if it is the system's.
      */

@@ -6,12 +6,13 @@
   broken.py list              the exercises: broken kernels by their symptoms
   broken.py steps [NAME ...]  the steps that these faults are in
 
-A fault is a text file NAME.fault (README.md describes it): a first line "DETECTOR: what is wrong", the kernel, the sizes
-to run it at, and the edit. The edit is made in copies below build/broken/, never in the sources; the tokens of a search text must be
-found exactly once, so that a fault whose kernel has changed under it says so. Python's standard library suffices.
+KERNEL.faults has the faults of one kernel (README.md describes it): each has a name, the detector, what is wrong and the
+edit. The edit is made in copies below build/broken/, never in the sources; the tokens of a search text must be found
+exactly once, so that a fault whose kernel has changed under it says so. Python's standard library suffices.
 """
 import collections
 import concurrent.futures
+import dataclasses
 import json
 import os
 import random
@@ -66,47 +67,24 @@ class Broken(Exception):
     """A fault file that cannot be used, or a fault that does not build."""
 
 
+@dataclasses.dataclass
 class Fault:
-    """One .fault file."""
+    """An edit of a kernel, or of a file that it includes, and what must catch it."""
 
-    def __init__(self, path):
-        self.name = path.stem
-        self.edits = []  # (file, search text, replacement)
-        self.runs = []
-        self.fields = {}
-        self.learners = False  # its copies are a learner's to repair, and nothing here makes them anew
-        lines = path.read_text(encoding="utf-8").split("\n")
-        match = re.fullmatch(r"(\w+)( only)?: (.+)", lines[0])
-        if not match or match[1] not in (*DETECTORS, EQUIVALENT):
-            raise Broken(f"{path.name}: the first line must be 'DETECTOR: what is wrong'")
-        self.detector, self.only, self.wrong = match[1], bool(match[2]), match[3]
-        self._read(path, lines)
-        for field in ("file", "kernel"):
-            if field not in self.fields:
-                raise Broken(f"{path.name}: no '{field}:'")
-        if not self.edits or not self.runs:
-            raise Broken(f"{path.name}: no edit or no 'run:'")
-        self.compiled = self.fields.get("compile", self.fields["file"])
-        self.step = self.compiled.split("/")[0]
-        self.exercise = int(self.fields["exercise"]) if "exercise" in self.fields else None
+    name: str
+    file: str  # what the edits change
+    compiled: str  # the kernel's source, unless it is `file`
+    edits: list  # (file, search text, replacement)
+    kernel: str = ""
+    detector: str = EQUIVALENT
+    only: bool = False  # no other detector catches it
+    wrong: str = ""
+    runs: list = dataclasses.field(default_factory=list)
+    exercise: int = 0
+    symptom: str = ""
+    learners: bool = False  # its copies are a learner's to repair, and nothing here makes them anew
 
-    def _read(self, path, lines):
-        at = 1
-        while at < len(lines):
-            line = lines[at]
-            at += 1
-            if line == "--- replace":
-                middle, end = lines.index("--- with", at), lines.index("--- end", at)
-                self.edits.append((self.fields["file"], "\n".join(lines[at:middle]), "\n".join(lines[middle + 1:end])))
-                at = end + 1
-            elif line:
-                key, colon, value = line.partition(": ")
-                if not colon or key not in ("file", "compile", "kernel", "run", "exercise", "symptom"):
-                    raise Broken(f"{path.name}:{at}: what is '{line}'?")
-                if key == "run":
-                    self.runs.append(value)
-                else:
-                    self.fields[key] = value
+    step = property(lambda self: self.compiled.split("/")[0])
 
     def place(self, file, text, source):
         return search(self, file, text, source)
@@ -114,6 +92,35 @@ class Fault:
     def directory(self):
         """Where its copies are."""
         return WORK / f"{self.exercise:02}" if self.learners else OUT / self.name
+
+
+def faults_in(path):
+    """The faults of one kernel, in the order of its file: README.md describes it."""
+    kernel = path.stem
+    sources = [source for source in ROOT.glob(f"0?_*/*_{kernel}.cu") if re.fullmatch(rf"\d+_{kernel}", source.stem)]
+    if len(sources) != 1:
+        raise Broken(f"{path.name}: there are {len(sources)} kernels of this name")
+    usual, *parts = re.split("^=== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    usual = [line for line in usual.split("\n") if line]
+    if any(not line.startswith("run: ") for line in usual) or any(re.search("^--- (?!replace$|with$)", part, re.M) for part in parts):
+        raise Broken(f"{path.name}: only 'run: ...' may stand before the first fault, and only '--- replace' and '--- with' in one")
+    for part in parts:
+        head, *edits = re.split("^--- replace\n", part, flags=re.MULTILINE)
+        first, *lines = head.rstrip("\n").split("\n")
+        match = re.fullmatch(r"([\w-]+), (\w+)( only)?: (.+)", first)
+        if not match or match[2] not in (*DETECTORS, EQUIVALENT):
+            raise Broken(f"{path.name}: '{first}' must be 'NAME, DETECTOR: what is wrong'")
+        fields = [line.partition(": ")[::2] for line in lines]
+        runs = [value for key, value in fields if key == "run"] or [line.removeprefix("run: ") for line in usual]
+        values = dict(fields)
+        edits = [re.split("^--- with\n", edit, flags=re.MULTILINE) for edit in edits]
+        if not set(values) <= {"file", "run", "exercise", "symptom"} or not runs or not edits or any(len(e) != 2 for e in edits):
+            raise Broken(f"{path.name}: {match[1]} needs a 'run: ...' and edits '--- replace', '--- with'; it has {sorted(values)}")
+        source = str(sources[0].relative_to(ROOT))
+        file = values.get("file", source)
+        yield Fault(f"{kernel}-{match[1]}", file, file if file.endswith(".cu") else source,
+                    [(file, *(text.rstrip("\n") for text in edit)) for edit in edits], kernel, match[2], bool(match[3]),
+                    match[4], runs, int(values.get("exercise", 0)), values.get("symptom", ""))
 
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -129,7 +136,7 @@ def search(fault, file, text, source):
 
 
 def read_faults(names=()):
-    faults = [Fault(path) for path in sorted(FAULTS.glob("*.fault"))]
+    faults = [fault for path in sorted(FAULTS.glob("*.fault*")) for fault in faults_in(path)]
     unknown = [name for name in names if not any(name in (f.name, str(f.exercise)) for f in faults)]
     if unknown:
         raise Broken(f"there is no fault {unknown[0]}; `make broken-list` prints the exercises, tests/broken/ holds all")
@@ -244,8 +251,8 @@ def miscounts(fault):
     program = fault.directory() / test
     link(fault, "check", [fault.directory() / "check.o", *others], program, ["-lcriterion"])
     result = subprocess.run([str(program), "--filter", "counters/*", "--short-filename"], capture_output=True, text=True,
-                            env=dict(os.environ, LADDER_KERNEL=fault.fields["kernel"]), cwd=ROOT, check=False)
-    said = re.search(rf"^\[.*?\] +({re.escape(fault.fields['kernel'])}\b.*)", result.stderr, re.MULTILINE)
+                            env=dict(os.environ, LADDER_KERNEL=fault.kernel), cwd=ROOT, check=False)
+    said = re.search(rf"^\[.*?\] +({re.escape(fault.kernel)}\b.*)", result.stderr, re.MULTILINE)
     return None if result.returncode == 0 else said[1] if said else result.stderr.strip()[-300:]
 
 
@@ -294,11 +301,11 @@ def examine(fault):
         if backend == "check" and fault.detector == "counters":
             why = miscounts(fault)
         elif backend == "check" and fault.detector == "overlap":
-            why = waits_idly(program, fault.fields["kernel"])
+            why = waits_idly(program, fault.kernel)
         if why:
             found[fault.detector] = f"[check] {why}"
         for sizes in fault.runs:
-            for detector, why in judge(program, fault.fields["kernel"], sizes, enough).items():
+            for detector, why in judge(program, fault.kernel, sizes, enough).items():
                 found.setdefault(detector, f"[{backend} {sizes}] {why}")
             if enough in found:
                 return found
@@ -410,7 +417,7 @@ def test(names):
                 print(f"        {problem}; it should be {fault.detector}{' alone' if fault.only else ''}: {fault.wrong}")
                 for detector, why in found.items():
                     print(f"        {detector}: {why}")
-        keys = sorted({(f.step, f.fields["kernel"], sizes) for f in faults for sizes in f.runs})
+        keys = sorted({(f.step, f.kernel, sizes) for f in faults for sizes in f.runs})
         for complaint in pool.map(test_control, keys):
             if complaint:
                 problems.append(complaint)
@@ -445,11 +452,11 @@ def show(names):
     fault.learners = names[0] == str(fault.exercise)
     told = not fault.learners or os.environ.get("CAUSE", "0") not in ("", "0")
     copy_sources(fault, keep=fault.learners)
-    copy = (fault.directory() / fault.fields["file"]).relative_to(ROOT)
-    print(f"{fault.fields['kernel']} of {fault.step}: {fault.fields['symptom'] if fault.learners else fault.wrong}")
+    copy = (fault.directory() / fault.file).relative_to(ROOT)
+    print(f"{fault.kernel} of {fault.step}: {fault.symptom if fault.learners else fault.wrong}")
     print(f"source   {copy}")
     if told:
-        print(f"compare  diff {fault.fields['file']} {copy}")
+        print(f"compare  diff {fault.file} {copy}")
     if fault.learners:
         print(f"cause    {fault.wrong if told else f'make broken KERNEL={fault.exercise} CAUSE=1'}")
     said = set()
@@ -457,13 +464,13 @@ def show(names):
         program = build(fault, backend)
         print(f"program  {program.relative_to(ROOT)}")
         for sizes in fault.runs:
-            print(f"  --kernel {fault.fields['kernel']} {sizes}")
+            print(f"  --kernel {fault.kernel} {sizes}")
             for order in ORDERS:
-                detector, why = run(program, fault.fields["kernel"], sizes, order)
+                detector, why = run(program, fault.kernel, sizes, order)
                 again = " (as above)" if why in said else f": {why}" if why else ""
                 print(f"    SIMT_ORDER={order:<9} {detector or 'passes'}{again}")
                 said.add(why)
-    if fault.learners and said == {""} and (ROOT / copy).read_text(encoding="utf-8") != planted(fault, fault.fields["file"]):
+    if fault.learners and said == {""} and (ROOT / copy).read_text(encoding="utf-8") != planted(fault, fault.file):
         print("repaired: it passes all of these")
     return 0
 
@@ -479,7 +486,7 @@ def exercises(names):
     print("Each of these kernels has one fault. `make broken KERNEL=N` builds number N and shows what the harness says;\n"
           "find the line. Answers: docs/errata.md.\n")
     for fault in sorted((f for f in read_faults() if f.exercise), key=lambda f: f.exercise):
-        print(f"{fault.exercise:3}  {fault.fields['kernel']:<22} {fault.fields['symptom']}")
+        print(f"{fault.exercise:3}  {fault.kernel:<22} {fault.symptom}")
     return 0
 
 

@@ -356,17 +356,11 @@ static void print_counters(const struct lab_answer *head)
            isfinite(head->milliseconds) ? head->milliseconds : 0.0, head->workspace);
     if (!head->counted)
         return;
-    printf(
-        ", \"counters\": {\"launches\": %llu, \"global_loads\": %llu, \"global_load_bytes\": %llu, "
-        "\"global_load_requests\": %llu, \"global_load_sectors\": %llu, \"global_stores\": %llu, "
-        "\"global_store_bytes\": %llu, \"global_store_requests\": %llu, \"global_store_sectors\": "
-        "%llu, "
-        "\"shared_loads\": %llu, \"shared_stores\": %llu, \"shared_wavefronts\": %llu, "
-        "\"shared_wavefronts_ideal\": %llu, \"barriers\": %llu, \"atomics\": %llu}",
-        c->launches, c->global_loads, c->global_load_bytes, c->global_load_requests,
-        c->global_load_sectors, c->global_stores, c->global_store_bytes, c->global_store_requests,
-        c->global_store_sectors, c->shared_loads, c->shared_stores, c->shared_wavefronts,
-        c->shared_wavefronts_ideal, c->barriers, c->atomics);
+    const char *between = ", \"counters\": {";
+#define PRINT(name) printf("%s\"" #name "\": %llu", between, c->name), between = ", ";
+    EACH_COUNTER(PRINT)
+#undef PRINT
+    printf("}");
 }
 
 /* What the checked build reports, in words that a submission has no part in. */

@@ -389,9 +389,9 @@ class Exercise:
 
     def __init__(self, fault, count):
         self.fault, self.count = fault, count
-        self.kernel = fault.fields["kernel"]
+        self.kernel = fault.kernel
         self.key = f"broken/{fault.exercise}"
-        self.file = fault.directory() / fault.fields["file"]
+        self.file = fault.directory() / fault.file
 
     def make_files(self):
         broken.copy_sources(self.fault, keep=True)
@@ -401,7 +401,7 @@ class Exercise:
 
     def introduce(self):
         return [colour("bold", f"Broken kernel {self.fault.exercise} of {self.count}: {self.kernel}") + f" of {self.fault.step}",
-                *wrapped("Symptom: " + self.fault.fields["symptom"] + "."),
+                *wrapped("Symptom: " + self.fault.symptom + "."),
                 f"  repair  {relative(self.file)}", "  h shows what the checks say, then the cause, then the repair"]
 
     def questions(self):
@@ -409,7 +409,7 @@ class Exercise:
 
     def judge(self, memory):
         begin = time.monotonic()
-        if self.file.read_text() == broken.planted(self.fault, self.fault.fields["file"]):
+        if self.file.read_text() == broken.planted(self.fault, self.fault.file):
             return "new", ["Nothing is changed yet. Find the line, repair it, save. h says more."]
         try:
             program = broken.build(self.fault, "check")
@@ -430,7 +430,7 @@ class Exercise:
             said = compiler_lines(str(error))
         yield "What the checks say", said
         yield "The cause", wrapped(self.fault.wrong)
-        yield "The repair", [f"  diff {relative(self.file)} {self.fault.fields['file']}"]
+        yield "The repair", [f"  diff {relative(self.file)} {self.fault.file}"]
 
 
 # --------------------------------------------------------------------------------------------------------------------

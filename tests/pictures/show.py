@@ -350,11 +350,11 @@ def show_broken(arguments):
     fault = broken.read_faults([arguments.fault])[0]
     fault.learners = arguments.fault == str(fault.exercise)
     broken.copy_sources(fault, keep=fault.learners)
-    program, kernel = broken.build(fault, "check"), fault.fields["kernel"]
+    program, kernel = broken.build(fault, "check"), fault.kernel
     runs = [(sizes, order) for sizes in fault.runs for order in broken.ORDERS]
     sizes, order = next((run for run in runs if broken.run(program, kernel, *run)[0]), runs[0])
     step_page(str(program), fault.step, kernel, sizes.split(), arguments.block, f"broken_{arguments.fault}",
-              f"{kernel}, broken", fault.fields["symptom"] if fault.learners else fault.wrong, SIMT_ORDER=order)
+              f"{kernel}, broken", fault.symptom if fault.learners else fault.wrong, SIMT_ORDER=order)
 
 
 def show_program(arguments):

@@ -81,7 +81,7 @@ static inline void random_words(uint32_t *words, size_t count, uint64_t stream)
 
 /* ---- what a GPU gave: tests/ptx/vectors ---- */
 
-enum { VECTOR_WORDS = 512 };
+enum { VECTOR_WORDS = 512, WORDS_A_LINE = 8 };
 
 /* Of a longer result every so many words are kept. */
 static inline size_t vector_step(size_t count)
@@ -93,8 +93,10 @@ static inline void write_vector(const char *path, const uint32_t *words, size_t 
 {
     FILE *file = fopen(path, "w");
     cr_assert_not_null(file, "%s cannot be written", path);
-    for (size_t i = 0; i < count; i += vector_step(count))
-        fprintf(file, "%08" PRIx32 "\n", words[i]);
+    const size_t step = vector_step(count);
+    for (size_t i = 0; i < count; i += step)
+        fprintf(file, "%08" PRIx32 "%c", words[i],
+                (i / step + 1) % WORDS_A_LINE == 0 || i + step >= count ? '\n' : ' ');
     fclose(file);
 }
 

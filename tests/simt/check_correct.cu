@@ -12,6 +12,9 @@
 
 namespace cg = cooperative_groups;
 
+struct check_case correct_programs[MOST_PROGRAMS];
+#define CORRECT(name) CHECK_PROGRAM(correct_programs, name)
+
 /* Waits for the kernel and compares data[0 .. count) with `expected`. */
 static cudaError_t compare(const int *data, const int *expected, int count)
 {
@@ -48,7 +51,7 @@ __global__ void warp_sum(int *data)
         data[0] = s[0];
 }
 
-static cudaError_t run_warp_sum(int *data)
+CORRECT(warp_sum)
 {
     warp_sum<<<1, 32>>>(data);
     return compare_one(data, 496);
@@ -69,7 +72,7 @@ __global__ void warps_apart(int *data)
     }
 }
 
-static cudaError_t run_warps_apart(int *data)
+CORRECT(warps_apart)
 {
     const int expected[4] = {0, 1, 2, 3};
     warps_apart<<<1, 128>>>(data);
@@ -85,7 +88,7 @@ __global__ void half_warps(int *data)
     data[threadIdx.x] = s[threadIdx.x ^ 15];
 }
 
-static cudaError_t run_half_warps(int *data)
+CORRECT(half_warps)
 {
     int expected[32];
     for (int i = 0; i < 32; i++)
@@ -106,7 +109,7 @@ __global__ void tiles_of_eight(int *data)
     data[threadIdx.x] = s[threadIdx.x];
 }
 
-static cudaError_t run_tiles_of_eight(int *data)
+CORRECT(tiles_of_eight)
 {
     int expected[64];
     for (int i = 0; i < 64; i++)
@@ -124,7 +127,7 @@ __global__ void shuffles_only(int *data)
         data[0] = sum;
 }
 
-static cudaError_t run_shuffles_only(int *data)
+CORRECT(shuffles_only)
 {
     shuffles_only<<<1, 32>>>(data);
     return compare_one(data, 496);
@@ -146,7 +149,7 @@ __global__ void double_buffer(int *data)
     data[threadIdx.x] = sum;
 }
 
-static cudaError_t run_double_buffer(int *data)
+CORRECT(double_buffer)
 {
     int expected[64];
     for (int i = 0; i < 64; i++)
@@ -165,7 +168,7 @@ __global__ void padded_transpose(int *data)
         data[32 * y + threadIdx.x] = s[threadIdx.x][y];
 }
 
-static cudaError_t run_padded_transpose(int *data)
+CORRECT(padded_transpose)
 {
     int expected[1024];
     for (int i = 0; i < 1024; i++)
@@ -183,7 +186,7 @@ __global__ void own_writes(int *data)
     data[threadIdx.x] += s[threadIdx.x];
 }
 
-static cudaError_t run_own_writes(int *data)
+CORRECT(own_writes)
 {
     int expected[64];
     for (int i = 0; i < 64; i++)
@@ -206,7 +209,7 @@ __global__ void same_value(int *data)
         data[0] = 7;
 }
 
-static cudaError_t run_same_value(int *data)
+CORRECT(same_value)
 {
     same_value<<<4, 64>>>(data);
     return compare_one(data, 7);
@@ -224,7 +227,7 @@ __global__ void bytes_and_halves(int *data)
     data[threadIdx.x] = (int)(word >> threadIdx.x % 4 * 8 & 255) + halves[threadIdx.x];
 }
 
-static cudaError_t run_bytes_and_halves(int *data)
+CORRECT(bytes_and_halves)
 {
     int expected[64];
     for (int i = 0; i < 64; i++)
@@ -247,7 +250,7 @@ __global__ void carved(int *data)
     data[x] = (int)doubles[15 - x] + (int)floats[15 - x] + bytes[15 - x];
 }
 
-static cudaError_t run_carved(int *data)
+CORRECT(carved)
 {
     int expected[16];
     for (int i = 0; i < 16; i++)
@@ -267,7 +270,7 @@ __global__ void instance(int *data)
     data[blockIdx.x * 32 + threadIdx.x] += s[SIZE - 1 - threadIdx.x];
 }
 
-static cudaError_t run_instances(int *data)
+CORRECT(instances)
 {
     int expected[64];
     for (int i = 0; i < 64; i++)
@@ -301,7 +304,7 @@ __global__ void structs(int *data)
     data[threadIdx.x] = (int)copy.x + (int)copy.mass;
 }
 
-static cudaError_t run_structs(int *data)
+CORRECT(structs)
 {
     int expected[32];
     for (int i = 0; i < 32; i++)
@@ -332,7 +335,7 @@ __global__ void padding(int *data)
     data[threadIdx.x] = (int)copy_of_small.value + copy_of_small.tag + (int)copy_of_large.mass;
 }
 
-static cudaError_t run_padding(int *data)
+CORRECT(padding)
 {
     int expected[32];
     for (int i = 0; i < 32; i++)
@@ -356,7 +359,7 @@ __global__ void histogram(int *data)
         atomicAdd(&data[threadIdx.x], bins[threadIdx.x]);
 }
 
-static cudaError_t run_histogram(int *data)
+CORRECT(histogram)
 {
     int expected[16];
     for (int i = 0; i < 16; i++)
@@ -383,7 +386,7 @@ __global__ void last_block(int *data)
     }
 }
 
-static cudaError_t run_last_block(int *data)
+CORRECT(last_block)
 {
     last_block<<<64, 32>>>(data);
     return compare_one(data, 63 * 32);
@@ -413,7 +416,7 @@ __global__ void last_block_all_threads(int *data)
         data[0] = sum;
 }
 
-static cudaError_t run_last_block_all_threads(int *data)
+CORRECT(last_block_all_threads)
 {
     last_block_all_threads<<<16, 64>>>(data);
     return compare_one(data, 16 * 64);
@@ -439,7 +442,7 @@ __global__ void last_block_one_fence(int *data)
     }
 }
 
-static cudaError_t run_last_block_one_fence(int *data)
+CORRECT(last_block_one_fence)
 {
     last_block_one_fence<<<16, 64>>>(data);
     return compare_one(data, 16 * 64);
@@ -461,7 +464,7 @@ __global__ void ordered_tickets(int *data)
     atomicExch(turn, ticket + 1);
 }
 
-static cudaError_t run_ordered_tickets(int *data)
+CORRECT(ordered_tickets)
 {
     int expected[3] = {10, 10, 0};
     for (int i = 0; i < 10; i++)
@@ -483,7 +486,7 @@ __global__ void spin_lock(int *data)
     atomicExch(lock, 0);
 }
 
-static cudaError_t run_spin_lock(int *data)
+CORRECT(spin_lock)
 {
     const int expected[2] = {0, 12};
     spin_lock<<<12, 32>>>(data);
@@ -507,7 +510,7 @@ __global__ void volatile_flag(int *data)
     }
 }
 
-static cudaError_t run_volatile_flag(int *data)
+CORRECT(volatile_flag)
 {
     const int expected[4] = {1, 5, 5, 5};
     volatile_flag<<<4, 32>>>(data);
@@ -534,7 +537,7 @@ __global__ void flag_between_warps(int *data)
     }
 }
 
-static cudaError_t run_flag_between_warps(int *data)
+CORRECT(flag_between_warps)
 {
     flag_between_warps<<<1, 64>>>(data);
     return compare_one(data, 9);
@@ -560,7 +563,7 @@ __global__ void volatile_between_warps(int *data)
     }
 }
 
-static cudaError_t run_volatile_between_warps(int *data)
+CORRECT(volatile_between_warps)
 {
     volatile_between_warps<<<1, 64>>>(data);
     return compare_one(data, 9);
@@ -576,7 +579,7 @@ __global__ void reverse(const int *from, int *to, int n)
     to[n - 1 - x] = from[x] + 1;
 }
 
-static cudaError_t run_launches_in_a_row(int *data)
+CORRECT(launches_in_a_row)
 {
     int expected[256];
     for (int i = 0; i < 256; i++)
@@ -604,7 +607,7 @@ __global__ void grid_steps(int *data, int n)
     }
 }
 
-static cudaError_t run_grid_steps(int *data)
+CORRECT(grid_steps)
 {
     int n = 128, expected[128];
     for (int i = 0; i < n; i++)
@@ -620,7 +623,7 @@ __global__ void halves_of_words(__half *data)
     data[2 * threadIdx.x + blockIdx.x] = __float2half((float)blockIdx.x);
 }
 
-static cudaError_t run_halves_of_words(int *data)
+CORRECT(halves_of_words)
 {
     int expected[32];
     for (int i = 0; i < 32; i++)
@@ -639,7 +642,7 @@ __global__ void program_variables(int *data)
     data[threadIdx.x] = constants[threadIdx.x % 4] * powers[threadIdx.x % 4];
 }
 
-static cudaError_t run_program_variables(int *data)
+CORRECT(program_variables)
 {
     const int values[4] = {1, 2, 3, 4}, zero = 0;
     int expected[64];
@@ -659,7 +662,7 @@ __global__ void increment(int *to, const int *from)
 }
 
 /* Memory that host and kernels share: the host touches it between launches. */
-static cudaError_t run_shared_with_host(int *data)
+CORRECT(shared_with_host)
 {
     int expected[32], *managed, *pinned;
     cudaMallocManaged((void **)&managed, sizeof expected);
@@ -718,7 +721,7 @@ __global__ void cluster_ring(int *out)
     out[64 * block + threadIdx.x] += (int)box[63 - threadIdx.x].y;
 }
 
-static cudaError_t run_cluster_ring(int *data)
+CORRECT(cluster_ring)
 {
     enum { BLOCKS = 12, SIZE = 4 };
     int expected[64 * BLOCKS];
@@ -748,7 +751,7 @@ __global__ void cluster_flag(int *data)
     }
 }
 
-static cudaError_t run_cluster_flag(int *data)
+CORRECT(cluster_flag)
 {
     int expected[64];
     for (int i = 0; i < 64; i++)
@@ -793,44 +796,9 @@ __global__ void guess_and_swap(int *data)
         atomicAdd(&data[1], (int)sum);
 }
 
-static cudaError_t run_guess_and_swap(int *data)
+CORRECT(guess_and_swap)
 {
     guess_and_swap<<<6, 64>>>(data);
     const int expected[] = {6 * 63 * 32, 6 * 64};
     return compare(data, expected, 2);
 }
-
-const struct check_case correct_programs[] = {
-    {"guess_and_swap", run_guess_and_swap},
-    {"warp_sum", run_warp_sum},
-    {"warps_apart", run_warps_apart},
-    {"half_warps", run_half_warps},
-    {"tiles_of_eight", run_tiles_of_eight},
-    {"shuffles_only", run_shuffles_only},
-    {"double_buffer", run_double_buffer},
-    {"padded_transpose", run_padded_transpose},
-    {"own_writes", run_own_writes},
-    {"same_value", run_same_value},
-    {"bytes_and_halves", run_bytes_and_halves},
-    {"carved", run_carved},
-    {"instances", run_instances},
-    {"structs", run_structs},
-    {"padding", run_padding},
-    {"histogram", run_histogram},
-    {"last_block", run_last_block},
-    {"last_block_all_threads", run_last_block_all_threads},
-    {"last_block_one_fence", run_last_block_one_fence},
-    {"ordered_tickets", run_ordered_tickets},
-    {"spin_lock", run_spin_lock},
-    {"volatile_flag", run_volatile_flag},
-    {"flag_between_warps", run_flag_between_warps},
-    {"volatile_between_warps", run_volatile_between_warps},
-    {"launches_in_a_row", run_launches_in_a_row},
-    {"grid_steps", run_grid_steps},
-    {"halves_of_words", run_halves_of_words},
-    {"program_variables", run_program_variables},
-    {"shared_with_host", run_shared_with_host},
-    {"cluster_ring", run_cluster_ring},
-    {"cluster_flag", run_cluster_flag},
-    {nullptr, nullptr},
-};

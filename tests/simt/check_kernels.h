@@ -44,14 +44,28 @@ cudaError_t count_atomics(int *out, int blocks);
 /* all blocks wait for a flag that the first one sets */
 cudaError_t count_waiting(int *data, int blocks);
 
-/* check_broken.cu: tables that end with a null name */
-extern const struct check_case broken_programs[];
+/* check_broken.cu and check_correct.cu: tables that end with a null name */
+enum { MOST_PROGRAMS = 64 };
+extern struct check_case broken_programs[MOST_PROGRAMS], correct_programs[MOST_PROGRAMS];
 int host_reads_device(const int *data);
 
-/* check_correct.cu */
-extern const struct check_case correct_programs[];
-
 #ifdef __cplusplus
+}
+
+/* The head of a function that runs a program on `data`, which it puts into the table. */
+#define CHECK_PROGRAM(table, name)                                                                 \
+    static cudaError_t run_##name(int *data);                                                      \
+    [[maybe_unused]] static const bool added_##name = add_program(table, #name, run_##name);       \
+    static cudaError_t run_##name([[maybe_unused]] int *data)
+
+static inline bool add_program(struct check_case (&table)[MOST_PROGRAMS], const char *name,
+                               check_run *run)
+{
+    int end = 0;
+    while (table[end].name)
+        end++;
+    table[end] = {name, run};
+    return end < MOST_PROGRAMS - 1;
 }
 #endif
 

@@ -142,10 +142,7 @@ static void notice_polling(ThreadState *thread, unsigned kind, const void *point
     }
 }
 
-bool polls(const ThreadState *thread, const void *pointer)
-{
-    return thread->polled == pointer;
-}
+bool polls(const ThreadState *thread, const void *pointer) { return thread->polled == pointer; }
 
 static Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
 {

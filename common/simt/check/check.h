@@ -51,10 +51,7 @@ enum Kind : unsigned {
     copy_pending = 15
 };
 
-inline bool writes(unsigned kind)
-{
-    return kind & 1;
-}
+inline bool writes(unsigned kind) { return kind & 1; }
 
 inline bool is_pending(unsigned kind)
 {
@@ -68,15 +65,8 @@ inline bool ends_pending(unsigned kind)
 }
 
 /* The kind that conflicts with the same accesses. */
-inline unsigned conflict_kind(unsigned kind)
-{
-    return kind <= atomic_update ? kind : kind & 1;
-}
-
-inline bool reads(unsigned kind)
-{
-    return !writes(kind) || kind == atomic_update;
-}
+inline unsigned conflict_kind(unsigned kind) { return kind <= atomic_update ? kind : kind & 1; }
+inline bool reads(unsigned kind) { return !writes(kind) || kind == atomic_update; }
 
 /* ---- shadow memory ---- */
 
@@ -98,20 +88,14 @@ inline uint32_t pack_who(unsigned thread, unsigned kind, uint32_t place)
     return thread | kind << thread_bits | place << (thread_bits + kind_bits);
 }
 
-inline unsigned stamp_thread(const Stamp &stamp)
-{
-    return stamp.who & ((1u << thread_bits) - 1);
-}
+inline unsigned stamp_thread(const Stamp &stamp) { return stamp.who & ((1u << thread_bits) - 1); }
 
 inline unsigned stamp_kind(const Stamp &stamp)
 {
     return stamp.who >> thread_bits & ((1u << kind_bits) - 1);
 }
 
-inline uint32_t stamp_place(const Stamp &stamp)
-{
-    return stamp.who >> (thread_bits + kind_bits);
-}
+inline uint32_t stamp_place(const Stamp &stamp) { return stamp.who >> (thread_bits + kind_bits); }
 
 /*
  * The shadow of one word, half word or byte. `write` is the last write; `other` are two accesses

@@ -226,13 +226,9 @@ Place &find_place(BlockState *block, const void *where, Space space, bool write,
 
 void add_counters(struct counters *sum, const struct counters &part)
 {
-    /* The struct is nothing but unsigned long longs. */
-    static_assert(sizeof part % sizeof part.launches == 0,
-                  "struct counters has only one type of member");
-    const unsigned long long *from = &part.launches;
-    unsigned long long *to = &sum->launches;
-    for (size_t i = 0; i < sizeof part / sizeof part.launches; i++)
-        to[i] += from[i];
+#define ADD(name) sum->name += part.name;
+    EACH_COUNTER(ADD)
+#undef ADD
 }
 
 } /* namespace check */

@@ -89,6 +89,4 @@ static Registration registration;
 } /* namespace check */
 } /* namespace simt */
 
-extern "C" void simt_print_at_exit(void)
-{
-}
+extern "C" void simt_print_at_exit(void) {}

@@ -191,10 +191,7 @@ struct Hooks final : Checker {
         order_grid_arrived(block.checked);
     }
 
-    void grid_synchronised(Block &block) override
-    {
-        order_grid_left(block.checked);
-    }
+    void grid_synchronised(Block &block) override { order_grid_left(block.checked); }
 
     void warp_met(Warp &warp, uint32_t mask, uint32_t lanes, bool orders_memory) override
     {
@@ -246,10 +243,7 @@ struct Hooks final : Checker {
         arrive_at_cluster(current_thread_state(current_block_state()), relaxed);
     }
 
-    void cluster_barrier_completed(Cluster &cluster) override
-    {
-        open_cluster(cluster);
-    }
+    void cluster_barrier_completed(Cluster &cluster) override { open_cluster(cluster); }
 
     void cluster_waited() override
     {
@@ -264,10 +258,7 @@ struct Hooks final : Checker {
         count_box(true, true, bytes, 1); /* not the passes of a warp over its own banks */
     }
 
-    void cluster_end(Cluster &cluster) override
-    {
-        forget_cluster(cluster);
-    }
+    void cluster_end(Cluster &cluster) override { forget_cluster(cluster); }
 
     /* ---- accesses ---- */
 
@@ -290,10 +281,7 @@ struct Hooks final : Checker {
                   where);
     }
 
-    void atomic_done() override
-    {
-        let_go(current_block_state());
-    }
+    void atomic_done() override { let_go(current_block_state()); }
 
     void compared(const void *address, size_t bytes) override
     {
@@ -400,10 +388,7 @@ struct Hooks final : Checker {
         shadow_release(region->shadow);
     }
 
-    void fenced(const void *begin, size_t bytes) override
-    {
-        add_fence(begin, bytes);
-    }
+    void fenced(const void *begin, size_t bytes) override { add_fence(begin, bytes); }
 
     void reported(const char *text) override
     {

@@ -18,10 +18,7 @@ using namespace simt::check;
 /* ---- plain accesses ---- */
 
 #define ACCESS(name, bytes, kind)                                                                  \
-    extern "C" void name(void *address)                                                            \
-    {                                                                                              \
-        on_access(address, bytes, kind, WHERE);                                                    \
-    }
+    extern "C" void name(void *address) { on_access(address, bytes, kind, WHERE); }
 
 #define READ(name, bytes)                                                                          \
     extern "C" void name(void *address)                                                            \
@@ -205,9 +202,7 @@ extern "C" void __tsan_atomic_thread_fence(int)
         checker->thread_fence();
 }
 
-extern "C" void __tsan_atomic_signal_fence(int)
-{
-}
+extern "C" void __tsan_atomic_signal_fence(int) {}
 
 /* ---- fixed-size arrays, and alignment by type ---- */
 

@@ -177,10 +177,7 @@ static std::vector<uint32_t> fenced_known(const ThreadState *thread)
     return known;
 }
 
-void step(ThreadState *thread)
-{
-    thread->time = ++thread->block->now;
-}
+void step(ThreadState *thread) { thread->time = ++thread->block->now; }
 
 /* A fence by every one of these threads that wrote makes the group's accesses as good as fenced by
  * each of them. */

@@ -81,17 +81,11 @@ static std::string plural(unsigned long long count, const char *noun)
 }
 
 /* "tile" of "tile<16>": what SIMT_IGNORE calls a kernel */
-static std::string bare(const std::string &name)
-{
-    return name.substr(0, name.find('<'));
-}
+static std::string bare(const std::string &name) { return name.substr(0, name.find('<')); }
 
 /* ---- which memory ---- */
 
-static uintptr_t number_of(const void *pointer)
-{
-    return reinterpret_cast<uintptr_t>(pointer);
-}
+static uintptr_t number_of(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
 /* The parameter types in a demangled signature. */
 static std::vector<std::string> parameters(const std::string &signature)

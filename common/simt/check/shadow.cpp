@@ -58,10 +58,7 @@ static void lock(Cell &cell)
             sched_yield();
 }
 
-static void unlock(Cell &cell)
-{
-    __atomic_store_n(&cell.head, cell.head & ~1u, __ATOMIC_RELEASE);
-}
+static void unlock(Cell &cell) { __atomic_store_n(&cell.head, cell.head & ~1u, __ATOMIC_RELEASE); }
 
 /* ---- one access ---- */
 

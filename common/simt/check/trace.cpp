@@ -83,34 +83,14 @@ static std::string list(const Number *values, size_t count)
     return result + "]";
 }
 
-static std::string list(dim3 size)
-{
-    return format("[%u,%u,%u]", size.x, size.y, size.z);
-}
+static std::string list(dim3 size) { return format("[%u,%u,%u]", size.x, size.y, size.z); }
 
 static std::string counters_json(const struct counters &counted)
 {
-    static const char *const names[] = {"launches",
-                                        "global_loads",
-                                        "global_load_bytes",
-                                        "global_load_requests",
-                                        "global_load_sectors",
-                                        "global_stores",
-                                        "global_store_bytes",
-                                        "global_store_requests",
-                                        "global_store_sectors",
-                                        "shared_loads",
-                                        "shared_stores",
-                                        "shared_wavefronts",
-                                        "shared_wavefronts_ideal",
-                                        "barriers",
-                                        "atomics"};
-    static_assert(sizeof counted / sizeof counted.launches == sizeof names / sizeof *names,
-                  "a name for each counter");
-    const unsigned long long *value = &counted.launches;
     std::string text;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        text += format(",\"%s\":%llu", names[i], value[i]);
+#define ADD(name) text += format(",\"" #name "\":%llu", counted.name);
+    EACH_COUNTER(ADD)
+#undef ADD
     return text;
 }
 
@@ -409,8 +389,7 @@ static bool open(const char *path)
 void trace_launch_begin(LaunchState *launch)
 {
     TraceOptions options;
-    char complaint[300];
-    if (!read_trace(&options, complaint, sizeof complaint) || !options.file)
+    if (!read_trace(&options).empty() || !options.file)
         return;
     std::lock_guard<std::mutex> hold(output.lock);
     if (!open(options.file)) {
@@ -518,7 +497,7 @@ void trace_launch_end(LaunchState *state)
                  "\"cluster\":%s,\"dynamic_shared\":%zu%s}\n",
                  launch.number, quoted(kernel_name(launch)).c_str(), list(launch.grid).c_str(),
                  list(launch.block).c_str(), list(launch.cluster).c_str(), launch.dynamic_shared,
-                 line_json(launch.site).c_str()));
+                 line_json(Site{launch.file, launch.line}).c_str()));
     for (const auto &array : trace->arrays)
         write(array.second);
     for (const auto &block : trace->blocks)

@@ -19,40 +19,24 @@ Checker *checker = &nobody;
 
 using namespace simt;
 
-const char *backend_name(void)
-{
-    return checker->armed ? "check" : "cpu";
-}
+const char *backend_name(void) { return checker->armed ? "check" : "cpu"; }
 
 int backend_architecture(void)
 {
     int value;
-    char complaint[300];
-    return read_architecture(&value, complaint, sizeof complaint) ? value : 0;
+    return read_architecture(&value).empty() ? value : 0;
 }
 
 const char *backend_complaint(void)
 {
-    static thread_local char complaint[300];
-    Order order;
-    unsigned workers;
-    int architecture;
-    unsigned long long failing;
-    TraceOptions trace;
-    const bool good = read_order(&order, complaint, sizeof complaint) &&
-                      read_workers(&workers, complaint, sizeof complaint) &&
-                      read_architecture(&architecture, complaint, sizeof complaint) &&
-                      read_failing_launch(&failing, complaint, sizeof complaint) &&
-                      read_trace(&trace, complaint, sizeof complaint) &&
-                      check_ignored(complaint, sizeof complaint);
-    return good ? "" : complaint;
+    static thread_local std::string complaint;
+    Environment environment;
+    complaint = read_environment(&environment);
+    return complaint.c_str();
 }
 
 /* A kernel whose every access is watched takes as long as the watching takes. */
-bool backend_has_timing(void)
-{
-    return !checker->armed;
-}
+bool backend_has_timing(void) { return !checker->armed; }
 
 bool backend_counters(struct counters *total)
 {
@@ -61,20 +45,17 @@ bool backend_counters(struct counters *total)
     return checker->counters(total);
 }
 
-void backend_counters_reset(void)
-{
-    checker->counters_reset();
-}
+void backend_counters_reset(void) { checker->counters_reset(); }
 
 const char *backend_trace(const char *file, long long block, long long warp)
 {
-    static thread_local char complaint[300];
+    static thread_local std::string complaint;
     if (!checker->armed)
         return "only the checked build writes traces (build/check)";
     FILE *opened = fopen(file, "w");
     if (!opened) {
-        snprintf(complaint, sizeof complaint, "cannot write %.200s: %s", file, strerror(errno));
-        return complaint;
+        complaint = format("cannot write %s: %s", file, strerror(errno));
+        return complaint.c_str();
     }
     fclose(opened);
     setenv("SIMT_TRACE", file, 1);
@@ -90,12 +71,5 @@ void backend_describe(const void *device, size_t bytes, const struct description
     checker->described(device, bytes, *about);
 }
 
-void backend_fence(const void *device, size_t bytes)
-{
-    checker->fenced(device, bytes);
-}
-
-const char *backend_report(void)
-{
-    return last_report();
-}
+void backend_fence(const void *device, size_t bytes) { checker->fenced(device, bytes); }
+const char *backend_report(void) { return last_report(); }

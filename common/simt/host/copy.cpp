@@ -140,9 +140,8 @@ extern "C" cudaError_t cudaMemset(void *pointer, int value, size_t bytes)
 
 extern "C" cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream)
 {
-    if (const unsigned long long number = count_towards_failure())
-        return refuse(cudaErrorLaunchOutOfResources,
-                      "cudaMemsetAsync: SIMT_FAIL_LAUNCH makes launch %llu fail", number);
+    if (cudaError_t error = fail_if_injected("cudaMemsetAsync"))
+        return error;
     return fill(pointer, value, bytes, "cudaMemsetAsync", stream);
 }
 

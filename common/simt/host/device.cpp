@@ -60,8 +60,8 @@ int resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared)
 static int architecture()
 {
     int value;
-    char complaint[300];
-    return read_architecture(&value, complaint, sizeof complaint) ? value : 90;
+    read_architecture(&value);
+    return value;
 }
 
 static cudaError_t bad_device(int device)
@@ -94,10 +94,7 @@ extern "C" cudaError_t cudaGetDeviceCount(int *count)
     return *count > 0 ? cudaSuccess : done(cudaErrorNoDevice);
 }
 
-extern "C" cudaError_t cudaGetDevice(int *device)
-{
-    return answer(device, 0);
-}
+extern "C" cudaError_t cudaGetDevice(int *device) { return answer(device, 0); }
 
 extern "C" cudaError_t cudaSetDevice(int device)
 {
@@ -109,10 +106,7 @@ extern "C" cudaError_t cudaInitDevice(int device, unsigned int, unsigned int)
     return cudaSetDevice(device);
 }
 
-extern "C" cudaError_t cudaSetDeviceFlags(unsigned int)
-{
-    return cudaSuccess;
-}
+extern "C" cudaError_t cudaSetDeviceFlags(unsigned int) { return cudaSuccess; }
 
 extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
@@ -199,10 +193,7 @@ extern "C" cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device)
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaDeviceSynchronize(void)
-{
-    return standing_error();
-}
+extern "C" cudaError_t cudaDeviceSynchronize(void) { return standing_error(); }
 
 /* its old name */
 extern "C" cudaError_t cudaThreadSynchronize(void) __attribute__((alias("cudaDeviceSynchronize")));
@@ -218,20 +209,14 @@ extern "C" cudaError_t cudaDeviceReset(void)
 /* its old name */
 extern "C" cudaError_t cudaThreadExit(void) __attribute__((alias("cudaDeviceReset")));
 
-extern "C" cudaError_t cudaDeviceSetLimit(enum cudaLimit, size_t)
-{
-    return standing_error();
-}
+extern "C" cudaError_t cudaDeviceSetLimit(enum cudaLimit, size_t) { return standing_error(); }
 
 extern "C" cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
 {
     return answer(value, size_t(limit == cudaLimitStackSize ? 1 << 10 : 8 << 20));
 }
 
-extern "C" cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache)
-{
-    return standing_error();
-}
+extern "C" cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache) { return standing_error(); }
 
 extern "C" cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
 {
@@ -265,30 +250,16 @@ extern "C" cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAt
     return standing_error();
 }
 
-extern "C" cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t)
-{
-    return standing_error();
-}
-
-extern "C" cudaError_t cudaDriverGetVersion(int *version)
-{
-    return cudaRuntimeGetVersion(version);
-}
+extern "C" cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return standing_error(); }
+extern "C" cudaError_t cudaDriverGetVersion(int *version) { return cudaRuntimeGetVersion(version); }
 
 extern "C" cudaError_t cudaRuntimeGetVersion(int *version)
 {
     return answer(version, CUDART_VERSION);
 }
 
-extern "C" cudaError_t cudaProfilerStart(void)
-{
-    return cudaSuccess;
-}
-
-extern "C" cudaError_t cudaProfilerStop(void)
-{
-    return cudaSuccess;
-}
+extern "C" cudaError_t cudaProfilerStart(void) { return cudaSuccess; }
+extern "C" cudaError_t cudaProfilerStop(void) { return cudaSuccess; }
 
 /* ---- Kernels ---- */
 
@@ -299,9 +270,8 @@ extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAtt
         return error;
     if (!kernel)
         return done(cudaErrorInvalidDeviceFunction);
-    if (const unsigned long long number = count_towards_failure())
-        return refuse(cudaErrorLaunchOutOfResources,
-                      "cudaFuncSetAttribute: SIMT_FAIL_LAUNCH makes launch %llu fail", number);
+    if (cudaError_t error = fail_if_injected("cudaFuncSetAttribute"))
+        return error;
     if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout)
         return value >= -1 && value <= 100 ? cudaSuccess : done(cudaErrorInvalidValue);
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)

@@ -1,9 +1,9 @@
 #include "host/environment.h"
 #include "host/checker.h"
+#include "host/errors.h"
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
@@ -25,7 +25,14 @@ static bool parse(const char *text, unsigned long long least, unsigned long long
     return !*end && errno == 0 && *value >= least && *value <= most;
 }
 
-bool read_order(Order *order, char *complaint, size_t size)
+/* KIND, or KIND:SEED. */
+static bool is_seeded(const char *text, const std::string &kind, unsigned long long *seed)
+{
+    return text == kind || (!strncmp(text, (kind + ":").c_str(), kind.size() + 1) &&
+                            parse(text + kind.size() + 1, 0, UINT64_MAX, seed));
+}
+
+std::string read_order(Order *order)
 {
     const char *text = getenv("SIMT_ORDER");
     unsigned long long seed = 1;
@@ -33,63 +40,53 @@ bool read_order(Order *order, char *complaint, size_t size)
         order->kind = Order::in_order;
     else if (!strcmp(text, "reversed"))
         order->kind = Order::reversed;
-    else if (!strcmp(text, "random") ||
-             (!strncmp(text, "random:", 7) && parse(text + 7, 0, UINT64_MAX, &seed)))
+    else if (is_seeded(text, "random", &seed))
         order->kind = Order::random;
-    else if (!strcmp(text, "overlap") ||
-             (!strncmp(text, "overlap:", 8) && parse(text + 8, 0, UINT64_MAX, &seed)))
+    else if (is_seeded(text, "overlap", &seed))
         order->kind = Order::overlap;
-    else {
-        snprintf(complaint, size,
-                 "SIMT_ORDER is '%.100s'; it must be inorder, reversed, random or random:SEED, "
-                 "overlap or overlap:SEED",
-                 text);
-        return false;
-    }
+    else
+        return format("SIMT_ORDER is '%.100s'; it must be inorder, reversed, random or "
+                      "random:SEED, overlap or overlap:SEED",
+                      text);
     order->seed = seed;
-    return true;
+    return "";
 }
 
-bool read_workers(unsigned *workers, char *complaint, size_t size)
+std::string read_workers(unsigned *workers)
 {
     const char *text = getenv("SIMT_WORKERS");
-    unsigned long long value = std::thread::hardware_concurrency();
-    if (value == 0)
-        value = 1;
-    if (text && *text && !parse(text, 1, 1024, &value)) {
-        snprintf(complaint, size, "SIMT_WORKERS is '%.100s'; it must be a number from 1 to 1024",
-                 text);
-        return false;
-    }
+    unsigned long long value = std::max(std::thread::hardware_concurrency(), 1u);
+    if (text && *text && !parse(text, 1, 1024, &value))
+        return format("SIMT_WORKERS is '%.100s'; it must be a number from 1 to 1024", text);
     *workers = static_cast<unsigned>(value);
-    return true;
+    return "";
 }
 
-bool read_failing_launch(unsigned long long *number, char *complaint, size_t size)
+static std::string read_failing_launch(unsigned long long *number)
 {
     const char *text = getenv("SIMT_FAIL_LAUNCH");
     *number = 0;
     if (!text || !*text || parse(text, 0, UINT64_MAX, number))
-        return true;
-    snprintf(complaint, size,
-             "SIMT_FAIL_LAUNCH is '%.100s'; it must be the number of a launch, counted from 1",
-             text);
-    return false;
+        return "";
+    return format("SIMT_FAIL_LAUNCH is '%.100s'; it must be the number of a launch, counted from 1",
+                  text);
 }
 
-unsigned long long count_towards_failure()
+cudaError_t fail_if_injected(const char *call)
 {
     static std::atomic<unsigned long long> counted; /* since SIMT_FAIL_LAUNCH was set */
     unsigned long long failing;
-    char complaint[300]; /* the launch makes it */
-    if (!read_failing_launch(&failing, complaint, sizeof complaint) || failing == 0) {
-        counted = 0;
-        return 0;
+    if (!read_failing_launch(&failing).empty() || failing == 0) {
+        counted = 0; /* the launch makes the complaint */
+        return cudaSuccess;
     }
-    return ++counted == failing ? failing : 0;
+    return ++counted != failing
+               ? cudaSuccess
+               : refuse(cudaErrorLaunchOutOfResources,
+                        "%s: SIMT_FAIL_LAUNCH makes launch %llu fail", call, failing);
 }
 
-bool read_trace(TraceOptions *options, char *complaint, size_t size)
+std::string read_trace(TraceOptions *options)
 {
     unsigned long long megabytes = 64;
     *options = TraceOptions{getenv("SIMT_TRACE"), TraceOptions::all, TraceOptions::all, 0};
@@ -103,18 +100,14 @@ bool read_trace(TraceOptions *options, char *complaint, size_t size)
                    {"SIMT_TRACE_LIMIT", &megabytes, 1 << 20}};
     for (const auto &number : numbers) {
         const char *text = getenv(number.name);
-        if (text && *text && !parse(text, 0, number.most, number.value)) {
-            snprintf(complaint, size, "%s is '%.100s'; it must be a number from 0 to %llu",
-                     number.name, text, number.most);
-            return false;
-        }
+        if (text && *text && !parse(text, 0, number.most, number.value))
+            return format("%s is '%.100s'; it must be a number from 0 to %llu", number.name, text,
+                          number.most);
     }
     options->bytes = megabytes << 20;
-    if (!options->file || checker->armed)
-        return true;
-    snprintf(complaint, size,
-             "SIMT_TRACE is set, but only the checked build (simtcc --check) can write a trace");
-    return false;
+    if (options->file && !checker->armed)
+        return "SIMT_TRACE is set, but only the checked build (simtcc --check) can write a trace";
+    return "";
 }
 
 /* The next KIND or KIND:KERNEL of SIMT_IGNORE; false at its end. */
@@ -135,20 +128,16 @@ static std::istringstream ignored_list()
     return std::istringstream(text ? text : "");
 }
 
-bool check_ignored(char *complaint, size_t size)
+static std::string check_ignored()
 {
     std::istringstream list = ignored_list();
     std::string kind, kernel;
-    while (next_ignored(list, &kind, &kernel)) {
-        if (kind == "race" || kind == "uninitialised")
-            continue;
-        snprintf(complaint, size,
-                 "SIMT_IGNORE names '%.100s'; it must be race, race:KERNEL, uninitialised or "
-                 "uninitialised:KERNEL, or several with commas between them",
-                 kind.c_str());
-        return false;
-    }
-    return true;
+    while (next_ignored(list, &kind, &kernel))
+        if (kind != "race" && kind != "uninitialised")
+            return format("SIMT_IGNORE names '%.100s'; it must be race, race:KERNEL, uninitialised "
+                          "or uninitialised:KERNEL, or several with commas between them",
+                          kind.c_str());
+    return "";
 }
 
 bool is_ignored(const char *kind, const char *kernel)
@@ -165,24 +154,34 @@ bool is_ignored(const char *kind, const char *kernel)
     return false;
 }
 
-bool read_architecture(int *architecture, char *complaint, size_t size)
+std::string read_architecture(int *architecture)
 {
     static const int known[] = {70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121};
     const char *text = getenv("SIMT_ARCH");
-    unsigned long long value = 90;
+    unsigned long long value = *architecture = 90;
     if (!text || !*text || parse(text, 0, 1000, &value)) {
         for (int each : known) {
             if (each == static_cast<int>(value)) {
                 *architecture = each;
-                return true;
+                return "";
             }
         }
     }
-    snprintf(complaint, size,
-             "SIMT_ARCH is '%.100s'; it must be a compute capability without the dot or a letter, "
-             "from 70 (Volta) to 121: 75, 80, 86, 89, 90, ...",
-             text);
-    return false;
+    return format("SIMT_ARCH is '%.100s'; it must be a compute capability without the dot or a "
+                  "letter, from 70 (Volta) to 121: 75, 80, 86, 89, 90, ...",
+                  text);
+}
+
+std::string read_environment(Environment *environment)
+{
+    unsigned long long failing;
+    for (const std::string &complaint :
+         {read_order(&environment->order), read_workers(&environment->workers),
+          read_architecture(&environment->architecture), read_failing_launch(&failing),
+          read_trace(&environment->trace), check_ignored()})
+        if (!complaint.empty())
+            return complaint;
+    return "";
 }
 
 } /* namespace simt */

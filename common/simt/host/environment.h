@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cuda_runtime_api.h>
+#include <string>
 
 namespace simt
 {
@@ -15,17 +17,6 @@ struct Order {
     uint64_t seed;
 };
 
-/* On a bad value: false, and a sentence in `complaint`. */
-bool read_order(Order *order, char *complaint, size_t size);
-bool read_workers(unsigned *workers, char *complaint, size_t size);
-/* 75 for a T4; 90 when SIMT_ARCH is not set. */
-bool read_architecture(int *architecture, char *complaint, size_t size);
-/* Which launch is to fail, counted from 1 since the variable was set; 0 for none. */
-bool read_failing_launch(unsigned long long *number, char *complaint, size_t size);
-/* Counts a launch, or another call that prepares one; its number when it is to fail, otherwise 0.
- */
-unsigned long long count_towards_failure();
-
 /* SIMT_TRACE and its relatives. */
 struct TraceOptions {
     static constexpr unsigned long long all = UINT64_MAX;
@@ -33,10 +24,23 @@ struct TraceOptions {
     unsigned long long block, warp; /* the only one, by its number, or all */
     size_t bytes;                   /* at most */
 };
-bool read_trace(TraceOptions *options, char *complaint, size_t size);
 
-/* Whether SIMT_IGNORE is what is_ignored can read. */
-bool check_ignored(char *complaint, size_t size);
+struct Environment {
+    Order order;
+    unsigned workers;
+    int architecture; /* 75 for a T4; 90 when SIMT_ARCH is not set */
+    TraceOptions trace;
+};
+
+/* Each returns a sentence about a bad value, the first one; nothing when all is well. */
+std::string read_environment(Environment *environment);
+std::string read_order(Order *order);
+std::string read_architecture(int *architecture); /* 90 for a bad one */
+std::string read_trace(TraceOptions *options);
+
+/* Counts a launch, or another call that prepares one. SIMT_FAIL_LAUNCH is the number of the one
+ * that is refused, counted from 1 since it was set. */
+cudaError_t fail_if_injected(const char *call);
 
 /* Whether SIMT_IGNORE, a list like race:tile,uninitialised, names reports of a kind about a kernel
  * (with or without its template arguments). */

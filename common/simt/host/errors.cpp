@@ -125,10 +125,7 @@ extern "C" cudaError_t cudaGetLastError(void)
     return error != cudaSuccess ? error : last;
 }
 
-extern "C" cudaError_t cudaPeekAtLastError(void)
-{
-    return last;
-}
+extern "C" cudaError_t cudaPeekAtLastError(void) { return last; }
 
 extern "C" const char *cudaGetErrorName(cudaError_t error)
 {

@@ -312,20 +312,9 @@ void operator delete(void *pointer) noexcept
                           .c_str());
 }
 
-void operator delete[](void *pointer) noexcept
-{
-    operator delete(pointer);
-}
-
-void operator delete(void *pointer, size_t) noexcept
-{
-    operator delete(pointer);
-}
-
-void operator delete[](void *pointer, size_t) noexcept
-{
-    operator delete(pointer);
-}
+void operator delete[](void *pointer) noexcept { operator delete(pointer); }
+void operator delete(void *pointer, size_t) noexcept { operator delete(pointer); }
+void operator delete[](void *pointer, size_t) noexcept { operator delete(pointer); }
 
 extern "C" cudaError_t cudaMalloc(void **pointer, size_t bytes)
 {
@@ -377,15 +366,8 @@ extern "C" cudaError_t cudaFree(void *pointer)
     return pointer ? free_device(pointer) : cudaSuccess;
 }
 
-extern "C" cudaError_t cudaFreeAsync(void *pointer, cudaStream_t)
-{
-    return cudaFree(pointer);
-}
-
-extern "C" cudaError_t cudaFreeHost(void *pointer)
-{
-    return cudaFree(pointer);
-}
+extern "C" cudaError_t cudaFreeAsync(void *pointer, cudaStream_t) { return cudaFree(pointer); }
+extern "C" cudaError_t cudaFreeHost(void *pointer) { return cudaFree(pointer); }
 
 /* The program's own memory, which kernels may touch from now on: by address. */
 static std::map<char *, Allocation *> registered;

@@ -45,15 +45,8 @@ extern "C" cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return standing_error();
 }
 
-extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t)
-{
-    return standing_error();
-}
-
-extern "C" cudaError_t cudaStreamQuery(cudaStream_t)
-{
-    return standing_error();
-}
+extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t) { return standing_error(); }
+extern "C" cudaError_t cudaStreamQuery(cudaStream_t) { return standing_error(); }
 
 extern "C" cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
 {

@@ -19,39 +19,18 @@ namespace details
 class lanes
 {
   public:
-    explicit lanes(unsigned mask) : mask_(mask)
-    {
-    }
+    explicit lanes(unsigned mask) : mask_(mask) {}
 
     unsigned thread_rank() const
     {
         return static_cast<unsigned>(__popc(mask_ & ((1u << simt_lane()) - 1)));
     }
 
-    unsigned size() const
-    {
-        return static_cast<unsigned>(__popc(mask_));
-    }
-
-    unsigned num_threads() const
-    {
-        return size();
-    }
-
-    void sync(SIMT_CALL_SITE) const
-    {
-        simt_syncwarp(mask_, site);
-    }
-
-    int any(int predicate, SIMT_CALL_SITE) const
-    {
-        return __any_sync(mask_, predicate, site);
-    }
-
-    int all(int predicate, SIMT_CALL_SITE) const
-    {
-        return __all_sync(mask_, predicate, site);
-    }
+    unsigned size() const { return static_cast<unsigned>(__popc(mask_)); }
+    unsigned num_threads() const { return size(); }
+    void sync(SIMT_CALL_SITE) const { simt_syncwarp(mask_, site); }
+    int any(int predicate, SIMT_CALL_SITE) const { return __any_sync(mask_, predicate, site); }
+    int all(int predicate, SIMT_CALL_SITE) const { return __all_sync(mask_, predicate, site); }
 
     /* Bit i stands for the thread of rank i. */
     unsigned ballot(int predicate, SIMT_CALL_SITE) const
@@ -98,10 +77,7 @@ class lanes
         return from_lane(value, lane_of(rank < size() ? rank : thread_rank()), site);
     }
 
-    unsigned mask() const
-    {
-        return mask_;
-    }
+    unsigned mask() const { return mask_; }
 
   private:
     /* What `lane` gives, of any size: a shuffle moves 8 bytes. */
@@ -154,51 +130,17 @@ inline unsigned tile_mask(unsigned size)
 class thread_block
 {
   public:
-    void sync(SIMT_CALL_SITE) const
-    {
-        simt_syncthreads(site);
-    }
-
-    static unsigned thread_rank()
-    {
-        return simt_thread_number();
-    }
-
-    static unsigned size()
-    {
-        return blockDim.x * blockDim.y * blockDim.z;
-    }
-
-    static unsigned num_threads()
-    {
-        return size();
-    }
-
-    static dim3 group_index()
-    {
-        return dim3(blockIdx.x, blockIdx.y, blockIdx.z);
-    }
-
-    static dim3 thread_index()
-    {
-        return dim3(threadIdx.x, threadIdx.y, threadIdx.z);
-    }
-
-    static dim3 group_dim()
-    {
-        return blockDim;
-    }
-
-    static dim3 dim_threads()
-    {
-        return blockDim;
-    }
+    void sync(SIMT_CALL_SITE) const { simt_syncthreads(site); }
+    static unsigned thread_rank() { return simt_thread_number(); }
+    static unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
+    static unsigned num_threads() { return size(); }
+    static dim3 group_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
+    static dim3 thread_index() { return dim3(threadIdx.x, threadIdx.y, threadIdx.z); }
+    static dim3 group_dim() { return blockDim; }
+    static dim3 dim_threads() { return blockDim; }
 };
 
-inline thread_block this_thread_block()
-{
-    return thread_block();
-}
+inline thread_block this_thread_block() { return thread_block(); }
 
 /* What tiles of more than a warp would need. */
 template <unsigned... Sizes>
@@ -218,15 +160,8 @@ thread_block this_thread_block(block_tile_memory<Sizes...> &)
 class grid_group
 {
   public:
-    bool is_valid() const
-    {
-        return simt_is_cooperative();
-    }
-
-    void sync(SIMT_CALL_SITE) const
-    {
-        simt_grid_sync(site);
-    }
+    bool is_valid() const { return simt_is_cooperative(); }
+    void sync(SIMT_CALL_SITE) const { simt_grid_sync(site); }
 
     static unsigned long long block_rank()
     {
@@ -244,36 +179,14 @@ class grid_group
         return block_rank() * thread_block::size() + thread_block::thread_rank();
     }
 
-    static unsigned long long size()
-    {
-        return num_blocks() * thread_block::size();
-    }
-
-    static unsigned long long num_threads()
-    {
-        return size();
-    }
-
-    static dim3 block_index()
-    {
-        return dim3(blockIdx.x, blockIdx.y, blockIdx.z);
-    }
-
-    static dim3 dim_blocks()
-    {
-        return gridDim;
-    }
-
-    static dim3 group_dim()
-    {
-        return gridDim;
-    }
+    static unsigned long long size() { return num_blocks() * thread_block::size(); }
+    static unsigned long long num_threads() { return size(); }
+    static dim3 block_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
+    static dim3 dim_blocks() { return gridDim; }
+    static dim3 group_dim() { return gridDim; }
 };
 
-inline grid_group this_grid()
-{
-    return grid_group();
-}
+inline grid_group this_grid() { return grid_group(); }
 
 /* ---------------------------------------------------------------------------------------------- */
 /* Tiles: aligned pieces of 1, 2, 4, 8, 16 or 32 lanes */
@@ -297,20 +210,9 @@ class thread_block_tile : public details::lanes
     {
     }
 
-    static unsigned thread_rank()
-    {
-        return simt_lane() % Size;
-    }
-
-    static constexpr unsigned size()
-    {
-        return Size;
-    }
-
-    static constexpr unsigned num_threads()
-    {
-        return Size;
-    }
+    static unsigned thread_rank() { return simt_lane() % Size; }
+    static constexpr unsigned size() { return Size; }
+    static constexpr unsigned num_threads() { return Size; }
 
     /* Which of the parent's tiles this is, and how many there are. */
     unsigned meta_group_rank() const
@@ -318,10 +220,7 @@ class thread_block_tile : public details::lanes
         return simt_thread_number() % ((parent_size + Size - 1) / Size * Size) / Size;
     }
 
-    unsigned meta_group_size() const
-    {
-        return (parent_size + Size - 1) / Size;
-    }
+    unsigned meta_group_size() const { return (parent_size + Size - 1) / Size; }
 
   private:
     template <unsigned OtherSize, class Other>
@@ -349,9 +248,7 @@ tiled_partition(const thread_block_tile<ParentSize, Parent> &)
 class coalesced_group : public details::lanes
 {
   public:
-    explicit coalesced_group(unsigned mask) : lanes(mask)
-    {
-    }
+    explicit coalesced_group(unsigned mask) : lanes(mask) {}
 };
 
 inline coalesced_group coalesced_threads(SIMT_CALL_SITE)
@@ -378,12 +275,8 @@ inline coalesced_group binary_partition(const details::lanes &group, bool predic
 class thread_group
 {
   public:
-    thread_group(const thread_block &) : whole_block(true), group(0)
-    {
-    }
-    thread_group(const details::lanes &lanes) : whole_block(false), group(lanes)
-    {
-    }
+    thread_group(const thread_block &) : whole_block(true), group(0) {}
+    thread_group(const details::lanes &lanes) : whole_block(false), group(lanes) {}
 
     void sync(SIMT_CALL_SITE) const
     {
@@ -393,15 +286,8 @@ class thread_group
             group.sync(site);
     }
 
-    unsigned size() const
-    {
-        return whole_block ? thread_block::size() : group.size();
-    }
-
-    unsigned num_threads() const
-    {
-        return size();
-    }
+    unsigned size() const { return whole_block ? thread_block::size() : group.size(); }
+    unsigned num_threads() const { return size(); }
 
     unsigned thread_rank() const
     {

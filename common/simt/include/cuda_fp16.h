@@ -57,10 +57,7 @@ typedef __half2 __nv_half2;
     {                                                                                              \
         return simt::saturated<T>(std::floor(static_cast<float>(value)));                          \
     }                                                                                              \
-    inline __half __##name##2half_rn(T value)                                                      \
-    {                                                                                              \
-        return __half(static_cast<double>(value));                                                 \
-    }
+    inline __half __##name##2half_rn(T value) { return __half(static_cast<double>(value)); }
 
 /* clang-format off */
 SIMT_INTEGER(int, int)

@@ -27,17 +27,11 @@ constexpr bool is_bfloat16<__nv_bfloat16> = true;
 
 /* ---- addresses ---- */
 
-__forceinline__ uint32_t shared_address(const void *shared)
-{
-    return simt_shared_address(shared);
-}
+__forceinline__ uint32_t shared_address(const void *shared) { return simt_shared_address(shared); }
 
 /* ---- loads that stay where they stand ---- */
 
-__forceinline__ float4 volatile_load(const float *shared)
-{
-    return *(const float4 *)shared;
-}
+__forceinline__ float4 volatile_load(const float *shared) { return *(const float4 *)shared; }
 
 /* ---- asynchronous copies by every thread: copy_async.cpp ---- */
 
@@ -93,15 +87,10 @@ __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_
 /* ---- arithmetic ---- */
 
 /* Flushes results below the smallest normal float to 0, as the instruction does. */
-__forceinline__ float exp2_approximate(float x)
-{
-    return x < -126.0f ? 0.0f : exp2f(x);
-}
+__forceinline__ float exp2_approximate(float x) { return x < -126.0f ? 0.0f : exp2f(x); }
 
 /* There is nothing to order. */
-__forceinline__ void scheduling_border(bool)
-{
-}
+__forceinline__ void scheduling_border(bool) {}
 
 /* ---- barriers that count arrivals and bytes: mbarrier.cpp ---- */
 

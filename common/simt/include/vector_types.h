@@ -20,9 +20,7 @@ typedef uint32_t __attribute__((may_alias, vector_size(16))) simt_word16;
 #ifdef __cplusplus
 
 #define SIMT_COPIED_WHOLE(name)                                                                    \
-    name(const name &other) : simt_whole(other.simt_whole)                                         \
-    {                                                                                              \
-    }                                                                                              \
+    name(const name &other) : simt_whole(other.simt_whole) {}                                      \
     name &operator=(const name &other)                                                             \
     {                                                                                              \
         simt_whole = other.simt_whole;                                                             \
@@ -38,9 +36,7 @@ typedef uint32_t __attribute__((may_alias, vector_size(16))) simt_word16;
             word simt_whole;                                                                       \
         };                                                                                         \
         name() = default;                                                                          \
-        constexpr name(T x_, T y_ = 0) : x(x_), y(y_)                                              \
-        {                                                                                          \
-        }                                                                                          \
+        constexpr name(T x_, T y_ = 0) : x(x_), y(y_) {}                                           \
         SIMT_COPIED_WHOLE(name)                                                                    \
     };
 
@@ -53,9 +49,7 @@ typedef uint32_t __attribute__((may_alias, vector_size(16))) simt_word16;
             word simt_whole;                                                                       \
         };                                                                                         \
         name() = default;                                                                          \
-        constexpr name(T x_, T y_ = 0, T z_ = 0, T w_ = 0) : x(x_), y(y_), z(z_), w(w_)            \
-        {                                                                                          \
-        }                                                                                          \
+        constexpr name(T x_, T y_ = 0, T z_ = 0, T w_ = 0) : x(x_), y(y_), z(z_), w(w_) {}         \
         SIMT_COPIED_WHOLE(name)                                                                    \
     };
 
@@ -79,15 +73,9 @@ typedef uint32_t __attribute__((may_alias, vector_size(16))) simt_word16;
 
 /* Vectors of 1 and 3 have the alignment of their component and move component by component. */
 #define SIMT_VECTOR13(name, T)                                                                     \
-    struct name##1                                                                                 \
-    {                                                                                              \
-        T x;                                                                                       \
-    };                                                                                             \
+    struct name##1 { T x; };                                                                       \
     SIMT_PLAIN_VECTOR(name##1)                                                                     \
-    struct name##3                                                                                 \
-    {                                                                                              \
-        T x, y, z;                                                                                 \
-    };                                                                                             \
+    struct name##3 { T x, y, z; };                                                                 \
     SIMT_PLAIN_VECTOR(name##3)
 
 /* Four 8-byte components are 32 bytes, which move as two words of 16. */
@@ -131,13 +119,8 @@ struct dim3 {
         : x(x_), y(y_), z(z_)
     {
     }
-    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z)
-    {
-    }
-    constexpr operator uint3() const
-    {
-        return uint3{x, y, z};
-    }
+    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    constexpr operator uint3() const { return uint3{x, y, z}; }
 #endif
 };
 SIMT_PLAIN_VECTOR(dim3)

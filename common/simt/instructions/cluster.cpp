@@ -12,13 +12,8 @@ namespace simt
 
 /* ---- the barrier: its instructions are for whole warps (.aligned) ---- */
 
-static void arrive_together(void *const *, unsigned)
-{
-}
-
-static void wait_together(void *const *, unsigned)
-{
-}
+static void arrive_together(void *const *, unsigned) {}
+static void wait_together(void *const *, unsigned) {}
 
 static void open(Cluster &cluster)
 {
@@ -71,15 +66,8 @@ constexpr unsigned rank_shift = 28;
 
 using namespace simt;
 
-int ptx::cluster_rank(void)
-{
-    return static_cast<int>(worker->block->rank);
-}
-
-int ptx::cluster_blocks(void)
-{
-    return static_cast<int>(worker->block->cluster->blocks);
-}
+int ptx::cluster_rank(void) { return static_cast<int>(worker->block->rank); }
+int ptx::cluster_blocks(void) { return static_cast<int>(worker->block->cluster->blocks); }
 
 static void arrive(bool relaxed, Site site)
 {
@@ -99,15 +87,8 @@ static void arrive(bool relaxed, Site site)
         open(cluster);
 }
 
-void ptx::cluster_arrive(Site site)
-{
-    arrive(false, site);
-}
-
-void ptx::cluster_arrive_relaxed(Site site)
-{
-    arrive(true, site);
-}
+void ptx::cluster_arrive(Site site) { arrive(false, site); }
+void ptx::cluster_arrive_relaxed(Site site) { arrive(true, site); }
 
 void ptx::cluster_wait(Site site)
 {

@@ -18,15 +18,8 @@ typedef uint32_t EightWords __attribute__((vector_size(32), aligned(4), may_alia
 typedef uint16_t EightElements __attribute__((vector_size(16), aligned(2), may_alias));
 
 /* In one move, where g++ may make two of a memcpy(). */
-static inline Eight &eight(float *at)
-{
-    return *reinterpret_cast<Eight *>(at);
-}
-
-static inline const Eight &eight(const float *at)
-{
-    return *reinterpret_cast<const Eight *>(at);
-}
+static inline Eight &eight(float *at) { return *reinterpret_cast<Eight *>(at); }
+static inline const Eight &eight(const float *at) { return *reinterpret_cast<const Eight *>(at); }
 
 /* `rows` rows of `wide` * 8 columns: as many independent sums as keep an adder busy, and as
  * registers hold. */

@@ -29,9 +29,7 @@ static int are_free(void *argument)
     return request.work->free_registers >= request.registers;
 }
 
-static void nothing(void *const *, unsigned)
-{
-}
+static void nothing(void *const *, unsigned) {}
 
 } /* namespace simt */
 

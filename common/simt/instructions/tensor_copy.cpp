@@ -44,10 +44,7 @@ static BoxRow box_row(const TensorMap &map, const int *coordinates, size_t numbe
     return row;
 }
 
-static size_t box_bytes(const TensorMap &map)
-{
-    return box_rows(map) * box_row_bytes(map);
-}
+static size_t box_bytes(const TensorMap &map) { return box_rows(map) * box_row_bytes(map); }
 
 static void load_box(const TensorMap &map, const int *coordinates, char *shared)
 {
@@ -358,7 +355,4 @@ void ptx::tma_prefetch_map(const CUtensorMap *map, Site site)
     map_of(map, 0, "tma_prefetch_map()", site);
 }
 
-void ptx::async_proxy_fence(void)
-{
-    checker->proxy_fence();
-}
+void ptx::async_proxy_fence(void) { checker->proxy_fence(); }

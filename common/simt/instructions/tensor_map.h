@@ -24,10 +24,7 @@ struct TensorMap {
 };
 static_assert(sizeof(TensorMap) <= sizeof(CUtensorMap), "a map is 128 bytes");
 
-inline size_t box_row_bytes(const TensorMap &map)
-{
-    return size_t(map.box[0]) * map.element_bytes;
-}
+inline size_t box_row_bytes(const TensorMap &map) { return size_t(map.box[0]) * map.element_bytes; }
 
 inline size_t box_rows(const TensorMap &map)
 {
@@ -38,10 +35,7 @@ inline size_t box_rows(const TensorMap &map)
 }
 
 /* A swizzle repeats after eight spans; what is swizzled begins at a multiple of that. */
-inline size_t swizzle_period(size_t span)
-{
-    return 8 * span;
-}
+inline size_t swizzle_period(size_t span) { return 8 * span; }
 
 /*
  * Where the swizzle puts the byte at `offset` from a multiple of its period: the number of the

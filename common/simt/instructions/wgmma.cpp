@@ -171,10 +171,7 @@ static void read_a(Product *const *lanes, unsigned warp, uint16_t *A)
 
 /* Where a lane's d is in the warp's 16 rows: its elements 4 i and 4 i + 1 lie 8 i behind, and the
  * two after them 8 rows below. */
-static unsigned place_of(unsigned lane, unsigned n)
-{
-    return lane / 4 * n + 2 * (lane % 4);
-}
+static unsigned place_of(unsigned lane, unsigned n) { return lane / 4 * n + 2 * (lane % 4); }
 
 static bool is_untouched(const Product &product)
 {
@@ -397,10 +394,7 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
     work.products.push_back(std::move(product));
 }
 
-void ptx::wgmma_fence(void)
-{
-    thread_work().products_fenced = true;
-}
+void ptx::wgmma_fence(void) { thread_work().products_fenced = true; }
 
 void ptx::wgmma_commit(void)
 {

@@ -45,10 +45,7 @@ struct Engine : Worker {
     Block storage;
 };
 
-static Engine &engine()
-{
-    return *static_cast<Engine *>(worker);
-}
+static Engine &engine() { return *static_cast<Engine *>(worker); }
 
 /* ---- Stacks ---- */
 

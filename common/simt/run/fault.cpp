@@ -44,10 +44,7 @@ static void fail_kernel(int signal, const siginfo_t *info)
     abandon_block();
 }
 
-void catch_faults_of_kernels()
-{
-    catch_faults(fail_kernel);
-}
+void catch_faults_of_kernels() { catch_faults(fail_kernel); }
 
 void catch_faults_on_this_thread()
 {

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,23 +33,12 @@ const char *kernel_name(const Launch &launch)
     return name ? name : launch.kernel;
 }
 
-static void copy_launch(Launch &launch, const struct simt_launch &asked)
+static void prepare(Launch &launch, const struct simt_launch &asked)
 {
-    launch.kernel = asked.kernel;
-    launch.entry = asked.entry;
-    launch.invoke = asked.invoke;
-    launch.arguments = asked.arguments;
-    launch.argument_bytes = asked.argument_bytes;
-    launch.grid = asked.grid;
-    launch.block = asked.block;
-    launch.dynamic_shared = asked.dynamic_shared;
-    launch.cooperative = asked.cooperative;
-    launch.cluster = asked.cluster;
+    static_cast<struct simt_launch &>(launch) = asked;
     launch.cluster_blocks = asked.cluster.x * asked.cluster.y * asked.cluster.z;
     launch.blocks = static_cast<unsigned long long>(asked.grid.x) * asked.grid.y * asked.grid.z;
     launch.stop_at = launch.blocks;
-    launch.number = 0;
-    launch.site = Site{asked.file, asked.line};
 }
 
 static bool within(const dim3 &size, unsigned x, unsigned y, unsigned z)
@@ -112,7 +102,7 @@ static cudaError_t check_cluster(const Launch &launch)
     const dim3 &cluster = launch.cluster, &grid = launch.grid;
     const char *name = kernel_name(launch);
     int architecture;
-    char complaint[300]; /* made when the launch itself reads the environment */
+    read_architecture(&architecture); /* the launch itself complains */
     if (!within(cluster, max_cluster_blocks, max_cluster_blocks, max_cluster_blocks) ||
         cluster.x * cluster.y * cluster.z > max_cluster_blocks)
         return refuse(
@@ -125,8 +115,7 @@ static cudaError_t check_cluster(const Launch &launch)
                       "cluster's %u x "
                       "%u x %u",
                       name, grid.x, grid.y, grid.z, cluster.x, cluster.y, cluster.z);
-    if (launch.cluster_blocks > 1 &&
-        read_architecture(&architecture, complaint, sizeof complaint) && architecture < 90)
+    if (launch.cluster_blocks > 1 && architecture < 90)
         return refuse(cudaErrorNotSupported,
                       "kernel %s: clusters need sm_90 (this device is sm_%d)", name, architecture);
     if (launch.cluster_blocks > 1 && launch.cooperative)
@@ -182,26 +171,32 @@ struct alignas(64) ArgumentBytes {
     char bytes[64];
 };
 
-/* A launch with its own copy of the arguments, which are the caller's, or a fill of memory. */
-struct Waiting : Launch {
+/* A launch with its own copy of the arguments, which are the caller's. */
+struct PutOff : Launch {
     std::vector<ArgumentBytes> copied;
     bool begun = false;
-    void *filled = nullptr;
-    int value;
-    size_t bytes;
 };
 
-/* By stream. A launch that has begun is the first of its stream. */
-static std::map<cudaStream_t, std::deque<std::unique_ptr<Waiting>>> waiting;
+/* What a stream has yet to do. */
+struct Waiting {
+    uint64_t seed;
+    std::function<bool()> go_on; /* does some of it; true when that was the last */
+};
 
-/* One block, or one cluster, of a launch. */
-static void run_a_little(Waiting &launch)
+static std::map<cudaStream_t, std::deque<Waiting>> waiting;
+
+/* Runs one block, or one cluster, of a launch. */
+static bool run_a_little(PutOff &launch)
 {
     if (!launch.begun)
         begin(launch);
     launch.begun = true;
     launch.stop_at = launch.cooperative ? launch.blocks : launch.next_block + launch.cluster_blocks;
     run_on_workers(launch, 1, resident_limit(launch));
+    if (!launch.failed && launch.next_block < launch.blocks)
+        return false;
+    end(launch);
+    return true;
 }
 
 /* Any call that waits for one stream waits for all. */
@@ -211,91 +206,72 @@ static void run_all_waiting()
     if (waiting.empty() || current_thread())
         return;
     OpenDeviceMemory open;
-    for (uint64_t turn = waiting.begin()->second.front()->order.seed; !waiting.empty(); turn++) {
+    for (uint64_t turn = waiting.begin()->second.front().seed; !waiting.empty(); turn++) {
         auto chosen =
             std::next(waiting.begin(), static_cast<long>(scramble(turn) % waiting.size()));
-        Waiting &launch = *chosen->second.front();
-        if (launch.filled) {
-            memset(launch.filled, launch.value, launch.bytes);
-        } else {
-            run_a_little(launch);
-            if (!launch.failed && launch.next_block < launch.blocks)
-                continue;
-            end(launch);
-        }
+        if (!chosen->second.front().go_on())
+            continue;
         chosen->second.pop_front();
         if (chosen->second.empty())
             waiting.erase(chosen);
     }
 }
 
-static void wait_on(cudaStream_t stream, std::unique_ptr<Waiting> work)
+static void wait_on(cudaStream_t stream, uint64_t seed, std::function<bool()> go_on)
 {
-    waiting[stream].push_back(std::move(work));
+    waiting[stream].push_back(Waiting{seed, std::move(go_on)});
     run_waiting_launches = run_all_waiting;
 }
 
 static bool wait_to_fill(void *pointer, int value, size_t bytes, cudaStream_t stream)
 {
     Order order;
-    char complaint[300];
-    if (!read_order(&order, complaint, sizeof complaint) || order.kind != Order::overlap)
+    if (!read_order(&order).empty() || order.kind != Order::overlap)
         return false;
     std::lock_guard<std::mutex> lock(launching);
-    std::unique_ptr<Waiting> fill = std::make_unique<Waiting>();
-    fill->order = order;
-    fill->filled = pointer;
-    fill->value = value;
-    fill->bytes = bytes;
-    wait_on(stream, std::move(fill));
+    wait_on(stream, order.seed, [=] {
+        memset(pointer, value, bytes);
+        return true;
+    });
     return true;
 }
 
 [[maybe_unused]] static const bool fills_wait = (put_off_fill = wait_to_fill, true);
 
 /* Launches on streams of their own wait until something asks for their results. */
-static bool put_off(const Launch &launch, const struct simt_launch &asked)
+static bool put_off(const Launch &launch)
 {
-    if (launch.order.kind != Order::overlap || !asked.stream || asked.stream == cudaStreamLegacy)
+    if (launch.order.kind != Order::overlap || !launch.stream || launch.stream == cudaStreamLegacy)
         return false;
-    std::unique_ptr<Waiting> copy = std::make_unique<Waiting>();
-    copy_launch(*copy, asked);
+    auto copy = std::make_shared<PutOff>();
+    prepare(*copy, launch);
     copy->order = launch.order;
     copy->number = launch.number;
     copy->copied.resize(launch.argument_bytes / sizeof(ArgumentBytes) + 1);
     memcpy(copy->copied.data(), launch.arguments, launch.argument_bytes);
     copy->arguments = copy->copied.data();
-    wait_on(asked.stream, std::move(copy));
+    wait_on(launch.stream, launch.order.seed, [copy] { return run_a_little(*copy); });
     return true;
 }
 
-static cudaError_t run(Launch &launch, const struct simt_launch &asked)
+static cudaError_t run(Launch &launch)
 {
     static unsigned long long launches;
-    unsigned long long failing;
-    unsigned workers;
-    int architecture;
-    TraceOptions trace;
-    char complaint[300];
-    if (!read_order(&launch.order, complaint, sizeof complaint) ||
-        !read_workers(&workers, complaint, sizeof complaint) ||
-        !read_architecture(&architecture, complaint, sizeof complaint) ||
-        !read_failing_launch(&failing, complaint, sizeof complaint) ||
-        !read_trace(&trace, complaint, sizeof complaint) ||
-        !check_ignored(complaint, sizeof complaint))
-        return refuse_environment(complaint);
+    Environment environment;
+    if (const std::string complaint = read_environment(&environment); !complaint.empty())
+        return refuse_environment(complaint.c_str());
     std::lock_guard<std::mutex> lock(launching);
     launch.number = ++launches;
-    if (const unsigned long long number = count_towards_failure())
-        return refuse(cudaErrorLaunchOutOfResources,
-                      "kernel %s: SIMT_FAIL_LAUNCH makes launch %llu fail", kernel_name(launch),
-                      number);
+    if (cudaError_t error =
+            fail_if_injected((std::string("kernel ") + kernel_name(launch)).c_str()))
+        return error;
+    launch.order = environment.order;
     launch.order.seed += launch.number;
-    if (put_off(launch, asked))
+    if (put_off(launch))
         return cudaSuccess;
     OpenDeviceMemory open;
     begin(launch);
-    const cudaError_t error = run_on_workers(launch, workers, resident_limit(launch));
+    const cudaError_t error = run_on_workers(launch, environment.workers, resident_limit(launch));
     const cudaError_t refused = end(launch);
     return error ? error : refused;
 }
@@ -314,10 +290,10 @@ extern "C" cudaError_t simt_run(const struct simt_launch *asked)
         return error;
     begin_launch();
     Launch launch;
-    copy_launch(launch, *asked);
+    prepare(launch, *asked);
     if (cudaError_t error = check_all(launch))
         return error;
     if (run_waiting_launches && (!asked->stream || asked->stream == cudaStreamLegacy))
         run_waiting_launches();
-    return done(run(launch, *asked));
+    return done(run(launch));
 }

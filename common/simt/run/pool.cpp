@@ -38,10 +38,7 @@ struct Pool {
 static Pool *pool;
 
 /* A child process has the memory of its parent, but not its threads. */
-static void start_afresh()
-{
-    pool = new Pool();
-}
+static void start_afresh() { pool = new Pool(); }
 
 static Pool &the_pool()
 {

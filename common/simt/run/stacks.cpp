@@ -43,10 +43,7 @@ char *reserve_stacks()
     return area == MAP_FAILED ? nullptr : static_cast<char *>(area);
 }
 
-void release_stacks(char *area)
-{
-    munmap(area, max_block_threads * stack_stride());
-}
+void release_stacks(char *area) { munmap(area, max_block_threads * stack_stride()); }
 
 /* A number from a file of the system's, `otherwise` when there is none. */
 static unsigned long long read_number(const char *path, unsigned long long otherwise)

@@ -40,32 +40,14 @@ inline bool same_site(const Site &a, const Site &b)
 struct Bits {
     uint32_t rest;
 
-    Bits begin() const
-    {
-        return *this;
-    }
-    Bits end() const
-    {
-        return Bits{0};
-    }
-    bool operator!=(const Bits &other) const
-    {
-        return rest != other.rest;
-    }
-    void operator++()
-    {
-        rest &= rest - 1;
-    }
-    unsigned operator*() const
-    {
-        return static_cast<unsigned>(__builtin_ctz(rest));
-    }
+    Bits begin() const { return *this; }
+    Bits end() const { return Bits{0}; }
+    bool operator!=(const Bits &other) const { return rest != other.rest; }
+    void operator++() { rest &= rest - 1; }
+    unsigned operator*() const { return static_cast<unsigned>(__builtin_ctz(rest)); }
 };
 
-inline Bits bits(uint32_t mask)
-{
-    return Bits{mask};
-}
+inline Bits bits(uint32_t mask) { return Bits{mask}; }
 
 struct BlockWork;
 
@@ -191,20 +173,11 @@ struct Block {
     check::BlockState *checked;
 };
 
-struct Launch {
-    const char *kernel; /* as spelled at the launch; see kernel_name() for the symbol */
-    const void *entry;  /* the kernel function, null for one with deduced template arguments */
-    void (*invoke)(void *arguments);
-    void *arguments;
-    size_t argument_bytes;
-    dim3 grid, block;
-    size_t dynamic_shared;
-    bool cooperative;
-    dim3 cluster;            /* in blocks */
-    unsigned cluster_blocks; /* the product of the three */
+/* What the program asked for, and what has become of it. */
+struct Launch : simt_launch {
+    unsigned cluster_blocks; /* in each cluster */
     unsigned long long blocks;
-    unsigned long long number; /* launches since the program started, from 1 */
-    Site site;
+    unsigned long long number = 0; /* launches since the program started, from 1 */
     Order order;
     std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
     std::atomic<unsigned long long> stop_at{0}; /* blocks from this one on are not started yet */
@@ -232,10 +205,7 @@ struct Worker {
 /* This OS thread's worker; null on threads that are not running kernels. */
 extern __thread Worker *worker SIMT_OWN; /* __thread: no initialisation check at each use */
 
-inline Thread *current_thread()
-{
-    return worker ? worker->thread : nullptr;
-}
+inline Thread *current_thread() { return worker ? worker->thread : nullptr; }
 
 /* True for addresses in the stacks of the calling worker's threads (their local variables). */
 bool on_thread_stack(const void *address);

@@ -179,10 +179,7 @@ static void complete_named(Block &block, unsigned id)
 
 using namespace simt;
 
-extern "C" void simt_syncthreads(Site site)
-{
-    synchronise(site, false, plain_barrier);
-}
+extern "C" void simt_syncthreads(Site site) { synchronise(site, false, plain_barrier); }
 
 extern "C" int simt_syncthreads_reduce(int which, int value, Site site)
 {

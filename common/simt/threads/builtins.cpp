@@ -17,15 +17,8 @@ static unsigned long long nanoseconds()
 }
 
 /* One tick per nanosecond: a device of 1 GHz. */
-extern "C" long long simt_clock(void)
-{
-    return static_cast<long long>(nanoseconds());
-}
-
-extern "C" unsigned long long simt_globaltimer(void)
-{
-    return nanoseconds();
-}
+extern "C" long long simt_clock(void) { return static_cast<long long>(nanoseconds()); }
+extern "C" unsigned long long simt_globaltimer(void) { return nanoseconds(); }
 
 /* ---- Fences and other small things ---- */
 
@@ -35,22 +28,12 @@ extern "C" void simt_threadfence(void)
     checker->thread_fence();
 }
 
-extern "C" void simt_nanosleep(unsigned)
-{
-    simt_yield();
-}
-
-extern "C" void simt_trap(void)
-{
-    simt_fail("__trap()");
-}
+extern "C" void simt_nanosleep(unsigned) { simt_yield(); }
+extern "C" void simt_trap(void) { simt_fail("__trap()"); }
 
 /* ---- Memory that device code asks for ---- */
 
-extern "C" void *simt_device_malloc(size_t bytes)
-{
-    return allocate_in_kernel(bytes);
-}
+extern "C" void *simt_device_malloc(size_t bytes) { return allocate_in_kernel(bytes); }
 
 extern "C" void simt_device_free(void *pointer)
 {
@@ -84,10 +67,7 @@ extern "C" unsigned simt_is_shared(const void *pointer)
     return p >= worker->shared_begin && p < worker->shared_end;
 }
 
-extern "C" unsigned simt_is_local(const void *pointer)
-{
-    return on_thread_stack(pointer);
-}
+extern "C" unsigned simt_is_local(const void *pointer) { return on_thread_stack(pointer); }
 
 /* Keeps the alignment of shared_begin, which alignment checks of matrix loads and bulk copies look
  * at. */

@@ -96,7 +96,4 @@ extern "C" void simt_grid_sync(Site site)
     }
 }
 
-extern "C" int simt_is_cooperative(void)
-{
-    return worker->block->launch->cooperative;
-}
+extern "C" int simt_is_cooperative(void) { return worker->block->launch->cooperative; }

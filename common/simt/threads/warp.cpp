@@ -103,15 +103,8 @@ extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const ch
     meet(mask, slot, run, what, orders_memory != 0, site);
 }
 
-extern "C" unsigned simt_lane(void)
-{
-    return self().lane;
-}
-
-extern "C" unsigned simt_thread_number(void)
-{
-    return self().linear;
-}
+extern "C" unsigned simt_lane(void) { return self().lane; }
+extern "C" unsigned simt_thread_number(void) { return self().linear; }
 
 /* ---- __activemask: the lanes that come to the same place together ---- */
 
@@ -155,9 +148,7 @@ extern "C" unsigned simt_activemask(Site site)
 
 /* ---- __syncwarp ---- */
 
-static void nothing(void *const *, unsigned)
-{
-}
+static void nothing(void *const *, unsigned) {}
 
 extern "C" void simt_syncwarp(unsigned mask, Site site)
 {

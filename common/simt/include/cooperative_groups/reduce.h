@@ -10,10 +10,7 @@ namespace cooperative_groups
 #define SIMT_OPERATOR(name, expression)                                                            \
     template <class T = void>                                                                      \
     struct name {                                                                                  \
-        T operator()(T a, T b) const                                                               \
-        {                                                                                          \
-            return expression;                                                                     \
-        }                                                                                          \
+        T operator()(T a, T b) const { return expression; }                                        \
     };
 
 /* clang-format off */

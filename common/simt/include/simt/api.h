@@ -46,10 +46,7 @@ cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T *pointer, size_t byt
     return cudaStreamAttachMemAsync(stream, static_cast<void *>(pointer), bytes, flags);
 }
 
-inline cudaError_t cudaEventRecord(cudaEvent_t event)
-{
-    return cudaEventRecord(event, nullptr);
-}
+inline cudaError_t cudaEventRecord(cudaEvent_t event) { return cudaEventRecord(event, nullptr); }
 
 inline cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags)
 {

@@ -96,10 +96,7 @@ constexpr T negated(T value)
 } /* namespace simt */
 
 #define SIMT_ATOMIC_ONE(name, T, operation)                                                        \
-    inline T name(T *address, T value)                                                             \
-    {                                                                                              \
-        return simt::atomic(address, operation, value);                                            \
-    }
+    inline T name(T *address, T value) { return simt::atomic(address, operation, value); }
 #define SIMT_ATOMIC(name, T, operation)                                                            \
     SIMT_ATOMIC_ONE(name, T, operation)                                                            \
     SIMT_ATOMIC_ONE(name##_block, T, operation)                                                    \

@@ -55,20 +55,9 @@ long long simt_clock(void);
 unsigned long long simt_globaltimer(void);
 }
 
-inline void *operator new(size_t bytes, simt::DeviceHeap)
-{
-    return simt_device_malloc(bytes);
-}
-
-inline void *operator new[](size_t bytes, simt::DeviceHeap)
-{
-    return simt_device_malloc(bytes);
-}
-
-inline void __syncthreads(SIMT_CALL_SITE)
-{
-    simt_syncthreads(site);
-}
+inline void *operator new(size_t bytes, simt::DeviceHeap) { return simt_device_malloc(bytes); }
+inline void *operator new[](size_t bytes, simt::DeviceHeap) { return simt_device_malloc(bytes); }
+inline void __syncthreads(SIMT_CALL_SITE) { simt_syncthreads(site); }
 
 inline int __syncthreads_count(int predicate, SIMT_CALL_SITE)
 {
@@ -85,50 +74,17 @@ inline int __syncthreads_or(int predicate, SIMT_CALL_SITE)
     return simt_syncthreads_reduce(2, predicate, site);
 }
 
-__forceinline__ void __threadfence_block()
-{
-    simt_threadfence();
-}
-
-__forceinline__ void __threadfence()
-{
-    simt_threadfence();
-}
-
-__forceinline__ void __threadfence_system()
-{
-    simt_threadfence();
-}
-
-inline void __nanosleep(unsigned ns)
-{
-    simt_nanosleep(ns);
-}
-
-[[noreturn]] inline void __trap()
-{
-    simt_trap();
-}
-
-inline void __brkpt()
-{
-    simt_trap();
-}
-
-inline void __prof_trigger(int)
-{
-}
-
-inline long long clock64()
-{
-    return simt_clock();
-}
+__forceinline__ void __threadfence_block() { simt_threadfence(); }
+__forceinline__ void __threadfence() { simt_threadfence(); }
+__forceinline__ void __threadfence_system() { simt_threadfence(); }
+inline void __nanosleep(unsigned ns) { simt_nanosleep(ns); }
+[[noreturn]] inline void __trap() { simt_trap(); }
+inline void __brkpt() { simt_trap(); }
+inline void __prof_trigger(int) {}
+inline long long clock64() { return simt_clock(); }
 
 /* What simtcc makes of clock() in device code, where <time.h>'s would be another clock. */
-inline clock_t simt_device_clock()
-{
-    return static_cast<clock_t>(simt_clock());
-}
+inline clock_t simt_device_clock() { return static_cast<clock_t>(simt_clock()); }
 
 /* Loads and stores with a hint for the cache, which is all that tells them from ordinary ones. */
 #define SIMT_LOAD(name)                                                                            \
@@ -172,15 +128,8 @@ __forceinline__ void *__cvta_shared_to_generic(size_t address)
 extern "C" unsigned simt_is_shared(const void *pointer);
 extern "C" unsigned simt_is_local(const void *pointer);
 
-inline unsigned __isShared(const void *pointer)
-{
-    return simt_is_shared(pointer);
-}
-
-inline unsigned __isLocal(const void *pointer)
-{
-    return simt_is_local(pointer);
-}
+inline unsigned __isShared(const void *pointer) { return simt_is_shared(pointer); }
+inline unsigned __isLocal(const void *pointer) { return simt_is_local(pointer); }
 
 inline unsigned __isGlobal(const void *pointer)
 {

@@ -121,14 +121,7 @@ SIMT_REDUCE(unsigned, __reduce_xor_sync, simt_reduce_xor)
 /* clang-format on */
 #undef SIMT_REDUCE
 
-inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_CALL_SITE)
-{
-    simt_syncwarp(mask, site);
-}
-
-inline unsigned __activemask(SIMT_CALL_SITE)
-{
-    return simt_activemask(site);
-}
+inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_CALL_SITE) { simt_syncwarp(mask, site); }
+inline unsigned __activemask(SIMT_CALL_SITE) { return simt_activemask(site); }
 
 #endif

@@ -32,14 +32,8 @@
     SIMT_MIN_MAX(S, S, S) SIMT_MIN_MAX(U, U, U) SIMT_MIN_MAX(S, U, U) SIMT_MIN_MAX(U, S, U)
 /* Like fminf and fmaxf: a number wins over NaN. */
 #define SIMT_MIN_MAX_FLOAT(A, B, R)                                                                \
-    inline R min(A a, B b)                                                                         \
-    {                                                                                              \
-        return std::fmin(static_cast<R>(a), static_cast<R>(b));                                    \
-    }                                                                                              \
-    inline R max(A a, B b)                                                                         \
-    {                                                                                              \
-        return std::fmax(static_cast<R>(a), static_cast<R>(b));                                    \
-    }
+    inline R min(A a, B b) { return std::fmin(static_cast<R>(a), static_cast<R>(b)); }             \
+    inline R max(A a, B b) { return std::fmax(static_cast<R>(a), static_cast<R>(b)); }
 
 /* clang-format off */
 SIMT_MIN_MAX_INTEGER(int, unsigned int)
@@ -54,23 +48,13 @@ SIMT_MIN_MAX_FLOAT(double, float, double)
 #undef SIMT_MIN_MAX_INTEGER
 #undef SIMT_MIN_MAX_FLOAT
 
-constexpr unsigned int umin(unsigned int a, unsigned int b)
-{
-    return b < a ? b : a;
-}
-
-constexpr unsigned int umax(unsigned int a, unsigned int b)
-{
-    return a < b ? b : a;
-}
+constexpr unsigned int umin(unsigned int a, unsigned int b) { return b < a ? b : a; }
+constexpr unsigned int umax(unsigned int a, unsigned int b) { return a < b ? b : a; }
 
 /* ---- Functions of float and double that <math.h> lacks ---- */
 
 #define SIMT_FUNCTION(name, expression)                                                            \
-    inline double name(double x)                                                                   \
-    {                                                                                              \
-        return expression;                                                                         \
-    }                                                                                              \
+    inline double name(double x) { return expression; }                                            \
     inline float name##f(float single)                                                             \
     {                                                                                              \
         return static_cast<float>(name(static_cast<double>(single)));                              \
@@ -122,40 +106,13 @@ SIMT_FUNCTION(normcdfinv, std::sqrt(2.0) * simt::inverse_erf(2.0 * x - 1.0))
 /* clang-format on */
 #undef SIMT_FUNCTION
 
-inline double rsqrt(double x)
-{
-    return 1.0 / std::sqrt(x);
-}
-
-inline float rsqrt(float x)
-{
-    return 1.0f / std::sqrt(x);
-}
-
-inline float rsqrtf(float x)
-{
-    return 1.0f / std::sqrt(x);
-}
-
-inline float fdividef(float x, float y)
-{
-    return x / y;
-}
-
-inline float norm3df(float a, float b, float c)
-{
-    return std::hypot(a, b, c);
-}
-
-inline double norm3d(double a, double b, double c)
-{
-    return std::hypot(a, b, c);
-}
-
-inline float rhypotf(float x, float y)
-{
-    return 1.0f / std::hypot(x, y);
-}
+inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
+inline float rsqrt(float x) { return 1.0f / std::sqrt(x); }
+inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+inline float fdividef(float x, float y) { return x / y; }
+inline float norm3df(float a, float b, float c) { return std::hypot(a, b, c); }
+inline double norm3d(double a, double b, double c) { return std::hypot(a, b, c); }
+inline float rhypotf(float x, float y) { return 1.0f / std::hypot(x, y); }
 
 inline void sincospif(float x, float *sine, float *cosine)
 {
@@ -173,10 +130,7 @@ inline void sincospi(double x, double *sine, double *cosine)
  * them. ---- */
 
 #define SIMT_FAST(name, accurate)                                                                  \
-    extern "C" inline float name(float x) noexcept                                                 \
-    {                                                                                              \
-        return accurate(x);                                                                        \
-    }
+    extern "C" inline float name(float x) noexcept { return accurate(x); }
 
 /* clang-format off */
 SIMT_FAST(__expf, std::exp)
@@ -192,10 +146,7 @@ SIMT_FAST(__exp2f, std::exp2)
 /* clang-format on */
 #undef SIMT_FAST
 
-extern "C" inline float __powf(float x, float y) noexcept
-{
-    return std::pow(x, y);
-}
+extern "C" inline float __powf(float x, float y) noexcept { return std::pow(x, y); }
 
 extern "C" inline void __sincosf(float x, float *sine, float *cosine) noexcept
 {
@@ -203,10 +154,7 @@ extern "C" inline void __sincosf(float x, float *sine, float *cosine) noexcept
     *cosine = std::cos(x);
 }
 
-inline float __fdividef(float x, float y)
-{
-    return x / y;
-}
+inline float __fdividef(float x, float y) { return x / y; }
 
 inline float __frsqrt_rn(float x)
 {
@@ -313,22 +261,10 @@ inline To saturated(double whole)
 } /* namespace simt */
 
 #define SIMT_TO_INTEGER(from, From, to, To)                                                        \
-    inline To __##from##2##to##_rn(From x)                                                         \
-    {                                                                                              \
-        return simt::saturated<To>(std::nearbyint(x));                                             \
-    }                                                                                              \
-    inline To __##from##2##to##_rz(From x)                                                         \
-    {                                                                                              \
-        return simt::saturated<To>(std::trunc(x));                                                 \
-    }                                                                                              \
-    inline To __##from##2##to##_ru(From x)                                                         \
-    {                                                                                              \
-        return simt::saturated<To>(std::ceil(x));                                                  \
-    }                                                                                              \
-    inline To __##from##2##to##_rd(From x)                                                         \
-    {                                                                                              \
-        return simt::saturated<To>(std::floor(x));                                                 \
-    }
+    inline To __##from##2##to##_rn(From x) { return simt::saturated<To>(std::nearbyint(x)); }      \
+    inline To __##from##2##to##_rz(From x) { return simt::saturated<To>(std::trunc(x)); }          \
+    inline To __##from##2##to##_ru(From x) { return simt::saturated<To>(std::ceil(x)); }           \
+    inline To __##from##2##to##_rd(From x) { return simt::saturated<To>(std::floor(x)); }
 
 /* clang-format off */
 SIMT_TO_INTEGER(float, float, int, int)
@@ -342,15 +278,8 @@ SIMT_TO_INTEGER(double, double, ull, unsigned long long)
 /* clang-format on */
 #undef SIMT_TO_INTEGER
 
-inline double __int2double_rn(int x)
-{
-    return x;
-}
-
-inline double __uint2double_rn(unsigned int x)
-{
-    return x;
-}
+inline double __int2double_rn(int x) { return x; }
+inline double __uint2double_rn(unsigned int x) { return x; }
 
 /* ---- The same bits under another type ---- */
 
@@ -369,10 +298,7 @@ inline To same_bits(From from)
 } /* namespace simt */
 
 #define SIMT_SAME_BITS(To, name, From)                                                             \
-    inline To name(From x)                                                                         \
-    {                                                                                              \
-        return simt::same_bits<To>(x);                                                             \
-    }
+    inline To name(From x) { return simt::same_bits<To>(x); }
 /* clang-format off */
 SIMT_SAME_BITS(int, __float_as_int, float)
 SIMT_SAME_BITS(unsigned int, __float_as_uint, float)
@@ -383,15 +309,8 @@ SIMT_SAME_BITS(double, __longlong_as_double, long long)
 /* clang-format on */
 #undef SIMT_SAME_BITS
 
-inline int __double2hiint(double x)
-{
-    return static_cast<int>(simt::same_bits<uint64_t>(x) >> 32);
-}
-
-inline int __double2loint(double x)
-{
-    return static_cast<int>(simt::same_bits<uint64_t>(x));
-}
+inline int __double2hiint(double x) { return static_cast<int>(simt::same_bits<uint64_t>(x) >> 32); }
+inline int __double2loint(double x) { return static_cast<int>(simt::same_bits<uint64_t>(x)); }
 
 inline double __hiloint2double(int high, int low)
 {
@@ -401,35 +320,17 @@ inline double __hiloint2double(int high, int low)
 
 /* ---- Integers ---- */
 
-inline int __popc(unsigned int x)
-{
-    return __builtin_popcount(x);
-}
-
-inline int __popcll(unsigned long long x)
-{
-    return __builtin_popcountll(x);
-}
-
-inline int __clz(int x)
-{
-    return x ? __builtin_clz(static_cast<unsigned int>(x)) : 32;
-}
+inline int __popc(unsigned int x) { return __builtin_popcount(x); }
+inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+inline int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned int>(x)) : 32; }
 
 inline int __clzll(long long x)
 {
     return x ? __builtin_clzll(static_cast<unsigned long long>(x)) : 64;
 }
 
-inline int __ffs(int x)
-{
-    return __builtin_ffs(x);
-}
-
-inline int __ffsll(long long x)
-{
-    return __builtin_ffsll(x);
-}
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 
 inline unsigned int __brev(unsigned int x)
 {
@@ -461,10 +362,7 @@ inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int sel
     return result;
 }
 
-inline int __mulhi(int x, int y)
-{
-    return static_cast<int>(static_cast<long long>(x) * y >> 32);
-}
+inline int __mulhi(int x, int y) { return static_cast<int>(static_cast<long long>(x) * y >> 32); }
 
 inline unsigned int __umulhi(unsigned int x, unsigned int y)
 {
@@ -507,10 +405,7 @@ inline unsigned int __usad(unsigned int x, unsigned int y, unsigned int sum)
     return sum + (x > y ? x - y : y - x);
 }
 
-inline int __hadd(int x, int y)
-{
-    return static_cast<int>((static_cast<long long>(x) + y) >> 1);
-}
+inline int __hadd(int x, int y) { return static_cast<int>((static_cast<long long>(x) + y) >> 1); }
 
 inline int __rhadd(int x, int y)
 {
