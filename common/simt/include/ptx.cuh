@@ -106,7 +106,7 @@ void mbarrier_wait(uint64_t *barrier, int parity, SIMT_CALL_SITE);
 void named_barrier_sync(int barrier, int threads, SIMT_CALL_SITE);
 void named_barrier_arrive(int barrier, int threads, SIMT_CALL_SITE);
 
-/* ---- clusters: cluster.cpp ---- */
+/* ---- clusters: cluster.cpp; arrivals mbarrier.cpp, asynchronous stores tensor_copy.cpp ---- */
 
 int cluster_rank(void);
 int cluster_blocks(void);

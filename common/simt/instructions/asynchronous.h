@@ -185,8 +185,6 @@ Mbarrier &find_mbarrier(const ClusterPlace &at, const char *what, Site site);
  * no use. */
 bool answer_impatient(BlockWork &work);
 
-/* A load, or a store by another block, that `home` will carry out. */
-void start_load(const Block &home, const TensorLoad &load);
 /* Carries out the load that somebody waits for; false when there is none. */
 bool complete_tensor_load(BlockWork &work);
 /* At the end of the block: stores that were read are written; work that no thread waited for is

@@ -205,26 +205,6 @@ void ptx::cluster_mbarrier_arrive(uint32_t address, Site site)
     arrive(*at.home, find_mbarrier(at, what, site), 0, what, site, __builtin_return_address(0));
 }
 
-void ptx::cluster_store_async(uint32_t address, int value, uint32_t barrier_address, Site site)
-{
-    static const char what[] = "cluster_store_async()";
-    const ClusterPlace to = cluster_place(address, sizeof value, what, site),
-                       at = cluster_place(barrier_address, sizeof mark, what, site);
-    if (to.home != at.home)
-        fail_at(site, what, "the store goes to block %u of the cluster, the mbarrier is block %u's",
-                to.home->rank, at.home->rank);
-    TensorLoad store = {};
-    store.what = what;
-    store.is_word = true;
-    store.word = value;
-    store.to = to.place;
-    store.bytes = sizeof value;
-    store.barrier = &find_mbarrier(at, what, site);
-    store.where = __builtin_return_address(0);
-    store.site = site;
-    start_load(*to.home, store);
-}
-
 bool ptx::mbarrier_try_wait(uint64_t *place, int parity, Site site)
 {
     return wait_for_phase(place, parity, true, "mbarrier_try_wait()", site,

@@ -264,7 +264,7 @@ static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, in
     return load;
 }
 
-void simt::start_load(const Block &home, const TensorLoad &load)
+static void start(const Block &home, const TensorLoad &load)
 {
     if (!load.barrier->fenced)
         fail_at(load.site, load.what,
@@ -282,7 +282,7 @@ void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, in
     TensorLoad load = load_of(shared, encoded, x, y, z, what, site, __builtin_return_address(0));
     load.barrier = &counting;
     load.thread = worker->thread;
-    start_load(*worker->block, load);
+    start(*worker->block, load);
 }
 
 void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
@@ -302,8 +302,28 @@ void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x,
         load.barrier =
             &find_mbarrier(cluster_place(counting, sizeof *barrier, what, site), what, site);
         load.thread = to.home == worker->block ? worker->thread : nullptr;
-        start_load(*to.home, load);
+        start(*to.home, load);
     }
+}
+
+void ptx::cluster_store_async(uint32_t address, int value, uint32_t barrier_address, Site site)
+{
+    static const char what[] = "cluster_store_async()";
+    const ClusterPlace to = cluster_place(address, sizeof value, what, site),
+                       at = cluster_place(barrier_address, sizeof(uint64_t), what, site);
+    if (to.home != at.home)
+        fail_at(site, what, "the store goes to block %u of the cluster, the mbarrier is block %u's",
+                to.home->rank, at.home->rank);
+    TensorLoad store = {};
+    store.what = what;
+    store.is_word = true;
+    store.word = value;
+    store.to = to.place;
+    store.bytes = sizeof value;
+    store.barrier = &find_mbarrier(at, what, site);
+    store.where = __builtin_return_address(0);
+    store.site = site;
+    start(*to.home, store);
 }
 
 void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t shared, Site site)
