@@ -123,12 +123,11 @@ __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsig
 uint64_t leave_idle_block(Block &block, Fiber &self);
 
 /*
- * The running thread waits for others of its block. For a call in tail position: then nothing is
- * kept on the stack but what the switch itself saves. Returns what switch_to() does.
+ * The running thread, of `warp`, waits for others of its block. For a call in tail position: then
+ * nothing is kept on the stack but what the switch itself saves. Returns what switch_to() does.
  */
-__attribute__((always_inline)) inline uint64_t leave(Block &block, Fiber &self)
+__attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, Fiber &self)
 {
-    Warp *warp = block.running;
     if (__builtin_expect(!warp->ready, false)) {
         if (!next_warp(block))
             return leave_idle_block(block, self);

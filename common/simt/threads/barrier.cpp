@@ -89,8 +89,9 @@ __attribute__((always_inline)) static inline void arrive(Block &block, Fiber &se
     barrier.truths += truth;
     if (__builtin_expect(--block.expected == 0, false))
         return complete_and_go_on(block, self);
-    block.running->at_barrier |= block.lane_cursor;
-    leave(block, self);
+    Warp *warp = block.running;
+    warp->at_barrier |= block.lane_cursor;
+    leave(block, warp, self);
 }
 
 /* It is the first to arrive, or came to another place than the first. */

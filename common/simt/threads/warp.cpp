@@ -103,8 +103,8 @@ static inline unsigned lane_of(const Warp &warp, const Fiber &fiber)
 }
 
 /* The running thread is counted, and waits unless it is the last. */
-__attribute__((always_inline)) static inline uint64_t arrive(Warp &warp, Meeting &meeting,
-                                                             Fiber &self)
+__attribute__((always_inline)) static inline uint64_t arrive(Block &block, Warp &warp,
+                                                             Meeting &meeting, Fiber &self)
 {
     meeting.arrived |= 1u << lane_of(warp, self);
     const uint32_t absent = missing(warp, meeting);
@@ -112,14 +112,15 @@ __attribute__((always_inline)) static inline uint64_t arrive(Warp &warp, Meeting
         return complete_and_go_on(warp, meeting, self);
     if (__builtin_expect(absent & ~warp.alive, 0))
         report_incomplete_meeting(warp);
-    return leave(*warp.block, self);
+    return leave(block, &warp, self);
 }
 
 /* With no meeting open, or with others than the caller's as the first. */
 __attribute__((noinline)) static uint64_t arrive_elsewhere(uint32_t mask, simt_meeting *run,
                                                            bool orders_memory, Fiber &self)
 {
-    Warp &warp = *worker->block->running;
+    Block &block = *worker->block;
+    Warp &warp = *block.running;
     const unsigned lane = lane_of(warp, self);
     if (!(mask >> lane & 1))
         fail_at(site_of(self), self.what,
@@ -127,11 +128,11 @@ __attribute__((noinline)) static uint64_t arrive_elsewhere(uint32_t mask, simt_m
                 mask);
     for (unsigned i = 0; i < warp.meetings; i++)
         if (is(warp.meeting[i], mask, run, self.what))
-            return arrive(warp, warp.meeting[i], self);
-    warp.block->after_return[meetings_after_return] = meetings_after_return_of;
+            return arrive(block, warp, warp.meeting[i], self);
+    block.after_return[meetings_after_return] = meetings_after_return_of;
     Meeting &meeting = warp.meeting[warp.meetings++];
     meeting = Meeting{mask, 0, run, self.what, orders_memory};
-    return arrive(warp, meeting, self);
+    return arrive(block, warp, meeting, self);
 }
 
 /* Comes to the meeting and leaves for another thread by calls in tail position: see leave(). */
@@ -148,7 +149,7 @@ meet(Warp &warp, uint32_t mask, simt_meeting *run, const char *what, bool orders
                              first.what != what || !(mask >> lane_of(warp, self) & 1),
                          0))
         return arrive_elsewhere(mask, run, orders_memory, self);
-    return arrive(warp, first, self);
+    return arrive(*worker->block, warp, first, self);
 }
 
 } /* namespace simt */
