@@ -47,9 +47,9 @@ void device_buffer_destroy(struct device_buffer *buffer)
  * so the end waits. */
 cudaError_t device_buffer_poison(const struct device_buffer *buffer, uint32_t word)
 {
-    uint32_t piece[1024];
+    uint32_t piece[16384];
     size_t filled = buffer->bytes < sizeof piece ? buffer->bytes : sizeof piece;
-    for (size_t i = 0; i < sizeof piece / sizeof *piece; i++)
+    for (size_t i = 0; i * sizeof *piece < filled; i++)
         piece[i] = word;
     if (filled == 0)
         return cudaSuccess;
@@ -75,6 +75,12 @@ cudaError_t device_buffer_download(const struct device_buffer *buffer, void *hos
                              : cudaSuccess;
 }
 
+/* The first byte is the pattern, and each is the same as the next: memcmp() is fast. */
+static bool intact(const unsigned char *guard, size_t bytes)
+{
+    return guard[0] == GUARD_PATTERN && memcmp(guard, guard + 1, bytes - 1) == 0;
+}
+
 bool device_buffer_guards_intact(const struct device_buffer *buffer, long long *distance,
                                  cudaError_t *status)
 {
@@ -85,7 +91,7 @@ bool device_buffer_guards_intact(const struct device_buffer *buffer, long long *
     *status = cudaMemcpy(guard, buffer->base, front, cudaMemcpyDeviceToHost);
     if (*status != cudaSuccess)
         return false;
-    for (size_t byte = front; byte-- > 0;) {
+    for (size_t byte = intact(guard, front) ? 0 : front; byte-- > 0;) {
         if (guard[byte] != GUARD_PATTERN) {
             *distance = (long long)byte - (long long)front;
             return false;
@@ -94,7 +100,7 @@ bool device_buffer_guards_intact(const struct device_buffer *buffer, long long *
     *status = cudaMemcpy(guard, back_guard(buffer), GUARD_BYTES, cudaMemcpyDeviceToHost);
     if (*status != cudaSuccess)
         return false;
-    for (size_t byte = 0; byte < GUARD_BYTES; byte++) {
+    for (size_t byte = intact(guard, GUARD_BYTES) ? GUARD_BYTES : 0; byte < GUARD_BYTES; byte++) {
         if (guard[byte] != GUARD_PATTERN) {
             *distance = (long long)byte;
             return false;

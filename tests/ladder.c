@@ -147,17 +147,29 @@ const struct kernel *ladder_find(const struct problem *problem, const void *tabl
     return NULL;
 }
 
+/* A trial that lasts until one of another problem or of other sizes is asked for: the reference is
+ * computed once for all kernels. */
+static struct trial *counted_trial(const struct problem *problem, const long long *sizes)
+{
+    static struct trial trial;
+    if (trial.problem != problem || memcmp(trial.sizes, sizes, sizeof trial.sizes) != 0) {
+        if (trial.problem)
+            trial_destroy(&trial);
+        trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+    }
+    return &trial;
+}
+
 /* What a passing run did; false where it is not counted, or the device is too old for it. */
 static bool count(const struct problem *problem, const struct kernel *kernel,
                   const long long *sizes, struct counters *counters)
 {
     if (!backend_counters(counters) || !wanted(kernel))
         return false;
-    struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+    struct trial *trial = counted_trial(problem, sizes);
     backend_counters_reset();
-    const struct verdict verdict = trial_run(&trial, kernel);
+    const struct verdict verdict = trial_run(trial, kernel);
     backend_counters(counters);
-    trial_destroy(&trial);
     if (verdict.status == VERDICT_SKIPPED) {
         fprintf(stderr, "skipped: %s %s\n", kernel->name, verdict.reason);
         return false;

@@ -561,8 +561,8 @@ void trace_note(const ThreadState *thread, const char *what, const void *object,
 void trace_round(const BlockState *block, const WarpState *warp); /* see close_round */
 /* One of the block, of a cluster or a grid; `id` of a named one, else -1. */
 void trace_barrier(const BlockState *block, const char *which, Site site, int id);
-void trace_meeting(const BlockState *block, const WarpState *warp, uint32_t lanes,
-                   const Call &call);
+void trace_meeting(const BlockState *block, const WarpState *warp, const Meeting &meeting,
+                   Site site);
 void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where);
 
 /* ---- report.cpp ---- */

@@ -193,22 +193,22 @@ struct Hooks final : Checker {
 
     void grid_synchronised(Block &block) override { order_grid_left(block.checked); }
 
-    void warp_met(Warp &warp, uint32_t mask, uint32_t lanes, bool orders_memory) override
+    void warp_met(Warp &warp, const Meeting &meeting) override
     {
         BlockState *state = warp.block->checked;
         WarpState *warp_state = &state->warp[warp.number];
         settle_overwrites(state);
         /* By the mask, not by who is left: which lanes have returned by now depends on the order in
          * which they ran. */
-        if ((mask & warp.present) == warp.present)
+        if ((meeting.mask & warp.present) == warp.present)
             close_round(state, warp_state);
-        const Call &call = *warp.thread[__builtin_ctz(lanes)].call;
+        const Site site = site_of(warp.fiber[__builtin_ctz(meeting.arrived)]);
         if (state->trace)
-            trace_meeting(state, warp_state, lanes, call);
-        if (!orders_memory)
+            trace_meeting(state, warp_state, meeting, site);
+        if (!meeting.orders_memory)
             return;
-        order_warp(state, warp_state, lanes);
-        warp_state->last_barrier = call.site;
+        order_warp(state, warp_state, meeting.arrived);
+        warp_state->last_barrier = site;
     }
 
     void released(const void *object, const Block &home) override

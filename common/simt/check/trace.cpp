@@ -329,11 +329,12 @@ void trace_barrier(const BlockState *block, const char *which, Site site, int id
         line_json(site) + number + ",\"arrived\":" + list(block->trace->last, block->block->warps));
 }
 
-void trace_meeting(const BlockState *block, const WarpState *warp, uint32_t lanes, const Call &call)
+void trace_meeting(const BlockState *block, const WarpState *warp, const Meeting &meeting,
+                   Site site)
 {
     add(block, warp, trace_time(block, warp), "warp",
-        ",\"operation\":" + quoted(call.what) + line_json(call.site) +
-            format(",\"lanes\":%u", lanes));
+        ",\"operation\":" + quoted(meeting.what) + line_json(site) +
+            format(",\"lanes\":%u", meeting.arrived));
 }
 
 void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where)

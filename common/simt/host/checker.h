@@ -26,6 +26,7 @@ struct Allocation;
 struct Block;
 struct Cluster;
 struct Launch;
+struct Meeting;
 struct TensorMap;
 struct Thread;
 struct Warp;
@@ -90,8 +91,8 @@ struct Checker {
      */
     virtual void released(const void *, const Block & /* home */) {}
     virtual void acquired(const void *) {}
-    /* The lanes `lanes` met in an operation that named `mask`. */
-    virtual void warp_met(Warp &, uint32_t /* mask */, uint32_t /* lanes */, bool /* orders_memory */) {}
+    /* All lanes that a warp operation waits for are there. */
+    virtual void warp_met(Warp &, const Meeting &) {}
     /* Once per block: all its threads came to grid.sync(), and, when all blocks had, it leaves. */
     virtual void grid_arrived(Block &) {}
     virtual void grid_synchronised(Block &) {}

@@ -169,7 +169,8 @@ OpenDeviceMemory::OpenDeviceMemory(const void *one, const void *other)
     for (const void *address : {one, other}) {
         Allocation *allocation = const_cast<Allocation *>(find_locked(address));
         if (!closed || !allocation || !in_device_arena(address) || allocation->freed ||
-            allocation->managed)
+            allocation->managed ||
+            std::find(opened.begin(), opened.end(), allocation) != opened.end())
             continue;
         opened.push_back(allocation);
         mprotect(first_page(*allocation), pages_of(*allocation), PROT_READ | PROT_WRITE);

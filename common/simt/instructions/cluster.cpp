@@ -96,7 +96,7 @@ void ptx::cluster_wait(Site site)
     simt_meet(thread.warp->present, nullptr, wait_together, "cluster_wait()", 0, site);
     if (thread.cluster_arrivals == thread.cluster_waits)
         fail_at(site, "cluster_wait()", "the thread has not arrived; cluster_arrive() comes first");
-    wait_for(has_opened, &thread, Call{"cluster_wait()", site, true, describe}, Wait::cluster);
+    wait_for(has_opened, &thread, Call{"cluster_wait()", site, describe}, Wait::cluster);
     thread.cluster_waits++;
     checker->cluster_waited();
 }

@@ -113,7 +113,7 @@ static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const 
     checker->noted("mbarrier_wait", place, phase, 0, where);
     barrier.waiting++;
     work.impatient += may_give_up;
-    wait_for(can_go_on, &waiting, Call{"an mbarrier", site, true, describe});
+    wait_for(can_go_on, &waiting, Call{"an mbarrier", site, describe});
     work.impatient -= may_give_up;
     barrier.waiting--;
     if (!is_over(barrier, waiting.parity))

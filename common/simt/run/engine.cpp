@@ -34,7 +34,7 @@ struct Engine : Worker {
     unsigned usable_stacks;
     unsigned short free_stack[max_block_threads];
     unsigned free_stacks;
-    void *main; /* the context of run_block, while the block runs */
+    simt_context main; /* of run_block, while the block runs */
     bool abandoned;
     Cluster alone; /* of a block without others */
     /* the block shape that `storage` is laid out for */
@@ -118,6 +118,15 @@ unsigned wait_for_ready(Block &block)
     }
 }
 
+uint64_t leave_idle_block(Block &block, Fiber &self)
+{
+    const unsigned lane = wait_for_ready(block);
+    if (block.running->fiber + lane != &self)
+        return switch_to(*block.running, lane, self);
+    activate(*block.running, lane);
+    return self.context.value;
+}
+
 /* ---- Running ---- */
 
 /* What a fiber calls next. */
@@ -125,6 +134,11 @@ struct Step {
     void (*function)(void *);
     void *argument;
 };
+
+static void resume(void *context)
+{
+    simt_resume(static_cast<const simt_context *>(context));
+}
 
 /* The thread that was just activated, from its beginning. */
 static inline Step first_step(const Block &block, Thread &thread)
@@ -149,6 +163,8 @@ static inline Step next_step(Engine &e, Block &block)
     const unsigned short stack = e.fiber->stack;
     e.fiber->stack = 0;
     thread.warp->alive &= ~(1u << thread.lane);
+    if (!checker->armed)
+        thread.warp->missed &= ~(1u << thread.lane);
     block.alive--;
     block.expected--;
     if (block.expected == 0 && block.alive > 0)
@@ -159,13 +175,13 @@ static inline Step next_step(Engine &e, Block &block)
             after_return(thread);
     if (block.alive == 0) {
         e.free_stack[e.free_stacks++] = stack;
-        return Step{simt_resume, e.main};
+        return Step{resume, &e.main};
     }
     Fiber &fiber = activate_next(block);
     if (fiber.stack) {
         prefetch_context((&fiber)[2]);
         e.free_stack[e.free_stacks++] = stack;
-        return Step{simt_resume, fiber.context};
+        return Step{resume, &fiber.context};
     }
     fiber.stack = stack;
     return first_step(block, *e.thread);
@@ -188,25 +204,25 @@ static void fiber_main()
 }
 
 /* With no stack left. Apart, so that begin() itself calls nothing that returns. */
-__attribute__((noinline)) static void begin_on_new_stack(Fiber &fiber, void **from)
+__attribute__((noinline)) static uint64_t begin_on_new_stack(Fiber &fiber, simt_context *from)
 {
     add_stacks(engine());
-    begin(fiber, from);
+    return begin(fiber, from);
 }
 
-void begin(Fiber &fiber, void **from)
+uint64_t begin(Fiber &fiber, simt_context *from)
 {
     Engine &e = engine();
     if (e.free_stacks == 0)
         return begin_on_new_stack(fiber, from);
     fiber.stack = e.free_stack[--e.free_stacks];
-    simt_switch_to_new(from, top_of(e, fiber.stack), fiber_main);
+    return simt_switch_to_new(from, top_of(e, fiber.stack), fiber_main);
 }
 
 void abandon_block()
 {
     engine().abandoned = true;
-    simt_resume(engine().main);
+    simt_resume(&engine().main);
     __builtin_unreachable();
 }
 
@@ -283,7 +299,7 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear)
     block.running = &block.warp[block.warp_at[0]];
     for (unsigned w = 0; w < block.warps; w++) {
         Warp &warp = block.warp[w];
-        warp.alive = warp.present;
+        warp.alive = warp.missed = warp.present;
         warp.ready = in_positions(block, warp.present);
         warp.at_barrier = warp.polling = warp.gathering = 0;
         warp.resume_after = last_lane;

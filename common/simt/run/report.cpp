@@ -48,6 +48,8 @@ static std::string awaited(const Thread &thread)
 {
     if (thread.fiber->wait == Wait::barrier)
         return barrier_name(thread.fiber->barrier);
+    if (thread.fiber->wait == Wait::warp)
+        return thread.fiber->what;
     char text[600];
     if (!thread.call->describe)
         return thread.call->what;
@@ -59,7 +61,8 @@ static std::string awaited(const Thread &thread)
 static Site place(const Thread &thread)
 {
     const Fiber &fiber = *thread.fiber;
-    return fiber.wait == Wait::barrier ? Site{fiber.file, fiber.line} : thread.call->site;
+    return fiber.wait == Wait::barrier || fiber.wait == Wait::warp ? site_of(fiber)
+                                                                   : thread.call->site;
 }
 
 static bool belongs(const Thread &thread, const Group &group)

@@ -14,7 +14,7 @@ namespace simt
 unsigned wait_for_ready(Block &block);
 
 /* Leaves the running thread's context in *from and begins a thread that has not run yet. */
-void begin(Fiber &fiber, void **from);
+uint64_t begin(Fiber &fiber, simt_context *from);
 
 /* Lanes as scheduling positions. */
 inline uint32_t in_positions(const Block &block, uint32_t lanes)
@@ -104,17 +104,36 @@ inline Fiber &activate(const Warp &warp, unsigned lane)
  * nothing else for one without effect. */
 __attribute__((always_inline)) inline void prefetch_context(const Fiber &fiber)
 {
-    __builtin_prefetch(fiber.context);
+    __builtin_prefetch(fiber.context.stack);
 }
 
-/* From the running thread's fiber to that of a lane of `warp`, the running one: another thread. */
-__attribute__((always_inline)) inline void switch_to(const Warp &warp, unsigned lane, Fiber &self)
+/* From the running thread's fiber to that of a lane of `warp`, the running one: another thread.
+ * Returns the value that the running thread's context has when it goes on. */
+__attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsigned lane,
+                                                         Fiber &self)
 {
     Fiber &fiber = activate(warp, lane);
     prefetch_context((&fiber)[2]); /* likely to run soon */
     if (__builtin_expect(!fiber.stack, false))
         return begin(fiber, &self.context);
-    simt_switch(&self.context, fiber.context);
+    return simt_switch(&self.context, &fiber.context);
+}
+
+/* The running thread waits, and no other thread of the block is ready. */
+uint64_t leave_idle_block(Block &block, Fiber &self);
+
+/*
+ * The running thread, of `warp`, waits for others of its block. For a call in tail position: then
+ * nothing is kept on the stack but what the switch itself saves. Returns what switch_to() does.
+ */
+__attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, Fiber &self)
+{
+    if (__builtin_expect(!warp->ready, false)) {
+        if (!next_warp(block))
+            return leave_idle_block(block, self);
+        warp = block.running;
+    }
+    return switch_to(*warp, take_lane(block, *warp), self);
 }
 
 /*

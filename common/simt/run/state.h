@@ -11,6 +11,7 @@
 #include "host/checker.h"
 #include "host/device.h"
 #include "host/environment.h"
+#include "run/switch.h"
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -54,12 +55,11 @@ struct BlockWork;
 /* What a thread that cannot go on is waiting for. */
 enum class Wait : unsigned char { nothing, barrier, warp, condition, cluster };
 
-/* What a thread waits for, and where: on its own stack, as long as it waits. Not for barriers. */
+/* The condition that a thread waits for, and where: on its own stack, as long as it waits. */
 struct Call {
     const char *what;
     Site site;
-    bool orders_memory; /* of a warp operation: as given to simt_meet */
-    /* of a condition: more than `what` says, when somebody asks; or null */
+    /* more than `what` says, when somebody asks; or null */
     void (*describe)(const void *argument, char *text, size_t size) = nullptr;
 };
 
@@ -67,19 +67,25 @@ struct Call {
 typedef unsigned Index __attribute__((vector_size(16)));
 
 /*
- * All of a thread that a barrier touches: as little as possible, because a barrier touches it of
- * every thread of the block.
+ * All of a thread that a barrier or a warp operation touches: as little as possible, because a
+ * barrier touches it of every thread of the block.
  */
 struct alignas(64) Fiber {
-    Index index;      /* threadIdx */
-    void *context;    /* where to resume it */
-    const char *file; /* while it waits at a barrier: where, ... */
+    Index index;          /* threadIdx */
+    simt_context context; /* where to resume it */
+    const char *file;     /* while it waits at a barrier or for lanes of its warp: where, ... */
     int line;
     Wait wait;
-    unsigned char barrier; /* ... and at which; see barrier_name() */
+    unsigned char barrier; /* ... at which barrier, see barrier_name(), ... */
     unsigned short unused; /* so that one store says wait and barrier */
     unsigned short stack;  /* of the worker's, from 1; 0 before it runs and after it returned */
+    const char *what;      /* ... or in which operation */
 };
+
+inline Site site_of(const Fiber &fiber)
+{
+    return Site{fiber.file, fiber.line};
+}
 
 struct alignas(128) Thread {
     Fiber *fiber;
@@ -92,8 +98,8 @@ struct alignas(128) Thread {
     const void *last_atomic; /* spin detection: the address of the last atomic ... */
     unsigned atomic_repeats; /* ... and how often in a row */
 
-    const Call *call;          /* while it waits for anything but a barrier */
-    simt_condition *condition; /* while it waits for one */
+    const Call *call; /* while it waits for a condition: this, ... */
+    simt_condition *condition;
     void *condition_argument;
     check::ThreadState *checked;
 };
@@ -101,8 +107,15 @@ struct alignas(128) Thread {
 /* Lanes of one warp that came to the same operation with the same mask and wait for the rest. */
 struct Meeting {
     uint32_t mask, arrived;
-    simt_meeting *run;
+    simt_meeting *run; /* null for a shuffle */
     const char *what;
+    bool orders_memory; /* as given to simt_meet */
+};
+
+/* What a lane brings to a shuffle; see simt_shuffle. */
+struct Shuffled {
+    uint64_t value;
+    unsigned operand, form;
 };
 
 struct alignas(64) Warp {
@@ -113,15 +126,17 @@ struct alignas(64) Warp {
     /* its turn begins behind this lane, a bit by scheduling position: the one that yielded */
     uint32_t resume_after;
     Block *block;
-    unsigned number;              /* within the block */
-    uint32_t present;             /* lanes that exist: the last warp of a block may be short */
-    uint32_t alive;               /* lanes that have not returned */
-    uint32_t polling;             /* who waits for a condition, by lane */
-    uint32_t gathering;           /* who is in __activemask, by lane ... */
-    uint32_t gathered[warp_size]; /* ... and what it will return */
+    unsigned number;  /* within the block */
+    uint32_t present; /* lanes that exist: the last warp of a block may be short */
+    uint32_t alive;   /* lanes that have not returned */
+    uint32_t missed;  /* those that an operation waits for; see Checker::armed */
+    uint32_t polling; /* who waits for a condition, by lane */
     unsigned meetings;
     Meeting meeting[warp_size];
-    void *slot[warp_size]; /* what each waiting lane deposited */
+    void *slot[warp_size];        /* what each waiting lane deposited, ... */
+    Shuffled shuffled[warp_size]; /* ... or brought to a shuffle */
+    uint32_t gathering;           /* who is in __activemask, by lane ... */
+    uint32_t gathered[warp_size]; /* ... and what it will return */
 };
 
 constexpr Site nowhere = {nullptr, -1};

@@ -1,5 +1,5 @@
 /*
- * The assembly behind switch.h. A context is the stack pointer; the saved registers lie above it.
+ * The assembly behind switch.h. The saved registers lie above a context's stack pointer.
  *
  * All of them go on by a jump, not by a return. A processor predicts a return from the calls it has
  * seen, and the last one was another thread's: it would be wrong wherever threads wait at different
@@ -34,7 +34,8 @@ __asm__(R"(
     .type simt_switch, @function
 simt_switch:
     save
-    mov %rsi, %rsp
+    mov (%rsi), %rsp
+    mov 8(%rsi), %rax
     restore
     pop %rcx
     jmp *%rcx
@@ -55,7 +56,8 @@ simt_switch_to_new:
     .globl simt_resume
     .type simt_resume, @function
 simt_resume:
-    mov %rdi, %rsp
+    mov (%rdi), %rsp
+    mov 8(%rdi), %rax
     restore
     pop %rcx
     jmp *%rcx
@@ -98,7 +100,8 @@ __asm__(R"(
     .type simt_switch, %function
 simt_switch:
     save
-    mov sp, x1
+    ldp x9, x0, [x1]
+    mov sp, x9
     restore
     br x30
     .size simt_switch, . - simt_switch
@@ -118,7 +121,8 @@ simt_switch_to_new:
     .globl simt_resume
     .type simt_resume, %function
 simt_resume:
-    mov sp, x0
+    ldp x9, x0, [x0]
+    mov sp, x9
     restore
     br x30
     .size simt_resume, . - simt_resume

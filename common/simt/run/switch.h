@@ -5,17 +5,26 @@
 #ifndef SIMT_SWITCH_H
 #define SIMT_SWITCH_H
 
+#include <stdint.h>
+
 extern "C" {
 
+/* Where a function left off that called simt_switch or simt_switch_to_new, and what that call
+ * returns when it goes on. */
+struct simt_context {
+    void *stack;
+    uint64_t value;
+};
+
 /* Leaves the caller's context in *from and goes on where the context `to` was left. */
-void simt_switch(void **from, void *to);
+uint64_t simt_switch(struct simt_context *from, const struct simt_context *to);
 
 /* The same, but begins function() on an unused stack, which ends before the 16-byte aligned `top`.
  */
-void simt_switch_to_new(void **from, void *top, void (*function)());
+uint64_t simt_switch_to_new(struct simt_context *from, void *top, void (*function)());
 
 /* Goes on where `context` was left. The caller's own context is lost: never returns. */
-void simt_resume(void *context);
+void simt_resume(const struct simt_context *context);
 }
 
 #endif

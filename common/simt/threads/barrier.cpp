@@ -43,8 +43,7 @@ static bool at_different_sites(const Block &block)
             of_block = of_block ? of_block : &fiber;
             of_warp = of_warp ? of_warp : &fiber;
             const Fiber &other = checker->armed ? *of_block : *of_warp;
-            if (fiber.barrier != of_block->barrier ||
-                !same_site(Site{other.file, other.line}, Site{fiber.file, fiber.line}))
+            if (fiber.barrier != of_block->barrier || !same_site(site_of(other), site_of(fiber)))
                 return true;
         }
     }
@@ -83,16 +82,6 @@ __attribute__((noinline)) static void complete_and_go_on(Block &block, Fiber &se
     self.wait = Wait::nothing;
 }
 
-/* It waits, and no other thread of the block is ready. */
-__attribute__((noinline)) static void wait_in_idle_block(Block &block, Fiber &self)
-{
-    const unsigned lane = wait_for_ready(block);
-    if (block.running->fiber + lane == &self)
-        activate(*block.running, lane);
-    else
-        switch_to(*block.running, lane, self);
-}
-
 /* The running thread is counted, and waits unless it is the last. */
 __attribute__((always_inline)) static inline void arrive(Block &block, Fiber &self, bool truth)
 {
@@ -102,12 +91,7 @@ __attribute__((always_inline)) static inline void arrive(Block &block, Fiber &se
         return complete_and_go_on(block, self);
     Warp *warp = block.running;
     warp->at_barrier |= block.lane_cursor;
-    if (__builtin_expect(!warp->ready, false)) {
-        if (!next_warp(block))
-            return wait_in_idle_block(block, self);
-        warp = block.running;
-    }
-    switch_to(*warp, take_lane(block, *warp), self);
+    leave(block, warp, self);
 }
 
 /* It is the first to arrive, or came to another place than the first. */
@@ -115,7 +99,7 @@ __attribute__((noinline)) static void arrive_elsewhere(Block &block, Fiber &self
 {
     Barrier &barrier = block.barrier[0];
     if (!barrier.site.file) { /* nowhere */
-        barrier.site = Site{self.file, self.line};
+        barrier.site = site_of(self);
         barrier.mixed = false;
         block.barrier_complete = complete;
     } else {
@@ -124,10 +108,7 @@ __attribute__((noinline)) static void arrive_elsewhere(Block &block, Fiber &self
     arrive(block, self, truth);
 }
 
-/*
- * The switch is a call in tail position, as is whatever is rare: so nothing is kept on the stack
- * but what the switch itself saves.
- */
+/* All that is rare is a call in tail position too: see leave(). */
 __attribute__((always_inline)) static inline void synchronise(Site site, bool truth,
                                                               unsigned char name)
 {

@@ -29,7 +29,7 @@ using namespace simt;
 
 extern "C" void simt_wait(simt_condition *condition, void *argument, const char *what, Site site)
 {
-    wait_for(condition, argument, Call{what, site, true});
+    wait_for(condition, argument, Call{what, site});
 }
 
 /*

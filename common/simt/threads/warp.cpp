@@ -7,26 +7,74 @@
 namespace simt
 {
 
-__attribute__((noinline)) static void complete(Warp &warp, Meeting &meeting, bool orders_memory)
+/* What a lane gets when it reads from a lane that is not there: on a GPU anything; here, NaN for
+ * every type of float. */
+static const uint64_t nobody = ~uint64_t(0);
+
+/* The lane that `lane` reads from; itself where the source would lie outside its segment of `width`
+ * lanes. */
+static inline unsigned source_lane(unsigned lane, unsigned how, unsigned operand, unsigned width)
 {
-    Meeting done = meeting;
+    unsigned begin = lane & ~(width - 1), end = begin + width;
+    unsigned from = lane;
+    switch (how) {
+    case simt_shuffle_index:
+        return begin | (operand & (width - 1));
+    case simt_shuffle_up:
+        from = lane - operand;
+        return operand <= lane && from >= begin ? from : lane;
+    case simt_shuffle_down:
+        from = lane + operand;
+        return operand < warp_size && from < end ? from : lane;
+    default: /* xor may reach into lower segments, but not into higher ones */
+        from = lane ^ operand;
+        return from < end ? from : lane;
+    }
+}
+
+/* Each lane's context takes the value that it goes on with. */
+static void exchange(const Warp &warp, uint32_t lanes)
+{
+    for (unsigned lane : bits(lanes)) {
+        const Shuffled &brought = warp.shuffled[lane];
+        const unsigned from =
+            source_lane(lane, brought.form & 3, brought.operand, brought.form >> 2);
+        warp.fiber[lane].context.value = lanes >> from & 1 ? warp.shuffled[from].value : nobody;
+    }
+}
+
+__attribute__((noinline)) static void complete(Warp &warp, Meeting &meeting)
+{
+    const Meeting done = meeting;
     meeting = warp.meeting[--warp.meetings];
-    checker->warp_met(warp, done.mask, done.arrived, orders_memory);
-    done.run(warp.slot, done.arrived);
     Block &block = *warp.block;
-    const uint32_t running = 1u << block.lane_position[worker->thread->lane];
-    if (const uint32_t waiting = in_positions(block, done.arrived) & ~running) {
+    if (block.launch->failed.load(std::memory_order_relaxed))
+        abandon_block();
+    checker->warp_met(warp, done);
+    if (done.run)
+        done.run(warp.slot, done.arrived);
+    else
+        exchange(warp, done.arrived);
+    if (const uint32_t waiting = in_positions(block, done.arrived) & ~block.lane_cursor) {
         warp.ready |= waiting;
         block.ready_warps |= 1u << block.warp_position[warp.number];
     }
 }
 
+/* The running thread was the last to arrive. Returns its own value. */
+__attribute__((noinline)) static uint64_t complete_and_go_on(Warp &warp, Meeting &meeting,
+                                                             Fiber &self)
+{
+    complete(warp, meeting);
+    self.wait = Wait::nothing;
+    return self.context.value;
+}
+
 /* The lanes that a meeting still waits for. Lanes that never existed are not missed, nor, on most
  * days, returned ones. */
-static uint32_t missing(const Warp &warp, const Meeting &meeting)
+static inline uint32_t missing(const Warp &warp, const Meeting &meeting)
 {
-    uint32_t expected = checker->armed ? warp.present : warp.alive;
-    return meeting.mask & expected & ~meeting.arrived;
+    return meeting.mask & warp.missed & ~meeting.arrived;
 }
 
 static void meetings_after_return_of(Thread &thread)
@@ -36,12 +84,10 @@ static void meetings_after_return_of(Thread &thread)
         Meeting &meeting = warp.meeting[i];
         if (!(meeting.mask >> thread.lane & 1))
             continue;
-        unsigned first = static_cast<unsigned>(__builtin_ctz(meeting.arrived));
-        const Thread &waiting = warp.thread[first];
         if (checker->armed)
             report_incomplete_meeting(warp);
         if (!missing(warp, meeting))
-            complete(warp, meeting, waiting.call->orders_memory);
+            complete(warp, meeting);
     }
 }
 
@@ -51,46 +97,59 @@ static bool is(const Meeting &meeting, uint32_t mask, simt_meeting *run, const c
            (meeting.what == what || !strcmp(meeting.what, what));
 }
 
-/* With no meeting open, or with others than the caller's as the first. */
-__attribute__((noinline)) static Meeting &find_or_open(Warp &warp, uint32_t mask, simt_meeting *run,
-                                                       const char *what)
+static inline unsigned lane_of(const Warp &warp, const Fiber &fiber)
 {
-    for (unsigned i = 0; i < warp.meetings; i++)
-        if (is(warp.meeting[i], mask, run, what))
-            return warp.meeting[i];
-    warp.block->after_return[meetings_after_return] = meetings_after_return_of;
-    Meeting &meeting = warp.meeting[warp.meetings++];
-    meeting = Meeting{mask, 0, run, what};
-    return meeting;
+    return static_cast<unsigned>(&fiber - warp.fiber);
 }
 
-/* simt_meet(). Inline, because a shuffle does little else. */
-__attribute__((always_inline)) static inline void
-meet(uint32_t mask, void *slot, simt_meeting *run, const char *what, bool orders_memory, Site site)
+/* The running thread is counted, and waits unless it is the last. */
+__attribute__((always_inline)) static inline uint64_t arrive(Block &block, Warp &warp,
+                                                             Meeting &meeting, Fiber &self)
 {
-    Thread &thread = self();
-    Warp &warp = *thread.warp;
-    const unsigned lane = thread.lane;
-    const Call call = {what, site, orders_memory};
-    thread.call = &call;
-    if (!(mask >> lane & 1)) {
-        fail_at(site, what,
+    meeting.arrived |= 1u << lane_of(warp, self);
+    const uint32_t absent = missing(warp, meeting);
+    if (!absent)
+        return complete_and_go_on(warp, meeting, self);
+    if (__builtin_expect(absent & ~warp.alive, 0))
+        report_incomplete_meeting(warp);
+    return leave(block, &warp, self);
+}
+
+/* With no meeting open, or with others than the caller's as the first. */
+__attribute__((noinline)) static uint64_t arrive_elsewhere(uint32_t mask, simt_meeting *run,
+                                                           bool orders_memory, Fiber &self)
+{
+    Block &block = *worker->block;
+    Warp &warp = *block.running;
+    const unsigned lane = lane_of(warp, self);
+    if (!(mask >> lane & 1))
+        fail_at(site_of(self), self.what,
                 "lane %u calls it with mask 0x%08x, which does not name the lane itself", lane,
                 mask);
-    }
-    const bool open = warp.meetings > 0 && is(warp.meeting[0], mask, run, what);
-    Meeting &meeting = open ? warp.meeting[0] : find_or_open(warp, mask, run, what);
-    meeting.arrived |= 1u << lane;
-    warp.slot[lane] = slot;
-    thread.fiber->wait = Wait::warp;
-    if (uint32_t absent = missing(warp, meeting)) {
-        if (absent & ~warp.alive)
-            report_incomplete_meeting(warp);
-        suspend(thread);
-    } else {
-        complete(warp, meeting, orders_memory);
-        thread.fiber->wait = Wait::nothing;
-    }
+    for (unsigned i = 0; i < warp.meetings; i++)
+        if (is(warp.meeting[i], mask, run, self.what))
+            return arrive(block, warp, warp.meeting[i], self);
+    block.after_return[meetings_after_return] = meetings_after_return_of;
+    Meeting &meeting = warp.meeting[warp.meetings++];
+    meeting = Meeting{mask, 0, run, self.what, orders_memory};
+    return arrive(block, warp, meeting, self);
+}
+
+/* Comes to the meeting and leaves for another thread by calls in tail position: see leave(). */
+__attribute__((always_inline)) static inline uint64_t
+meet(Warp &warp, uint32_t mask, simt_meeting *run, const char *what, bool orders_memory, Site site)
+{
+    Fiber &self = *worker->fiber;
+    self.file = site.file;
+    self.line = site.line;
+    self.what = what;
+    self.wait = Wait::warp;
+    Meeting &first = warp.meeting[0];
+    if (__builtin_expect(warp.meetings == 0 || first.mask != mask || first.run != run ||
+                             first.what != what || !(mask >> lane_of(warp, self) & 1),
+                         0))
+        return arrive_elsewhere(mask, run, orders_memory, self);
+    return arrive(*worker->block, warp, first, self);
 }
 
 } /* namespace simt */
@@ -100,7 +159,9 @@ using namespace simt;
 extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what,
                           int orders_memory, Site site)
 {
-    meet(mask, slot, run, what, orders_memory != 0, site);
+    Warp &warp = *worker->block->running;
+    warp.slot[lane_of(warp, *worker->fiber)] = slot;
+    meet(warp, mask, run, what, orders_memory != 0, site);
 }
 
 extern "C" unsigned simt_lane(void) { return self().lane; }
@@ -125,14 +186,14 @@ extern "C" unsigned simt_activemask(Site site)
     Thread &thread = self();
     Warp &warp = *thread.warp;
     const uint32_t me = 1u << thread.lane;
-    const Call call = {"__activemask()", site, false};
-    thread.call = &call;
+    thread.fiber->file = site.file;
+    thread.fiber->line = site.line;
     warp.gathering |= me;
     for (int round = 0; warp.gathering & me; round++) {
         if (!(ready_lanes(warp) & ~warp.gathering) || round == 64) {
             uint32_t together = 0;
             for (unsigned lane : bits(warp.gathering)) {
-                if (same_site(warp.thread[lane].call->site, call.site))
+                if (same_site(site_of(warp.fiber[lane]), site))
                     together |= 1u << lane;
             }
             for (unsigned lane : bits(together))
@@ -152,64 +213,23 @@ static void nothing(void *const *, unsigned) {}
 
 extern "C" void simt_syncwarp(unsigned mask, Site site)
 {
-    simt_meet(mask, nullptr, nothing, "__syncwarp()", 1, site);
+    meet(*worker->block->running, mask, nothing, "__syncwarp()", true, site);
 }
 
 /* ---- Shuffles ---- */
 
-/* What a lane gets when it reads from a lane that is not there: on a GPU anything; here, NaN for
- * every type of float. */
-static const uint64_t nobody = ~uint64_t(0);
-
-struct Shuffle {
-    uint64_t value, result;
-    int how, operand, width;
-};
-
-/* The lane that `lane` reads from; itself where the source would lie outside its segment of `width`
- * lanes. */
-static unsigned source_lane(const Shuffle &shuffle, unsigned lane)
-{
-    unsigned width = static_cast<unsigned>(shuffle.width);
-    unsigned operand = static_cast<unsigned>(shuffle.operand);
-    unsigned begin = lane & ~(width - 1), end = begin + width;
-    unsigned from = lane;
-    switch (shuffle.how) {
-    case simt_shuffle_index:
-        return begin | (operand & (width - 1));
-    case simt_shuffle_up:
-        from = lane - operand;
-        return operand <= lane && from >= begin ? from : lane;
-    case simt_shuffle_down:
-        from = lane + operand;
-        return operand < warp_size && from < end ? from : lane;
-    default: /* xor may reach into lower segments, but not into higher ones */
-        from = lane ^ operand;
-        return from < end ? from : lane;
-    }
-}
-
-static void run_shuffle(void *const *slot, unsigned lanes)
-{
-    for (unsigned lane : bits(lanes)) {
-        Shuffle &shuffle = *static_cast<Shuffle *>(slot[lane]);
-        unsigned from = source_lane(shuffle, lane);
-        shuffle.result =
-            lanes >> from & 1 ? static_cast<const Shuffle *>(slot[from])->value : nobody;
-    }
-}
-
-extern "C" uint64_t simt_shuffle(unsigned mask, uint64_t value, int how, int operand, int width,
+extern "C" uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned form,
                                  Site site)
 {
     static const char *const names[] = {"__shfl_sync()", "__shfl_up_sync()", "__shfl_down_sync()",
                                         "__shfl_xor_sync()"};
-    if (width < 1 || width > 32 || (width & (width - 1)))
-        simt_fail("%s at %s:%d: the width is %d; it must be 1, 2, 4, 8, 16 or 32", names[how],
-                  site.file, site.line, width);
-    Shuffle shuffle = {value, 0, how, operand, width};
-    meet(mask, &shuffle, run_shuffle, names[how], false, site);
-    return shuffle.result;
+    const unsigned how = form & 3, width = form >> 2;
+    if (__builtin_expect(width - 1 >= warp_size || (width & (width - 1)), false))
+        fail_at(site, names[how], "the width is %d; it must be 1, 2, 4, 8, 16 or 32",
+                static_cast<int>(form) >> 2);
+    Warp &warp = *worker->block->running;
+    warp.shuffled[lane_of(warp, *worker->fiber)] = Shuffled{value, operand, form};
+    return meet(warp, mask, nullptr, names[how], false, site);
 }
 
 /* ---- Votes ---- */

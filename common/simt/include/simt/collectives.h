@@ -8,9 +8,10 @@
 #include <simt/warp.h>
 
 extern "C" {
-/* Values travel as 8 bytes, whatever their type. `how`: index, up, down or xor. */
+/* Values travel as 8 bytes, whatever their type. `form`: index, up, down or xor, and 4 times the
+ * width; six registers hold all that is passed. */
 enum simt_shuffle_kind { simt_shuffle_index, simt_shuffle_up, simt_shuffle_down, simt_shuffle_xor };
-uint64_t simt_shuffle(unsigned mask, uint64_t value, int how, int operand, int width,
+uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned form,
                       simt::Site site);
 
 enum simt_vote_kind { simt_vote_all, simt_vote_any, simt_vote_uni, simt_vote_ballot };
@@ -38,12 +39,12 @@ namespace simt
 {
 
 template <class T>
-inline T shuffle(unsigned mask, T value, int how, int operand, int width, simt::Site site)
+inline T shuffle(unsigned mask, T value, unsigned how, unsigned operand, int width, simt::Site site)
 {
     static_assert(sizeof(T) <= 8, "a shuffle moves values of at most 8 bytes");
     uint64_t bits = 0;
     __builtin_memcpy(static_cast<void *>(&bits), static_cast<const void *>(&value), sizeof value);
-    bits = simt_shuffle(mask, bits, how, operand, width, site);
+    bits = simt_shuffle(mask, bits, operand, how | static_cast<unsigned>(width) << 2, site);
     __builtin_memcpy(static_cast<void *>(&value), static_cast<const void *>(&bits), sizeof value);
     return value;
 }
@@ -53,25 +54,25 @@ inline T shuffle(unsigned mask, T value, int how, int operand, int width, simt::
 template <class T>
 inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_index, lane, width, site);
+    return simt::shuffle(mask, value, simt_shuffle_index, static_cast<unsigned>(lane), width, site);
 }
 
 template <class T>
 inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_up, static_cast<int>(delta), width, site);
+    return simt::shuffle(mask, value, simt_shuffle_up, delta, width, site);
 }
 
 template <class T>
 inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_down, static_cast<int>(delta), width, site);
+    return simt::shuffle(mask, value, simt_shuffle_down, delta, width, site);
 }
 
 template <class T>
 inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_xor, lanes, width, site);
+    return simt::shuffle(mask, value, simt_shuffle_xor, static_cast<unsigned>(lanes), width, site);
 }
 
 #define SIMT_VOTE(R, name, how)                                                                    \
