@@ -135,10 +135,7 @@ struct Step {
     void *argument;
 };
 
-static void resume(void *context)
-{
-    simt_resume(static_cast<const simt_context *>(context));
-}
+static void resume(void *context) { simt_resume(static_cast<const simt_context *>(context)); }
 
 /* The thread that was just activated, from its beginning. */
 static inline Step first_step(const Block &block, Thread &thread)

@@ -82,10 +82,7 @@ struct alignas(64) Fiber {
     const char *what;      /* ... or in which operation */
 };
 
-inline Site site_of(const Fiber &fiber)
-{
-    return Site{fiber.file, fiber.line};
-}
+inline Site site_of(const Fiber &fiber) { return Site{fiber.file, fiber.line}; }
 
 struct alignas(128) Thread {
     Fiber *fiber;
