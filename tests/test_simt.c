@@ -554,6 +554,36 @@ TEST(environment, architecture)
     cr_expect(properties.major == 7 && properties.minor == 5);
 }
 
+/* How much shared memory a block may ask for is the architecture's to say. */
+TEST(environment, shared_memory_of_architectures)
+{
+    static const struct {
+        const char *architecture;
+        int kilobytes;
+    } most[] = {{"70", 96},  {"75", 64},   {"80", 163},  {"86", 99},   {"87", 163}, {"89", 99},
+                {"90", 227}, {"100", 227}, {"103", 227}, {"110", 227}, {"120", 99}, {"121", 99}};
+    if (!on_cpu())
+        return;
+    for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+        const int bytes = most[i].kilobytes << 10;
+        int attribute = 0;
+        struct cudaDeviceProp properties;
+        setenv("SIMT_ARCH", most[i].architecture, 1);
+        cr_expect_eq(cudaDeviceGetAttribute(&attribute, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
+                     cudaSuccess);
+        cr_expect_eq(attribute, bytes, "sm_%s: %d", most[i].architecture, attribute);
+        cr_expect_eq(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
+        cr_expect_eq(properties.sharedMemPerBlockOptin, (size_t)bytes);
+        cr_expect_eq(properties.sharedMemPerMultiprocessor,
+                     (size_t)bytes + properties.reservedSharedMemPerBlock);
+        cr_expect_eq(allow_dynamic_shared(bytes + 1), cudaErrorInvalidValue);
+        cr_expect(strstr(backend_report(), "a block has at most"), "%s", backend_report());
+        cudaGetLastError();
+        cr_expect_eq(allow_dynamic_shared(bytes), cudaSuccess);
+        cr_expect_eq(launch_shape(shape(1, 1, 1), shape(1, 1, 1), (size_t)bytes), cudaSuccess);
+    }
+}
+
 /* A child process has its parent's memory but none of its workers. */
 TEST(environment, fork)
 {
