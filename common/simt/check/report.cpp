@@ -297,7 +297,10 @@ static std::string missing_barrier(const char *barrier, const std::string &first
                                    const std::string &second, Site last)
 {
     int from = line_number(first), to = line_number(second);
-    if (from == 0 || to == 0 || from == to || file_name(first) != file_name(second))
+    if (from != 0 && first == second)
+        return format("a %s is missing between them, unless line %d should be an atomic operation",
+                      barrier, from);
+    if (from == 0 || to == 0 || file_name(first) != file_name(second))
         return format("a %s is missing between them", barrier);
     int before = std::min(from, to), after = std::max(from, to);
     if (last.file && file_name(std::string(last.file) + ":") == file_name(first) &&

@@ -18,6 +18,27 @@ static std::mutex mutex;
 static std::map<const void *, size_t>
     raised_limits; /* kernel -> cudaFuncAttributeMaxDynamicSharedMemorySize */
 
+/* The architecture, or 90 with the complaint left for the next launch, which fails. */
+static int architecture()
+{
+    int value;
+    read_architecture(&value);
+    return value;
+}
+
+/* CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". */
+SharedMemory shared_memory()
+{
+    const int arch = architecture();
+    const size_t per_multiprocessor = arch < 75                  ? 96 << 10
+                                      : arch < 80                ? 64 << 10
+                                      : arch == 80 || arch == 87 ? 164 << 10
+                                      : arch < 90 || arch >= 120 ? 100 << 10
+                                                                 : 228 << 10;
+    const size_t reserved = arch < 80 ? 0 : 1 << 10;
+    return {per_multiprocessor, reserved, per_multiprocessor - reserved};
+}
+
 size_t static_shared_bytes(const void *kernel)
 {
     size_t bytes = 0;
@@ -47,21 +68,15 @@ int resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared)
     if (threads == 0 || threads > max_block_threads)
         return 0;
     size_t shared = static_shared_bytes(kernel) + dynamic_shared;
-    if (shared > max_shared_per_block)
+    const SharedMemory device = shared_memory();
+    if (shared > device.per_block_optin)
         return 0;
     unsigned whole_warps = (threads + warp_size - 1) / warp_size * warp_size;
     size_t by_threads = max_threads_per_multiprocessor / whole_warps;
-    size_t by_shared = shared_per_multiprocessor / (shared + reserved_shared_per_block);
-    return static_cast<int>(
-        std::min({by_threads, by_shared, size_t(max_blocks_per_multiprocessor)}));
-}
-
-/* The architecture, or 90 with the complaint left for the next launch, which fails. */
-static int architecture()
-{
-    int value;
-    read_architecture(&value);
-    return value;
+    size_t blocks = std::min(by_threads, size_t(max_blocks_per_multiprocessor));
+    if (const size_t each = shared + device.reserved_per_block)
+        blocks = std::min(blocks, device.per_multiprocessor / each);
+    return static_cast<int>(blocks);
 }
 
 static cudaError_t bad_device(int device)
@@ -114,6 +129,7 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties
         return done(cudaErrorInvalidValue);
     if (device != 0)
         return bad_device(device);
+    const SharedMemory shared = shared_memory();
     struct cudaDeviceProp p = {};
     snprintf(p.name, sizeof p.name, "CPU (simt)");
     p.totalGlobalMem = device_memory_bytes();
@@ -140,16 +156,16 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties
     p.l2CacheSize = 4 << 20;
     p.maxThreadsPerMultiProcessor = max_threads_per_multiprocessor;
     p.globalL1CacheSupported = p.localL1CacheSupported = 1;
-    p.sharedMemPerMultiprocessor = shared_per_multiprocessor;
+    p.sharedMemPerMultiprocessor = shared.per_multiprocessor;
     p.regsPerMultiprocessor = 65536;
     p.managedMemory = 1;
     p.concurrentManagedAccess = 1;
     p.singleToDoublePrecisionPerfRatio = 2;
     p.cooperativeLaunch = 1;
     p.clusterLaunch = architecture() >= 90;
-    p.sharedMemPerBlockOptin = max_shared_per_block;
+    p.sharedMemPerBlockOptin = shared.per_block_optin;
     p.maxBlocksPerMultiProcessor = max_blocks_per_multiprocessor;
-    p.reservedSharedMemPerBlock = reserved_shared_per_block;
+    p.reservedSharedMemPerBlock = shared.reserved_per_block;
     *properties = p;
     return cudaSuccess;
 }
@@ -276,14 +292,13 @@ extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAtt
         return value >= -1 && value <= 100 ? cudaSuccess : done(cudaErrorInvalidValue);
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
         return done(cudaErrorInvalidValue);
-    size_t fixed = static_shared_bytes(kernel);
-    if (value < 0 || static_cast<size_t>(value) + fixed > max_shared_per_block)
+    const size_t fixed = static_shared_bytes(kernel), most = shared_memory().per_block_optin;
+    if (value < 0 || static_cast<size_t>(value) + fixed > most)
         return refuse(
             cudaErrorInvalidValue,
-            "cudaFuncSetAttribute: %d bytes of dynamic shared memory beside %zu of static; a block "
-            "has at most "
-            "%zu",
-            value, fixed, max_shared_per_block);
+            "cudaFuncSetAttribute: %d bytes of dynamic shared memory beside %zu of static; on "
+            "sm_%d a block has at most %zu",
+            value, fixed, architecture(), most);
     std::lock_guard<std::mutex> lock(mutex);
     raised_limits[kernel] = static_cast<size_t>(value);
     return cudaSuccess;

@@ -16,9 +16,16 @@ constexpr int multiprocessors = 8;
 constexpr int max_threads_per_multiprocessor = 2048;
 constexpr int max_blocks_per_multiprocessor = 32;
 constexpr size_t default_dynamic_shared = 48 << 10;
-constexpr size_t max_shared_per_block = 227 << 10;
-constexpr size_t shared_per_multiprocessor = 228 << 10;
-constexpr size_t reserved_shared_per_block = 1 << 10;
+constexpr size_t max_shared_per_block = 227 << 10; /* on any architecture */
+
+/* What the architecture that SIMT_ARCH models has for blocks, in bytes. */
+struct SharedMemory {
+    size_t per_multiprocessor;
+    size_t reserved_per_block; /* for the system */
+    size_t per_block_optin;    /* what cudaFuncSetAttribute allows at most */
+};
+
+SharedMemory shared_memory();
 
 /* Static shared memory of the kernel, as far as the program's symbols tell. */
 size_t static_shared_bytes(const void *kernel);

@@ -16,6 +16,7 @@
 #ifdef __cplusplus
 
 /* What nvcc's header brings in by itself and programs have come to rely on. */
+#include <assert.h>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -130,6 +130,20 @@ enum cudaMemoryAdvise {
     cudaMemAdviseUnsetAccessedBy = 6
 };
 
+/* Where managed memory is to lie; since CUDA 13 in place of a device's number. */
+enum cudaMemLocationType {
+    cudaMemLocationTypeInvalid = 0,
+    cudaMemLocationTypeDevice = 1,
+    cudaMemLocationTypeHost = 2,
+    cudaMemLocationTypeHostNuma = 3,
+    cudaMemLocationTypeHostNumaCurrent = 4
+};
+
+struct cudaMemLocation {
+    enum cudaMemLocationType type;
+    int id;
+};
+
 enum cudaComputeMode {
     cudaComputeModeDefault = 0,
     cudaComputeModeProhibited = 2,
@@ -251,6 +265,9 @@ typedef struct simt_graph *cudaGraph_t SIMT_UNSUPPORTED("CUDA graphs");
 typedef struct simt_graph_exec *cudaGraphExec_t SIMT_UNSUPPORTED("CUDA graphs");
 typedef unsigned long long cudaTextureObject_t SIMT_UNSUPPORTED("textures");
 typedef unsigned long long cudaSurfaceObject_t SIMT_UNSUPPORTED("surfaces");
+typedef struct simt_access_policy cudaAccessPolicyWindow SIMT_UNSUPPORTED("L2 access policies");
+typedef struct simt_memory_access cudaMemAccessDesc SIMT_UNSUPPORTED("several devices");
+typedef struct simt_pool_properties cudaMemPoolProps SIMT_UNSUPPORTED("memory pools of one's own");
 typedef struct simt_array *cudaArray_t SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
 
 #ifdef __cplusplus

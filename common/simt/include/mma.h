@@ -41,11 +41,11 @@ struct simt_elements {
     T x[num_elements];
 };
 
-template <class Use, int M, int N, int K, class T, class Layout = void>
+template <class Use, int Rows, int Cols, int Depth, class T, class Layout = void>
 struct fragment {
-    static_assert(M < 0, "the CPU backend has wmma fragments of 16 x 16 x 16 only, of __half as "
-                         "matrix_a and matrix_b "
-                         "and of float as accumulator");
+    static_assert(Rows < 0, "the CPU backend has wmma fragments of 16 x 16 x 16 only, of __half as "
+                            "matrix_a and matrix_b "
+                            "and of float as accumulator");
 };
 
 template <class Layout>

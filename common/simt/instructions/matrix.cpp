@@ -217,8 +217,14 @@ static void touch(const FragmentMove &move, bool writes, const void *where)
 static FragmentMove move_between(const void *fragment, const void *matrix, unsigned pitch,
                                  unsigned bytes, bool by_rows, const char *what, Site site)
 {
-    if (reinterpret_cast<uintptr_t>(matrix) % 32)
-        fail_at(site, what, "the matrix begins at %p, not at a multiple of 32 bytes", matrix);
+    /* CUDA asks for 32 bytes everywhere. But where an array of shared memory begins is the
+     * compiler's choice, 16 bytes are enough for the hardware, and many programs count on that. */
+    const char *begin = static_cast<const char *>(matrix);
+    const bool shared = begin >= worker->shared_begin && begin < worker->shared_end;
+    const unsigned alignment = shared ? 16 : 32;
+    if (reinterpret_cast<uintptr_t>(matrix) % alignment)
+        fail_at(site, what, "the matrix begins at %p, not at a multiple of %u bytes", matrix,
+                alignment);
     if (pitch * bytes % 16 || pitch < 16)
         fail_at(site, what, "rows are %u elements apart; it must be a multiple of %u, 16 or more",
                 pitch, 16 / bytes);

@@ -86,7 +86,7 @@ static cudaError_t check_shared_memory(const Launch &launch)
             "kernel %s: %zu bytes of dynamic shared memory beside %zu of static; it may have %zu "
             "(up to %zu "
             "after cudaFuncSetAttribute with cudaFuncAttributeMaxDynamicSharedMemorySize)",
-            name, launch.dynamic_shared, fixed, limit, max_shared_per_block - fixed);
+            name, launch.dynamic_shared, fixed, limit, shared_memory().per_block_optin - fixed);
     return cudaSuccess;
 }
 

@@ -67,6 +67,7 @@ if (broken {
     __global__ void useslow(int *p)
     {
         p[0] = slow(21);
+        asm volatile("" ::: "memory"); // no instruction
         __shared__ float a[8], b[8];
         a[threadIdx.x] = 1;
         b[threadIdx.x] = 2;

@@ -39,6 +39,21 @@ inline cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, int d
     return cudaMemPrefetchAsync(pointer, bytes, device, nullptr);
 }
 
+/* CUDA 13's forms. Managed memory is everywhere at the same time. */
+inline cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, cudaMemLocation location,
+                                        unsigned int, cudaStream_t stream = nullptr)
+{
+    const int device = location.type == cudaMemLocationTypeDevice ? location.id : cudaCpuDeviceId;
+    return cudaMemPrefetchAsync(pointer, bytes, device, stream);
+}
+
+inline cudaError_t cudaMemAdvise(const void *pointer, size_t bytes, cudaMemoryAdvise advice,
+                                 cudaMemLocation location)
+{
+    const int device = location.type == cudaMemLocationTypeDevice ? location.id : cudaCpuDeviceId;
+    return cudaMemAdvise(pointer, bytes, advice, device);
+}
+
 template <class T>
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T *pointer, size_t bytes = 0,
                                      unsigned int flags = cudaMemAttachSingle)
@@ -115,32 +130,34 @@ cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol)
 
 /* Kernels by name; a template kernel needs its arguments spelled out, as in
  * cudaFuncSetAttribute(tile<16>, ...). */
-template <class... P>
-cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribute, int value)
+template <class... Parameters>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute attribute,
+                                 int value)
 {
     return cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), attribute, value);
 }
 
-template <class... P>
-cudaError_t cudaFuncSetCacheConfig(void (*kernel)(P...), cudaFuncCache config)
+template <class... Parameters>
+cudaError_t cudaFuncSetCacheConfig(void (*kernel)(Parameters...), cudaFuncCache config)
 {
     return cudaFuncSetCacheConfig(reinterpret_cast<const void *>(kernel), config);
 }
 
-template <class... P>
-cudaError_t cudaFuncSetSharedMemConfig(void (*kernel)(P...), cudaSharedMemConfig config)
+template <class... Parameters>
+cudaError_t cudaFuncSetSharedMemConfig(void (*kernel)(Parameters...), cudaSharedMemConfig config)
 {
     return cudaFuncSetSharedMemConfig(reinterpret_cast<const void *>(kernel), config);
 }
 
-template <class... P>
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*kernel)(P...))
+template <class... Parameters>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*kernel)(Parameters...))
 {
     return cudaFuncGetAttributes(attributes, reinterpret_cast<const void *>(kernel));
 }
 
-template <class... P>
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*kernel)(P...),
+template <class... Parameters>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
+                                                          void (*kernel)(Parameters...),
                                                           int block_size, size_t dynamic_shared)
 {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessor(

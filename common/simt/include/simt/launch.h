@@ -36,7 +36,8 @@ struct simt_launch {
 
 extern "C" cudaError_t simt_run(const struct simt_launch *launch);
 
-/* What simtcc puts behind a file's text, for its kernels, before main(): "A,B,C,N", for reports. */
+/* What simtcc puts behind a file's text, for its kernels, before main(): "Arguments,B,C,N", for
+ * reports. */
 extern "C" void simt_name_parameters(const char *kernel, const char *names);
 
 /* What simtcc makes of __launch_bounds__: the kernel's first statement. Only the first number means
@@ -47,10 +48,10 @@ namespace simt
 {
 
 /* Runs in every CUDA thread: calls the function with copies of the launch's arguments. */
-template <class F, class... P>
+template <class Function, class... Parameters>
 struct Invocation {
-    F function;
-    std::tuple<P...> arguments;
+    Function function;
+    std::tuple<Parameters...> arguments;
 
     __attribute__((no_sanitize("thread"))) static void invoke(void *self)
     {
@@ -68,23 +69,26 @@ struct Configuration {
     cudaStream_t stream;
     dim3 cluster;
 
-    template <class F, class... P>
-    cudaError_t run(const void *entry, F function, int cooperative, P... arguments) const
+    template <class Function, class... Parameters>
+    cudaError_t run(const void *entry, Function function, int cooperative,
+                    Parameters... arguments) const
     {
-        Invocation<F, P...> call = {function, std::tuple<P...>(arguments...)};
-        struct simt_launch launch = {name,        entry,          Invocation<F, P...>::invoke,
-                                     &call,       sizeof call,    grid,
-                                     block,       dynamic_shared, stream,
-                                     cooperative, cluster,        file,
-                                     line};
+        Invocation<Function, Parameters...> call = {function,
+                                                    std::tuple<Parameters...>(arguments...)};
+        struct simt_launch launch = {
+            name,        entry,          Invocation<Function, Parameters...>::invoke,
+            &call,       sizeof call,    grid,
+            block,       dynamic_shared, stream,
+            cooperative, cluster,        file,
+            line};
         return simt_run(&launch);
     }
 };
 
 /* The address of a kernel, where its name stands for exactly one. */
 struct Address {
-    template <class... P>
-    auto operator()(void (*function)(P...)) const
+    template <class... Parameters>
+    auto operator()(void (*function)(Parameters...)) const
     {
         return function;
     }
@@ -96,8 +100,8 @@ template <class Call, class Function>
 struct ConfiguredKernel : Configuration {
     Call call;
 
-    template <class... A>
-    auto operator()(A... arguments) const -> decltype(call(arguments...))
+    template <class... Arguments>
+    auto operator()(Arguments... arguments) const -> decltype(call(arguments...))
     {
         this->run(nullptr, call, 0, arguments...);
     }
@@ -105,18 +109,19 @@ struct ConfiguredKernel : Configuration {
 
 /* The arguments convert to the kernel's parameter types as in any call. Fewer, where parameters
  * have defaults, which a pointer has forgotten. */
-template <class Call, class... P>
-struct ConfiguredKernel<Call, void (*)(P...)> : Configuration {
+template <class Call, class... Parameters>
+struct ConfiguredKernel<Call, void (*)(Parameters...)> : Configuration {
     Call call;
-    void (*function)(P...);
+    void (*function)(Parameters...);
 
-    void operator()(P... arguments) const
+    void operator()(Parameters... arguments) const
     {
         this->run(reinterpret_cast<const void *>(function), function, 0, arguments...);
     }
 
-    template <class... A, class = std::enable_if_t<(sizeof...(A) < sizeof...(P))>>
-    auto operator()(A... arguments) const -> decltype(call(arguments...))
+    template <class... Arguments,
+              class = std::enable_if_t<(sizeof...(Arguments) < sizeof...(Parameters))>>
+    auto operator()(Arguments... arguments) const -> decltype(call(arguments...))
     {
         this->run(reinterpret_cast<const void *>(function), call, 0, arguments...);
     }
@@ -156,39 +161,40 @@ __attribute__((unavailable(
 simt_kernel_in_device_code(T...);
 
 /* arguments[i] points to the i-th argument, as cudaLaunchKernel wants it. */
-template <class... P, size_t... I>
-cudaError_t run_by_address(const char *name, void (*function)(P...), dim3 grid, dim3 block,
+template <class... Parameters, size_t... Indices>
+cudaError_t run_by_address(const char *name, void (*function)(Parameters...), dim3 grid, dim3 block,
                            void **arguments, size_t shared, cudaStream_t stream, int cooperative,
-                           std::index_sequence<I...>)
+                           std::index_sequence<Indices...>)
 {
     (void)arguments;
     Configuration configuration = {name, "", 0, grid, block, shared, stream, dim3(1, 1, 1)};
-    return configuration.run(reinterpret_cast<const void *>(function), function, cooperative,
-                             *static_cast<std::remove_reference_t<P> *>(arguments[I])...);
+    return configuration.run(
+        reinterpret_cast<const void *>(function), function, cooperative,
+        *static_cast<std::remove_reference_t<Parameters> *>(arguments[Indices])...);
 }
 
 } /* namespace simt */
 
-template <class... P>
-cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void **arguments,
+template <class... Parameters>
+cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void **arguments,
                              size_t shared = 0, cudaStream_t stream = nullptr)
 {
     return simt::run_by_address("", kernel, grid, block, arguments, shared, stream, 0,
-                                std::index_sequence_for<P...>());
+                                std::index_sequence_for<Parameters...>());
 }
 
-template <class... P>
-cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block,
+template <class... Parameters>
+cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block,
                                         void **arguments, size_t shared = 0,
                                         cudaStream_t stream = nullptr)
 {
     return simt::run_by_address("", kernel, grid, block, arguments, shared, stream, 1,
-                                std::index_sequence_for<P...>());
+                                std::index_sequence_for<Parameters...>());
 }
 
-template <class... P, class... A>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
-                               A &&...arguments)
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
+                               Arguments &&...arguments)
 {
     int cooperative = 0;
     dim3 cluster(1, 1, 1);
@@ -203,8 +209,9 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
     simt::Configuration configuration = {
         "",     "", 0, config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream,
         cluster};
-    return configuration.run<void (*)(P...), P...>(reinterpret_cast<const void *>(kernel), kernel,
-                                                   cooperative, static_cast<P>(arguments)...);
+    return configuration.run<void (*)(Parameters...), Parameters...>(
+        reinterpret_cast<const void *>(kernel), kernel, cooperative,
+        static_cast<Parameters>(arguments)...);
 }
 
 #endif

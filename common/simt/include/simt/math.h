@@ -172,15 +172,15 @@ namespace simt
 {
 
 /* volatile, or the compiler would calculate before the direction is set. */
-template <int direction, class R, class T, class F>
-inline R rounded(F operation, T x, T y = T(0), T z = T(0))
+template <int direction, class To, class T, class Operation>
+inline To rounded(Operation operation, T x, T y = T(0), T z = T(0))
 {
     volatile T a = x, b = y, c = z;
     if (direction == FE_TONEAREST)
-        return static_cast<R>(operation(a, b, c));
+        return static_cast<To>(operation(a, b, c));
     int before = std::fegetround();
     std::fesetround(direction);
-    volatile R result = static_cast<R>(operation(a, b, c));
+    volatile To result = static_cast<To>(operation(a, b, c));
     std::fesetround(before);
     return result;
 }

@@ -22,6 +22,12 @@ SIMT_UNSUPPORTED_CALL(cudaMalloc3D, "3D pitched allocations");
 SIMT_UNSUPPORTED_CALL(cudaMemcpy3D, "3D copies");
 SIMT_UNSUPPORTED_CALL(cudaMemcpyPeer, "several devices");
 SIMT_UNSUPPORTED_CALL(cudaDeviceEnablePeerAccess, "several devices");
+SIMT_UNSUPPORTED_CALL(cudaDeviceGetP2PAttribute, "several devices");
+enum cudaDeviceP2PAttr {
+    cudaDevP2PAttrPerformanceRank SIMT_UNSUPPORTED("several devices") = 1,
+    cudaDevP2PAttrAccessSupported SIMT_UNSUPPORTED("several devices") = 2,
+    cudaDevP2PAttrNativeAtomicSupported SIMT_UNSUPPORTED("several devices") = 3
+};
 SIMT_UNSUPPORTED_CALL(cudaIpcGetMemHandle, "handles shared between processes");
 #undef SIMT_UNSUPPORTED_CALL
 

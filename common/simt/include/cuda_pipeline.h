@@ -1,0 +1,39 @@
+/*
+ * <cuda_pipeline.h> of the CPU backend: asynchronous copies of one thread to shared memory. As on a
+ * GPU, they are cp.async: done when waited for, and unfinished copies are reported.
+ */
+#ifndef SIMT_CUDA_PIPELINE_H
+#define SIMT_CUDA_PIPELINE_H
+
+#include <simt/warp.h>
+
+/* Of <ptx.cuh>, which also brings in all the others by their short names. */
+namespace ptx
+{
+void cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,
+              simt::Site site);
+void cp_async_commit(void);
+void cp_async_wait(unsigned pending);
+} /* namespace ptx */
+
+/* `bytes` is 4, 8 or 16, and both addresses are multiples of it. The last `zero_fill` bytes become
+ * zero instead of being copied. */
+__forceinline__ void __pipeline_memcpy_async(void *shared, const void *global, size_t bytes,
+                                             size_t zero_fill = 0, SIMT_CALL_SITE)
+{
+    ptx::cp_async(simt_shared_address(shared), global, static_cast<unsigned>(bytes),
+                  static_cast<unsigned>(bytes - zero_fill), site);
+}
+
+__forceinline__ void __pipeline_commit()
+{
+    ptx::cp_async_commit();
+}
+
+/* All but the last `pending` commits are done. */
+__forceinline__ void __pipeline_wait_prior(size_t pending)
+{
+    ptx::cp_async_wait(static_cast<unsigned>(pending));
+}
+
+#endif
