@@ -19,18 +19,9 @@ typedef cuFloatComplex cuComplex;
         z.y = y;                                                                                   \
         return z;                                                                                  \
     }                                                                                              \
-    static inline Real cuCreal##suffix(Complex z)                                                  \
-    {                                                                                              \
-        return z.x;                                                                                \
-    }                                                                                              \
-    static inline Real cuCimag##suffix(Complex z)                                                  \
-    {                                                                                              \
-        return z.y;                                                                                \
-    }                                                                                              \
-    static inline Complex cuConj##suffix(Complex z)                                                \
-    {                                                                                              \
-        return make_##Complex(z.x, -z.y);                                                          \
-    }                                                                                              \
+    static inline Real cuCreal##suffix(Complex z) { return z.x; }                                  \
+    static inline Real cuCimag##suffix(Complex z) { return z.y; }                                  \
+    static inline Complex cuConj##suffix(Complex z) { return make_##Complex(z.x, -z.y); }          \
     static inline Complex cuCadd##suffix(Complex a, Complex b)                                     \
     {                                                                                              \
         return make_##Complex(a.x + b.x, a.y + b.y);                                               \
@@ -56,19 +47,13 @@ typedef cuFloatComplex cuComplex;
         return make_##Complex((p.x * q.x + p.y * q.y) * inverse,                                   \
                               (p.y * q.x - p.x * q.y) * inverse);                                  \
     }                                                                                              \
-    static inline Real cuCabs##suffix(Complex z)                                                   \
-    {                                                                                              \
-        return hypot##suffix(z.x, z.y);                                                            \
-    }
+    static inline Real cuCabs##suffix(Complex z) { return hypot##suffix(z.x, z.y); }
 
 SIMT_COMPLEX(cuFloatComplex, float, f)
 SIMT_COMPLEX(cuDoubleComplex, double, )
 #undef SIMT_COMPLEX
 
-static inline cuComplex make_cuComplex(float x, float y)
-{
-    return make_cuFloatComplex(x, y);
-}
+static inline cuComplex make_cuComplex(float x, float y) { return make_cuFloatComplex(x, y); }
 
 static inline cuDoubleComplex cuComplexFloatToDouble(cuFloatComplex z)
 {

@@ -25,10 +25,7 @@ __forceinline__ void __pipeline_memcpy_async(void *shared, const void *global, s
                   static_cast<unsigned>(bytes - zero_fill), site);
 }
 
-__forceinline__ void __pipeline_commit()
-{
-    ptx::cp_async_commit();
-}
+__forceinline__ void __pipeline_commit() { ptx::cp_async_commit(); }
 
 /* All but the last `pending` commits are done. */
 __forceinline__ void __pipeline_wait_prior(size_t pending)
