@@ -30,8 +30,8 @@ KERNEL(flash_v1, "07_flash_v1.cu",
        .cost = flash_v1_cost, .Br = {16, 16}, .Bc = {16, 16})
 KERNEL(flash_v1_rectangles, "08_flash_v1_rectangles.cu",
        "a thread owns a rectangle of S and of O; products from registers", .about.begins = true,
-       .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_cost,
-       .Bc = {64, 32})
+       .max_head_dim = 128, .workspace = statistics_workspace, .shared = rectangles_shared,
+       .cost = flash_v1_cost, .Bc = {64, 32})
 KERNEL(flash_v1_warps, "09_flash_v1_warps.cu",
        "maximum and sum of a row by shuffles; warps do not wait for one another",
        .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_warps_cost,
@@ -88,6 +88,12 @@ static size_t turns_workspace(const struct attention *call)
 static size_t statistics_workspace(const struct attention *call)
 {
     return attention_query_rows(call) * 2 * sizeof(float);
+}
+
+/* Past a head_dim of 96 all that an sm_75 has would do, but for 1 KB of weights and factors. */
+static size_t rectangles_shared(const struct attention *call)
+{
+    return call->head_dim > 96 ? 65 << 10 : 0;
 }
 
 /* Costs, where every access is to one float. */

@@ -22,7 +22,7 @@ KERNEL(mma_async, "04_mma_async.cu", "the next tile is copied while this one is 
        .cost = mma_async_cost, .Br = {64, 64}, .Bc = {64, 64})
 KERNEL(mma_tall, "05_mma_tall.cu", "32 rows a warp: each read of K and V serves two products",
        .about.architecture = "sm_80", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .cost = mma_async_cost, .Br = {128, 128}, .Bc = {64, 64})
+       .shared = mma_tall_shared, .cost = mma_async_cost, .Br = {128, 128}, .Bc = {64, 64})
 KERNEL(mma_swizzled, "06_mma_swizzled.cu",
        "tiles swizzled instead of padded: ldmatrix without bank conflicts",
        .about.architecture = "sm_80", .types = F16 | BF16, TENSOR_CORE_LIMITS,
@@ -96,6 +96,13 @@ enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
 static size_t counter_workspace(const struct attention *call)
 {
     return attention_query_rows(call) > 0 ? sizeof(unsigned int) : 0;
+}
+
+/* Q and two places for K and V, padded: beyond a head_dim of 64 more than the 99 KB of an sm_86, 89
+ * or 120. */
+static size_t mma_tall_shared(const struct attention *call)
+{
+    return call->head_dim > 64 ? (128 + 2 * 2 * 64) * (128 + 8) * sizeof(uint16_t) : 0;
 }
 
 /* Tiles of a head, and the keys that their blocks load, whole tiles of Bc of those that some query

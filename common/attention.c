@@ -126,6 +126,7 @@ cudaError_t attention_run(const struct attention_kernel *row, const struct atten
     if ((status = require_device(&row->about)) != cudaSuccess ||
         (status = check_shape(call)) != cudaSuccess ||
         (status = check_limits(row, call)) != cudaSuccess || attention_query_rows(call) == 0 ||
+        (row->shared && (status = require_shared(row->shared(call))) != cudaSuccess) ||
         (status = check_arrays(row, call)) != cudaSuccess)
         return status;
     return row->launch(call);

@@ -58,6 +58,8 @@ struct attention_kernel {
     struct kernel about;
     attention_fn *launch;
     attention_workspace_fn *workspace; /* null for none */
+    /* Bytes of shared memory that a block needs; null where every device has them. */
+    size_t (*shared)(const struct attention *call);
     attention_cost_fn *cost;
     unsigned types;        /* bits 1 << enum tensor_type; 0 for TENSOR_F32 alone */
     int max_head_dim;      /* 1 .. this */
@@ -78,7 +80,8 @@ size_t attention_query_rows(const struct attention *call);
 
 /*
  * Runs the kernel. Returns what its function returns, or refuses with a message (refusal.h):
- * cudaErrorNotSupported for a device that is too old; cudaErrorInvalidValue for a null call, what
+ * cudaErrorNotSupported for a device that is too old or has too little shared memory;
+ * cudaErrorInvalidValue for a null call, what
  * the row's limits exclude, negative batch, heads, seq_q or seq_kv, kv_heads < 1 or heads not a
  * multiple of kv_heads (unless heads is 0), more than INT_MAX rows of Q or of K over all heads, a
  * scale whose product with log2 e is not finite, a null or misaligned pointer to something that is

@@ -1,6 +1,7 @@
 #include "refusal.h"
 
 #include "backend.h"
+#include "device.h"
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -61,6 +62,17 @@ cudaError_t require_blocks(size_t blocks)
         return refuse(cudaErrorInvalidValue, "these sizes need %zu blocks; a grid holds at most %d",
                       blocks, INT_MAX);
     return cudaSuccess;
+}
+
+cudaError_t require_shared(size_t bytes)
+{
+    int limit;
+    const cudaError_t status = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &limit);
+    if (status == cudaSuccess && bytes > (size_t)limit)
+        return refuse(cudaErrorNotSupported,
+                      "needs %zu bytes of shared memory per block (this device has %d)", bytes,
+                      limit);
+    return status;
 }
 
 cudaError_t require_pointer(const char *name, const void *pointer, size_t bytes, size_t alignment)

@@ -45,6 +45,10 @@ cudaError_t require_size(const char *name, int size);
  * a message. */
 cudaError_t require_blocks(size_t blocks);
 
+/* cudaSuccess when a block of the current device can have so much shared memory; otherwise
+ * cudaErrorNotSupported and a message, or CUDA's error. */
+cudaError_t require_shared(size_t bytes);
+
 /*
  * cudaSuccess when `pointer` is aligned to `alignment` bytes and, unless bytes is 0, not null;
  * otherwise cudaErrorInvalidValue and a message that names the argument.

@@ -457,6 +457,26 @@ CALL_TEST(architecture, turing, expect_skips(75))
 CALL_TEST(architecture, ada, expect_skips(89))
 CALL_TEST(architecture, blackwell, expect_skips(100))
 
+/* An sm_86, where a block has 99 KB of shared memory: a rung fits, or refuses. */
+TEST(architecture, less_shared_memory)
+{
+    setenv("SIMT_ARCH", "86", 1);
+    if (backend_architecture() != 86) {
+        fprintf(stderr, "skipped: this device is sm_%d and will not be another\n",
+                backend_architecture());
+        return;
+    }
+    check((struct size){1, 1, 1, 9, 70, 64}, true, INPUTS_NORMAL, 201);
+    check((struct size){1, 1, 1, 9, 70, 128}, true, INPUTS_NORMAL, 202);
+
+    struct trial trial = half_trial((struct size){1, 1, 1, 9, 17, 72}, true, INPUTS_NORMAL, 203);
+    const struct verdict verdict =
+        trial_run(&trial, ladder_find(&attention_problem, causal_half_kernels, "mma_tall"));
+    cr_expect(verdict.status == VERDICT_SKIPPED && strstr(verdict.reason, "104448 bytes of shared"),
+              "status %d: %s", (int)verdict.status, verdict.reason);
+    trial_destroy(&trial);
+}
+
 /* ---------------------------------------------------------------------------------------------- */
 /* What the lesson says about traffic */
 
