@@ -1,12 +1,14 @@
 // Tensor cores on tiles in shared memory that no program aligns, and which <cuda_pipeline.h> copies
-// one step ahead. Nobody includes <assert.h>: nvcc brings it.
-#define M 32
-#define N 48
-#define K 64
+// one step ahead.
+#include <assert.h>
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <mma.h>
 #include <stdio.h>
+
+#define M 32
+#define N 48
+#define K 64
 
 using namespace nvcuda;
 
