@@ -61,6 +61,18 @@ bool ladder_full_size_or_skip(const char *what)
     return ladder_full_size();
 }
 
+bool ladder_architecture(int architecture)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", architecture);
+    setenv("SIMT_ARCH", text, 1);
+    if (backend_architecture() == architecture)
+        return true;
+    fprintf(stderr, "skipped: this device is sm_%d and will not be another\n",
+            backend_architecture());
+    return false;
+}
+
 static bool watched(void)
 {
     return strcmp(backend_name(), "check") == 0 || getenv(WATCHED_VARIABLE) != NULL;

@@ -38,6 +38,10 @@ bool ladder_full_size(void);
 /* ladder_full_size(), and a line that says what is skipped without it. */
 bool ladder_full_size_or_skip(const char *what);
 
+/* Makes the device one of this architecture, 75 for an sm_75, from here on in this process; false,
+ * and a line that says so, for a GPU, which cannot be another. */
+bool ladder_architecture(int architecture);
+
 /*
  * Every kernel of the table passes on these sizes (MAX_SIZES entries), inputs and seed, in each
  * thread order, with device pointers `offset` bytes off their alignment. A failure names the

@@ -304,14 +304,8 @@ TEST(refusals, more_blocks_than_a_grid_has)
 
 /* An sm_75, where a block has 64 KB of shared memory: smaller tiles and fewer warps, and one kernel
  * that refuses. A GPU has its own limit only. */
-TEST(launches, least_shared_memory)
+CONDITIONAL_TEST(launches, least_shared_memory, ladder_architecture(75))
 {
-    setenv("SIMT_ARCH", "75", 1);
-    if (backend_architecture() != 75) {
-        fprintf(stderr, "skipped: this device is sm_%d and will not be another\n",
-                backend_architecture());
-        return;
-    }
     check((struct size){1, 2, 1, 9, 70, 30}, INPUTS_NORMAL, 101, 0);
     check((struct size){1, 2, 1, 9, 70, 64}, INPUTS_NORMAL, 102, 0);
     check((struct size){1, 2, 1, 9, 40, 90}, INPUTS_NORMAL, 103, 0);

@@ -425,14 +425,8 @@ TEST(shapes, one_misaligned)
 
 static void expect_skips(int architecture)
 {
-    char text[16];
-    snprintf(text, sizeof text, "%d", architecture);
-    setenv("SIMT_ARCH", text, 1);
-    if (backend_architecture() != architecture) {
-        fprintf(stderr, "skipped: this device is sm_%d and will not be another\n",
-                backend_architecture());
+    if (!ladder_architecture(architecture))
         return;
-    }
     struct trial trial = half_trial((struct size){1, 1, 1, 9, 17, 16}, true, INPUTS_NORMAL, 1);
     for (const struct attention_kernel *kernel = causal_half_kernels; kernel->about.name;
          kernel++) {
@@ -458,14 +452,8 @@ CALL_TEST(architecture, ada, expect_skips(89))
 CALL_TEST(architecture, blackwell, expect_skips(100))
 
 /* An sm_86, where a block has 99 KB of shared memory: a rung fits, or refuses. */
-TEST(architecture, less_shared_memory)
+CONDITIONAL_TEST(architecture, less_shared_memory, ladder_architecture(86))
 {
-    setenv("SIMT_ARCH", "86", 1);
-    if (backend_architecture() != 86) {
-        fprintf(stderr, "skipped: this device is sm_%d and will not be another\n",
-                backend_architecture());
-        return;
-    }
     check((struct size){1, 1, 1, 9, 70, 64}, true, INPUTS_NORMAL, 201);
     check((struct size){1, 1, 1, 9, 70, 128}, true, INPUTS_NORMAL, 202);
 

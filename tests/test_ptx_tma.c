@@ -61,10 +61,8 @@ CONDITIONAL_TEST(ptx, tma_store, has_architecture(90, false))
     }
 }
 
-TEST(ptx, tma_load_multicast)
+CONDITIONAL_TEST(ptx, tma_load_multicast, has_architecture(90, false))
 {
-    if (!has_architecture(90, false))
-        return;
     enum { ROWS = 64 * MULTICAST_ROUNDS, OUT = 2 * MULTICAST_ROUNDS * MULTICAST_WORDS };
     static const struct box_case half = {
         "", CU_TENSOR_MAP_SWIZZLE_128B, 1, ROWS, 64, 64, 1, 32, 64, 0, 0, 0};
