@@ -90,7 +90,7 @@ static size_t statistics_workspace(const struct attention *call)
     return attention_query_rows(call) * 2 * sizeof(float);
 }
 
-/* Past a head_dim of 96 all that an sm_75 has would do, but for 1 KB of weights and factors. */
+/* Beyond a head_dim of 96: the 64 KB that are all an sm_75 has, and 1 KB of weights and factors. */
 static size_t rectangles_shared(const struct attention *call)
 {
     return call->head_dim > 96 ? 65 << 10 : 0;

@@ -430,6 +430,7 @@ static void publish_in_cluster(const ThreadState *thread, const void *address)
     *own = Publication{block->number,     0,           0, 0, thread->number, thread->time + 1,
                        all_known(thread), thread->seen};
     add_seen(own->seen, block->seen);
+    block->launch->published = true;
 }
 
 void order_release(ThreadState *thread, const void *object, const Block &home)
@@ -464,7 +465,7 @@ bool passed_proxy_fence(const BlockState *block, const Stamp &write)
 void order_acquire(ThreadState *thread, const void *object)
 {
     BlockState *block = thread->block;
-    if (block->block->launch->cluster_blocks > 1) {
+    if (block->launch->published) {
         std::lock_guard<std::mutex> hold(block->launch->lock);
         if (const SyncObject *far = find_object(block->launch->objects, object, false)) {
             add_seen(thread->seen, Seen{far, far->publications.size()});

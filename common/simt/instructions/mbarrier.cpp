@@ -28,13 +28,16 @@ static void check_place(const uint64_t *place, const char *what, Site site)
 
 static Mbarrier &initialised(BlockWork *work, const uint64_t *place, const char *what, Site site)
 {
-    if (!work || !work->mbarriers.count(place))
-        fail_at(
-            site, what,
-            "the mbarrier was not initialised; mbarrier_init() and a __syncthreads() come first");
+    const char *const missing =
+        "the mbarrier was not initialised; mbarrier_init() and a __syncthreads() come first";
+    if (!work)
+        fail_at(site, what, "%s", missing);
+    auto found = work->mbarriers.find(place);
+    if (found == work->mbarriers.end())
+        fail_at(site, what, "%s", missing);
     if (*place != mark)
         fail_at(site, what, "something else was stored over the mbarrier");
-    return work->mbarriers[place];
+    return found->second;
 }
 
 Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site)
