@@ -289,7 +289,6 @@ void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x,
                              uint64_t *barrier, uint16_t ranks, Site site)
 {
     static const char what[] = "tma_load_multicast()";
-    find_mbarrier(barrier, what, site);
     TensorLoad load = load_of(shared, encoded, x, y, z, what, site, __builtin_return_address(0));
     if (ranks == 0 || ranks >> ptx::cluster_blocks())
         fail_at(site, what, "ranks 0x%x of a cluster of %d blocks", ranks, ptx::cluster_blocks());
