@@ -7,9 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 /* ---- who and where ---- */
@@ -596,5 +594,4 @@ void report_host_access(const Region *region, const Touch &touch)
     kernel_failed(cudaErrorIllegalAddress, text.c_str());
 }
 
-} /* namespace check */
-} /* namespace simt */
+} /* namespace simt::check */

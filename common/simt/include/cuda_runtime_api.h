@@ -1,7 +1,6 @@
 /* The CUDA runtime's host functions, as far as the CPU backend has them. Readable from C and
  * C++. */
-#ifndef SIMT_CUDA_RUNTIME_API_H
-#define SIMT_CUDA_RUNTIME_API_H
+#pragma once
 
 #include <driver_types.h>
 #include <simt/driver_entry.h>
@@ -126,6 +125,4 @@ cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 bloc
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* The typed C++ forms of the runtime's functions that nvcc offers beside the C ones. */
-#ifndef SIMT_API_H
-#define SIMT_API_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <type_traits>
@@ -186,5 +185,3 @@ cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, 
     }
     return error;
 }
-
-#endif
