@@ -66,6 +66,9 @@ KERNEL(drawn, "17_drawn.cu", "tiles are drawn from a counter instead of dealt ou
 KERNEL(persistent, "18_persistent.cu", "the pipeline runs on across the edge between two tiles",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
        .workspace = counter_workspace, .cost = persistent_cost, .Br = {192, 128}, .Bc = {128, 128})
+KERNEL(multicast, "19_multicast.cu", "pairs of blocks: one load brings keys and values to both",
+       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .workspace = multicast_workspace, .cost = multicast_cost, .Br = {192, 128}, .Bc = {128, 128})
 
 #else
 #ifndef STEP_06_H
@@ -96,6 +99,19 @@ enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
 static size_t counter_workspace(const struct attention *call)
 {
     return attention_query_rows(call) > 0 ? sizeof(unsigned int) : 0;
+}
+
+/* Where multicast has pairs of blocks. */
+static bool pairs_pay(const struct attention *call)
+{
+    return call->head_dim > 64 && !call->causal && call->seq_kv > 512 &&
+           (call->seq_q + 127) / 128 % 2 == 0;
+}
+
+/* Pairs are dealt their tiles. */
+static size_t multicast_workspace(const struct attention *call)
+{
+    return pairs_pay(call) ? 0 : counter_workspace(call);
 }
 
 /* Q and two places for K and V, padded: beyond a head_dim of 64 more than the 99 KB of an sm_86, 89
@@ -225,6 +241,17 @@ static struct cost persistent_cost(const struct attention_kernel *row, const str
     const bool is_short = call->causal && call->seq_kv <= 512;
     const int Br = is_short && call->head_dim <= 64 ? 128 : row->Br[call->head_dim > 64];
     return with_stored_boxes(tiles_from_the_end(row, call, Br), call);
+}
+
+/* A pair's tiles are one, and each of its blocks loads half of a block of keys. */
+static struct cost multicast_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    if (!pairs_pay(call))
+        return persistent_cost(row, call);
+    const int Br = 2 * row->Br[1], missing = (Br - call->seq_q % Br) % Br;
+    struct loaded of_head = loaded(call, -(missing / 16 * 16), Br, row->Bc[1], 1);
+    of_head.key_tiles *= 2;
+    return with_stored_boxes(boxes_cost(call, of_head, Br / 64, 2), call);
 }
 
 #define KERNEL ATTENTION_ROW

@@ -119,6 +119,7 @@ announced_tile(const struct hopper_tile *shared)
     tile.row0 = __shfl_sync(FULL_MASK, shared->row0, 0);
     tile.blocks = __shfl_sync(FULL_MASK, shared->blocks, 0);
     tile.unmasked = __shfl_sync(FULL_MASK, shared->unmasked, 0);
+    __syncwarp(); /* one lane will give the place back for all of them */
     return tile;
 }
 

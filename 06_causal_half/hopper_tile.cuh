@@ -29,7 +29,8 @@ static const int ROW_BYTES = PANEL_COLS * 2;
 /* All that a kernel is told. It is a __grid_constant__ parameter: tensor maps are used where they
  * are, never copied. */
 struct hopper_problem {
-    struct attention_maps maps; /* Q in boxes of 64 rows, K and V of Bc rows */
+    struct attention_maps
+        maps; /* Q in boxes of 64 rows, K and V of Bc rows where nothing else is said */
     struct attention call;
     struct tile_order order;
     float scale_log2;
@@ -193,15 +194,16 @@ static __device__ __forceinline__ void start_output(struct consumer<Config> &c,
 
 /* ---- launch ---- */
 
-/* Describes the call to a kernel whose tiles are Br queries, and lets it have shared_bytes. */
+/* Describes the call to a kernel whose tiles are Br queries, and lets it have shared_bytes. K and V
+ * come in boxes of box_keys rows. */
 static inline cudaError_t prepare_hopper(struct hopper_problem *problem,
                                          const struct attention *call, int Br, const void *kernel,
-                                         int shared_bytes)
+                                         int shared_bytes, int box_keys = Bc)
 {
     problem->call = *call;
     problem->order = tile_order_of(call, Br);
     problem->scale_log2 = call->scale * LOG2_E;
-    const cudaError_t status = attention_maps_of(&problem->maps, call, WARPGROUP_ROWS, Bc);
+    const cudaError_t status = attention_maps_of(&problem->maps, call, WARPGROUP_ROWS, box_keys);
     if (status != cudaSuccess)
         return status;
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);

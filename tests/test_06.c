@@ -155,6 +155,52 @@ TEST(shapes, tiles_that_change)
                    165);
 }
 
+/* multicast shares loads in pairs of blocks where it has full attention, more than 512 keys, a
+ * head_dim above 64 and an even number of tiles of 128 queries. */
+static const struct attention_kernel *pairs(void)
+{
+    return (const struct attention_kernel *)ladder_find(&attention_problem, causal_half_kernels,
+                                                        "multicast");
+}
+
+/* Whole tiles and rows that do not exist, of the first tile; a whole block of keys, some of one
+ * half of it and some of the other; neighbours of what has pairs. */
+TEST(shapes, pairs)
+{
+    static const struct size sizes[] = {
+        {1, 1, 1, 256, 640, 128, false, TENSOR_F16}, {1, 2, 1, 130, 513, 72, false, TENSOR_BF16},
+        {2, 2, 2, 200, 600, 104, false, TENSOR_F16}, {1, 4, 2, 129, 1180, 80, false, TENSOR_BF16},
+        {1, 1, 1, 512, 577, 128, false, TENSOR_F16}, {1, 1, 1, 129, 515, 96, false, TENSOR_BF16},
+        {1, 1, 1, 130, 512, 72, false, TENSOR_F16},  {1, 1, 1, 128, 513, 72, false, TENSOR_F16},
+        {1, 1, 1, 257, 513, 72, false, TENSOR_BF16}, {1, 1, 1, 130, 513, 64, false, TENSOR_F16},
+        {1, 1, 1, 130, 513, 72, true, TENSOR_F16},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        check_sizes(pairs(), sizes[i], INPUTS_NORMAL, 211 + i, 0);
+}
+
+TEST(shapes, pairs_and_inputs)
+{
+    for (int kind = 0; kind < INPUT_KINDS; kind++)
+        check_sizes(
+            pairs(),
+            (struct size){1, 1, 1, 130, 520, 72, false, kind % 2 == 0 ? TENSOR_F16 : TENSOR_BF16},
+            (enum input_kind)kind, 231, 0);
+}
+
+/* Each pair takes three tiles and some take four, of other heads and kv heads. */
+TEST(shapes, pairs_that_change)
+{
+    int multiprocessors;
+    cr_assert(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0) ==
+              cudaSuccess);
+    const long long heads = 2 * (3 * (multiprocessors / 2) / 2 + 1);
+    check_sizes(pairs(), in_half((struct size){1, heads, heads / 2, 129, 520, 72}, false),
+                INPUTS_NORMAL, 241, 0);
+    check_sizes(pairs(), in_half((struct size){1, heads / 2, heads / 2, 500, 520, 72}, false),
+                INPUTS_NORMAL, 242, 0);
+}
+
 /* Each stage of K and V is filled three times at least, in every rung. */
 TEST(shapes, rings_that_wrap)
 {
@@ -412,6 +458,13 @@ TEST(launches, many)
     check_many_launches(causal_half_kernels, in_half((struct size){1, 1, 1, 1, 2, 8}, true));
 }
 
+TEST(launches, errors_and_streams_of_pairs)
+{
+    static const struct size cases[] = {{1, 1, 1, 130, 520, 72, false, TENSOR_F16},
+                                        {1, 1, 1, 130, 520, 72, false, TENSOR_BF16}};
+    check_launches(pairs(), cases, sizeof cases / sizeof *cases);
+}
+
 /* `half` alone takes arrays that are aligned to their elements only. */
 TEST(shapes, one_misaligned)
 {
@@ -477,10 +530,13 @@ TEST(counters, costs)
         {1, 1, 1, 200, 270, 64, true, TENSOR_F16},   {1, 2, 1, 33, 0, 72, false, TENSOR_F16},
     };
     check_costs(causal_half_kernels, counted, sizeof counted / sizeof *counted);
+    static const struct size of_pairs[] = {{1, 2, 1, 200, 600, 72, false, TENSOR_F16},
+                                           {1, 2, 2, 512, 513, 128, false, TENSOR_BF16}};
+    check_costs(pairs(), of_pairs, sizeof of_pairs / sizeof *of_pairs);
 }
 
 /* The producers of `drawn` and `persistent` draw each of the tiles once, beyond each block's
- * first. */
+ * first; pairs deal them out. */
 TEST(counters, atomics)
 {
     const struct size size = {1, 2, 1, 192, 64, 64};
@@ -492,6 +548,9 @@ TEST(counters, atomics)
         cr_expect(counters.atomics == (unsigned long long)(draws ? 2 * tiles(192, 192) : 0),
                   "%s: %llu atomics", kernel->about.name, counters.atomics);
     }
+    struct counters counters;
+    if (count("multicast", (struct size){1, 2, 1, 200, 520, 72}, false, &counters))
+        cr_expect(counters.atomics == 0, "pairs: %llu atomics", counters.atomics);
 }
 
 /* Square, T tiles of BM queries: T (T + 1) / 2 of T² squares of BM x BM are loaded, (T + 1) / 2T of
