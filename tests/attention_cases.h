@@ -22,19 +22,19 @@ struct size {
     enum tensor_type type;
 };
 
-/* fills in a MAX_SIZES array */
 #define SIZES(size)                                                                                \
-    {                                                                                              \
-        [ATTENTION_BATCH] = (size).batch, [ATTENTION_HEADS] = (size).heads,                        \
-        [ATTENTION_KV_HEADS] = (size).kv_heads, [ATTENTION_SEQ_Q] = (size).seq_q,                  \
-        [ATTENTION_SEQ_KV] = (size).seq_kv, [ATTENTION_HEAD_DIM] = (size).head_dim,                \
-        [ATTENTION_CAUSAL] = (size).causal, [ATTENTION_TYPE] = (size).type                         \
-    }
+    ((const long long[MAX_SIZES]){[ATTENTION_BATCH] = (size).batch,                                \
+                                  [ATTENTION_HEADS] = (size).heads,                                \
+                                  [ATTENTION_KV_HEADS] = (size).kv_heads,                          \
+                                  [ATTENTION_SEQ_Q] = (size).seq_q,                                \
+                                  [ATTENTION_SEQ_KV] = (size).seq_kv,                              \
+                                  [ATTENTION_HEAD_DIM] = (size).head_dim,                          \
+                                  [ATTENTION_CAUSAL] = (size).causal,                              \
+                                  [ATTENTION_TYPE] = (size).type})
 
 static inline struct attention call_of(struct size size)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    return attention_of(sizes);
+    return attention_of(SIZES(size));
 }
 
 static inline long long tiles(long long n, long long tile)
@@ -45,8 +45,7 @@ static inline long long tiles(long long n, long long tile)
 static inline void check_sizes(const struct attention_kernel *table, struct size size,
                                enum input_kind kind, uint64_t seed, size_t offset)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_check(&attention_problem, table, sizes, kind, seed, offset);
+    ladder_check(&attention_problem, table, SIZES(size), kind, seed, offset);
 }
 
 /* What a launcher does, whatever the numbers: it returns every launch's error, keeps to its stream,
@@ -55,47 +54,41 @@ static inline void check_launches(const struct attention_kernel *table, const st
                                   size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const long long sizes[MAX_SIZES] = SIZES(cases[i]);
-        const long long other_sizes[MAX_SIZES] = SIZES(cases[(i + 1) % count]);
+        const long long *const sizes = SIZES(cases[i]);
         ladder_returns_errors(&attention_problem, table, sizes);
         if (i % 2 == 0)
-            ladder_streams(&attention_problem, table, sizes, other_sizes);
+            ladder_streams(&attention_problem, table, sizes, SIZES(cases[(i + 1) % count]));
     }
 }
 
 static inline void check_many_launches(const struct attention_kernel *table, struct size size)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_launches(&attention_problem, table, sizes, 1025);
+    ladder_launches(&attention_problem, table, SIZES(size), 1025);
 }
 
 static inline void check_one_off(const struct attention_kernel *table, struct size size)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_one_off(&attention_problem, table, sizes);
+    ladder_one_off(&attention_problem, table, SIZES(size));
 }
 
 static inline void check_costs(const struct attention_kernel *table, const struct size *cases,
                                size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const long long sizes[MAX_SIZES] = SIZES(cases[i]);
-        ladder_costs(&attention_problem, table, sizes);
+        ladder_costs(&attention_problem, table, SIZES(cases[i]));
     }
 }
 
 static inline void check_traffic(const struct attention_kernel *table, struct size size,
                                  const struct traffic *expected)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_traffic(&attention_problem, table, sizes, expected);
+    ladder_traffic(&attention_problem, table, SIZES(size), expected);
 }
 
 static inline bool count_of(const struct attention_kernel *table, const char *name,
                             struct size size, struct counters *counters)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    return ladder_count(&attention_problem, table, name, sizes, counters);
+    return ladder_count(&attention_problem, table, name, SIZES(size), counters);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -103,10 +96,7 @@ static inline bool count_of(const struct attention_kernel *table, const char *na
 
 static inline struct trial trial_with(struct size size, enum input_kind kind, uint64_t seed)
 {
-    struct trial trial;
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    cr_assert(trial_create(&trial, &attention_problem, sizes, kind, seed, 0) == cudaSuccess);
-    return trial;
+    return ladder_trial(&attention_problem, SIZES(size), kind, seed, 0);
 }
 
 enum { Q_AT, K_AT, V_AT, O_AT, LSE_AT };

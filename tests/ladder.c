@@ -89,8 +89,8 @@ static void describe(const struct problem *problem, const long long *sizes, char
                                  problem->sizes[s].name, sizes[s]);
 }
 
-static struct trial create(const struct problem *problem, const long long *sizes,
-                           enum input_kind kind, uint64_t seed, size_t offset)
+struct trial ladder_trial(const struct problem *problem, const long long *sizes,
+                          enum input_kind kind, uint64_t seed, size_t offset)
 {
     struct trial trial;
     char text[200];
@@ -141,7 +141,7 @@ void ladder_check(const struct problem *problem, const void *table, const long l
         fprintf(stderr, "too large to watch every access: %s %s\n", problem->name, text);
         return;
     }
-    struct trial trial = create(problem, sizes, kind, seed, offset);
+    struct trial trial = ladder_trial(problem, sizes, kind, seed, offset);
     const struct kernel *kernel;
     for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++)
         if (wanted(kernel))
@@ -167,7 +167,7 @@ static struct trial *counted_trial(const struct problem *problem, const long lon
     if (trial.problem != problem || memcmp(trial.sizes, sizes, sizeof trial.sizes) != 0) {
         if (trial.problem)
             trial_destroy(&trial);
-        trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+        trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0);
     }
     return &trial;
 }
@@ -354,8 +354,8 @@ void ladder_streams(const struct problem *problem, const void *table, const long
                     const long long *other_sizes)
 {
     struct launched one[2] = {
-        {.trial = create(problem, sizes, INPUTS_NORMAL, 1, 0)},
-        {.trial = create(problem, other_sizes, INPUTS_NORMAL, 2, 0)},
+        {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)},
+        {.trial = ladder_trial(problem, other_sizes, INPUTS_NORMAL, 2, 0)},
     };
     const struct kernel *kernel;
     setenv(ORDER_VARIABLE, "overlap", 1);
@@ -377,7 +377,7 @@ void ladder_streams(const struct problem *problem, const void *table, const long
 void ladder_launches(const struct problem *problem, const void *table, const long long *sizes,
                      int launches)
 {
-    struct launched one = {.trial = create(problem, sizes, INPUTS_NORMAL, 1, 0)};
+    struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
     const struct kernel *kernel;
     for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
         if (strcmp(backend_name(), "gpu") != 0 &&
@@ -396,7 +396,7 @@ void ladder_one_off(const struct problem *problem, const void *table, const long
 {
     char text[200];
     describe(problem, sizes, text, sizeof text);
-    struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+    struct trial trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0);
     for (int t = 0; t < trial.tensor_count; t++) {
         const struct device_buffer aligned = trial.device[t];
         cr_assert(device_buffer_create(&trial.device[t], aligned.bytes, sizeof(float)) ==
@@ -441,7 +441,7 @@ void ladder_returns_errors(const struct problem *problem, const void *table, con
         fprintf(stderr, "skipped: no launch of a GPU can be made to fail\n");
         return;
     }
-    struct launched one = {.trial = create(problem, sizes, INPUTS_NORMAL, 1, 0)};
+    struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
     const struct kernel *kernel;
     for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
         const struct verdict verdict = trial_run(&one.trial, kernel);
@@ -466,7 +466,7 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
     if (!wanted(kernel))
         return;
     describe(problem, sizes, text, sizeof text);
-    struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+    struct trial trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0);
     const struct verdict verdict = trial_run(&trial, kernel);
     cr_expect(verdict.status == VERDICT_REFUSED, "%s %s was not refused: status %d, %s", name, text,
               (int)verdict.status, verdict.reason);

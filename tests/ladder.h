@@ -18,6 +18,16 @@
 /* Names of kernels, separated by blanks: only they are tested (tests/run --kernel). */
 #define KERNEL_VARIABLE "LADDER_KERNEL"
 
+/* The sizes of a problem, as its functions take them. */
+#define MATMUL_SIZES(m, n, k)                                                                      \
+    ((const long long[MAX_SIZES]){[MATMUL_M] = (m), [MATMUL_N] = (n), [MATMUL_K] = (k)})
+#define SOFTMAX_SIZES(rows, cols)                                                                  \
+    ((const long long[MAX_SIZES]){[SOFTMAX_ROWS] = (rows), [SOFTMAX_COLS] = (cols)})
+
+/* trial_create(), which must succeed. */
+struct trial ladder_trial(const struct problem *problem, const long long *sizes,
+                          enum input_kind kind, uint64_t seed, size_t offset);
+
 /* Whether this kernel is to be tested; a line says so where the device is too old or too new. */
 bool ladder_runs(const struct kernel *kernel);
 

@@ -16,15 +16,13 @@
 static void check(const struct matmul_kernel *table, long long M, long long N, long long K,
                   enum input_kind kind, uint64_t seed, size_t offset)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = M, [MATMUL_N] = N, [MATMUL_K] = K};
-    ladder_check(&matmul_problem, table, sizes, kind, seed, offset);
+    ladder_check(&matmul_problem, table, MATMUL_SIZES(M, N, K), kind, seed, offset);
 }
 
 static bool count(const struct matmul_kernel *table, const char *name, long long M, long long N,
                   long long K, struct counters *counters)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = M, [MATMUL_N] = N, [MATMUL_K] = K};
-    return ladder_count(&matmul_problem, table, name, sizes, counters);
+    return ladder_count(&matmul_problem, table, name, MATMUL_SIZES(M, N, K), counters);
 }
 
 struct matmul_case {
@@ -36,9 +34,7 @@ static void check_costs(const struct matmul_kernel *table, const struct matmul_c
                         size_t count_of_cases)
 {
     for (size_t i = 0; i < count_of_cases; i++) {
-        const long long sizes[MAX_SIZES] = {
-            [MATMUL_M] = cases[i].M, [MATMUL_N] = cases[i].N, [MATMUL_K] = cases[i].K};
-        ladder_costs(&matmul_problem, table, sizes);
+        ladder_costs(&matmul_problem, table, MATMUL_SIZES(cases[i].M, cases[i].N, cases[i].K));
     }
 }
 
@@ -101,14 +97,12 @@ static inline void check_past_2_to_the_31_elements(const struct matmul_kernel *t
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int M = cases[i].M, N = cases[i].N, K = cases[i].K;
         const int kept = K == LONG ? 1 : K; /* rows of B that count */
-        const long long sizes[MAX_SIZES] = {[MATMUL_M] = 1, [MATMUL_N] = N, [MATMUL_K] = kept};
+        const long long *const sizes = MATMUL_SIZES(1, N, kept);
         const size_t count[] = {(size_t)M * K, (size_t)K * N, (size_t)M * N};
         const size_t last[] = {(size_t)kept, (size_t)kept * N, (size_t)N};
         float *array[3];
-        struct trial trial;
         struct verdict verdict = {.status = VERDICT_PASS, .bound = matmul_problem.bound(sizes)};
-        cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 361 + i, 0) ==
-                  cudaSuccess);
+        struct trial trial = ladder_trial(&matmul_problem, sizes, INPUTS_NORMAL, 361 + i, 0);
         for (int t = 0; t < 3; t++) {
             const int fill = t == 0 && K == LONG ? 0 : 0x3f;
             if (cudaMalloc((void **)&array[t], count[t] * sizeof(float)) != cudaSuccess) {
@@ -177,11 +171,8 @@ static void check_infinities(const struct matmul_kernel *table)
     static const struct matmul_case cases[] = {{128, 256, 64}, {35, 37, 19}, {130, 261, 70}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const size_t M = (size_t)cases[i].M, N = (size_t)cases[i].N, K = (size_t)cases[i].K;
-        const long long sizes[MAX_SIZES] = {
-            [MATMUL_M] = cases[i].M, [MATMUL_N] = cases[i].N, [MATMUL_K] = cases[i].K};
-        struct trial trial;
-        cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 950 + i, 0) ==
-                  cudaSuccess);
+        const long long *const sizes = MATMUL_SIZES(cases[i].M, cases[i].N, cases[i].K);
+        struct trial trial = ladder_trial(&matmul_problem, sizes, INPUTS_NORMAL, 950 + i, 0);
         float *const A = trial.host[0], *const B = trial.host[1];
         A[(M - 1) * K] = INFINITY;     /* row M - 1 */
         A[5 * K + K - 1] = -INFINITY;  /* row 5 */
@@ -275,14 +266,11 @@ static inline void check_launches(const struct matmul_kernel *table,
 {
     for (size_t i = 0; i < count_of_cases; i++) {
         const struct matmul_case c = cases[i], other = cases[(i + 1) % count_of_cases];
-        const long long sizes[MAX_SIZES] = {[MATMUL_M] = c.M, [MATMUL_N] = c.N, [MATMUL_K] = c.K};
-        const long long other_sizes[MAX_SIZES] = {
-            [MATMUL_M] = other.M, [MATMUL_N] = other.N, [MATMUL_K] = other.K};
+        const long long *const sizes = MATMUL_SIZES(c.M, c.N, c.K);
         ladder_returns_errors(&matmul_problem, table, sizes);
-        ladder_streams(&matmul_problem, table, sizes, other_sizes);
+        ladder_streams(&matmul_problem, table, sizes, MATMUL_SIZES(other.M, other.N, other.K));
     }
-    const long long smallest[MAX_SIZES] = {[MATMUL_M] = 1, [MATMUL_N] = 2, [MATMUL_K] = 3};
-    ladder_launches(&matmul_problem, table, smallest, 1025);
+    ladder_launches(&matmul_problem, table, MATMUL_SIZES(1, 2, 3), 1025);
 }
 
 /* One of A, B and C off its alignment, with rows that would suit a vector access. */
@@ -290,9 +278,7 @@ static inline void check_one_off(const struct matmul_kernel *table)
 {
     static const struct matmul_case cases[] = {{36, 40, 20}, {132, 260, 64}, {64, 128, 256}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const long long sizes[MAX_SIZES] = {
-            [MATMUL_M] = cases[i].M, [MATMUL_N] = cases[i].N, [MATMUL_K] = cases[i].K};
-        ladder_one_off(&matmul_problem, table, sizes);
+        ladder_one_off(&matmul_problem, table, MATMUL_SIZES(cases[i].M, cases[i].N, cases[i].K));
     }
 }
 

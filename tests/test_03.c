@@ -14,8 +14,8 @@
 static void check(long long rows, long long cols, enum input_kind kind, uint64_t seed,
                   size_t offset)
 {
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
-    ladder_check(&softmax_problem, online_softmax_kernels, sizes, kind, seed, offset);
+    ladder_check(&softmax_problem, online_softmax_kernels, SOFTMAX_SIZES(rows, cols), kind, seed,
+                 offset);
 }
 
 /* The table from online_lanes on. */
@@ -26,8 +26,8 @@ static const void *online_lanes(void)
 
 static bool count(const char *name, long long rows, long long cols, struct counters *counters)
 {
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
-    return ladder_count(&softmax_problem, online_softmax_kernels, name, sizes, counters);
+    return ladder_count(&softmax_problem, online_softmax_kernels, name, SOFTMAX_SIZES(rows, cols),
+                        counters);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ TEST(shapes, misaligned)
 static void check_matrix(const char *what, const float *host, int rows, int cols,
                          size_t input_offset, size_t output_offset)
 {
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
+    const long long *const sizes = SOFTMAX_SIZES(rows, cols);
     const struct tensor tensor = {"output",     TENSOR_OUTPUT, TENSOR_F32,
                                   (size_t)rows, (size_t)cols,  {0}};
     const size_t elements = (size_t)rows * (size_t)cols;
@@ -271,7 +271,7 @@ TEST(matrices, special_values_of_the_reference)
                                    {-INFINITY, -INFINITY, -INFINITY},
                                    {INFINITY, 0.0f, 0.0f},
                                    {NAN, 0.0f, -INFINITY}};
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 4, [SOFTMAX_COLS] = 3};
+    const long long *const sizes = SOFTMAX_SIZES(4, 3);
     const void *inputs[] = {row};
     double result[3], error_scale[3];
     double *value = result, *scale = error_scale;
@@ -289,7 +289,7 @@ TEST(matrices, special_values_of_the_reference)
 TEST(matrices, past_2_to_the_31_elements)
 {
     enum { ROWS = 70000, COLS = 32768 };
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 1, [SOFTMAX_COLS] = COLS};
+    const long long *const sizes = SOFTMAX_SIZES(1, COLS);
     const struct tensor tensor = {"last row of output", TENSOR_OUTPUT, TENSOR_F32, 1, COLS, {0}};
     const size_t elements = (size_t)ROWS * COLS, last = elements - COLS,
                  bytes = elements * sizeof(float);
@@ -510,12 +510,10 @@ TEST(counters, costs)
                                     {1, 32769}, {1, 32771},  {3, 32773},  {1, 57347}, {3, 57348},
                                     {1, 90116}, {1, 131071}, {1, 360451}, {1, 360452}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const long long sizes[MAX_SIZES] = {
-            [SOFTMAX_ROWS] = shapes[i][0], [SOFTMAX_COLS] = shapes[i][1]};
         /* Longer rows than a block keeps in registers make a difference to the last two alone. */
         ladder_costs(&softmax_problem,
                      shapes[i][1] < 57347 ? (const void *)online_softmax_kernels : online_lanes(),
-                     sizes);
+                     SOFTMAX_SIZES(shapes[i][0], shapes[i][1]));
     }
 }
 
@@ -527,9 +525,8 @@ TEST(counters, traffic)
     static const struct traffic expected[] = {
         {"three_pass", 8, 8, 0}, {"online", 8, 8, 0}, {NULL, 0, 0, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const long long sizes[MAX_SIZES] = {
-            [SOFTMAX_ROWS] = shapes[i][0], [SOFTMAX_COLS] = shapes[i][1]};
-        ladder_traffic(&softmax_problem, online_softmax_kernels, sizes, expected);
+        ladder_traffic(&softmax_problem, online_softmax_kernels,
+                       SOFTMAX_SIZES(shapes[i][0], shapes[i][1]), expected);
     }
 }
 
@@ -581,12 +578,10 @@ TEST(launches, errors_and_streams)
     static const long long cols[] = {20, 1000, 1028, 5000, 20000, 33000, 60000, 70000, 200000};
     enum { CASES = sizeof cols / sizeof *cols };
     for (int i = 0; i < CASES; i++) {
-        const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 2, [SOFTMAX_COLS] = cols[i]};
-        const long long other_sizes[MAX_SIZES] = {
-            [SOFTMAX_ROWS] = 3, [SOFTMAX_COLS] = cols[(i + 1) % CASES]};
+        const long long *const sizes = SOFTMAX_SIZES(2, cols[i]);
         ladder_returns_errors(&softmax_problem, online_softmax_kernels, sizes);
-        ladder_streams(&softmax_problem, online_softmax_kernels, sizes, other_sizes);
+        ladder_streams(&softmax_problem, online_softmax_kernels, sizes,
+                       SOFTMAX_SIZES(3, cols[(i + 1) % CASES]));
     }
-    const long long smallest[MAX_SIZES] = {[SOFTMAX_ROWS] = 1, [SOFTMAX_COLS] = 2};
-    ladder_launches(&softmax_problem, online_softmax_kernels, smallest, 1025);
+    ladder_launches(&softmax_problem, online_softmax_kernels, SOFTMAX_SIZES(1, 2), 1025);
 }
