@@ -158,52 +158,12 @@ static inline void check_many_blocks(const struct attention_kernel *table, enum 
 static inline void check_past_2_to_the_31_elements(const struct attention_kernel *table,
                                                    enum tensor_type type)
 {
-    enum { SEQ = 4, HEAD_DIM = 128, ELEMENTS = SEQ * HEAD_DIM };
+    enum { SEQ = 4, HEAD_DIM = 128 };
     const struct size last = {1, 1, 1, SEQ, SEQ, HEAD_DIM, false, type};
-    const size_t batch = ((size_t)1 << 31) / ELEMENTS + 9, element = tensor_element_bytes(type);
-    const size_t bytes = batch * ELEMENTS * element, LSE_bytes = batch * SEQ * sizeof(float);
-    size_t available = 0, total = 0;
-    char *array[LSE_AT + 1];
-    if (!ladder_full_size_or_skip("more than 2^31 elements"))
-        return;
-    if (cudaMemGetInfo(&available, &total) != cudaSuccess ||
-        available < 4 * bytes + 32 * LSE_bytes) {
-        fprintf(stderr, "skipped: needs %zu GiB of device memory\n",
-                (4 * bytes + 32 * LSE_bytes) >> 30);
-        return;
-    }
-    struct trial trial = trial_with(last, INPUTS_NORMAL, 911);
-    struct attention call = call_of(last);
-    call.batch = (int)batch;
-    for (int t = Q_AT; t <= LSE_AT; t++) {
-        const size_t whole = t == LSE_AT ? LSE_bytes : bytes;
-        cr_assert(cudaMalloc((void **)&array[t], whole) == cudaSuccess);
-        cr_assert(cudaMemset(array[t], 0x3c, whole) == cudaSuccess);
-        if (t <= V_AT)
-            cr_assert(cudaMemcpy(array[t] + whole - ELEMENTS * element, trial.host[t],
-                                 ELEMENTS * element, cudaMemcpyHostToDevice) == cudaSuccess);
-    }
-    call.Q = array[Q_AT], call.K = array[K_AT], call.V = array[V_AT];
-    call.O = array[O_AT], call.LSE = (float *)array[LSE_AT];
-    EACH_KERNEL (row, table) {
-        struct verdict verdict = {.status = VERDICT_PASS,
-                                  .bound = attention_problem.bound(trial.sizes)};
-        cr_assert(cudaMemset(array[O_AT], 0xff, bytes) == cudaSuccess);
-        cr_assert(cudaMemset(array[LSE_AT], 0xff, LSE_bytes) == cudaSuccess);
-        cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", row->about.name, refusal());
-        cr_assert(cudaMemcpy(trial.host[O_AT], array[O_AT] + bytes - ELEMENTS * element,
-                             ELEMENTS * element, cudaMemcpyDeviceToHost) == cudaSuccess);
-        cr_assert(cudaMemcpy(trial.host[LSE_AT], array[LSE_AT] + LSE_bytes - SEQ * sizeof(float),
-                             SEQ * sizeof(float), cudaMemcpyDeviceToHost) == cudaSuccess);
-        check_compare(&verdict, &trial.tensors[O_AT], trial.host[O_AT], 0, ELEMENTS,
-                      trial.value[O_AT], trial.scale[O_AT]);
-        check_compare(&verdict, &trial.tensors[LSE_AT], trial.host[LSE_AT], 0, SEQ,
-                      trial.value[LSE_AT], trial.scale[LSE_AT]);
-        cr_expect(verdict.status == VERDICT_PASS, "%s: %s", row->about.name, verdict.reason);
-    }
-    for (int t = Q_AT; t <= LSE_AT; t++)
-        cudaFree(array[t]);
-    trial_destroy(&trial);
+    struct size whole = last;
+    whole.batch = (1ll << 31) / (SEQ * HEAD_DIM) + 9;
+    ladder_past_2_to_the_31(&attention_problem, table, SIZES(whole), SIZES(last),
+                            (int[]){0x3c, 0x3c, 0x3c});
 }
 
 /* LSE may be null. O is as accurate as with it, and nothing is written where LSE would have been.

@@ -415,6 +415,78 @@ void ladder_one_off(const struct problem *problem, const void *table, const long
     trial_destroy(&trial);
 }
 
+/* The largest workspace that a kernel of the table asks for. */
+static size_t most_workspace(const struct problem *problem, const void *table,
+                             const long long *sizes)
+{
+    const struct kernel *kernel;
+    size_t most = 0;
+    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+        const size_t bytes = problem_workspace(problem, kernel, sizes);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static size_t bytes_of(const struct tensor *tensor)
+{
+    return tensor->rows * tensor->cols * tensor_element_bytes(tensor->type);
+}
+
+void ladder_past_2_to_the_31(const struct problem *problem, const void *table,
+                             const long long *whole, const long long *last, const int *fill)
+{
+    long long sizes[MAX_SIZES];
+    struct tensor tensors[MAX_TENSORS];
+    char *array[MAX_TENSORS], *end[MAX_TENSORS]; /* end: where the last case begins */
+    int count = 0;
+    size_t available = 0, total = 0;
+    if (!ladder_full_size_or_skip("more than 2^31 elements"))
+        return;
+    memcpy(sizes, whole, sizeof sizes);
+    cr_assert(problem->tensors(sizes, tensors, &count) == cudaSuccess, "%s", refusal());
+    size_t needed = ((size_t)1 << 30) + most_workspace(problem, table, sizes);
+    for (int t = 0; t < count; t++)
+        needed += bytes_of(&tensors[t]);
+    cr_assert(cudaMemGetInfo(&available, &total) == cudaSuccess);
+    if (available < needed) {
+        fprintf(stderr, "skipped: needs %zu GiB of device memory\n", (needed >> 30) + 1);
+        return;
+    }
+    struct trial trial = ladder_trial(problem, last, INPUTS_NORMAL, 911, 0);
+    for (int t = 0; t < count; t++) {
+        const size_t bytes = bytes_of(&tensors[t]), kept = bytes_of(&trial.tensors[t]);
+        cr_assert(cudaMalloc((void **)&array[t], bytes) == cudaSuccess);
+        end[t] = array[t] + bytes - kept;
+        if (t < trial.input_count) {
+            cr_assert(cudaMemset(array[t], fill[t], bytes) == cudaSuccess);
+            cr_assert(cudaMemcpy(end[t], trial.host[t], kept, cudaMemcpyHostToDevice) ==
+                      cudaSuccess);
+        }
+    }
+    const struct kernel *kernel;
+    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+        struct verdict verdict = {.status = VERDICT_PASS, .bound = problem->bound(trial.sizes)};
+        struct device_buffer workspace;
+        cr_assert(device_buffer_create(&workspace, problem_workspace(problem, kernel, sizes), 0) ==
+                  cudaSuccess);
+        for (int t = trial.input_count; t < count; t++)
+            cr_assert(cudaMemset(array[t], 0xff, bytes_of(&tensors[t])) == cudaSuccess);
+        cr_assert(problem->run(kernel, sizes, (void *const *)array, workspace.data, NULL) ==
+                      cudaSuccess,
+                  "%s: %s", kernel->name, refusal());
+        for (int t = trial.input_count; t < count; t++)
+            cr_assert(cudaMemcpy(trial.host[t], end[t], bytes_of(&trial.tensors[t]),
+                                 cudaMemcpyDeviceToHost) == cudaSuccess);
+        trial_compare(&trial, &verdict);
+        cr_expect(verdict.status == VERDICT_PASS, "%s: %s", kernel->name, verdict.reason);
+        device_buffer_destroy(&workspace);
+    }
+    for (int t = 0; t < count; t++)
+        cudaFree(array[t]);
+    trial_destroy(&trial);
+}
+
 /* Makes launch number `failing` of one run fail, or none for 0. False when the run has no such
  * launch. */
 static bool returns_error(struct launched *one, const struct kernel *kernel, int failing)

@@ -48,6 +48,14 @@ bool ladder_full_size(void);
 /* ladder_full_size(), and a line that says what is skipped without it. */
 bool ladder_full_size_or_skip(const char *what);
 
+/*
+ * Each kernel on arrays of more than 2^31 elements, of the sizes `whole`. The last elements of each
+ * input are the inputs of a case of the sizes `last`, all before them are bytes fill[input]; the
+ * last elements of each output must be that case's outputs. On a GPU with the memory for it.
+ */
+void ladder_past_2_to_the_31(const struct problem *problem, const void *table,
+                             const long long *whole, const long long *last, const int *fill);
+
 /* Makes the device one of this architecture, 75 for an sm_75, from here on in this process; false,
  * and a line that says so, for a GPU, which cannot be another. */
 bool ladder_architecture(int architecture);

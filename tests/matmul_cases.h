@@ -92,44 +92,11 @@ static inline void check_past_2_to_the_31_elements(const struct matmul_kernel *t
     enum { LONG = 65552, SHORT = 32768, FEW = 8 };
     static const struct matmul_case cases[] = {
         {LONG, FEW, SHORT}, {FEW, SHORT, LONG}, {LONG, SHORT, FEW}};
-    if (!ladder_full_size_or_skip("more than 2^31 elements"))
-        return;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int M = cases[i].M, N = cases[i].N, K = cases[i].K;
-        const int kept = K == LONG ? 1 : K; /* rows of B that count */
-        const long long *const sizes = MATMUL_SIZES(1, N, kept);
-        const size_t count[] = {(size_t)M * K, (size_t)K * N, (size_t)M * N};
-        const size_t last[] = {(size_t)kept, (size_t)kept * N, (size_t)N};
-        float *array[3];
-        struct verdict verdict = {.status = VERDICT_PASS, .bound = matmul_problem.bound(sizes)};
-        struct trial trial = ladder_trial(&matmul_problem, sizes, INPUTS_NORMAL, 361 + i, 0);
-        for (int t = 0; t < 3; t++) {
-            const int fill = t == 0 && K == LONG ? 0 : 0x3f;
-            if (cudaMalloc((void **)&array[t], count[t] * sizeof(float)) != cudaSuccess) {
-                fprintf(stderr, "skipped: needs 10 GiB of device memory\n");
-                return;
-            }
-            cr_assert(cudaMemset(array[t], fill, count[t] * sizeof(float)) == cudaSuccess);
-            if (t < 2)
-                cr_assert(cudaMemcpy(array[t] + count[t] - last[t], trial.host[t],
-                                     last[t] * sizeof(float),
-                                     cudaMemcpyHostToDevice) == cudaSuccess);
-        }
-        EACH_KERNEL (kernel, table) {
-            cr_assert(cudaMemset(array[2], 0xff, count[2] * sizeof(float)) == cudaSuccess);
-            cr_assert(matmul_run(kernel, array[0], array[1], array[2], M, N, K, NULL) ==
-                          cudaSuccess,
-                      "%s: %s", kernel->about.name, refusal());
-            cr_assert(cudaMemcpy(trial.host[2], array[2] + count[2] - N, (size_t)N * sizeof(float),
-                                 cudaMemcpyDeviceToHost) == cudaSuccess);
-            check_compare(&verdict, &trial.tensors[2], trial.host[2], 0, (size_t)N, trial.value[2],
-                          trial.scale[2]);
-            cr_expect(verdict.status == VERDICT_PASS, "%s %dx%dx%d: %s", kernel->about.name, M, N,
-                      K, verdict.reason);
-        }
-        for (int t = 0; t < 3; t++)
-            cudaFree(array[t]);
-        trial_destroy(&trial);
+        const int kept = K == LONG ? 1 : K; /* rows of B that count: A is 0 but for the last */
+        ladder_past_2_to_the_31(&matmul_problem, table, MATMUL_SIZES(M, N, K),
+                                MATMUL_SIZES(1, N, kept), (int[]){K == LONG ? 0 : 0x3f, 0x3f});
     }
 }
 

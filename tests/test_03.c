@@ -285,45 +285,11 @@ TEST(matrices, special_values_of_the_reference)
     }
 }
 
-/* Offsets past 2^31 elements. Needs 18 GiB of device memory, of which the host reads one row. */
-TEST(matrices, past_2_to_the_31_elements)
-{
-    enum { ROWS = 70000, COLS = 32768 };
-    const long long *const sizes = SOFTMAX_SIZES(1, COLS);
-    const struct tensor tensor = {"last row of output", TENSOR_OUTPUT, TENSOR_F32, 1, COLS, {0}};
-    const size_t elements = (size_t)ROWS * COLS, last = elements - COLS,
-                 bytes = elements * sizeof(float);
-    size_t available = 0, total = 0;
-    float *input = NULL, *output = NULL;
-    if (!ladder_full_size() || cudaMemGetInfo(&available, &total) != cudaSuccess ||
-        available < 2 * bytes + ((size_t)1 << 30)) {
-        fprintf(stderr, "skipped: needs a GPU with %zu GiB free\n", (2 * bytes >> 30) + 1);
-        return;
-    }
-    cr_assert(cudaMalloc((void **)&input, bytes) == cudaSuccess);
-    cr_assert(cudaMalloc((void **)&output, bytes) == cudaSuccess);
-    /* 0.747 everywhere but in the last row */
-    cr_assert(cudaMemset(input, 0x3f, bytes) == cudaSuccess);
-
-    static float host[COLS], result[COLS];
-    static double row_value[COLS], row_scale[COLS];
-    double *value = row_value, *scale = row_scale;
-    const void *inputs[] = {host};
-    input_matrix(host, 1, COLS, INPUTS_NORMAL, 79, 0);
-    softmax_problem.reference(sizes, inputs, 0, &value, &scale);
-    cr_assert(cudaMemcpy(input + last, host, sizeof host, cudaMemcpyHostToDevice) == cudaSuccess);
-    EACH_KERNEL (kernel, online_softmax_kernels) {
-        struct verdict verdict = {.status = VERDICT_PASS, .bound = softmax_problem.bound(sizes)};
-        cr_assert(cudaMemset(output, 0xff, bytes) == cudaSuccess);
-        cr_assert(softmax_run(kernel, input, output, ROWS, COLS, NULL) == cudaSuccess);
-        cr_assert(cudaMemcpy(result, output + last, sizeof result, cudaMemcpyDeviceToHost) ==
-                  cudaSuccess);
-        check_compare(&verdict, &tensor, result, 0, COLS, value, scale);
-        cr_expect(verdict.status == VERDICT_PASS, "%s: %s", kernel->about.name, verdict.reason);
-    }
-    cudaFree(input);
-    cudaFree(output);
-}
+/* 0.747 everywhere but in the last row. */
+CALL_TEST(matrices, past_2_to_the_31_elements,
+          ladder_past_2_to_the_31(&softmax_problem, online_softmax_kernels,
+                                  SOFTMAX_SIZES(70000, 32768), SOFTMAX_SIZES(1, 32768),
+                                  (int[]){0x3f}))
 
 /* ---------------------------------------------------------------------------------------------- */
 /* The merge of running states */
