@@ -275,30 +275,10 @@ static inline void check_refused_calls(const struct attention_kernel *table, enu
     trial_destroy(&trial);
 }
 
-/* Pointers that are null or not aligned to an element, and the output on top of an input. */
+/* LSE alone may be null. */
 static inline void check_refused_pointers(const struct attention_kernel *table, struct size size)
 {
-    struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
-    const struct attention good = call_on(&trial);
-    const size_t half_an_element = tensor_element_bytes(size.type) / 2;
-    EACH_KERNEL (row, table) {
-        for (int t = Q_AT; t <= O_AT; t++) {
-            char *const array = trial.device[t].data;
-            cr_expect(run_once(row, with_array(good, t, NULL)) == cudaErrorInvalidValue,
-                      "%s: %s null", row->about.name, trial.tensors[t].name);
-            cr_expect(run_once(row, with_array(good, t, array + half_an_element)) ==
-                          cudaErrorInvalidValue,
-                      "%s: %s misaligned", row->about.name, trial.tensors[t].name);
-        }
-        cr_expect(run_once(row, with_array(good, O_AT, trial.device[Q_AT].data)) ==
-                      cudaErrorInvalidValue,
-                  "%s: O on Q", row->about.name);
-        if (row->workspace && row->workspace(&good) > 0)
-            cr_expect(attention_run(row, &good) == cudaErrorInvalidValue, "%s: workspace null",
-                      row->about.name);
-    }
-    cr_assert(cudaDeviceSynchronize() == cudaSuccess);
-    trial_destroy(&trial);
+    ladder_refused_arrays(&attention_problem, table, SIZES(size), LSE_AT);
 }
 
 /* The caller chooses the scale: 0 gives all keys the same weight, a negative one prefers the least

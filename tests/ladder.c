@@ -530,6 +530,87 @@ void ladder_returns_errors(const struct problem *problem, const void *table, con
     trial_destroy(&one.trial);
 }
 
+/* The outputs are as they were poisoned. */
+static void expect_unwritten(const struct trial *trial, const char *name)
+{
+    for (int t = trial->input_count; t < trial->tensor_count; t++) {
+        const struct tensor *tensor = &trial->tensors[t];
+        cr_assert(device_buffer_download(&trial->device[t], trial->host[t]) == cudaSuccess);
+        for (size_t i = 0; i < tensor->rows * tensor->cols; i++)
+            cr_assert(check_is_poison(trial->host[t], tensor->type, i, t),
+                      "%s wrote %s although it refused", name, tensor->name);
+    }
+}
+
+/* A launch with `by` in place of array number `replaced` is refused with these words. */
+static void expect_refused(const struct launched *one, const struct kernel *kernel,
+                           const long long *sizes, int replaced, void *by, const char *words)
+{
+    const struct trial *trial = &one->trial;
+    void *device[MAX_TENSORS];
+    for (int t = 0; t < trial->tensor_count; t++)
+        device[t] = t == replaced ? by : trial->device[t].data;
+    refusal_clear();
+    const cudaError_t status =
+        trial->problem->run(kernel, sizes, device, one->workspace.data, trial->stream);
+    cr_expect(status == cudaErrorInvalidValue && strstr(refusal(), words),
+              "%s: %s, and '%s' does not say '%s'", kernel->name, cudaGetErrorName(status),
+              refusal(), words);
+}
+
+void ladder_refused_arrays(const struct problem *problem, const void *table, const long long *sizes,
+                           int required)
+{
+    struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
+    const struct trial *const trial = &one.trial;
+    const struct kernel *kernel;
+    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+        prepare(&one, kernel);
+        for (int t = 0; t < trial->tensor_count; t++) {
+            const struct tensor *tensor = &trial->tensors[t];
+            char words[80], *const array = trial->device[t].data;
+            snprintf(words, sizeof words, "%s is null; it must point to", tensor->name);
+            if (t < required)
+                expect_refused(&one, kernel, trial->sizes, t, NULL, words);
+            for (size_t off = 1; off < tensor_element_bytes(tensor->type); off++)
+                expect_refused(&one, kernel, trial->sizes, t, array + off, "must be aligned to");
+            for (int out = trial->input_count; t < trial->input_count && out < required; out++) {
+                snprintf(words, sizeof words, "%s and %s overlap", trial->tensors[out].name,
+                         tensor->name);
+                expect_refused(&one, kernel, trial->sizes, out, array, words);
+                expect_refused(&one, kernel, trial->sizes, t, (char *)trial->device[out].data + 16,
+                               words);
+            }
+        }
+        struct device_buffer none = {0}, workspace = one.workspace;
+        one.workspace = none;
+        if (workspace.data && problem_workspace(problem, kernel, trial->sizes) > 0)
+            expect_refused(&one, kernel, trial->sizes, -1, NULL, "workspace is null");
+        cr_assert(cudaDeviceSynchronize() == cudaSuccess);
+        expect_unwritten(trial, kernel->name);
+        device_buffer_destroy(&workspace);
+    }
+    trial_destroy(&one.trial);
+}
+
+void ladder_refused_size(const struct problem *problem, const void *table, const long long *sizes,
+                         int size, long long value, const char *words)
+{
+    struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
+    const struct kernel *kernel;
+    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+        long long changed[MAX_SIZES];
+        memcpy(changed, one.trial.sizes, sizeof changed);
+        changed[size] = value;
+        prepare(&one, kernel);
+        expect_refused(&one, kernel, changed, -1, NULL, words);
+        cr_assert(cudaDeviceSynchronize() == cudaSuccess);
+        expect_unwritten(&one.trial, kernel->name);
+        device_buffer_destroy(&one.workspace);
+    }
+    trial_destroy(&one.trial);
+}
+
 void ladder_refuses(const struct problem *problem, const void *table, const char *name,
                     const long long *sizes, const char *words)
 {
@@ -544,13 +625,6 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
               (int)verdict.status, verdict.reason);
     cr_expect(strstr(verdict.reason, words) != NULL, "%s %s: '%s' does not say '%s'", name, text,
               verdict.reason, words);
-    for (int t = trial.input_count; t < trial.tensor_count; t++) {
-        const struct tensor *tensor = &trial.tensors[t];
-        const size_t count = tensor->rows * tensor->cols;
-        cr_assert(device_buffer_download(&trial.device[t], trial.host[t]) == cudaSuccess);
-        for (size_t i = 0; i < count; i++)
-            cr_assert(check_is_poison(trial.host[t], tensor->type, i, t),
-                      "%s %s wrote %s although it refused", name, text, tensor->name);
-    }
+    expect_unwritten(&trial, name);
     trial_destroy(&trial);
 }

@@ -126,6 +126,17 @@ void ladder_one_off(const struct problem *problem, const void *table, const long
 void ladder_launches(const struct problem *problem, const void *table, const long long *sizes,
                      int launches);
 
+/* Each kernel refuses, and writes nothing: an array that is null (of the first `required`), not
+ * aligned to an element or, of an output, that overlaps an input; no workspace where it wants one.
+ */
+void ladder_refused_arrays(const struct problem *problem, const void *table, const long long *sizes,
+                           int required);
+
+/* Each kernel refuses the sizes with this one in place of its own, with a message that contains
+ * `words`. */
+void ladder_refused_size(const struct problem *problem, const void *table, const long long *sizes,
+                         int size, long long value, const char *words);
+
 /* The named kernel refuses these sizes with a message that contains `words`, and writes nothing. */
 void ladder_refuses(const struct problem *problem, const void *table, const char *name,
                     const long long *sizes, const char *words);

@@ -170,60 +170,14 @@ static void check_infinities(const struct matmul_kernel *table)
     }
 }
 
-/* Each kernel refuses these arguments with a message that contains `words`, and writes nothing to
- * C. */
-static void check_refused(const struct matmul_kernel *table, const struct device_buffer *C,
-                          const float *A, const float *B, float *C_argument,
-                          struct matmul_case sizes, const char *words)
-{
-    const size_t elements = C->bytes / sizeof(float);
-    float *host = malloc(C->bytes);
-    EACH_KERNEL (kernel, table) {
-        cr_assert(device_buffer_poison(C, check_poison(TENSOR_F32, 0)) == cudaSuccess);
-        refusal_clear();
-        const cudaError_t status =
-            matmul_run(kernel, A, B, C_argument, sizes.M, sizes.N, sizes.K, NULL);
-        cr_expect(status == cudaErrorInvalidValue, "%s took %s: status %d", kernel->about.name,
-                  words, (int)status);
-        cr_expect(strstr(refusal(), words) != NULL, "%s: '%s' does not say '%s'",
-                  kernel->about.name, refusal(), words);
-        cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->about.name,
-                  backend_report());
-        cr_assert(device_buffer_download(C, host) == cudaSuccess);
-        for (size_t i = 0; i < elements; i++)
-            cr_assert(check_unwritten(host + i, TENSOR_F32, 1, 0) == 0,
-                      "%s wrote C although it refused", kernel->about.name);
-    }
-    free(host);
-}
-
 static void check_refusals(const struct matmul_kernel *table)
 {
-    enum { SIDE = 16, BYTES = SIDE * SIDE * sizeof(float) };
-    struct device_buffer A, B, C;
-    cr_assert(device_buffer_create(&A, BYTES, 0) == cudaSuccess);
-    cr_assert(device_buffer_create(&B, BYTES, 0) == cudaSuccess);
-    cr_assert(device_buffer_create(&C, BYTES, 0) == cudaSuccess);
-    const struct matmul_case good = {SIDE, SIDE, SIDE};
-    float *const a = A.data, *const b = B.data, *const c = C.data;
-
-    check_refused(table, &C, a, b, c, (struct matmul_case){-1, SIDE, SIDE}, "M is -1");
-    check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, -7, SIDE}, "N is -7");
-    check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, SIDE, INT_MIN},
-                  "K is -2147483648");
-    check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, INT_MAX, SIDE}, "N is 2147483647");
-    check_refused(table, &C, NULL, b, c, good, "A is null");
-    check_refused(table, &C, a, NULL, c, good, "B is null");
-    check_refused(table, &C, a, b, NULL, good, "C is null");
-    check_refused(table, &C, (float *)((char *)a + 2), b, c, good, "must be aligned to 4 bytes");
-    check_refused(table, &C, a, (float *)((char *)b + 1), c, good, "must be aligned to 4 bytes");
-    check_refused(table, &C, a, b, (float *)((char *)c + 3), good, "must be aligned to 4 bytes");
-    check_refused(table, &C, c, b, c, good, "C and A overlap");
-    check_refused(table, &C, a, c + SIDE, c, good, "C and B overlap");
-
-    device_buffer_destroy(&A);
-    device_buffer_destroy(&B);
-    device_buffer_destroy(&C);
+    const long long *const good = MATMUL_SIZES(16, 16, 16);
+    ladder_refused_size(&matmul_problem, table, good, MATMUL_M, -1, "M is -1");
+    ladder_refused_size(&matmul_problem, table, good, MATMUL_N, -7, "N is -7");
+    ladder_refused_size(&matmul_problem, table, good, MATMUL_K, INT_MIN, "K is -2147483648");
+    ladder_refused_size(&matmul_problem, table, good, MATMUL_N, INT_MAX, "N is 2147483647");
+    ladder_refused_arrays(&matmul_problem, table, good, 3);
 }
 
 /* What a launcher does, whatever the numbers: it returns its launch's error, keeps to its stream,

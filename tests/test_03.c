@@ -6,6 +6,7 @@
 #include "refusal.h"
 
 #include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -389,47 +390,17 @@ TEST(merge, special_values)
 /* ---------------------------------------------------------------------------------------------- */
 /* What is refused */
 
-TEST(refusals, sizes_and_pointers)
+TEST(refusals, sizes_and_arrays)
 {
-    float *memory = NULL;
-    const int cols = 64;
-    cr_assert(cudaMalloc((void **)&memory, 4 * (size_t)cols * sizeof *memory) == cudaSuccess);
-    const float *input = memory;
-    float *output = memory + 2 * cols;
-    const float *off_by_one_byte = (const float *)((const char *)input + 1);
-    const struct {
-        const float *input;
-        float *output;
-        int rows, cols;
-        const char *sentence;
-    } cases[] = {
-        {input, output, -1, cols, "rows is -1; it must be in 0 .. 2147482624"},
-        {input, output, 2, -3, "cols is -3; it must be in 0 .. 2147482624"},
-        {input, output, 2147483647, cols, "rows is 2147483647; it must be in 0 .. 2147482624"},
-        {NULL, output, 2, cols, "input is null; it must point to 512 bytes of device memory"},
-        {input, NULL, 2, cols, "output is null; it must point to 512 bytes of device memory"},
-        {off_by_one_byte, output, 1, cols, "it must be aligned to 4 bytes"},
-        {input, memory, 2, cols, "output and input overlap; an output may not share memory"},
-        {input, memory + cols, 2, cols, "output and input overlap"},
-    };
-    cr_assert(cudaMemset(memory, 0, 4 * (size_t)cols * sizeof *memory) == cudaSuccess);
-    EACH_KERNEL (kernel, online_softmax_kernels) {
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            refusal_clear();
-            const cudaError_t status = softmax_run(kernel, cases[i].input, cases[i].output,
-                                                   cases[i].rows, cases[i].cols, NULL);
-            cr_expect(status == cudaErrorInvalidValue, "%s case %zu: %s", kernel->about.name, i,
-                      cudaGetErrorName(status));
-            cr_expect(strstr(refusal(), cases[i].sentence) != NULL, "%s: '%s' does not say '%s'",
-                      kernel->about.name, refusal(), cases[i].sentence);
-        }
-        cr_expect(cudaDeviceSynchronize() == cudaSuccess);
-    }
-    float after[256];
-    cr_assert(cudaMemcpy(after, memory, sizeof after, cudaMemcpyDeviceToHost) == cudaSuccess);
-    for (int i = 0; i < 256; i++)
-        cr_expect(after[i] == 0.0f, "a refused call wrote element %d", i);
-    cudaFree(memory);
+    const struct softmax_kernel *const table = online_softmax_kernels;
+    const long long *const good = SOFTMAX_SIZES(2, 64);
+    ladder_refused_size(&softmax_problem, table, good, SOFTMAX_ROWS, -1,
+                        "rows is -1; it must be in 0 .. 2147482624");
+    ladder_refused_size(&softmax_problem, table, good, SOFTMAX_COLS, -3,
+                        "cols is -3; it must be in 0 .. 2147482624");
+    ladder_refused_size(&softmax_problem, table, good, SOFTMAX_ROWS, INT_MAX,
+                        "rows is 2147483647; it must be in 0 .. 2147482624");
+    ladder_refused_arrays(&softmax_problem, table, good, 2);
 }
 
 /* A grid has at most 2^31 - 1 blocks, and a row of a cluster takes two or more of them. */
