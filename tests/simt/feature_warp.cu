@@ -97,11 +97,8 @@ FEATURE(votes)
 {
     unsigned *out = shared_array<unsigned>(6 * 32);
     vote<<<1, 32>>>(out);
-    int wrong = wait_for_kernel();
     const unsigned expected[6] = {0x49249249u, 1, 0, 1, 0, FULL};
-    for (int i = 0; wrong >= 0 && i < 6 * 32; i++)
-        wrong += out[i] != expected[i % 6];
-    return wrong;
+    return wrong_results(6 * 32, [&](int i) { return out[i] != expected[i % 6]; });
 }
 
 __global__ void match(unsigned *out)
