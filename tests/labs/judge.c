@@ -272,8 +272,7 @@ static const char *described(const struct places *places, const struct tensor *t
     return places->found * 20 < places->looked_at ? "in a few places" : "in many places";
 }
 
-/* Fills *what and *reason for outputs that are not right. */
-/* Holds what prepare() filled it with. */
+/* Holds what set_case() filled it with. */
 static bool untouched(const unsigned char *element, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -282,6 +281,7 @@ static bool untouched(const unsigned char *element, size_t bytes)
     return true;
 }
 
+/* Fills *what and *reason for outputs that are not right. */
 static bool outputs_right(const unsigned char *file, char *what, size_t size, char *reason,
                           size_t reason_size)
 {
