@@ -22,6 +22,13 @@ static bool on_cpu(void)
     return false;
 }
 
+/* What the CPU backend reports has these words in it. */
+static void report_says(const char *words)
+{
+    if (strcmp(backend_name(), "gpu") != 0)
+        cr_expect(strstr(backend_report(), words), "'%s' is not in: %s", words, backend_report());
+}
+
 /* Each feature is tried in three orders of blocks and threads and may not depend on them. */
 static void in_three_orders(const char *name, int (*feature)(void))
 {
@@ -145,9 +152,7 @@ static void expect_refusal(cudaError_t expected, dim3 grid, dim3 block, size_t s
         expected = cudaErrorInvalidValue;
     cr_expect_eq(error, expected, "grid %u,%u,%u block %u,%u,%u shared %zu: %s", grid.x, grid.y,
                  grid.z, block.x, block.y, block.z, shared, cudaGetErrorName(error));
-    if (strcmp(backend_name(), "gpu") != 0)
-        cr_expect(strstr(backend_report(), word), "the report does not say '%s': %s", word,
-                  backend_report());
+    report_says(word);
     int result = 0;
     cr_expect_eq(run_harmless(&result), cudaSuccess);
     cr_expect_eq(result, 42);
@@ -195,17 +200,14 @@ TEST(refusal, dynamic_shared_memory)
 TEST(refusal, static_and_dynamic_shared_memory)
 {
     cr_expect_eq(launch_too_much_static_shared(), cudaErrorInvalidValue);
-    if (strcmp(backend_name(), "gpu") != 0)
-        cr_expect(strstr(backend_report(), "beside 40960 of static"), "%s", backend_report());
+    report_says("beside 40960 of static");
 }
 
 TEST(refusal, launch_bounds)
 {
     cr_expect_eq(launch_bounded(64), cudaSuccess);
     cr_expect_eq(launch_bounded(65), cudaErrorInvalidValue);
-    if (strcmp(backend_name(), "gpu") != 0)
-        cr_expect(strstr(backend_report(), "its __launch_bounds__ allows 64"), "%s",
-                  backend_report());
+    report_says("its __launch_bounds__ allows 64");
     cr_expect_eq(launch_bounded(64), cudaSuccess, "the error sticks");
 }
 
@@ -218,8 +220,7 @@ CONDITIONAL_TEST(refusal, injected, on_cpu())
     result = 0;
     cr_expect_eq(run_harmless(&result), cudaErrorLaunchOutOfResources);
     cr_expect_neq(result, 42);
-    cr_expect(strstr(backend_report(), "SIMT_FAIL_LAUNCH makes launch 2 fail"), "%s",
-              backend_report());
+    report_says("SIMT_FAIL_LAUNCH makes launch 2 fail");
     cr_expect_eq(run_harmless(&result), cudaSuccess);
     cr_expect_eq(result, 42);
     setenv("SIMT_FAIL_LAUNCH", "4", 1);
@@ -250,7 +251,7 @@ TEST(refusal, clusters)
     if (strcmp(backend_name(), "gpu") != 0) {
         setenv("SIMT_ARCH", "80", 1);
         cr_expect_eq(launch_cluster(shape(8, 1, 1), shape(8, 1, 1)), cudaErrorNotSupported);
-        cr_expect(strstr(backend_report(), "clusters need sm_90"), "%s", backend_report());
+        report_says("clusters need sm_90");
     }
 }
 
@@ -284,8 +285,7 @@ CONDITIONAL_TEST(refusal, copies, on_cpu())
     char *data = NULL, host[100] = {0};
     cr_assert_eq(cudaMalloc((void **)&data, 100), cudaSuccess);
     cr_expect_eq(cudaMemcpy(data, host, 101, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
-    cr_expect(strstr(backend_report(), "101 bytes from byte 0 of an allocation of 100"), "%s",
-              backend_report());
+    report_says("101 bytes from byte 0 of an allocation of 100");
     cr_expect_eq(cudaMemcpy(data, host, 50, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
     cr_expect(strstr(backend_report(), "host memory, but the copy's kind says device") ||
                   strstr(backend_report(), "device memory, but the copy's kind says host"),
@@ -559,7 +559,7 @@ CONDITIONAL_TEST(environment, shared_memory_of_architectures, on_cpu())
         cr_expect_eq(properties.sharedMemPerMultiprocessor,
                      (size_t)bytes + properties.reservedSharedMemPerBlock);
         cr_expect_eq(allow_dynamic_shared(bytes + 1), cudaErrorInvalidValue);
-        cr_expect(strstr(backend_report(), "a block has at most"), "%s", backend_report());
+        report_says("a block has at most");
         cudaGetLastError();
         cr_expect_eq(allow_dynamic_shared(bytes), cudaSuccess);
         cr_expect_eq(launch_shape(shape(1, 1, 1), shape(1, 1, 1), (size_t)bytes), cudaSuccess);
@@ -620,6 +620,12 @@ static int run_command(const char *command, char *said, size_t size)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+static void expect_success(const char *command)
+{
+    char said[20000];
+    cr_expect_eq(run_command(command, said, sizeof said), 0, "%.2000s", said);
+}
+
 /* Each file of tests/simt/refused names in its first line what the compiler must say about it. */
 CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
 {
@@ -653,46 +659,34 @@ CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
 /* A program may bring a stub for a library that is not there. */
 CONDITIONAL_TEST(simtcc, headers_of_ones_own, on_cpu())
 {
-    char said[20000];
-    cr_expect_eq(
-        run_command("mkdir -p build/cpu/tests/stubs && cd build/cpu/tests/stubs && "
-                    "echo 'typedef int cublasHandle_t;' >cublas_v2.h && "
-                    "printf '#include <cublas_v2.h>\\ncublasHandle_t handle;\\n' >own.cu && "
-                    "../../../../common/simt/simtcc -I . -c own.cu -o /dev/null 2>&1",
-                    said, sizeof said),
-        0, "%s", said);
+    expect_success("mkdir -p build/cpu/tests/stubs && cd build/cpu/tests/stubs && "
+                   "echo 'typedef int cublasHandle_t;' >cublas_v2.h && "
+                   "printf '#include <cublas_v2.h>\\ncublasHandle_t handle;\\n' >own.cu && "
+                   "../../../../common/simt/simtcc -I . -c own.cu -o /dev/null 2>&1");
 }
 
 /* The backend's headers use no names that a program may well define as macros. */
 CONDITIONAL_TEST(simtcc, macros_of_programs, on_cpu())
 {
-    char said[20000];
-    cr_expect_eq(
-        run_command("mkdir -p build/cpu/tests/macros && cd build/cpu/tests/macros && "
-                    "printf '#include <%s>\\n' cooperative_groups.h cooperative_groups/scan.h "
-                    "cuda/pipeline cuda/atomic cuda_pipeline.h cuda_fp16.h cuda_bf16.h mma.h "
-                    "cuComplex.h math_constants.h >all.cu && ../../../../common/simt/simtcc "
-                    "-DA=1 -DB=1 -DC=1 -DD=1 -DE=1 -DF=1 -DG=1 -DH=1 -DI=1 -DJ=1 -DK=1 -DL=1 "
-                    "-DM=1 -DN=1 -DO=1 -DP=1 -DQ=1 -DR=1 -DS=1 -DU=1 -DV=1 -DW=1 -DX=1 -DY=1 "
-                    "-DZ=1 -DTILE=1 -DSIZE=1 -DPAD=1 -c all.cu -o /dev/null 2>&1",
-                    said, sizeof said),
-        0, "%.2000s", said);
+    expect_success("mkdir -p build/cpu/tests/macros && cd build/cpu/tests/macros && "
+                   "printf '#include <%s>\\n' cooperative_groups.h cooperative_groups/scan.h "
+                   "cuda/pipeline cuda/atomic cuda_pipeline.h cuda_fp16.h cuda_bf16.h mma.h "
+                   "cuComplex.h math_constants.h >all.cu && ../../../../common/simt/simtcc "
+                   "-DA=1 -DB=1 -DC=1 -DD=1 -DE=1 -DF=1 -DG=1 -DH=1 -DI=1 -DJ=1 -DK=1 -DL=1 "
+                   "-DM=1 -DN=1 -DO=1 -DP=1 -DQ=1 -DR=1 -DS=1 -DU=1 -DV=1 -DW=1 -DX=1 -DY=1 "
+                   "-DZ=1 -DTILE=1 -DSIZE=1 -DPAD=1 -c all.cu -o /dev/null 2>&1");
 }
 
 /* CUDA 13 says where managed memory is to lie in a struct. */
 CONDITIONAL_TEST(simtcc, memory_locations, on_cpu())
 {
-    char said[20000];
-    cr_expect_eq(
-        run_command(
-            "mkdir -p build/cpu/tests/location && cd build/cpu/tests/location && "
-            "echo '__managed__ int cell; int main() { cudaMemLocation here = "
-            "{cudaMemLocationTypeDevice, 0}; cell = 3; return cudaMemPrefetchAsync(&cell, 4, here, "
-            "0, 0) || cudaMemAdvise(&cell, 4, cudaMemAdviseSetPreferredLocation, here) || "
-            "cudaMemAdvise(&cell, 4, cudaMemAdviseSetAccessedBy, 0) || cell != 3; }' >prefetch.cu "
-            "&& ../../../../common/simt/simtcc prefetch.cu -o prefetch 2>&1 && ./prefetch",
-            said, sizeof said),
-        0, "%.2000s", said);
+    expect_success(
+        "mkdir -p build/cpu/tests/location && cd build/cpu/tests/location && "
+        "echo '__managed__ int cell; int main() { cudaMemLocation here = "
+        "{cudaMemLocationTypeDevice, 0}; cell = 3; return cudaMemPrefetchAsync(&cell, 4, here, "
+        "0, 0) || cudaMemAdvise(&cell, 4, cudaMemAdviseSetPreferredLocation, here) || "
+        "cudaMemAdvise(&cell, 4, cudaMemAdviseSetAccessedBy, 0) || cell != 3; }' >prefetch.cu "
+        "&& ../../../../common/simt/simtcc prefetch.cu -o prefetch 2>&1 && ./prefetch");
 }
 
 CONDITIONAL_TEST(simtcc, bad_command_lines, on_cpu())
@@ -721,8 +715,7 @@ CONDITIONAL_TEST(simtcc, bad_command_lines, on_cpu())
 /* What a room of the backend includes and calls lies in itself or below. */
 CONDITIONAL_TEST(rooms, arrows_point_down, on_cpu())
 {
-    char said[4000];
-    cr_expect_eq(run_command("tests/simt/rooms 2>&1", said, sizeof said), 0, "%s", said);
+    expect_success("tests/simt/rooms 2>&1");
 }
 
 /* From another folder, through a symbolic link, with a blank in the names; the dependencies name
