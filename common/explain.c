@@ -99,9 +99,7 @@ static void append(char *text, size_t bytes, const char *format, ...)
     va_end(arguments);
 }
 
-/* -------------------------------------------------------------------------------------------------
- * The view
- */
+/* ---- The view ---- */
 
 static enum state state_of(const struct view *view, size_t row, size_t col, double value,
                            double scale)
@@ -190,9 +188,7 @@ static size_t head_rows(const struct view *view)
     return rows;
 }
 
-/* -------------------------------------------------------------------------------------------------
- * Where
- */
+/* ---- Where ---- */
 
 /* "rows 3-7, 12", "every 4th row from 3", "all 33 rows", "11 of 33 rows (0, 2, 3, 7, ...)". */
 static void describe_set(char *text, size_t bytes, const bool *member, size_t count,
@@ -375,9 +371,7 @@ static void list_elements(const struct view *view, char *text, size_t bytes)
         text[0] = '\0';
 }
 
-/* -------------------------------------------------------------------------------------------------
- * Why. Each rule writes an explanation and returns true, or knows nothing.
- */
+/* ---- Why. Each rule writes an explanation and returns true, or knows nothing. ---- */
 
 static bool explained(struct explanation *explanation, const char *name, const char *format, ...)
 {

@@ -12,9 +12,7 @@ static size_t extent(const struct mistaken_row *r, int size)
     return (size_t)r->sizes[size];
 }
 
-/* -------------------------------------------------------------------------------------------------
- * Matrix product
- */
+/* ---- Matrix product ---- */
 
 /* A row of C from terms begin .. end - 1, with strides of one's own: A[row * a_row + k * a_k] and
  * B[k * b_k + col * b_col]. False where that leaves the arrays. */
@@ -94,9 +92,7 @@ static const struct mistake matmul_list[] = {
 const struct mistakes matmul_mistakes = {
     .list = matmul_list, .terms = matmul_terms, .term = "products", .partial = matmul_partial};
 
-/* -------------------------------------------------------------------------------------------------
- * Softmax
- */
+/* ---- Softmax ---- */
 
 static const float *softmax_row(const struct mistaken_row *r)
 {
@@ -208,9 +204,7 @@ static const struct mistake softmax_list[] = {
 const struct mistakes softmax_mistakes = {
     .list = softmax_list, .terms = softmax_terms, .term = "columns", .partial = softmax_partial};
 
-/* -------------------------------------------------------------------------------------------------
- * Attention
- */
+/* ---- Attention ---- */
 
 /* What a mistaken kernel does with a query. */
 struct attending {

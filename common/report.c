@@ -26,9 +26,7 @@ static void print_size(const struct request *request, int index, const char *quo
         printf("%lld", request->sizes[index]);
 }
 
-/* ------------------------------------------------------------------------------------------------
- * The table for people
- */
+/* ---- The table for people ---- */
 
 enum { PAGE = 100, GAP = 2, STATUS = 7, IDEA_INDENT = 4, CELL = 64 };
 

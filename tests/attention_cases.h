@@ -22,19 +22,19 @@ struct size {
     enum tensor_type type;
 };
 
-/* fills in a MAX_SIZES array */
 #define SIZES(size)                                                                                \
-    {                                                                                              \
-        [ATTENTION_BATCH] = (size).batch, [ATTENTION_HEADS] = (size).heads,                        \
-        [ATTENTION_KV_HEADS] = (size).kv_heads, [ATTENTION_SEQ_Q] = (size).seq_q,                  \
-        [ATTENTION_SEQ_KV] = (size).seq_kv, [ATTENTION_HEAD_DIM] = (size).head_dim,                \
-        [ATTENTION_CAUSAL] = (size).causal, [ATTENTION_TYPE] = (size).type                         \
-    }
+    ((const long long[MAX_SIZES]){[ATTENTION_BATCH] = (size).batch,                                \
+                                  [ATTENTION_HEADS] = (size).heads,                                \
+                                  [ATTENTION_KV_HEADS] = (size).kv_heads,                          \
+                                  [ATTENTION_SEQ_Q] = (size).seq_q,                                \
+                                  [ATTENTION_SEQ_KV] = (size).seq_kv,                              \
+                                  [ATTENTION_HEAD_DIM] = (size).head_dim,                          \
+                                  [ATTENTION_CAUSAL] = (size).causal,                              \
+                                  [ATTENTION_TYPE] = (size).type})
 
 static inline struct attention call_of(struct size size)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    return attention_of(sizes);
+    return attention_of(SIZES(size));
 }
 
 static inline long long tiles(long long n, long long tile)
@@ -45,8 +45,7 @@ static inline long long tiles(long long n, long long tile)
 static inline void check_sizes(const struct attention_kernel *table, struct size size,
                                enum input_kind kind, uint64_t seed, size_t offset)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_check(&attention_problem, table, sizes, kind, seed, offset);
+    ladder_check(&attention_problem, table, SIZES(size), kind, seed, offset);
 }
 
 /* What a launcher does, whatever the numbers: it returns every launch's error, keeps to its stream,
@@ -55,47 +54,41 @@ static inline void check_launches(const struct attention_kernel *table, const st
                                   size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const long long sizes[MAX_SIZES] = SIZES(cases[i]);
-        const long long other_sizes[MAX_SIZES] = SIZES(cases[(i + 1) % count]);
+        const long long *const sizes = SIZES(cases[i]);
         ladder_returns_errors(&attention_problem, table, sizes);
         if (i % 2 == 0)
-            ladder_streams(&attention_problem, table, sizes, other_sizes);
+            ladder_streams(&attention_problem, table, sizes, SIZES(cases[(i + 1) % count]));
     }
 }
 
 static inline void check_many_launches(const struct attention_kernel *table, struct size size)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_launches(&attention_problem, table, sizes, 1025);
+    ladder_launches(&attention_problem, table, SIZES(size), 1025);
 }
 
 static inline void check_one_off(const struct attention_kernel *table, struct size size)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_one_off(&attention_problem, table, sizes);
+    ladder_one_off(&attention_problem, table, SIZES(size));
 }
 
 static inline void check_costs(const struct attention_kernel *table, const struct size *cases,
                                size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const long long sizes[MAX_SIZES] = SIZES(cases[i]);
-        ladder_costs(&attention_problem, table, sizes);
+        ladder_costs(&attention_problem, table, SIZES(cases[i]));
     }
 }
 
 static inline void check_traffic(const struct attention_kernel *table, struct size size,
                                  const struct traffic *expected)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    ladder_traffic(&attention_problem, table, sizes, expected);
+    ladder_traffic(&attention_problem, table, SIZES(size), expected);
 }
 
 static inline bool count_of(const struct attention_kernel *table, const char *name,
                             struct size size, struct counters *counters)
 {
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    return ladder_count(&attention_problem, table, name, sizes, counters);
+    return ladder_count(&attention_problem, table, name, SIZES(size), counters);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -103,10 +96,7 @@ static inline bool count_of(const struct attention_kernel *table, const char *na
 
 static inline struct trial trial_with(struct size size, enum input_kind kind, uint64_t seed)
 {
-    struct trial trial;
-    const long long sizes[MAX_SIZES] = SIZES(size);
-    cr_assert(trial_create(&trial, &attention_problem, sizes, kind, seed, 0) == cudaSuccess);
-    return trial;
+    return ladder_trial(&attention_problem, SIZES(size), kind, seed, 0);
 }
 
 enum { Q_AT, K_AT, V_AT, O_AT, LSE_AT };
@@ -168,52 +158,12 @@ static inline void check_many_blocks(const struct attention_kernel *table, enum 
 static inline void check_past_2_to_the_31_elements(const struct attention_kernel *table,
                                                    enum tensor_type type)
 {
-    enum { SEQ = 4, HEAD_DIM = 128, ELEMENTS = SEQ * HEAD_DIM };
+    enum { SEQ = 4, HEAD_DIM = 128 };
     const struct size last = {1, 1, 1, SEQ, SEQ, HEAD_DIM, false, type};
-    const size_t batch = ((size_t)1 << 31) / ELEMENTS + 9, element = tensor_element_bytes(type);
-    const size_t bytes = batch * ELEMENTS * element, LSE_bytes = batch * SEQ * sizeof(float);
-    size_t available = 0, total = 0;
-    char *array[LSE_AT + 1];
-    if (!ladder_full_size_or_skip("more than 2^31 elements"))
-        return;
-    if (cudaMemGetInfo(&available, &total) != cudaSuccess ||
-        available < 4 * bytes + 32 * LSE_bytes) {
-        fprintf(stderr, "skipped: needs %zu GiB of device memory\n",
-                (4 * bytes + 32 * LSE_bytes) >> 30);
-        return;
-    }
-    struct trial trial = trial_with(last, INPUTS_NORMAL, 911);
-    struct attention call = call_of(last);
-    call.batch = (int)batch;
-    for (int t = Q_AT; t <= LSE_AT; t++) {
-        const size_t whole = t == LSE_AT ? LSE_bytes : bytes;
-        cr_assert(cudaMalloc((void **)&array[t], whole) == cudaSuccess);
-        cr_assert(cudaMemset(array[t], 0x3c, whole) == cudaSuccess);
-        if (t <= V_AT)
-            cr_assert(cudaMemcpy(array[t] + whole - ELEMENTS * element, trial.host[t],
-                                 ELEMENTS * element, cudaMemcpyHostToDevice) == cudaSuccess);
-    }
-    call.Q = array[Q_AT], call.K = array[K_AT], call.V = array[V_AT];
-    call.O = array[O_AT], call.LSE = (float *)array[LSE_AT];
-    EACH_KERNEL (row, table) {
-        struct verdict verdict = {.status = VERDICT_PASS,
-                                  .bound = attention_problem.bound(trial.sizes)};
-        cr_assert(cudaMemset(array[O_AT], 0xff, bytes) == cudaSuccess);
-        cr_assert(cudaMemset(array[LSE_AT], 0xff, LSE_bytes) == cudaSuccess);
-        cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", row->about.name, refusal());
-        cr_assert(cudaMemcpy(trial.host[O_AT], array[O_AT] + bytes - ELEMENTS * element,
-                             ELEMENTS * element, cudaMemcpyDeviceToHost) == cudaSuccess);
-        cr_assert(cudaMemcpy(trial.host[LSE_AT], array[LSE_AT] + LSE_bytes - SEQ * sizeof(float),
-                             SEQ * sizeof(float), cudaMemcpyDeviceToHost) == cudaSuccess);
-        check_compare(&verdict, &trial.tensors[O_AT], trial.host[O_AT], 0, ELEMENTS,
-                      trial.value[O_AT], trial.scale[O_AT]);
-        check_compare(&verdict, &trial.tensors[LSE_AT], trial.host[LSE_AT], 0, SEQ,
-                      trial.value[LSE_AT], trial.scale[LSE_AT]);
-        cr_expect(verdict.status == VERDICT_PASS, "%s: %s", row->about.name, verdict.reason);
-    }
-    for (int t = Q_AT; t <= LSE_AT; t++)
-        cudaFree(array[t]);
-    trial_destroy(&trial);
+    struct size whole = last;
+    whole.batch = (1ll << 31) / (SEQ * HEAD_DIM) + 9;
+    ladder_past_2_to_the_31(&attention_problem, table, SIZES(whole), SIZES(last),
+                            (int[]){0x3c, 0x3c, 0x3c});
 }
 
 /* LSE may be null. O is as accurate as with it, and nothing is written where LSE would have been.
@@ -325,30 +275,10 @@ static inline void check_refused_calls(const struct attention_kernel *table, enu
     trial_destroy(&trial);
 }
 
-/* Pointers that are null or not aligned to an element, and the output on top of an input. */
+/* LSE alone may be null. */
 static inline void check_refused_pointers(const struct attention_kernel *table, struct size size)
 {
-    struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
-    const struct attention good = call_on(&trial);
-    const size_t half_an_element = tensor_element_bytes(size.type) / 2;
-    EACH_KERNEL (row, table) {
-        for (int t = Q_AT; t <= O_AT; t++) {
-            char *const array = trial.device[t].data;
-            cr_expect(run_once(row, with_array(good, t, NULL)) == cudaErrorInvalidValue,
-                      "%s: %s null", row->about.name, trial.tensors[t].name);
-            cr_expect(run_once(row, with_array(good, t, array + half_an_element)) ==
-                          cudaErrorInvalidValue,
-                      "%s: %s misaligned", row->about.name, trial.tensors[t].name);
-        }
-        cr_expect(run_once(row, with_array(good, O_AT, trial.device[Q_AT].data)) ==
-                      cudaErrorInvalidValue,
-                  "%s: O on Q", row->about.name);
-        if (row->workspace && row->workspace(&good) > 0)
-            cr_expect(attention_run(row, &good) == cudaErrorInvalidValue, "%s: workspace null",
-                      row->about.name);
-    }
-    cr_assert(cudaDeviceSynchronize() == cudaSuccess);
-    trial_destroy(&trial);
+    ladder_refused_arrays(&attention_problem, table, SIZES(size), LSE_AT);
 }
 
 /* The caller chooses the scale: 0 gives all keys the same weight, a negative one prefers the least

@@ -89,8 +89,8 @@ static void describe(const struct problem *problem, const long long *sizes, char
                                  problem->sizes[s].name, sizes[s]);
 }
 
-static struct trial create(const struct problem *problem, const long long *sizes,
-                           enum input_kind kind, uint64_t seed, size_t offset)
+struct trial ladder_trial(const struct problem *problem, const long long *sizes,
+                          enum input_kind kind, uint64_t seed, size_t offset)
 {
     struct trial trial;
     char text[200];
@@ -141,7 +141,7 @@ void ladder_check(const struct problem *problem, const void *table, const long l
         fprintf(stderr, "too large to watch every access: %s %s\n", problem->name, text);
         return;
     }
-    struct trial trial = create(problem, sizes, kind, seed, offset);
+    struct trial trial = ladder_trial(problem, sizes, kind, seed, offset);
     const struct kernel *kernel;
     for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++)
         if (wanted(kernel))
@@ -167,7 +167,7 @@ static struct trial *counted_trial(const struct problem *problem, const long lon
     if (trial.problem != problem || memcmp(trial.sizes, sizes, sizeof trial.sizes) != 0) {
         if (trial.problem)
             trial_destroy(&trial);
-        trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+        trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0);
     }
     return &trial;
 }
@@ -354,8 +354,8 @@ void ladder_streams(const struct problem *problem, const void *table, const long
                     const long long *other_sizes)
 {
     struct launched one[2] = {
-        {.trial = create(problem, sizes, INPUTS_NORMAL, 1, 0)},
-        {.trial = create(problem, other_sizes, INPUTS_NORMAL, 2, 0)},
+        {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)},
+        {.trial = ladder_trial(problem, other_sizes, INPUTS_NORMAL, 2, 0)},
     };
     const struct kernel *kernel;
     setenv(ORDER_VARIABLE, "overlap", 1);
@@ -377,7 +377,7 @@ void ladder_streams(const struct problem *problem, const void *table, const long
 void ladder_launches(const struct problem *problem, const void *table, const long long *sizes,
                      int launches)
 {
-    struct launched one = {.trial = create(problem, sizes, INPUTS_NORMAL, 1, 0)};
+    struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
     const struct kernel *kernel;
     for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
         if (strcmp(backend_name(), "gpu") != 0 &&
@@ -396,7 +396,7 @@ void ladder_one_off(const struct problem *problem, const void *table, const long
 {
     char text[200];
     describe(problem, sizes, text, sizeof text);
-    struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+    struct trial trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0);
     for (int t = 0; t < trial.tensor_count; t++) {
         const struct device_buffer aligned = trial.device[t];
         cr_assert(device_buffer_create(&trial.device[t], aligned.bytes, sizeof(float)) ==
@@ -412,6 +412,78 @@ void ladder_one_off(const struct problem *problem, const void *table, const long
         device_buffer_destroy(&trial.device[t]);
         trial.device[t] = aligned;
     }
+    trial_destroy(&trial);
+}
+
+/* The largest workspace that a kernel of the table asks for. */
+static size_t most_workspace(const struct problem *problem, const void *table,
+                             const long long *sizes)
+{
+    const struct kernel *kernel;
+    size_t most = 0;
+    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+        const size_t bytes = problem_workspace(problem, kernel, sizes);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static size_t bytes_of(const struct tensor *tensor)
+{
+    return tensor->rows * tensor->cols * tensor_element_bytes(tensor->type);
+}
+
+void ladder_past_2_to_the_31(const struct problem *problem, const void *table,
+                             const long long *whole, const long long *last, const int *fill)
+{
+    long long sizes[MAX_SIZES];
+    struct tensor tensors[MAX_TENSORS];
+    char *array[MAX_TENSORS], *end[MAX_TENSORS]; /* end: where the last case begins */
+    int count = 0;
+    size_t available = 0, total = 0;
+    if (!ladder_full_size_or_skip("more than 2^31 elements"))
+        return;
+    memcpy(sizes, whole, sizeof sizes);
+    cr_assert(problem->tensors(sizes, tensors, &count) == cudaSuccess, "%s", refusal());
+    size_t needed = ((size_t)1 << 30) + most_workspace(problem, table, sizes);
+    for (int t = 0; t < count; t++)
+        needed += bytes_of(&tensors[t]);
+    cr_assert(cudaMemGetInfo(&available, &total) == cudaSuccess);
+    if (available < needed) {
+        fprintf(stderr, "skipped: needs %zu GiB of device memory\n", (needed >> 30) + 1);
+        return;
+    }
+    struct trial trial = ladder_trial(problem, last, INPUTS_NORMAL, 911, 0);
+    for (int t = 0; t < count; t++) {
+        const size_t bytes = bytes_of(&tensors[t]), kept = bytes_of(&trial.tensors[t]);
+        cr_assert(cudaMalloc((void **)&array[t], bytes) == cudaSuccess);
+        end[t] = array[t] + bytes - kept;
+        if (t < trial.input_count) {
+            cr_assert(cudaMemset(array[t], fill[t], bytes) == cudaSuccess);
+            cr_assert(cudaMemcpy(end[t], trial.host[t], kept, cudaMemcpyHostToDevice) ==
+                      cudaSuccess);
+        }
+    }
+    const struct kernel *kernel;
+    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+        struct verdict verdict = {.status = VERDICT_PASS, .bound = problem->bound(trial.sizes)};
+        struct device_buffer workspace;
+        cr_assert(device_buffer_create(&workspace, problem_workspace(problem, kernel, sizes), 0) ==
+                  cudaSuccess);
+        for (int t = trial.input_count; t < count; t++)
+            cr_assert(cudaMemset(array[t], 0xff, bytes_of(&tensors[t])) == cudaSuccess);
+        cr_assert(problem->run(kernel, sizes, (void *const *)array, workspace.data, NULL) ==
+                      cudaSuccess,
+                  "%s: %s", kernel->name, refusal());
+        for (int t = trial.input_count; t < count; t++)
+            cr_assert(cudaMemcpy(trial.host[t], end[t], bytes_of(&trial.tensors[t]),
+                                 cudaMemcpyDeviceToHost) == cudaSuccess);
+        trial_compare(&trial, &verdict);
+        cr_expect(verdict.status == VERDICT_PASS, "%s: %s", kernel->name, verdict.reason);
+        device_buffer_destroy(&workspace);
+    }
+    for (int t = 0; t < count; t++)
+        cudaFree(array[t]);
     trial_destroy(&trial);
 }
 
@@ -441,7 +513,7 @@ void ladder_returns_errors(const struct problem *problem, const void *table, con
         fprintf(stderr, "skipped: no launch of a GPU can be made to fail\n");
         return;
     }
-    struct launched one = {.trial = create(problem, sizes, INPUTS_NORMAL, 1, 0)};
+    struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
     const struct kernel *kernel;
     for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
         const struct verdict verdict = trial_run(&one.trial, kernel);
@@ -458,6 +530,87 @@ void ladder_returns_errors(const struct problem *problem, const void *table, con
     trial_destroy(&one.trial);
 }
 
+/* The outputs are as they were poisoned. */
+static void expect_unwritten(const struct trial *trial, const char *name)
+{
+    for (int t = trial->input_count; t < trial->tensor_count; t++) {
+        const struct tensor *tensor = &trial->tensors[t];
+        cr_assert(device_buffer_download(&trial->device[t], trial->host[t]) == cudaSuccess);
+        for (size_t i = 0; i < tensor->rows * tensor->cols; i++)
+            cr_assert(check_is_poison(trial->host[t], tensor->type, i, t),
+                      "%s wrote %s although it refused", name, tensor->name);
+    }
+}
+
+/* A launch with `by` in place of array number `replaced` is refused with these words. */
+static void expect_refused(const struct launched *one, const struct kernel *kernel,
+                           const long long *sizes, int replaced, void *by, const char *words)
+{
+    const struct trial *trial = &one->trial;
+    void *device[MAX_TENSORS];
+    for (int t = 0; t < trial->tensor_count; t++)
+        device[t] = t == replaced ? by : trial->device[t].data;
+    refusal_clear();
+    const cudaError_t status =
+        trial->problem->run(kernel, sizes, device, one->workspace.data, trial->stream);
+    cr_expect(status == cudaErrorInvalidValue && strstr(refusal(), words),
+              "%s: %s, and '%s' does not say '%s'", kernel->name, cudaGetErrorName(status),
+              refusal(), words);
+}
+
+void ladder_refused_arrays(const struct problem *problem, const void *table, const long long *sizes,
+                           int required)
+{
+    struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
+    const struct trial *const trial = &one.trial;
+    const struct kernel *kernel;
+    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+        prepare(&one, kernel);
+        for (int t = 0; t < trial->tensor_count; t++) {
+            const struct tensor *tensor = &trial->tensors[t];
+            char words[80], *const array = trial->device[t].data;
+            snprintf(words, sizeof words, "%s is null; it must point to", tensor->name);
+            if (t < required)
+                expect_refused(&one, kernel, trial->sizes, t, NULL, words);
+            for (size_t off = 1; off < tensor_element_bytes(tensor->type); off++)
+                expect_refused(&one, kernel, trial->sizes, t, array + off, "must be aligned to");
+            for (int out = trial->input_count; t < trial->input_count && out < required; out++) {
+                snprintf(words, sizeof words, "%s and %s overlap", trial->tensors[out].name,
+                         tensor->name);
+                expect_refused(&one, kernel, trial->sizes, out, array, words);
+                expect_refused(&one, kernel, trial->sizes, t, (char *)trial->device[out].data + 16,
+                               words);
+            }
+        }
+        struct device_buffer none = {0}, workspace = one.workspace;
+        one.workspace = none;
+        if (workspace.data && problem_workspace(problem, kernel, trial->sizes) > 0)
+            expect_refused(&one, kernel, trial->sizes, -1, NULL, "workspace is null");
+        cr_assert(cudaDeviceSynchronize() == cudaSuccess);
+        expect_unwritten(trial, kernel->name);
+        device_buffer_destroy(&workspace);
+    }
+    trial_destroy(&one.trial);
+}
+
+void ladder_refused_size(const struct problem *problem, const void *table, const long long *sizes,
+                         int size, long long value, const char *words)
+{
+    struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
+    const struct kernel *kernel;
+    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+        long long changed[MAX_SIZES];
+        memcpy(changed, one.trial.sizes, sizeof changed);
+        changed[size] = value;
+        prepare(&one, kernel);
+        expect_refused(&one, kernel, changed, -1, NULL, words);
+        cr_assert(cudaDeviceSynchronize() == cudaSuccess);
+        expect_unwritten(&one.trial, kernel->name);
+        device_buffer_destroy(&one.workspace);
+    }
+    trial_destroy(&one.trial);
+}
+
 void ladder_refuses(const struct problem *problem, const void *table, const char *name,
                     const long long *sizes, const char *words)
 {
@@ -466,19 +619,12 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
     if (!wanted(kernel))
         return;
     describe(problem, sizes, text, sizeof text);
-    struct trial trial = create(problem, sizes, INPUTS_NORMAL, 1, 0);
+    struct trial trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0);
     const struct verdict verdict = trial_run(&trial, kernel);
     cr_expect(verdict.status == VERDICT_REFUSED, "%s %s was not refused: status %d, %s", name, text,
               (int)verdict.status, verdict.reason);
     cr_expect(strstr(verdict.reason, words) != NULL, "%s %s: '%s' does not say '%s'", name, text,
               verdict.reason, words);
-    for (int t = trial.input_count; t < trial.tensor_count; t++) {
-        const struct tensor *tensor = &trial.tensors[t];
-        const size_t count = tensor->rows * tensor->cols;
-        cr_assert(device_buffer_download(&trial.device[t], trial.host[t]) == cudaSuccess);
-        for (size_t i = 0; i < count; i++)
-            cr_assert(check_is_poison(trial.host[t], tensor->type, i, t),
-                      "%s %s wrote %s although it refused", name, text, tensor->name);
-    }
+    expect_unwritten(&trial, name);
     trial_destroy(&trial);
 }

@@ -18,6 +18,16 @@
 /* Names of kernels, separated by blanks: only they are tested (tests/run --kernel). */
 #define KERNEL_VARIABLE "LADDER_KERNEL"
 
+/* The sizes of a problem, as its functions take them. */
+#define MATMUL_SIZES(m, n, k)                                                                      \
+    ((const long long[MAX_SIZES]){[MATMUL_M] = (m), [MATMUL_N] = (n), [MATMUL_K] = (k)})
+#define SOFTMAX_SIZES(rows, cols)                                                                  \
+    ((const long long[MAX_SIZES]){[SOFTMAX_ROWS] = (rows), [SOFTMAX_COLS] = (cols)})
+
+/* trial_create(), which must succeed. */
+struct trial ladder_trial(const struct problem *problem, const long long *sizes,
+                          enum input_kind kind, uint64_t seed, size_t offset);
+
 /* Whether this kernel is to be tested; a line says so where the device is too old or too new. */
 bool ladder_runs(const struct kernel *kernel);
 
@@ -37,6 +47,14 @@ bool ladder_full_size(void);
 
 /* ladder_full_size(), and a line that says what is skipped without it. */
 bool ladder_full_size_or_skip(const char *what);
+
+/*
+ * Each kernel on arrays of more than 2^31 elements, of the sizes `whole`. The last elements of each
+ * input are the inputs of a case of the sizes `last`, all before them are bytes fill[input]; the
+ * last elements of each output must be that case's outputs. On a GPU with the memory for it.
+ */
+void ladder_past_2_to_the_31(const struct problem *problem, const void *table,
+                             const long long *whole, const long long *last, const int *fill);
 
 /* Makes the device one of this architecture, 75 for an sm_75, from here on in this process; false,
  * and a line that says so, for a GPU, which cannot be another. */
@@ -107,6 +125,17 @@ void ladder_one_off(const struct problem *problem, const void *table, const long
  * the CPU, where they take their time, only those that have a workspace to leave something in. */
 void ladder_launches(const struct problem *problem, const void *table, const long long *sizes,
                      int launches);
+
+/* Each kernel refuses, and writes nothing: an array that is null (of the first `required`), not
+ * aligned to an element or, of an output, that overlaps an input; no workspace where it wants one.
+ */
+void ladder_refused_arrays(const struct problem *problem, const void *table, const long long *sizes,
+                           int required);
+
+/* Each kernel refuses the sizes with this one in place of its own, with a message that contains
+ * `words`. */
+void ladder_refused_size(const struct problem *problem, const void *table, const long long *sizes,
+                         int size, long long value, const char *words);
 
 /* The named kernel refuses these sizes with a message that contains `words`, and writes nothing. */
 void ladder_refuses(const struct problem *problem, const void *table, const char *name,

@@ -16,15 +16,13 @@
 static void check(const struct matmul_kernel *table, long long M, long long N, long long K,
                   enum input_kind kind, uint64_t seed, size_t offset)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = M, [MATMUL_N] = N, [MATMUL_K] = K};
-    ladder_check(&matmul_problem, table, sizes, kind, seed, offset);
+    ladder_check(&matmul_problem, table, MATMUL_SIZES(M, N, K), kind, seed, offset);
 }
 
 static bool count(const struct matmul_kernel *table, const char *name, long long M, long long N,
                   long long K, struct counters *counters)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = M, [MATMUL_N] = N, [MATMUL_K] = K};
-    return ladder_count(&matmul_problem, table, name, sizes, counters);
+    return ladder_count(&matmul_problem, table, name, MATMUL_SIZES(M, N, K), counters);
 }
 
 struct matmul_case {
@@ -36,9 +34,7 @@ static void check_costs(const struct matmul_kernel *table, const struct matmul_c
                         size_t count_of_cases)
 {
     for (size_t i = 0; i < count_of_cases; i++) {
-        const long long sizes[MAX_SIZES] = {
-            [MATMUL_M] = cases[i].M, [MATMUL_N] = cases[i].N, [MATMUL_K] = cases[i].K};
-        ladder_costs(&matmul_problem, table, sizes);
+        ladder_costs(&matmul_problem, table, MATMUL_SIZES(cases[i].M, cases[i].N, cases[i].K));
     }
 }
 
@@ -96,46 +92,11 @@ static inline void check_past_2_to_the_31_elements(const struct matmul_kernel *t
     enum { LONG = 65552, SHORT = 32768, FEW = 8 };
     static const struct matmul_case cases[] = {
         {LONG, FEW, SHORT}, {FEW, SHORT, LONG}, {LONG, SHORT, FEW}};
-    if (!ladder_full_size_or_skip("more than 2^31 elements"))
-        return;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int M = cases[i].M, N = cases[i].N, K = cases[i].K;
-        const int kept = K == LONG ? 1 : K; /* rows of B that count */
-        const long long sizes[MAX_SIZES] = {[MATMUL_M] = 1, [MATMUL_N] = N, [MATMUL_K] = kept};
-        const size_t count[] = {(size_t)M * K, (size_t)K * N, (size_t)M * N};
-        const size_t last[] = {(size_t)kept, (size_t)kept * N, (size_t)N};
-        float *array[3];
-        struct trial trial;
-        struct verdict verdict = {.status = VERDICT_PASS, .bound = matmul_problem.bound(sizes)};
-        cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 361 + i, 0) ==
-                  cudaSuccess);
-        for (int t = 0; t < 3; t++) {
-            const int fill = t == 0 && K == LONG ? 0 : 0x3f;
-            if (cudaMalloc((void **)&array[t], count[t] * sizeof(float)) != cudaSuccess) {
-                fprintf(stderr, "skipped: needs 10 GiB of device memory\n");
-                return;
-            }
-            cr_assert(cudaMemset(array[t], fill, count[t] * sizeof(float)) == cudaSuccess);
-            if (t < 2)
-                cr_assert(cudaMemcpy(array[t] + count[t] - last[t], trial.host[t],
-                                     last[t] * sizeof(float),
-                                     cudaMemcpyHostToDevice) == cudaSuccess);
-        }
-        EACH_KERNEL (kernel, table) {
-            cr_assert(cudaMemset(array[2], 0xff, count[2] * sizeof(float)) == cudaSuccess);
-            cr_assert(matmul_run(kernel, array[0], array[1], array[2], M, N, K, NULL) ==
-                          cudaSuccess,
-                      "%s: %s", kernel->about.name, refusal());
-            cr_assert(cudaMemcpy(trial.host[2], array[2] + count[2] - N, (size_t)N * sizeof(float),
-                                 cudaMemcpyDeviceToHost) == cudaSuccess);
-            check_compare(&verdict, &trial.tensors[2], trial.host[2], 0, (size_t)N, trial.value[2],
-                          trial.scale[2]);
-            cr_expect(verdict.status == VERDICT_PASS, "%s %dx%dx%d: %s", kernel->about.name, M, N,
-                      K, verdict.reason);
-        }
-        for (int t = 0; t < 3; t++)
-            cudaFree(array[t]);
-        trial_destroy(&trial);
+        const int kept = K == LONG ? 1 : K; /* rows of B that count: A is 0 but for the last */
+        ladder_past_2_to_the_31(&matmul_problem, table, MATMUL_SIZES(M, N, K),
+                                MATMUL_SIZES(1, N, kept), (int[]){K == LONG ? 0 : 0x3f, 0x3f});
     }
 }
 
@@ -177,11 +138,8 @@ static void check_infinities(const struct matmul_kernel *table)
     static const struct matmul_case cases[] = {{128, 256, 64}, {35, 37, 19}, {130, 261, 70}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const size_t M = (size_t)cases[i].M, N = (size_t)cases[i].N, K = (size_t)cases[i].K;
-        const long long sizes[MAX_SIZES] = {
-            [MATMUL_M] = cases[i].M, [MATMUL_N] = cases[i].N, [MATMUL_K] = cases[i].K};
-        struct trial trial;
-        cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 950 + i, 0) ==
-                  cudaSuccess);
+        const long long *const sizes = MATMUL_SIZES(cases[i].M, cases[i].N, cases[i].K);
+        struct trial trial = ladder_trial(&matmul_problem, sizes, INPUTS_NORMAL, 950 + i, 0);
         float *const A = trial.host[0], *const B = trial.host[1];
         A[(M - 1) * K] = INFINITY;     /* row M - 1 */
         A[5 * K + K - 1] = -INFINITY;  /* row 5 */
@@ -212,60 +170,14 @@ static void check_infinities(const struct matmul_kernel *table)
     }
 }
 
-/* Each kernel refuses these arguments with a message that contains `words`, and writes nothing to
- * C. */
-static void check_refused(const struct matmul_kernel *table, const struct device_buffer *C,
-                          const float *A, const float *B, float *C_argument,
-                          struct matmul_case sizes, const char *words)
-{
-    const size_t elements = C->bytes / sizeof(float);
-    float *host = malloc(C->bytes);
-    EACH_KERNEL (kernel, table) {
-        cr_assert(device_buffer_poison(C, check_poison(TENSOR_F32, 0)) == cudaSuccess);
-        refusal_clear();
-        const cudaError_t status =
-            matmul_run(kernel, A, B, C_argument, sizes.M, sizes.N, sizes.K, NULL);
-        cr_expect(status == cudaErrorInvalidValue, "%s took %s: status %d", kernel->about.name,
-                  words, (int)status);
-        cr_expect(strstr(refusal(), words) != NULL, "%s: '%s' does not say '%s'",
-                  kernel->about.name, refusal(), words);
-        cr_assert(cudaDeviceSynchronize() == cudaSuccess, "%s: %s", kernel->about.name,
-                  backend_report());
-        cr_assert(device_buffer_download(C, host) == cudaSuccess);
-        for (size_t i = 0; i < elements; i++)
-            cr_assert(check_unwritten(host + i, TENSOR_F32, 1, 0) == 0,
-                      "%s wrote C although it refused", kernel->about.name);
-    }
-    free(host);
-}
-
 static void check_refusals(const struct matmul_kernel *table)
 {
-    enum { SIDE = 16, BYTES = SIDE * SIDE * sizeof(float) };
-    struct device_buffer A, B, C;
-    cr_assert(device_buffer_create(&A, BYTES, 0) == cudaSuccess);
-    cr_assert(device_buffer_create(&B, BYTES, 0) == cudaSuccess);
-    cr_assert(device_buffer_create(&C, BYTES, 0) == cudaSuccess);
-    const struct matmul_case good = {SIDE, SIDE, SIDE};
-    float *const a = A.data, *const b = B.data, *const c = C.data;
-
-    check_refused(table, &C, a, b, c, (struct matmul_case){-1, SIDE, SIDE}, "M is -1");
-    check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, -7, SIDE}, "N is -7");
-    check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, SIDE, INT_MIN},
-                  "K is -2147483648");
-    check_refused(table, &C, a, b, c, (struct matmul_case){SIDE, INT_MAX, SIDE}, "N is 2147483647");
-    check_refused(table, &C, NULL, b, c, good, "A is null");
-    check_refused(table, &C, a, NULL, c, good, "B is null");
-    check_refused(table, &C, a, b, NULL, good, "C is null");
-    check_refused(table, &C, (float *)((char *)a + 2), b, c, good, "must be aligned to 4 bytes");
-    check_refused(table, &C, a, (float *)((char *)b + 1), c, good, "must be aligned to 4 bytes");
-    check_refused(table, &C, a, b, (float *)((char *)c + 3), good, "must be aligned to 4 bytes");
-    check_refused(table, &C, c, b, c, good, "C and A overlap");
-    check_refused(table, &C, a, c + SIDE, c, good, "C and B overlap");
-
-    device_buffer_destroy(&A);
-    device_buffer_destroy(&B);
-    device_buffer_destroy(&C);
+    const long long *const good = MATMUL_SIZES(16, 16, 16);
+    ladder_refused_size(&matmul_problem, table, good, MATMUL_M, -1, "M is -1");
+    ladder_refused_size(&matmul_problem, table, good, MATMUL_N, -7, "N is -7");
+    ladder_refused_size(&matmul_problem, table, good, MATMUL_K, INT_MIN, "K is -2147483648");
+    ladder_refused_size(&matmul_problem, table, good, MATMUL_N, INT_MAX, "N is 2147483647");
+    ladder_refused_arrays(&matmul_problem, table, good, 3);
 }
 
 /* What a launcher does, whatever the numbers: it returns its launch's error, keeps to its stream,
@@ -275,14 +187,11 @@ static inline void check_launches(const struct matmul_kernel *table,
 {
     for (size_t i = 0; i < count_of_cases; i++) {
         const struct matmul_case c = cases[i], other = cases[(i + 1) % count_of_cases];
-        const long long sizes[MAX_SIZES] = {[MATMUL_M] = c.M, [MATMUL_N] = c.N, [MATMUL_K] = c.K};
-        const long long other_sizes[MAX_SIZES] = {
-            [MATMUL_M] = other.M, [MATMUL_N] = other.N, [MATMUL_K] = other.K};
+        const long long *const sizes = MATMUL_SIZES(c.M, c.N, c.K);
         ladder_returns_errors(&matmul_problem, table, sizes);
-        ladder_streams(&matmul_problem, table, sizes, other_sizes);
+        ladder_streams(&matmul_problem, table, sizes, MATMUL_SIZES(other.M, other.N, other.K));
     }
-    const long long smallest[MAX_SIZES] = {[MATMUL_M] = 1, [MATMUL_N] = 2, [MATMUL_K] = 3};
-    ladder_launches(&matmul_problem, table, smallest, 1025);
+    ladder_launches(&matmul_problem, table, MATMUL_SIZES(1, 2, 3), 1025);
 }
 
 /* One of A, B and C off its alignment, with rows that would suit a vector access. */
@@ -290,9 +199,7 @@ static inline void check_one_off(const struct matmul_kernel *table)
 {
     static const struct matmul_case cases[] = {{36, 40, 20}, {132, 260, 64}, {64, 128, 256}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const long long sizes[MAX_SIZES] = {
-            [MATMUL_M] = cases[i].M, [MATMUL_N] = cases[i].N, [MATMUL_K] = cases[i].K};
-        ladder_one_off(&matmul_problem, table, sizes);
+        ladder_one_off(&matmul_problem, table, MATMUL_SIZES(cases[i].M, cases[i].N, cases[i].K));
     }
 }
 

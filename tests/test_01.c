@@ -62,9 +62,8 @@ static cudaError_t crash(const float *A, const float *B, float *C, int M, int N,
 TEST(refusals, crashes)
 {
     static const struct matmul_kernel crashing = {.about.name = "crashing", .launch = crash};
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 33, [MATMUL_N] = 65, [MATMUL_K] = 17};
-    struct trial trial;
-    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 1, 0) == cudaSuccess);
+    struct trial trial =
+        ladder_trial(&matmul_problem, MATMUL_SIZES(33, 65, 17), INPUTS_NORMAL, 1, 0);
     for (int round = 0; round < 2; round++) {
         struct verdict verdict = trial_run(&trial, &crashing.about);
         cr_expect(verdict.status == VERDICT_FAIL && verdict.detector == DETECTOR_LAUNCH,

@@ -98,10 +98,8 @@ TEST(sgemm, clusters_repeat)
         {70, 90, 60}, {70, 90, 500}, {1020, 62, 50}, {70, 90, 120}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct matmul_case c = cases[i];
-        const long long sizes[MAX_SIZES] = {[MATMUL_M] = c.M, [MATMUL_N] = c.N, [MATMUL_K] = c.K};
-        struct trial trial;
-        cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 900 + i, 0) ==
-                  cudaSuccess);
+        struct trial trial =
+            ladder_trial(&matmul_problem, MATMUL_SIZES(c.M, c.N, c.K), INPUTS_NORMAL, 900 + i, 0);
         const struct tensor *C = &trial.tensors[trial.input_count];
         const size_t bytes = C->rows * C->cols * sizeof(float);
         float *first = malloc(bytes);
@@ -202,8 +200,7 @@ TEST(counters, shared_memory_and_barriers)
 
 static void check_traffic(struct matmul_case c, const struct traffic *expected)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = c.M, [MATMUL_N] = c.N, [MATMUL_K] = c.K};
-    ladder_traffic(&matmul_problem, tiled_matmul_kernels, sizes, expected);
+    ladder_traffic(&matmul_problem, tiled_matmul_kernels, MATMUL_SIZES(c.M, c.N, c.K), expected);
 }
 
 /* Whole sectors and no bank conflicts, also of a cluster of 8 blocks. There C is narrower than the

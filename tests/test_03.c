@@ -6,6 +6,7 @@
 #include "refusal.h"
 
 #include <float.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +15,8 @@
 static void check(long long rows, long long cols, enum input_kind kind, uint64_t seed,
                   size_t offset)
 {
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
-    ladder_check(&softmax_problem, online_softmax_kernels, sizes, kind, seed, offset);
+    ladder_check(&softmax_problem, online_softmax_kernels, SOFTMAX_SIZES(rows, cols), kind, seed,
+                 offset);
 }
 
 /* The table from online_lanes on. */
@@ -26,8 +27,8 @@ static const void *online_lanes(void)
 
 static bool count(const char *name, long long rows, long long cols, struct counters *counters)
 {
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
-    return ladder_count(&softmax_problem, online_softmax_kernels, name, sizes, counters);
+    return ladder_count(&softmax_problem, online_softmax_kernels, name, SOFTMAX_SIZES(rows, cols),
+                        counters);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -118,7 +119,7 @@ TEST(shapes, misaligned)
 static void check_matrix(const char *what, const float *host, int rows, int cols,
                          size_t input_offset, size_t output_offset)
 {
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = rows, [SOFTMAX_COLS] = cols};
+    const long long *const sizes = SOFTMAX_SIZES(rows, cols);
     const struct tensor tensor = {"output",     TENSOR_OUTPUT, TENSOR_F32,
                                   (size_t)rows, (size_t)cols,  {0}};
     const size_t elements = (size_t)rows * (size_t)cols;
@@ -271,7 +272,7 @@ TEST(matrices, special_values_of_the_reference)
                                    {-INFINITY, -INFINITY, -INFINITY},
                                    {INFINITY, 0.0f, 0.0f},
                                    {NAN, 0.0f, -INFINITY}};
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 4, [SOFTMAX_COLS] = 3};
+    const long long *const sizes = SOFTMAX_SIZES(4, 3);
     const void *inputs[] = {row};
     double result[3], error_scale[3];
     double *value = result, *scale = error_scale;
@@ -285,45 +286,11 @@ TEST(matrices, special_values_of_the_reference)
     }
 }
 
-/* Offsets past 2^31 elements. Needs 18 GiB of device memory, of which the host reads one row. */
-TEST(matrices, past_2_to_the_31_elements)
-{
-    enum { ROWS = 70000, COLS = 32768 };
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 1, [SOFTMAX_COLS] = COLS};
-    const struct tensor tensor = {"last row of output", TENSOR_OUTPUT, TENSOR_F32, 1, COLS, {0}};
-    const size_t elements = (size_t)ROWS * COLS, last = elements - COLS,
-                 bytes = elements * sizeof(float);
-    size_t available = 0, total = 0;
-    float *input = NULL, *output = NULL;
-    if (!ladder_full_size() || cudaMemGetInfo(&available, &total) != cudaSuccess ||
-        available < 2 * bytes + ((size_t)1 << 30)) {
-        fprintf(stderr, "skipped: needs a GPU with %zu GiB free\n", (2 * bytes >> 30) + 1);
-        return;
-    }
-    cr_assert(cudaMalloc((void **)&input, bytes) == cudaSuccess);
-    cr_assert(cudaMalloc((void **)&output, bytes) == cudaSuccess);
-    /* 0.747 everywhere but in the last row */
-    cr_assert(cudaMemset(input, 0x3f, bytes) == cudaSuccess);
-
-    static float host[COLS], result[COLS];
-    static double row_value[COLS], row_scale[COLS];
-    double *value = row_value, *scale = row_scale;
-    const void *inputs[] = {host};
-    input_matrix(host, 1, COLS, INPUTS_NORMAL, 79, 0);
-    softmax_problem.reference(sizes, inputs, 0, &value, &scale);
-    cr_assert(cudaMemcpy(input + last, host, sizeof host, cudaMemcpyHostToDevice) == cudaSuccess);
-    EACH_KERNEL (kernel, online_softmax_kernels) {
-        struct verdict verdict = {.status = VERDICT_PASS, .bound = softmax_problem.bound(sizes)};
-        cr_assert(cudaMemset(output, 0xff, bytes) == cudaSuccess);
-        cr_assert(softmax_run(kernel, input, output, ROWS, COLS, NULL) == cudaSuccess);
-        cr_assert(cudaMemcpy(result, output + last, sizeof result, cudaMemcpyDeviceToHost) ==
-                  cudaSuccess);
-        check_compare(&verdict, &tensor, result, 0, COLS, value, scale);
-        cr_expect(verdict.status == VERDICT_PASS, "%s: %s", kernel->about.name, verdict.reason);
-    }
-    cudaFree(input);
-    cudaFree(output);
-}
+/* 0.747 everywhere but in the last row. */
+CALL_TEST(matrices, past_2_to_the_31_elements,
+          ladder_past_2_to_the_31(&softmax_problem, online_softmax_kernels,
+                                  SOFTMAX_SIZES(70000, 32768), SOFTMAX_SIZES(1, 32768),
+                                  (int[]){0x3f}))
 
 /* ---------------------------------------------------------------------------------------------- */
 /* The merge of running states */
@@ -423,47 +390,17 @@ TEST(merge, special_values)
 /* ---------------------------------------------------------------------------------------------- */
 /* What is refused */
 
-TEST(refusals, sizes_and_pointers)
+TEST(refusals, sizes_and_arrays)
 {
-    float *memory = NULL;
-    const int cols = 64;
-    cr_assert(cudaMalloc((void **)&memory, 4 * (size_t)cols * sizeof *memory) == cudaSuccess);
-    const float *input = memory;
-    float *output = memory + 2 * cols;
-    const float *off_by_one_byte = (const float *)((const char *)input + 1);
-    const struct {
-        const float *input;
-        float *output;
-        int rows, cols;
-        const char *sentence;
-    } cases[] = {
-        {input, output, -1, cols, "rows is -1; it must be in 0 .. 2147482624"},
-        {input, output, 2, -3, "cols is -3; it must be in 0 .. 2147482624"},
-        {input, output, 2147483647, cols, "rows is 2147483647; it must be in 0 .. 2147482624"},
-        {NULL, output, 2, cols, "input is null; it must point to 512 bytes of device memory"},
-        {input, NULL, 2, cols, "output is null; it must point to 512 bytes of device memory"},
-        {off_by_one_byte, output, 1, cols, "it must be aligned to 4 bytes"},
-        {input, memory, 2, cols, "output and input overlap; an output may not share memory"},
-        {input, memory + cols, 2, cols, "output and input overlap"},
-    };
-    cr_assert(cudaMemset(memory, 0, 4 * (size_t)cols * sizeof *memory) == cudaSuccess);
-    EACH_KERNEL (kernel, online_softmax_kernels) {
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            refusal_clear();
-            const cudaError_t status = softmax_run(kernel, cases[i].input, cases[i].output,
-                                                   cases[i].rows, cases[i].cols, NULL);
-            cr_expect(status == cudaErrorInvalidValue, "%s case %zu: %s", kernel->about.name, i,
-                      cudaGetErrorName(status));
-            cr_expect(strstr(refusal(), cases[i].sentence) != NULL, "%s: '%s' does not say '%s'",
-                      kernel->about.name, refusal(), cases[i].sentence);
-        }
-        cr_expect(cudaDeviceSynchronize() == cudaSuccess);
-    }
-    float after[256];
-    cr_assert(cudaMemcpy(after, memory, sizeof after, cudaMemcpyDeviceToHost) == cudaSuccess);
-    for (int i = 0; i < 256; i++)
-        cr_expect(after[i] == 0.0f, "a refused call wrote element %d", i);
-    cudaFree(memory);
+    const struct softmax_kernel *const table = online_softmax_kernels;
+    const long long *const good = SOFTMAX_SIZES(2, 64);
+    ladder_refused_size(&softmax_problem, table, good, SOFTMAX_ROWS, -1,
+                        "rows is -1; it must be in 0 .. 2147482624");
+    ladder_refused_size(&softmax_problem, table, good, SOFTMAX_COLS, -3,
+                        "cols is -3; it must be in 0 .. 2147482624");
+    ladder_refused_size(&softmax_problem, table, good, SOFTMAX_ROWS, INT_MAX,
+                        "rows is 2147483647; it must be in 0 .. 2147482624");
+    ladder_refused_arrays(&softmax_problem, table, good, 2);
 }
 
 /* A grid has at most 2^31 - 1 blocks, and a row of a cluster takes two or more of them. */
@@ -510,12 +447,10 @@ TEST(counters, costs)
                                     {1, 32769}, {1, 32771},  {3, 32773},  {1, 57347}, {3, 57348},
                                     {1, 90116}, {1, 131071}, {1, 360451}, {1, 360452}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const long long sizes[MAX_SIZES] = {
-            [SOFTMAX_ROWS] = shapes[i][0], [SOFTMAX_COLS] = shapes[i][1]};
         /* Longer rows than a block keeps in registers make a difference to the last two alone. */
         ladder_costs(&softmax_problem,
                      shapes[i][1] < 57347 ? (const void *)online_softmax_kernels : online_lanes(),
-                     sizes);
+                     SOFTMAX_SIZES(shapes[i][0], shapes[i][1]));
     }
 }
 
@@ -527,9 +462,8 @@ TEST(counters, traffic)
     static const struct traffic expected[] = {
         {"three_pass", 8, 8, 0}, {"online", 8, 8, 0}, {NULL, 0, 0, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const long long sizes[MAX_SIZES] = {
-            [SOFTMAX_ROWS] = shapes[i][0], [SOFTMAX_COLS] = shapes[i][1]};
-        ladder_traffic(&softmax_problem, online_softmax_kernels, sizes, expected);
+        ladder_traffic(&softmax_problem, online_softmax_kernels,
+                       SOFTMAX_SIZES(shapes[i][0], shapes[i][1]), expected);
     }
 }
 
@@ -581,12 +515,10 @@ TEST(launches, errors_and_streams)
     static const long long cols[] = {20, 1000, 1028, 5000, 20000, 33000, 60000, 70000, 200000};
     enum { CASES = sizeof cols / sizeof *cols };
     for (int i = 0; i < CASES; i++) {
-        const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 2, [SOFTMAX_COLS] = cols[i]};
-        const long long other_sizes[MAX_SIZES] = {
-            [SOFTMAX_ROWS] = 3, [SOFTMAX_COLS] = cols[(i + 1) % CASES]};
+        const long long *const sizes = SOFTMAX_SIZES(2, cols[i]);
         ladder_returns_errors(&softmax_problem, online_softmax_kernels, sizes);
-        ladder_streams(&softmax_problem, online_softmax_kernels, sizes, other_sizes);
+        ladder_streams(&softmax_problem, online_softmax_kernels, sizes,
+                       SOFTMAX_SIZES(3, cols[(i + 1) % CASES]));
     }
-    const long long smallest[MAX_SIZES] = {[SOFTMAX_ROWS] = 1, [SOFTMAX_COLS] = 2};
-    ladder_launches(&softmax_problem, online_softmax_kernels, smallest, 1025);
+    ladder_launches(&softmax_problem, online_softmax_kernels, SOFTMAX_SIZES(1, 2), 1025);
 }

@@ -396,7 +396,7 @@ TEST(contract, refused_head_dims)
     static const int head_dim[] = {1, 4, 12, 63, 65, 100, 127};
     EACH_KERNEL (kernel, causal_half_kernels + 1) {
         for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++) {
-            const long long sizes[MAX_SIZES] =
+            const long long *const sizes =
                 SIZES(in_half(((struct size){1, 1, 1, 5, 7, head_dim[i]}), true));
             char words[80];
             snprintf(words, sizeof words,

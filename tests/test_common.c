@@ -118,9 +118,8 @@ static const struct matmul_kernel faulty_kernel = {.about.name = "faulty", .laun
 
 static struct verdict verdict_on(enum fault planted)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 33, [MATMUL_N] = 17, [MATMUL_K] = 40};
-    struct trial trial;
-    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 0) == cudaSuccess);
+    struct trial trial =
+        ladder_trial(&matmul_problem, MATMUL_SIZES(33, 17, 40), INPUTS_NORMAL, 3, 0);
     fault = planted;
     const struct verdict verdict = trial_run(&trial, &faulty_kernel.about);
     trial_destroy(&trial);
@@ -194,9 +193,8 @@ TEST(check, meets_special_values_exactly)
 
 TEST(trial, spot_checks_first_and_last_row_of_what_is_large)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 500, [MATMUL_N] = 1000, [MATMUL_K] = 5000};
-    struct trial trial;
-    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 0) == cudaSuccess);
+    struct trial trial =
+        ladder_trial(&matmul_problem, MATMUL_SIZES(500, 1000, 5000), INPUTS_NORMAL, 3, 0);
     cr_expect(trial.checked_count < 500 && trial.checked_count >= 50, "%zu rows",
               trial.checked_count);
     cr_expect(trial.checked_rows[0] == 0 && trial.checked_rows[trial.checked_count - 1] == 499);
@@ -205,19 +203,16 @@ TEST(trial, spot_checks_first_and_last_row_of_what_is_large)
 
 TEST(trial, refuses_what_does_not_fit)
 {
-    const long long sizes[MAX_SIZES] = {
-        [MATMUL_M] = 2000000000, [MATMUL_N] = 2000000000, [MATMUL_K] = 2000000000};
     struct trial trial;
-    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 0) ==
-              cudaErrorMemoryAllocation);
+    cr_assert(trial_create(&trial, &matmul_problem,
+                           MATMUL_SIZES(2000000000, 2000000000, 2000000000), INPUTS_NORMAL, 3,
+                           0) == cudaErrorMemoryAllocation);
     cr_expect(strstr(refusal(), "device memory") != NULL, "%s", refusal());
 }
 
 TEST(trial, misaligns_by_the_offset)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 3, [MATMUL_N] = 4, [MATMUL_K] = 5};
-    struct trial trial;
-    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 4) == cudaSuccess);
+    struct trial trial = ladder_trial(&matmul_problem, MATMUL_SIZES(3, 4, 5), INPUTS_NORMAL, 3, 4);
     for (int t = 0; t < trial.tensor_count; t++)
         cr_expect((uintptr_t)trial.device[t].data % 256 == 4);
     fault = FAULT_NONE;
@@ -236,9 +231,7 @@ TEST(trial, blames_no_kernel_for_the_one_before)
 {
     static const enum fault faults[] = {FAULT_WRITE_BEFORE, FAULT_WRITE_PAST, FAULT_INPUT_A,
                                         FAULT_INPUT_B, FAULT_ERROR};
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 3, [MATMUL_N] = 4, [MATMUL_K] = 5};
-    struct trial trial;
-    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 0) == cudaSuccess);
+    struct trial trial = ladder_trial(&matmul_problem, MATMUL_SIZES(3, 4, 5), INPUTS_NORMAL, 3, 0);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         fault = faults[i];
         cr_expect(trial_run(&trial, &faulty_kernel.about).status == VERDICT_FAIL);
@@ -263,11 +256,9 @@ TEST(trial, blames_no_kernel_for_the_one_before)
 /* A launcher that does nothing from its second call on is fast. */
 TEST(trial, judges_what_is_timed)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 3, [MATMUL_N] = 4, [MATMUL_K] = 5};
     static const enum fault faults[] = {FAULT_NONE, FAULT_ONLY_ONCE};
-    struct trial trial;
     double milliseconds;
-    cr_assert(trial_create(&trial, &matmul_problem, sizes, INPUTS_NORMAL, 3, 0) == cudaSuccess);
+    struct trial trial = ladder_trial(&matmul_problem, MATMUL_SIZES(3, 4, 5), INPUTS_NORMAL, 3, 0);
     for (int i = 0; i < 2; i++) {
         fault = faults[i], calls = 0;
         struct verdict verdict = trial_run(&trial, &faulty_kernel.about);
@@ -363,7 +354,7 @@ TEST(reference, matmul)
     /* [1 2 3; 4 5 6] · [7 8; 9 10; 11 12] = [58 64; 139 154] */
     const float A[] = {1, 2, 3, 4, 5, 6}, B[] = {7, 8, 9, 10, 11, 12};
     const double C[] = {58, 64, 139, 154};
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 2, [MATMUL_N] = 2, [MATMUL_K] = 3};
+    const long long *const sizes = MATMUL_SIZES(2, 2, 3);
     const void *const host[] = {A, B};
     for (size_t row = 0; row < 2; row++) {
         double value[2], scale[2];
@@ -382,10 +373,10 @@ TEST(reference, softmax)
 {
     /* softmax(0, ln 2, ln 5) = (1, 2, 5) / 8 up to the rounding of the logarithms to float */
     const float x[] = {0.0f, (float)log(2.0), (float)log(5.0)};
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 1, [SOFTMAX_COLS] = 3};
     const void *const host[] = {x};
     double value[3], scale[3];
-    softmax_problem.reference(sizes, host, 0, (double *const[]){value}, (double *const[]){scale});
+    softmax_problem.reference(SOFTMAX_SIZES(1, 3), host, 0, (double *const[]){value},
+                              (double *const[]){scale});
     const double expected[] = {1.0 / 8, 2.0 / 8, 5.0 / 8};
     for (int col = 0; col < 3; col++)
         cr_expect(fabs(value[col] - expected[col]) < 1e-7, "%g", value[col]);
@@ -704,8 +695,7 @@ TEST(elements, bfloat16_goes_all_the_way)
         [ATTENTION_BATCH] = 1,     [ATTENTION_HEADS] = 1,          [ATTENTION_SEQ] = 1,
         [ATTENTION_HEAD_DIM] = 24, [ATTENTION_TYPE] = TENSOR_BF16,
     };
-    struct trial trial;
-    cr_assert(trial_create(&trial, &attention_problem, sizes, INPUTS_NORMAL, 3, 0) == cudaSuccess);
+    struct trial trial = ladder_trial(&attention_problem, sizes, INPUTS_NORMAL, 3, 0);
     const struct verdict verdict = trial_run(&trial, &row.about);
     cr_expect(verdict.status == VERDICT_PASS, "%s", verdict.reason);
     cr_expect(verdict.bound > 3.0 * 0x1p-8 && verdict.bound < 4.0 * 0x1p-8, "%g", verdict.bound);

@@ -8,6 +8,7 @@
 #include "attention.h"
 #include "explain.h"
 #include "harness.h"
+#include "ladder.h"
 #include "matmul.h"
 #include "softmax.h"
 #include "trial.h"
@@ -42,9 +43,8 @@ static struct explanation explanation_of(const struct problem *problem, const st
                                          const long long *sizes, enum input_kind inputs,
                                          const char *mistake)
 {
-    struct trial trial;
     planted = mistake;
-    cr_assert(trial_create(&trial, problem, sizes, inputs, 3, 0) == cudaSuccess);
+    struct trial trial = ladder_trial(problem, sizes, inputs, 3, 0);
     const struct verdict verdict = trial_run(&trial, kernel);
     trial_destroy(&trial);
     cr_expect((verdict.status == VERDICT_PASS) == now("sound"), "%s: %s", mistake, verdict.reason);
@@ -139,8 +139,7 @@ static const struct matmul_kernel matmul_kernel = {.about.name = "mistaken",
 
 static void expect_matmul(const char *mistake, const char *name, const char *words)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 36, [MATMUL_N] = 22, [MATMUL_K] = 20};
-    expect(&matmul_problem, &matmul_kernel.about, sizes, mistake, name, words);
+    expect(&matmul_problem, &matmul_kernel.about, MATMUL_SIZES(36, 22, 20), mistake, name, words);
 }
 
 TEST(matmul, each_mistake_has_its_name)
@@ -178,7 +177,7 @@ TEST(matmul, poison_that_is_read_has_a_name)
 
 TEST(matmul, place_and_map)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 36, [MATMUL_N] = 22, [MATMUL_K] = 20};
+    const long long *const sizes = MATMUL_SIZES(36, 22, 20);
     const struct explanation e = explanation_of(&matmul_problem, &matmul_kernel.about, sizes,
                                                 INPUTS_NORMAL, "edge not written");
     cr_expect(strstr(e.where,
@@ -248,8 +247,7 @@ static const struct softmax_kernel softmax_kernel = {.about.name = "mistaken",
 
 static void expect_softmax(const char *mistake, const char *name, const char *words)
 {
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 7, [SOFTMAX_COLS] = 45};
-    expect(&softmax_problem, &softmax_kernel.about, sizes, mistake, name, words);
+    expect(&softmax_problem, &softmax_kernel.about, SOFTMAX_SIZES(7, 45), mistake, name, words);
 }
 
 TEST(softmax, each_mistake_has_its_name)

@@ -15,9 +15,8 @@
  */
 static void check_graphs(const struct problem *problem, const void *table, const long long *sizes)
 {
-    struct trial trial;
     const struct kernel *kernel;
-    cr_assert(trial_create(&trial, problem, sizes, INPUTS_NORMAL, 1, 0) == cudaSuccess);
+    struct trial trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0);
     for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++) {
         struct device_buffer workspace;
         cudaGraph_t graph = NULL;
@@ -54,37 +53,33 @@ static void check_graphs(const struct problem *problem, const void *table, const
 
 TEST(graphs, naive_matmul)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 33, [MATMUL_N] = 65, [MATMUL_K] = 17};
-    check_graphs(&matmul_problem, naive_matmul_kernels, sizes);
+    check_graphs(&matmul_problem, naive_matmul_kernels, MATMUL_SIZES(33, 65, 17));
 }
 
 TEST(graphs, tiled_matmul)
 {
-    const long long sizes[MAX_SIZES] = {[MATMUL_M] = 130, [MATMUL_N] = 261, [MATMUL_K] = 300};
-    check_graphs(&matmul_problem, tiled_matmul_kernels, sizes);
+    check_graphs(&matmul_problem, tiled_matmul_kernels, MATMUL_SIZES(130, 261, 300));
 }
 
 TEST(graphs, online_softmax)
 {
-    const long long sizes[MAX_SIZES] = {[SOFTMAX_ROWS] = 3, [SOFTMAX_COLS] = 70000};
-    check_graphs(&softmax_problem, online_softmax_kernels, sizes);
+    check_graphs(&softmax_problem, online_softmax_kernels, SOFTMAX_SIZES(3, 70000));
 }
 
 TEST(graphs, flash_v1)
 {
-    const long long sizes[MAX_SIZES] = SIZES(((struct size){1, 4, 2, 130, 161, 40}));
-    check_graphs(&attention_problem, flash_v1_kernels, sizes);
+    check_graphs(&attention_problem, flash_v1_kernels,
+                 SIZES(((struct size){1, 4, 2, 130, 161, 40})));
 }
 
 TEST(graphs, flash_v2)
 {
-    const long long sizes[MAX_SIZES] = SIZES(((struct size){1, 4, 2, 3, 1300, 40}));
-    check_graphs(&attention_problem, flash_v2_kernels, sizes);
+    check_graphs(&attention_problem, flash_v2_kernels,
+                 SIZES(((struct size){1, 4, 2, 3, 1300, 40})));
 }
 
 TEST(graphs, causal_half)
 {
-    const long long sizes[MAX_SIZES] =
-        SIZES(((struct size){1, 40, 20, 300, 300, 64, true, TENSOR_F16}));
-    check_graphs(&attention_problem, causal_half_kernels, sizes);
+    check_graphs(&attention_problem, causal_half_kernels,
+                 SIZES(((struct size){1, 40, 20, 300, 300, 64, true, TENSOR_F16})));
 }

@@ -2,86 +2,15 @@
  */
 #include "ptx/box_cases.h"
 
-/* What the CPU backend says, in the fast build and in the checked one. Null: nothing, but the
- * output is wrong. Empty: perhaps something, and the output may be right. */
 struct finding {
     enum mistake mistake;
     const char *fast, *checked;
 };
 
-static const char uncopied[] = "no thread has waited for the copy",
-                  race[] = "race on shared memory";
 static const struct finding findings[] = {
-    {COPY_ASYNC_NO_WAIT, "cp_async_wait<0>() is missing", uncopied},
-    {COPY_ASYNC_NO_COMMIT, "cp_async_commit() and a wait is missing", uncopied},
-    {COPY_ASYNC_MISALIGNED, "is not a multiple of 16", "is not a multiple of 16"},
-    {LDMATRIX_MISALIGNED, "is not a multiple of 16", "is not a multiple of 16"},
-    {LDMATRIX_HALF_WARP, "only lanes 0x0000ffff are there", "names lanes which have returned"},
-    {LDMATRIX_OUTSIDE, "of dynamic shared memory, of which the launch asked for 512",
-     "of dynamic shared memory, of which the launch asked for 512"},
-    {MBARRIER_NOT_INITIALISED, "the mbarrier was not initialised",
-     "the mbarrier was not initialised"},
-    {MBARRIER_NO_BARRIER_AFTER_INIT, "", race}, /* in some orders all goes well */
-    {MBARRIER_NO_FENCE, "mbarrier_init_fence() is missing", "mbarrier_init_fence() is missing"},
-    {MBARRIER_NO_EXPECT, "ended while a tma_load()", race},
-    {MBARRIER_TOO_MANY_BYTES, "128 announced bytes are not being copied",
-     "128 announced bytes are not being copied"},
-    {MBARRIER_TOO_FEW_BYTES, "128 bytes more were copied than announced",
-     "128 bytes more were copied than announced"},
-    {MBARRIER_TOO_MANY_ARRIVALS, "all 1 arrivals of this phase were there already",
-     "all 1 arrivals of this phase were there already"},
-    {MBARRIER_WRONG_PARITY, "ended while a tma_load()", race},
-    {MBARRIER_TRY_FOREVER, "phase 1, parity 1, lacks 1 of 1 arrivals",
-     "phase 1, parity 1, lacks 1 of 1 arrivals"},
-    {TMA_MISALIGNED, "is not a multiple of 1024", "is not a multiple of 1024"},
-    {TMA_NO_WAIT, "ended while a tma_load()", race},
-    {TMA_READ_TOO_EARLY, "", race}, /* in some orders all goes well */
-    {TMA_REFILLED_TOO_EARLY, "", race},
-    {TMA_STORE_NO_PROXY_FENCE, "", "async_proxy_fence() is missing"},
-    {TMA_STORE_NO_COMMIT, "tma_store_commit() and a wait is missing",
-     "tma_store_commit() and a wait is missing"},
-    {TMA_STORE_NO_WAIT, "tma_store_wait_read<0>() is missing",
-     "tma_store_wait_read<0>() is missing"},
-    {TMA_STORE_SOURCE_OVERWRITTEN, "that it was reading was overwritten",
-     "that it was reading was overwritten"},
-    {WGMMA_NO_FENCE, "wgmma_fence() is missing", "wgmma_fence() is missing"},
-    {WGMMA_NO_PROXY_FENCE, "", "async_proxy_fence() is missing"},
-    {WGMMA_NO_COMMIT, "wgmma_commit() is missing", "wgmma_commit() is missing"},
-    {WGMMA_NO_WAIT, "wgmma_wait<0>() is missing", "wgmma_wait<0>() is missing"},
-    {WGMMA_ACCUMULATOR_READ, NULL, NULL},
-    {WGMMA_ACCUMULATOR_WRITTEN, "wrote to the accumulator", "wrote to the accumulator"},
-    {WGMMA_OPERAND_OVERWRITTEN, NULL, race},
-    {WGMMA_MISALIGNED, "its tile must be aligned to that", "its tile must be aligned to that"},
-    {WGMMA_ONE_WARP_MISSING, "for the other warps of the warpgroup",
-     "for the other warps of the warpgroup"},
-    {WGMMA_DIFFERENT_DESCRIPTORS, "asks for another product", "asks for another product"},
-    {NAMED_BARRIER_TOO_MANY, "a barrier that not all threads reach",
-     "a barrier that not all threads reach"},
-    {REGISTERS_TOO_MANY, "registers that no warpgroup gives back",
-     "registers that no warpgroup gives back"},
-    {CLUSTER_NOT_BEGUN, "", "which may not have begun"},
-    {CLUSTER_NO_LAST_BARRIER, "of the cluster has ended", "uninitialised shared memory"},
-    {CLUSTER_LAST_BARRIER_RELAXED, "", race},
-    {CLUSTER_ENDS_TOO_EARLY, "of the cluster has ended", "of the cluster has ended"},
-    {CLUSTER_ENDS_UNAWARE, NULL, "which may have ended"},
-    {CLUSTER_READ_TOO_EARLY, "", race},
-    {CLUSTER_OVERWRITTEN, "", race},
-    {CLUSTER_ARRIVES_TWICE, "the thread has arrived already", "the thread has arrived already"},
-    {CLUSTER_WAITS_ONLY, "the thread has not arrived", "the thread has not arrived"},
-    {CLUSTER_HALF_WARP, "a warp operation that not all of its lanes reach",
-     "a warp operation that not all of its lanes reach"},
-    {CLUSTER_WARP_MISSING, "32 wait at __syncthreads()", "32 wait at __syncthreads()"},
-    {CLUSTER_BLOCK_MISSING, "64 wait at a named barrier", "64 wait at a named barrier"},
-    {CLUSTER_RANK_OUTSIDE, "block 2 of a cluster of 2", "block 2 of a cluster of 2"},
-    {CLUSTER_MISALIGNED, "is not a multiple of 8", "is not a multiple of 8"},
-    {CLUSTER_OUTSIDE, "of dynamic shared memory, of which the launch asked for 4096",
-     "of dynamic shared memory, of which the launch asked for 4096"},
-    {CLUSTER_NO_ADDRESS, "is no address in the cluster", "is no address in the cluster"},
-    {CLUSTER_STORE_ASYNC_NO_WAIT, "which only waits for 4 bytes", race},
-    {CLUSTER_STORE_ASYNC_BARRIER_ELSEWHERE, "the mbarrier is block 0's",
-     "the mbarrier is block 0's"},
-    {MULTICAST_PLACE_NOT_EMPTY, "", race},
-    {MULTICAST_RANK_OUTSIDE, "ranks 0x7 of a cluster of 2", "ranks 0x7 of a cluster of 2"},
+#define MISTAKE(name, fast, checked) {name, fast, checked},
+#include "ptx/mistakes.def"
+#undef MISTAKE
 };
 
 /* The kernels of broken.cu with their data. */

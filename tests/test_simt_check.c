@@ -32,8 +32,7 @@ static int *zeros(void)
     return data;
 }
 
-/* -------------------------------------------------------------------------------------------------
- * counters */
+/* ---- counters ---- */
 
 static struct counters counted(cudaError_t error)
 {
@@ -265,8 +264,7 @@ CONDITIONAL_TEST(counters, sum_until_reset, checked())
     EXPECT(c, barriers, 0);
 }
 
-/* -------------------------------------------------------------------------------------------------
- * reports */
+/* ---- reports ---- */
 
 static const struct check_case *find(const struct check_case *cases, const char *name)
 {

@@ -13,6 +13,7 @@ exactly once, so that a fault whose kernel has changed under it says so. Python'
 import collections
 import concurrent.futures
 import dataclasses
+import itertools
 import json
 import os
 import random
@@ -94,35 +95,40 @@ class Fault:
         return WORK / f"{self.exercise:02}" if self.learners else OUT / self.name
 
 
-def faults_in(path):
-    """The faults of one kernel, in the order of its file: README.md describes it."""
-    kernel = path.stem
+def kernel_source(kernel):
+    """The file of a kernel, or None where it is in a step that a copy of some of the steps has left out."""
     sources = [source for source in ROOT.glob(f"0?_*/*_{kernel}.cu") if re.fullmatch(rf"\d+_{kernel}", source.stem)]
-    if not sources:
-        return  # a copy of some of the steps; tests/rules.py looks for faults of no kernel
     if len(sources) > 1:
-        raise Broken(f"{path.name}: there are {len(sources)} kernels of this name")
-    usual, *parts = re.split("^=== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    usual = [line for line in usual.split("\n") if line]
-    if any(not line.startswith("run: ") for line in usual) or any(re.search("^--- (?!replace$|with$)", part, re.M) for part in parts):
-        raise Broken(f"{path.name}: only 'run: ...' may stand before the first fault, and only '--- replace' and '--- with' in one")
-    for part in parts:
-        head, *edits = re.split("^--- replace\n", part, flags=re.MULTILINE)
-        first, *lines = head.rstrip("\n").split("\n")
-        match = re.fullmatch(r"([\w-]+), (\w+)( only)?: (.+)", first)
-        if not match or match[2] not in (*DETECTORS, EQUIVALENT):
-            raise Broken(f"{path.name}: '{first}' must be 'NAME, DETECTOR: what is wrong'")
-        fields = [line.partition(": ")[::2] for line in lines]
-        runs = [value for key, value in fields if key == "run"] or [line.removeprefix("run: ") for line in usual]
-        values = dict(fields)
-        edits = [re.split("^--- with\n", edit, flags=re.MULTILINE) for edit in edits]
-        if not set(values) <= {"file", "run", "exercise", "symptom"} or not runs or not edits or any(len(e) != 2 for e in edits):
-            raise Broken(f"{path.name}: {match[1]} needs a 'run: ...' and edits '--- replace', '--- with'; it has {sorted(values)}")
-        source = str(sources[0].relative_to(ROOT))
+        raise Broken(f"{kernel}: there are {len(sources)} kernels of this name")
+    return str(sources[0].relative_to(ROOT)) if sources else None  # tests/rules.py looks for faults of no kernel
+
+
+def faults_in(kernel, part, usual):
+    """One fault, in each kernel that has it: README.md describes a file of faults. `usual` has the options of each kernel."""
+    first, *lines = part.rstrip("\n").split("\n")
+    match = re.fullmatch(r"([\w-]+), (\w+)( only)?: (.+)", first)
+    if not match or match[2] not in (*DETECTORS, EQUIVALENT):
+        raise Broken(f"{kernel}.faults: '{first}' must be 'NAME, DETECTOR: what is wrong'")
+    fields = list(itertools.takewhile(lambda line: re.match("[a-z]+: ", line), lines))
+    hunks = [[]]
+    for line in lines[len(fields):]:
+        hunks.append([]) if line == "@@" else hunks[-1].append(line or " ")
+    fields = [line.split(": ", 1) for line in fields]
+    values, runs = dict(fields), [value for key, value in fields if key == "run"]
+    known = {"also", "file", "run", "exercise", "symptom"}
+    if not set(values) <= known or not all(hunks) or any(line[0] not in " +-" for hunk in hunks for line in hunk):
+        raise Broken(f"{kernel}.faults: {match[1]} has a field or a line of an edit that is none: {sorted(values)}")
+    edits = [["\n".join(line[1:] for line in hunk if line[0] != other) for other in "+-"] for hunk in hunks]
+    for number, name in enumerate([kernel, *(name for key, value in fields if key == "also" for name in value.split())]):
+        source = kernel_source(name)
+        if not source:
+            continue
+        if name not in usual or not (runs or usual[name]):
+            raise Broken(f"{kernel}.faults: {match[1]} needs a 'run: ...', or {name}.faults one")
         file = values.get("file", source)
-        yield Fault(f"{kernel}-{match[1]}", file, file if file.endswith(".cu") else source,
-                    [(file, *(text.rstrip("\n") for text in edit)) for edit in edits], kernel, match[2], bool(match[3]),
-                    match[4], runs, int(values.get("exercise", 0)), values.get("symptom", ""))
+        yield Fault(f"{name}-{match[1]}", file, file if file.endswith(".cu") else source, [(file, *edit) for edit in edits], name,
+                    match[2], bool(match[3]), match[4], runs or usual[name],
+                    0 if number else int(values.get("exercise", 0)), values.get("symptom", ""))
 
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -138,7 +144,15 @@ def search(fault, file, text, source):
 
 
 def read_faults(names=()):
-    faults = [fault for path in sorted(FAULTS.glob("*.fault*")) for fault in faults_in(path)]
+    usual, parts = {}, []
+    for path in sorted(FAULTS.glob("*.faults")):
+        head, *own = re.split("^=== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        options = [line for line in head.split("\n") if line]
+        if any(not line.startswith("run: ") for line in options):
+            raise Broken(f"{path.name}: only 'run: ...' may stand before the first fault")
+        usual[path.stem] = [line.removeprefix("run: ") for line in options]
+        parts += [(path.stem, part) for part in own]
+    faults = sorted((fault for kernel, part in parts for fault in faults_in(kernel, part, usual)), key=lambda fault: fault.kernel)
     unknown = [name for name in names if not any(name in (f.name, str(f.exercise)) for f in faults)]
     if unknown:
         raise Broken(f"there is no fault {unknown[0]}; `make broken-list` prints the exercises, tests/broken/ holds all")

@@ -146,8 +146,7 @@ __global__ void store_behind_odd(float *out)
 
 BROKEN(misaligned_dynamic, store_behind_odd<<<1, 4, 128>>>((float *)data))
 
-/* -------------------------------------------------------------------------------------------------
- * races */
+/* ---- races ---- */
 
 __global__ void no_barrier(int *data)
 {
@@ -499,8 +498,7 @@ __global__ void shuffle_for_some(int *data)
 
 BROKEN(shuffle_for_some, shuffle_for_some<<<1, 32>>>(data))
 
-/* -------------------------------------------------------------------------------------------------
- * uninitialised */
+/* ---- uninitialised ---- */
 
 __global__ void uninitialised_static(int *data)
 {

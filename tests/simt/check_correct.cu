@@ -29,6 +29,16 @@ static cudaError_t compare(const int *data, const int *expected, int count)
     return error;
 }
 
+/* The same with value(i) for expected[i]. */
+template <class Value>
+static cudaError_t compare(const int *data, int count, Value value)
+{
+    static int expected[CHECK_INTS];
+    for (int i = 0; i < count; i++)
+        expected[i] = value(i);
+    return compare(data, expected, count);
+}
+
 static cudaError_t compare_one(const int *data, int expected)
 {
     return compare(data, &expected, 1);
@@ -90,11 +100,8 @@ __global__ void half_warps(int *data)
 
 CORRECT(half_warps)
 {
-    int expected[32];
-    for (int i = 0; i < 32; i++)
-        expected[i] = i ^ 15;
     half_warps<<<1, 32>>>(data);
-    return compare(data, expected, 32);
+    return compare(data, 32, [](int i) { return i ^ 15; });
 }
 
 __global__ void tiles_of_eight(int *data)
@@ -111,11 +118,8 @@ __global__ void tiles_of_eight(int *data)
 
 CORRECT(tiles_of_eight)
 {
-    int expected[64];
-    for (int i = 0; i < 64; i++)
-        expected[i] = (i ^ 7) + (i / 8 * 8 + 7);
     tiles_of_eight<<<1, 64>>>(data);
-    return compare(data, expected, 64);
+    return compare(data, 64, [](int i) { return (i ^ 7) + (i / 8 * 8 + 7); });
 }
 
 __global__ void shuffles_only(int *data)
@@ -151,11 +155,8 @@ __global__ void double_buffer(int *data)
 
 CORRECT(double_buffer)
 {
-    int expected[64];
-    for (int i = 0; i < 64; i++)
-        expected[i] = 5 * (63 - i) + 10;
     double_buffer<<<1, 64>>>(data);
-    return compare(data, expected, 64);
+    return compare(data, 64, [](int i) { return 5 * (63 - i) + 10; });
 }
 
 __global__ void padded_transpose(int *data)
@@ -170,11 +171,8 @@ __global__ void padded_transpose(int *data)
 
 CORRECT(padded_transpose)
 {
-    int expected[1024];
-    for (int i = 0; i < 1024; i++)
-        expected[i] = 32 * (i % 32) + i / 32;
     padded_transpose<<<1, dim3(32, 8)>>>(data);
-    return compare(data, expected, 1024);
+    return compare(data, 1024, [](int i) { return 32 * (i % 32) + i / 32; });
 }
 
 __global__ void own_writes(int *data)
@@ -188,11 +186,8 @@ __global__ void own_writes(int *data)
 
 CORRECT(own_writes)
 {
-    int expected[64];
-    for (int i = 0; i < 64; i++)
-        expected[i] = 2 * (i + 1);
     own_writes<<<1, 64>>>(data);
-    return compare(data, expected, 64);
+    return compare(data, 64, [](int i) { return 2 * (i + 1); });
 }
 
 /* All who find something write the same: who comes last does not matter. */
@@ -229,11 +224,8 @@ __global__ void bytes_and_halves(int *data)
 
 CORRECT(bytes_and_halves)
 {
-    int expected[64];
-    for (int i = 0; i < 64; i++)
-        expected[i] = i + 1 + 63 - i;
     bytes_and_halves<<<1, 64>>>(data);
-    return compare(data, expected, 64);
+    return compare(data, 64, [](int i) { return i + 1 + 63 - i; });
 }
 
 /* Arrays of different types in one piece of dynamic shared memory, used to the last byte. */
@@ -252,11 +244,8 @@ __global__ void carved(int *data)
 
 CORRECT(carved)
 {
-    int expected[16];
-    for (int i = 0; i < 16; i++)
-        expected[i] = 3 * (15 - i);
     carved<<<1, 16, 16 * (8 + 4 + 1)>>>(data);
-    return compare(data, expected, 16);
+    return compare(data, 16, [](int i) { return 3 * (15 - i); });
 }
 
 /* Two instances of one template have two arrays, and a second launch finds nothing of the first. */
@@ -272,13 +261,10 @@ __global__ void instance(int *data)
 
 CORRECT(instances)
 {
-    int expected[64];
-    for (int i = 0; i < 64; i++)
-        expected[i] = (63 - i % 32) + 2 * (127 - i % 32);
     instance<64><<<2, 32>>>(data);
     instance<128><<<2, 32>>>(data);
     instance<128><<<2, 32>>>(data);
-    return compare(data, expected, 64);
+    return compare(data, 64, [](int i) { return (63 - i % 32) + 2 * (127 - i % 32); });
 }
 
 struct particle {
@@ -306,11 +292,8 @@ __global__ void structs(int *data)
 
 CORRECT(structs)
 {
-    int expected[32];
-    for (int i = 0; i < 32; i++)
-        expected[i] = 1 + (31 - i) + 8;
     structs<<<1, 32>>>(data);
-    return compare(data, expected, 32);
+    return compare(data, 32, [](int i) { return 1 + (31 - i) + 8; });
 }
 
 /* Structs with holes, filled member by member and copied whole. */
@@ -337,15 +320,11 @@ __global__ void padding(int *data)
 
 CORRECT(padding)
 {
-    int expected[32];
-    for (int i = 0; i < 32; i++)
-        expected[i] = 31 - i + 1 + 2 * (31 - i);
     padding<<<1, 32>>>(data);
-    return compare(data, expected, 32);
+    return compare(data, 32, [](int i) { return 31 - i + 1 + 2 * (31 - i); });
 }
 
-/* -------------------------------------------------------------------------------------------------
- * atomics */
+/* ---- atomics ---- */
 
 __global__ void histogram(int *data)
 {
@@ -361,11 +340,8 @@ __global__ void histogram(int *data)
 
 CORRECT(histogram)
 {
-    int expected[16];
-    for (int i = 0; i < 16; i++)
-        expected[i] = 8 * 4;
     histogram<<<8, 64>>>(data);
-    return compare(data, expected, 16);
+    return compare(data, 16, [](int) { return 8 * 4; });
 }
 
 /* The programming guide's example: partial result, fence, counter; the last to count adds up. */
@@ -581,15 +557,12 @@ __global__ void reverse(const int *from, int *to, int n)
 
 CORRECT(launches_in_a_row)
 {
-    int expected[256];
-    for (int i = 0; i < 256; i++)
-        expected[i] = 4;
     int *other = data + 1024;
     reverse<<<4, 64>>>(data, other, 256);
     reverse<<<2, 128>>>(other, data, 256);
     reverse<<<8, 32>>>(data, other, 256);
     reverse<<<1, 256>>>(other, data, 256);
-    return compare(data, expected, 256);
+    return compare(data, 256, [](int) { return 4; });
 }
 
 __global__ void grid_steps(int *data, int n)

@@ -75,9 +75,8 @@ __global__ void greatest(const float *in, float *out, int n)
 FEATURE(compare_and_swap)
 {
     enum { N = 500 };
-    float *in = shared_array<float>(N), *out = shared_array<float>(1);
-    for (int i = 0; i < N; i++)
-        in[i] = (float)(i * 61 % N) - 600.0f;
+    float *in = shared_array<float>(N, [](int i) { return (float)(i * 61 % N) - 600.0f; });
+    float *out = shared_array<float>(1);
     *out = -1e30f;
     greatest<<<4, 128>>>(in, out, N);
     int wrong = wait_for_kernel();
@@ -105,10 +104,7 @@ FEATURE(shared_atomics)
     for (int i = 0; i < N; i++)
         expected[(in[i] = (unsigned char)(i * i % 251)) % 16]++;
     histogram<<<1, 256>>>(in, N, out);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 16; i++)
-        wrong += out[i] != expected[i];
-    return wrong;
+    return wrong_results(16, [&](int i) { return out[i] != expected[i]; });
 }
 
 __global__ void atomic_refs(int *data)
@@ -149,10 +145,7 @@ FEATURE(lock_within_block)
 {
     int *data = shared_array<int>(33);
     locked<<<3, 256>>>(data + 32, data);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 32; i++)
-        wrong += data[i] != 24;
-    return wrong;
+    return wrong_results(32, [&](int i) { return data[i] != 24; });
 }
 
 /* Blocks take turns in the order of tickets they draw. */
@@ -180,10 +173,7 @@ FEATURE(ordered_blocks)
     enum { BLOCKS = 64 };
     int *state = shared_array<int>(3), *order = shared_array<int>(BLOCKS);
     take_turns<<<BLOCKS, 64>>>(state, order);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < BLOCKS; i++)
-        wrong += order[i] != 2 * i;
-    return wrong;
+    return wrong_results(BLOCKS, [&](int i) { return order[i] != 2 * i; });
 }
 
 /* Block 0 waits for a block that comes after it: both are resident on any device. */

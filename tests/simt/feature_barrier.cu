@@ -14,14 +14,11 @@ __global__ void reverse_static(int *data)
 
 FEATURE(static_shared)
 {
-    int *data = shared_array<int>(4 * THREADS);
-    for (int i = 0; i < 4 * THREADS; i++)
-        data[i] = i;
+    int *data = shared_array<int>(4 * THREADS, [](int i) { return i; });
     reverse_static<<<4, THREADS>>>(data);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 4 * THREADS; i++)
-        wrong += data[i] != i / THREADS * THREADS + THREADS - 1 - i % THREADS;
-    return wrong;
+    return wrong_results(4 * THREADS, [&](int i) {
+        return data[i] != i / THREADS * THREADS + THREADS - 1 - i % THREADS;
+    });
 }
 
 __global__ void reverse_dynamic(float *data, int n)
@@ -95,14 +92,9 @@ __global__ void rotate(int *data)
 
 FEATURE(file_scope_shared)
 {
-    int *data = shared_array<int>(64);
-    for (int i = 0; i < 64; i++)
-        data[i] = i;
+    int *data = shared_array<int>(64, [](int i) { return i; });
     rotate<<<1, 64, 64 * sizeof(int)>>>(data);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 64; i++)
-        wrong += data[i] != (i + 1) % 64;
-    return wrong;
+    return wrong_results(64, [&](int i) { return data[i] != (i + 1) % 64; });
 }
 
 struct pair {
@@ -158,10 +150,7 @@ FEATURE(barrier_reductions)
 {
     int *out = shared_array<int>(100);
     count_and_or<<<1, 100>>>(out);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 100; i++)
-        wrong += out[i] != 340110;
-    return wrong;
+    return wrong_results(100, [&](int i) { return out[i] != 340110; });
 }
 
 /* Whole warps that have nothing to do, and say so before anybody waits. */
@@ -179,10 +168,7 @@ FEATURE(returned_threads)
 {
     int *out = shared_array<int>(64);
     leave_early<<<1, 256>>>(out);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 64; i++)
-        wrong += out[i] != 63 - i;
-    return wrong;
+    return wrong_results(64, [&](int i) { return out[i] != 63 - i; });
 }
 
 /* Every thread moves its mark by one place a step; a barrier too few and some mark is lost. */
@@ -203,10 +189,9 @@ FEATURE(many_barriers)
     enum { BLOCKS = 20, STEPS = 301 };
     int *out = shared_array<int>(BLOCKS * THREADS);
     walk<<<BLOCKS, THREADS>>>(out, STEPS);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < BLOCKS * THREADS; i++)
-        wrong += out[i] != ((i % THREADS - STEPS) % THREADS + THREADS) % THREADS;
-    return wrong;
+    return wrong_results(BLOCKS * THREADS, [&](int i) {
+        return out[i] != ((i % THREADS - STEPS) % THREADS + THREADS) % THREADS;
+    });
 }
 
 /* bar.sync counts arrivals, whichever lines they come from. */
@@ -225,10 +210,7 @@ FEATURE(warps_at_two_barriers)
 {
     int *data = shared_array<int>(64);
     pass_on<<<1, 64>>>(data);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 32; i++)
-        wrong += data[i] != i || data[32 + i] != 2 * i;
-    return wrong;
+    return wrong_results(32, [&](int i) { return data[i] != i || data[32 + i] != 2 * i; });
 }
 
 __global__ void copy_unwritten(unsigned *out)

@@ -124,8 +124,6 @@ FEATURE(grid_sync)
         cudaLaunchCooperativeKernel((void *)relay, BLOCKS, THREADS, arguments, 0, nullptr);
     if (error != cudaSuccess)
         return -(int)error;
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < N; i++)
-        wrong += data[phases % 2 * N + i] != (i + 65 * phases) % N + phases;
-    return wrong;
+    return wrong_results(
+        N, [&](int i) { return data[phases % 2 * N + i] != (i + 65 * phases) % N + phases; });
 }

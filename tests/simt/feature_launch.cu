@@ -17,10 +17,9 @@ FEATURE(indices)
     const int X = 15, Y = 8, Z = 6;
     int *out = shared_array<int>(X * Y * Z);
     write_indices<<<grid, block>>>(out);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < X * Y * Z; i++)
-        wrong += out[i] != 1 + i % X + 100 * (i / X % Y) + 10000 * (i / X / Y);
-    return wrong;
+    return wrong_results(X * Y * Z, [&](int i) {
+        return out[i] != 1 + i % X + 100 * (i / X % Y) + 10000 * (i / X / Y);
+    });
 }
 
 template <int Add, int Times>
@@ -33,10 +32,8 @@ template <int Times>
 static int run_nested(int *out)
 {
     arithmetic<Times + 1, (Times > 2) ? 7 : 5><<<1, 32>>>(out);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 32; i++)
-        wrong += out[i] != (i + Times + 1) * (Times > 2 ? 7 : 5);
-    return wrong;
+    return wrong_results(32,
+                         [&](int i) { return out[i] != (i + Times + 1) * (Times > 2 ? 7 : 5); });
 }
 
 FEATURE(templates)
@@ -73,10 +70,7 @@ FEATURE(deduced_template)
     fill<32><<<2, 32>>>(d, 2.5);
     scale<<<2, 32>>>(f, 2.0f, 64);
     scale<double><<<2, 32>>>(d, 4, 64); /* 4 converts: all arguments are given */
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 64; i++)
-        wrong += (f[i] != 3.0f) + (d[i] != 10.0);
-    return wrong;
+    return wrong_results(64, [&](int i) { return (f[i] != 3.0f) + (d[i] != 10.0); });
 }
 
 namespace deep

@@ -33,13 +33,11 @@ FEATURE(intrinsics)
     int *i = shared_array<int>(8);
     float *f = shared_array<float>(8);
     intrinsics<<<1, 1>>>(i, f);
-    int wrong = wait_for_kernel();
     const int expected[8] = {9 + 1500 + 70000, 24 + 2300, 1,         0x66552211,
                              -4 + 500,         1,         15 + 2000, 24 - 4000 + 900000};
     const float expected_floats[8] = {0.25f, 1.125f, -3.0f, 4.0f, 33.25f, 46.0f, 1.0f, 1.0f};
-    for (int k = 0; wrong >= 0 && k < 8; k++)
-        wrong += (i[k] != expected[k]) + (f[k] != expected_floats[k]);
-    return wrong;
+    return wrong_results(
+        8, [&](int k) { return (i[k] != expected[k]) + (f[k] != expected_floats[k]); });
 }
 
 __global__ void conversions(int *i, long long *l)
@@ -161,11 +159,8 @@ FEATURE(bfloat16)
 {
     float *f = shared_array<float>(4);
     brains<<<1, 1>>>(f);
-    int wrong = wait_for_kernel();
     const float expected[4] = {3.0f, 0.333984375f, 1.0f, 256.0f};
-    for (int k = 0; wrong >= 0 && k < 4; k++)
-        wrong += f[k] != expected[k];
-    return wrong;
+    return wrong_results(4, [&](int k) { return f[k] != expected[k]; });
 }
 
 /* In ticks of one clock: reads in turn never go back, nor far ahead. */

@@ -97,11 +97,8 @@ FEATURE(votes)
 {
     unsigned *out = shared_array<unsigned>(6 * 32);
     vote<<<1, 32>>>(out);
-    int wrong = wait_for_kernel();
     const unsigned expected[6] = {0x49249249u, 1, 0, 1, 0, FULL};
-    for (int i = 0; wrong >= 0 && i < 6 * 32; i++)
-        wrong += out[i] != expected[i % 6];
-    return wrong;
+    return wrong_results(6 * 32, [&](int i) { return out[i] != expected[i % 6]; });
 }
 
 __global__ void match(unsigned *out)
@@ -118,11 +115,10 @@ FEATURE(matches)
 {
     unsigned *out = shared_array<unsigned>(4 * 32);
     match<<<1, 32>>>(out);
-    int wrong = wait_for_kernel();
-    for (int t = 0; wrong >= 0 && t < 32; t++)
-        wrong += (out[4 * t] != 0x11111111u << t % 4) + (out[4 * t + 1] != FULL) +
-                 (out[4 * t + 2] != 0) + (out[4 * t + 3] != 2);
-    return wrong;
+    return wrong_results(32, [&](int t) {
+        return (out[4 * t] != 0x11111111u << t % 4) + (out[4 * t + 1] != FULL) +
+               (out[4 * t + 2] != 0) + (out[4 * t + 3] != 2);
+    });
 }
 
 /* The two halves of a warp meet among themselves, in different branches, at different times. */
@@ -147,10 +143,7 @@ FEATURE(partial_masks)
 {
     int *out = shared_array<int>(32);
     halves<<<1, 32>>>(out);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 32; i++)
-        wrong += out[i] != (i < 16 ? 120 : 20 + 0xaaaa);
-    return wrong;
+    return wrong_results(32, [&](int i) { return out[i] != (i < 16 ? 120 : 20 + 0xaaaa); });
 }
 
 /* 40 threads: the second warp has 8 lanes, and a full mask names more. */
@@ -165,10 +158,7 @@ FEATURE(short_warp)
 {
     int *out = shared_array<int>(40);
     short_warp<<<1, 40>>>(out);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 40; i++)
-        wrong += out[i] != (i ^ 1) + (i < 32 ? 32000 : 8000);
-    return wrong;
+    return wrong_results(40, [&](int i) { return out[i] != (i ^ 1) + (i < 32 ? 32000 : 8000); });
 }
 
 /* The lanes of a branch reserve their places together: one atomic for all of them. */

@@ -24,6 +24,16 @@ T *shared_array(size_t count)
     return array;
 }
 
+/* The same, with value(i) in element i. */
+template <class T, class Value>
+T *shared_array(int count, Value value)
+{
+    T *array = shared_array<T>(count);
+    for (int i = 0; i < count; i++)
+        array[i] = (T)value(i);
+    return array;
+}
+
 /* Waits for the kernel; the caller compares only when this is 0. */
 inline int wait_for_kernel(void)
 {
@@ -31,6 +41,16 @@ inline int wait_for_kernel(void)
     if (error == cudaSuccess)
         error = cudaDeviceSynchronize();
     return -(int)error;
+}
+
+/* What a feature returns: the sum of is_wrong(i) when the kernel is done. */
+template <class Wrong>
+int wrong_results(int count, Wrong is_wrong)
+{
+    int wrong = wait_for_kernel();
+    for (int i = 0; wrong >= 0 && i < count; i++)
+        wrong += is_wrong(i);
+    return wrong;
 }
 #endif
 

@@ -9,9 +9,7 @@
 #include <link.h>
 #include <sys/mman.h>
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 /* ---- pages and regions ---- */
@@ -307,5 +305,4 @@ void add_program_variables()
     done = true;
 }
 
-} /* namespace check */
-} /* namespace simt */
+} /* namespace simt::check */

@@ -14,8 +14,7 @@
  *   source.cpp           addresses in the code and in shared memory -> lines and names
  *   exit.cpp             the table that a program built by `simtcc --check` prints
  */
-#ifndef SIMT_CHECK_H
-#define SIMT_CHECK_H
+#pragma once
 
 #include <algorithm>
 #include <map>
@@ -31,9 +30,7 @@
 #include "run/builtins.h"
 #include "run/engine.h"
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 enum Kind : unsigned {
@@ -619,7 +616,4 @@ void let_go(BlockState *block);
 extern void (*launch_listener)(const Launch &launch, const struct counters &counted);
 extern void (*report_listener)(const char *text);
 
-} /* namespace check */
-} /* namespace simt */
-
-#endif
+} /* namespace simt::check */

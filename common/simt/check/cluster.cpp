@@ -8,9 +8,7 @@
 
 #include <algorithm>
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 static BlockState *state_of(const Cluster &cluster, unsigned rank)
@@ -186,5 +184,4 @@ uintptr_t own_place(uintptr_t address, const BlockState **home)
     return address;
 }
 
-} /* namespace check */
-} /* namespace simt */
+} /* namespace simt::check */

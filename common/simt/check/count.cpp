@@ -11,9 +11,7 @@
 
 #include <algorithm>
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 constexpr unsigned sector_bits = 5, line_bits = 7;
@@ -231,5 +229,4 @@ void add_counters(struct counters *sum, const struct counters &part)
 #undef ADD
 }
 
-} /* namespace check */
-} /* namespace simt */
+} /* namespace simt::check */

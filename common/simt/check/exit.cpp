@@ -8,9 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 static std::mutex lock;
@@ -86,7 +84,6 @@ struct Registration {
 
 static Registration registration;
 
-} /* namespace check */
-} /* namespace simt */
+} /* namespace simt::check */
 
 extern "C" void simt_print_at_exit(void) {}

@@ -3,9 +3,7 @@
 
 #include <sched.h>
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 void (*launch_listener)(const Launch &launch, const struct counters &counted);
@@ -411,8 +409,7 @@ struct Hooks final : Checker {
     }
 };
 
-} /* namespace check */
-} /* namespace simt */
+} /* namespace simt::check */
 
 /* Each object that was compiled to be watched calls this before main(): the checker is armed. */
 extern "C" void __tsan_init(void)

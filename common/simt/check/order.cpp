@@ -20,9 +20,7 @@
  */
 #include "check/check.h"
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 static bool covers(const Publication &publication, const Stamp &stamp)
@@ -482,5 +480,4 @@ void order_acquire(ThreadState *thread, const void *object)
     block->partial = true;
 }
 
-} /* namespace check */
-} /* namespace simt */
+} /* namespace simt::check */

@@ -7,9 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 /* ---- who and where ---- */
@@ -114,37 +112,27 @@ static std::vector<std::string> parameters(const std::string &signature)
 /* Of what a parameter points to; 0 where its name does not say. */
 static size_t element_bytes(std::string type)
 {
-    static const std::map<std::string, size_t> sizes = {
-        {"char", 1},
-        {"signed char", 1},
-        {"unsigned char", 1},
-        {"short", 2},
-        {"unsigned short", 2},
-        {"__half", 2},
-        {"__nv_bfloat16", 2},
-        {"int", 4},
-        {"unsigned int", 4},
-        {"float", 4},
-        {"__half2", 4},
-        {"long", 8},
-        {"unsigned long", 8},
-        {"long long", 8},
-        {"unsigned long long", 8},
-        {"double", 8},
-        {"float2", 8},
-        {"int2", 8},
-        {"float4", 16},
-        {"int4", 16},
-        {"uint4", 16},
-    };
+    static const std::vector<std::string> names[] = {
+        {"char"},
+        {"short", "__half", "__nv_bfloat16"},
+        {"int", "float", "__half2"},
+        {"long", "long long", "double", "float2", "int2"},
+        {"float4", "int4", "uint4"}};
     type.erase(std::min(type.find('*'), type.size()));
     for (const char *word : {" const", " volatile"})
         if (size_t at = type.find(word); at != std::string::npos)
             type.erase(at);
-    while (!type.empty() && type.front() == ' ')
-        type.erase(0, 1);
-    auto found = sizes.find(type);
-    return found == sizes.end() ? 0 : found->second;
+    type.erase(0, type.find_first_not_of(' '));
+    for (const std::string word : {"signed ", "unsigned "})
+        if (type.rfind(word, 0) == 0)
+            type.erase(0, word.size());
+    size_t bytes = 1;
+    for (const std::vector<std::string> &of_this_size : names) {
+        if (std::find(of_this_size.begin(), of_this_size.end(), type) != of_this_size.end())
+            return bytes;
+        bytes *= 2;
+    }
+    return 0;
 }
 
 /* The arguments lie in a tuple, which the library fills from the last to the first. */
@@ -527,9 +515,7 @@ void report_dynamic_shared(ThreadState *thread, const Touch &touch)
         "out of bounds: " + access_at(touch) + ", " + distance(touch.address, begin, end);
     if (begin == end)
         text += "the dynamic shared memory, of which the launch asked for none: give its size as "
-                "the third "
-                "launch "
-                "parameter";
+                "the third launch parameter";
     else
         text += format("the %zu bytes of dynamic shared memory that the launch asked for",
                        static_cast<size_t>(end - begin));
@@ -578,8 +564,7 @@ void report_foreign_memory(ThreadState *thread, const Touch &touch)
     else
         text = "host pointer in a kernel: " + text +
                format(", address %#zx, which is not device memory; allocate it with cudaMalloc and "
-                      "copy the "
-                      "data there",
+                      "copy the data there",
                       static_cast<size_t>(touch.address));
     fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
 }
@@ -596,5 +581,4 @@ void report_host_access(const Region *region, const Touch &touch)
     kernel_failed(cudaErrorIllegalAddress, text.c_str());
 }
 
-} /* namespace check */
-} /* namespace simt */
+} /* namespace simt::check */

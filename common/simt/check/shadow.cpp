@@ -9,9 +9,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 constexpr unsigned cell_bytes[3] = {4, 2, 1};
@@ -549,5 +547,4 @@ bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, uns
     return true;
 }
 
-} /* namespace check */
-} /* namespace simt */
+} /* namespace simt::check */

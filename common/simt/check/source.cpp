@@ -12,9 +12,7 @@
 #include <spawn.h>
 #include <unistd.h>
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 /* ---- places in the code ---- */
@@ -203,5 +201,4 @@ bool in_read_only_data(uintptr_t address)
     });
 }
 
-} /* namespace check */
-} /* namespace simt */
+} /* namespace simt::check */

@@ -16,9 +16,7 @@
 #include <cstring>
 #include <deque>
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 constexpr int version = 1;
@@ -514,5 +512,4 @@ void trace_launch_end(LaunchState *state)
     delete trace;
 }
 
-} /* namespace check */
-} /* namespace simt */
+} /* namespace simt::check */

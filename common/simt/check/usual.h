@@ -3,14 +3,11 @@
  * memory before, of words that others have read like this since they were last written. It is
  * counted, and there is nothing else to be noted. All others go through on_access.
  */
-#ifndef SIMT_CHECK_USUAL_H
-#define SIMT_CHECK_USUAL_H
+#pragma once
 
 #include "check/check.h"
 
-namespace simt
-{
-namespace check
+namespace simt::check
 {
 
 /* Whether another read of these words has nothing to add to their cells. */
@@ -59,7 +56,4 @@ inline bool usual_read(const void *pointer, const void *where)
     return true;
 }
 
-} /* namespace check */
-} /* namespace simt */
-
-#endif
+} /* namespace simt::check */

@@ -10,8 +10,7 @@
  *   __atomic built-ins; an atomic with release or acq_rel order is a thread_fence() and then the
  *   atomic.
  */
-#ifndef SIMT_CHECKER_H
-#define SIMT_CHECKER_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -151,5 +150,3 @@ struct Checker {
 extern Checker *checker; /* never null */
 
 } /* namespace simt */
-
-#endif

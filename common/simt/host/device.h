@@ -1,8 +1,7 @@
 /* The device that the backend pretends to be: the same on every machine, so that choices and counts
  * are too.
  */
-#ifndef SIMT_DEVICE_H
-#define SIMT_DEVICE_H
+#pragma once
 
 #include <cstddef>
 #include <cuda_runtime_api.h>
@@ -40,5 +39,3 @@ int resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared)
 void forget_kernel_attributes();
 
 } /* namespace simt */
-
-#endif

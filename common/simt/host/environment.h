@@ -1,6 +1,5 @@
 /* What the environment decides, read at every launch. */
-#ifndef SIMT_ENVIRONMENT_H
-#define SIMT_ENVIRONMENT_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -47,5 +46,3 @@ cudaError_t fail_if_injected(const char *call);
 bool is_ignored(const char *kind, const char *kernel);
 
 } /* namespace simt */
-
-#endif

@@ -1,6 +1,5 @@
 /* Error state: what the last call said, what a kernel did wrong, and the report on it. */
-#ifndef SIMT_ERRORS_H
-#define SIMT_ERRORS_H
+#pragma once
 
 #include <cstdarg>
 #include <cuda_runtime_api.h>
@@ -49,5 +48,3 @@ void begin_launch();
 void clear_errors();
 
 } /* namespace simt */
-
-#endif

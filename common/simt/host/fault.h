@@ -1,6 +1,5 @@
 /* Signals that bad addresses and bad arithmetic raise. */
-#ifndef SIMT_HOST_FAULT_H
-#define SIMT_HOST_FAULT_H
+#pragma once
 
 #include <csignal>
 #include <cstddef>
@@ -20,5 +19,3 @@ void catch_faults(fault_handler *in_kernels);
 void describe_address(const void *address, char *text, size_t size);
 
 } /* namespace simt */
-
-#endif

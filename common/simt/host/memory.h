@@ -1,6 +1,5 @@
 /* Device memory: allocations in a reserved range of addresses. */
-#ifndef SIMT_MEMORY_H
-#define SIMT_MEMORY_H
+#pragma once
 
 #include <cstddef>
 #include <cuda_runtime_api.h>
@@ -65,5 +64,3 @@ extern bool (*put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t
 void free_all_device_memory();
 
 } /* namespace simt */
-
-#endif

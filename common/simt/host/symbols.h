@@ -1,6 +1,5 @@
 /* What the program's own symbol table says about kernels. */
-#ifndef SIMT_SYMBOLS_H
-#define SIMT_SYMBOLS_H
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -39,5 +38,3 @@ struct SharedVariable {
 const std::vector<SharedVariable> &shared_variables(const void *entry);
 
 } /* namespace simt */
-
-#endif

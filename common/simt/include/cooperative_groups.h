@@ -2,8 +2,7 @@
  * Cooperative groups: blocks, grids, tiles of a warp, and the lanes that happen to be together.
  * Groups larger than a warp and smaller than a block, and clusters, are not there.
  */
-#ifndef SIMT_COOPERATIVE_GROUPS_H
-#define SIMT_COOPERATIVE_GROUPS_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -330,5 +329,3 @@ void wait(const Group &group, SIMT_CALL_SITE)
 }
 
 } /* namespace cooperative_groups */
-
-#endif

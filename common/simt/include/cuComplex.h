@@ -1,6 +1,5 @@
 /* <cuComplex.h>: complex numbers as float2 and double2, for host and device. */
-#ifndef SIMT_CUCOMPLEX_H
-#define SIMT_CUCOMPLEX_H
+#pragma once
 
 #include <math.h>
 #include <vector_functions.h>
@@ -64,5 +63,3 @@ static inline cuFloatComplex cuComplexDoubleToFloat(cuDoubleComplex z)
 {
     return make_cuFloatComplex((float)z.x, (float)z.y);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * A program finds cuTensorMapEncodeTiled as on a GPU: through cudaGetDriverEntryPoint, or by
  * linking (here nothing but the runtime is linked).
  */
-#ifndef SIMT_CUDA_H
-#define SIMT_CUDA_H
+#pragma once
 
 #include <stdint.h>
 
@@ -83,6 +82,4 @@ CUresult CUDAAPI cuTensorMapEncodeTiled(
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

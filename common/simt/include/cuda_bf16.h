@@ -1,6 +1,5 @@
 /* __nv_bfloat16, __nv_bfloat162 and their functions. */
-#ifndef SIMT_CUDA_BF16_H
-#define SIMT_CUDA_BF16_H
+#pragma once
 
 #include <cuda_runtime.h>
 #include <simt/half_bits.h>
@@ -21,5 +20,3 @@ typedef __nv_bfloat162 nv_bfloat162;
 SIMT_CONVERSION(__nv_bfloat162, __bfloat162bfloat162, (__nv_bfloat16 value),
                 __nv_bfloat162(value, value))
 #undef SIMT_CONVERSION
-
-#endif

@@ -1,6 +1,5 @@
 /* __half (IEEE binary16), __half2 and their functions. */
-#ifndef SIMT_CUDA_FP16_H
-#define SIMT_CUDA_FP16_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -78,7 +77,5 @@ SIMT_CONVERSION(__half2, __lows2half2, (__half2 a, __half2 b), __half2(a.x, b.x)
 SIMT_CONVERSION(__half2, __highs2half2, (__half2 a, __half2 b), __half2(a.y, b.y))
 SIMT_CONVERSION(__half2, __lowhigh2highlow, (__half2 value), __half2(value.y, value.x))
 #undef SIMT_CONVERSION
-
-#endif
 
 #endif

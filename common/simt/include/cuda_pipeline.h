@@ -2,8 +2,7 @@
  * <cuda_pipeline.h> of the CPU backend: asynchronous copies of one thread to shared memory. As on a
  * GPU, they are cp.async: done when waited for, and unfinished copies are reported.
  */
-#ifndef SIMT_CUDA_PIPELINE_H
-#define SIMT_CUDA_PIPELINE_H
+#pragma once
 
 #include <simt/warp.h>
 
@@ -32,5 +31,3 @@ __forceinline__ void __pipeline_wait_prior(size_t pending)
 {
     ptx::cp_async_wait(static_cast<unsigned>(pending));
 }
-
-#endif

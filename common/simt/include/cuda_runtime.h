@@ -3,8 +3,7 @@
  * run without a GPU. C programs get the host functions; C++ programs also get the typed forms,
  * kernel launches and the device side.
  */
-#ifndef SIMT_CUDA_RUNTIME_H
-#define SIMT_CUDA_RUNTIME_H
+#pragma once
 #define __CUDA_RUNTIME_H__ /* asked for by programs, as in driver_types.h */
 
 #include <simt/checked_memory.h>
@@ -31,7 +30,5 @@
 #include <simt/atomics.h>
 #include <simt/math.h>
 #include <simt/unsupported.h>
-
-#endif
 
 #endif

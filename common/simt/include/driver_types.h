@@ -1,6 +1,5 @@
 /* The types of the CUDA runtime's host interface, as far as the CPU backend has them. */
-#ifndef SIMT_DRIVER_TYPES_H
-#define SIMT_DRIVER_TYPES_H
+#pragma once
 #define __DRIVER_TYPES_H__ /* NVIDIA's helper_cuda.h asks whether this header was included */
 
 #include <stddef.h>
@@ -272,6 +271,4 @@ typedef struct simt_array *cudaArray_t SIMT_UNSUPPORTED("CUDA arrays (textures a
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* Floating-point constants by name. */
-#ifndef SIMT_MATH_CONSTANTS_H
-#define SIMT_MATH_CONSTANTS_H
+#pragma once
 
 #include <math.h>
 
@@ -42,5 +41,3 @@
 #define CUDART_LG2 0.3010299956639812
 #define CUDART_LGE 0.4342944819032518
 #define CUDART_LNT 2.3025850929940457
-
-#endif

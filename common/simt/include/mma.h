@@ -5,8 +5,7 @@
  * Which element of the matrix a fragment's x[i] is, CUDA does not say; only that fragments of one
  * kind agree. Here a lane has eight elements of each.
  */
-#ifndef SIMT_MMA_H
-#define SIMT_MMA_H
+#pragma once
 
 #include <cuda_fp16.h>
 #include <simt/warp.h>
@@ -101,5 +100,3 @@ __forceinline__ void mma_sync(fragment<accumulator, 16, 16, 16, float> &d,
 
 } /* namespace wmma */
 } /* namespace nvcuda */
-
-#endif

@@ -1,6 +1,5 @@
 /* make_float4(x, y, z, w) and its relatives. */
-#ifndef SIMT_VECTOR_FUNCTIONS_H
-#define SIMT_VECTOR_FUNCTIONS_H
+#pragma once
 
 #include <vector_types.h>
 
@@ -42,5 +41,3 @@ SIMT_MAKE_VECTORS(double, double)
 /* clang-format on */
 
 #undef SIMT_MAKE_VECTORS
-
-#endif

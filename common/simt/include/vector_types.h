@@ -5,8 +5,7 @@
  * components, at most 16 bytes) is copied through one machine word of its size, so that a float4
  * load stays one load in the compiled program too.
  */
-#ifndef SIMT_VECTOR_TYPES_H
-#define SIMT_VECTOR_TYPES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -124,5 +123,3 @@ struct dim3 {
 #endif
 };
 SIMT_PLAIN_VECTOR(dim3)
-
-#endif

@@ -11,8 +11,7 @@
  *                     when the block ends
  *   wgmma.cpp         done, for 16 rows, when their warp waits
  */
-#ifndef SIMT_ASYNCHRONOUS_H
-#define SIMT_ASYNCHRONOUS_H
+#pragma once
 
 #include "run/state.h"
 #include "instructions/tensor_map.h"
@@ -195,5 +194,3 @@ void finish_products(BlockWork &work);
 void report_unfinished(const char *what, Site site, const char *missing);
 
 } /* namespace simt */
-
-#endif

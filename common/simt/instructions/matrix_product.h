@@ -7,8 +7,7 @@
  * which, and how many, differs between architectures. So the last bits differ from a GPU's, by no
  * more than a rounding or two per product.
  */
-#ifndef SIMT_MATRIX_PRODUCT_H
-#define SIMT_MATRIX_PRODUCT_H
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -26,5 +25,3 @@ void multiply_add(float *D, const float *A, const float *B, unsigned cols);
 void element_values(float *value, const uint16_t *bits, unsigned count, bool bfloat16);
 
 } /* namespace simt */
-
-#endif

@@ -1,6 +1,5 @@
 /* What the 128 bytes of a CUtensorMap hold here, and how a box lies in memory. */
-#ifndef SIMT_TENSOR_MAP_H
-#define SIMT_TENSOR_MAP_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -47,5 +46,3 @@ inline size_t swizzled(size_t offset, size_t span)
 }
 
 } /* namespace simt */
-
-#endif

@@ -1,6 +1,5 @@
 /* threadIdx and its relatives, which kernels see as constants and the engine sets. */
-#ifndef SIMT_RUN_BUILTINS_H
-#define SIMT_RUN_BUILTINS_H
+#pragma once
 
 #include "run/state.h"
 
@@ -24,5 +23,3 @@ inline void set_block_index(const uint3 &index, const dim3 &block, const dim3 &g
 bool is_builtin(const void *address);
 
 } /* namespace simt */
-
-#endif

@@ -3,8 +3,7 @@
  * they take turns, so that only one of them runs at a time and what they share needs no lock. The
  * turn goes on when no thread of the block can.
  */
-#ifndef SIMT_CLUSTER_H
-#define SIMT_CLUSTER_H
+#pragma once
 
 #include "run/state.h"
 #include <condition_variable>
@@ -62,5 +61,3 @@ bool let_cluster_run(Block &block);
 void yield_to_cluster(Block &block);
 
 } /* namespace simt */
-
-#endif

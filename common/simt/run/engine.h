@@ -1,6 +1,5 @@
 /* The engine runs the threads of one block on fibers of the calling OS thread; see engine.cpp. */
-#ifndef SIMT_ENGINE_H
-#define SIMT_ENGINE_H
+#pragma once
 
 #include "run/state.h"
 
@@ -25,5 +24,3 @@ inline Thread &self() { return *worker->thread; }
 [[noreturn]] void report_incomplete_meeting(const Warp &warp);
 
 } /* namespace simt */
-
-#endif

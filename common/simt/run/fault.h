@@ -1,7 +1,6 @@
 /* Faults in kernels (bad addresses, integer division by zero, failed asserts) end the launch, not
  * the process. */
-#ifndef SIMT_RUN_FAULT_H
-#define SIMT_RUN_FAULT_H
+#pragma once
 
 namespace simt
 {
@@ -13,5 +12,3 @@ void catch_faults_of_kernels();
 void catch_faults_on_this_thread();
 
 } /* namespace simt */
-
-#endif

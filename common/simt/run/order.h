@@ -1,6 +1,5 @@
 /* In which order blocks, warps and lanes run. */
-#ifndef SIMT_ORDER_H
-#define SIMT_ORDER_H
+#pragma once
 
 #include "host/environment.h"
 
@@ -18,5 +17,3 @@ uint64_t scramble(uint64_t seed);
 void shuffle(unsigned char *values, unsigned count, uint64_t seed);
 
 } /* namespace simt */
-
-#endif

@@ -1,6 +1,5 @@
 /* The OS threads that run blocks. */
-#ifndef SIMT_POOL_H
-#define SIMT_POOL_H
+#pragma once
 
 #include "run/state.h"
 
@@ -20,5 +19,3 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
 void wait_for_grid(Block &block, Site site);
 
 } /* namespace simt */
-
-#endif

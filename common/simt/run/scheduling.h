@@ -1,6 +1,5 @@
 /* Who runs next, and the switch to it. Inline, because a barrier does little else. */
-#ifndef SIMT_SCHEDULING_H
-#define SIMT_SCHEDULING_H
+#pragma once
 
 #include "run/builtins.h"
 #include "run/engine.h"
@@ -153,5 +152,3 @@ __attribute__((always_inline)) inline void suspend(Thread &self)
 }
 
 } /* namespace simt */
-
-#endif

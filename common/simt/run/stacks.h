@@ -1,6 +1,5 @@
 /* The stacks of a worker's threads: one area of address space per worker. */
-#ifndef SIMT_STACKS_H
-#define SIMT_STACKS_H
+#pragma once
 
 #include <cstddef>
 
@@ -27,5 +26,3 @@ bool prepare_stacks(char *area, unsigned first, unsigned count);
 unsigned long long affordable_blocks(unsigned threads);
 
 } /* namespace simt */
-
-#endif

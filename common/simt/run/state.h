@@ -5,8 +5,7 @@
  * of that worker, so nothing in Block, Warp or Thread needs a lock: only Launch is shared between
  * workers.
  */
-#ifndef SIMT_STATE_H
-#define SIMT_STATE_H
+#pragma once
 
 #include "host/checker.h"
 #include "host/device.h"
@@ -251,5 +250,3 @@ bool report(Launch &launch, cudaError_t error, const char *format, ...)
 void describe_thread(const Thread &thread, char *text, size_t size);
 
 } /* namespace simt */
-
-#endif

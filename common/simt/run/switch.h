@@ -2,8 +2,7 @@
  * Changing from one stack to another. Only what a function must keep for its caller is saved: the
  * callee-saved registers of the platform's calling convention, not the floating-point environment.
  */
-#ifndef SIMT_SWITCH_H
-#define SIMT_SWITCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ uint64_t simt_switch_to_new(struct simt_context *from, void *top, void (*functio
 /* Goes on where `context` was left. The caller's own context is lost: never returns. */
 void simt_resume(const struct simt_context *context);
 }
-
-#endif

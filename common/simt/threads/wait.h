@@ -1,6 +1,5 @@
 /* Waiting for a condition. */
-#ifndef SIMT_WAIT_H
-#define SIMT_WAIT_H
+#pragma once
 
 #include "run/state.h"
 
@@ -12,5 +11,3 @@ void wait_for(simt_condition *condition, void *argument, const Call &call,
               Wait kind = Wait::condition);
 
 } /* namespace simt */
-
-#endif

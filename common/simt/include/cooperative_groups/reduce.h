@@ -1,6 +1,5 @@
 /* Reductions over tiles and coalesced groups. */
-#ifndef SIMT_COOPERATIVE_GROUPS_REDUCE_H
-#define SIMT_COOPERATIVE_GROUPS_REDUCE_H
+#pragma once
 
 #include <cooperative_groups.h>
 
@@ -34,5 +33,3 @@ T reduce(const Group &group, T value, Operator combine)
 }
 
 } /* namespace cooperative_groups */
-
-#endif

@@ -1,6 +1,5 @@
 /* Prefix sums, and the like, over tiles and coalesced groups. */
-#ifndef SIMT_COOPERATIVE_GROUPS_SCAN_H
-#define SIMT_COOPERATIVE_GROUPS_SCAN_H
+#pragma once
 
 #include <cooperative_groups/reduce.h>
 
@@ -40,5 +39,3 @@ T exclusive_scan(const Group &group, T value)
 }
 
 } /* namespace cooperative_groups */
-
-#endif

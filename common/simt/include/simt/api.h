@@ -1,6 +1,5 @@
 /* The typed C++ forms of the runtime's functions that nvcc offers beside the C ones. */
-#ifndef SIMT_API_H
-#define SIMT_API_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <type_traits>
@@ -22,22 +21,6 @@ SIMT_TYPED(cudaMallocPitch, cudaMallocPitch, (T **pointer, size_t *pitch, size_t
 SIMT_TYPED(cudaHostGetDevicePointer, cudaHostGetDevicePointer, (T **pointer, void *host, unsigned int flags), host, flags)
 /* clang-format on */
 #undef SIMT_TYPED
-
-/* C++ callers may leave out what C callers must give. */
-inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
-{
-    return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
-}
-
-inline cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes)
-{
-    return cudaMemsetAsync(pointer, value, bytes, nullptr);
-}
-
-inline cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, int device)
-{
-    return cudaMemPrefetchAsync(pointer, bytes, device, nullptr);
-}
 
 /* CUDA 13's forms. Managed memory is everywhere at the same time. */
 inline cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, cudaMemLocation location,
@@ -61,16 +44,9 @@ cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T *pointer, size_t byt
     return cudaStreamAttachMemAsync(stream, static_cast<void *>(pointer), bytes, flags);
 }
 
-inline cudaError_t cudaEventRecord(cudaEvent_t event) { return cudaEventRecord(event, nullptr); }
-
 inline cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags)
 {
     return cudaEventCreateWithFlags(event, flags);
-}
-
-inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event)
-{
-    return cudaStreamWaitEvent(stream, event, 0);
 }
 
 /* A symbol is a __device__, __constant__ or __managed__ variable, named without &. */
@@ -131,13 +107,6 @@ cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol)
 /* Kernels by name; a template kernel needs its arguments spelled out, as in
  * cudaFuncSetAttribute(tile<16>, ...). */
 template <class... Parameters>
-cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute attribute,
-                                 int value)
-{
-    return cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), attribute, value);
-}
-
-template <class... Parameters>
 cudaError_t cudaFuncSetCacheConfig(void (*kernel)(Parameters...), cudaFuncCache config)
 {
     return cudaFuncSetCacheConfig(reinterpret_cast<const void *>(kernel), config);
@@ -147,6 +116,13 @@ template <class... Parameters>
 cudaError_t cudaFuncSetSharedMemConfig(void (*kernel)(Parameters...), cudaSharedMemConfig config)
 {
     return cudaFuncSetSharedMemConfig(reinterpret_cast<const void *>(kernel), config);
+}
+
+template <class... Parameters>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute attribute,
+                                 int value)
+{
+    return cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), attribute, value);
 }
 
 template <class... Parameters>
@@ -186,5 +162,3 @@ cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, 
     }
     return error;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * as one atomic access and both builds notice a thread that does nothing but poll one address, and
  * let others run.
  */
-#ifndef SIMT_ATOMICS_H
-#define SIMT_ATOMICS_H
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -143,5 +142,3 @@ SIMT_ATOMIC_COMPARE(atomicCAS, unsigned short)
 #undef SIMT_ATOMIC_COMPARE
 #undef SIMT_ATOMIC
 #undef SIMT_ATOMIC_ONE
-
-#endif

@@ -1,6 +1,5 @@
 /* threadIdx and its relatives, barriers, fences, clocks, and loads with a cache hint. */
-#ifndef SIMT_BUILTINS_H
-#define SIMT_BUILTINS_H
+#pragma once
 
 #include <simt/keywords.h>
 #include <simt/warp.h>
@@ -135,5 +134,3 @@ inline unsigned __isGlobal(const void *pointer)
 {
     return !simt_is_shared(pointer) && !simt_is_local(pointer);
 }
-
-#endif

@@ -3,8 +3,7 @@
  * of the checker, which see what they touch: the compiler does not announce it. To be included
  * before <string.h>.
  */
-#ifndef SIMT_CHECKED_MEMORY_H
-#define SIMT_CHECKED_MEMORY_H
+#pragma once
 
 #if defined(__SANITIZE_THREAD__) && defined(__cplusplus)
 
@@ -15,7 +14,5 @@ void *memcpy(void *to, const void *from, size_t bytes) noexcept __asm__("simt_me
 void *memmove(void *to, const void *from, size_t bytes) noexcept __asm__("simt_memmove");
 void *memset(void *to, int value, size_t bytes) noexcept __asm__("simt_memset");
 }
-
-#endif
 
 #endif

@@ -1,6 +1,5 @@
 /* Warp shuffles, votes, matches and reductions. Each is one simt_meet: see simt/warp.h. */
-#ifndef SIMT_COLLECTIVES_H
-#define SIMT_COLLECTIVES_H
+#pragma once
 
 #include <cstdint>
 #include <cstring>
@@ -124,5 +123,3 @@ SIMT_REDUCE(unsigned, __reduce_xor_sync, simt_reduce_xor)
 
 inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_CALL_SITE) { simt_syncwarp(mask, site); }
 inline unsigned __activemask(SIMT_CALL_SITE) { return simt_activemask(site); }
-
-#endif

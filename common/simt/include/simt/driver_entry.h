@@ -1,7 +1,6 @@
 /* How a program that does not link libcuda finds the driver's functions. Included by
  * cuda_runtime_api.h. */
-#ifndef SIMT_DRIVER_ENTRY_H
-#define SIMT_DRIVER_ENTRY_H
+#pragma once
 
 #include <driver_types.h>
 
@@ -34,6 +33,4 @@ cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned i
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* Bits of the two 16-bit floating-point formats, to and from float and double. Rounds to nearest,
  * ties to even. */
-#ifndef SIMT_HALF_BITS_H
-#define SIMT_HALF_BITS_H
+#pragma once
 
 #include <cmath>
 #include <simt/math.h>
@@ -91,5 +90,3 @@ inline uint16_t directed(float value, int direction)
 }
 
 } /* namespace simt */
-
-#endif

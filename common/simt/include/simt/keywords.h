@@ -1,6 +1,5 @@
 /* CUDA's keywords as g++ understands them. The rest (<<<>>>, __shared__) is rewritten by simtcc. */
-#ifndef SIMT_KEYWORDS_H
-#define SIMT_KEYWORDS_H
+#pragma once
 
 #include <vector_types.h>
 
@@ -22,5 +21,3 @@
 #endif
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
-
-#endif

@@ -8,8 +8,7 @@
  * by its name. The names begin with simt_ because a macro around the launch may have a parameter of
  * any other name.
  */
-#ifndef SIMT_LAUNCH_H
-#define SIMT_LAUNCH_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <simt/warp.h>
@@ -213,5 +212,3 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
         reinterpret_cast<const void *>(kernel), kernel, cooperative,
         static_cast<Parameters>(arguments)...);
 }
-
-#endif

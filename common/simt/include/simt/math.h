@@ -5,8 +5,7 @@
  * The fast intrinsics (__expf, __sinf, __fdividef, ...) give the accurate result: programs that
  * need the accuracy of the slow functions cannot be told apart here from those that do with less.
  */
-#ifndef SIMT_MATH_H
-#define SIMT_MATH_H
+#pragma once
 
 #include <cfenv>
 #include <climits>
@@ -443,5 +442,3 @@ inline unsigned int __dp4a(unsigned int a, unsigned int b, unsigned int sum)
         sum += (a >> i & 0xff) * (b >> i & 0xff);
     return sum;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* CUDA that the CPU backend does not have: each name says so when it is used. */
-#ifndef SIMT_UNSUPPORTED_H
-#define SIMT_UNSUPPORTED_H
+#pragma once
 
 #include <driver_types.h>
 
@@ -35,5 +34,3 @@ template <class T, int dimensions = 1, int mode = 0>
 class SIMT_UNSUPPORTED("textures") texture;
 template <class T, int dimensions = 1>
 class SIMT_UNSUPPORTED("surfaces") surface;
-
-#endif

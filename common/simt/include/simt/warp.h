@@ -6,8 +6,7 @@
  *   the warp.
  * - simt_wait: a thread waits for a condition that another thread makes true.
  */
-#ifndef SIMT_WARP_H
-#define SIMT_WARP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -82,5 +81,3 @@ int simt_is_cooperative(void);
 unsigned simt_lane(void);
 unsigned simt_thread_number(void);
 }
-
-#endif
