@@ -156,16 +156,18 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     produce_values(shared, V_at, problem, values, values_head);
 }
 
-/* What the producer wrote. Every lane reads the same; the shuffles tell the compiler so. */
+/* What the producer wrote. Lane 0 reads it for its warp, as it will give the place back for its
+ * warp; the shuffles also tell the compiler that all lanes have the same values. */
 static __device__ __forceinline__ struct hopper_tile
 announced_tile(const struct hopper_tile *shared)
 {
-    struct hopper_tile tile;
-    tile.head = __shfl_sync(FULL_MASK, shared->head, 0);
-    tile.row0 = __shfl_sync(FULL_MASK, shared->row0, 0);
-    tile.blocks = __shfl_sync(FULL_MASK, shared->blocks, 0);
-    tile.unmasked = __shfl_sync(FULL_MASK, shared->unmasked, 0);
-    __syncwarp(); /* one lane will give the place back for all of them */
+    struct hopper_tile tile = {0, 0, 0, 0, 0};
+    if (threadIdx.x % WARP == 0)
+        tile = *shared;
+    tile.head = __shfl_sync(FULL_MASK, tile.head, 0);
+    tile.row0 = __shfl_sync(FULL_MASK, tile.row0, 0);
+    tile.blocks = __shfl_sync(FULL_MASK, tile.blocks, 0);
+    tile.unmasked = __shfl_sync(FULL_MASK, tile.unmasked, 0);
     return tile;
 }
 

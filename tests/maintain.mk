@@ -58,8 +58,11 @@ coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## maintain: Fail
 	@$(PYTHON) tests/coverage.py $(CHOSEN_NUMBERS)
 
 FUZZED := $(patsubst %,build/$(BACKEND)/%,$(CHOSEN_STEPS))
-fuzz: packages-python $(FUZZED) ## maintain: Random sizes, inputs and orders (SECONDS=60 SEED=1)
-	@$(PYTHON) tests/fuzz.py $(FUZZED) $(KERNEL:%=--kernel=%) --seconds $(SECONDS) --seed $(SEED)
+# On a GPU the kernels are compared with PyTorch in double precision, where there is one: then all of them are in a library.
+FUZZ_LIBRARY := $(if $(filter gpu,$(BACKEND)),build/gpu/libflashsteps.so)
+fuzz: packages-python $(FUZZED) ## maintain: Check the kernels at random sizes (SECONDS=60 SEED=1 STEP=02); on a GPU against PyTorch
+	@$(if $(FUZZ_LIBRARY),! $(PYTHON) -c 'import torch; torch.zeros(1).cuda()' 2>/dev/null || $(MAKE) --no-print-directory $(FUZZ_LIBRARY))
+	@$(PYTHON) tests/fuzz.py $(FUZZED) $(FUZZ_LIBRARY:%=--library=%) $(KERNEL:%=--kernel=%) --seconds $(SECONDS) --seed $(SEED)
 
 .PHONY: ladder check-ladder
 TAKES_STEP += ladder check-ladder lessons check-lessons

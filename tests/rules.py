@@ -5,8 +5,8 @@
 
 Step folders hold no answers and no variants of a kernel by size, launchers take at most seven arguments, no kernel's file
 keeps state on the device between launches, no source asks which backend compiles it, rooms include downwards only, no
-script hides a module of Python's, links lead somewhere, every rung's section shows a picture and every picture is shown,
-and docs/errata.md tells the exercises as tests/broken has them.
+script hides a module of Python's, links lead somewhere, every rung has planted faults, its section shows a picture and
+every picture is shown, and docs/errata.md tells the exercises as tests/broken has them.
 """
 import pathlib
 import re
@@ -19,6 +19,7 @@ import broken  # noqa: E402
 
 FILES = [path for path in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, text=True,
                                          stdout=subprocess.PIPE).stdout.splitlines() if (ROOT / path).is_file()]
+TABLES = [path for path in FILES if re.fullmatch(r"0\d_\w+/0\d_step\.h", path)]
 SOURCES = (".c", ".h", ".cu", ".cuh")
 STEP = re.compile(r"(0\d_\w+)/")
 LAUNCHER = re.compile(r'extern "C" cudaError_t (\w+)\(([^)]*)\)')
@@ -27,6 +28,7 @@ VARIANT = re.compile(r"\w+_\d+x\d+\w*|\w+_\d+_kb\b")
 # What is compiled once, in two languages, or for one exercise; below sm_80 cp.async is made of plain copies.
 CONDITION = re.compile(r"^#\s*(?:if|ifdef|ifndef|elif)\b(?! (?:\w+_C?U?H\b|KERNEL$|__cplusplus$|WARMUP\b|defined\(__CUDA_ARCH__\)))(.*)", re.M)
 INCLUDE = re.compile(r'^#include ["<]([^">]+)', re.M)
+RUNG = re.compile(r"^KERNEL\((\w+),", re.M)
 PICTURE = re.compile(r"!\[[^\]]+\]\((?:\.\./)?docs/pictures/([\w.]+)\)")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
@@ -75,16 +77,24 @@ def of_the_exercises():
         yield f"docs/errata.md: '{title}' ({fault}) " + ("is no exercise" if (title, fault) in told else "is missing")
 
 
+def of_the_faults():
+    rungs = {kernel for table in TABLES for kernel in RUNG.findall((ROOT / table).read_text())}
+    for kernel in sorted(rungs - {fault.kernel for fault in broken.read_faults()}):
+        yield f"tests/broken: there is no fault of {kernel}"
+    for file in sorted(path.name for path in broken.FAULTS.glob("*.faults") if path.stem not in rungs):
+        yield f"tests/broken/{file}: there is no kernel of this name"
+
+
 def of_the_pictures():
     shown = set()
     for page in (path for path in FILES if path.endswith(".md")):
         shown |= set(PICTURE.findall((ROOT / page).read_text()))
-    for table in (path for path in FILES if re.fullmatch(r"0\d_\w+/0\d_step\.h", path)):
+    for table in TABLES:
         page = (ROOT / table).parent / "README.md"
         # Headings of sections, and what stands below each; code has lines that begin with # too.
         text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
         sections = dict(zip(*[iter(re.split(r"^(#{2,3} .*)$", text, flags=re.M)[1:])] * 2))
-        for kernel in re.findall(r"^KERNEL\((\w+),", (ROOT / table).read_text(), re.M):
+        for kernel in RUNG.findall((ROOT / table).read_text()):
             if not any(re.search(rf"\d[_ .·`]+{kernel}\b", heading) and PICTURE.search(below) for heading, below in sections.items()):
                 yield f"{page.relative_to(ROOT)}: the section of {kernel} shows no picture of docs/pictures"
     for path in FILES:
@@ -93,7 +103,7 @@ def of_the_pictures():
 
 
 def main():
-    broken_rules = [*of_the_exercises(), *of_the_pictures()]
+    broken_rules = [*of_the_exercises(), *of_the_faults(), *of_the_pictures()]
     broken_rules += [f"{path}: hides Python's own {pathlib.Path(path).stem} from the scripts beside it" for path in FILES
                      if path.endswith(".py") and pathlib.Path(path).stem in sys.stdlib_module_names]
     for path in FILES:

@@ -97,6 +97,14 @@ class Cell:
         return self.flops or self.moved
 
 
+def load(shared_object):
+    library = ctypes.CDLL(shared_object)
+    library.flashsteps_kernel.restype = ctypes.c_void_p
+    library.refusal.restype = ctypes.c_char_p
+    library.flashsteps_workspace.restype = ctypes.c_size_t
+    return library
+
+
 def kernels_of(library, step):
     """(name, row) of the step's kernels."""
     found, index = [], 0
@@ -107,10 +115,9 @@ def kernels_of(library, step):
 
 
 def check(library, status):
-    if status in (NOT_SUPPORTED, INVALID_VALUE):
-        message = library.refusal().decode()
+    if status in (NOT_SUPPORTED, INVALID_VALUE) and (message := library.refusal().decode()):
         library.refusal_clear()
-        raise Refused(message or f"CUDA error {status}")
+        raise Refused(message)
     if status:
         raise RuntimeError(f"CUDA error {status}")
 
@@ -429,10 +436,7 @@ def main():
 
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    library = ctypes.CDLL(arguments.shared_object)
-    library.flashsteps_kernel.restype = ctypes.c_void_p
-    library.refusal.restype = ctypes.c_char_p
-    library.flashsteps_workspace.restype = ctypes.c_size_t
+    library = load(arguments.shared_object)
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
     sensors = Sensors(getattr(torch.cuda.get_device_properties(0), "uuid", ""))
     cells = {"03": softmax_cells, "06": half_cells}.get(arguments.step, float_cells)
