@@ -239,7 +239,7 @@ TEST(counters, wide_loads)
  * the keys are cut, its merge and the naive one's read LSE by broadcasts or one by one. */
 TEST(counters, traffic)
 {
-    static const struct traffic tiles_of_both[] = {
+    static const struct traffic many_queries[] = {
         {"flash_v2_exchanged", 0, 1.046, 4.052}, {"flash_v2", 0, 1.046, 0},
         {"split_kv_naive", 0, 1.046, 0},         {"flash_v2_rectangles", 0, 1.046, 0},
         {"flash_v2_async", 0, 1.046, 0},         {"flash_v2_registers", 0, 1.046, 0},
@@ -251,7 +251,7 @@ TEST(counters, traffic)
         {"flash_v2_async", 0, 1.108, 0},         {"flash_v2_registers", 0, 1.108, 0},
         {"split_kv", 0.9845, 1.108, 0},          {NULL, 0, 0, 0},
     };
-    check_traffic(flash_v2_kernels, (struct size){1, 1, 1, 128, 192, 64}, tiles_of_both);
+    check_traffic(flash_v2_kernels, (struct size){1, 1, 1, 128, 192, 64}, many_queries);
     check_traffic(flash_v2_kernels, (struct size){1, 1, 1, 1, 1024, 64}, one_query);
 }
 
