@@ -290,7 +290,7 @@ help: ## maintain: This list
 	@printf '\nTest\n' && $(call HELP,test)
 	@printf '\nGPU\n' && $(call HELP,gpu)
 	@printf '\nMaintain\n' && $(call HELP,maintain)
-	@printf '\nrun, test, sanitize, bench and profile take STEP=03, or say run-03, test-03 and so on.\n'
+	@printf '\nrun, test, sanitize, bench and profile take STEP=03, or say run-03, test-03 and so on;\nmutants, coverage and fuzz take STEP=03.\n'
 	@printf 'Steps: %s\n' '$(STEPS)'
 	@printf 'BACKEND=gpu|cpu (now %s: %s)  ARCH=sm_80\n' '$(BACKEND)' '$(BACKEND_REASON)'
 

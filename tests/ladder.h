@@ -76,8 +76,8 @@ void ladder_check(const struct problem *problem, const void *table, const long l
 const struct kernel *ladder_find(const struct problem *problem, const void *table,
                                  const char *name);
 
-/* Where accesses are counted: what each kernel does at these sizes is what its row says. Nothing in
- * `sizes` is left to mean "as ...". */
+/* Where accesses are counted: what each kernel does at these sizes is what its row says. The
+ * functions below, which count too, ask for the same. */
 void ladder_costs(const struct problem *problem, const void *table, const long long *sizes);
 
 /*
