@@ -202,7 +202,7 @@ struct Hooks final : Checker {
          * which they ran. */
         if ((meeting.mask & warp.present) == warp.present)
             close_round(state, warp_state);
-        const Site site = site_of(warp.fiber[__builtin_ctz(meeting.arrived)]);
+        const Site site = warp.thread[__builtin_ctz(meeting.arrived)].site;
         if (state->trace)
             trace_meeting(state, warp_state, meeting, site);
         if (!meeting.orders_memory)
