@@ -227,8 +227,8 @@ bool on_thread_stack(const void *address);
 /* The same for the running thread's own stack. */
 bool on_own_stack(const void *address);
 
-/* "__syncthreads()": what Fiber::barrier stands for. 0 to 2 are those of simt_syncthreads_reduce, 3
- * is the plain one, and a named barrier is its number plus 3. */
+/* "__syncthreads()": what Thread::barrier stands for. 0 to 2 are those of simt_syncthreads_reduce,
+ * 3 is the plain one, and a named barrier is its number plus 3. */
 const char *barrier_name(unsigned char barrier);
 constexpr unsigned char plain_barrier = 3;
 
