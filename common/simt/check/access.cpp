@@ -48,9 +48,9 @@ Region *add_region(const void *begin, size_t bytes, const Allocation *allocation
     Region *region = new Region();
     region->begin = reinterpret_cast<uintptr_t>(begin);
     region->end = region->begin + bytes;
-    region->open = {region->begin, region->end, &region->shadow};
     region->allocation = allocation;
     shadow_reserve(region->shadow, begin, bytes);
+    region->open = {region->begin, region->end, quiet_of(region->shadow)};
     uintptr_t page = region->begin >> page_bits;
     do
         own_page(page++ << page_bits, region);
@@ -66,7 +66,15 @@ void forget_shadows()
             shadow_release(region->shadow);
             shadow_reserve(region->shadow, reinterpret_cast<const void *>(region->begin),
                            region->end - region->begin);
+            region->open.quiet = quiet_of(region->shadow);
         }
+}
+
+void forget_quiet()
+{
+    for (Region *region : regions)
+        if (region->shadow.quiet)
+            madvise(region->shadow.quiet, region->shadow.bytes / 4 + 1, MADV_DONTNEED);
 }
 
 /* Finds the widest part of the region that no fence covers. */

@@ -15,14 +15,14 @@ namespace check
 
 /* Whether another read of these words has nothing to add to their cells. */
 template <unsigned bytes>
-inline bool are_quiet(const uint32_t *word, Space space, const ThreadState *thread)
+inline bool are_quiet(const uint8_t *word, Space space, const ThreadState *thread)
 {
-    uint32_t one = thread->block->quiet, other = thread->warp->quiet;
+    uint8_t one = thread->block->quiet, other = thread->warp->quiet;
     if (space == global_space)
         one = other = __atomic_load_n(&thread->block->launch->quiet, __ATOMIC_RELAXED);
     bool all = true;
     for (unsigned i = 0; i < bytes / 4; i++) {
-        const uint32_t when = __atomic_load_n(&word[i], __ATOMIC_RELAXED);
+        const uint8_t when = __atomic_load_n(&word[i], __ATOMIC_RELAXED);
         all &= when == one || when == other;
     }
     return all;
@@ -38,24 +38,18 @@ inline bool usual_read(const void *pointer, const void *where)
     ThreadState *thread = worker->thread->checked;
     const WarpState *warp = thread->warp;
     Instruction *instruction = warp->recent[recent_slot(where)];
-    if (!instruction || place_where(instruction->place) != where ||
-        instruction->round != warp->round)
+    if (!instruction || instruction->where != where || instruction->round != warp->round)
         return false;
     const Reach &reach = *instruction->place.reach;
     if (address < reach.begin || address + bytes > reach.end || address % bytes ||
         thread->look_at || !thread->block->overwrites.empty())
         return false;
-    const Shadow &shadow = *reach.shadow;
-    if (!are_quiet<bytes>(&shadow.quiet[(address - shadow.base) / 4], instruction->place.space,
-                          thread))
+    if (!are_quiet<bytes>(reinterpret_cast<const uint8_t *>(reach.quiet + address / 4),
+                          instruction->place.space, thread))
         return false;
-    const uint32_t k = instruction->times[thread->lane];
-    if (k == instruction->room)
-        return false;
-    instruction->times[thread->lane] = k + 1;
-    instruction->address[thread->lane * size_t{instruction->room} + k] = address;
     thread->touched = true;
     thread->polled = nullptr;
+    add_execution(*instruction, thread->lane, address);
     return true;
 }
 
