@@ -140,12 +140,13 @@ enum Space : unsigned { global_space, shared_space };
  * look. */
 struct Reach {
     uintptr_t begin, end;
+    Shadow *shadow;
     uintptr_t quiet; /* Shadow::quiet, less the number of the shadow's first word */
 };
-inline constexpr Reach no_reach = {1, 0, 0};
-inline uintptr_t quiet_of(const Shadow &shadow)
+inline constexpr Reach no_reach = {1, 0, nullptr, 0};
+inline Reach reach_of(uintptr_t begin, uintptr_t end, Shadow &shadow)
 {
-    return reinterpret_cast<uintptr_t>(shadow.quiet) - shadow.base / 4;
+    return {begin, end, &shadow, reinterpret_cast<uintptr_t>(shadow.quiet) - shadow.base / 4};
 }
 
 /* Memory that kernels may touch: one allocation, or the program's own variables. */
@@ -293,7 +294,7 @@ struct WarpState {
     uint32_t round;     /* grows whenever the whole warp comes together */
     Site last_barrier;  /* __syncwarp or a barrier of the block */
     std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
-    /* loads, by their places: see recent_slot; null or of some round */
+    /* by their places: see recent_slot; null or of some round */
     Instruction *recent[recent_places];
     std::vector<uint32_t> touched; /* those with requests in this round */
 };
@@ -454,6 +455,10 @@ inline ThreadState *current_thread_state(BlockState *block)
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
+/* The same of a plain access within the reach of an instruction that the warp has come to since it
+ * last came together. False, and nothing is done, when it needs a closer look. */
+bool on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
+                     unsigned bytes, Kind kind);
 /* Whether the thread's last access read the same address: it waits for somebody to write it. */
 bool polls(const ThreadState *thread, const void *pointer);
 /* What the block last looked at by an atomic or volatile operation, other than the word itself. */

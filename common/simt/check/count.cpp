@@ -254,8 +254,7 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address)
         begin_round(warp, instruction, place);
     add_execution(instruction, thread->lane, address);
     instruction.place.reach = place.reach;
-    if (!place.write)
-        warp->recent[recent_slot(place_where(place))] = &instruction;
+    warp->recent[recent_slot(place_where(place))] = &instruction;
     if (block->trace && executions(instruction, thread->lane) > instruction.began.size())
         instruction.began.push_back(time);
 }

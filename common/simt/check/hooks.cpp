@@ -19,9 +19,8 @@ static BlockState *new_state()
     BlockState *state = new BlockState();
     shadow_reserve(state->shared, worker->shared_begin,
                    static_cast<size_t>(worker->shared_end - worker->shared_begin));
-    state->shared_reach = {reinterpret_cast<uintptr_t>(worker->shared_begin),
-                           reinterpret_cast<uintptr_t>(worker->shared_end),
-                           quiet_of(state->shared)};
+    state->shared_reach = reach_of(reinterpret_cast<uintptr_t>(worker->shared_begin),
+                                   reinterpret_cast<uintptr_t>(worker->shared_end), state->shared);
     worker->checked = state;
     return state;
 }
