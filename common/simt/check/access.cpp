@@ -46,9 +46,9 @@ Region *add_region(const void *begin, size_t bytes, const Allocation *allocation
     Region *region = new Region();
     region->begin = reinterpret_cast<uintptr_t>(begin);
     region->end = region->begin + bytes;
-    region->open = {region->begin, region->end, &region->shadow};
     region->allocation = allocation;
     shadow_reserve(region->shadow, begin, bytes);
+    region->open = reach_of(region->begin, region->end, region->shadow);
     uintptr_t page = region->begin >> page_bits;
     do
         own_page(page++ << page_bits, region);
@@ -64,7 +64,15 @@ void forget_shadows()
             shadow_release(region->shadow);
             shadow_reserve(region->shadow, reinterpret_cast<const void *>(region->begin),
                            region->end - region->begin);
+            region->open = reach_of(region->open.begin, region->open.end, region->shadow);
         }
+}
+
+void forget_quiet()
+{
+    for (Region *region : regions)
+        if (region->shadow.quiet)
+            madvise(region->shadow.quiet, region->shadow.bytes / 4 + 1, MADV_DONTNEED);
 }
 
 /* Finds the widest part of the region that no fence covers. */
@@ -243,6 +251,28 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
         other_access(thread, address, bytes, kind, where);
     }
     notice_polling(thread, kind, pointer);
+}
+
+bool on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
+                     unsigned bytes, Kind kind)
+{
+    const Place &place = instruction.place;
+    const Stamp stamp = stamp_of(thread, kind, place);
+    if (place.space == global_space) {
+        add_execution(instruction, thread->lane, address);
+        shadow_global(thread, *place.reach->shadow, address, bytes, stamp);
+        thread->unfenced_write |= kind == plain_write;
+    } else {
+        const uintptr_t end = reinterpret_cast<uintptr_t>(worker->dynamic_end);
+        if (within(address, worker->dynamic_begin, worker->dynamic_begin + max_shared_per_block) &&
+            address + bytes > end)
+            return false;
+        if (shadow_shared(thread, thread->block, address, bytes, stamp, instruction.where))
+            add_execution(instruction, thread->lane, address);
+    }
+    thread->touched = true;
+    thread->polled = nullptr;
+    return true;
 }
 
 void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)

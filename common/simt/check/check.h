@@ -119,9 +119,12 @@ struct Shadow {
      * For each word of 4 bytes, when another plain read of it has nothing to add to its cell: in
      * the launch of this number (LaunchState::quiet), or in shared memory at this moment of the
      * block or of the warp (BlockState::quiet, WarpState::quiet). Most reads look no further.
+     * Numbers go from 1 to last_quiet and begin again, with all words forgotten.
      */
-    uint32_t *quiet = nullptr;
+    uint8_t *quiet = nullptr;
 };
+
+constexpr uint8_t last_quiet = 254, never_quiet = 255;
 
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes);
 void shadow_release(Shadow &shadow);
@@ -134,9 +137,14 @@ enum Space : unsigned { global_space, shared_space };
  * look. */
 struct Reach {
     uintptr_t begin, end;
-    const Shadow *shadow;
+    Shadow *shadow;
+    uintptr_t quiet; /* Shadow::quiet, less the number of the shadow's first word */
 };
-inline constexpr Reach no_reach = {1, 0, nullptr};
+inline constexpr Reach no_reach = {1, 0, nullptr, 0};
+inline Reach reach_of(uintptr_t begin, uintptr_t end, Shadow &shadow)
+{
+    return {begin, end, &shadow, reinterpret_cast<uintptr_t>(shadow.quiet) - shadow.base / 4};
+}
 
 /* Memory that kernels may touch: one allocation, or the program's own variables. */
 struct Region {
@@ -151,6 +159,7 @@ struct Region {
 Region *find_region(uintptr_t address); /* the one that owns the address's page, or null */
 Region *add_region(const void *begin, size_t bytes, const Allocation *allocation);
 void forget_shadows(); /* block numbers start again from 1 */
+void forget_quiet();   /* the numbers of Shadow::quiet do, in global memory */
 void add_fence(const void *begin, size_t bytes);
 void add_program_variables(); /* __device__ and __constant__ ones are variables of the program */
 
@@ -190,17 +199,39 @@ struct Place {
     const Reach *reach; /* where it was last; no_reach when each access is to be looked at */
 };
 
+/* Executions of an instruction by one lane, at addresses that lie one `step` apart, as in a loop.
+ */
+struct Run {
+    uintptr_t next = 1; /* where one more would be part of it; 1 where none can */
+    uintptr_t step = 0;
+    size_t count = 0;
+
+    uintptr_t address(size_t i) const { return next - step * (count - i); }
+};
+
 /* The executions of one instruction since the warp last came together. The k-th of each lane belong
  * to one request. */
-struct Instruction {
-    uint32_t round = 0; /* of the warp, when `times` was last reset */
-    uint32_t room = 0;  /* for each lane in `address` */
-    uint32_t times[warp_size];
-    /* lane i's k-th is at i * room + k: a lane runs on until it waits, and writes one by one */
-    std::unique_ptr<uintptr_t[]> address;
-    std::vector<uint64_t> began; /* in a block that is traced: when the first lane made the k-th */
+struct alignas(64) Instruction {
     Place place;
+    const void *where;   /* as in `place` */
+    uint32_t round = 0;  /* of the warp, when it first came here */
+    uint32_t broken = 0; /* lanes with earlier runs */
+    Run run[warp_size];  /* the last of each lane */
+    std::vector<Run> earlier[warp_size];
+    std::vector<uint64_t> began; /* in a block that is traced: when the first lane made the k-th */
 };
+
+/* The lane's next execution, at an address that is not Run::next. */
+void begin_run(Instruction &instruction, unsigned lane, uintptr_t address);
+
+inline void add_execution(Instruction &instruction, unsigned lane, uintptr_t address)
+{
+    Run &run = instruction.run[lane];
+    if (run.next != address)
+        return begin_run(instruction, lane, address);
+    run.next += run.step;
+    run.count++;
+}
 
 /* ---- one worker ---- */
 
@@ -256,11 +287,11 @@ struct ClusterState {
 struct WarpState {
     Warp *warp;
     uint32_t full_time; /* every lane knows what every lane did before */
-    uint32_t quiet;     /* see Shadow; new whenever a lane learns something */
+    uint8_t quiet;      /* see Shadow; new whenever a lane learns something */
     uint32_t round;     /* grows whenever the whole warp comes together */
     Site last_barrier;  /* __syncwarp or a barrier of the block */
     std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
-    /* loads, by their places: see recent_slot; null or of some round */
+    /* by their places: see recent_slot; null or of some round */
     Instruction *recent[recent_places];
     std::vector<uint32_t> touched; /* those with requests in this round */
 };
@@ -348,8 +379,8 @@ struct BlockState {
     uint32_t now;        /* synchronisations so far */
     uint32_t full_time;  /* each thread of the block knows what all did before */
     uint32_t clean_full; /* and all of it before this was fenced */
-    uint32_t quiet;      /* see Shadow; new at each barrier */
-    uint32_t moments;    /* the last number given to some `quiet`, of all blocks on this worker */
+    uint8_t quiet;       /* see Shadow; new at each barrier */
+    uint8_t moments;     /* the last number given to some `quiet`, of all blocks on this worker */
     bool partial;        /* some ThreadState::known is in use */
     std::vector<Seen> seen;
     /* LaunchState::grid_time when this block last left grid.sync() */
@@ -385,14 +416,12 @@ struct BlockState {
     BlockTrace *trace;       /* null unless it is traced */
 };
 
-constexpr uint32_t no_launch = UINT32_MAX;
-
 struct LaunchState {
     Launch *launch;
     uint32_t first_block;
     uint32_t number; /* 31 bits, for Cell::head */
-    /* the same, as long as no block of the launch can learn anything of another: else no_launch */
-    uint32_t quiet;
+    /* see Shadow; never_quiet as soon as a block of the launch can learn something of another */
+    uint8_t quiet;
     std::atomic<bool> fenced{false}; /* somebody executed a fence: publications are possible */
     std::atomic<bool> published{false};
     std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
@@ -423,6 +452,10 @@ inline ThreadState *current_thread_state(BlockState *block)
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
+/* The same of a plain access within the reach of an instruction that the warp has come to since it
+ * last came together. False, and nothing is done, when it needs a closer look. */
+bool on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
+                     unsigned bytes, Kind kind);
 /* Whether the thread's last access read the same address: it waits for somebody to write it. */
 bool polls(const ThreadState *thread, const void *pointer);
 /* What the block last looked at by an atomic or volatile operation, other than the word itself. */
@@ -475,11 +508,13 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread);
 void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from);
 /* A new moment: what the thread does from now on is not covered by what it published before. */
 void step(ThreadState *thread);
+/* A number that no word of the block's shared memory has as its `quiet`. */
+uint8_t new_moment(BlockState *block);
 /* Lanes of the warp have learnt what threads of the block did; null for the engine. */
 inline void learnt(WarpState *warp)
 {
     if (warp)
-        warp->quiet = ++warp->warp->block->checked->moments;
+        warp->quiet = new_moment(warp->warp->block->checked);
 }
 void order_barrier(BlockState *block);
 void order_warp(BlockState *block, WarpState *warp, uint32_t lanes);

@@ -10,6 +10,7 @@
 #include "check/check.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace simt::check
 {
@@ -91,81 +92,148 @@ static void add_wavefronts(const Request &request, Moved &moved)
     }
 }
 
+/* The sectors of so many requests, each a step further than the one before. */
+static unsigned long long sectors(Request request, size_t requests, uintptr_t step)
+{
+    /* How a request lies to the sectors comes again after so many. */
+    constexpr uintptr_t sector = 1 << sector_bits;
+    const size_t period = sector / std::gcd(sector, step);
+    unsigned long long sum = 0;
+    for (size_t i = 0; i < std::min(period, requests); i++) {
+        sum += pieces(request, sector_bits) * ((requests - i - 1) / period + 1);
+        for (unsigned lane : bits(request.lanes))
+            request.address[lane] += step;
+    }
+    return sum;
+}
+
+/* So many requests, each a step further than the one before. Of shared memory each is like the
+ * first, whose words are in other banks, but in as many: `step` is of whole words there. */
 static void close(BlockState *block, const WarpState *warp, const Place &place,
-                  const Request &request)
+                  const Request &request, size_t requests, uintptr_t step)
 {
     struct counters &counted = block->counted;
-    const unsigned lanes = static_cast<unsigned>(__builtin_popcount(request.lanes));
+    const unsigned long long lanes =
+        requests * static_cast<unsigned>(__builtin_popcount(request.lanes));
     Moved moved = {};
     if (place.space == shared_space) {
         add_wavefronts(request, moved);
-        counted.shared_wavefronts += moved.wavefronts;
-        counted.shared_wavefronts_ideal += moved.ideal;
+        counted.shared_wavefronts += requests * moved.wavefronts;
+        counted.shared_wavefronts_ideal += requests * moved.ideal;
         (place.write ? counted.shared_stores : counted.shared_loads) += lanes;
     } else {
-        moved.sectors = pieces(request, sector_bits);
+        const unsigned long long moves = sectors(request, requests, step);
         (place.write ? counted.global_stores : counted.global_loads) += lanes;
         (place.write ? counted.global_store_bytes : counted.global_load_bytes) +=
-            1ull * lanes * request.bytes;
-        (place.write ? counted.global_store_requests : counted.global_load_requests)++;
-        (place.write ? counted.global_store_sectors : counted.global_load_sectors) += moved.sectors;
+            lanes * request.bytes;
+        (place.write ? counted.global_store_requests : counted.global_load_requests) += requests;
+        (place.write ? counted.global_store_sectors : counted.global_load_sectors) += moves;
     }
-    if (block->trace) {
+    if (block->trace) { /* one at a time */
+        if (place.space == global_space)
+            moved.sectors = pieces(request, sector_bits);
         moved.lines = pieces(request, line_bits);
         trace_request(block, warp, request, place.space, place.write, moved);
     }
 }
 
-static Request request_of(const Instruction &instruction, uint32_t k)
+/* Where a lane is in its runs. */
+struct Cursor {
+    size_t run, done;
+};
+
+static const Run &run_at(const Instruction &instruction, unsigned lane, const Cursor &at)
 {
-    Request request;
-    request.lanes = 0;
-    request.bytes = instruction.place.bytes;
-    request.place = instruction.place.number;
-    request.time = k < instruction.began.size() ? instruction.began[k] : 0;
+    const std::vector<Run> &earlier = instruction.earlier[lane];
+    return at.run < earlier.size() ? earlier[at.run] : instruction.run[lane];
+}
+
+/* Requests that follow each other are one step apart as long as all lanes' runs go on with that
+ * step. */
+static void close_requests(BlockState *block, const WarpState *warp, const Instruction &instruction)
+{
+    const Place &place = instruction.place;
+    Cursor cursor[warp_size] = {};
+    Request request = {0, place.bytes, place.number, 0, {}};
     for (unsigned lane = 0; lane < warp_size; lane++)
-        if (k < instruction.times[lane]) {
-            request.lanes |= 1u << lane;
-            request.address[lane] = instruction.address[lane * size_t{instruction.room} + k];
+        request.lanes |= static_cast<uint32_t>(instruction.run[lane].count > 0) << lane;
+    for (size_t k = 0; request.lanes; k++) {
+        const unsigned first = static_cast<unsigned>(__builtin_ctz(request.lanes));
+        const uintptr_t step = run_at(instruction, first, cursor[first]).step;
+        size_t together = SIZE_MAX;
+        for (unsigned lane : bits(request.lanes)) {
+            const Run &run = run_at(instruction, lane, cursor[lane]);
+            request.address[lane] = run.address(cursor[lane].done);
+            together = std::min(together, run.step == step ? run.count - cursor[lane].done : 1);
         }
-    return request;
+        if (block->trace || (place.space == shared_space && step % 4))
+            together = 1;
+        if (block->trace)
+            request.time = instruction.began[k];
+        close(block, warp, place, request, together, step);
+        for (unsigned lane : bits(request.lanes)) {
+            Cursor &at = cursor[lane];
+            at.done += together;
+            if (at.done < run_at(instruction, lane, at).count)
+                continue;
+            at = Cursor{at.run + 1, 0};
+            if (at.run > instruction.earlier[lane].size())
+                request.lanes &= ~(1u << lane);
+        }
+    }
 }
 
 void close_round(BlockState *block, WarpState *warp)
 {
-    for (uint32_t local : warp->touched) {
-        const Instruction &instruction = *warp->instructions[local];
-        const uint32_t requests =
-            *std::max_element(instruction.times, instruction.times + warp_size);
-        for (uint32_t k = 0; k < requests; k++)
-            close(block, warp, instruction.place, request_of(instruction, k));
-    }
+    for (uint32_t local : warp->touched)
+        close_requests(block, warp, *warp->instructions[local]);
     warp->touched.clear();
     warp->round++;
     if (block->trace)
         trace_round(block, warp);
 }
 
-/* The warp's first execution since it last came together. */
+/* The warp's first execution since it last came together. Each lane likely goes on with its step.
+ */
 static void begin_round(WarpState *warp, Instruction &instruction, const Place &place)
 {
+    instruction.where = place_where(place);
     instruction.round = warp->round;
     instruction.place = place;
     instruction.began.clear();
-    std::fill(instruction.times, instruction.times + warp_size, 0);
+    for (Run &run : instruction.run) {
+        run.next = 1;
+        run.count = 0;
+    }
+    for (unsigned lane : bits(instruction.broken))
+        instruction.earlier[lane].clear();
+    instruction.broken = 0;
     warp->touched.push_back(place.local);
 }
 
-static void make_room(Instruction &instruction)
+void begin_run(Instruction &instruction, unsigned lane, uintptr_t address)
 {
-    /* No power of two, or the lanes would share their sets of the host's cache. */
-    const uint32_t room = 2 * instruction.room + 8;
-    std::unique_ptr<uintptr_t[]> address(new uintptr_t[warp_size * size_t{room}]);
-    for (unsigned lane = 0; lane < warp_size; lane++)
-        std::copy_n(&instruction.address[lane * size_t{instruction.room}], instruction.times[lane],
-                    &address[lane * size_t{room}]);
-    instruction.address = std::move(address);
-    instruction.room = room;
+    Run &run = instruction.run[lane];
+    if (run.count == 1) {
+        run.step = address - run.address(0);
+        run.next = address + run.step;
+        run.count = 2;
+        return;
+    }
+    if (run.count > 0) {
+        instruction.earlier[lane].push_back(run);
+        instruction.broken |= 1u << lane;
+    }
+    run.next = address + run.step;
+    run.count = 1;
+}
+
+static size_t executions(const Instruction &instruction, unsigned lane)
+{
+    size_t count = instruction.run[lane].count;
+    for (const Run &run : instruction.earlier[lane])
+        count += run.count;
+    return count;
 }
 
 void count_access(ThreadState *thread, const Place &place, uintptr_t address)
@@ -173,7 +241,7 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address)
     BlockState *block = thread->block;
     const uint64_t time = block->trace ? trace_time(block, thread->warp) : 0;
     if (!thread->warp) { /* the engine's accesses are a request each */
-        close(block, nullptr, place, Request{1, place.bytes, place.number, time, {address}});
+        close(block, nullptr, place, Request{1, place.bytes, place.number, time, {address}}, 1, 0);
         return;
     }
     WarpState *warp = thread->warp;
@@ -182,14 +250,10 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address)
     Instruction &instruction = *warp->instructions[place.local];
     if (instruction.round != warp->round)
         begin_round(warp, instruction, place);
-    uint32_t &times = instruction.times[thread->lane];
-    if (times == instruction.room)
-        make_room(instruction);
-    instruction.address[thread->lane * size_t{instruction.room} + times++] = address;
+    add_execution(instruction, thread->lane, address);
     instruction.place.reach = place.reach;
-    if (!place.write)
-        warp->recent[recent_slot(place_where(place))] = &instruction;
-    if (block->trace && instruction.times[thread->lane] > instruction.began.size())
+    warp->recent[recent_slot(place_where(place))] = &instruction;
+    if (block->trace && executions(instruction, thread->lane) > instruction.began.size())
         instruction.began.push_back(time);
 }
 

@@ -17,8 +17,8 @@ static BlockState *new_state()
     BlockState *state = new BlockState();
     shadow_reserve(state->shared, worker->shared_begin,
                    static_cast<size_t>(worker->shared_end - worker->shared_begin));
-    state->shared_reach = {reinterpret_cast<uintptr_t>(worker->shared_begin),
-                           reinterpret_cast<uintptr_t>(worker->shared_end), &state->shared};
+    state->shared_reach = reach_of(reinterpret_cast<uintptr_t>(worker->shared_begin),
+                                   reinterpret_cast<uintptr_t>(worker->shared_end), state->shared);
     worker->checked = state;
     return state;
 }
@@ -79,7 +79,10 @@ struct Hooks final : Checker {
         }
         state->first_block = next_block;
         next_block += static_cast<uint32_t>(launch.blocks);
-        state->quiet = launch.cooperative || launch.cluster_blocks > 1 ? no_launch : state->number;
+        const uint8_t quiet = static_cast<uint8_t>(launches % last_quiet + 1);
+        if (quiet == 1)
+            forget_quiet();
+        state->quiet = launch.cooperative || launch.cluster_blocks > 1 ? never_quiet : quiet;
         if (launch.cooperative)
             state->grid_time.assign(launch.blocks, 0);
         state->passes_races = is_ignored("race", kernel_name(launch));
@@ -200,7 +203,7 @@ struct Hooks final : Checker {
          * which they ran. */
         if ((meeting.mask & warp.present) == warp.present)
             close_round(state, warp_state);
-        const Site site = site_of(warp.fiber[__builtin_ctz(meeting.arrived)]);
+        const Site site = warp.thread[__builtin_ctz(meeting.arrived)].site;
         if (state->trace)
             trace_meeting(state, warp_state, meeting, site);
         if (!meeting.orders_memory)

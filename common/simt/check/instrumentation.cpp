@@ -20,16 +20,12 @@ using namespace simt::check;
 #define ACCESS(name, bytes, kind)                                                                  \
     extern "C" void name(void *address) { on_access(address, bytes, kind, WHERE); }
 
-#define READ(name, bytes)                                                                          \
-    extern "C" void name(void *address)                                                            \
-    {                                                                                              \
-        if (!usual_read<bytes>(address, WHERE))                                                    \
-            on_access(address, bytes, plain_read, WHERE);                                          \
-    }
+#define PLAIN(name, bytes, on_plain)                                                               \
+    extern "C" void name(void *address) { on_plain<bytes>(address, WHERE); }
 
 #define ACCESSES(bytes)                                                                            \
-    READ(__tsan_read##bytes, bytes)                                                                \
-    ACCESS(__tsan_write##bytes, bytes, plain_write)                                                \
+    PLAIN(__tsan_read##bytes, bytes, on_plain_read)                                                \
+    PLAIN(__tsan_write##bytes, bytes, on_plain_write)                                              \
     ACCESS(__tsan_unaligned_read##bytes, bytes, plain_read)                                        \
     ACCESS(__tsan_unaligned_write##bytes, bytes, plain_write)                                      \
     ACCESS(__tsan_volatile_read##bytes, bytes, volatile_read)                                      \

@@ -77,11 +77,22 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
            seen_covers(block->seen, earlier, visited);
 }
 
+uint8_t new_moment(BlockState *block)
+{
+    if (block->moments == last_quiet) {
+        std::fill_n(block->shared.quiet, block->shared.bytes / 4, uint8_t{0});
+        block->quiet = block->moments = 1;
+        for (WarpState &warp : block->warp)
+            warp.quiet = ++block->moments;
+    }
+    return ++block->moments;
+}
+
 void order_block_begin(BlockState *block)
 {
     /* Time 0 lies before everything: the engine's writes are stamped with it. */
     block->now = block->full_time = 1;
-    block->quiet = ++block->moments;
+    block->quiet = new_moment(block);
     block->clean_full = 0;
     block->partial = false;
     block->cluster_phase = 0;
@@ -196,7 +207,7 @@ void order_barrier(BlockState *block)
         fenced = !block->thread[i].unfenced_write;
 
     block->full_time = ++block->now;
-    block->quiet = ++block->moments;
+    block->quiet = new_moment(block);
     for (unsigned i = 0; i < block->block->warps; i++)
         learnt(&block->warp[i]);
     if (fenced)
@@ -336,7 +347,7 @@ static void publish_to_grid(ThreadState *thread, SyncObject *object)
     add_seen(publication.seen, block->seen);
     object->publications.push_back(std::move(publication));
     block->launch->published = true;
-    __atomic_store_n(&block->launch->quiet, no_launch, __ATOMIC_RELAXED);
+    __atomic_store_n(&block->launch->quiet, never_quiet, __ATOMIC_RELAXED);
 }
 
 static void see_from_grid(ThreadState *thread, const SyncObject *object)

@@ -30,7 +30,7 @@ void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
     shadow.bytes = (reinterpret_cast<uintptr_t>(begin) + bytes - shadow.base + 3) & ~size_t{3};
     for (unsigned level = 0; level < 3; level++)
         shadow.plane[level] = reserve<Cell>(shadow.bytes / cell_bytes[level] + 1);
-    shadow.quiet = reserve<uint32_t>(shadow.bytes / 4 + 1);
+    shadow.quiet = reserve<uint8_t>(shadow.bytes / 4 + 1);
     if (shadow.plane[0] && shadow.plane[1] && shadow.plane[2] && shadow.quiet)
         return;
     fprintf(stderr, "simt: no address space to watch %zu bytes: races there will not be found\n",
@@ -44,7 +44,7 @@ void shadow_release(Shadow &shadow)
         if (shadow.plane[level])
             munmap(shadow.plane[level], (shadow.bytes / cell_bytes[level] + 1) * sizeof(Cell));
     if (shadow.quiet)
-        munmap(shadow.quiet, (shadow.bytes / 4 + 1) * sizeof *shadow.quiet);
+        munmap(shadow.quiet, shadow.bytes / 4 + 1);
     shadow = Shadow();
 }
 
@@ -406,20 +406,20 @@ static inline bool has_read(const Cell &cell, const Access &access)
 
 /* Most loads of global memory read words that no thread writes in this launch, and that two blocks
  * have read: whoever writes there conflicts with one of them. */
-static uint32_t quiet_global(const Cell &cell, const Access &access)
+static uint8_t quiet_global(const Cell &cell, const Access &access)
 {
     const uint32_t a = cell.other[0].block, b = cell.other[1].block;
     const LaunchState *launch = access.thread->block->launch;
     const bool quiet = stamp_kind(access.stamp) == plain_read &&
                        cell.write.block < launch->first_block && a >= launch->first_block &&
                        b >= launch->first_block && a != b && !is_split(cell, access);
-    const uint32_t when = __atomic_load_n(&launch->quiet, __ATOMIC_RELAXED);
-    return quiet && when != no_launch ? when : 0;
+    const uint8_t when = __atomic_load_n(&launch->quiet, __ATOMIC_RELAXED);
+    return quiet && when != never_quiet ? when : 0;
 }
 
 /* The same for shared memory: written before the last barrier, and since then read by two warps, or
  * by two threads of this warp that know nothing of each other. */
-static uint32_t quiet_shared(const Cell &cell, const Access &access)
+static uint8_t quiet_shared(const Cell &cell, const Access &access)
 {
     const ThreadState *thread = access.thread;
     const BlockState *block = thread->block;
@@ -535,7 +535,7 @@ bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, uns
             touch_whole(cell, index * 4, 4, access, &outcome);
         else
             visit(shadow, 0, index, begin, end, access, &outcome);
-        if (uint32_t when = quiet_shared(cell, access))
+        if (uint8_t when = quiet_shared(cell, access))
             shadow.quiet[index] = when;
         if (outcome.uninitialised && !is_padding(thread, shadow.base + outcome.offset))
             note_uninitialised(Uninitialised{thread, shadow.base + outcome.offset, bytes, where});

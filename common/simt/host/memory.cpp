@@ -23,6 +23,9 @@ namespace simt
 {
 
 constexpr size_t alignment = 256;
+/* Large allocations begin at a multiple, so that the system may give them such pages: a kernel that
+ * walks down a column touches one page after the other. */
+constexpr size_t huge_page = size_t(2) << 20;
 constexpr size_t arena_bytes = size_t(1) << 40; /* address space only */
 
 static std::mutex mutex;
@@ -189,9 +192,13 @@ OpenDeviceMemory::~OpenDeviceMemory()
 static Allocation *take_pages(size_t bytes, size_t usable, bool managed)
 {
     const size_t pages = whole_pages(usable);
+    if (pages >= huge_page)
+        arena_next += -reinterpret_cast<uintptr_t>(arena_next) % huge_page;
     if (pages + page_bytes() > static_cast<size_t>(arena_end - arena_next) ||
         mprotect(arena_next, pages, PROT_READ | PROT_WRITE) != 0)
         return nullptr;
+    if (pages >= huge_page)
+        madvise(arena_next, pages, MADV_HUGEPAGE);
     Allocation *allocation = new Allocation();
     allocation->begin = arena_next + pages - usable;
     allocation->bytes = bytes;

@@ -59,7 +59,7 @@ bool on_own_stack(const void *address)
 {
     if (!current_thread())
         return false;
-    const unsigned stack = worker->fiber->stack; /* 0 as soon as the thread has returned */
+    const unsigned stack = worker->thread->stack; /* 0 as soon as the thread has returned */
     const char *end = worker->stacks + stack * worker->stack_stride;
     return stack && static_cast<size_t>(end - static_cast<const char *>(address)) <= stack_bytes;
 }
@@ -108,8 +108,8 @@ unsigned wait_for_ready(Block &block)
 {
     block.cluster->idle = 0; /* somebody has run just now */
     for (;;) {
-        if (!poll_conditions(block) && !(block.carry_out && block.carry_out(block)) &&
-            !let_cluster_run(block))
+        if (!(block.open_barrier && block.open_barrier(block)) && !poll_conditions(block) &&
+            !(block.carry_out && block.carry_out(block)) && !let_cluster_run(block))
             report_deadlock(block);
         if (block.launch->failed.load(std::memory_order_relaxed))
             abandon_block();
@@ -118,10 +118,10 @@ unsigned wait_for_ready(Block &block)
     }
 }
 
-uint64_t leave_idle_block(Block &block, Fiber &self)
+uint64_t leave_idle_block(Block &block, Thread &self)
 {
     const unsigned lane = wait_for_ready(block);
-    if (block.running->fiber + lane != &self)
+    if (block.running->thread + lane != &self)
         return switch_to(*block.running, lane, self);
     activate(*block.running, lane);
     return self.context.value;
@@ -138,14 +138,12 @@ struct Step {
 static void resume(void *context) { simt_resume(static_cast<const simt_context *>(context)); }
 
 /* The thread that was just activated, from its beginning. */
-static inline Step first_step(const Block &block, Thread &thread)
+static inline Step first_step(const Block &block)
 {
-    thread.grid_barriers = thread.cluster_arrivals = thread.cluster_waits = 0;
-    thread.last_atomic = nullptr;
     return Step{block.launch->invoke, block.launch->arguments};
 }
 
-static inline Fiber &activate_next(Block &block)
+static inline Thread &activate_next(Block &block)
 {
     const unsigned lane = next_thread(block); /* may change block.running */
     return activate(*block.running, lane);
@@ -155,17 +153,15 @@ static inline Fiber &activate_next(Block &block)
 static inline Step next_step(Engine &e, Block &block)
 {
     Thread &thread = *e.thread;
+    Warp &warp = *block.running;
+    warp.alive &= ~(1u << thread.lane);
     if (checker->armed)
         checker->thread_end(thread);
-    const unsigned short stack = e.fiber->stack;
-    e.fiber->stack = 0;
-    thread.warp->alive &= ~(1u << thread.lane);
-    if (!checker->armed)
-        thread.warp->missed &= ~(1u << thread.lane);
+    else
+        warp.missed = warp.alive;
+    const unsigned short stack = thread.stack;
+    thread.stack = 0;
     block.alive--;
-    block.expected--;
-    if (block.expected == 0 && block.alive > 0)
-        block.barrier_complete(block);
     block.cluster->threads--;
     for (auto *after_return : block.after_return)
         if (after_return)
@@ -174,14 +170,14 @@ static inline Step next_step(Engine &e, Block &block)
         e.free_stack[e.free_stacks++] = stack;
         return Step{resume, &e.main};
     }
-    Fiber &fiber = activate_next(block);
-    if (fiber.stack) {
-        prefetch_context((&fiber)[2]);
+    Thread &next = activate_next(block);
+    if (next.stack) {
+        prefetch_context((&next)[2]);
         e.free_stack[e.free_stacks++] = stack;
-        return Step{resume, &fiber.context};
+        return Step{resume, &next.context};
     }
-    fiber.stack = stack;
-    return first_step(block, *e.thread);
+    next.stack = stack;
+    return first_step(block);
 }
 
 /*
@@ -193,7 +189,7 @@ static void fiber_main()
 {
     Engine &e = engine();
     Block &block = *e.block;
-    Step step = first_step(block, *e.thread);
+    Step step = first_step(block);
     for (;;) {
         step.function(step.argument);
         step = next_step(e, block);
@@ -201,19 +197,19 @@ static void fiber_main()
 }
 
 /* With no stack left. Apart, so that begin() itself calls nothing that returns. */
-__attribute__((noinline)) static uint64_t begin_on_new_stack(Fiber &fiber, simt_context *from)
+__attribute__((noinline)) static uint64_t begin_on_new_stack(Thread &thread, simt_context *from)
 {
     add_stacks(engine());
-    return begin(fiber, from);
+    return begin(thread, from);
 }
 
-uint64_t begin(Fiber &fiber, simt_context *from)
+uint64_t begin(Thread &thread, simt_context *from)
 {
     Engine &e = engine();
     if (e.free_stacks == 0)
-        return begin_on_new_stack(fiber, from);
-    fiber.stack = e.free_stack[--e.free_stacks];
-    return simt_switch_to_new(from, top_of(e, fiber.stack), fiber_main);
+        return begin_on_new_stack(thread, from);
+    thread.stack = e.free_stack[--e.free_stacks];
+    return simt_switch_to_new(from, top_of(e, thread.stack), fiber_main);
 }
 
 void abandon_block()
@@ -237,11 +233,9 @@ static void lay_out(Engine &e, dim3 shape)
     block.warps = (block.threads + warp_size - 1) / warp_size;
     for (unsigned t = 0; t < block.threads; t++) {
         Thread &thread = block.thread[t];
-        Fiber &fiber = block.fiber[t];
-        fiber.index = Index{t % shape.x, t / shape.x % shape.y, t / shape.x / shape.y};
-        fiber.stack = 0;
-        thread.fiber = &fiber;
-        thread.linear = t;
+        thread.index = Index{t % shape.x, t / shape.x % shape.y, t / shape.x / shape.y};
+        thread.stack = 0;
+        thread.linear = static_cast<unsigned short>(t);
         thread.lane = static_cast<unsigned char>(t % warp_size);
         thread.warp = &block.warp[t / warp_size];
     }
@@ -249,7 +243,6 @@ static void lay_out(Engine &e, dim3 shape)
         unsigned lanes = std::min(warp_size, block.threads - w * warp_size);
         block.warp[w].block = &block;
         block.warp[w].thread = &block.thread[w * warp_size];
-        block.warp[w].fiber = &block.fiber[w * warp_size];
         block.warp[w].number = w;
         block.warp[w].present = ~0u >> (warp_size - lanes);
     }
@@ -267,20 +260,33 @@ static void put_in_order(unsigned char *at, unsigned char *position, unsigned co
         position[at[i]] = static_cast<unsigned char>(i);
 }
 
+/* The threads of the block that ran last count its barriers with others. Most have none, and their
+ * lines stay out of the cache. */
+static void forget_barriers(Block &block)
+{
+    if (!block.grid_barriers && !block.after_return[cluster_after_return])
+        return;
+    for (unsigned t = 0; t < block.threads; t++)
+        block.thread[t].grid_barriers = block.thread[t].cluster_arrivals =
+            block.thread[t].cluster_waits = 0;
+    block.grid_barriers = 0;
+}
+
 static void prepare(Engine &e, Launch &launch, unsigned long long linear)
 {
     Block &block = e.storage;
+    forget_barriers(block);
     lay_out(e, launch.block);
     block.launch = &launch;
     block.linear = linear;
     block.index = uint3{static_cast<unsigned>(linear % launch.grid.x),
                         static_cast<unsigned>(linear / launch.grid.x % launch.grid.y),
                         static_cast<unsigned>(linear / launch.grid.x / launch.grid.y)};
-    block.alive = block.expected = block.threads;
+    block.alive = block.threads;
     block.pollers = 0;
-    block.barriers = block.grid_barriers = 0;
+    block.last_atomic = nullptr;
     std::fill(std::begin(block.after_return), std::end(block.after_return), nullptr);
-    block.carry_out = nullptr;
+    block.open_barrier = block.carry_out = nullptr;
     block.finish = nullptr;
     block.work = nullptr;
     join_cluster(block, e.alone);
@@ -334,7 +340,7 @@ static void take_back_stacks(Engine &e)
 {
     e.abandoned = false;
     for (unsigned t = 0; t < e.storage.threads; t++)
-        e.storage.fiber[t].stack = 0;
+        e.storage.thread[t].stack = 0;
     for (e.free_stacks = 0; e.free_stacks < e.usable_stacks; e.free_stacks++)
         e.free_stack[e.free_stacks] = static_cast<unsigned short>(e.free_stacks + 1);
 }

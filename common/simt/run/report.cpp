@@ -12,7 +12,7 @@ namespace simt
 void describe_thread(const Thread &thread, char *text, size_t size)
 {
     const uint3 &b = thread.warp->block->index;
-    const Index &t = thread.fiber->index;
+    const Index &t = thread.index;
     snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t[0], t[1], t[2]);
 }
 
@@ -46,10 +46,10 @@ const char *barrier_name(unsigned char barrier)
 /* What a thread waits for, in words. */
 static std::string awaited(const Thread &thread)
 {
-    if (thread.fiber->wait == Wait::barrier)
-        return barrier_name(thread.fiber->barrier);
-    if (thread.fiber->wait == Wait::warp)
-        return thread.fiber->what;
+    if (thread.wait <= Wait::barrier)
+        return barrier_name(thread.barrier);
+    if (thread.wait == Wait::warp)
+        return thread.what;
     char text[600];
     if (!thread.call->describe)
         return thread.call->what;
@@ -60,15 +60,12 @@ static std::string awaited(const Thread &thread)
 /* And where. */
 static Site place(const Thread &thread)
 {
-    const Fiber &fiber = *thread.fiber;
-    return fiber.wait == Wait::barrier || fiber.wait == Wait::warp ? site_of(fiber)
-                                                                   : thread.call->site;
+    return thread.wait <= Wait::warp ? site_of(thread) : thread.call->site;
 }
 
 static bool belongs(const Thread &thread, const Group &group)
 {
-    return thread.fiber->wait == group.first->fiber->wait &&
-           awaited(thread) == awaited(*group.first) &&
+    return awaited(thread) == awaited(*group.first) &&
            same_site(place(thread), place(*group.first));
 }
 
@@ -79,7 +76,7 @@ static unsigned group_threads(const Block &block, Group *groups, unsigned *other
     *others = 0;
     for (unsigned t = 0; t < block.threads; t++) {
         const Thread &thread = block.thread[t];
-        if (!thread.fiber->stack || thread.fiber->wait == Wait::nothing)
+        if (!is_waiting(thread))
             continue;
         unsigned g = 0;
         while (g < used && !belongs(thread, groups[g]))
@@ -113,12 +110,12 @@ static std::string absent_lanes(const Warp &warp, const Meeting &meeting)
 static std::string described(const Group &group)
 {
     const Thread &thread = *group.first;
-    std::string text = format(
-        "; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
-        group.count == 1 ? "waits" : "wait", awaited(thread).c_str(), place(thread).file,
-        place(thread).line, thread.fiber->index[0], thread.fiber->index[1], thread.fiber->index[2]);
+    std::string text =
+        format("; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
+               group.count == 1 ? "waits" : "wait", awaited(thread).c_str(), place(thread).file,
+               place(thread).line, thread.index[0], thread.index[1], thread.index[2]);
     const Warp &warp = *thread.warp;
-    for (unsigned i = 0; thread.fiber->wait == Wait::warp && i < warp.meetings; i++)
+    for (unsigned i = 0; thread.wait == Wait::warp && i < warp.meetings; i++)
         if (warp.meeting[i].arrived >> thread.lane & 1)
             text += absent_lanes(warp, warp.meeting[i]);
     return text;
@@ -151,7 +148,7 @@ static const Block &block_to_blame(const Block &block)
     for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {
         const Member &member = block.cluster->member[rank];
         for (unsigned t = 0; !member.ended && t < member.block->threads; t++)
-            if (member.block->fiber[t].stack && member.block->fiber[t].wait != Wait::cluster)
+            if (member.block->thread[t].stack && member.block->thread[t].wait != Wait::cluster)
                 return *member.block;
     }
     return block;
@@ -162,9 +159,9 @@ void report_deadlock(Block &standing)
     bool barrier = false, warp = false;
     const Block &block = block_to_blame(standing);
     for (unsigned t = 0; t < block.threads; t++) {
-        const Fiber &fiber = block.fiber[t];
-        barrier |= fiber.stack && (fiber.wait == Wait::barrier || fiber.wait == Wait::cluster);
-        warp |= fiber.stack && fiber.wait == Wait::warp;
+        const Thread &thread = block.thread[t];
+        barrier |= thread.stack && (thread.wait <= Wait::barrier || thread.wait == Wait::cluster);
+        warp |= thread.stack && thread.wait == Wait::warp;
     }
     fail_with_groups(block, warp      ? "a warp operation that not all of its lanes reach"
                             : barrier ? "a barrier that not all threads reach"

@@ -13,7 +13,7 @@ namespace simt
 unsigned wait_for_ready(Block &block);
 
 /* Leaves the running thread's context in *from and begins a thread that has not run yet. */
-uint64_t begin(Fiber &fiber, simt_context *from);
+uint64_t begin(Thread &thread, simt_context *from);
 
 /* Lanes as scheduling positions. */
 inline uint32_t in_positions(const Block &block, uint32_t lanes)
@@ -88,44 +88,41 @@ inline unsigned next_thread(Block &block)
 }
 
 /* That lane of `warp`, the running one, is the running thread from now on. */
-inline Fiber &activate(const Warp &warp, unsigned lane)
+inline Thread &activate(const Warp &warp, unsigned lane)
 {
-    Worker &w = *worker;
-    Fiber &fiber = warp.fiber[lane];
-    w.thread = warp.thread + lane;
-    w.fiber = &fiber;
-    thread_index = fiber.index;
-    fiber.wait = Wait::nothing;
-    return fiber;
+    Thread &thread = warp.thread[lane];
+    worker->thread = &thread;
+    thread_index = thread.index;
+    return thread;
 }
 
 /* Where a thread left off comes into the cache. Always inlined: g++ takes a function that does
  * nothing else for one without effect. */
-__attribute__((always_inline)) inline void prefetch_context(const Fiber &fiber)
+__attribute__((always_inline)) inline void prefetch_context(const Thread &thread)
 {
-    __builtin_prefetch(fiber.context.stack);
+    __builtin_prefetch(thread.context.stack);
 }
 
-/* From the running thread's fiber to that of a lane of `warp`, the running one: another thread.
+/* From the running thread to a lane of `warp`, the running one: another thread.
  * Returns the value that the running thread's context has when it goes on. */
 __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsigned lane,
-                                                         Fiber &self)
+                                                         Thread &self)
 {
-    Fiber &fiber = activate(warp, lane);
-    prefetch_context((&fiber)[2]); /* likely to run soon */
-    if (__builtin_expect(!fiber.stack, false))
-        return begin(fiber, &self.context);
-    return simt_switch(&self.context, &fiber.context);
+    Thread &thread = activate(warp, lane);
+    prefetch_context((&thread)[2]); /* likely to run soon */
+    if (__builtin_expect(!thread.stack, false))
+        return begin(thread, &self.context);
+    return simt_switch(&self.context, &thread.context);
 }
 
 /* The running thread waits, and no other thread of the block is ready. */
-uint64_t leave_idle_block(Block &block, Fiber &self);
+uint64_t leave_idle_block(Block &block, Thread &self);
 
 /*
  * The running thread, of `warp`, waits for others of its block. For a call in tail position: then
  * nothing is kept on the stack but what the switch itself saves. Returns what switch_to() does.
  */
-__attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, Fiber &self)
+__attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, Thread &self)
 {
     if (__builtin_expect(!warp->ready, false)) {
         if (!next_warp(block))
@@ -148,7 +145,7 @@ __attribute__((always_inline)) inline void suspend(Thread &self)
     if (block.running->thread + lane == &self)
         activate(*block.running, lane);
     else
-        switch_to(*block.running, lane, *self.fiber);
+        switch_to(*block.running, lane, self);
 }
 
 } /* namespace simt */

@@ -51,8 +51,9 @@ inline Bits bits(uint32_t mask) { return Bits{mask}; }
 
 struct BlockWork;
 
-/* What a thread that cannot go on is waiting for. */
-enum class Wait : unsigned char { nothing, barrier, warp, condition, cluster };
+/* What a thread that cannot go on is waiting for. The usual barrier is number 0, at the place where
+ * its first thread arrived. */
+enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, cluster };
 
 /* The condition that a thread waits for, and where: on its own stack, as long as it waits. */
 struct Call {
@@ -66,39 +67,29 @@ struct Call {
 typedef unsigned Index __attribute__((vector_size(16)));
 
 /*
- * All of a thread that a barrier or a warp operation touches: as little as possible, because a
- * barrier touches it of every thread of the block.
+ * Its first line of the cache is all that a barrier or a warp operation touches: they touch it of
+ * every thread of the block.
  */
-struct alignas(64) Fiber {
+struct alignas(128) Thread {
     Index index;          /* threadIdx */
     simt_context context; /* where to resume it */
-    const char *file;     /* while it waits at a barrier or for lanes of its warp: where, ... */
-    int line;
+    Site site;            /* while it waits for a barrier or its warp: where (see site_of()), ... */
+    const char *what;     /* ... in which operation of the warp, ... */
     Wait wait;
-    unsigned char barrier; /* ... at which barrier, see barrier_name(), ... */
-    unsigned short unused; /* so that one store says wait and barrier */
+    unsigned char barrier; /* ... or at which barrier: see barrier_name() */
     unsigned short stack;  /* of the worker's, from 1; 0 before it runs and after it returned */
-    const char *what;      /* ... or in which operation */
-};
-
-inline Site site_of(const Fiber &fiber) { return Site{fiber.file, fiber.line}; }
-
-struct alignas(128) Thread {
-    Fiber *fiber;
-    Warp *warp;
-    unsigned linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
+    unsigned short linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
     unsigned char lane;
-    unsigned long long grid_barriers; /* grid.sync() calls so far */
-    unsigned long long cluster_arrivals,
-        cluster_waits;       /* the same of the two halves of the cluster's barrier */
-    const void *last_atomic; /* spin detection: the address of the last atomic ... */
-    unsigned atomic_repeats; /* ... and how often in a row */
 
+    Warp *warp;
     const Call *call; /* while it waits for a condition: this, ... */
     simt_condition *condition;
     void *condition_argument;
+    unsigned grid_barriers;                   /* grid.sync() calls so far */
+    unsigned cluster_arrivals, cluster_waits; /* the same of the halves of the cluster's barrier */
     check::ThreadState *checked;
 };
+static_assert(offsetof(Thread, warp) == 64, "see above");
 
 /* Lanes of one warp that came to the same operation with the same mask and wait for the rest. */
 struct Meeting {
@@ -115,8 +106,7 @@ struct Shuffled {
 };
 
 struct alignas(64) Warp {
-    Thread *thread; /* its first one */
-    Fiber *fiber;
+    Thread *thread;      /* its first one */
     uint32_t ready;      /* who can run, by scheduling position, not by lane */
     uint32_t at_barrier; /* who waits at barrier 0, by scheduling position */
     /* its turn begins behind this lane, a bit by scheduling position: the one that yielded */
@@ -138,7 +128,7 @@ struct alignas(64) Warp {
 constexpr Site nowhere = {nullptr, -1};
 
 struct Barrier {
-    unsigned arrived;    /* named barriers: threads that wait or came by; see Block::expected */
+    unsigned arrived;    /* named barriers: threads that wait or came by; see Warp::at_barrier */
     unsigned expected;   /* named barriers: the count that their callers gave */
     bool mixed;          /* arrivals came from different places in the source */
     Site site = nowhere; /* of the first arrival, until the barrier opens */
@@ -156,8 +146,7 @@ struct Block {
     Cluster *cluster;
     unsigned rank; /* in the cluster */
     unsigned threads, warps;
-    unsigned alive;    /* threads that have not returned ... */
-    unsigned expected; /* ... nor come to barrier 0 */
+    unsigned alive; /* threads that have not returned */
     /* warps with a ready lane, by scheduling position; for the running one see any_ready() */
     uint32_t ready_warps;
     /* the scheduling position that runs or ran last: the warp's, and the lane's as a bit */
@@ -169,20 +158,35 @@ struct Block {
     unsigned char warp_at[max_warps], warp_position[max_warps];
     unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
     Barrier barrier[max_barriers];
-    unsigned long long grid_barriers; /* grid.sync() calls that the block has begun */
-    unsigned long long barriers;      /* completed __syncthreads (any flavour) */
+    unsigned grid_barriers;     /* grid.sync() calls that the block has begun */
+    const Thread *last_atomic;  /* who made the block's last atomic operation, ... */
+    const void *atomic_address; /* ... on which address, ... */
+    unsigned atomic_repeats;    /* ... and how often in a row: it may be waiting for others */
     /* What the rooms above have to do here: set when it first comes up in this block, else null. */
     void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
-    void (*barrier_complete)(Block &); /* all threads that have not returned are at barrier 0 */
-    bool (*carry_out)(
-        Block &);            /* no thread can go on: one piece of asynchronous work; false: none */
+    /* No thread can go on: if all are at barrier 0, it opens; else one piece of asynchronous work
+     * is done. False: neither. */
+    bool (*open_barrier)(Block &);
+    bool (*carry_out)(Block &);
     void (*finish)(Block &); /* all threads have returned */
     BlockWork *work;         /* asynchronous instructions' */
-    Fiber fiber[max_block_threads];
     Thread thread[max_block_threads];
     Warp warp[max_warps];
     check::BlockState *checked;
 };
+
+/* Where a thread waits for a barrier or its warp. */
+inline const Site &site_of(const Thread &thread)
+{
+    return thread.wait == Wait::usual_barrier ? thread.warp->block->barrier[0].site : thread.site;
+}
+
+/* Whether a thread has begun and cannot go on. Says yes of the running one. */
+inline bool is_waiting(const Thread &thread)
+{
+    const Warp &warp = *thread.warp;
+    return thread.stack && !(warp.ready >> warp.block->lane_position[thread.lane] & 1);
+}
 
 /* What the program asked for, and what has become of it. */
 struct Launch : simt_launch {
@@ -201,8 +205,7 @@ struct Launch : simt_launch {
 /* One per OS thread that runs blocks. */
 struct Worker {
     Block *block;   /* the running one, or null between blocks */
-    Thread *thread; /* the running one, or null ... */
-    Fiber *fiber;   /* ... and its fiber */
+    Thread *thread; /* the running one, or null */
     char *stacks;   /* see stacks.h */
     size_t stack_stride;
     char *shared_begin,
@@ -223,8 +226,8 @@ bool on_thread_stack(const void *address);
 /* The same for the running thread's own stack. */
 bool on_own_stack(const void *address);
 
-/* "__syncthreads()": what Fiber::barrier stands for. 0 to 2 are those of simt_syncthreads_reduce, 3
- * is the plain one, and a named barrier is its number plus 3. */
+/* "__syncthreads()": what Thread::barrier stands for. 0 to 2 are those of simt_syncthreads_reduce,
+ * 3 is the plain one, and a named barrier is its number plus 3. */
 const char *barrier_name(unsigned char barrier);
 constexpr unsigned char plain_barrier = 3;
 

@@ -22,12 +22,13 @@ static bool reads(int operation)
 static void notice(const void *address, size_t bytes, bool reads, bool writes, const void *where)
 {
     constexpr unsigned repeats_before_yield = 64;
-    Thread &thread = self();
-    if (thread.last_atomic != address) {
-        thread.last_atomic = address;
-        thread.atomic_repeats = 0;
-    } else if (++thread.atomic_repeats == repeats_before_yield) {
-        thread.atomic_repeats = 0;
+    Block &block = *worker->block;
+    if (block.last_atomic != worker->thread || block.atomic_address != address) {
+        block.last_atomic = worker->thread;
+        block.atomic_address = address;
+        block.atomic_repeats = 0;
+    } else if (++block.atomic_repeats == repeats_before_yield) {
+        block.atomic_repeats = 0;
         simt_yield();
     }
     checker->atomic_access(address, bytes, reads, writes, where);

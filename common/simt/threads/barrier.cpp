@@ -7,13 +7,10 @@ namespace simt
 {
 
 /* What a report would say about the thread until it goes on. */
-static inline void note(Fiber &fiber, unsigned barrier, Site site)
+static inline void note(Thread &thread, Wait wait, unsigned barrier)
 {
-    fiber.file = site.file;
-    fiber.line = site.line;
-    fiber.wait = Wait::barrier;
-    fiber.barrier = static_cast<unsigned char>(barrier);
-    fiber.unused = 0;
+    thread.wait = wait;
+    thread.barrier = static_cast<unsigned char>(barrier);
 }
 
 /* ---- Barrier 0: all threads of the block ---- */
@@ -35,25 +32,28 @@ static bool splits_a_warp(const Block &block)
  */
 static bool at_different_sites(const Block &block)
 {
-    const Fiber *of_block = nullptr;
+    const Thread *of_block = nullptr;
     for (unsigned w = 0; w < block.warps; w++) {
-        const Fiber *of_warp = nullptr;
+        const Thread *of_warp = nullptr;
         for (unsigned lane : bits(block.warp[w].alive)) {
-            const Fiber &fiber = block.fiber[w * warp_size + lane];
-            of_block = of_block ? of_block : &fiber;
-            of_warp = of_warp ? of_warp : &fiber;
-            const Fiber &other = checker->armed ? *of_block : *of_warp;
-            if (fiber.barrier != of_block->barrier || !same_site(site_of(other), site_of(fiber)))
+            const Thread &thread = block.warp[w].thread[lane];
+            of_block = of_block ? of_block : &thread;
+            of_warp = of_warp ? of_warp : &thread;
+            const Thread &other = checker->armed ? *of_block : *of_warp;
+            if (thread.barrier != of_block->barrier || !same_site(site_of(other), site_of(thread)))
                 return true;
         }
     }
     return false;
 }
 
-/* All threads that must arrive have arrived. */
-static void complete(Block &block)
+/* No thread can go on: the barrier opens, unless some that have not returned wait elsewhere. */
+static bool open(Block &block)
 {
     Barrier &barrier = block.barrier[0];
+    for (unsigned w = 0; w < block.warps; w++)
+        if (block.warp[w].at_barrier != in_positions(block, block.warp[w].alive))
+            return false;
     if (block.launch->failed.load(std::memory_order_relaxed))
         abandon_block();
     if ((barrier.mixed && at_different_sites(block)) || (checker->armed && splits_a_warp(block)))
@@ -62,10 +62,10 @@ static void complete(Block &block)
     barrier.all = barrier.truths == block.alive;
     barrier.any = barrier.truths > 0;
     barrier.truths = 0;
-    block.expected = block.alive;
-    block.barriers++;
     checker->barrier_completed(block);
     barrier.site = nowhere;
+    if (block.running->at_barrier & block.lane_cursor) /* the last to arrive needs no switch */
+        block.lane_cursor = block.lane_cursor >> 1 | block.lane_cursor << 31;
     for (unsigned position = 0; position < block.warps; position++) {
         Warp &warp = block.warp[block.warp_at[position]];
         if (warp.at_barrier)
@@ -73,52 +73,43 @@ static void complete(Block &block)
         warp.ready |= warp.at_barrier;
         warp.at_barrier = 0;
     }
+    return true;
 }
 
-/* The running thread was the last to arrive. */
-__attribute__((noinline)) static void complete_and_go_on(Block &block, Fiber &self)
+/* The running thread has come. */
+__attribute__((always_inline)) static inline void wait_at_barrier(Block &block, Thread &self)
 {
-    complete(block);
-    self.wait = Wait::nothing;
-}
-
-/* The running thread is counted, and waits unless it is the last. */
-__attribute__((always_inline)) static inline void arrive(Block &block, Fiber &self, bool truth)
-{
-    Barrier &barrier = block.barrier[0];
-    barrier.truths += truth;
-    if (__builtin_expect(--block.expected == 0, false))
-        return complete_and_go_on(block, self);
     Warp *warp = block.running;
     warp->at_barrier |= block.lane_cursor;
     leave(block, warp, self);
 }
 
 /* It is the first to arrive, or came to another place than the first. */
-__attribute__((noinline)) static void arrive_elsewhere(Block &block, Fiber &self, bool truth)
+__attribute__((noinline)) static void arrive_elsewhere(Block &block, Thread &self, Site site)
 {
     Barrier &barrier = block.barrier[0];
     if (!barrier.site.file) { /* nowhere */
-        barrier.site = site_of(self);
+        barrier.site = site;
         barrier.mixed = false;
-        block.barrier_complete = complete;
+        block.open_barrier = open;
     } else {
         barrier.mixed = true;
+        self.wait = Wait::barrier;
+        self.site = site;
     }
-    arrive(block, self, truth);
+    wait_at_barrier(block, self);
 }
 
 /* All that is rare is a call in tail position too: see leave(). */
-__attribute__((always_inline)) static inline void synchronise(Site site, bool truth,
-                                                              unsigned char name)
+__attribute__((always_inline)) static inline void synchronise(Site site, unsigned char name)
 {
     Block &block = *worker->block;
-    Fiber &self = *worker->fiber;
-    const Barrier &barrier = block.barrier[0];
-    note(self, name, site);
-    if (__builtin_expect(site.file != barrier.site.file || site.line != barrier.site.line, false))
-        return arrive_elsewhere(block, self, truth);
-    arrive(block, self, truth);
+    Thread &self = *worker->thread;
+    const Site &usual = block.barrier[0].site;
+    note(self, Wait::usual_barrier, name);
+    if (__builtin_expect(site.file != usual.file || site.line != usual.line, false))
+        return arrive_elsewhere(block, self, site);
+    wait_at_barrier(block, self);
 }
 
 /* ---- Named barriers: those that arrive are counted, whoever they are ---- */
@@ -150,8 +141,8 @@ static void complete_named(Block &block, unsigned id)
     checker->named_barrier_completed(block, id);
     for (unsigned t = 0; t < block.threads; t++) {
         Thread &thread = block.thread[t];
-        const Fiber &fiber = *thread.fiber;
-        if (fiber.stack && fiber.wait == Wait::barrier && fiber.barrier == plain_barrier + id)
+        if (&thread != worker->thread && is_waiting(thread) && thread.wait == Wait::barrier &&
+            thread.barrier == plain_barrier + id)
             make_ready(thread);
     }
 }
@@ -160,12 +151,13 @@ static void complete_named(Block &block, unsigned id)
 
 using namespace simt;
 
-extern "C" void simt_syncthreads(Site site) { synchronise(site, false, plain_barrier); }
+extern "C" void simt_syncthreads(Site site) { synchronise(site, plain_barrier); }
 
 extern "C" int simt_syncthreads_reduce(int which, int value, Site site)
 {
-    const Barrier &barrier = worker->block->barrier[0];
-    synchronise(site, value != 0, static_cast<unsigned char>(which));
+    Barrier &barrier = worker->block->barrier[0];
+    barrier.truths += value != 0;
+    synchronise(site, static_cast<unsigned char>(which));
     return which == 0 ? barrier.count : which == 1 ? barrier.all : barrier.any;
 }
 
@@ -176,7 +168,8 @@ void ptx::named_barrier_sync(int id, int threads, Site site)
     if (arrive_named(thread, id, threads, site, true, __builtin_return_address(0))) {
         complete_named(block, id);
     } else {
-        note(*thread.fiber, plain_barrier + static_cast<unsigned>(id), site);
+        note(thread, Wait::barrier, plain_barrier + static_cast<unsigned>(id));
+        thread.site = site;
         suspend(thread);
     }
     checker->acquired(&block.barrier[id]);

@@ -15,7 +15,7 @@ void wait_for(simt_condition *condition, void *argument, const Call &call, Wait 
     if (condition(argument))
         return;
     Thread &thread = self();
-    thread.fiber->wait = kind;
+    thread.wait = kind;
     thread.condition = condition;
     thread.condition_argument = argument;
     thread.call = &call;

@@ -39,7 +39,7 @@ static void exchange(const Warp &warp, uint32_t lanes)
         const Shuffled &brought = warp.shuffled[lane];
         const unsigned from =
             source_lane(lane, brought.form & 3, brought.operand, brought.form >> 2);
-        warp.fiber[lane].context.value = lanes >> from & 1 ? warp.shuffled[from].value : nobody;
+        warp.thread[lane].context.value = lanes >> from & 1 ? warp.shuffled[from].value : nobody;
     }
 }
 
@@ -63,10 +63,9 @@ __attribute__((noinline)) static void complete(Warp &warp, Meeting &meeting)
 
 /* The running thread was the last to arrive. Returns its own value. */
 __attribute__((noinline)) static uint64_t complete_and_go_on(Warp &warp, Meeting &meeting,
-                                                             Fiber &self)
+                                                             Thread &self)
 {
     complete(warp, meeting);
-    self.wait = Wait::nothing;
     return self.context.value;
 }
 
@@ -97,16 +96,11 @@ static bool is(const Meeting &meeting, uint32_t mask, simt_meeting *run, const c
            (meeting.what == what || !strcmp(meeting.what, what));
 }
 
-static inline unsigned lane_of(const Warp &warp, const Fiber &fiber)
-{
-    return static_cast<unsigned>(&fiber - warp.fiber);
-}
-
 /* The running thread is counted, and waits unless it is the last. */
 __attribute__((always_inline)) static inline uint64_t arrive(Block &block, Warp &warp,
-                                                             Meeting &meeting, Fiber &self)
+                                                             Meeting &meeting, Thread &self)
 {
-    meeting.arrived |= 1u << lane_of(warp, self);
+    meeting.arrived |= 1u << self.lane;
     const uint32_t absent = missing(warp, meeting);
     if (!absent)
         return complete_and_go_on(warp, meeting, self);
@@ -117,14 +111,13 @@ __attribute__((always_inline)) static inline uint64_t arrive(Block &block, Warp 
 
 /* With no meeting open, or with others than the caller's as the first. */
 __attribute__((noinline)) static uint64_t arrive_elsewhere(uint32_t mask, simt_meeting *run,
-                                                           bool orders_memory, Fiber &self)
+                                                           bool orders_memory, Thread &self)
 {
     Block &block = *worker->block;
     Warp &warp = *block.running;
-    const unsigned lane = lane_of(warp, self);
-    if (!(mask >> lane & 1))
-        fail_at(site_of(self), self.what,
-                "lane %u calls it with mask 0x%08x, which does not name the lane itself", lane,
+    if (!(mask >> self.lane & 1))
+        fail_at(self.site, self.what,
+                "lane %u calls it with mask 0x%08x, which does not name the lane itself", self.lane,
                 mask);
     for (unsigned i = 0; i < warp.meetings; i++)
         if (is(warp.meeting[i], mask, run, self.what))
@@ -139,14 +132,13 @@ __attribute__((noinline)) static uint64_t arrive_elsewhere(uint32_t mask, simt_m
 __attribute__((always_inline)) static inline uint64_t
 meet(Warp &warp, uint32_t mask, simt_meeting *run, const char *what, bool orders_memory, Site site)
 {
-    Fiber &self = *worker->fiber;
-    self.file = site.file;
-    self.line = site.line;
+    Thread &self = *worker->thread;
+    self.site = site;
     self.what = what;
     self.wait = Wait::warp;
     Meeting &first = warp.meeting[0];
     if (__builtin_expect(warp.meetings == 0 || first.mask != mask || first.run != run ||
-                             first.what != what || !(mask >> lane_of(warp, self) & 1),
+                             first.what != what || !(mask >> self.lane & 1),
                          0))
         return arrive_elsewhere(mask, run, orders_memory, self);
     return arrive(*worker->block, warp, first, self);
@@ -160,7 +152,7 @@ extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const ch
                           int orders_memory, Site site)
 {
     Warp &warp = *worker->block->running;
-    warp.slot[lane_of(warp, *worker->fiber)] = slot;
+    warp.slot[worker->thread->lane] = slot;
     meet(warp, mask, run, what, orders_memory != 0, site);
 }
 
@@ -186,14 +178,13 @@ extern "C" unsigned simt_activemask(Site site)
     Thread &thread = self();
     Warp &warp = *thread.warp;
     const uint32_t me = 1u << thread.lane;
-    thread.fiber->file = site.file;
-    thread.fiber->line = site.line;
+    thread.site = site;
     warp.gathering |= me;
     for (int round = 0; warp.gathering & me; round++) {
         if (!(ready_lanes(warp) & ~warp.gathering) || round == 64) {
             uint32_t together = 0;
             for (unsigned lane : bits(warp.gathering)) {
-                if (same_site(site_of(warp.fiber[lane]), site))
+                if (same_site(warp.thread[lane].site, site))
                     together |= 1u << lane;
             }
             for (unsigned lane : bits(together))
@@ -228,7 +219,7 @@ extern "C" uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand
         fail_at(site, names[how], "the width is %d; it must be 1, 2, 4, 8, 16 or 32",
                 static_cast<int>(form) >> 2);
     Warp &warp = *worker->block->running;
-    warp.shuffled[lane_of(warp, *worker->fiber)] = Shuffled{value, operand, form};
+    warp.shuffled[worker->thread->lane] = Shuffled{value, operand, form};
     return meet(warp, mask, nullptr, names[how], false, site);
 }
 
