@@ -51,7 +51,7 @@ SEED ?= 1
 SAMPLE ?= 50
 SECONDS ?= 60
 .PHONY: mutants coverage fuzz
-mutants: packages-python $(foreach build,cpu check,$(MUTATED_TESTS:%=build/$(build)/tests/%)) $(CHOSEN_STEPS:%=build/check/%) ## maintain: Make faults by rule in the kernels; fail when the tests miss one (SAMPLE=50, 0: all; SEED=1)
+mutants: packages-python $(foreach build,cpu check,$(MUTATED_TESTS:%=build/$(build)/tests/%)) $(CHOSEN_STEPS:%=build/check/%) ## maintain: Fail when the tests miss a fault made by rule in a kernel (SAMPLE=50 SEED=1)
 	@$(PYTHON) tests/mutants.py run $(CHOSEN_NUMBERS) $(KERNEL:%=--kernel=%) --seed $(SEED) --sample $(SAMPLE)
 
 coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## maintain: Fail when a loop of a kernel never turns three times in its step's tests
@@ -60,7 +60,7 @@ coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## maintain: Fail
 FUZZED := $(patsubst %,build/$(BACKEND)/%,$(CHOSEN_STEPS))
 # On a GPU the kernels are compared with PyTorch in double precision, where there is one: then all of them are in a library.
 FUZZ_LIBRARY := $(if $(filter gpu,$(BACKEND)),build/gpu/libflashsteps.so)
-fuzz: packages-python $(FUZZED) ## maintain: Check the kernels at random sizes, on a GPU by PyTorch (SECONDS=60 SEED=1)
+fuzz: packages-python $(FUZZED) ## maintain: Check kernels at random sizes, on a GPU by PyTorch (SECONDS=60 SEED=1)
 	@$(if $(FUZZ_LIBRARY),! $(PYTHON) -c 'import torch; torch.zeros(1).cuda()' 2>/dev/null || $(MAKE) --no-print-directory $(FUZZ_LIBRARY))
 	@$(PYTHON) tests/fuzz.py $(FUZZED) $(FUZZ_LIBRARY:%=--library=%) $(KERNEL:%=--kernel=%) --seconds $(SECONDS) --seed $(SEED)
 
