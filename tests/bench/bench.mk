@@ -45,18 +45,20 @@ BENCH_REFUSAL := $(if $(filter gpu,$(BACKEND)),$(if $(DEVICE_CAPABILITY),,nvidia
 
 # One step after the other, whatever -j says: two kernels at a time would measure each other.
 .PHONY: bench
-bench: ## gpu: Time every kernel beside its peers; write docs/results and the lessons' tables
+bench: ## gpu: Time every kernel beside its peers; write docs/results (or RESULTS=) and the lessons' tables
 	@[ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
 	@for number in $(filter $(CHOSEN_NUMBERS),$(BENCH_STEPS)); do $(MAKE) --no-print-directory bench-$$number || exit; done
 
+# The lessons quote docs/results, an H200's. Another device's figures go elsewhere: RESULTS=docs/results/h100.
+RESULTS := docs/results
 bench-%: FORCE
 	@$(if $(filter $*,$(BENCH_STEPS)),,echo 'There is no benchmark $*; there are: $(BENCH_STEPS)' >&2; exit 2;) \
 	    [ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
 	@$(MAKE) --no-print-directory -s build/gpu/bench/$* build/gpu/libflashsteps.so
-	@mkdir -p docs/results
-	build/gpu/bench/$* docs/results/$(call step_named,$*).csv
-	$(PYTHON) tests/bench/torch_peers.py build/gpu/libflashsteps.so $* docs/results/$(call step_named,$*)_torch.csv
-	$(PYTHON) tests/bench/report.py $(call step_named,$*)
+	@mkdir -p $(RESULTS)
+	build/gpu/bench/$* $(RESULTS)/$(call step_named,$*).csv
+	$(PYTHON) tests/bench/torch_peers.py build/gpu/libflashsteps.so $* $(RESULTS)/$(call step_named,$*)_torch.csv
+	$(if $(filter docs/results,$(RESULTS)),$(PYTHON) tests/bench/report.py $(call step_named,$*))
 
 # Every rung of every step in one run, at the size that its lesson speaks of.
 .PHONY: bench-ladder

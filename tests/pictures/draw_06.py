@@ -423,6 +423,35 @@ def picture_06_persistent():
                  "Across the edge the tensor cores go on.", ("drawn", "persistent"), MANY)
 
 
+def picture_06_multicast():
+    picture = svg.Picture("multicast: who loads a block of keys?", "Each block loads its keys itself, or half of them for both.")
+    x = 16
+    for kernel in ("persistent", "multicast"):
+        launch = views.traced("06", kernel, "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128")[-1]
+        boxes = [(block.number, event) for block in launch.blocks for event in block.events if event["event"] == "tma_load"]
+        loaded = sum(event["bytes"] for _, event in boxes)
+        views.same(loaded, sum(block.counters["global_load_bytes"] for block in launch.blocks), kernel)
+        keys = [(number, event["from"][1] - 512, event["box"][1]) for number, event in boxes
+                if event["at"][0][0] == "K" and event["from"][0] == 0 and event["from"][1] >= 512]
+        both = any(rows < 128 for _, _, rows in keys)
+        picture.text(x, 56, kernel, "t b")
+        for place, column in (("block 0", 0), ("L2 cache", 140), ("block 1", 280)):
+            picture.text(x + column, 80, place, "m")
+            picture.lines("g", [(x + column, 88, x + column + 60, 88), (x + column, 216, x + column + 60, 216)])
+        for number, row, rows in keys:
+            shift = 0 if both else 30 * number
+            picture.cells(f"c{number}", [(x + 140 + shift, 88 + row, 60 if both else 30, rows)])
+            for to in (0, 1) if both else (number,):
+                picture.cells(f"c{number}", [(x + 280 * to, 88 + row, 60, rows)])
+                middle = 88 + row + rows / 2
+                picture.arrow("l7", *((x + 136, middle, x + 64, middle) if to == 0 else (x + 204, middle, x + 276, middle)))
+        read = sum(event["bytes"] for _, event in boxes if event["at"][0][0] in "KV")
+        picture.text(x, 240, f"K and V of the two tiles: {read:,} bytes read", "m")
+        x += 410
+    picture.legend(16, 270, [("c0", "asked for by block 0"), ("c1", "asked for by block 1. A bar: a block of 128 keys")])
+    return picture
+
+
 def picture_06_pipelines():
     picture = svg.Picture("Where do the tensor cores wait? A block of each Hopper rung, 256 keys",
                           "Copies and the products of two warpgroups for nine kernels on one time axis.")
