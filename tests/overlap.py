@@ -26,7 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "pictures"))
 from traces import read  # noqa: E402  (its path is set above)
 
 SIZES = {"matmul": "--m 64 --n 64 --k 256", "softmax": "--rows 1 --cols 66000",
-         "attention": "--batch 1 --heads 1 --seq-q 64 --seq-kv 640 --head-dim 64"}
+         "attention": "--batch 1 --heads 1 --seq-q 64 --seq-kv 640 --head-dim 64",
+         "multicast": "--batch 1 --heads 1 --seq-q 256 --seq-kv 640 --head-dim 128"}  # of problems, and of kernels of their own
 OVERLAPS_PRODUCTS = "overlap"  # this rung and those after it
 
 
@@ -126,7 +127,7 @@ def main():
         names = [kernel["name"] for kernel in listing["kernels"]]
         for name in [options.kernel] if options.kernel else names:
             waits, idle, allowed = collections.Counter(), collections.Counter(), collections.Counter()
-            for warp in watch(trace_of(program, name, SIZES[listing["problem"]])):
+            for warp in watch(trace_of(program, name, SIZES.get(name) or SIZES[listing["problem"]])):
                 for kind, between in warp.between.items():
                     waits[kind] += len(between)
                     idle[kind] += sum(uses < (warp.least() if kind == "copies" else 1) for uses in between)

@@ -132,7 +132,7 @@ def run_tests(folder, program, *arguments):
 def check_stub(step, folder):
     lab = json.loads((handout.ROOT / handout.STEPS[step] / "lab.json").read_text())
     source = (folder / f"tests/test_{step}.c").read_text()
-    declared = {f"{suite}.{test}" for suite, test in re.findall(r"^(?:CALL_)?TEST\((\w+),\s*(\w+)", source, re.M)}
+    declared = {f"{suite}.{test}" for suite, test in re.findall(r"^(?:CALL_|CONDITIONAL_)?TEST\((\w+),\s*(\w+)", source, re.M)}
     given, problems = set(lab["given"]), []
     for name in given - declared:
         problems.append(f"lab.json gives a test that there is not: {name}")

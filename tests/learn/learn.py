@@ -53,6 +53,8 @@ CASES = {
 }
 CAUSAL = ("--heads 1 --seq 40 --head-dim 64 --causal", "--heads 2 --seq-q 19 --seq-kv 37 --head-dim 32 --causal")
 COUNTED_AT = {"matmul": "--m 128 --n 128 --k 32", "softmax": "--rows 8 --cols 1024", "attention": "--heads 1 --seq 64 --head-dim 64"}
+# Of kernels that would leave those to another one: a first size to be right at, and to be counted at.
+OWN_SIZES = {"multicast": "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 72"}
 IN_ORDERS = 4  # how many of the cases run in each order of threads
 
 # What is counted, and whether a rung is only done when yours is about as low as ours.
@@ -268,7 +270,7 @@ class Rung:
 
     def questions(self):
         """(counter, question) for the prediction."""
-        sizes = readable(COUNTED_AT[self.problem])
+        sizes = readable(self.counted_at())
         yield "global_loads", f"At {sizes}: how many loads from global memory will it make?"
         if self.ours().get("barriers"):
             yield "barriers", "And at how many barriers will its blocks wait, counted once per block?"
@@ -277,17 +279,21 @@ class Rung:
         """What our kernel counts, kept until its program changes. A handout has no kernel of ours, but its formulas."""
         program = ROOT / "build/check" / self.step
         if handout.PACKED:
-            rows = listed(program, *COUNTED_AT[self.problem].split())["kernels"]
+            rows = listed(program, *self.counted_at().split())["kernels"]
             return next(row for row in rows if row["name"] == self.kernel)
         cache = BUILD / self.step / f"{self.kernel}.json"
         if not cache.exists() or cache.stat().st_mtime < program.stat().st_mtime:
-            row = run_row(program, self.kernel, COUNTED_AT[self.problem], ORDERS[0])
+            row = run_row(program, self.kernel, self.counted_at(), ORDERS[0])
             cache.parent.mkdir(parents=True, exist_ok=True)
             cache.write_text(json.dumps(row))
         return json.loads(cache.read_text())
 
+    def counted_at(self):
+        return OWN_SIZES.get(self.kernel, COUNTED_AT[self.problem])
+
     def cases(self):
-        cases, row = list(CASES[self.problem]), self.about
+        own = [OWN_SIZES[self.kernel]] if self.kernel in OWN_SIZES else []
+        cases, row = own + list(CASES[self.problem]), self.about
         if self.problem != "attention":
             return cases
         if row.get("causal"):
@@ -340,7 +346,7 @@ class Rung:
         if any(row["check"] != "pass" for _, _, row in results):
             state, lines = "tried", failure(results, self.folder)
         else:
-            state, lines = self.compare(run_row(program, self.kernel, COUNTED_AT[self.problem], ORDERS[0]), memory)
+            state, lines = self.compare(run_row(program, self.kernel, self.counted_at(), ORDERS[0]), memory)
         lines.append(colour("dim", f"  built in {built - begin:.1f} s, {len(results)} runs in {time.monotonic() - built:.1f} s; "
                             f"to see it: make show-{self.step[:2]} KERNEL={self.kernel}{'' if handout.PACKED else ' MINE=1'}"))
         return state, lines
@@ -348,7 +354,7 @@ class Rung:
     def compare(self, row, memory):
         """Right everywhere: predicted, counted, ours."""
         ours = self.ours()
-        lines = ["", f"  at {readable(COUNTED_AT[self.problem]):<28}{'predicted':>14}{'counted':>14}{'expected' if handout.PACKED else 'ours':>14}"]
+        lines = ["", f"  at {readable(self.counted_at()):<28}{'predicted':>14}{'counted':>14}{'expected' if handout.PACKED else 'ours':>14}"]
         more = []
         for counter, (name, matters) in COUNTERS.items():
             mine, theirs, predicted = row.get(counter, 0), ours.get(counter, 0), memory["predicted"].get(counter)

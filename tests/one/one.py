@@ -17,6 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 SIZES = {"matmul": "--m 128 --n 96 --k 80", "softmax": "--rows 3 --cols 40000",
          "attention": "--batch 1 --heads 4 --kv-heads 2 --seq-q 80 --seq-kv 100 --head-dim 64"}
+# Where a kernel would leave those to another one; without a causal mask.
+OWN_SIZES = {"multicast": "--batch 1 --heads 2 --kv-heads 1 --seq-q 200 --seq-kv 600 --head-dim 72"}
 
 # What a kernel's file may use of the rest of the project, in the order in which it must stand. It is left out where
 # nothing uses it.
@@ -99,7 +101,13 @@ class One:
 
     def __init__(self, step):
         self.folders = (ROOT / step, ROOT / "common", HERE)
-        self.system, self.headers, self.seen = [], [], set()
+        self.system, self.headers, self.of_step, self.seen = [], [], [], set()
+
+    def kernel(self, path):
+        """A kernel's file after the step's .cuh files that it includes; these may name types that the file defines."""
+        self.of_step, self.seen = [], {name for name in self.seen if not (self.folders[0] / name).exists()}
+        text = re.sub(r"^// needs: .*\n", "", self.take(path))
+        return "\n".join((*self.of_step, text))
 
     def take(self, path):
         """A source without its #includes; its .cuh files become headers, those that they include first."""
@@ -114,7 +122,8 @@ class One:
         path = next((folder / match[1] for folder in self.folders if (folder / match[1]).exists()), None)
         # The library has what is used of a .h file.
         if path and path.name not in self.seen and path.suffix == ".cuh" and path.name != "ptx.cuh":
-            self.headers.append(self.take(path))
+            text = self.take(path)  # which may append others
+            (self.of_step if path.parent == self.folders[0] else self.headers).append(text)
         return ""
 
     def used_of_common(self, text):
@@ -159,9 +168,9 @@ def row_of(facts, name):
 def make(program, name):
     facts = program_list(program)
     kernel = row_of(facts, name)
-    arguments = SIZES[facts["problem"]].split()
+    arguments = OWN_SIZES.get(name, SIZES[facts["problem"]]).split()
     offered = {size["name"] for size in facts["sizes"]}
-    if "causal" in offered and kernel["causal"]:
+    if "causal" in offered and kernel["causal"] and name not in OWN_SIZES:
         arguments.append("--causal")
     if "type" in offered:
         arguments += ["--type", kernel["types"][0]]
@@ -170,11 +179,16 @@ def make(program, name):
     step, problem = facts["step"], facts["problem"]
     one = One(step)
 
-    body = re.sub(r"^// needs: .*\n", "", one.take(ROOT / step / kernel["file"]))
-    for other in reversed(callees(ROOT / step / kernel["file"])):  # a namespace keeps their constants apart
-        code, space = one.take(other), other.stem.partition("_")[2] if other.stem[0].isdigit() else other.stem
-        body = f"namespace {space}_file\n{{\n{code}}}\n" + \
-            "".join(f"using {space}_file::{function};\n" for function in sorted(words(body) & exports(other))) + "\n" + body
+    file = ROOT / step / kernel["file"]
+    files = [*callees(file), file]
+    bodies = [one.kernel(path) for path in files]
+    if len(files) > 1:  # a namespace keeps their names apart
+        for i, path in enumerate(files):
+            space = (path.stem.partition("_")[2] if path.stem[0].isdigit() else path.stem) + "_file"
+            used_later = exports(path) & words(" ".join((*bodies[i + 1:], f"{problem}_{name}")))
+            bodies[i] = f"namespace {space}\n{{\n{bodies[i]}}}\n" + \
+                "".join(f"using {space}::{function};\n" for function in sorted(used_later))
+    body = "\n".join(bodies)
     headers, one.headers = "\n".join(one.headers), []
     check = one.take(HERE / f"{problem}.cu")
     check = "\n".join((*one.headers, check))

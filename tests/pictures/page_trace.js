@@ -142,7 +142,8 @@ function describe(e) {
   const arrays = [...new Set(s.runs.map(run => run[0]))];
   const of = MEMORY.has(s.kind) || s.kind.startsWith('tma') && !s.kind.endsWith('done') ? arrays.map(a => L.arrays[a].name).join(', ') :
     s.runs.length && !/^(cp|wg)/.test(s.kind) ? place(s.runs[0][0], L.base[e] + s.runs[0][1]) : '';
-  return `${who} ${what} ${of}${at}`.trim();
+  const to = s.ranks ? ` for blocks ${lanesOf(s.ranks).join(', ')} of the cluster` : '';
+  return `${who} ${what} ${of}${to}${at}`.trim();
 }
 
 // --------------------------------------------------------------------------------------------------------------------

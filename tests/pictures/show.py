@@ -34,7 +34,8 @@ SIZES = {"03/three_pass": "--rows 32 --cols 512", "03/online": "--rows 32 --cols
          "03/online_cluster": "--rows 1 --cols 66000", "04/row_per_thread": FLASH, "04/flash_v1": FLASH, "05/flash_v2_exchanged": FLASH,
          **{f"05/{kernel}": "--heads 1 --seq-q 1 --seq-kv 1024" for kernel in ("split_kv_naive", "split_kv")},
          **{f"06/{kernel}": LONG for kernel in ("mma_tma", "wgmma", "producer_warp", "overlap", "ping_pong", "tma_store")},
-         **{f"06/{kernel}": "--heads 5 --seq 256 --head-dim 128" for kernel in ("resident", "ahead", "drawn", "persistent")}}
+         **{f"06/{kernel}": "--heads 5 --seq 256 --head-dim 128" for kernel in ("resident", "ahead", "drawn", "persistent")},
+         "06/multicast": "--heads 5 --seq-q 256 --seq-kv 640 --head-dim 128"}
 SIZEOF = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "__half": 2, "float2": 8, "float4": 16, "uint32_t": 4, "uint64_t": 8,
           "char": 1}
 
@@ -177,7 +178,7 @@ class Interned:
         return self.numbers[key]
 
 
-DETAILS = ("sectors", "lines", "wavefronts", "ideal", "operation", "size", "id", "from", "box", "element_bytes", "swizzle", "strides")
+DETAILS = ("sectors", "lines", "wavefronts", "ideal", "operation", "size", "id", "from", "box", "element_bytes", "swizzle", "strides", "ranks")
 
 
 def pack(launch, lines):

@@ -349,6 +349,8 @@ void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where
     rest += places_json("at", block, 1, &global) + places_json("shared", block, 1, &shared);
     rest += format(",\"bytes\":%zu,\"sectors\":%zu,\"wavefronts\":%zu", copy.bytes, copy.sectors,
                    copy.wavefronts);
+    if (copy.ranks)
+        rest += format(",\"ranks\":%u", copy.ranks);
     add(block, thread->warp, trace_time(block, thread->warp), copy.load ? "tma_load" : "tma_store",
         rest);
 }

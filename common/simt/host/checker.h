@@ -59,6 +59,7 @@ struct BoxCopy {
     const void *shared;
     size_t bytes, sectors; /* in global memory: less than a box at the edge of an array */
     size_t wavefronts;
+    unsigned ranks; /* of a multicast: bit r says that block r of the cluster gets it; else 0 */
 };
 
 /* clang-format off */

@@ -133,9 +133,10 @@ static void check_row_exists(const BoxRow &row, const char *what, Site site)
 
 /* Global memory's side of a copy: bounds and order. Then it is counted, both sides. */
 static void touch_global(const TensorMap &map, const int *coordinates, const void *shared,
-                         bool writes, const char *what, Site site, const void *where)
+                         bool writes, unsigned ranks, const char *what, Site site,
+                         const void *where)
 {
-    BoxCopy copy = {!writes, &map, coordinates, shared, 0, 0, 0};
+    BoxCopy copy = {!writes, &map, coordinates, shared, 0, 0, 0, ranks};
     for (size_t r = 0; r < box_rows(map); r++) {
         BoxRow row = box_row(map, coordinates, r);
         if (row.bytes == 0)
@@ -249,7 +250,7 @@ static void set(int *coordinates, int x, int y, int z)
 
 /* What all destinations of a load have in common. `shared` is the place in the running block. */
 static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
-                          const char *what, Site site, const void *where)
+                          unsigned ranks, const char *what, Site site, const void *where)
 {
     TensorLoad load = {};
     load.map = map_of(encoded, 3, what, site);
@@ -260,7 +261,7 @@ static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, in
     load.bytes = box_bytes(load.map);
     load.where = where;
     load.site = site;
-    touch_global(load.map, load.coordinates, load.to, false, what, site, where);
+    touch_global(load.map, load.coordinates, load.to, false, ranks, what, site, where);
     return load;
 }
 
@@ -279,7 +280,7 @@ void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, in
 {
     static const char what[] = "tma_load()";
     Mbarrier &counting = find_mbarrier(barrier, what, site);
-    TensorLoad load = load_of(shared, encoded, x, y, z, what, site, __builtin_return_address(0));
+    TensorLoad load = load_of(shared, encoded, x, y, z, 0, what, site, __builtin_return_address(0));
     load.barrier = &counting;
     load.thread = worker->thread;
     start(*worker->block, load);
@@ -289,7 +290,8 @@ void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x,
                              uint64_t *barrier, uint16_t ranks, Site site)
 {
     static const char what[] = "tma_load_multicast()";
-    TensorLoad load = load_of(shared, encoded, x, y, z, what, site, __builtin_return_address(0));
+    TensorLoad load =
+        load_of(shared, encoded, x, y, z, ranks, what, site, __builtin_return_address(0));
     if (ranks == 0 || ranks >> ptx::cluster_blocks())
         fail_at(site, what, "ranks 0x%x of a cluster of %d blocks", ranks, ptx::cluster_blocks());
     for (unsigned rank : bits(ranks)) {
@@ -340,7 +342,7 @@ void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t sh
     store.where = where;
     store.site = site;
     checker->asynchronous(store.from, box_bytes(store.map), proxy_read, where);
-    touch_global(store.map, store.coordinates, store.from, true, what, site, where);
+    touch_global(store.map, store.coordinates, store.from, true, 0, what, site, where);
     store.box = read_box(store.map, store.from);
     work.stores.push_back(std::move(store));
 }
