@@ -101,7 +101,7 @@ static size_t counter_workspace(const struct attention *call)
     return attention_query_rows(call) > 0 ? sizeof(unsigned int) : 0;
 }
 
-/* Where multicast has pairs of blocks. */
+/* Where multicast has pairs of blocks: what attention_multicast() asks, too. */
 static bool pairs_pay(const struct attention *call)
 {
     return call->head_dim > 64 && !call->causal && call->seq_kv > 512 &&

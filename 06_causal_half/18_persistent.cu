@@ -127,8 +127,9 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     produce_values(shared, V_at, problem, values, values_head);
 }
 
-/* What the producer wrote. Lane 0 reads it for its warp, as it will give the place back for its
- * warp; the shuffles also tell the compiler that all lanes have the same values. */
+/* What the producer wrote, but for kv_head. Lane 0 reads it: the same lane will arrive at Q_empty,
+ * so it reads before the producer writes again. The shuffles pass the values on, and tell the
+ * compiler that all lanes have the same. */
 static __device__ __forceinline__ struct hopper_tile
 announced_tile(const struct hopper_tile *shared)
 {

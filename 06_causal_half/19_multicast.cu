@@ -11,21 +11,21 @@
  *     where K_next may be the next tile's first: then O is stored and starts from 0
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
- * T; LSE [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8 above 64,
- * rounded up to 128, the rest zeros.
+ * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is above 64, and HEAD_DIM 128.
  *
- * At 700 TFLOP/s tiles of 128 queries read 5.5 TB/s of keys and values from the L2 cache. Two
+ * At 700 TFLOP/s, tiles of 128 queries read 5.5 TB/s of keys and values from the L2 cache. Two
  * blocks of a cluster compute neighbouring tiles of a head, and with multicast loads the pair reads
- * its keys once. That is hardly faster by itself, but it saves power, and power limits long runs:
- * the clock stays higher.
+ * its keys once. That is hardly faster by itself, but it saves power, which limits sustained runs.
  *
  * A load fills a place in both blocks, so it must be empty in both: the two producers agree before
- * each load. Tiles of full attention are equally long, so pairs deal them out in advance again.
+ * each load. They make the same requests in the same order. Tiles of full attention are equally
+ * long, so they are dealt out in advance again.
  *
- * Causal masks, short sequences, an odd number of tiles and head_dim up to 64 gain nothing from
- * that: there this rung is persistent.
+ * Elsewhere this rung is persistent: with a causal mask, few keys or a head_dim up to 64 pairs were
+ * slower or won too little, and of an odd number of tiles one would have no partner. The code reads
+ * like persistent's, though pairs use neither its HEAD_DIM 64 nor its CAUSAL.
  *
- * Cost: as persistent's, with half of the loads of K and V.
+ * Cost: as persistent's: as many loads, but half of the bytes of K and V.
  *
  * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), its clusters of two for full attention;
  * Bikshandi and Shah, A Case Study in CUDA Kernel Fusion (arXiv:2312.11918), multicast.
@@ -53,8 +53,8 @@ struct config {
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
  * it. `empty` completes when the last consumer warp is done reading: the producer waits for it
  * before it fills the place again. A place of K or V has a third: `agreed` completes when both
- * producers of the pair have found theirs empty. (Aligned as TMA wants its boxes; so is what lies
- * behind it.)
+ * producers of the pair have found theirs empty. Its phase n comes before that of `full`. (Aligned
+ * as TMA wants its boxes; so is what lies behind it.)
  */
 template <class Config>
 struct __align__(1024) shared_tiles
@@ -89,8 +89,8 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
 
 /*
  * This block's share of a block of keys, or of values, into both blocks of the pair; the other one
- * loads the rest. `full` expects all of it. Every `agreed` completes before this block ends, so
- * none of the other's arrivals comes too late.
+ * loads the rest. `full` expects all of it. No barrier of the cluster is needed at the end: before
+ * a block ends it has waited for all that the other one sends it, arrivals at `agreed` and bytes.
  */
 template <class Config>
 static __device__ __forceinline__ void load_share(typename Config::T *stage, const CUtensorMap *map,
@@ -156,8 +156,9 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     produce_values(shared, V_at, problem, values, values_head);
 }
 
-/* What the producer wrote. Lane 0 reads it for its warp, as it will give the place back for its
- * warp; the shuffles also tell the compiler that all lanes have the same values. */
+/* What the producer wrote, but for kv_head. Lane 0 reads it: the same lane will arrive at Q_empty,
+ * so it reads before the producer writes again. The shuffles pass the values on, and tell the
+ * compiler that all lanes have the same. */
 static __device__ __forceinline__ struct hopper_tile
 announced_tile(const struct hopper_tile *shared)
 {

@@ -446,9 +446,9 @@ def picture_06_multicast():
                 middle = 88 + row + rows / 2
                 picture.arrow("l7", *((x + 136, middle, x + 64, middle) if to == 0 else (x + 204, middle, x + 276, middle)))
         read = sum(event["bytes"] for _, event in boxes if event["at"][0][0] in "KV")
-        picture.text(x, 240, f"K and V of the two tiles: {read:,} bytes read", "m")
+        picture.text(x, 240, f"K and V of both tiles, 640 keys: {read:,} bytes read", "m")
         x += 410
-    picture.legend(16, 270, [("c0", "asked for by block 0"), ("c1", "asked for by block 1. A bar: a block of 128 keys")])
+    picture.legend(16, 270, [("c0", "asked for by block 0"), ("c1", "asked for by block 1. A bar: a tile of 128 keys; split lengthwise: read twice")])
     return picture
 
 
