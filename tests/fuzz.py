@@ -117,11 +117,11 @@ class Programs:
 
 
 def judge_of(options):
-    if options.library is None:
+    if options.shared_object is None:
         return Programs()
     try:
         from torch_judge import PyTorch
-        return PyTorch(options.library, options.device)
+        return PyTorch(options.shared_object, options.device)
     except ImportError as error:
         why = str(error)
     print(f"not compared with PyTorch: {why} (pip install torch)")
@@ -143,7 +143,7 @@ def seeds(first):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("programs", nargs="+")
-    parser.add_argument("--library")
+    parser.add_argument("--library", dest="shared_object")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", default="1")

@@ -296,10 +296,10 @@ class PyTorch:
     """A judge of fuzz.py; on a GPU of problems that are a thousand times the work."""
     inputs = ["special"]
 
-    def __init__(self, library, device):
+    def __init__(self, shared_object, device):
         if device == "cuda" and not torch.cuda.is_available():
             raise ImportError(f"PyTorch {torch.__version__} has no GPU")
-        self.path, self.device, self.library = library, device, peers.load(library)
+        self.path, self.device, self.kernels = shared_object, device, peers.load(shared_object)
         self.reach, self.work = (8, 1000) if device == "cuda" else (1, 1)
         place = torch.cuda.get_device_name() if device == "cuda" else "the CPU"
         self.name = f"PyTorch {torch.__version__} in double precision on {place}"
@@ -308,17 +308,17 @@ class PyTorch:
         for array in problem.outputs.values():
             array.clear()
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream) if self.device == "cuda" else None
-        peers.check(self.library, problem.launch(self.library, row, stream))
+        peers.check(self.kernels, problem.launch(self.kernels, row, stream))
         if self.device == "cuda":
             torch.cuda.synchronize()
         else:
-            peers.check(self.library, self.library.cudaDeviceSynchronize())
+            peers.check(self.kernels, self.kernels.cudaDeviceSynchronize())
 
     def judge(self, program, listing, problem, kernels):
         """(kernel, "pass", "FAIL" or what else, why, the command that shows it) of these kernels, or of all."""
         arrays = PROBLEMS[listing["problem"]](problem, self.device, random.Random(problem["seed"]))
         expected = None
-        for name, row in peers.kernels_of(self.library, Path(program).name[:2]):
+        for name, row in peers.kernels_of(self.kernels, Path(program).name[:2]):
             if kernels and name not in kernels:
                 continue
             command = (f"{Path(sys.executable).name} tests/fuzz.py {program} --library {self.path} --device {self.device} "

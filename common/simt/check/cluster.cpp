@@ -151,7 +151,7 @@ void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsig
                      "which may not have begun: no cluster_wait() has come before");
     shadow_shared(thread, home, address, bytes, stamp, where);
     thread->touched = true;
-    /* A block that waits for a copy is there until it has come; that one does not wait is reported
+    /* A block that waits for a copy is there until it has come; one that does not wait is reported
      * when it ends. */
     if (home != block && kind != proxy_write_pending)
         note_visit(home, Visit{stamp, where});
