@@ -63,7 +63,7 @@ static inline void check_launches(const struct attention_kernel *table, const st
 
 static inline void check_many_launches(const struct attention_kernel *table, struct size size)
 {
-    ladder_launches(&attention_problem, table, SIZES(size), 1025);
+    ladder_launches(&attention_problem, table, SIZES(size));
 }
 
 static inline void check_one_off(const struct attention_kernel *table, struct size size)

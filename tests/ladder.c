@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* FLOPs. */
-static const double ONE_ORDER = 3e5, WATCHED_NONE = 3e7;
+static const double ONE_ORDER = 5e4, WATCHED_NONE = 3e7;
 
 const char *const thread_orders[] = {"inorder", "reversed", "random:7", NULL};
 enum { ORDERS = sizeof thread_orders / sizeof *thread_orders - 1 };
@@ -373,14 +373,14 @@ void ladder_streams(const struct problem *problem, const void *table, const long
         trial_destroy(&one[i].trial);
 }
 
-void ladder_launches(const struct problem *problem, const void *table, const long long *sizes,
-                     int launches)
+void ladder_launches(const struct problem *problem, const void *table, const long long *sizes)
 {
+    const bool gpu = strcmp(backend_name(), "gpu") == 0;
+    const int launches = gpu ? 1025 : 65;
     struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
     const struct kernel *kernel;
     for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
-        if (strcmp(backend_name(), "gpu") != 0 &&
-            problem_workspace(problem, kernel, one.trial.sizes) == 0)
+        if (!gpu && problem_workspace(problem, kernel, one.trial.sizes) == 0)
             continue;
         prepare(&one, kernel);
         for (int i = 0; i < launches; i++)

@@ -121,10 +121,10 @@ void ladder_streams(const struct problem *problem, const void *table, const long
  * the others on theirs, each array in turn. */
 void ladder_one_off(const struct problem *problem, const void *table, const long long *sizes);
 
-/* Every kernel is right after so many launches in a row on one stream, with nothing in between. On
- * the CPU, where they take their time, only those that have a workspace to leave something in. */
-void ladder_launches(const struct problem *problem, const void *table, const long long *sizes,
-                     int launches);
+/* Every kernel is right after many launches in a row on one stream, with nothing in between. On the
+ * CPU, where they take their time, fewer, and only of those that have a workspace to leave
+ * something in. */
+void ladder_launches(const struct problem *problem, const void *table, const long long *sizes);
 
 /* Each kernel refuses, and writes nothing: an array that is null (of the first `required`), not
  * aligned to an element or, of an output, that overlaps an input; no workspace where it wants one.

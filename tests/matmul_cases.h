@@ -60,17 +60,17 @@ static void check_rectangles(const struct matmul_kernel *table)
     static const struct matmul_case cases[] = {
         {37, 53, 71},    {71, 37, 53},    {53, 71, 37},  {131, 67, 19}, {19, 131, 67},
         {67, 19, 131},   {257, 263, 9},   {300, 20, 17}, {20, 300, 17}, {1, 515, 33},
-        {515, 1, 33},    {1, 1, 1031},    {3, 5, 1000},  {1000, 3, 5},  {3, 1000, 5},
+        {515, 1, 33},    {1, 1, 203},     {3, 5, 300},   {1000, 3, 5},  {3, 1000, 5},
         {1, 1000, 1},    {1000, 1, 1},    {64, 128, 24}, {128, 64, 24}, {129, 127, 25},
         {127, 129, 255}, {128, 128, 256},
     };
     check_cases(table, cases, sizeof cases / sizeof *cases, 200);
 }
 
-/* Full tiles and a last tile of every length, along K only. */
+/* A tile of every length along K, alone and after two that are full. */
 static void check_depths(const struct matmul_kernel *table)
 {
-    for (int K = 1; K <= 50; K++)
+    for (int K = 1; K <= 48; K += K == 16 ? 17 : 1)
         check(table, 20, 24, K, INPUTS_NORMAL, 300 + (uint64_t)K, 0);
 }
 
@@ -112,7 +112,7 @@ static void check_kinds(const struct matmul_kernel *table)
     for (int kind = 0; kind < INPUT_KINDS; kind++) {
         check(table, 33, 65, 70, (enum input_kind)kind, 500, 0);
         check(table, 64, 64, 64, (enum input_kind)kind, 501, 0);
-        check(table, 130, 20, 300, (enum input_kind)kind, 502, 0);
+        check(table, 130, 20, 140, (enum input_kind)kind, 502, 0);
     }
 }
 
@@ -191,7 +191,7 @@ static inline void check_launches(const struct matmul_kernel *table,
         ladder_returns_errors(&matmul_problem, table, sizes);
         ladder_streams(&matmul_problem, table, sizes, MATMUL_SIZES(other.M, other.N, other.K));
     }
-    ladder_launches(&matmul_problem, table, MATMUL_SIZES(1, 2, 3), 1025);
+    ladder_launches(&matmul_problem, table, MATMUL_SIZES(1, 2, 3));
 }
 
 /* One of A, B and C off its alignment, with rows that would suit a vector access. */
