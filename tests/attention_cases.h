@@ -68,7 +68,7 @@ static inline void check_many_launches(const struct attention_kernel *table, str
 
 static inline void check_one_off(const struct attention_kernel *table, struct size size)
 {
-    ladder_one_off(&attention_problem, table, SIZES(size));
+    ladder_one_off(&attention_problem, table, SIZES(size), sizeof(float));
 }
 
 static inline void check_costs(const struct attention_kernel *table, const struct size *cases,
