@@ -284,40 +284,4 @@ static inline void check_refused_pointers(const struct attention_kernel *table, 
     ladder_refused_arrays(&attention_problem, table, SIZES(size), LSE_AT);
 }
 
-/* The caller chooses the scale: 0 gives all keys the same weight, a negative one prefers the least
- * similar keys. */
-static inline void check_any_scale(const struct attention_kernel *table)
-{
-    static const float scale[] = {0.0f, -0.5f, 3.0f};
-    struct trial trial = trial_with((struct size){1, 1, 1, 9, 300, 12}, INPUTS_NORMAL, 5);
-    const float *Q = trial.host[Q_AT], *K = trial.host[K_AT], *V = trial.host[V_AT];
-    const float *O = trial.host[O_AT];
-    struct attention call = call_on(&trial);
-    call.LSE = NULL;
-    for (size_t i = 0; i < sizeof scale / sizeof *scale; i++) {
-        call.scale = scale[i];
-        EACH_KERNEL (kernel, table) {
-            cr_assert(run_once(kernel, call) == cudaSuccess);
-            cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
-            for (int row = 0; row < 9; row++) {
-                double l = 0.0, sum[12] = {0.0};
-                for (int j = 0; j < 300; j++) {
-                    double s = 0.0;
-                    for (int k = 0; k < 12; k++)
-                        s += (double)Q[row * 12 + k] * K[j * 12 + k];
-                    const double p = exp(s * scale[i]);
-                    l += p;
-                    for (int c = 0; c < 12; c++)
-                        sum[c] += p * V[j * 12 + c];
-                }
-                for (int c = 0; c < 12; c++)
-                    cr_assert(fabs(O[row * 12 + c] - sum[c] / l) < 1e-4,
-                              "%s: scale %g, O[%d][%d] is %g, not %g", kernel->about.name,
-                              (double)scale[i], row, c, (double)O[row * 12 + c], sum[c] / l);
-            }
-        }
-    }
-    trial_destroy(&trial);
-}
-
 #endif

@@ -151,6 +151,37 @@ static inline void check_nan_scores(const struct attention_kernel *table, struct
     }
 }
 
+/* The caller chooses the scale: 0 gives all keys the same weight, a negative one prefers the least
+ * similar keys. With head_dim 16 the usual one is 1/4, and Q times the ratio of the two is exact:
+ * the reference's scores. */
+static inline void check_any_scale(const struct attention_kernel *table, enum tensor_type type)
+{
+    static const float scale[] = {0.0f, -0.5f, 4.0f};
+    const struct size size = {1, 1, 1, 9, 300, 16, table->causal, type};
+    struct trial plain = trial_with(size, INPUTS_NORMAL, 5);
+    for (size_t i = 0; i < sizeof scale / sizeof *scale; i++) {
+        struct trial scaled = trial_with(size, INPUTS_NORMAL, 5);
+        struct attention call = call_on(&scaled);
+        for (size_t e = 0; e < 9 * 16; e++)
+            tensor_store(scaled.host[Q_AT], type, e,
+                         tensor_element(plain.host[Q_AT], type, e) * scale[i] / call.scale);
+        cr_assert(trial_update(&scaled) == cudaSuccess);
+        call.Q = plain.device[Q_AT].data;
+        call.scale = scale[i];
+        EACH_KERNEL (row, table) {
+            struct verdict verdict = {.bound = attention_problem.bound(scaled.sizes)};
+            if (scale[i] <= 0.0f && row->positive_scale)
+                continue;
+            run_both(row, &scaled, &call);
+            trial_compare(&scaled, &verdict);
+            cr_expect(verdict.status != VERDICT_FAIL, "%s: scale %g: %s", row->about.name,
+                      (double)scale[i], verdict.reason);
+        }
+        trial_destroy(&scaled);
+    }
+    trial_destroy(&plain);
+}
+
 /* A scale that only fits a float until it is multiplied by log2 e. */
 static inline void check_refused_scales(const struct attention_kernel *table)
 {

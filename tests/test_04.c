@@ -167,7 +167,7 @@ CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(flash_v1_kernels, TEN
           check_LSE_is_optional(other_tiles, TENSOR_F32))
 CALL_TEST(contract, no_keys, check_no_keys(flash_v1_kernels, TENSOR_F32);
           check_no_keys(other_tiles, TENSOR_F32))
-CALL_TEST(contract, any_scale, check_any_scale(flash_v1_kernels))
+CALL_TEST(contract, any_scale, check_any_scale(flash_v1_kernels, TENSOR_F32))
 CALL_TEST(contract, overflowing_scores, check_overflowing_scores(flash_v1_kernels);
           check_overflowing_scores(other_tiles))
 CALL_TEST(contract, nan_scores,

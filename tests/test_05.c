@@ -165,7 +165,7 @@ TEST(shapes, nothing_to_see_and_nothing_to_do)
 
 CALL_TEST(contract, LSE_is_optional, check_LSE_is_optional(flash_v2_kernels, TENSOR_F32))
 CALL_TEST(contract, no_keys, check_no_keys(flash_v2_kernels, TENSOR_F32))
-CALL_TEST(contract, any_scale, check_any_scale(flash_v2_kernels))
+CALL_TEST(contract, any_scale, check_any_scale(flash_v2_kernels, TENSOR_F32))
 CALL_TEST(contract, overflowing_scores, check_overflowing_scores(flash_v2_kernels);
           check_overflowing_scores(other_tiles))
 CALL_TEST(contract, nan_scores,

@@ -119,15 +119,6 @@ static double kernel_error(const struct trial *trial, const double *value)
     return error;
 }
 
-/* Runs a kernel and brings O to the host. */
-static cudaError_t run_and_fetch(const struct attention_kernel *kernel, const struct trial *trial,
-                                 const struct attention *call)
-{
-    const cudaError_t status = run_once(kernel, *call);
-    return status == cudaSuccess ? device_buffer_download(&trial->device[O_AT], trial->host[O_AT])
-                                 : status;
-}
-
 /* Every rung that runs here has at most twice the error of the host's arithmetic on the same
  * inputs. */
 static void expect_errors_like_the_host(const struct trial *trial, const struct attention *call,
@@ -139,8 +130,7 @@ static void expect_errors_like_the_host(const struct trial *trial, const struct 
     cr_assert(host > 0.0 && host < 0.01 * largest, "%s: the host's error is %g of %g", what, host,
               largest);
     EACH_KERNEL (kernel, causal_half_kernels) {
-        cr_assert(run_and_fetch(kernel, trial, call) == cudaSuccess, "%s: %s", kernel->about.name,
-                  refusal());
+        run_both(kernel, trial, call);
         const double error = kernel_error(trial, value);
         cr_expect(error <= 2.0 * host,
                   "%s: %s: error %.3g, %.3g in the same arithmetic on the host", kernel->about.name,
@@ -207,8 +197,7 @@ TEST(accuracy, scores_near_and_beyond_the_largest_half)
         /* With the usual scale one key takes all; what matters is that a finite row comes out. */
         call.scale = usual_scale;
         EACH_KERNEL (kernel, causal_half_kernels) {
-            cr_assert(run_and_fetch(kernel, &trial, &call) == cudaSuccess, "%s: %s",
-                      kernel->about.name, refusal());
+            run_both(kernel, &trial, &call);
             for (size_t e = 0; e < trial.tensors[O_AT].rows * trial.tensors[O_AT].cols; e++)
                 cr_assert(fabs(tensor_element(trial.host[O_AT], TENSOR_F16, e)) < 6.0,
                           "%s: head_dim %d, element %zu is %g", kernel->about.name, head_dim[i], e,
@@ -275,29 +264,13 @@ TEST(accuracy, what_each_precision_costs)
               "l or the accumulator in half is no worse");
 }
 
-/* 0 makes every key weigh the same, a negative scale prefers the least similar; only `half` takes
- * them. */
-TEST(accuracy, any_scale)
-{
-    struct trial trial = half_trial((struct size){1, 1, 1, 9, 150, 16}, true, INPUTS_NORMAL, 5);
-    struct attention call = call_on(&trial);
-    call.scale = 3.0f;
-    expect_errors_like_the_host(&trial, &call, "scale 3");
-    for (int i = 0; i < 2; i++) {
-        call.scale = i == 0 ? 0.0f : -0.5f;
-        cr_expect(run_and_fetch(causal_half_kernels, &trial, &call) == cudaSuccess);
-        double *value = computed(&in_double, &trial, &call, 9);
-        cr_expect(kernel_error(&trial, value) < 2e-3, "half: scale %g: error %g",
-                  (double)call.scale, kernel_error(&trial, value));
-        free(value);
-    }
-    trial_destroy(&trial);
-}
-
 /* ---------------------------------------------------------------------------------------------- */
 /* Inputs that are not finite, and finite ones that overflow */
 
 enum { QUERIES = 40, KEYS = 150, FEATURES = 64 };
+
+/* Only `half` takes scales that are not positive. */
+CALL_TEST(values, any_scale, check_any_scale(causal_half_kernels, TENSOR_F16))
 
 /* Only the last query sees the last key. */
 CALL_TEST(values, a_NaN_score_makes_its_row_NaN,
