@@ -204,33 +204,6 @@ static inline void check_LSE_is_optional(const struct attention_kernel *table,
     }
 }
 
-/* Queries with no key to see: O = 0 and LSE = -inf, whatever Q holds. */
-static inline void check_no_keys(const struct attention_kernel *table, enum tensor_type type)
-{
-    struct trial trial =
-        trial_with((struct size){1, 2, 1, 19, 1, 24, .type = type}, INPUTS_NORMAL, 5);
-    struct attention call = call_on(&trial);
-    call.seq_kv = 0;
-    for (size_t e = 0; e < 2 * 19 * 24; e++)
-        tensor_store(trial.host[Q_AT], type, e, (double)INFINITY);
-    cr_assert(device_buffer_upload(&trial.device[Q_AT], trial.host[Q_AT]) == cudaSuccess);
-    EACH_KERNEL (row, table) {
-        const char *name = row->about.name;
-        cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", name, refusal());
-        cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
-        cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) == cudaSuccess);
-        for (size_t e = 0; e < 2 * 19 * 24; e++) {
-            const double O = tensor_element(trial.host[O_AT], type, e);
-            cr_assert(O == 0.0, "%s: O[%zu] is %g", name, e, O);
-        }
-        for (size_t query = 0; query < 2 * 19; query++) {
-            const float LSE = ((const float *)trial.host[LSE_AT])[query];
-            cr_assert(LSE == -INFINITY, "%s: LSE[%zu] is %g", name, query, (double)LSE);
-        }
-    }
-    trial_destroy(&trial);
-}
-
 /* Each kernel refuses the call with a message that holds `words`. */
 static inline void expect_refused(const struct attention_kernel *table,
                                   const struct attention *call, const char *words)

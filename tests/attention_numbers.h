@@ -151,6 +151,23 @@ static inline void check_nan_scores(const struct attention_kernel *table, struct
     }
 }
 
+/* Queries with no key to see: O = 0 and LSE = -inf, whatever Q holds. */
+static inline void check_no_keys(const struct attention_kernel *table, enum tensor_type type)
+{
+    struct trial trial =
+        trial_with((struct size){1, 2, 1, 19, 1, 24, .type = type}, INPUTS_NORMAL, 5);
+    struct attention call = call_on(&trial);
+    call.seq_kv = 0;
+    fill(&trial, Q_AT, (double)INFINITY);
+    upload(&trial);
+    EACH_KERNEL (row, table) {
+        run_both(row, &trial, &call);
+        for (size_t query = 0; query < 2 * 19; query++)
+            expect_row(&trial, row->about.name, "no keys", query, 0.0, (double)-INFINITY, 0.0);
+    }
+    trial_destroy(&trial);
+}
+
 /* The caller chooses the scale: 0 gives all keys the same weight, a negative one prefers the least
  * similar keys. With head_dim 16 the usual one is 1/4, and Q times the ratio of the two is exact:
  * the reference's scores. */

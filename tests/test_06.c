@@ -1,5 +1,6 @@
 /* Step 06: FlashAttention-2 in half precision, causal or not, from CUDA cores to Hopper. */
 #include "06_causal_half/06_step.h"
+#include "attention_numbers.h"
 #include "half_cases.h"
 
 static void check(struct size size, bool causal, enum input_kind kind, uint64_t seed)
