@@ -239,6 +239,16 @@ static inline void check_refused_calls(const struct attention_kernel *table, enu
     expect_refused(table, &call, "kv_heads is 0");
     call = good, call.seq_q = -1;
     expect_refused(table, &call, "seq_q is -1");
+    call = good, call.batch = -1;
+    expect_refused(table, &call, "batch is -1");
+    call = good, call.seq_kv = -1;
+    expect_refused(table, &call, "seq_kv is -1");
+    call = good, call.batch = 1 << 11, call.heads = call.kv_heads = call.seq_q = 1 << 10;
+    expect_refused(table, &call, "batch * heads * seq_q is 2147483648");
+    call.seq_q = 1, call.seq_kv = 1 << 10;
+    expect_refused(table, &call, "batch * kv_heads * seq_kv is 2147483648");
+    call = good, call.type = TENSOR_TYPES;
+    expect_refused(table, &call, "type is unknown");
     call = good, call.seq_kv = INT_MAX;
     expect_refused(table, &call, "seq_kv is 2147483647");
     call = good, call.scale = NAN;
@@ -248,6 +258,9 @@ static inline void check_refused_calls(const struct attention_kernel *table, enu
     call = good, call.causal = true;
     if (!table->causal)
         expect_refused(table, &call, "causal");
+    call = good, call.seq_q = 0, call.Q = NULL;
+    EACH_KERNEL (row, table)
+        cr_expect(attention_run(row, &call) == cudaSuccess, "%s: no query", row->about.name);
     trial_destroy(&trial);
 }
 

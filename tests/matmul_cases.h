@@ -164,6 +164,14 @@ static void check_refusals(const struct matmul_kernel *table)
     ladder_refused_size(&matmul_problem, table, good, MATMUL_K, INT_MIN, "K is -2147483648");
     ladder_refused_size(&matmul_problem, table, good, MATMUL_N, INT_MAX, "N is 2147483647");
     ladder_refused_arrays(&matmul_problem, table, good, 3);
+
+    float *C = NULL;
+    cr_assert(cudaMalloc((void **)&C, 100 * sizeof *C) == cudaSuccess);
+    EACH_KERNEL (kernel, table) {
+        cr_expect(matmul_run(kernel, NULL, NULL, NULL, 0, 10, 10, NULL) == cudaSuccess);
+        cr_expect(matmul_run(kernel, NULL, NULL, C, 10, 10, 0, NULL) == cudaSuccess);
+    }
+    cudaFree(C);
 }
 
 /* What a launcher does, whatever the numbers: it returns its launch's error, keeps to its stream,
