@@ -384,6 +384,8 @@ TEST(contract, refused_calls)
     struct attention call = call_on(&trial);
     call.scale = 3e38f;
     expect_refused(causal_half_kernels, &call, "scale is 3e+38");
+    call = call_on(&trial), call.type = TENSOR_F32;
+    expect_refused(causal_half_kernels, &call, "type is f32");
     trial_destroy(&trial);
 }
 

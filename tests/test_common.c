@@ -445,70 +445,11 @@ TEST(reference, attention_groups_query_heads)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* Argument checks: the message names the argument, its value, and what is allowed */
+/* Argument checks of what a kernel is and how many blocks it starts; the steps' tests have those of
+ * calls */
 
-static void refused(cudaError_t status, const char *words)
+TEST(arguments, blocks)
 {
-    cr_expect(status == cudaErrorInvalidValue, "'%s' was not refused", words);
-    cr_expect(strstr(refusal(), words) != NULL, "'%s' does not say '%s'", refusal(), words);
-}
-
-/* A kernel that would be called: what is refused never comes so far. */
-static int calls;
-
-static cudaError_t counted_attention(const struct attention *call)
-{
-    (void)call;
-    calls++;
-    return cudaSuccess;
-}
-
-/* Five queries and five keys in an array of 400 floats. */
-static struct attention small_call(float *memory, int heads, int head_dim)
-{
-    return (struct attention){.batch = 1,
-                              .heads = heads,
-                              .kv_heads = 1,
-                              .seq_q = 5,
-                              .seq_kv = 5,
-                              .head_dim = head_dim,
-                              .scale = 0.5f,
-                              .Q = memory,
-                              .K = memory + 100,
-                              .V = memory + 200,
-                              .O = memory + 300};
-}
-
-/* What a row excludes beyond what all kernels do, which the steps' tests try. */
-TEST(arguments, limits_of_a_row)
-{
-    static _Alignas(16) float memory[400];
-    static const struct attention_kernel row = {.launch = counted_attention,
-                                                .types = 1 << TENSOR_F16 | 1 << TENSOR_BF16,
-                                                .max_head_dim = 128,
-                                                .head_dim_multiple = 8,
-                                                .alignment = 16,
-                                                .causal = true,
-                                                .positive_scale = true};
-    struct attention good = small_call(memory, 1, 16);
-    good.causal = true;
-    good.type = TENSOR_F16;
-    cr_expect(attention_run(&row, &good) == cudaSuccess && calls == 1, "%s", refusal());
-    struct attention other = good;
-    other.type = TENSOR_BF16;
-    cr_expect(attention_run(&row, &other) == cudaSuccess && calls == 2, "%s", refusal());
-#define REFUSED(words, ...)                                                                        \
-    do {                                                                                           \
-        struct attention call = good;                                                              \
-        __VA_ARGS__;                                                                               \
-        refused(attention_run(&row, &call), words);                                                \
-    } while (0)
-    REFUSED("type is f32", call.type = TENSOR_F32);
-    REFUSED("multiples of 8 up to 128", call.head_dim = 12);
-    REFUSED("positive scales", call.scale = 0.0f);
-    REFUSED("must be aligned to 16 bytes", call.K = (const char *)call.K + 8);
-#undef REFUSED
-    cr_expect(calls == 2, "called %d times", calls);
     cr_expect(require_blocks(INT32_MAX) == cudaSuccess);
     cr_expect(require_blocks((size_t)INT32_MAX + 1) == cudaErrorInvalidValue);
 }
