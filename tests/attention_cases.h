@@ -166,44 +166,6 @@ static inline void check_past_2_to_the_31_elements(const struct attention_kernel
                             (int[]){0x3c, 0x3c, 0x3c});
 }
 
-/* LSE may be null. O is as accurate as with it, and nothing is written where LSE would have been.
- */
-static inline void check_LSE_is_optional(const struct attention_kernel *table,
-                                         enum tensor_type type)
-{
-    static const struct size size[] = {
-        {1, 2, 1, 37, 70, 24}, {2, 1, 1, 1, 700, 64}, {1, 1, 1, 5, 40, 128}};
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-        struct size typed = size[i];
-        typed.type = type;
-        struct trial trial = trial_with(typed, INPUTS_NORMAL, 5);
-        const struct tensor *O = &trial.tensors[O_AT], *LSE = &trial.tensors[LSE_AT];
-        struct attention call = call_on(&trial);
-        call.LSE = NULL;
-        EACH_KERNEL (row, table) {
-            const char *name = row->about.name;
-            struct verdict verdict = {.status = VERDICT_PASS,
-                                      .bound = attention_problem.bound(trial.sizes)};
-            cr_assert(device_buffer_poison(&trial.device[O_AT], check_poison(O->type, O_AT)) ==
-                      cudaSuccess);
-            cr_assert(device_buffer_poison(&trial.device[LSE_AT],
-                                           check_poison(LSE->type, LSE_AT)) == cudaSuccess);
-            cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", name, refusal());
-            cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
-            cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) ==
-                      cudaSuccess);
-            check_compare(&verdict, O, trial.host[O_AT], 0, O->rows * O->cols, trial.value[O_AT],
-                          trial.scale[O_AT]);
-            cr_expect(verdict.status == VERDICT_PASS, "%s: with LSE null, case %zu: %s", name, i,
-                      verdict.reason);
-            for (size_t row_of_LSE = 0; row_of_LSE < LSE->rows; row_of_LSE++)
-                cr_assert(check_is_poison(trial.host[LSE_AT], LSE->type, row_of_LSE, LSE_AT),
-                          "%s: wrote LSE[%zu] although LSE is null", name, row_of_LSE);
-        }
-        trial_destroy(&trial);
-    }
-}
-
 /* Each kernel refuses the call with a message that holds `words`. */
 static inline void expect_refused(const struct attention_kernel *table,
                                   const struct attention *call, const char *words)

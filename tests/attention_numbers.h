@@ -151,6 +151,36 @@ static inline void check_nan_scores(const struct attention_kernel *table, struct
     }
 }
 
+/* LSE may be null. O is as accurate as with it, and nothing is written where LSE would have been.
+ */
+static inline void check_LSE_is_optional(const struct attention_kernel *table,
+                                         enum tensor_type type)
+{
+    static const struct size sizes[] = {
+        {1, 2, 1, 37, 70, 24}, {2, 1, 1, 1, 700, 64}, {1, 1, 1, 5, 40, 128}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct size size = sizes[i];
+        size.type = type;
+        struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
+        const struct tensor *O = &trial.tensors[O_AT];
+        struct attention call = call_on(&trial);
+        call.LSE = NULL;
+        EACH_KERNEL (row, table) {
+            struct verdict verdict = {.bound = attention_problem.bound(trial.sizes)};
+            cr_assert(trial_poison(&trial, NULL) == cudaSuccess);
+            run_both(row, &trial, &call);
+            check_compare(&verdict, O, trial.host[O_AT], 0, O->rows * O->cols, trial.value[O_AT],
+                          trial.scale[O_AT]);
+            cr_expect(verdict.status != VERDICT_FAIL, "%s: with LSE null, case %zu: %s",
+                      row->about.name, i, verdict.reason);
+            for (size_t query = 0; query < O->rows; query++)
+                cr_assert(check_is_poison(trial.host[LSE_AT], TENSOR_F32, query, LSE_AT),
+                          "%s: wrote LSE[%zu] although LSE is null", row->about.name, query);
+        }
+        trial_destroy(&trial);
+    }
+}
+
 /* Queries with no key to see: O = 0 and LSE = -inf, whatever Q holds. */
 static inline void check_no_keys(const struct attention_kernel *table, enum tensor_type type)
 {
