@@ -314,8 +314,8 @@ run-%: FORCE
 # On the CPU the counters are asserted where they exist: in the checked build. `make sanitize` need not do it again.
 TEST_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter-out test_simt_check,$(TESTS))) \
     $(foreach build,$(PTX_BUILDS),$(patsubst %,$(build)/%,$(filter test_0%,$(TESTS)))), \
-    $(patsubst %,cpu/%,$(filter-out test_simt_check test_gpu,$(TESTS))) $(patsubst %,check/%,$(filter test_simt_check test_ptx%,$(TESTS))) \
-    $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))))
+    $(patsubst %,check/%:counters,$(filter test_0%,$(TESTS))) $(patsubst %,cpu/%,$(filter-out test_simt_check test_gpu,$(TESTS))) \
+    $(patsubst %,check/%,$(filter test_simt_check test_ptx%,$(TESTS))))
 SANITIZE_RUNS := $(if $(filter gpu,$(BACKEND)),$(patsubst %,gpu/%,$(filter test_0%,$(TESTS))), \
     $(patsubst %,check/%:!counters,$(filter test_0%,$(TESTS))) $(patsubst %,check/%,$(filter-out test_0% test_cli test_gpu,$(TESTS))))
 

@@ -3,6 +3,7 @@
 #include "explain.h"
 #include "refusal.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -344,8 +345,7 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
 }
 
 /* -------------------------------------------------------------------------------------------------
- * The reference, one query at a time: once over the keys for the largest score, once for everything
- * else.
+ * The reference, one query and one key at a time, as the formula of the online softmax has it.
  */
 
 struct query {
@@ -431,21 +431,26 @@ static void reference(const long long sizes[MAX_SIZES], const void *const *host,
     struct query query;
     load_query(&query, &call, host[0], row);
 
-    double m = -INFINITY, A = 0.0, reach;
-    for (size_t j = 0; j < query.visible; j++) {
-        m = fmax(m, score(&query, host[1], j, &reach));
-        A = fmax(A, reach);
-    }
-
     double *O = value[0], *weight = scale[0];
     double magnitude[MAX_HEAD_DIM]; /* sum of |v|: what small probabilities are multiplied with */
     for (size_t c = 0; c < query.head_dim; c++)
         O[c] = weight[c] = magnitude[c] = 0.0;
 
-    double l = 0.0;
+    double m = -DBL_MAX, l = 0.0, A = 0.0;
     for (size_t j = 0; j < query.visible; j++) {
-        const double p = exp(score(&query, host[1], j, &reach) - m);
-        double v[MAX_HEAD_DIM];
+        double reach, v[MAX_HEAD_DIM];
+        const double s = score(&query, host[1], j, &reach);
+        A = fmax(A, reach);
+        if (s > m) {
+            const double factor = exp(m - s);
+            l *= factor;
+            for (size_t c = 0; c < query.head_dim; c++) {
+                O[c] *= factor;
+                weight[c] *= factor;
+            }
+            m = s;
+        }
+        const double p = exp(s - m);
         tensor_elements(v, host[2], call.type, (query.first_key + j) * query.head_dim,
                         query.head_dim);
         l += p;

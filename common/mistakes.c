@@ -42,34 +42,19 @@ static void matmul_partial(const struct mistaken_row *r, size_t begin, size_t en
     product(r, begin, end, extent(r, MATMUL_K), 1, extent(r, MATMUL_N), 1);
 }
 
-static bool B_transposed(const struct mistaken_row *r)
-{
-    const size_t K = extent(r, MATMUL_K);
-    return product(r, 0, K, K, 1, 1, K);
-}
-
-static bool A_transposed(const struct mistaken_row *r)
-{
-    return product(r, 0, extent(r, MATMUL_K), 1, extent(r, MATMUL_M), extent(r, MATMUL_N), 1);
-}
-
-static bool both_transposed(const struct mistaken_row *r)
-{
-    const size_t K = extent(r, MATMUL_K);
-    return product(r, 0, K, 1, extent(r, MATMUL_M), 1, K);
-}
-
-static bool A_strided_by_N(const struct mistaken_row *r)
-{
-    const size_t N = extent(r, MATMUL_N);
-    return product(r, 0, extent(r, MATMUL_K), N, 1, N, 1);
-}
-
-static bool B_strided_by_K(const struct mistaken_row *r)
-{
-    const size_t K = extent(r, MATMUL_K);
-    return product(r, 0, K, K, 1, K, 1);
-}
+/* A and B with other strides than their own, which are a_row, a_k = K, 1 and b_k, b_col = N, 1. */
+#define STRIDES(name, a_row, a_k, b_k, b_col)                                                      \
+    static bool name(const struct mistaken_row *r)                                                 \
+    {                                                                                              \
+        const size_t M = extent(r, MATMUL_M), N = extent(r, MATMUL_N), K = extent(r, MATMUL_K);    \
+        (void)M, (void)N;                                                                          \
+        return product(r, 0, K, a_row, a_k, b_k, b_col);                                           \
+    }
+STRIDES(B_transposed, K, 1, 1, K)
+STRIDES(A_transposed, 1, M, N, 1)
+STRIDES(both_transposed, 1, M, 1, K)
+STRIDES(A_strided_by_N, N, 1, N, 1)
+STRIDES(B_strided_by_K, K, 1, K, 1)
 
 static const struct mistake matmul_list[] = {
     {"B-transposed",
@@ -99,17 +84,30 @@ static const float *softmax_row(const struct mistaken_row *r)
     return (const float *)r->host[0] + r->row * extent(r, SOFTMAX_COLS);
 }
 
-/* With the maximum and the sum of columns begin .. end - 1, in powers of e^log_base. */
+struct statistics {
+    double m, l;
+};
+
+/* The maximum, and the sum of the exponentials, of elements begin, begin + step, ... below end, in
+ * powers of e^log_base. */
+static struct statistics statistics_of(const float *input, size_t begin, size_t end, size_t step,
+                                       double log_base)
+{
+    struct statistics s = {-INFINITY, 0.0};
+    for (size_t i = begin; i < end; i += step)
+        s.m = fmax(s.m, input[i]);
+    for (size_t i = begin; i < end; i += step)
+        s.l += exp((input[i] - s.m) * log_base);
+    return s;
+}
+
+/* With the maximum and the sum of columns begin .. end - 1. */
 static bool normalise(const struct mistaken_row *r, size_t begin, size_t end, double log_base)
 {
     const float *input = softmax_row(r);
-    double m = -INFINITY, l = 0.0;
-    for (size_t col = begin; col < end; col++)
-        m = fmax(m, input[col]);
-    for (size_t col = begin; col < end; col++)
-        l += exp((input[col] - m) * log_base);
+    const struct statistics s = statistics_of(input, begin, end, 1, log_base);
     for (size_t col = 0; col < extent(r, SOFTMAX_COLS); col++)
-        r->value[col] = exp((input[col] - m) * log_base) / l;
+        r->value[col] = exp((input[col] - s.m) * log_base) / s.l;
     return true;
 }
 
@@ -132,9 +130,7 @@ static bool softmax_undivided(const struct mistaken_row *r)
 {
     const size_t cols = extent(r, SOFTMAX_COLS);
     const float *input = softmax_row(r);
-    double m = -INFINITY;
-    for (size_t col = 0; col < cols; col++)
-        m = fmax(m, input[col]);
+    const double m = statistics_of(input, 0, cols, 1, 1.0).m;
     for (size_t col = 0; col < cols; col++)
         r->value[col] = exp(input[col] - m);
     return true;
@@ -156,12 +152,8 @@ static bool softmax_of_columns(const struct mistaken_row *r)
     const size_t rows = extent(r, SOFTMAX_ROWS), cols = extent(r, SOFTMAX_COLS);
     const float *input = r->host[0];
     for (size_t col = 0; col < cols; col++) {
-        double m = -INFINITY, l = 0.0;
-        for (size_t i = 0; i < rows; i++)
-            m = fmax(m, input[i * cols + col]);
-        for (size_t i = 0; i < rows; i++)
-            l += exp(input[i * cols + col] - m);
-        r->value[col] = exp(input[r->row * cols + col] - m) / l;
+        const struct statistics s = statistics_of(input, col, rows * cols, cols, 1.0);
+        r->value[col] = exp(input[r->row * cols + col] - s.m) / s.l;
     }
     return rows > 1;
 }
@@ -172,13 +164,9 @@ static bool softmax_of_lanes(const struct mistaken_row *r)
     const size_t cols = extent(r, SOFTMAX_COLS);
     const float *input = softmax_row(r);
     for (size_t lane = 0; lane < r->tile && lane < cols; lane++) {
-        double m = -INFINITY, l = 0.0;
+        const struct statistics s = statistics_of(input, lane, cols, r->tile, 1.0);
         for (size_t col = lane; col < cols; col += r->tile)
-            m = fmax(m, input[col]);
-        for (size_t col = lane; col < cols; col += r->tile)
-            l += exp(input[col] - m);
-        for (size_t col = lane; col < cols; col += r->tile)
-            r->value[col] = exp(input[col] - m) / l;
+            r->value[col] = exp(input[col] - s.m) / s.l;
     }
     return true;
 }
@@ -284,95 +272,49 @@ static void attention_heads(const long long *sizes, size_t *rows, size_t *heads)
     *heads = (size_t)sizes[ATTENTION_HEADS];
 }
 
-static bool unscaled(const struct mistaken_row *r)
-{
-    struct attending a = attending(r);
-    a.call.scale = 1.0f;
-    return attend(&a, r);
-}
-
-static bool scaled_twice(const struct mistaken_row *r)
-{
-    struct attending a = attending(r);
-    a.call.scale *= a.call.scale;
-    return attend(&a, r);
-}
-
-static bool attention_base_2(const struct mistaken_row *r)
-{
-    struct attending a = attending(r);
-    a.call.scale *= (float)M_LN2;
-    return attend(&a, r);
-}
-
-static bool attention_undivided(const struct mistaken_row *r)
-{
-    struct attending a = attending(r);
-    a.undivided = true;
-    return attend(&a, r);
-}
-
-static bool without_softmax(const struct mistaken_row *r)
-{
-    struct attending a = attending(r);
-    a.unweighed = true;
-    return attend(&a, r);
-}
+/* A kernel whose `a` differs from the right one's, where that can differ at all. */
+#define ATTENDING(name, change, possible)                                                          \
+    static bool name(const struct mistaken_row *r)                                                 \
+    {                                                                                              \
+        struct attending a = attending(r);                                                         \
+        const size_t seq_kv = (size_t)a.call.seq_kv;                                               \
+        (void)seq_kv;                                                                              \
+        change;                                                                                    \
+        return attend(&a, r) && (possible);                                                        \
+    }
 
 /* Heads that take turns with the kv heads, instead of neighbours that share one. */
-static bool alternate_kv_head(const struct mistaken_row *r)
+static size_t alternate(const struct attending *a, size_t row)
 {
-    struct attending a = attending(r);
-    const size_t head = r->row / (size_t)a.call.seq_q, heads = (size_t)a.call.heads,
-                 kv_heads = (size_t)a.call.kv_heads;
-    a.kv_head = head / heads * kv_heads + head % heads % kv_heads;
-    return attend(&a, r) && kv_heads < heads;
+    const size_t head = row / (size_t)a->call.seq_q, heads = (size_t)a->call.heads,
+                 kv_heads = (size_t)a->call.kv_heads;
+    return head / heads * kv_heads + head % heads % kv_heads;
 }
 
-static bool first_kv_head(const struct mistaken_row *r)
+static size_t smaller(size_t a, size_t b)
 {
-    struct attending a = attending(r);
-    a.kv_head = 0;
-    return attend(&a, r);
+    return a < b ? a : b;
 }
 
-static bool not_causal(const struct mistaken_row *r)
+/* The keys up to a multiple of the tile; for a tile of 1 it is one key. */
+static double past_the_end(size_t keys, size_t tile)
 {
-    struct attending a = attending(r);
-    a.end = (size_t)a.call.seq_kv;
-    return attend(&a, r) && a.call.causal;
+    return tile == 1 ? 1.0 : (double)((keys + tile - 1) / tile * tile - keys);
 }
 
-static bool causal_from_the_top(const struct mistaken_row *r)
-{
-    struct attending a = attending(r);
-    const size_t seq_kv = (size_t)a.call.seq_kv, seen = r->row % (size_t)a.call.seq_q + 1;
-    a.end = seen < seq_kv ? seen : seq_kv;
-    return attend(&a, r) && a.call.causal;
-}
-
-static bool causal_without_itself(const struct mistaken_row *r)
-{
-    struct attending a = attending(r);
-    a.end -= a.end > 0;
-    return attend(&a, r) && a.call.causal;
-}
-
-static bool causal_one_too_many(const struct mistaken_row *r)
-{
-    struct attending a = attending(r);
-    a.end += a.end < (size_t)a.call.seq_kv;
-    return attend(&a, r) && a.call.causal;
-}
-
-/* The keys up to a multiple of the tile count with score 0; for a tile of 1 it is one key. */
-static bool padded(const struct mistaken_row *r)
-{
-    struct attending a = attending(r);
-    const size_t seq_kv = (size_t)a.call.seq_kv;
-    a.padding = r->tile == 1 ? 1.0 : (double)((seq_kv + r->tile - 1) / r->tile * r->tile - seq_kv);
-    return attend(&a, r) && a.padding > 0.0;
-}
+ATTENDING(unscaled, a.call.scale = 1.0f, true)
+ATTENDING(scaled_twice, a.call.scale *= a.call.scale, true)
+ATTENDING(attention_base_2, a.call.scale *= (float)M_LN2, true)
+ATTENDING(attention_undivided, a.undivided = true, true)
+ATTENDING(without_softmax, a.unweighed = true, true)
+ATTENDING(alternate_kv_head, a.kv_head = alternate(&a, r->row), a.call.kv_heads < a.call.heads)
+ATTENDING(first_kv_head, a.kv_head = 0, true)
+ATTENDING(not_causal, a.end = seq_kv, a.call.causal)
+ATTENDING(causal_from_the_top, a.end = smaller(r->row % (size_t)a.call.seq_q + 1, seq_kv),
+          a.call.causal)
+ATTENDING(causal_without_itself, a.end -= a.end > 0, a.call.causal)
+ATTENDING(causal_one_too_many, a.end += a.end < seq_kv, a.call.causal)
+ATTENDING(padded, a.padding = past_the_end(seq_kv, r->tile), a.padding > 0.0)
 
 /* K in the place of V. */
 static bool keys_as_values(const struct mistaken_row *r)
@@ -410,32 +352,30 @@ static bool rescale(const struct mistaken_row *r, bool rescales_l, bool rescales
     return true;
 }
 
-static bool sum_not_rescaled(const struct mistaken_row *r)
-{
-    return rescale(r, false, true);
-}
+#define RESCALING(name, rescales_l, rescales_O)                                                    \
+    static bool name(const struct mistaken_row *r)                                                 \
+    {                                                                                              \
+        return rescale(r, rescales_l, rescales_O);                                                 \
+    }
+RESCALING(sum_not_rescaled, false, true)
+RESCALING(output_not_rescaled, true, false)
+RESCALING(nothing_rescaled, false, false)
 
-static bool output_not_rescaled(const struct mistaken_row *r)
-{
-    return rescale(r, true, false);
-}
+/* Rows of a table: the same mistake with tiles of so many keys. */
+#define TILES(name, says, compute)                                                                 \
+    {name, says, compute, 16}, {name, says, compute, 32},                                          \
+    {                                                                                              \
+        name, says, compute, 64                                                                    \
+    }
 
-static bool nothing_rescaled(const struct mistaken_row *r)
-{
-    return rescale(r, false, false);
-}
+#define NOT_RESCALED(name, what, compute)                                                          \
+    {name, what " is not multiplied by e^(m_old - m_new) when the maximum grows", compute, 1},     \
+        TILES(name, what " is not multiplied by e^(m_old - m_new) when the maximum grows",         \
+              compute)
 
 static const char not_masked[] =
     "keys past the end count, with a score of 0: the empty places of the last tile of keys must "
     "get a score of -inf";
-
-static const char sum_stays[] =
-    "the sum so far, l, is not multiplied by e^(m_old - m_new) when the "
-    "maximum grows";
-static const char output_stays[] = "the output so far is not multiplied by e^(m_old - m_new) when "
-                                   "the maximum grows";
-static const char both_stay[] = "what was summed so far, l and O, is not multiplied by "
-                                "e^(m_old - m_new) when the maximum grows";
 
 static const struct mistake attention_list[] = {
     {"not-divided", "O is not divided by l, the sum of the row's exponentials", attention_undivided,
@@ -463,23 +403,12 @@ static const struct mistake attention_list[] = {
      causal_without_itself, 0},
     {"causal-too-many", "the causal mask shows one key too many", causal_one_too_many, 0},
     {"keys-not-masked", "one key past the end counts, with a score of 0", padded, 1},
-    {"keys-not-masked", not_masked, padded, 16},
-    {"keys-not-masked", not_masked, padded, 32},
-    {"keys-not-masked", not_masked, padded, 64},
+    TILES("keys-not-masked", not_masked, padded),
     {"keys-not-masked", not_masked, padded, 128},
     {"V-is-K", "K is read where V should be", keys_as_values, 0},
-    {"sum-not-rescaled", sum_stays, sum_not_rescaled, 1},
-    {"sum-not-rescaled", sum_stays, sum_not_rescaled, 16},
-    {"sum-not-rescaled", sum_stays, sum_not_rescaled, 32},
-    {"sum-not-rescaled", sum_stays, sum_not_rescaled, 64},
-    {"output-not-rescaled", output_stays, output_not_rescaled, 1},
-    {"output-not-rescaled", output_stays, output_not_rescaled, 16},
-    {"output-not-rescaled", output_stays, output_not_rescaled, 32},
-    {"output-not-rescaled", output_stays, output_not_rescaled, 64},
-    {"not-rescaled", both_stay, nothing_rescaled, 1},
-    {"not-rescaled", both_stay, nothing_rescaled, 16},
-    {"not-rescaled", both_stay, nothing_rescaled, 32},
-    {"not-rescaled", both_stay, nothing_rescaled, 64},
+    NOT_RESCALED("sum-not-rescaled", "the sum so far, l,", sum_not_rescaled),
+    NOT_RESCALED("output-not-rescaled", "the output so far", output_not_rescaled),
+    NOT_RESCALED("not-rescaled", "what was summed so far, l and O,", nothing_rescaled),
     {0},
 };
 

@@ -346,13 +346,19 @@ static void print_counters(const struct counters *c)
 #undef PRINT
 }
 
+static void print_text(const char *name, const char *text)
+{
+    printf(", \"%s\": ", name);
+    print_quoted(text);
+}
+
 /* JSON has no infinities and no NaN. */
-static void print_number(double value)
+static void print_number(const char *name, double value)
 {
     if (isfinite(value))
-        printf("%.9g", value);
+        printf(", \"%s\": %.9g", name, value);
     else
-        printf("null");
+        printf(", \"%s\": null", name);
 }
 
 static void json_header(const struct request *request, const char *device)
@@ -375,31 +381,25 @@ static void json_header(const struct request *request, const char *device)
 
 static void print_explanation(const struct explanation *explanation)
 {
-    printf(", \"pattern\": \"%s\", \"where\": ", explanation->name);
-    print_quoted(explanation->where);
-    printf(", \"why\": ");
-    print_quoted(explanation->why);
-    printf(", \"map\": ");
-    print_quoted(explanation->map);
-    printf(", \"elements\": ");
-    print_quoted(explanation->elements);
+    print_text("pattern", explanation->name);
+    print_text("where", explanation->where);
+    print_text("why", explanation->why);
+    print_text("map", explanation->map);
+    print_text("elements", explanation->elements);
 }
 
 static void json_row(const struct request *request, const struct result *result, bool first)
 {
-    printf("%s\n {\"name\": \"%s\", \"idea\": ", first ? "" : ",", result->kernel->name);
-    print_quoted(result->kernel->idea);
-    printf(", \"check\": \"%s\", \"detector\": \"%s\", \"reason\": ",
-           status_name(result->verdict.status), detector_name(result->verdict.detector));
-    print_quoted(result->verdict.reason);
+    printf("%s\n {\"name\": \"%s\"", first ? "" : ",", result->kernel->name);
+    print_text("idea", result->kernel->idea);
+    print_text("check", status_name(result->verdict.status));
+    print_text("detector", detector_name(result->verdict.detector));
+    print_text("reason", result->verdict.reason);
     if (result->verdict.status == VERDICT_FAIL)
         print_explanation(&result->verdict.explanation);
-    printf(", \"error\": ");
-    print_number(result->verdict.error);
-    printf(", \"bound\": ");
-    print_number(result->verdict.bound);
-    printf(", \"relative_l2\": ");
-    print_number(result->verdict.relative_l2);
+    print_number("error", result->verdict.error);
+    print_number("bound", result->verdict.bound);
+    print_number("relative_l2", result->verdict.relative_l2);
     if (result->milliseconds > 0.0)
         printf(", \"time_ms\": %.9g, \"gflops\": %.9g, \"gb_per_s\": %.9g", result->milliseconds,
                request->problem->flops(request->sizes) * 1e-6 / result->milliseconds,
@@ -444,11 +444,11 @@ static void json_kernel(const struct request *request, const struct kernel *kern
 {
     const struct problem *problem = request->problem;
     const struct cost cost = problem->cost(kernel, request->sizes);
-    printf("%s\n {\"name\": \"%s\", \"file\": \"%s\", \"idea\": ", first ? "" : ",", kernel->name,
+    printf("%s\n {\"name\": \"%s\", \"file\": \"%s\"", first ? "" : ",", kernel->name,
            kernel->file);
-    print_quoted(kernel->idea);
-    printf(", \"begins\": %s, \"architecture\": ", kernel->begins ? "true" : "false");
-    print_quoted(kernel->architecture ? kernel->architecture : "");
+    print_text("idea", kernel->idea);
+    printf(", \"begins\": %s", kernel->begins ? "true" : "false");
+    print_text("architecture", kernel->architecture ? kernel->architecture : "");
     printf(", \"falls_back\": %s", kernel->falls_back ? "true" : "false");
     if (problem->print_limits)
         problem->print_limits(kernel);

@@ -186,6 +186,15 @@ cudaError_t trial_create(struct trial *trial, const struct problem *problem, con
     return status;
 }
 
+cudaError_t trial_update(struct trial *trial)
+{
+    cudaError_t status = cudaSuccess;
+    compute_reference(trial);
+    for (int t = 0; t < trial->input_count && status == cudaSuccess; t++)
+        status = device_buffer_upload(&trial->device[t], trial->host[t]);
+    return status;
+}
+
 void trial_destroy(struct trial *trial)
 {
     destroy_device(trial);

@@ -41,6 +41,10 @@ cudaError_t trial_create(struct trial *trial, const struct problem *problem, con
                          enum input_kind kind, uint64_t seed, size_t offset);
 void trial_destroy(struct trial *trial);
 
+/* After the inputs in trial->host have been changed: brings them to the device, and computes the
+ * reference again. */
+cudaError_t trial_update(struct trial *trial);
+
 /*
  * Runs a kernel of the problem once and checks it: outputs and workspace poisoned before;
  * afterwards no error, guards intact, inputs unchanged, every output element written, and the

@@ -63,12 +63,12 @@ static inline void check_launches(const struct attention_kernel *table, const st
 
 static inline void check_many_launches(const struct attention_kernel *table, struct size size)
 {
-    ladder_launches(&attention_problem, table, SIZES(size), 1025);
+    ladder_launches(&attention_problem, table, SIZES(size));
 }
 
 static inline void check_one_off(const struct attention_kernel *table, struct size size)
 {
-    ladder_one_off(&attention_problem, table, SIZES(size));
+    ladder_one_off(&attention_problem, table, SIZES(size), sizeof(float));
 }
 
 static inline void check_costs(const struct attention_kernel *table, const struct size *cases,
@@ -166,68 +166,6 @@ static inline void check_past_2_to_the_31_elements(const struct attention_kernel
                             (int[]){0x3c, 0x3c, 0x3c});
 }
 
-/* LSE may be null. O is as accurate as with it, and nothing is written where LSE would have been.
- */
-static inline void check_LSE_is_optional(const struct attention_kernel *table,
-                                         enum tensor_type type)
-{
-    static const struct size size[] = {
-        {1, 2, 1, 37, 70, 24}, {2, 1, 1, 1, 700, 64}, {1, 1, 1, 5, 40, 128}};
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
-        struct size typed = size[i];
-        typed.type = type;
-        struct trial trial = trial_with(typed, INPUTS_NORMAL, 5);
-        const struct tensor *O = &trial.tensors[O_AT], *LSE = &trial.tensors[LSE_AT];
-        struct attention call = call_on(&trial);
-        call.LSE = NULL;
-        EACH_KERNEL (row, table) {
-            const char *name = row->about.name;
-            struct verdict verdict = {.status = VERDICT_PASS,
-                                      .bound = attention_problem.bound(trial.sizes)};
-            cr_assert(device_buffer_poison(&trial.device[O_AT], check_poison(O->type, O_AT)) ==
-                      cudaSuccess);
-            cr_assert(device_buffer_poison(&trial.device[LSE_AT],
-                                           check_poison(LSE->type, LSE_AT)) == cudaSuccess);
-            cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", name, refusal());
-            cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
-            cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) ==
-                      cudaSuccess);
-            check_compare(&verdict, O, trial.host[O_AT], 0, O->rows * O->cols, trial.value[O_AT],
-                          trial.scale[O_AT]);
-            cr_expect(verdict.status == VERDICT_PASS, "%s: with LSE null, case %zu: %s", name, i,
-                      verdict.reason);
-            for (size_t row_of_LSE = 0; row_of_LSE < LSE->rows; row_of_LSE++)
-                cr_assert(check_is_poison(trial.host[LSE_AT], LSE->type, row_of_LSE, LSE_AT),
-                          "%s: wrote LSE[%zu] although LSE is null", name, row_of_LSE);
-        }
-        trial_destroy(&trial);
-    }
-}
-
-/* Queries with no key to see: O = 0 and LSE = -inf. */
-static inline void check_no_keys(const struct attention_kernel *table, enum tensor_type type)
-{
-    struct trial trial =
-        trial_with((struct size){1, 2, 1, 19, 1, 24, .type = type}, INPUTS_NORMAL, 5);
-    struct attention call = call_on(&trial);
-    call.seq_kv = 0;
-    EACH_KERNEL (row, table) {
-        const char *name = row->about.name;
-        cr_assert(run_once(row, call) == cudaSuccess, "%s: %s", name, refusal());
-        cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
-        cr_assert(device_buffer_download(&trial.device[LSE_AT], trial.host[LSE_AT]) == cudaSuccess);
-        for (size_t e = 0; e < 2 * 19 * 24; e++) {
-            const double O = tensor_element(trial.host[O_AT], type, e);
-            cr_assert(O == 0.0, "%s: O[%zu] is %g", name, e, O);
-        }
-        for (size_t query = 0; query < 2 * 19; query++) {
-            const float LSE = ((const float *)trial.host[LSE_AT])[query];
-            cr_assert(LSE == -INFINITY, "%s: LSE[%zu] is %g", name, query, (double)LSE);
-        }
-    }
-    trial_destroy(&trial);
-}
-
 /* Each kernel refuses the call with a message that holds `words`. */
 static inline void expect_refused(const struct attention_kernel *table,
                                   const struct attention *call, const char *words)
@@ -263,6 +201,16 @@ static inline void check_refused_calls(const struct attention_kernel *table, enu
     expect_refused(table, &call, "kv_heads is 0");
     call = good, call.seq_q = -1;
     expect_refused(table, &call, "seq_q is -1");
+    call = good, call.batch = -1;
+    expect_refused(table, &call, "batch is -1");
+    call = good, call.seq_kv = -1;
+    expect_refused(table, &call, "seq_kv is -1");
+    call = good, call.batch = 1 << 11, call.heads = call.kv_heads = call.seq_q = 1 << 10;
+    expect_refused(table, &call, "batch * heads * seq_q is 2147483648");
+    call.seq_q = 1, call.seq_kv = 1 << 10;
+    expect_refused(table, &call, "batch * kv_heads * seq_kv is 2147483648");
+    call = good, call.type = TENSOR_TYPES;
+    expect_refused(table, &call, "type is unknown");
     call = good, call.seq_kv = INT_MAX;
     expect_refused(table, &call, "seq_kv is 2147483647");
     call = good, call.scale = NAN;
@@ -272,6 +220,9 @@ static inline void check_refused_calls(const struct attention_kernel *table, enu
     call = good, call.causal = true;
     if (!table->causal)
         expect_refused(table, &call, "causal");
+    call = good, call.seq_q = 0, call.Q = NULL;
+    EACH_KERNEL (row, table)
+        cr_expect(attention_run(row, &call) == cudaSuccess, "%s: no query", row->about.name);
     trial_destroy(&trial);
 }
 
@@ -279,42 +230,6 @@ static inline void check_refused_calls(const struct attention_kernel *table, enu
 static inline void check_refused_pointers(const struct attention_kernel *table, struct size size)
 {
     ladder_refused_arrays(&attention_problem, table, SIZES(size), LSE_AT);
-}
-
-/* The caller chooses the scale: 0 gives all keys the same weight, a negative one prefers the least
- * similar keys. */
-static inline void check_any_scale(const struct attention_kernel *table)
-{
-    static const float scale[] = {0.0f, -0.5f, 3.0f};
-    struct trial trial = trial_with((struct size){1, 1, 1, 9, 300, 12}, INPUTS_NORMAL, 5);
-    const float *Q = trial.host[Q_AT], *K = trial.host[K_AT], *V = trial.host[V_AT];
-    const float *O = trial.host[O_AT];
-    struct attention call = call_on(&trial);
-    call.LSE = NULL;
-    for (size_t i = 0; i < sizeof scale / sizeof *scale; i++) {
-        call.scale = scale[i];
-        EACH_KERNEL (kernel, table) {
-            cr_assert(run_once(kernel, call) == cudaSuccess);
-            cr_assert(device_buffer_download(&trial.device[O_AT], trial.host[O_AT]) == cudaSuccess);
-            for (int row = 0; row < 9; row++) {
-                double l = 0.0, sum[12] = {0.0};
-                for (int j = 0; j < 300; j++) {
-                    double s = 0.0;
-                    for (int k = 0; k < 12; k++)
-                        s += (double)Q[row * 12 + k] * K[j * 12 + k];
-                    const double p = exp(s * scale[i]);
-                    l += p;
-                    for (int c = 0; c < 12; c++)
-                        sum[c] += p * V[j * 12 + c];
-                }
-                for (int c = 0; c < 12; c++)
-                    cr_assert(fabs(O[row * 12 + c] - sum[c] / l) < 1e-4,
-                              "%s: scale %g, O[%d][%d] is %g, not %g", kernel->about.name,
-                              (double)scale[i], row, c, (double)O[row * 12 + c], sum[c] / l);
-            }
-        }
-    }
-    trial_destroy(&trial);
 }
 
 #endif

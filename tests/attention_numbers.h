@@ -1,56 +1,102 @@
-/* What test_04 and test_05 share: scores that overflow, that are NaN, and that are very small. */
+/* What the tests of attention share: scores that overflow, that are NaN, and that are very small.
+ */
 #ifndef TESTS_ATTENTION_NUMBERS_H
 #define TESTS_ATTENTION_NUMBERS_H
 
 #include "attention_cases.h"
 
-/* One head's arrays on the host, filled by a test, and what a kernel makes of them. */
-struct head {
-    struct size size;
-    struct trial trial;
-    struct attention call;
-    float *Q, *K, *V;
-    const float *O, *LSE;
-};
-
-static inline struct head head_of(struct size size)
+static inline void fill(struct trial *trial, int at, double value)
 {
-    struct head head = {.size = size, .trial = trial_with(size, INPUTS_NORMAL, 9)};
-    head.call = call_on(&head.trial);
-    head.Q = head.trial.host[Q_AT];
-    head.K = head.trial.host[K_AT];
-    head.V = head.trial.host[V_AT];
-    head.O = head.trial.host[O_AT];
-    head.LSE = head.trial.host[LSE_AT];
-    return head;
+    const struct tensor *tensor = &trial->tensors[at];
+    for (size_t i = 0; i < tensor->rows * tensor->cols; i++)
+        tensor_store(trial->host[at], tensor->type, i, value);
 }
 
-static inline void head_upload(struct head *head)
+static inline void upload(struct trial *trial)
 {
     for (int t = Q_AT; t <= V_AT; t++)
-        cr_assert(device_buffer_upload(&head->trial.device[t], head->trial.host[t]) == cudaSuccess);
+        cr_assert(device_buffer_upload(&trial->device[t], trial->host[t]) == cudaSuccess);
 }
 
-static inline void head_run(struct head *head, const struct attention_kernel *row)
+/* Runs the kernel and brings O and LSE to the host. */
+static inline void run_both(const struct attention_kernel *row, const struct trial *trial,
+                            const struct attention *call)
 {
-    cr_assert(run_once(row, head->call) == cudaSuccess, "%s", row->about.name);
+    cr_assert(run_once(row, *call) == cudaSuccess, "%s: %s", row->about.name, refusal());
     for (int t = O_AT; t <= LSE_AT; t++)
-        cr_assert(device_buffer_download(&head->trial.device[t], head->trial.host[t]) ==
-                  cudaSuccess);
+        cr_assert(device_buffer_download(&trial->device[t], trial->host[t]) == cudaSuccess);
 }
 
-static inline void expect_row(const struct head *head, const char *name, int row, float O,
-                              float LSE, float tolerance)
+static inline double O_of(const struct trial *trial, size_t row, size_t col)
 {
-    const long long d = head->size.head_dim;
-    for (int c = 0; c < d; c++)
-        cr_expect(head->O[row * d + c] == O || fabsf(head->O[row * d + c] - O) <= tolerance ||
-                      (isnan(O) && isnan(head->O[row * d + c])),
-                  "%s: O[%d][%d] is %g, not %g", name, row, c, (double)head->O[row * d + c],
-                  (double)O);
-    cr_expect(head->LSE[row] == LSE || fabsf(head->LSE[row] - LSE) <= tolerance ||
-                  (isnan(LSE) && isnan(head->LSE[row])),
-              "%s: LSE[%d] is %g, not %g", name, row, (double)head->LSE[row], (double)LSE);
+    const struct tensor *O = &trial->tensors[O_AT];
+    return tensor_element(trial->host[O_AT], O->type, row * O->cols + col);
+}
+
+static inline double LSE_of(const struct trial *trial, size_t row)
+{
+    return (double)((const float *)trial->host[LSE_AT])[row];
+}
+
+/* The same, infinite or NaN as well, or so close. */
+static inline bool close_by(double is, double expected, double tolerance)
+{
+    return is == expected || fabs(is - expected) <= tolerance || (isnan(is) && isnan(expected));
+}
+
+/* All of the row's O, and its LSE. */
+static inline void expect_row(const struct trial *trial, const char *name, const char *what,
+                              size_t row, double O, double LSE, double tolerance)
+{
+    for (size_t c = 0; c < trial->tensors[O_AT].cols; c++)
+        cr_expect(close_by(O_of(trial, row, c), O, tolerance), "%s: %s: O[%zu][%zu] is %g, not %g",
+                  name, what, row, c, O_of(trial, row, c), O);
+    cr_expect(close_by(LSE_of(trial, row), LSE, tolerance), "%s: %s: LSE[%zu] is %g, not %g", name,
+              what, row, LSE_of(trial, row), LSE);
+}
+
+/* What a query and a key are in feature 0, and 0 elsewhere: `count` keys from the first, or up to
+ * the last, are `chosen`, all others `others`; V is 2 for the chosen ones and not for others. */
+struct scores {
+    const char *what;
+    float scale;
+    double query, chosen, others;
+    long long count;
+};
+
+/* O and LSE of every row. */
+static inline void expect_scores(const struct attention_kernel *table, struct size size,
+                                 struct scores scores, double O, double LSE)
+{
+    struct trial trial = trial_with(size, INPUTS_NORMAL, 23);
+    const size_t cols = (size_t)size.head_dim;
+    struct attention call = call_on(&trial);
+    call.scale = scores.scale;
+    fill(&trial, Q_AT, 0.0);
+    fill(&trial, K_AT, 0.0);
+    for (size_t row = 0; row < trial.tensors[Q_AT].rows; row++)
+        tensor_store(trial.host[Q_AT], size.type, row * cols, scores.query);
+    for (int last = 0; last <= !size.causal; last++) {
+        for (long long j = 0; j < size.seq_kv; j++) {
+            const bool chosen = (last ? size.seq_kv - 1 - j : j) < scores.count;
+            const size_t key = (size_t)j;
+            tensor_store(trial.host[K_AT], size.type, key * cols,
+                         chosen ? scores.chosen : scores.others);
+            for (size_t c = 0; c < cols; c++)
+                tensor_store(trial.host[V_AT], size.type, key * cols + c,
+                             chosen ? 2.0 : (double)j + 3.0);
+        }
+        upload(&trial);
+        EACH_KERNEL (row, table) {
+            const bool takes = row->types == 0 || row->types >> size.type & 1;
+            if (!takes || (scores.scale <= 0.0f && row->positive_scale))
+                continue;
+            run_both(row, &trial, &call);
+            for (size_t query = 0; query < trial.tensors[Q_AT].rows; query++)
+                expect_row(&trial, row->about.name, scores.what, query, O, LSE, 0.01);
+        }
+    }
+    trial_destroy(&trial);
 }
 
 /*
@@ -59,100 +105,140 @@ static inline void expect_row(const struct head *head, const char *name, int row
  */
 static inline void check_overflowing_scores(const struct attention_kernel *table)
 {
-    enum { KEYS = 300, VISIBLE = 44 };
-    struct head head = head_of((struct size){1, 1, 1, 5, KEYS, 4});
-    head.call.scale = 0.5f;
-    for (int i = 0; i < 5 * 4; i++)
-        head.Q[i] = 1e20f;
-    for (int i = 0; i < KEYS * 4; i++)
-        head.V[i] = 1.0f;
-    for (int which = 0; which < 3; which++) {
-        for (int j = 0; j < KEYS; j++) {
-            const bool visible = which == 0   ? j >= KEYS - VISIBLE
-                                 : which == 1 ? j < VISIBLE
-                                              : false;
-            for (int c = 0; c < 4; c++)
-                head.K[j * 4 + c] = visible ? 1e-20f : -1e20f;
-        }
-        head_upload(&head);
-        EACH_KERNEL (row, table) {
-            head_run(&head, row);
-            for (int i = 0; i < 5; i++)
-                if (which < 2)
-                    expect_row(&head, row->about.name, i, 1.0f, 2.0f + logf(VISIBLE), 1e-5f);
-                else
-                    expect_row(&head, row->about.name, i, 0.0f, -INFINITY, 0.0f);
-        }
-    }
-    trial_destroy(&head.trial);
+    const struct size size = {1, 1, 1, 5, 300, 4};
+    struct scores scores = {"all but 44 overflow", 2.0f, 1e20, 1e-20, -1e20, 44};
+    expect_scores(table, size, scores, 2.0, 2.0 + log(44.0));
+    scores.what = "all overflow", scores.count = 0;
+    expect_scores(table, size, scores, 0.0, (double)-INFINITY);
 }
 
-/* A NaN in a key makes each row NaN, wherever the key lies; a NaN in a query makes its row NaN. */
-static inline void check_nan_scores(const struct attention_kernel *table)
+/* Scores below -10,000, which no stand-in for -inf survives. */
+static inline void check_very_small_scores(const struct attention_kernel *table)
 {
-    enum { QUERIES = 7, KEYS = 300, D = 20 };
-    static const int keys[] = {0, 1, 31, 150, KEYS - 1};
-    struct head head = head_of((struct size){1, 1, 1, QUERIES, KEYS, D});
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        float *element = &head.K[keys[i] * D + 3], kept = *element;
-        *element = NAN;
-        head_upload(&head);
+    expect_scores(table, (struct size){1, 1, 1, 3, 300, 4},
+                  (struct scores){"scale 1000", 1000.0f, 1.0, -20.0, -30.0, 1}, 2.0, -20000.0);
+}
+
+/* A NaN in a key makes each row NaN that sees it, wherever the key lies; a NaN in a query makes its
+ * row NaN. All other rows are numbers. */
+static inline void check_nan_scores(const struct attention_kernel *table, struct size size)
+{
+    const long long keys[] = {0, 1, 31, size.seq_kv / 2, size.seq_kv - 1};
+    enum { KEYS = sizeof keys / sizeof *keys, NAN_QUERY = 4 };
+    for (int i = 0; i <= KEYS; i++) {
+        struct trial trial = trial_with(size, INPUTS_NORMAL, 9);
+        const struct attention call = call_on(&trial);
+        const long long at = i < KEYS ? keys[i] : NAN_QUERY;
+        tensor_store(trial.host[i < KEYS ? K_AT : Q_AT], size.type,
+                     (size_t)(at * size.head_dim) + 3, (double)NAN);
+        upload(&trial);
         EACH_KERNEL (row, table) {
-            head_run(&head, row);
-            for (int q = 0; q < QUERIES; q++)
-                expect_row(&head, row->about.name, q, NAN, NAN, 0.0f);
+            run_both(row, &trial, &call);
+            for (long long query = 0; query < size.seq_q; query++) {
+                const bool sees = !size.causal || at <= query + size.seq_kv - size.seq_q;
+                const bool expected = i < KEYS ? sees : query == NAN_QUERY;
+                if (expected)
+                    expect_row(&trial, row->about.name, "a NaN", (size_t)query, (double)NAN,
+                               (double)NAN, 0.0);
+                for (size_t c = 0; c < (size_t)size.head_dim && !expected; c++)
+                    cr_assert(isfinite(O_of(&trial, (size_t)query, c)) &&
+                                  isfinite(LSE_of(&trial, (size_t)query)),
+                              "%s: a NaN in %s %lld reaches query %lld", row->about.name,
+                              i < KEYS ? "key" : "query", at, query);
+            }
         }
-        *element = kept;
+        trial_destroy(&trial);
     }
-    head.Q[4 * D + 1] = NAN;
-    head_upload(&head);
+}
+
+/* LSE may be null. O is as accurate as with it, and nothing is written where LSE would have been.
+ */
+static inline void check_LSE_is_optional(const struct attention_kernel *table,
+                                         enum tensor_type type)
+{
+    static const struct size sizes[] = {
+        {1, 2, 1, 37, 70, 24}, {2, 1, 1, 1, 700, 64}, {1, 1, 1, 5, 40, 128}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct size size = sizes[i];
+        size.type = type;
+        struct trial trial = trial_with(size, INPUTS_NORMAL, 5);
+        const struct tensor *O = &trial.tensors[O_AT];
+        struct attention call = call_on(&trial);
+        call.LSE = NULL;
+        EACH_KERNEL (row, table) {
+            struct verdict verdict = {.bound = attention_problem.bound(trial.sizes)};
+            cr_assert(trial_poison(&trial, NULL) == cudaSuccess);
+            run_both(row, &trial, &call);
+            check_compare(&verdict, O, trial.host[O_AT], 0, O->rows * O->cols, trial.value[O_AT],
+                          trial.scale[O_AT]);
+            cr_expect(verdict.status != VERDICT_FAIL, "%s: with LSE null, case %zu: %s",
+                      row->about.name, i, verdict.reason);
+            for (size_t query = 0; query < O->rows; query++)
+                cr_assert(check_is_poison(trial.host[LSE_AT], TENSOR_F32, query, LSE_AT),
+                          "%s: wrote LSE[%zu] although LSE is null", row->about.name, query);
+        }
+        trial_destroy(&trial);
+    }
+}
+
+/* Queries with no key to see: O = 0 and LSE = -inf, whatever Q holds. */
+static inline void check_no_keys(const struct attention_kernel *table, enum tensor_type type)
+{
+    struct trial trial =
+        trial_with((struct size){1, 2, 1, 19, 1, 24, .type = type}, INPUTS_NORMAL, 5);
+    struct attention call = call_on(&trial);
+    call.seq_kv = 0;
+    fill(&trial, Q_AT, (double)INFINITY);
+    upload(&trial);
     EACH_KERNEL (row, table) {
-        head_run(&head, row);
-        for (int q = 0; q < QUERIES; q++)
-            if (q == 4)
-                expect_row(&head, row->about.name, q, NAN, NAN, 0.0f);
-            else
-                cr_expect(isfinite(head.O[q * D]) && isfinite(head.LSE[q]),
-                          "%s: a NaN in query 4 reaches query %d", row->about.name, q);
+        run_both(row, &trial, &call);
+        for (size_t query = 0; query < 2 * 19; query++)
+            expect_row(&trial, row->about.name, "no keys", query, 0.0, (double)-INFINITY, 0.0);
     }
-    trial_destroy(&head.trial);
+    trial_destroy(&trial);
+}
+
+/* The caller chooses the scale: 0 gives all keys the same weight, a negative one prefers the least
+ * similar keys. With head_dim 16 the usual one is 1/4, and Q times the ratio of the two is exact:
+ * the reference's scores. */
+static inline void check_any_scale(const struct attention_kernel *table, enum tensor_type type)
+{
+    static const float scale[] = {0.0f, -0.5f, 4.0f};
+    const struct size size = {1, 1, 1, 9, 300, 16, table->causal, type};
+    struct trial plain = trial_with(size, INPUTS_NORMAL, 5);
+    for (size_t i = 0; i < sizeof scale / sizeof *scale; i++) {
+        struct trial scaled = trial_with(size, INPUTS_NORMAL, 5);
+        struct attention call = call_on(&scaled);
+        for (size_t e = 0; e < 9 * 16; e++)
+            tensor_store(scaled.host[Q_AT], type, e,
+                         tensor_element(plain.host[Q_AT], type, e) * scale[i] / call.scale);
+        cr_assert(trial_update(&scaled) == cudaSuccess);
+        call.Q = plain.device[Q_AT].data;
+        call.scale = scale[i];
+        EACH_KERNEL (row, table) {
+            struct verdict verdict = {.bound = attention_problem.bound(scaled.sizes)};
+            if (scale[i] <= 0.0f && row->positive_scale)
+                continue;
+            run_both(row, &scaled, &call);
+            trial_compare(&scaled, &verdict);
+            cr_expect(verdict.status != VERDICT_FAIL, "%s: scale %g: %s", row->about.name,
+                      (double)scale[i], verdict.reason);
+        }
+        trial_destroy(&scaled);
+    }
+    trial_destroy(&plain);
 }
 
 /* A scale that only fits a float until it is multiplied by log2 e. */
 static inline void check_refused_scales(const struct attention_kernel *table)
 {
-    struct head head = head_of((struct size){1, 1, 1, 2, 3, 4});
-    head.call.scale = 3e38f;
-    expect_refused(table, &head.call, "scale is 3e+38");
-    head.call.scale = -3e38f;
-    expect_refused(table, &head.call, "scale is -3e+38");
-    trial_destroy(&head.trial);
-}
-
-/* Scores below -10,000, which no stand-in for -inf survives, ascending and descending: the largest
- * is -20000, and the others, 15.625 below each other, weigh next to nothing. */
-static inline void check_very_small_scores(const struct attention_kernel *table)
-{
-    enum { KEYS = 300, D = 4 };
-    struct head head = head_of((struct size){1, 1, 1, 3, KEYS, D});
-    head.call.scale = 1000.0f;
-    for (int i = 0; i < 3 * D; i++)
-        head.Q[i] = i % D == 0 ? 1.0f : 0.0f;
-    for (int descending = 0; descending < 2; descending++) {
-        for (int j = 0; j < KEYS; j++) {
-            const int step = descending ? j : KEYS - 1 - j;
-            head.K[j * D] = -(20.0f + (float)step / 64.0f);
-            for (int c = 0; c < D; c++)
-                head.V[j * D + c] = step == 0 ? 3.0f : (float)j;
-        }
-        head_upload(&head);
-        EACH_KERNEL (row, table) {
-            head_run(&head, row);
-            for (int q = 0; q < 3; q++)
-                expect_row(&head, row->about.name, q, 3.0f, -20000.0f, 0.01f);
-        }
-    }
-    trial_destroy(&head.trial);
+    struct trial trial = trial_with((struct size){1, 1, 1, 2, 3, 4}, INPUTS_NORMAL, 9);
+    struct attention call = call_on(&trial);
+    call.scale = 3e38f;
+    expect_refused(table, &call, "scale is 3e+38");
+    call.scale = -3e38f;
+    expect_refused(table, &call, "scale is -3e+38");
+    trial_destroy(&trial);
 }
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* FLOPs. */
-static const double ONE_ORDER = 3e5, WATCHED_NONE = 3e7;
+static const double ONE_ORDER = 5e4, WATCHED_NONE = 3e7;
 
 const char *const thread_orders[] = {"inorder", "reversed", "random:7", NULL};
 enum { ORDERS = sizeof thread_orders / sizeof *thread_orders - 1 };
@@ -102,7 +102,9 @@ struct trial ladder_trial(const struct problem *problem, const long long *sizes,
     return trial;
 }
 
-void ladder_orders(const struct problem *problem, const long long *sizes, int *first, int *end)
+/* In which of thread_orders a case is to be run, once by each kernel: first .. end - 1. */
+static void choose_orders(const struct problem *problem, const long long *sizes, int *first,
+                          int *end)
 {
     const bool one = getenv(WATCHED_VARIABLE) ||
                      (strcmp(backend_name(), "gpu") != 0 && problem->flops(sizes) > ONE_ORDER);
@@ -113,11 +115,11 @@ void ladder_orders(const struct problem *problem, const long long *sizes, int *f
 }
 
 static void check_kernel(struct trial *trial, const struct kernel *kernel, const char *text,
-                         enum input_kind kind, size_t offset)
+                         const char *inputs)
 {
     const char *name = kernel->name;
     int order, end;
-    for (ladder_orders(trial->problem, trial->sizes, &order, &end); order < end; order++) {
+    for (choose_orders(trial->problem, trial->sizes, &order, &end); order < end; order++) {
         setenv(ORDER_VARIABLE, thread_orders[order], 1);
         const struct verdict verdict = trial_run(trial, kernel);
         unsetenv(ORDER_VARIABLE);
@@ -127,9 +129,19 @@ static void check_kernel(struct trial *trial, const struct kernel *kernel, const
         }
         cr_expect(verdict.status == VERDICT_PASS,
                   "%s %s inputs=%s offset=%zu order=%s: %s: %s (error %.3g, bound %.3g)", name,
-                  text, input_kind_name(kind), offset, thread_orders[order],
+                  text, inputs, trial->offset, thread_orders[order],
                   detector_name(verdict.detector), verdict.reason, verdict.error, verdict.bound);
     }
+}
+
+static void check_kernels(struct trial *trial, const void *table, const char *inputs)
+{
+    char text[200];
+    const struct kernel *kernel;
+    describe(trial->problem, trial->sizes, text, sizeof text);
+    for (size_t index = 0; (kernel = problem_kernel(trial->problem, table, index))->name; index++)
+        if (wanted(kernel))
+            check_kernel(trial, kernel, text, inputs);
 }
 
 void ladder_check(const struct problem *problem, const void *table, const long long *sizes,
@@ -142,11 +154,14 @@ void ladder_check(const struct problem *problem, const void *table, const long l
         return;
     }
     struct trial trial = ladder_trial(problem, sizes, kind, seed, offset);
-    const struct kernel *kernel;
-    for (size_t index = 0; (kernel = problem_kernel(problem, table, index))->name; index++)
-        if (wanted(kernel))
-            check_kernel(&trial, kernel, text, kind, offset);
+    check_kernels(&trial, table, input_kind_name(kind));
     trial_destroy(&trial);
+}
+
+void ladder_check_inputs(struct trial *trial, const void *table, const char *what)
+{
+    cr_assert(trial_update(trial) == cudaSuccess);
+    check_kernels(trial, table, what);
 }
 
 const struct kernel *ladder_find(const struct problem *problem, const void *table, const char *name)
@@ -373,14 +388,14 @@ void ladder_streams(const struct problem *problem, const void *table, const long
         trial_destroy(&one[i].trial);
 }
 
-void ladder_launches(const struct problem *problem, const void *table, const long long *sizes,
-                     int launches)
+void ladder_launches(const struct problem *problem, const void *table, const long long *sizes)
 {
+    const bool gpu = strcmp(backend_name(), "gpu") == 0;
+    const int launches = gpu ? 1025 : 65;
     struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
     const struct kernel *kernel;
     for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
-        if (strcmp(backend_name(), "gpu") != 0 &&
-            problem_workspace(problem, kernel, one.trial.sizes) == 0)
+        if (!gpu && problem_workspace(problem, kernel, one.trial.sizes) == 0)
             continue;
         prepare(&one, kernel);
         for (int i = 0; i < launches; i++)
@@ -391,23 +406,18 @@ void ladder_launches(const struct problem *problem, const void *table, const lon
     trial_destroy(&one.trial);
 }
 
-void ladder_one_off(const struct problem *problem, const void *table, const long long *sizes)
+void ladder_one_off(const struct problem *problem, const void *table, const long long *sizes,
+                    size_t offset)
 {
-    char text[200];
-    describe(problem, sizes, text, sizeof text);
     struct trial trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0);
     for (int t = 0; t < trial.tensor_count; t++) {
         const struct device_buffer aligned = trial.device[t];
-        cr_assert(device_buffer_create(&trial.device[t], aligned.bytes, sizeof(float)) ==
-                  cudaSuccess);
+        cr_assert(device_buffer_create(&trial.device[t], aligned.bytes, offset) == cudaSuccess);
         if (t < trial.input_count)
             cr_assert(device_buffer_upload(&trial.device[t], trial.host[t]) == cudaSuccess);
-        const struct kernel *kernel;
-        for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
-            const struct verdict verdict = trial_run(&trial, kernel);
-            cr_expect(verdict.status == VERDICT_PASS, "%s %s, only %s is off its alignment: %s",
-                      kernel->name, text, trial.tensors[t].name, verdict.reason);
-        }
+        char what[40];
+        snprintf(what, sizeof what, "normal, only %s off", trial.tensors[t].name);
+        check_kernels(&trial, table, what);
         device_buffer_destroy(&trial.device[t]);
         trial.device[t] = aligned;
     }

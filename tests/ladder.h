@@ -38,10 +38,6 @@ bool ladder_runs(const struct kernel *kernel);
 
 extern const char *const thread_orders[]; /* in order, reversed, random; ends with null */
 
-/* In which of them a case is to be run, once by each kernel: first .. end - 1. See ladder_check().
- */
-void ladder_orders(const struct problem *problem, const long long *sizes, int *first, int *end);
-
 /* True on a GPU that no tool slows down: cases may have billions of elements. */
 bool ladder_full_size(void);
 
@@ -66,11 +62,14 @@ bool ladder_architecture(int architecture);
  * kernel, the sizes, the inputs, the order and the reason. A kernel that needs a newer device is
  * skipped with a line that says so; a refusal is a failure.
  *
- * On the CPU a case of more than 300,000 FLOPs runs in one order only (each run in another). Where
+ * On the CPU a case of more than 50,000 FLOPs runs in one order only (each run in another). Where
  * every access is watched, one of more than 30 million is skipped, which prints a line.
  */
 void ladder_check(const struct problem *problem, const void *table, const long long *sizes,
                   enum input_kind kind, uint64_t seed, size_t offset);
+
+/* The same for inputs that the test has put into trial->host; `what` is their name. */
+void ladder_check_inputs(struct trial *trial, const void *table, const char *what);
 
 /* The row of this name; fails the test when there is none. */
 const struct kernel *ladder_find(const struct problem *problem, const void *table,
@@ -117,14 +116,15 @@ void ladder_returns_errors(const struct problem *problem, const void *table,
 void ladder_streams(const struct problem *problem, const void *table, const long long *sizes,
                     const long long *other_sizes);
 
-/* Every kernel passes with one array 4 bytes, or an element if that is more, off its alignment and
- * the others on theirs, each array in turn. */
-void ladder_one_off(const struct problem *problem, const void *table, const long long *sizes);
+/* Every kernel passes with one array that many bytes off its alignment and the others on theirs,
+ * each array in turn. */
+void ladder_one_off(const struct problem *problem, const void *table, const long long *sizes,
+                    size_t offset);
 
-/* Every kernel is right after so many launches in a row on one stream, with nothing in between. On
- * the CPU, where they take their time, only those that have a workspace to leave something in. */
-void ladder_launches(const struct problem *problem, const void *table, const long long *sizes,
-                     int launches);
+/* Every kernel is right after many launches in a row on one stream, with nothing in between. On the
+ * CPU, where they take their time, fewer, and only of those that have a workspace to leave
+ * something in. */
+void ladder_launches(const struct problem *problem, const void *table, const long long *sizes);
 
 /* Each kernel refuses, and writes nothing: an array that is null (of the first `required`), not
  * aligned to an element or, of an output, that overlaps an input; no workspace where it wants one.

@@ -1,5 +1,6 @@
 /* Step 06: how accurate half precision is, by the same arithmetic on the host. */
 #include "06_causal_half/06_step.h"
+#include "attention_numbers.h"
 #include "half_cases.h"
 
 enum precision { HALF, SINGLE, DOUBLE };
@@ -80,51 +81,42 @@ static void attend(const struct arithmetic *arithmetic, const struct attention *
         O[c] = rounded(l == 0.0 ? 0.0 : O[c] / l, arithmetic->O);
 }
 
-/* max |O - value| of some rows of the trial's inputs computed on the host; *largest is max
- * |value|. */
-static double host_error(const struct arithmetic *arithmetic, const struct trial *trial,
-                         const struct attention *call, size_t rows, double *largest)
+/* Rows of O of a call on the trial's inputs, [rows, head_dim], to be freed. */
+static double *computed(const struct arithmetic *arithmetic, const struct trial *trial,
+                        const struct attention *call, size_t rows)
 {
-    double error = 0.0, O[128], value[128];
+    double *O = malloc(rows * (size_t)call->head_dim * sizeof *O);
+    for (size_t row = 0; row < rows; row++)
+        attend(arithmetic, call, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row,
+               O + row * (size_t)call->head_dim);
+    return O;
+}
+
+/* max |O - value| of rows in this arithmetic on the host; *largest is max |value|. */
+static double host_error(const struct arithmetic *arithmetic, const struct trial *trial,
+                         const struct attention *call, size_t rows, const double *value,
+                         double *largest)
+{
+    double *O = computed(arithmetic, trial, call, rows), error = 0.0;
     *largest = 0.0;
-    for (size_t row = 0; row < rows; row++) {
-        attend(&in_double, call, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row,
-               value);
-        attend(arithmetic, call, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row, O);
-        for (int c = 0; c < call->head_dim; c++) {
-            const double distance = fabs(O[c] - value[c]);
-            error = distance <= error ? error : distance; /* NaN is an error too */
-            *largest = fmax(*largest, fabs(value[c]));
-        }
+    for (size_t i = 0; i < rows * (size_t)call->head_dim; i++) {
+        const double distance = fabs(O[i] - value[i]);
+        error = distance <= error ? error : distance; /* NaN is an error too */
+        *largest = fmax(*largest, fabs(value[i]));
     }
+    free(O);
     return error;
 }
 
 /* max |O - value| of a kernel's last run in this trial, all rows. */
-static double kernel_error(const struct trial *trial, const struct attention *call)
+static double kernel_error(const struct trial *trial, const double *value)
 {
-    const size_t rows = trial->tensors[O_AT].rows;
-    double error = 0.0, value[128];
-    for (size_t row = 0; row < rows; row++) {
-        attend(&in_double, call, trial->host[Q_AT], trial->host[K_AT], trial->host[V_AT], row,
-               value);
-        for (size_t c = 0; c < (size_t)call->head_dim; c++) {
-            const double O =
-                tensor_element(trial->host[O_AT], TENSOR_F16, row * (size_t)call->head_dim + c);
-            const double distance = fabs(O - value[c]);
-            error = distance <= error ? error : distance;
-        }
+    double error = 0.0;
+    for (size_t i = 0; i < trial->tensors[O_AT].rows * trial->tensors[O_AT].cols; i++) {
+        const double distance = fabs(tensor_element(trial->host[O_AT], TENSOR_F16, i) - value[i]);
+        error = distance <= error ? error : distance;
     }
     return error;
-}
-
-/* Runs a kernel and brings O to the host. */
-static cudaError_t run_and_fetch(const struct attention_kernel *kernel, const struct trial *trial,
-                                 const struct attention *call)
-{
-    const cudaError_t status = run_once(kernel, *call);
-    return status == cudaSuccess ? device_buffer_download(&trial->device[O_AT], trial->host[O_AT])
-                                 : status;
 }
 
 /* Every rung that runs here has at most twice the error of the host's arithmetic on the same
@@ -132,19 +124,19 @@ static cudaError_t run_and_fetch(const struct attention_kernel *kernel, const st
 static void expect_errors_like_the_host(const struct trial *trial, const struct attention *call,
                                         const char *what)
 {
-    double largest;
-    const double host =
-        host_error(&as_the_kernels, trial, call, trial->tensors[O_AT].rows, &largest);
+    const size_t rows = trial->tensors[O_AT].rows;
+    double largest, *value = computed(&in_double, trial, call, rows);
+    const double host = host_error(&as_the_kernels, trial, call, rows, value, &largest);
     cr_assert(host > 0.0 && host < 0.01 * largest, "%s: the host's error is %g of %g", what, host,
               largest);
     EACH_KERNEL (kernel, causal_half_kernels) {
-        cr_assert(run_and_fetch(kernel, trial, call) == cudaSuccess, "%s: %s", kernel->about.name,
-                  refusal());
-        const double error = kernel_error(trial, call);
+        run_both(kernel, trial, call);
+        const double error = kernel_error(trial, value);
         cr_expect(error <= 2.0 * host,
                   "%s: %s: error %.3g, %.3g in the same arithmetic on the host", kernel->about.name,
                   what, error, host);
     }
+    free(value);
 }
 
 TEST(accuracy, no_worse_than_the_same_arithmetic)
@@ -195,17 +187,17 @@ TEST(accuracy, scores_near_and_beyond_the_largest_half)
         expect_errors_like_the_host(&trial, &call, i == 0 ? "to 40000" : "beyond 65504");
 
         const struct arithmetic half_scores = {"S half", SINGLE, HALF, HALF, SINGLE, SINGLE, HALF};
-        double largest;
-        const double host = host_error(&as_the_kernels, &trial, &call, 40, &largest);
-        const double spoilt = host_error(&half_scores, &trial, &call, 40, &largest);
+        double largest, *value = computed(&in_double, &trial, &call, 40);
+        const double host = host_error(&as_the_kernels, &trial, &call, 40, value, &largest);
+        const double spoilt = host_error(&half_scores, &trial, &call, 40, value, &largest);
+        free(value);
         cr_expect(i == 0 ? spoilt > host : !(spoilt <= 1.0), "S in half: error %g, in float %g",
                   spoilt, host);
 
         /* With the usual scale one key takes all; what matters is that a finite row comes out. */
         call.scale = usual_scale;
         EACH_KERNEL (kernel, causal_half_kernels) {
-            cr_assert(run_and_fetch(kernel, &trial, &call) == cudaSuccess, "%s: %s",
-                      kernel->about.name, refusal());
+            run_both(kernel, &trial, &call);
             for (size_t e = 0; e < trial.tensors[O_AT].rows * trial.tensors[O_AT].cols; e++)
                 cr_assert(fabs(tensor_element(trial.host[O_AT], TENSOR_F16, e)) < 6.0,
                           "%s: head_dim %d, element %zu is %g", kernel->about.name, head_dim[i], e,
@@ -245,11 +237,12 @@ TEST(accuracy, what_each_precision_costs)
         const struct size size = {1, 1, 1, ROWS, cases[i].keys, 64};
         struct trial trial = half_trial(size, false, cases[i].kind, 17);
         const struct attention call = call_on(&trial);
+        double largest, *value = computed(&in_double, &trial, &call, ROWS);
         for (int a = 0; a < ARITHMETICS; a++) {
-            double largest;
-            error[a][i] = host_error(&arithmetics[a], &trial, &call, ROWS, &largest);
+            error[a][i] = host_error(&arithmetics[a], &trial, &call, ROWS, value, &largest);
             error[a][i] /= largest;
         }
+        free(value);
         trial_destroy(&trial);
     }
 
@@ -271,162 +264,54 @@ TEST(accuracy, what_each_precision_costs)
               "l or the accumulator in half is no worse");
 }
 
-/* 0 makes every key weigh the same, a negative scale prefers the least similar; only `half` takes
- * them. */
-TEST(accuracy, any_scale)
-{
-    struct trial trial = half_trial((struct size){1, 1, 1, 9, 150, 16}, true, INPUTS_NORMAL, 5);
-    struct attention call = call_on(&trial);
-    call.scale = 3.0f;
-    expect_errors_like_the_host(&trial, &call, "scale 3");
-    for (int i = 0; i < 2; i++) {
-        call.scale = i == 0 ? 0.0f : -0.5f;
-        cr_expect(run_and_fetch(causal_half_kernels, &trial, &call) == cudaSuccess);
-        cr_expect(kernel_error(&trial, &call) < 2e-3, "half: scale %g: error %g",
-                  (double)call.scale, kernel_error(&trial, &call));
-    }
-    trial_destroy(&trial);
-}
-
 /* ---------------------------------------------------------------------------------------------- */
 /* Inputs that are not finite, and finite ones that overflow */
 
 enum { QUERIES = 40, KEYS = 150, FEATURES = 64 };
 
-static void fill(struct trial *trial, int at, double value)
-{
-    const struct tensor *tensor = &trial->tensors[at];
-    for (size_t i = 0; i < tensor->rows * tensor->cols; i++)
-        tensor_store(trial->host[at], tensor->type, i, value);
-}
+/* Only `half` takes scales that are not positive. */
+CALL_TEST(values, any_scale, check_any_scale(causal_half_kernels, TENSOR_F16))
 
-static void upload(struct trial *trial)
-{
-    for (int at = Q_AT; at <= V_AT; at++)
-        cr_assert(device_buffer_upload(&trial->device[at], trial->host[at]) == cudaSuccess);
-}
+/* Only the last query sees the last key. */
+CALL_TEST(values, a_NaN_score_makes_its_row_NaN,
+          check_nan_scores(causal_half_kernels,
+                           in_half((struct size){1, 1, 1, QUERIES, KEYS, FEATURES}, true)))
 
-/* Runs the kernel and brings O and LSE to the host. */
-static void run_both(const struct attention_kernel *kernel, const struct trial *trial,
-                     const struct attention *call)
+/* The first key, which every query sees, has all the weight, or none has any. */
+static void expect_one_key(enum tensor_type type, struct scores scores, double O, double LSE)
 {
-    cr_assert(run_and_fetch(kernel, trial, call) == cudaSuccess, "%s: %s", kernel->about.name,
-              refusal());
-    cr_assert(device_buffer_download(&trial->device[LSE_AT], trial->host[LSE_AT]) == cudaSuccess);
-}
-
-static double O_of(const struct trial *trial, size_t row, size_t col)
-{
-    const struct tensor *O = &trial->tensors[O_AT];
-    return tensor_element(trial->host[O_AT], O->type, row * O->cols + col);
-}
-
-static double LSE_of(const struct trial *trial, size_t row)
-{
-    return (double)((const float *)trial->host[LSE_AT])[row];
-}
-
-/* A key that only the last query sees, and a query: their rows are NaN, all others are numbers. */
-TEST(values, a_NaN_score_makes_its_row_NaN)
-{
-    const struct size size = {1, 1, 1, QUERIES, KEYS, FEATURES};
-    struct trial trial = half_trial(size, true, INPUTS_NORMAL, 21);
-    const struct attention call = call_on(&trial);
-    tensor_store(trial.host[K_AT], TENSOR_F16, (KEYS - 1) * FEATURES + 3, (double)NAN);
-    tensor_store(trial.host[Q_AT], TENSOR_F16, 7 * FEATURES + 60, (double)NAN);
-    upload(&trial);
-    EACH_KERNEL (kernel, causal_half_kernels) {
-        run_both(kernel, &trial, &call);
-        for (size_t row = 0; row < QUERIES; row++) {
-            const bool expected = row == 7 || row == QUERIES - 1;
-            cr_expect(!isnan(LSE_of(&trial, row)) == !expected, "%s: LSE[%zu] is %g",
-                      kernel->about.name, row, LSE_of(&trial, row));
-            for (size_t c = 0; c < FEATURES; c++)
-                cr_assert(!isnan(O_of(&trial, row, c)) == !expected, "%s: O[%zu][%zu] is %g",
-                          kernel->about.name, row, c, O_of(&trial, row, c));
-        }
-    }
-    trial_destroy(&trial);
-}
-
-/* No key at all: O is 0 and LSE is -inf, whatever Q holds. */
-TEST(values, no_key_and_infinite_queries)
-{
-    struct trial trial =
-        half_trial((struct size){1, 1, 1, QUERIES, 1, FEATURES}, false, INPUTS_NORMAL, 22);
-    struct attention call = call_on(&trial);
-    call.seq_kv = 0;
-    fill(&trial, Q_AT, (double)INFINITY);
-    upload(&trial);
-    EACH_KERNEL (kernel, causal_half_kernels) {
-        run_both(kernel, &trial, &call);
-        for (size_t row = 0; row < QUERIES; row++) {
-            cr_expect(LSE_of(&trial, row) == (double)-INFINITY, "%s: LSE[%zu] is %g",
-                      kernel->about.name, row, LSE_of(&trial, row));
-            for (size_t c = 0; c < FEATURES; c++)
-                cr_assert(O_of(&trial, row, c) == 0.0, "%s: O[%zu][%zu] is %g", kernel->about.name,
-                          row, c, O_of(&trial, row, c));
-        }
-    }
-    trial_destroy(&trial);
-}
-
-/*
- * Q is `query` in feature 0 and 0 elsewhere, key 0 is `first` there and all others are `others`;
- * V[j] is j + 2. One key has all the weight, or none has any: O and LSE of every row.
- */
-static void expect_one_key(enum tensor_type type, float scale, double query, double first,
-                           double others, double O, double LSE, const char *what)
-{
-    const struct size size = {1, 1, 1, QUERIES, KEYS, FEATURES, true, type};
-    struct trial trial = trial_with(size, INPUTS_NORMAL, 23);
-    struct attention call = call_on(&trial);
-    call.scale = scale;
-    fill(&trial, Q_AT, 0.0);
-    fill(&trial, K_AT, 0.0);
-    for (size_t row = 0; row < QUERIES; row++)
-        tensor_store(trial.host[Q_AT], type, row * FEATURES, query);
-    for (size_t key = 0; key < KEYS; key++) {
-        tensor_store(trial.host[K_AT], type, key * FEATURES, key == 0 ? first : others);
-        for (size_t c = 0; c < FEATURES; c++)
-            tensor_store(trial.host[V_AT], type, key * FEATURES + c, (double)key + 2.0);
-    }
-    upload(&trial);
-    EACH_KERNEL (kernel, causal_half_kernels) {
-        const bool takes = kernel->types >> type & 1 && (scale > 0.0f || !kernel->positive_scale);
-        if (!takes)
-            continue;
-        run_both(kernel, &trial, &call);
-        for (size_t row = 0; row < QUERIES; row++) {
-            const double is_LSE = LSE_of(&trial, row), is_O = O_of(&trial, row, row);
-            cr_expect(isnan(LSE) ? isnan(is_LSE) : is_LSE == LSE || fabs(is_LSE - LSE) <= 0.01,
-                      "%s: %s: LSE[%zu] is %g, not %g", kernel->about.name, what, row, is_LSE, LSE);
-            cr_expect(isnan(O) ? isnan(is_O) : is_O == O, "%s: %s: O[%zu] is %g, not %g",
-                      kernel->about.name, what, row, is_O, O);
-        }
-    }
-    trial_destroy(&trial);
+    scores.count = 1;
+    expect_scores(causal_half_kernels, (struct size){1, 1, 1, QUERIES, KEYS, FEATURES, true, type},
+                  scores, O, LSE);
 }
 
 TEST(values, scores_far_below_zero)
 {
-    expect_one_key(TENSOR_F16, 1000.0f, 1.0, -20.0, -30.0, 2.0, -20000.0, "scale 1000");
-    expect_one_key(TENSOR_F16, -1000.0f, 1.0, 20.0, 30.0, 2.0, -20000.0, "scale -1000");
-    expect_one_key(TENSOR_BF16, 1000.0f, 1.0, -20.0, -30.0, 2.0, -20000.0, "scale 1000");
+    const struct scores above = {"scale 1000", 1000.0f, 1.0, -20.0, -30.0};
+    const struct scores below = {"scale -1000", -1000.0f, 1.0, 20.0, 30.0};
+    expect_one_key(TENSOR_F16, above, 2.0, -20000.0);
+    expect_one_key(TENSOR_F16, below, 2.0, -20000.0);
+    expect_one_key(TENSOR_BF16, above, 2.0, -20000.0);
 }
 
 /* Finite inputs, infinite scores: -inf has no weight, and inf is not defined, so it makes NaN. */
 TEST(values, scores_that_overflow)
 {
-    const double nan = (double)NAN, minus_infinity = (double)-INFINITY;
-    const char *const all = "all overflow", *const others = "all but one overflow",
-                      *const upwards = "one overflows upwards";
-    expect_one_key(TENSOR_F16, 1e36f, 1.0, -1000.0, -1000.0, 0.0, minus_infinity, all);
-    expect_one_key(TENSOR_F16, 1e36f, 1.0, 0.0, -1000.0, 2.0, 0.0, others);
-    expect_one_key(TENSOR_F16, 1e36f, 1.0, 1000.0, -1000.0, nan, nan, upwards);
-    expect_one_key(TENSOR_BF16, 1.0f, 0x1p100, -0x1p100, -0x1p100, 0.0, minus_infinity, all);
-    expect_one_key(TENSOR_BF16, 1.0f, 0x1p100, 0.0, -0x1p100, 2.0, 0.0, others);
-    expect_one_key(TENSOR_BF16, 1.0f, 0x1p100, 0x1p100, -0x1p100, nan, nan, upwards);
+    static const struct {
+        enum tensor_type type;
+        float scale;
+        double query, large;
+    } cases[] = {{TENSOR_F16, 1e36f, 1.0, 1000.0}, {TENSOR_BF16, 1.0f, 0x1p100, 0x1p100}};
+    for (int i = 0; i < 2; i++) {
+        const float scale = cases[i].scale;
+        const double query = cases[i].query, large = cases[i].large;
+        expect_one_key(cases[i].type, (struct scores){"all overflow", scale, query, -large, -large},
+                       0.0, (double)-INFINITY);
+        expect_one_key(cases[i].type, (struct scores){"all but one", scale, query, 0.0, -large},
+                       2.0, 0.0);
+        expect_one_key(cases[i].type, (struct scores){"one upwards", scale, query, large, -large},
+                       (double)NAN, (double)NAN);
+    }
 }
 
 /*

@@ -445,161 +445,11 @@ TEST(reference, attention_groups_query_heads)
 }
 
 /* ---------------------------------------------------------------------------------------------- */
-/* Argument checks: the message names the argument, its value, and what is allowed */
+/* Argument checks of what a kernel is and how many blocks it starts; the steps' tests have those of
+ * calls */
 
-static void refused(cudaError_t status, const char *words)
+TEST(arguments, blocks)
 {
-    cr_expect(status == cudaErrorInvalidValue, "'%s' was not refused", words);
-    cr_expect(strstr(refusal(), words) != NULL, "'%s' does not say '%s'", refusal(), words);
-}
-
-/* Kernels that would be called: what is refused, and what is empty, never comes so far. */
-static int calls;
-
-static cudaError_t counted_matmul(const float *A, const float *B, float *C, int M, int N, int K,
-                                  cudaStream_t stream)
-{
-    (void)A, (void)B, (void)C, (void)M, (void)N, (void)K, (void)stream;
-    calls++;
-    return cudaSuccess;
-}
-
-static cudaError_t counted_softmax(const float *input, float *output, int rows, int cols,
-                                   cudaStream_t stream)
-{
-    (void)input, (void)output, (void)rows, (void)cols, (void)stream;
-    calls++;
-    return cudaSuccess;
-}
-
-static cudaError_t counted_attention(const struct attention *call)
-{
-    (void)call;
-    calls++;
-    return cudaSuccess;
-}
-
-TEST(arguments, matmul)
-{
-    static float memory[300];
-    static const struct matmul_kernel row = {.launch = counted_matmul};
-    float *A = memory, *B = memory + 100, *C = memory + 200;
-    cr_expect(matmul_run(&row, A, B, C, 10, 10, 10, NULL) == cudaSuccess && calls == 1);
-    cr_expect(matmul_run(&row, NULL, NULL, C, 10, 10, 0, NULL) == cudaSuccess && calls == 2);
-    cr_expect(matmul_run(&row, NULL, NULL, NULL, 0, 10, 10, NULL) == cudaSuccess);
-    refused(matmul_run(&row, A, B, C, -1, 10, 10, NULL), "M is -1");
-    refused(matmul_run(&row, A, B, C, 10, -2, 10, NULL), "N is -2");
-    refused(matmul_run(&row, A, B, C, 10, 10, -3, NULL), "K is -3");
-    refused(matmul_run(&row, A, B, C, INT32_MAX, 10, 10, NULL),
-            "M is 2147483647; it must be in 0 .. 2147482624");
-    refused(matmul_run(&row, NULL, B, C, 10, 10, 10, NULL), "A is null");
-    refused(matmul_run(&row, A, NULL, C, 10, 10, 10, NULL), "B is null");
-    refused(matmul_run(&row, A, B, NULL, 10, 10, 10, NULL), "C is null");
-    refused(matmul_run(&row, A, (float *)((char *)B + 2), C, 10, 10, 10, NULL), "B is");
-    refused(matmul_run(&row, A, B, B + 99, 10, 10, 10, NULL), "C and B overlap");
-    cr_expect(calls == 2, "called %d times", calls);
-}
-
-TEST(arguments, softmax)
-{
-    static float memory[200];
-    static const struct softmax_kernel row = {.launch = counted_softmax};
-    cr_expect(softmax_run(&row, memory, memory + 100, 10, 10, NULL) == cudaSuccess && calls == 1);
-    cr_expect(softmax_run(&row, NULL, NULL, 10, 0, NULL) == cudaSuccess);
-    refused(softmax_run(&row, memory, memory + 100, -1, 10, NULL), "rows is -1");
-    refused(softmax_run(&row, memory, memory + 100, 10, -1, NULL), "cols is -1");
-    refused(softmax_run(&row, NULL, memory, 10, 10, NULL), "input is null");
-    refused(softmax_run(&row, memory, NULL, 10, 10, NULL), "output is null");
-    refused(softmax_run(&row, memory, memory + 50, 10, 10, NULL), "overlap");
-    cr_expect(calls == 1, "called %d times", calls);
-}
-
-/* Five queries and five keys in an array of 400 floats. */
-static struct attention small_call(float *memory, int heads, int head_dim)
-{
-    return (struct attention){.batch = 1,
-                              .heads = heads,
-                              .kv_heads = 1,
-                              .seq_q = 5,
-                              .seq_kv = 5,
-                              .head_dim = head_dim,
-                              .scale = 0.5f,
-                              .Q = memory,
-                              .K = memory + 100,
-                              .V = memory + 200,
-                              .O = memory + 300};
-}
-
-static size_t some_workspace(const struct attention *call)
-{
-    return call->head_dim == 12 ? 64 : 0;
-}
-
-TEST(arguments, attention)
-{
-    static _Alignas(16) float memory[400];
-    static const struct attention_kernel row = {
-        .launch = counted_attention, .max_head_dim = 128, .workspace = some_workspace};
-    const struct attention good = small_call(memory, 2, 8);
-    cr_expect(attention_run(&row, &good) == cudaSuccess && calls == 1, "%s", refusal());
-    refused(attention_run(&row, NULL), "the call is null");
-#define REFUSED(words, ...)                                                                        \
-    do {                                                                                           \
-        struct attention call = good;                                                              \
-        __VA_ARGS__;                                                                               \
-        refused(attention_run(&row, &call), words);                                                \
-    } while (0)
-    REFUSED("head_dim is 0", call.head_dim = 0);
-    REFUSED("head_dim is 4096", call.head_dim = 4096);
-    REFUSED("kv_heads is 2", call.heads = 3, call.kv_heads = 2);
-    REFUSED("kv_heads is 0", call.kv_heads = 0);
-    REFUSED("causal", call.causal = true);
-    REFUSED("batch is -1", call.batch = -1);
-    REFUSED("seq_q is -1", call.seq_q = -1);
-    REFUSED("seq_kv is -1", call.seq_kv = -1);
-    REFUSED("scale", call.scale = NAN);
-    REFUSED("type is bf16", call.type = TENSOR_BF16);
-    REFUSED("type is unknown", call.type = TENSOR_TYPES);
-    REFUSED("Q is null", call.Q = NULL);
-    REFUSED("O is null", call.O = NULL);
-    REFUSED("overlap", call.O = memory);
-    REFUSED("workspace is null", call.head_dim = 12);
-    REFUSED("batch * heads * seq_q is 2147483648", call.batch = 1 << 11,
-            call.heads = call.kv_heads = call.seq_q = 1 << 10);
-    REFUSED("batch * kv_heads * seq_kv is 2147483648", call.batch = 1 << 11,
-            call.heads = call.kv_heads = call.seq_kv = 1 << 10, call.seq_q = 1);
-    cr_expect(calls == 1, "called %d times", calls);
-
-    struct attention empty = good;
-    empty.seq_q = 0;
-    empty.Q = NULL;
-    cr_expect(attention_run(&row, &empty) == cudaSuccess && calls == 1);
-}
-
-/* What a row excludes beyond that. */
-TEST(arguments, limits_of_a_row)
-{
-    static _Alignas(16) float memory[400];
-    static const struct attention_kernel row = {.launch = counted_attention,
-                                                .types = 1 << TENSOR_F16 | 1 << TENSOR_BF16,
-                                                .max_head_dim = 128,
-                                                .head_dim_multiple = 8,
-                                                .alignment = 16,
-                                                .causal = true,
-                                                .positive_scale = true};
-    struct attention good = small_call(memory, 1, 16);
-    good.causal = true;
-    good.type = TENSOR_F16;
-    cr_expect(attention_run(&row, &good) == cudaSuccess && calls == 1, "%s", refusal());
-    struct attention other = good;
-    other.type = TENSOR_BF16;
-    cr_expect(attention_run(&row, &other) == cudaSuccess && calls == 2, "%s", refusal());
-    REFUSED("type is f32", call.type = TENSOR_F32);
-    REFUSED("multiples of 8 up to 128", call.head_dim = 12);
-    REFUSED("positive scales", call.scale = 0.0f);
-    REFUSED("must be aligned to 16 bytes", call.K = (const char *)call.K + 8);
-#undef REFUSED
-    cr_expect(calls == 2, "called %d times", calls);
     cr_expect(require_blocks(INT32_MAX) == cudaSuccess);
     cr_expect(require_blocks((size_t)INT32_MAX + 1) == cudaErrorInvalidValue);
 }
@@ -666,38 +516,12 @@ TEST(elements, are_rounded_to_the_nearest)
     }
 }
 
-/* An attention in bfloat16 is generated, computed on the host and checked like the others. */
-static cudaError_t first_value(const struct attention *call)
+TEST(elements, bound_of_bfloat16)
 {
-    uint16_t V[24], O[24];
-    float LSE;
-    cudaMemcpy(V, call->V, sizeof V, cudaMemcpyDeviceToHost);
-    for (int c = 0; c < 24; c++)
-        O[c] = V[c];
-    cudaMemcpy(call->O, O, sizeof O, cudaMemcpyHostToDevice);
-    uint16_t q[24], k[24];
-    double score = 0.0;
-    cudaMemcpy(q, call->Q, sizeof q, cudaMemcpyDeviceToHost);
-    cudaMemcpy(k, call->K, sizeof k, cudaMemcpyDeviceToHost);
-    for (size_t c = 0; c < 24; c++)
-        score += tensor_element(q, call->type, c) * tensor_element(k, call->type, c);
-    LSE = (float)(score * call->scale);
-    return cudaMemcpy(call->LSE, &LSE, sizeof LSE, cudaMemcpyHostToDevice);
-}
-
-TEST(elements, bfloat16_goes_all_the_way)
-{
-    static const struct attention_kernel row = {.about.name = "first_value",
-                                                .launch = first_value,
-                                                .types = 1 << TENSOR_BF16,
-                                                .max_head_dim = 24};
     const long long sizes[MAX_SIZES] = {
         [ATTENTION_BATCH] = 1,     [ATTENTION_HEADS] = 1,          [ATTENTION_SEQ] = 1,
         [ATTENTION_HEAD_DIM] = 24, [ATTENTION_TYPE] = TENSOR_BF16,
     };
-    struct trial trial = ladder_trial(&attention_problem, sizes, INPUTS_NORMAL, 3, 0);
-    const struct verdict verdict = trial_run(&trial, &row.about);
-    cr_expect(verdict.status == VERDICT_PASS, "%s", verdict.reason);
-    cr_expect(verdict.bound > 3.0 * 0x1p-8 && verdict.bound < 4.0 * 0x1p-8, "%g", verdict.bound);
-    trial_destroy(&trial);
+    const double bound = attention_problem.bound(sizes);
+    cr_expect(bound > 3.0 * 0x1p-8 && bound < 4.0 * 0x1p-8, "%g", bound);
 }

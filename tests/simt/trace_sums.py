@@ -19,8 +19,8 @@ RUNS = [
     "02_tiled_matmul --kernel shared_tile --kernel vectorized --kernel async --m 33 --n 36 --k 20",
     "03_online_softmax --rows 2 --cols 300",
     "03_online_softmax --kernel online_cluster --rows 1 --cols 66000",
-    "04_flash_v1 --batch 1 --heads 1 --seq 40 --head-dim 16",
-    "05_flash_v2 --batch 1 --heads 1 --seq 40 --head-dim 16",
+    "04_flash_v1 --batch 1 --heads 1 --seq 18 --head-dim 16",
+    "05_flash_v2 --batch 1 --heads 1 --seq 18 --head-dim 16",
     "06_causal_half --kernel wmma --kernel mma_async --kernel mma_tma --kernel wgmma --kernel overlap --kernel tma_store"
     " --kernel drawn --batch 1 --heads 1 --seq 70 --head-dim 16 --causal",
     "06_causal_half --kernel multicast --batch 1 --heads 1 --seq-q 140 --seq-kv 520 --head-dim 72",
@@ -102,7 +102,7 @@ def traced(trace, run, **environment):
 
 def parts(trace):
     """A trace of some blocks only, or one warp, and one that depends on who runs it: sentences on what is wrong."""
-    run, found = "02_tiled_matmul --kernel shared_tile --m 70 --n 70 --k 40", []
+    run, found = "02_tiled_matmul --kernel shared_tile --m 70 --n 70 --k 24", []
     traced(trace, run, SIMT_WORKERS="1", SIMT_TRACE_LIMIT="100")
     all_events = read(trace)
     traced(trace, run, SIMT_WORKERS="3", SIMT_TRACE_LIMIT="100")
