@@ -31,7 +31,7 @@ void describe_address(const void *address, char *text, size_t size)
                  near->number, near->bytes);
     else if (near && p >= near->begin + near->bytes)
         snprintf(text, size, "%p, %zu bytes past the end of %s %llu (%zu bytes)", address,
-                 static_cast<size_t>(p - near->begin) - near->bytes,
+                 size_t(p - near->begin) - near->bytes,
                  near->freed ? "freed allocation" : "allocation", near->number, near->bytes);
     else
         snprintf(text, size, "%p, where there is no device memory", address);
@@ -53,11 +53,11 @@ static void explain_host_fault(const void *address)
             "simt: host code touched %p, which is device memory (byte %zu of allocation %llu, %zu "
             "bytes); "
             "use cudaMemcpy\n",
-            address, static_cast<size_t>(static_cast<const char *>(address) - allocation->begin),
+            address, size_t(static_cast<const char *>(address) - allocation->begin),
             allocation->number, allocation->bytes);
     else
         length = snprintf(line, sizeof line, "simt: host code touched %s\n", where);
-    if (write(STDERR_FILENO, line, static_cast<size_t>(length)) < 0)
+    if (write(STDERR_FILENO, line, size_t(length)) < 0)
         return; /* nothing more can be done */
 }
 

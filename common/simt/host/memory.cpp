@@ -39,7 +39,7 @@ static size_t in_use;
 
 static size_t page_bytes()
 {
-    static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    static const size_t page = size_t(sysconf(_SC_PAGESIZE));
     return page;
 }
 
@@ -52,8 +52,7 @@ size_t device_memory_bytes()
 {
     static const size_t bytes = [] {
         struct sysinfo info;
-        return sysinfo(&info) == 0 ? static_cast<size_t>(info.totalram) * info.mem_unit / 2
-                                   : size_t(1) << 30;
+        return sysinfo(&info) == 0 ? size_t(info.totalram) * info.mem_unit / 2 : size_t(1) << 30;
     }();
     return bytes;
 }
@@ -110,7 +109,7 @@ static char *first_page(const Allocation &allocation)
 
 static size_t pages_of(const Allocation &allocation)
 {
-    return whole_pages(static_cast<size_t>(allocation.begin - first_page(allocation)) +
+    return whole_pages(size_t(allocation.begin - first_page(allocation)) +
                        std::max<size_t>(allocation.bytes, 1));
 }
 
@@ -194,7 +193,7 @@ static Allocation *take_pages(size_t bytes, size_t usable, bool managed)
     const size_t pages = whole_pages(usable);
     if (pages >= huge_page)
         arena_next += -reinterpret_cast<uintptr_t>(arena_next) % huge_page;
-    if (pages + page_bytes() > static_cast<size_t>(arena_end - arena_next) ||
+    if (pages + page_bytes() > size_t(arena_end - arena_next) ||
         mprotect(arena_next, pages, PROT_READ | PROT_WRITE) != 0)
         return nullptr;
     if (pages >= huge_page)
@@ -324,19 +323,14 @@ void operator delete[](void *pointer) noexcept { operator delete(pointer); }
 void operator delete(void *pointer, size_t) noexcept { operator delete(pointer); }
 void operator delete[](void *pointer, size_t) noexcept { operator delete(pointer); }
 
-extern "C" cudaError_t cudaMalloc(void **pointer, size_t bytes)
+cudaError_t cudaMalloc(void **pointer, size_t bytes)
 {
     if (cudaError_t error = standing_error())
         return error;
     return allocate(pointer, bytes, false);
 }
 
-extern "C" cudaError_t cudaMallocAsync(void **pointer, size_t bytes, cudaStream_t)
-{
-    return cudaMalloc(pointer, bytes);
-}
-
-extern "C" cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int)
+cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int)
 {
     if (cudaError_t error = standing_error())
         return error;
@@ -349,17 +343,8 @@ extern "C" cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned 
 
 /* Pinned host memory is memory that both sides can touch, so here it is managed memory by another
  * name. */
-extern "C" cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int)
-{
-    return cudaMallocManaged(pointer, bytes, cudaMemAttachGlobal);
-}
 
-extern "C" cudaError_t cudaMallocHost(void **pointer, size_t bytes)
-{
-    return cudaMallocManaged(pointer, bytes, cudaMemAttachGlobal);
-}
-
-extern "C" cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
+cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
 {
     if (!pitch)
         return done(cudaErrorInvalidValue);
@@ -367,15 +352,12 @@ extern "C" cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t wid
     return cudaMalloc(pointer, *pitch * height);
 }
 
-extern "C" cudaError_t cudaFree(void *pointer)
+cudaError_t cudaFree(void *pointer)
 {
     if (cudaError_t error = standing_error())
         return error;
     return pointer ? free_device(pointer) : cudaSuccess;
 }
-
-extern "C" cudaError_t cudaFreeAsync(void *pointer, cudaStream_t) { return cudaFree(pointer); }
-extern "C" cudaError_t cudaFreeHost(void *pointer) { return cudaFree(pointer); }
 
 /* The program's own memory, which kernels may touch from now on: by address. */
 static std::map<char *, Allocation *> registered;
@@ -389,7 +371,7 @@ static bool is_registered(const void *pointer)
            p < std::prev(after)->first + std::prev(after)->second->bytes;
 }
 
-extern "C" cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int)
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int)
 {
     if (!device || !(is_device_range(host, 1) || is_registered(host)))
         return done(cudaErrorInvalidValue);
@@ -397,7 +379,7 @@ extern "C" cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsig
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int)
+cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int)
 {
     if (cudaError_t error = standing_error())
         return error;
@@ -415,7 +397,7 @@ extern "C" cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned in
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaHostUnregister(void *pointer)
+cudaError_t cudaHostUnregister(void *pointer)
 {
     if (cudaError_t error = standing_error())
         return error;
@@ -429,8 +411,7 @@ extern "C" cudaError_t cudaHostUnregister(void *pointer)
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
-                                                const void *pointer)
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer)
 {
     if (!attributes)
         return done(cudaErrorInvalidValue);
@@ -445,7 +426,7 @@ extern "C" cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *at
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
     if (!available || !total)
         return done(cudaErrorInvalidValue);

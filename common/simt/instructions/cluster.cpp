@@ -41,7 +41,7 @@ static int has_opened(void *argument)
 static void describe(const void *argument, char *text, size_t size)
 {
     const Cluster &cluster = *static_cast<const Thread *>(argument)->warp->block->cluster;
-    size_t length = static_cast<size_t>(snprintf(text, size, "cluster_wait()"));
+    size_t length = size_t(snprintf(text, size, "cluster_wait()"));
     for (unsigned rank = 0; rank < cluster.blocks && length < size; rank++) {
         const Block &block = *cluster.member[rank].block;
         unsigned missing = 0;
@@ -49,10 +49,9 @@ static void describe(const void *argument, char *text, size_t size)
             missing += (block.warp[t / warp_size].alive >> t % warp_size & 1) &&
                        block.thread[t].cluster_arrivals == cluster.phase;
         if (missing > 0)
-            length +=
-                static_cast<size_t>(snprintf(text + length, size - length,
-                                             " (the cluster's block %u: %u of %u have not arrived)",
-                                             rank, missing, block.threads));
+            length += size_t(snprintf(text + length, size - length,
+                                      " (the cluster's block %u: %u of %u have not arrived)", rank,
+                                      missing, block.threads));
     }
 }
 
@@ -66,8 +65,8 @@ constexpr unsigned rank_shift = 28;
 
 using namespace simt;
 
-int ptx::cluster_rank(void) { return static_cast<int>(worker->block->rank); }
-int ptx::cluster_blocks(void) { return static_cast<int>(worker->block->cluster->blocks); }
+int ptx::cluster_rank(void) { return int(worker->block->rank); }
+int ptx::cluster_blocks(void) { return int(worker->block->cluster->blocks); }
 
 static void arrive(bool relaxed, Site site)
 {
@@ -109,7 +108,7 @@ uint32_t ptx::cluster_address(uint32_t shared, int rank, Site site)
     if (shared >> rank_shift)
         fail_at(site, "cluster_address()", "0x%x is no shared address; shared_address() makes one",
                 shared);
-    return shared | static_cast<uint32_t>(rank + 1) << rank_shift;
+    return shared | uint32_t(rank + 1) << rank_shift;
 }
 
 ClusterPlace simt::cluster_place(uint32_t address, size_t bytes, const char *what, Site site)

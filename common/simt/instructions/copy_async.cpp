@@ -70,5 +70,5 @@ void ptx::cp_async_wait(unsigned pending)
         memcpy(copy.to, copy.bytes, copy.size);
     }
     checker->noted("cp_async_wait", nullptr, pending, done, __builtin_return_address(0));
-    work.copies.erase(work.copies.begin(), work.copies.begin() + static_cast<ptrdiff_t>(done));
+    work.copies.erase(work.copies.begin(), work.copies.begin() + ptrdiff_t(done));
 }

@@ -111,7 +111,7 @@ static void run_mma(void *const *slot, unsigned lanes)
         }
         for (unsigned i = 0; i < 4; i++) {
             Element right = of_right(lane, i), sum = of_sum(lane, i);
-            b[right.row][right.col] = static_cast<uint16_t>(mma.b[i / 2] >> 16 * (i % 2));
+            b[right.row][right.col] = uint16_t(mma.b[i / 2] >> 16 * (i % 2));
             D[sum.row][sum.col] = mma.d[i];
         }
     }

@@ -111,7 +111,7 @@ static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const 
     if (parity != 0 && parity != 1)
         fail_at(site, what, "the parity is %d; it must be 0 or 1", parity);
     checker->asynchronous(place, sizeof *place, barrier_operation, where);
-    Waiting waiting = {&barrier, static_cast<unsigned>(parity), may_give_up, work.answers};
+    Waiting waiting = {&barrier, unsigned(parity), may_give_up, work.answers};
     const unsigned long long phase = barrier.phase - is_over(barrier, waiting.parity);
     checker->noted("mbarrier_wait", place, phase, 0, where);
     barrier.waiting++;
@@ -156,7 +156,7 @@ void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
     checker->asynchronous(place, sizeof *place, barrier_begins, __builtin_return_address(0));
     *place = mark;
     Mbarrier barrier = {};
-    barrier.expected = barrier.missing = static_cast<unsigned>(arrivals);
+    barrier.expected = barrier.missing = unsigned(arrivals);
     barrier.initialiser = worker->thread->linear;
     barrier.place = place;
     checker->noted("mbarrier_init", place, barrier.expected, 0, __builtin_return_address(0));
@@ -180,8 +180,7 @@ static void arrive(const Block &home, Mbarrier &barrier, int bytes, const char *
                 "all %u arrivals of this phase were there already, which only waits for %lld bytes",
                 barrier.expected, barrier.bytes);
     checker->asynchronous(home, barrier.place, sizeof mark, barrier_operation, where);
-    checker->noted("mbarrier_arrive", barrier.place, barrier.phase, static_cast<unsigned>(bytes),
-                   where);
+    checker->noted("mbarrier_arrive", barrier.place, barrier.phase, unsigned(bytes), where);
     publish_on_mbarrier(home, barrier);
     count_on_mbarrier(home, barrier, 1, bytes);
 }

@@ -31,7 +31,7 @@ static BoxRow box_row(const TensorMap &map, const int *coordinates, size_t numbe
         number /= map.box[i];
         if (at < 0 || at > map.last[i])
             return row;
-        row.global += static_cast<uint64_t>(at) * map.stride[i - 1];
+        row.global += uint64_t(at) * map.stride[i - 1];
     }
     long long begin = coordinates[0], end = begin + map.box[0],
               size = static_cast<long long>(map.last[0]) + 1;
@@ -39,8 +39,8 @@ static BoxRow box_row(const TensorMap &map, const int *coordinates, size_t numbe
     if (inside_begin >= inside_end)
         return row;
     row.global += inside_begin * map.element_bytes;
-    row.skip = static_cast<size_t>(inside_begin - begin) * map.element_bytes;
-    row.bytes = static_cast<size_t>(inside_end - inside_begin) * map.element_bytes;
+    row.skip = size_t(inside_begin - begin) * map.element_bytes;
+    row.bytes = size_t(inside_end - inside_begin) * map.element_bytes;
     return row;
 }
 
@@ -194,7 +194,7 @@ bool complete_tensor_load(BlockWork &work)
         return false;
     size_t next = choose(work, candidates);
     TensorLoad load = work.loads[next];
-    work.loads.erase(work.loads.begin() + static_cast<ptrdiff_t>(next));
+    work.loads.erase(work.loads.begin() + ptrdiff_t(next));
     complete(load);
     return true;
 }
@@ -295,7 +295,7 @@ void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x,
     if (ranks == 0 || ranks >> ptx::cluster_blocks())
         fail_at(site, what, "ranks 0x%x of a cluster of %d blocks", ranks, ptx::cluster_blocks());
     for (unsigned rank : bits(ranks)) {
-        const int number = static_cast<int>(rank);
+        const int number = int(rank);
         const ClusterPlace to =
             cluster_place(ptx::cluster_address(shared, number, site), 1, what, site);
         const uint32_t counting = ptx::cluster_address(simt_shared_address(barrier), number, site);
@@ -367,8 +367,7 @@ void ptx::tma_store_wait(unsigned pending, bool only_read)
     checker->noted(only_read ? "tma_store_wait_read" : "tma_store_wait", nullptr, pending, covered,
                    __builtin_return_address(0));
     if (!only_read)
-        work.stores.erase(work.stores.begin(),
-                          work.stores.begin() + static_cast<ptrdiff_t>(covered));
+        work.stores.erase(work.stores.begin(), work.stores.begin() + ptrdiff_t(covered));
 }
 
 void ptx::tma_prefetch_map(const CUtensorMap *map, Site site)

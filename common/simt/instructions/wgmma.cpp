@@ -38,10 +38,9 @@ static Descriptor decode(uint64_t bits)
     Descriptor d;
     /* Bits 14 and 15 take a carry of wgmma_descriptor_at, bits 52 on what wgmma_descriptor put
      * there. */
-    d.address = static_cast<uint32_t>((bits & 0xffff) << 4) +
-                static_cast<uint32_t>((bits >> 52 & 0xff) << 18);
-    d.leading = static_cast<uint32_t>((bits >> 16 & 0x3fff) << 4);
-    d.stride = static_cast<uint32_t>((bits >> 32 & 0x3fff) << 4);
+    d.address = uint32_t((bits & 0xffff) << 4) + uint32_t((bits >> 52 & 0xff) << 18);
+    d.leading = uint32_t((bits >> 16 & 0x3fff) << 4);
+    d.stride = uint32_t((bits >> 32 & 0x3fff) << 4);
     d.base_offset = bits >> 49 & 7;
     d.span = spans[bits >> 62];
     return d;
@@ -77,9 +76,8 @@ static size_t offset_of(const Descriptor &d, unsigned along, unsigned k, bool n_
 /* The same eight halves in memory: the swizzle works on the address itself. */
 static const char *core_row_at(const Descriptor &d, unsigned along, unsigned k, bool n_along_memory)
 {
-    uint32_t address = d.address + static_cast<uint32_t>(offset_of(d, along, k, n_along_memory));
-    return static_cast<const char *>(
-        simt_shared_pointer(static_cast<uint32_t>(swizzled(address, d.span))));
+    uint32_t address = d.address + uint32_t(offset_of(d, along, k, n_along_memory));
+    return static_cast<const char *>(simt_shared_pointer(uint32_t(swizzled(address, d.span))));
 }
 
 static void check_descriptor(const Descriptor &d, char operand, unsigned along, bool n_along_memory,
@@ -99,8 +97,8 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
     for (unsigned a : {0u, along - 8})
         for (unsigned k : {0u, 8u}) {
             size_t offset = offset_of(d, a, k, n_along_memory);
-            shared_place(d.address + static_cast<uint32_t>(swizzled(offset, d.span)), core_row,
-                         core_row, operand == 'A' ? "wgmma, matrix A" : "wgmma, matrix B", site);
+            shared_place(d.address + uint32_t(swizzled(offset, d.span)), core_row, core_row,
+                         operand == 'A' ? "wgmma, matrix A" : "wgmma, matrix B", site);
         }
 }
 
@@ -288,7 +286,7 @@ static void complete(void *const *slot, unsigned lanes)
     for (size_t number = 0; number < count; number++)
         compute(threads, number, warp.number % 4);
     for (ThreadWork *thread : threads) {
-        auto end = thread->products.begin() + static_cast<ptrdiff_t>(count);
+        auto end = thread->products.begin() + ptrdiff_t(count);
         for (auto product = thread->products.begin(); product != end; ++product)
             if (product + 1 == end || product[1].d != product->d)
                 remember(*thread, *product);

@@ -94,7 +94,7 @@ static unsigned long long resident_limit(const Launch &launch)
 {
     unsigned threads = launch.block.x * launch.block.y * launch.block.z;
     return static_cast<unsigned long long>(multiprocessors) *
-           static_cast<unsigned>(resident_blocks(launch.entry, threads, launch.dynamic_shared));
+           unsigned(resident_blocks(launch.entry, threads, launch.dynamic_shared));
 }
 
 static cudaError_t check_cluster(const Launch &launch)
@@ -207,8 +207,7 @@ static void run_all_waiting()
         return;
     OpenDeviceMemory open;
     for (uint64_t turn = waiting.begin()->second.front().seed; !waiting.empty(); turn++) {
-        auto chosen =
-            std::next(waiting.begin(), static_cast<long>(scramble(turn) % waiting.size()));
+        auto chosen = std::next(waiting.begin(), long(scramble(turn) % waiting.size()));
         if (!chosen->second.front().go_on())
             continue;
         chosen->second.pop_front();
@@ -280,7 +279,7 @@ static cudaError_t run(Launch &launch)
 
 using namespace simt;
 
-extern "C" cudaError_t simt_run(const struct simt_launch *asked)
+cudaError_t simt_run(const struct simt_launch *asked)
 {
     if (current_thread())
         simt_fail(

@@ -191,7 +191,7 @@ void fail_at(Site site, const char *what, const char *pattern, ...)
 
 using namespace simt;
 
-extern "C" void simt_fail(const char *pattern, ...)
+void simt_fail(const char *pattern, ...)
 {
     char who[100];
     va_list arguments;

@@ -18,7 +18,7 @@ namespace simt
 
 static size_t page_bytes()
 {
-    static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    static const size_t bytes = size_t(sysconf(_SC_PAGESIZE));
     return bytes;
 }
 

@@ -44,7 +44,7 @@ struct Bits {
     Bits end() const { return Bits{0}; }
     bool operator!=(const Bits &other) const { return rest != other.rest; }
     void operator++() { rest &= rest - 1; }
-    unsigned operator*() const { return static_cast<unsigned>(__builtin_ctz(rest)); }
+    unsigned operator*() const { return unsigned(__builtin_ctz(rest)); }
 };
 
 inline Bits bits(uint32_t mask) { return Bits{mask}; }

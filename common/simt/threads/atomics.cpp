@@ -48,9 +48,9 @@ static Word value_after(Word old, int operation, Word value)
     case simt_atomic_max:
         return value > old ? value : old;
     case simt_atomic_increment:
-        return old >= value ? Word(0) : static_cast<Word>(old + 1);
+        return old >= value ? Word(0) : Word(old + 1);
     case simt_atomic_decrement:
-        return old == 0 || old > value ? value : static_cast<Word>(old - 1);
+        return old == 0 || old > value ? value : Word(old - 1);
     default: { /* simt_atomic_add_float */
         typedef std::conditional_t<sizeof(Word) == 8, double, float> Float;
         if constexpr (sizeof(Word) == sizeof(Float)) {
@@ -133,8 +133,8 @@ SIMT_ATOMIC_WORD(16)
 SIMT_ATOMIC_WORD(32)
 SIMT_ATOMIC_WORD(64)
 
-extern "C" void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update,
-                                   const void *operand, void *before)
+void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update,
+                        const void *operand, void *before)
 {
     notice(address, bytes, true, true, __builtin_return_address(0));
     if (bytes == 2)

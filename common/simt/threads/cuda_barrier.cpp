@@ -21,12 +21,12 @@ static const void *order_of(const struct simt_barrier *barrier, unsigned phase)
     return reinterpret_cast<const char *>(barrier) + phase % 2;
 }
 
-extern "C" void simt_barrier_init(struct simt_barrier *barrier, unsigned expected)
+void simt_barrier_init(struct simt_barrier *barrier, unsigned expected)
 {
     *barrier = {initialised, expected, expected, 0};
 }
 
-extern "C" unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, Site site)
+unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, Site site)
 {
     check_barrier(barrier, "cuda::barrier::arrive()", site);
     if (count > barrier->missing)
@@ -53,7 +53,7 @@ static int is_over(void *argument)
     return waiting.barrier->phase != waiting.phase;
 }
 
-extern "C" void simt_barrier_wait(struct simt_barrier *barrier, unsigned phase, Site site)
+void simt_barrier_wait(struct simt_barrier *barrier, unsigned phase, Site site)
 {
     check_barrier(barrier, "cuda::barrier::wait()", site);
     Waiting waiting = {barrier, phase};

@@ -27,7 +27,7 @@ void wait_for(simt_condition *condition, void *argument, const Call &call, Wait 
 
 using namespace simt;
 
-extern "C" void simt_wait(simt_condition *condition, void *argument, const char *what, Site site)
+void simt_wait(simt_condition *condition, void *argument, const char *what, Site site)
 {
     wait_for(condition, argument, Call{what, site});
 }
@@ -57,12 +57,12 @@ static unsigned ready_threads(const Block &block)
 {
     unsigned count = 0;
     for (unsigned w = 0; w < block.warps; w++)
-        count += static_cast<unsigned>(__builtin_popcount(block.warp[w].ready));
+        count += unsigned(__builtin_popcount(block.warp[w].ready));
     return count;
 }
 
 /* Other warps first, then the other lanes: whoever polls must not keep the rest from running. */
-extern "C" void simt_yield(void)
+void simt_yield(void)
 {
     Thread &thread = self();
     Block &block = *thread.warp->block;
@@ -80,7 +80,7 @@ extern "C" void simt_yield(void)
         yield_to_cluster(block);
 }
 
-extern "C" void simt_grid_sync(Site site)
+void simt_grid_sync(Site site)
 {
     Thread &thread = self();
     Block &block = *thread.warp->block;
@@ -96,4 +96,4 @@ extern "C" void simt_grid_sync(Site site)
     }
 }
 
-extern "C" int simt_is_cooperative(void) { return worker->block->launch->cooperative; }
+int simt_is_cooperative(void) { return worker->block->launch->cooperative; }

@@ -43,7 +43,7 @@ inline T shuffle(unsigned mask, T value, unsigned how, unsigned operand, int wid
     static_assert(sizeof(T) <= 8, "a shuffle moves values of at most 8 bytes");
     uint64_t bits = 0;
     __builtin_memcpy(static_cast<void *>(&bits), static_cast<const void *>(&value), sizeof value);
-    bits = simt_shuffle(mask, bits, operand, how | static_cast<unsigned>(width) << 2, site);
+    bits = simt_shuffle(mask, bits, operand, how | unsigned(width) << 2, site);
     __builtin_memcpy(static_cast<void *>(&value), static_cast<const void *>(&bits), sizeof value);
     return value;
 }
@@ -53,7 +53,7 @@ inline T shuffle(unsigned mask, T value, unsigned how, unsigned operand, int wid
 template <class T>
 inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_index, static_cast<unsigned>(lane), width, site);
+    return simt::shuffle(mask, value, simt_shuffle_index, unsigned(lane), width, site);
 }
 
 template <class T>
@@ -71,13 +71,13 @@ inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32
 template <class T>
 inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_xor, static_cast<unsigned>(lanes), width, site);
+    return simt::shuffle(mask, value, simt_shuffle_xor, unsigned(lanes), width, site);
 }
 
 #define SIMT_VOTE(R, name, how)                                                                    \
     inline R name(unsigned mask, int predicate, SIMT_CALL_SITE)                                    \
     {                                                                                              \
-        return static_cast<R>(simt_vote(mask, predicate, how, site));                              \
+        return simt_vote(mask, predicate, how, site);                                              \
     }
 /* clang-format off */
 SIMT_VOTE(int, __all_sync, simt_vote_all)
@@ -106,7 +106,7 @@ inline unsigned __match_all_sync(unsigned mask, T value, int *all_agree, SIMT_CA
 #define SIMT_REDUCE(T, name, how)                                                                  \
     inline T name(unsigned mask, T value, SIMT_CALL_SITE)                                          \
     {                                                                                              \
-        return static_cast<T>(simt_reduce(mask, static_cast<unsigned>(value), how, site));         \
+        return static_cast<T>(simt_reduce(mask, unsigned(value), how, site));                      \
     }
 /* clang-format off */
 SIMT_REDUCE(unsigned, __reduce_add_sync, simt_reduce_add)
