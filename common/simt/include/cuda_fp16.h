@@ -40,22 +40,7 @@ typedef __half2 __nv_half2;
 /* ---- To and from integers ---- */
 
 #define SIMT_INTEGER(name, T)                                                                      \
-    inline T __half2##name##_rn(__half value)                                                      \
-    {                                                                                              \
-        return simt::saturated<T>(std::nearbyint(float(value)));                                   \
-    }                                                                                              \
-    inline T __half2##name##_rz(__half value)                                                      \
-    {                                                                                              \
-        return simt::saturated<T>(std::trunc(float(value)));                                       \
-    }                                                                                              \
-    inline T __half2##name##_ru(__half value)                                                      \
-    {                                                                                              \
-        return simt::saturated<T>(std::ceil(float(value)));                                        \
-    }                                                                                              \
-    inline T __half2##name##_rd(__half value)                                                      \
-    {                                                                                              \
-        return simt::saturated<T>(std::floor(float(value)));                                       \
-    }                                                                                              \
+    SIMT_TO_INTEGER(half, __half, name, T)                                                         \
     inline __half __##name##2half_rn(T value) { return __half(double(value)); }
 
 /* clang-format off */

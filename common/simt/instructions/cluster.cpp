@@ -1,9 +1,9 @@
 /* The barrier of a cluster, and stores into the shared memory of its other blocks. */
 #include "instructions/asynchronous.h"
+#include "host/errors.h"
 #include "run/cluster.h"
 #include "run/engine.h"
 #include "threads/wait.h"
-#include <cstdio>
 #include <cstring>
 #include <ptx.cuh>
 
@@ -31,28 +31,21 @@ static void cluster_after_return_of(Thread &thread)
         open(cluster);
 }
 
-static int has_opened(void *argument)
-{
-    const Thread &thread = *static_cast<const Thread *>(argument);
-    return thread.warp->block->cluster->phase >= thread.cluster_arrivals;
-}
-
 /* Who has not arrived. */
-static void describe(const void *argument, char *text, size_t size)
+static std::string describe(const Cluster &cluster)
 {
-    const Cluster &cluster = *static_cast<const Thread *>(argument)->warp->block->cluster;
-    size_t length = size_t(snprintf(text, size, "cluster_wait()"));
-    for (unsigned rank = 0; rank < cluster.blocks && length < size; rank++) {
+    std::string text = "cluster_wait()";
+    for (unsigned rank = 0; rank < cluster.blocks; rank++) {
         const Block &block = *cluster.member[rank].block;
         unsigned missing = 0;
         for (unsigned t = 0; t < block.threads; t++)
             missing += (block.warp[t / warp_size].alive >> t % warp_size & 1) &&
                        block.thread[t].cluster_arrivals == cluster.phase;
         if (missing > 0)
-            length += size_t(snprintf(text + length, size - length,
-                                      " (the cluster's block %u: %u of %u have not arrived)", rank,
-                                      missing, block.threads));
+            text += format(" (the cluster's block %u: %u of %u have not arrived)", rank, missing,
+                           block.threads);
     }
+    return text;
 }
 
 /* ---- addresses in other blocks ---- */
@@ -95,7 +88,9 @@ void ptx::cluster_wait(Site site)
     simt_meet(thread.warp->present, nullptr, wait_together, "cluster_wait()", 0, site);
     if (thread.cluster_arrivals == thread.cluster_waits)
         fail_at(site, "cluster_wait()", "the thread has not arrived; cluster_arrive() comes first");
-    wait_for(has_opened, &thread, Call{"cluster_wait()", site, describe}, Wait::cluster);
+    const Cluster &cluster = *worker->block->cluster;
+    wait_until([&] { return cluster.phase >= thread.cluster_arrivals; }, site,
+               [&] { return describe(cluster); }, Wait::cluster);
     thread.cluster_waits++;
     checker->cluster_waited();
 }

@@ -10,6 +10,7 @@
 #include "instructions/asynchronous.h"
 #include "host/checker.h"
 #include "run/engine.h"
+#include "threads/wait.h"
 #include "instructions/matrix_product.h"
 #include <cstring>
 #include <ptx.cuh>
@@ -318,17 +319,6 @@ static void join_warpgroup(Warpgroup &warpgroup, const Product &product)
     known.threads++;
 }
 
-struct GroupWait {
-    const Warpgroup *warpgroup;
-    unsigned long long last; /* the number of the last product that the wait covers */
-};
-
-static int have_all_asked(void *argument)
-{
-    const GroupWait &wait = *static_cast<const GroupWait *>(argument);
-    return wait.warpgroup->products[wait.last].threads == warpgroup_threads;
-}
-
 void finish_products(BlockWork &work)
 {
     for (const ThreadWork &thread : work.thread)
@@ -407,10 +397,10 @@ void ptx::wgmma_wait(unsigned pending, Site site)
     ThreadWork &work = block.thread[thread];
     size_t count = covered(work, pending);
     if (count > 0) {
-        GroupWait wait = {&block.warpgroup[thread / warpgroup_threads],
-                          work.products[count - 1].number};
-        simt_wait(have_all_asked, &wait, "wgmma_wait(), for the other warps of the warpgroup",
-                  site);
+        const Warpgroup &warpgroup = block.warpgroup[thread / warpgroup_threads];
+        const unsigned long long last = work.products[count - 1].number;
+        wait_until([&] { return warpgroup.products[last].threads == warpgroup_threads; }, site,
+                   [] { return "wgmma_wait(), for the other warps of the warpgroup"; });
     }
     for (size_t i = 0; i < count; i++) {
         const Product &product = work.products[i];

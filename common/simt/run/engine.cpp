@@ -94,7 +94,7 @@ static bool poll_conditions(Block &block)
     for (unsigned w = 0; w < block.warps; w++) {
         for (unsigned lane : bits(block.warp[w].polling)) {
             Thread &thread = block.thread[w * warp_size + lane];
-            if (!thread.condition(thread.condition_argument))
+            if (!thread.condition->holds())
                 continue;
             block.warp[w].polling &= ~(1u << lane);
             make_ready(thread);

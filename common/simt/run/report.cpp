@@ -50,17 +50,13 @@ static std::string awaited(const Thread &thread)
         return barrier_name(thread.barrier);
     if (thread.wait == Wait::warp)
         return thread.what;
-    char text[600];
-    if (!thread.call->describe)
-        return thread.call->what;
-    thread.call->describe(thread.condition_argument, text, sizeof text);
-    return text;
+    return thread.condition->name();
 }
 
 /* And where. */
 static Site place(const Thread &thread)
 {
-    return thread.wait <= Wait::warp ? site_of(thread) : thread.call->site;
+    return thread.wait <= Wait::warp ? site_of(thread) : thread.condition->site;
 }
 
 static bool belongs(const Thread &thread, const Group &group)

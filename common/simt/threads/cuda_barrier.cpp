@@ -1,6 +1,7 @@
 /* The barriers of <cuda/barrier>. Their memory is the program's, its contents only ours. */
 #include "host/checker.h"
 #include "run/engine.h"
+#include "threads/wait.h"
 
 using namespace simt;
 
@@ -42,21 +43,10 @@ unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, Site 
     return phase;
 }
 
-struct Waiting {
-    const struct simt_barrier *barrier;
-    unsigned phase;
-};
-
-static int is_over(void *argument)
-{
-    const Waiting &waiting = *static_cast<const Waiting *>(argument);
-    return waiting.barrier->phase != waiting.phase;
-}
-
 void simt_barrier_wait(struct simt_barrier *barrier, unsigned phase, Site site)
 {
-    check_barrier(barrier, "cuda::barrier::wait()", site);
-    Waiting waiting = {barrier, phase};
-    simt_wait(is_over, &waiting, "cuda::barrier::wait()", site);
+    const char *what = "cuda::barrier::wait()";
+    check_barrier(barrier, what, site);
+    wait_until([=] { return barrier->phase != phase; }, site, [=] { return what; });
     checker->acquired(order_of(barrier, phase));
 }

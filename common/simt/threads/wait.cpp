@@ -10,15 +10,14 @@
 namespace simt
 {
 
-void wait_for(simt_condition *condition, void *argument, const Call &call, Wait kind)
+void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wait kind)
 {
-    if (condition(argument))
+    if (holds())
         return;
+    const Condition condition = {holds, site, name};
     Thread &thread = self();
     thread.wait = kind;
-    thread.condition = condition;
-    thread.condition_argument = argument;
-    thread.call = &call;
+    thread.condition = &condition;
     thread.warp->polling |= 1u << thread.lane;
     suspend(thread);
 }
@@ -26,11 +25,6 @@ void wait_for(simt_condition *condition, void *argument, const Call &call, Wait 
 } /* namespace simt */
 
 using namespace simt;
-
-void simt_wait(simt_condition *condition, void *argument, const char *what, Site site)
-{
-    wait_for(condition, argument, Call{what, site});
-}
 
 /*
  * What a block waits for whose threads all poll must come from another one, on another OS thread.

@@ -1,6 +1,7 @@
 /* Operations of a warp: lanes meet, and the last to arrive does the work for all. */
 #include "host/checker.h"
 #include "run/scheduling.h"
+#include "threads/operations.h"
 #include <cstring>
 #include <simt/collectives.h>
 
@@ -300,35 +301,13 @@ struct Reduction {
     int how;
 };
 
-static unsigned combine(unsigned a, unsigned b, int how)
-{
-    switch (how) {
-    case simt_reduce_add:
-        return a + b;
-    case simt_reduce_min_signed:
-        return int(b) < int(a) ? b : a;
-    case simt_reduce_max_signed:
-        return int(b) > int(a) ? b : a;
-    case simt_reduce_min:
-        return b < a ? b : a;
-    case simt_reduce_max:
-        return b > a ? b : a;
-    case simt_reduce_and:
-        return a & b;
-    case simt_reduce_or:
-        return a | b;
-    default:
-        return a ^ b;
-    }
-}
-
 static void run_reduction(void *const *slot, unsigned lanes)
 {
     unsigned first = unsigned(__builtin_ctz(lanes));
     Reduction result = *static_cast<const Reduction *>(slot[first]);
     for (unsigned lane : bits(lanes & (lanes - 1)))
         result.value =
-            combine(result.value, static_cast<const Reduction *>(slot[lane])->value, result.how);
+            combined(result.value, result.how, static_cast<const Reduction *>(slot[lane])->value);
     for (unsigned lane : bits(lanes))
         static_cast<Reduction *>(slot[lane])->value = result.value;
 }
@@ -336,8 +315,8 @@ static void run_reduction(void *const *slot, unsigned lanes)
 unsigned simt_reduce(unsigned mask, unsigned value, int how, Site site)
 {
     static const char *const names[] = {
-        "__reduce_add_sync()", "__reduce_min_sync()", "__reduce_max_sync()", "__reduce_min_sync()",
-        "__reduce_max_sync()", "__reduce_and_sync()", "__reduce_or_sync()",  "__reduce_xor_sync()"};
+        "__reduce_add_sync()", "__reduce_and_sync()", "__reduce_or_sync()",  "__reduce_xor_sync()",
+        "__reduce_min_sync()", "__reduce_max_sync()", "__reduce_min_sync()", "__reduce_max_sync()"};
     Reduction reduction = {value, how};
     simt_meet(mask, &reduction, run_reduction, names[how], 0, site);
     return reduction.value;

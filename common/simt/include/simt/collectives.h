@@ -18,16 +18,6 @@ unsigned simt_vote(unsigned mask, int predicate, int how, simt::Site site);
 
 unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, simt::Site site);
 
-enum simt_reduce_kind {
-    simt_reduce_add,
-    simt_reduce_min_signed,
-    simt_reduce_max_signed,
-    simt_reduce_min,
-    simt_reduce_max,
-    simt_reduce_and,
-    simt_reduce_or,
-    simt_reduce_xor
-};
 unsigned simt_reduce(unsigned mask, unsigned value, int how, simt::Site site);
 
 void simt_syncwarp(unsigned mask, simt::Site site);
@@ -109,15 +99,15 @@ inline unsigned __match_all_sync(unsigned mask, T value, int *all_agree, SIMT_CA
         return static_cast<T>(simt_reduce(mask, unsigned(value), how, site));                      \
     }
 /* clang-format off */
-SIMT_REDUCE(unsigned, __reduce_add_sync, simt_reduce_add)
-SIMT_REDUCE(int, __reduce_add_sync, simt_reduce_add)
-SIMT_REDUCE(unsigned, __reduce_min_sync, simt_reduce_min)
-SIMT_REDUCE(int, __reduce_min_sync, simt_reduce_min_signed)
-SIMT_REDUCE(unsigned, __reduce_max_sync, simt_reduce_max)
-SIMT_REDUCE(int, __reduce_max_sync, simt_reduce_max_signed)
-SIMT_REDUCE(unsigned, __reduce_and_sync, simt_reduce_and)
-SIMT_REDUCE(unsigned, __reduce_or_sync, simt_reduce_or)
-SIMT_REDUCE(unsigned, __reduce_xor_sync, simt_reduce_xor)
+SIMT_REDUCE(unsigned, __reduce_add_sync, simt_add)
+SIMT_REDUCE(int, __reduce_add_sync, simt_add)
+SIMT_REDUCE(unsigned, __reduce_min_sync, simt_min)
+SIMT_REDUCE(int, __reduce_min_sync, simt_min_signed)
+SIMT_REDUCE(unsigned, __reduce_max_sync, simt_max)
+SIMT_REDUCE(int, __reduce_max_sync, simt_max_signed)
+SIMT_REDUCE(unsigned, __reduce_and_sync, simt_and)
+SIMT_REDUCE(unsigned, __reduce_or_sync, simt_or)
+SIMT_REDUCE(unsigned, __reduce_xor_sync, simt_xor)
 /* clang-format on */
 #undef SIMT_REDUCE
 

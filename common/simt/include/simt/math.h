@@ -262,7 +262,6 @@ SIMT_TO_INTEGER(double, double, uint, unsigned int)
 SIMT_TO_INTEGER(double, double, ll, long long)
 SIMT_TO_INTEGER(double, double, ull, unsigned long long)
 /* clang-format on */
-#undef SIMT_TO_INTEGER
 
 inline double __int2double_rn(int x) { return x; }
 inline double __uint2double_rn(unsigned int x) { return x; }
