@@ -32,9 +32,7 @@ static std::mutex mutex;
 static char *arena, *arena_end, *arena_next;
 static std::vector<Allocation *> allocations; /* all there ever were, by address */
 static std::vector<Allocation *> closable;    /* those alive that the host may not touch */
-static std::vector<Allocation *> opened;      /* those of them that are open though `closed` */
 static unsigned openings;                     /* OpenDeviceMemory objects that exist */
-static bool closed;                           /* what the last change of protection left */
 static size_t in_use;
 
 static size_t page_bytes()
@@ -78,7 +76,7 @@ bool in_device_arena(const void *address)
     return p >= arena && p < arena_end;
 }
 
-static const Allocation *find_locked(const void *address)
+static Allocation *find_locked(const void *address)
 {
     const char *p = static_cast<const char *>(address);
     auto after = std::upper_bound(
@@ -135,33 +133,33 @@ static void poison(char *begin, size_t bytes)
  */
 constexpr size_t most_closable = 64;
 
-static void protect(const std::vector<Allocation *> &which, int protection)
+static void open(Allocation &allocation, bool is_open)
 {
-    for (const Allocation *allocation : which)
-        mprotect(first_page(*allocation), pages_of(*allocation), protection);
+    if (allocation.open != is_open)
+        mprotect(first_page(allocation), pages_of(allocation),
+                 is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
+    allocation.open = is_open;
+}
+
+static void open_all()
+{
+    if (closable.size() <= most_closable + 1) /* with more of them, all are open */
+        for (Allocation *allocation : closable)
+            open(*allocation, true);
 }
 
 static void close_if_possible()
 {
-    if (openings > 0 || closable.size() > most_closable)
-        return;
-    protect(closed ? opened : closable, PROT_NONE);
-    opened.clear();
-    closed = true;
-}
-
-static void open_if_closed()
-{
-    if (closed)
-        protect(closable, PROT_READ | PROT_WRITE);
-    closed = false;
+    if (openings == 0 && closable.size() <= most_closable)
+        for (Allocation *allocation : closable)
+            open(*allocation, false);
 }
 
 OpenDeviceMemory::OpenDeviceMemory()
 {
     std::lock_guard<std::mutex> lock(mutex);
-    if (openings++ == 0)
-        open_if_closed();
+    openings++;
+    open_all();
 }
 
 OpenDeviceMemory::OpenDeviceMemory(const void *one, const void *other)
@@ -169,13 +167,9 @@ OpenDeviceMemory::OpenDeviceMemory(const void *one, const void *other)
     std::lock_guard<std::mutex> lock(mutex);
     openings++;
     for (const void *address : {one, other}) {
-        Allocation *allocation = const_cast<Allocation *>(find_locked(address));
-        if (!closed || !allocation || !in_device_arena(address) || allocation->freed ||
-            allocation->managed ||
-            std::find(opened.begin(), opened.end(), allocation) != opened.end())
-            continue;
-        opened.push_back(allocation);
-        mprotect(first_page(*allocation), pages_of(*allocation), PROT_READ | PROT_WRITE);
+        Allocation *allocation = find_locked(address);
+        if (allocation && in_device_arena(address) && !allocation->freed)
+            open(*allocation, true);
     }
 }
 
@@ -202,6 +196,7 @@ static Allocation *take_pages(size_t bytes, size_t usable, bool managed)
     allocation->begin = arena_next + pages - usable;
     allocation->bytes = bytes;
     allocation->managed = managed;
+    allocation->open = true;
     allocation->number = allocations.size() + 1;
     arena_next += pages + page_bytes();
     allocations.push_back(allocation);
@@ -234,14 +229,10 @@ static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
         return refuse(cudaErrorMemoryAllocation,
                       "the system has no memory, or no addresses, for %zu bytes", bytes);
     *pointer = allocation->begin;
-    if (!managed) {
-        if (closable.size() > most_closable)
-            open_if_closed();
-        else if (closed)
-            mprotect(first_page(*allocation), pages_of(*allocation), PROT_NONE);
-        else
-            close_if_possible();
-    }
+    if (closable.size() > most_closable)
+        open_all();
+    else
+        close_if_possible();
     return cudaSuccess;
 }
 
@@ -281,7 +272,7 @@ void *allocate_in_kernel(size_t bytes)
 bool free_in_kernel(void *pointer)
 {
     std::lock_guard<std::mutex> lock(mutex);
-    Allocation *allocation = const_cast<Allocation *>(find_locked(pointer));
+    Allocation *allocation = find_locked(pointer);
     if (!allocation || allocation->begin != pointer || allocation->freed)
         return false;
     give_back(*allocation);
@@ -291,7 +282,7 @@ bool free_in_kernel(void *pointer)
 static cudaError_t free_device(void *pointer)
 {
     std::lock_guard<std::mutex> lock(mutex);
-    Allocation *allocation = const_cast<Allocation *>(find_locked(pointer));
+    Allocation *allocation = find_locked(pointer);
     if (!allocation || allocation->begin != pointer)
         return refuse(cudaErrorInvalidValue, "cudaFree(%p): no allocation begins there", pointer);
     if (allocation->freed)

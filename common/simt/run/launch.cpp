@@ -27,12 +27,6 @@ namespace simt
 /* one launch at a time, whichever host thread or stream it comes from */
 static std::mutex launching;
 
-const char *kernel_name(const Launch &launch)
-{
-    const char *name = launch.entry ? function_name(launch.entry) : nullptr;
-    return name ? name : launch.kernel;
-}
-
 static void prepare(Launch &launch, const struct simt_launch &asked)
 {
     static_cast<struct simt_launch &>(launch) = asked;

@@ -262,7 +262,7 @@ bool report(Launch &launch, cudaError_t error, const char *format, ...)
 /* Gives up the running block from inside a kernel. */
 [[noreturn]] void abandon_block();
 
-/* "block (1,0,0), thread (3,0,0)", into `text`. */
-void describe_thread(const Thread &thread, char *text, size_t size);
+/* "block (1,0,0), thread (3,0,0)" */
+std::string describe(const Thread &thread);
 
 } /* namespace simt */
