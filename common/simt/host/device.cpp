@@ -226,11 +226,10 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
         return done(cudaErrorInvalidValue);
     const size_t fixed = static_shared_bytes(kernel), most = shared_memory().per_block_optin;
     if (value < 0 || size_t(value) + fixed > most)
-        return refuse(
-            cudaErrorInvalidValue,
-            "cudaFuncSetAttribute: %d bytes of dynamic shared memory beside %zu of static; on "
-            "sm_%d a block has at most %zu",
-            value, fixed, architecture(), most);
+        return refuse(cudaErrorInvalidValue,
+                      "cudaFuncSetAttribute: %d bytes of dynamic shared memory beside %zu of "
+                      "static; on sm_%d a block has at most %zu",
+                      value, fixed, architecture(), most);
     std::lock_guard<std::mutex> lock(mutex);
     raised_limits[kernel] = size_t(value);
     return cudaSuccess;

@@ -303,11 +303,11 @@ void operator delete(void *pointer) noexcept
     if (!in_device_arena(pointer))
         free(pointer);
     else if (!free_in_kernel(pointer))
-        kernel_failed(cudaErrorLaunchFailure,
-                      format("delete of %p, where no memory of the device's heap begins, or no "
-                             "longer",
-                             pointer)
-                          .c_str());
+        kernel_failed(
+            cudaErrorLaunchFailure,
+            format("delete of %p, where no memory of the device's heap begins, or no longer",
+                   pointer)
+                .c_str());
 }
 
 void operator delete[](void *pointer) noexcept { operator delete(pointer); }

@@ -227,14 +227,12 @@ void finish_tensor_copies(BlockWork &work)
         report_unfinished((std::string("a ") + load.what).c_str(), load.site,
                           "a wait for its mbarrier");
     for (ThreadWork &thread : work.thread)
-        for (const TensorStore &store : thread.stores)
+        for (const TensorStore &store : thread.stores.work)
             if (store.was_read)
                 write_store(store);
             else
-                report_unfinished("a tma_store()", store.site,
-                                  store.group < thread.store_groups
-                                      ? "tma_store_wait_read<0>()"
-                                      : "tma_store_commit() and a wait");
+                thread.stores.report("a tma_store()", store, "tma_store_wait_read<0>()",
+                                     "tma_store_commit() and a wait");
 }
 
 } /* namespace simt */
@@ -331,43 +329,37 @@ void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t sh
 {
     static const char what[] = "tma_store()";
     const void *where = __builtin_return_address(0);
-    ThreadWork &work = thread_work();
-    TensorStore store = {};
+    Groups<TensorStore> &stores = thread_work().stores;
+    TensorStore store = stores.begin(where, site);
     store.map = map_of(encoded, 3, what, site);
     set(store.coordinates, x, y, z);
     check_first_coordinate(store.map, store.coordinates, what, site);
     check_begins_inside(store.map, store.coordinates, what, site);
     store.from = box_place(store.map, shared, what, site);
-    store.group = work.store_groups;
-    store.where = where;
-    store.site = site;
     checker->asynchronous(store.from, box_bytes(store.map), proxy_read, where);
     touch_global(store.map, store.coordinates, store.from, true, 0, what, site, where);
     store.box = read_box(store.map, store.from);
-    work.stores.push_back(std::move(store));
+    stores.work.push_back(std::move(store));
 }
 
 void ptx::tma_store_commit(void)
 {
-    checker->noted("tma_store_commit", nullptr, thread_work().store_groups++, 0,
-                   __builtin_return_address(0));
+    thread_work().stores.commit("tma_store_commit", __builtin_return_address(0));
 }
 
 void ptx::tma_store_wait(unsigned pending, bool only_read)
 {
-    ThreadWork &work = thread_work();
-    size_t covered = 0;
-    while (covered < work.stores.size() &&
-           work.stores[covered].group + pending < work.store_groups) {
-        TensorStore &store = work.stores[covered++];
-        read_store(store);
+    Groups<TensorStore> &stores = thread_work().stores;
+    const size_t covered = stores.covered(pending);
+    for (size_t i = 0; i < covered; i++) {
+        read_store(stores.work[i]);
         if (!only_read)
-            write_store(store);
+            write_store(stores.work[i]);
     }
     checker->noted(only_read ? "tma_store_wait_read" : "tma_store_wait", nullptr, pending, covered,
                    __builtin_return_address(0));
     if (!only_read)
-        work.stores.erase(work.stores.begin(), work.stores.begin() + ptrdiff_t(covered));
+        stores.forget(covered);
 }
 
 void ptx::tma_prefetch_map(const CUtensorMap *map, Site site)

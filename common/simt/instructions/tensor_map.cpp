@@ -135,8 +135,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
     bool whole_rows = encoded.swizzle_span == 0 || box_row_bytes(encoded) == encoded.swizzle_span;
     if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || !unit_strides || !whole_rows) {
         refuse(cudaSuccess, "tensor map: the CPU backend has no interleaving, no element strides "
-                            "other than 1, and no "
-                            "rows shorter than the swizzle's span");
+                            "other than 1, and no rows shorter than the swizzle's span");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     *map = CUtensorMap();

@@ -47,14 +47,12 @@ static cudaError_t check_shape(const Launch &launch)
     if (!within(grid, 2147483647, 65535, 65535))
         return refuse(cudaErrorInvalidConfiguration,
                       "kernel %s: a grid of %u x %u x %u blocks; each size must be at least 1 and "
-                      "at most 2147483647, "
-                      "65535 and 65535",
+                      "at most 2147483647, 65535 and 65535",
                       name, grid.x, grid.y, grid.z);
     if (!within(block, 1024, 1024, 64))
         return refuse(cudaErrorInvalidConfiguration,
                       "kernel %s: a block of %u x %u x %u threads; each size must be at least 1 "
-                      "and at most 1024, 1024 "
-                      "and 64",
+                      "and at most 1024, 1024 and 64",
                       name, block.x, block.y, block.z);
     if (block.x * block.y * block.z > max_block_threads)
         return refuse(cudaErrorInvalidConfiguration,
@@ -71,16 +69,15 @@ static cudaError_t check_shared_memory(const Launch &launch)
     if (fixed > default_dynamic_shared)
         return refuse(cudaErrorInvalidValue,
                       "kernel %s: %zu bytes of static shared memory; a kernel has at most %zu "
-                      "(more only as extern "
-                      "__shared__, after cudaFuncSetAttribute)",
+                      "(more only as extern __shared__, after cudaFuncSetAttribute)",
                       name, fixed, default_dynamic_shared);
     if (launch.dynamic_shared > limit)
-        return refuse(
-            cudaErrorInvalidValue,
-            "kernel %s: %zu bytes of dynamic shared memory beside %zu of static; it may have %zu "
-            "(up to %zu "
-            "after cudaFuncSetAttribute with cudaFuncAttributeMaxDynamicSharedMemorySize)",
-            name, launch.dynamic_shared, fixed, limit, shared_memory().per_block_optin - fixed);
+        return refuse(cudaErrorInvalidValue,
+                      "kernel %s: %zu bytes of dynamic shared memory beside %zu of static; it may "
+                      "have %zu (up to %zu after cudaFuncSetAttribute with "
+                      "cudaFuncAttributeMaxDynamicSharedMemorySize)",
+                      name, launch.dynamic_shared, fixed, limit,
+                      shared_memory().per_block_optin - fixed);
     return cudaSuccess;
 }
 
@@ -106,8 +103,7 @@ static cudaError_t check_cluster(const Launch &launch)
     if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
         return refuse(cudaErrorInvalidClusterSize,
                       "kernel %s: a grid of %u x %u x %u blocks, which is not a multiple of the "
-                      "cluster's %u x "
-                      "%u x %u",
+                      "cluster's %u x %u x %u",
                       name, grid.x, grid.y, grid.z, cluster.x, cluster.y, cluster.z);
     if (launch.cluster_blocks > 1 && architecture < 90)
         return refuse(cudaErrorNotSupported,
