@@ -121,8 +121,8 @@ typedef uint32_t __attribute__((may_alias, vector_size(16))) simt_word16;
     SIMT_VECTOR4(name##4, T, simt_word16, 16) SIMT_MAKE_VECTORS(name, T)
 #define SIMT_VECTORS_OF_8_BYTES(name, T)                                                           \
     SIMT_VECTOR13(name, T)                                                                         \
-    SIMT_VECTOR2(name##2, T, simt_word16, 16) SIMT_WIDE_VECTOR4(name##4, T)                        \
-        SIMT_MAKE_VECTORS(name, T)
+    SIMT_VECTOR2(name##2, T, simt_word16, 16)                                                      \
+    SIMT_WIDE_VECTOR4(name##4, T) SIMT_MAKE_VECTORS(name, T)
 
 /* clang-format off */
 SIMT_VECTORS_OF_1_BYTE(char, signed char)
