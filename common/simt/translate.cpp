@@ -109,13 +109,13 @@ class Lexer
 
     void skip_while(bool (*belongs)(unsigned char))
     {
-        while (at < s.size() && belongs(static_cast<unsigned char>(s[at])))
+        while (at < s.size() && belongs(uint8_t(s[at])))
             at++;
     }
 
     Kind next()
     {
-        unsigned char c = static_cast<unsigned char>(s[at]);
+        unsigned char c = uint8_t(s[at]);
         if (c == '#' && (at == 0 || s[at - 1] == '\n')) {
             skip_directive();
             return blank;
@@ -123,7 +123,7 @@ class Lexer
         if (isspace(c)) {
             do
                 at++;
-            while (at < s.size() && isspace(static_cast<unsigned char>(s[at])));
+            while (at < s.size() && isspace(uint8_t(s[at])));
             return blank;
         }
         if (looking_at("R\"")) {

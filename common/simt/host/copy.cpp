@@ -29,11 +29,11 @@ static bool complain_about(const void *begin, size_t bytes, bool want_device, co
         const Allocation *allocation = find_allocation(begin);
         if (!is_device_range(begin, bytes)) {
             if (allocation && !allocation->freed)
-                return refuse(
-                    cudaErrorInvalidValue,
-                    "%s: %zu bytes from byte %zu of an allocation of %zu bytes (%s)", call, bytes,
-                    static_cast<size_t>(static_cast<const char *>(begin) - allocation->begin),
-                    allocation->bytes, role);
+                return refuse(cudaErrorInvalidValue,
+                              "%s: %zu bytes from byte %zu of an allocation of %zu bytes (%s)",
+                              call, bytes,
+                              size_t(static_cast<const char *>(begin) - allocation->begin),
+                              allocation->bytes, role);
             return refuse(cudaErrorInvalidValue, "%s: %s %p is not in any living allocation", call,
                           role, begin);
         }
@@ -59,7 +59,7 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcp
         return cudaSuccess;
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return refuse(cudaErrorInvalidMemcpyDirection, "%s: there is no copy of kind %d", call,
-                      static_cast<int>(kind));
+                      int(kind));
     bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
     if (kind == cudaMemcpyDefault) {
@@ -97,20 +97,19 @@ static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call
 
 using namespace simt;
 
-extern "C" cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes,
-                                  enum cudaMemcpyKind kind)
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     return copy(to, from, bytes, kind, "cudaMemcpy");
 }
 
-extern "C" cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
-                                       enum cudaMemcpyKind kind, cudaStream_t)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t)
 {
     return copy(to, from, bytes, kind, "cudaMemcpyAsync");
 }
 
-extern "C" cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                                    size_t width, size_t height, enum cudaMemcpyKind kind)
+cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                         size_t width, size_t height, enum cudaMemcpyKind kind)
 {
     if (width > to_pitch || width > from_pitch)
         return refuse(cudaErrorInvalidPitchValue,
@@ -126,27 +125,19 @@ extern "C" cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from,
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
-                                         size_t from_pitch, size_t width, size_t height,
-                                         enum cudaMemcpyKind kind, cudaStream_t)
-{
-    return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
-}
-
-extern "C" cudaError_t cudaMemset(void *pointer, int value, size_t bytes)
+cudaError_t cudaMemset(void *pointer, int value, size_t bytes)
 {
     return fill(pointer, value, bytes, "cudaMemset");
 }
 
-extern "C" cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream)
+cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream)
 {
     if (cudaError_t error = fail_if_injected("cudaMemsetAsync"))
         return error;
     return fill(pointer, value, bytes, "cudaMemsetAsync", stream);
 }
 
-extern "C" cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width,
-                                    size_t height)
+cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width, size_t height)
 {
     for (size_t y = 0; y < height; y++) {
         cudaError_t error =
@@ -157,19 +148,9 @@ extern "C" cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaMemPrefetchAsync(const void *, size_t, int, cudaStream_t)
-{
-    return standing_error();
-}
-
-extern "C" cudaError_t cudaMemAdvise(const void *, size_t, enum cudaMemoryAdvise, int)
-{
-    return standing_error();
-}
-
 /* The C++ forms in simt/api.h give a null symbol for a copy that would not fit the variable. */
-extern "C" cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes,
-                                          size_t offset, enum cudaMemcpyKind kind)
+cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
+                               enum cudaMemcpyKind kind)
 {
     if (!symbol)
         return refuse(cudaErrorInvalidValue,
@@ -179,8 +160,8 @@ extern "C" cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, 
                 "cudaMemcpyToSymbol");
 }
 
-extern "C" cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes,
-                                            size_t offset, enum cudaMemcpyKind kind)
+cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
+                                 enum cudaMemcpyKind kind)
 {
     if (!symbol)
         return refuse(cudaErrorInvalidValue,
@@ -188,12 +169,4 @@ extern "C" cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t
                       bytes, offset);
     return copy(to, static_cast<const char *>(symbol) + offset, bytes, kind,
                 "cudaMemcpyFromSymbol");
-}
-
-extern "C" cudaError_t cudaGetSymbolAddress(void **pointer, const void *symbol)
-{
-    if (!pointer || !symbol)
-        return done(cudaErrorInvalidValue);
-    *pointer = const_cast<void *>(symbol);
-    return cudaSuccess;
 }

@@ -76,7 +76,7 @@ int resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared)
     size_t blocks = std::min(by_threads, size_t(max_blocks_per_multiprocessor));
     if (const size_t each = shared + device.reserved_per_block)
         blocks = std::min(blocks, device.per_multiprocessor / each);
-    return static_cast<int>(blocks);
+    return int(blocks);
 }
 
 static cudaError_t bad_device(int device)
@@ -99,7 +99,7 @@ static cudaError_t answer(T *place, T value)
 
 using namespace simt;
 
-extern "C" cudaError_t cudaGetDeviceCount(int *count)
+cudaError_t cudaGetDeviceCount(int *count)
 {
     if (!count)
         return done(cudaErrorInvalidValue);
@@ -109,21 +109,7 @@ extern "C" cudaError_t cudaGetDeviceCount(int *count)
     return *count > 0 ? cudaSuccess : done(cudaErrorNoDevice);
 }
 
-extern "C" cudaError_t cudaGetDevice(int *device) { return answer(device, 0); }
-
-extern "C" cudaError_t cudaSetDevice(int device)
-{
-    return device == 0 ? cudaSuccess : bad_device(device);
-}
-
-extern "C" cudaError_t cudaInitDevice(int device, unsigned int, unsigned int)
-{
-    return cudaSetDevice(device);
-}
-
-extern "C" cudaError_t cudaSetDeviceFlags(unsigned int) { return cudaSuccess; }
-
-extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
     if (!properties)
         return done(cudaErrorInvalidValue);
@@ -170,7 +156,7 @@ extern "C" cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
     struct cudaDeviceProp p;
     if (!value)
@@ -180,17 +166,16 @@ extern "C" cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr at
     switch (attribute) {
 #define SIMT_ATTRIBUTE(name, code, value_of_it)                                                    \
     case name:                                                                                     \
-        *value = static_cast<int>(value_of_it);                                                    \
+        *value = int(value_of_it);                                                                 \
         return cudaSuccess;
 #include <simt/attributes.def>
 #undef SIMT_ATTRIBUTE
     }
     return refuse(cudaErrorInvalidValue,
-                  "cudaDeviceGetAttribute: the CPU backend has no attribute %d",
-                  static_cast<int>(attribute));
+                  "cudaDeviceGetAttribute: the CPU backend has no attribute %d", int(attribute));
 }
 
-extern "C" cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
     if (least)
         *least = 0;
@@ -199,22 +184,17 @@ extern "C" cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greates
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device)
+cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device)
 {
     if (!text || length < 13)
         return done(cudaErrorInvalidValue);
     if (device != 0)
         return bad_device(device);
-    snprintf(text, static_cast<size_t>(length), "0000:00:00.0");
+    snprintf(text, size_t(length), "0000:00:00.0");
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaDeviceSynchronize(void) { return standing_error(); }
-
-/* its old name */
-extern "C" cudaError_t cudaThreadSynchronize(void) __attribute__((alias("cudaDeviceSynchronize")));
-
-extern "C" cudaError_t cudaDeviceReset(void)
+cudaError_t cudaDeviceReset(void)
 {
     free_all_device_memory();
     forget_kernel_attributes();
@@ -222,65 +202,17 @@ extern "C" cudaError_t cudaDeviceReset(void)
     return cudaSuccess;
 }
 
-/* its old name */
-extern "C" cudaError_t cudaThreadExit(void) __attribute__((alias("cudaDeviceReset")));
-
-extern "C" cudaError_t cudaDeviceSetLimit(enum cudaLimit, size_t) { return standing_error(); }
-
-extern "C" cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
-{
-    return answer(value, size_t(limit == cudaLimitStackSize ? 1 << 10 : 8 << 20));
-}
-
-extern "C" cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache) { return standing_error(); }
-
-extern "C" cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
-{
-    return answer(config, cudaFuncCachePreferNone);
-}
-
 /* Banks are 4 bytes wide, as on every device since Maxwell, whatever a program asks for. */
-extern "C" cudaError_t cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig)
-{
-    return standing_error();
-}
 
-extern "C" cudaError_t cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *config)
-{
-    return answer(config, cudaSharedMemBankSizeFourByte);
-}
-
-extern "C" cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
-{
-    return device == 0 && peer == 0 ? answer(can, 0) : bad_device(device ? device : peer);
-}
-
-/* Asynchronous allocation needs no pool here; programs may still ask for it and set it up. */
-extern "C" cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
-{
-    return device == 0 ? answer(pool, cudaMemPool_t(nullptr)) : bad_device(device);
-}
-
-extern "C" cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, enum cudaMemPoolAttr, void *)
-{
-    return standing_error();
-}
-
-extern "C" cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return standing_error(); }
-extern "C" cudaError_t cudaDriverGetVersion(int *version) { return cudaRuntimeGetVersion(version); }
-
-extern "C" cudaError_t cudaRuntimeGetVersion(int *version)
-{
-    return answer(version, CUDART_VERSION);
-}
-
-extern "C" cudaError_t cudaProfilerStart(void) { return cudaSuccess; }
-extern "C" cudaError_t cudaProfilerStop(void) { return cudaSuccess; }
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define SIMT_CALL(name, parameters, value)                                                         \
+    cudaError_t name parameters { return value; }
+#include <simt/short_calls.def>
+#undef SIMT_CALL
 
 /* ---- Kernels ---- */
 
-extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute,
-                                            int value)
+cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value)
 {
     if (cudaError_t error = standing_error_without_waiting())
         return error;
@@ -293,29 +225,17 @@ extern "C" cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAtt
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
         return done(cudaErrorInvalidValue);
     const size_t fixed = static_shared_bytes(kernel), most = shared_memory().per_block_optin;
-    if (value < 0 || static_cast<size_t>(value) + fixed > most)
-        return refuse(
-            cudaErrorInvalidValue,
-            "cudaFuncSetAttribute: %d bytes of dynamic shared memory beside %zu of static; on "
-            "sm_%d a block has at most %zu",
-            value, fixed, architecture(), most);
+    if (value < 0 || size_t(value) + fixed > most)
+        return refuse(cudaErrorInvalidValue,
+                      "cudaFuncSetAttribute: %d bytes of dynamic shared memory beside %zu of "
+                      "static; on sm_%d a block has at most %zu",
+                      value, fixed, architecture(), most);
     std::lock_guard<std::mutex> lock(mutex);
-    raised_limits[kernel] = static_cast<size_t>(value);
+    raised_limits[kernel] = size_t(value);
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaFuncSetCacheConfig(const void *kernel, enum cudaFuncCache)
-{
-    return kernel ? standing_error_without_waiting() : done(cudaErrorInvalidDeviceFunction);
-}
-
-extern "C" cudaError_t cudaFuncSetSharedMemConfig(const void *kernel, enum cudaSharedMemConfig)
-{
-    return kernel ? standing_error_without_waiting() : done(cudaErrorInvalidDeviceFunction);
-}
-
-extern "C" cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes,
-                                             const void *kernel)
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel)
 {
     if (!attributes)
         return done(cudaErrorInvalidValue);
@@ -326,27 +246,18 @@ extern "C" cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attribut
     attributes->maxThreadsPerBlock = max_block_threads;
     attributes->numRegs = 32;
     attributes->ptxVersion = attributes->binaryVersion = architecture();
-    attributes->maxDynamicSharedSizeBytes = static_cast<int>(dynamic_shared_limit(kernel));
+    attributes->maxDynamicSharedSizeBytes = int(dynamic_shared_limit(kernel));
     attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
-                                                                     const void *kernel,
-                                                                     int block_size,
-                                                                     size_t dynamic_shared)
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel,
+                                                          int block_size, size_t dynamic_shared)
 {
     if (!blocks || block_size <= 0)
         return done(cudaErrorInvalidValue);
     if (!kernel)
         return done(cudaErrorInvalidDeviceFunction);
-    *blocks = resident_blocks(kernel, static_cast<unsigned>(block_size), dynamic_shared);
+    *blocks = resident_blocks(kernel, unsigned(block_size), dynamic_shared);
     return cudaSuccess;
-}
-
-extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    int *blocks, const void *kernel, int block_size, size_t dynamic_shared, unsigned int)
-{
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, block_size,
-                                                         dynamic_shared);
 }

@@ -58,7 +58,7 @@ std::string read_workers(unsigned *workers)
     unsigned long long value = std::max(std::thread::hardware_concurrency(), 1u);
     if (text && *text && !parse(text, 1, 1024, &value))
         return format("SIMT_WORKERS is '%.100s'; it must be a number from 1 to 1024", text);
-    *workers = static_cast<unsigned>(value);
+    *workers = unsigned(value);
     return "";
 }
 
@@ -161,7 +161,7 @@ std::string read_architecture(int *architecture)
     unsigned long long value = *architecture = 90;
     if (!text || !*text || parse(text, 0, 1000, &value)) {
         for (int each : known) {
-            if (each == static_cast<int>(value)) {
+            if (each == int(value)) {
                 *architecture = each;
                 return "";
             }

@@ -22,7 +22,7 @@ std::string format(const char *pattern, va_list arguments)
     va_copy(again, arguments);
     const int length = vsnprintf(nullptr, 0, pattern, again);
     va_end(again);
-    std::string text(static_cast<size_t>(length), '\0');
+    std::string text(size_t(length), '\0');
     vsnprintf(text.data(), text.size() + 1, pattern, arguments);
     return text;
 }
@@ -114,7 +114,7 @@ void clear_errors()
 
 using namespace simt;
 
-extern "C" cudaError_t cudaGetLastError(void)
+cudaError_t cudaGetLastError(void)
 {
     cudaError_t error = last;
     if (error != cudaSuccess) {
@@ -125,9 +125,9 @@ extern "C" cudaError_t cudaGetLastError(void)
     return error != cudaSuccess ? error : last;
 }
 
-extern "C" cudaError_t cudaPeekAtLastError(void) { return last; }
+cudaError_t cudaPeekAtLastError(void) { return last; }
 
-extern "C" const char *cudaGetErrorName(cudaError_t error)
+const char *cudaGetErrorName(cudaError_t error)
 {
     switch (error) {
 #define SIMT_ERROR(name, code, description)                                                        \
@@ -139,7 +139,7 @@ extern "C" const char *cudaGetErrorName(cudaError_t error)
     return "unrecognized error code";
 }
 
-extern "C" const char *cudaGetErrorString(cudaError_t error)
+const char *cudaGetErrorString(cudaError_t error)
 {
     switch (error) {
 #define SIMT_ERROR(name, code, description)                                                        \

@@ -4,10 +4,10 @@
  * The handler of kernels' faults never returns, so signals are not blocked meanwhile (SA_NODEFER).
  */
 #include "host/fault.h"
+#include "host/errors.h"
 #include "host/memory.h"
 #include <atomic>
 #include <csignal>
-#include <cstdio>
 #include <mutex>
 #include <unistd.h>
 
@@ -18,46 +18,35 @@ static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 static std::atomic<fault_handler *> in_kernels;
 static struct sigaction previous[sizeof signals / sizeof *signals];
 
-/* "which is 12 bytes past the end of an allocation of 400 bytes", or what else is known about the
- * address. */
-void describe_address(const void *address, char *text, size_t size)
+std::string describe_address(const void *address)
 {
     const char *p = static_cast<const char *>(address);
     const Allocation *near = in_device_arena(address) ? find_allocation(address) : nullptr;
     if (p < reinterpret_cast<const char *>(4096))
-        snprintf(text, size, "%p, a null pointer", address);
-    else if (near && near->freed && p < near->begin + near->bytes)
-        snprintf(text, size, "%p, in freed memory (allocation %llu, %zu bytes)", address,
-                 near->number, near->bytes);
-    else if (near && p >= near->begin + near->bytes)
-        snprintf(text, size, "%p, %zu bytes past the end of %s %llu (%zu bytes)", address,
-                 static_cast<size_t>(p - near->begin) - near->bytes,
-                 near->freed ? "freed allocation" : "allocation", near->number, near->bytes);
-    else
-        snprintf(text, size, "%p, where there is no device memory", address);
+        return format("%p, a null pointer", address);
+    if (near && near->freed && p < near->begin + near->bytes)
+        return format("%p, in freed memory (allocation %llu, %zu bytes)", address, near->number,
+                      near->bytes);
+    if (near && p >= near->begin + near->bytes)
+        return format("%p, %zu bytes past the end of %s %llu (%zu bytes)", address,
+                      size_t(p - near->begin) - near->bytes,
+                      near->freed ? "freed allocation" : "allocation", near->number, near->bytes);
+    return format("%p, where there is no device memory", address);
 }
 
 static void explain_host_fault(const void *address)
 {
     if (!in_device_arena(address))
         return;
-    char where[200], line[400];
-    describe_address(address, where, sizeof where);
     const Allocation *allocation = find_allocation(address);
-    bool inside = allocation && !allocation->freed &&
-                  static_cast<const char *>(address) < allocation->begin + allocation->bytes;
-    int length;
-    if (inside)
-        length = snprintf(
-            line, sizeof line,
-            "simt: host code touched %p, which is device memory (byte %zu of allocation %llu, %zu "
-            "bytes); "
-            "use cudaMemcpy\n",
-            address, static_cast<size_t>(static_cast<const char *>(address) - allocation->begin),
-            allocation->number, allocation->bytes);
-    else
-        length = snprintf(line, sizeof line, "simt: host code touched %s\n", where);
-    if (write(STDERR_FILENO, line, static_cast<size_t>(length)) < 0)
+    const size_t at =
+        allocation ? size_t(static_cast<const char *>(address) - allocation->begin) : 0;
+    std::string line = "simt: host code touched " + describe_address(address) + "\n";
+    if (allocation && !allocation->freed && at < allocation->bytes)
+        line = format("simt: host code touched %p, which is device memory (byte %zu of allocation "
+                      "%llu, %zu bytes); use cudaMemcpy\n",
+                      address, at, allocation->number, allocation->bytes);
+    if (write(STDERR_FILENO, line.data(), line.size()) < 0)
         return; /* nothing more can be done */
 }
 

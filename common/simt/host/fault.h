@@ -2,7 +2,7 @@
 #pragma once
 
 #include <csignal>
-#include <cstddef>
+#include <string>
 
 namespace simt
 {
@@ -16,6 +16,6 @@ void catch_faults(fault_handler *in_kernels);
 
 /* "0x..., 12 bytes past the end of allocation 3 (400 bytes)", or what else is known about an
  * address. */
-void describe_address(const void *address, char *text, size_t size);
+std::string describe_address(const void *address);
 
 } /* namespace simt */

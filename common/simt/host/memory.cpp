@@ -32,14 +32,12 @@ static std::mutex mutex;
 static char *arena, *arena_end, *arena_next;
 static std::vector<Allocation *> allocations; /* all there ever were, by address */
 static std::vector<Allocation *> closable;    /* those alive that the host may not touch */
-static std::vector<Allocation *> opened;      /* those of them that are open though `closed` */
 static unsigned openings;                     /* OpenDeviceMemory objects that exist */
-static bool closed;                           /* what the last change of protection left */
 static size_t in_use;
 
 static size_t page_bytes()
 {
-    static const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    static const size_t page = size_t(sysconf(_SC_PAGESIZE));
     return page;
 }
 
@@ -52,8 +50,7 @@ size_t device_memory_bytes()
 {
     static const size_t bytes = [] {
         struct sysinfo info;
-        return sysinfo(&info) == 0 ? static_cast<size_t>(info.totalram) * info.mem_unit / 2
-                                   : size_t(1) << 30;
+        return sysinfo(&info) == 0 ? size_t(info.totalram) * info.mem_unit / 2 : size_t(1) << 30;
     }();
     return bytes;
 }
@@ -79,7 +76,7 @@ bool in_device_arena(const void *address)
     return p >= arena && p < arena_end;
 }
 
-static const Allocation *find_locked(const void *address)
+static Allocation *find_locked(const void *address)
 {
     const char *p = static_cast<const char *>(address);
     auto after = std::upper_bound(
@@ -110,7 +107,7 @@ static char *first_page(const Allocation &allocation)
 
 static size_t pages_of(const Allocation &allocation)
 {
-    return whole_pages(static_cast<size_t>(allocation.begin - first_page(allocation)) +
+    return whole_pages(size_t(allocation.begin - first_page(allocation)) +
                        std::max<size_t>(allocation.bytes, 1));
 }
 
@@ -136,33 +133,33 @@ static void poison(char *begin, size_t bytes)
  */
 constexpr size_t most_closable = 64;
 
-static void protect(const std::vector<Allocation *> &which, int protection)
+static void open(Allocation &allocation, bool is_open)
 {
-    for (const Allocation *allocation : which)
-        mprotect(first_page(*allocation), pages_of(*allocation), protection);
+    if (allocation.open != is_open)
+        mprotect(first_page(allocation), pages_of(allocation),
+                 is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
+    allocation.open = is_open;
+}
+
+static void open_all()
+{
+    if (closable.size() <= most_closable + 1) /* with more of them, all are open */
+        for (Allocation *allocation : closable)
+            open(*allocation, true);
 }
 
 static void close_if_possible()
 {
-    if (openings > 0 || closable.size() > most_closable)
-        return;
-    protect(closed ? opened : closable, PROT_NONE);
-    opened.clear();
-    closed = true;
-}
-
-static void open_if_closed()
-{
-    if (closed)
-        protect(closable, PROT_READ | PROT_WRITE);
-    closed = false;
+    if (openings == 0 && closable.size() <= most_closable)
+        for (Allocation *allocation : closable)
+            open(*allocation, false);
 }
 
 OpenDeviceMemory::OpenDeviceMemory()
 {
     std::lock_guard<std::mutex> lock(mutex);
-    if (openings++ == 0)
-        open_if_closed();
+    openings++;
+    open_all();
 }
 
 OpenDeviceMemory::OpenDeviceMemory(const void *one, const void *other)
@@ -170,13 +167,9 @@ OpenDeviceMemory::OpenDeviceMemory(const void *one, const void *other)
     std::lock_guard<std::mutex> lock(mutex);
     openings++;
     for (const void *address : {one, other}) {
-        Allocation *allocation = const_cast<Allocation *>(find_locked(address));
-        if (!closed || !allocation || !in_device_arena(address) || allocation->freed ||
-            allocation->managed ||
-            std::find(opened.begin(), opened.end(), allocation) != opened.end())
-            continue;
-        opened.push_back(allocation);
-        mprotect(first_page(*allocation), pages_of(*allocation), PROT_READ | PROT_WRITE);
+        Allocation *allocation = find_locked(address);
+        if (allocation && in_device_arena(address) && !allocation->freed)
+            open(*allocation, true);
     }
 }
 
@@ -194,7 +187,7 @@ static Allocation *take_pages(size_t bytes, size_t usable, bool managed)
     const size_t pages = whole_pages(usable);
     if (pages >= huge_page)
         arena_next += -reinterpret_cast<uintptr_t>(arena_next) % huge_page;
-    if (pages + page_bytes() > static_cast<size_t>(arena_end - arena_next) ||
+    if (pages + page_bytes() > size_t(arena_end - arena_next) ||
         mprotect(arena_next, pages, PROT_READ | PROT_WRITE) != 0)
         return nullptr;
     if (pages >= huge_page)
@@ -203,6 +196,7 @@ static Allocation *take_pages(size_t bytes, size_t usable, bool managed)
     allocation->begin = arena_next + pages - usable;
     allocation->bytes = bytes;
     allocation->managed = managed;
+    allocation->open = true;
     allocation->number = allocations.size() + 1;
     arena_next += pages + page_bytes();
     allocations.push_back(allocation);
@@ -235,14 +229,10 @@ static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
         return refuse(cudaErrorMemoryAllocation,
                       "the system has no memory, or no addresses, for %zu bytes", bytes);
     *pointer = allocation->begin;
-    if (!managed) {
-        if (closable.size() > most_closable)
-            open_if_closed();
-        else if (closed)
-            mprotect(first_page(*allocation), pages_of(*allocation), PROT_NONE);
-        else
-            close_if_possible();
-    }
+    if (closable.size() > most_closable)
+        open_all();
+    else
+        close_if_possible();
     return cudaSuccess;
 }
 
@@ -282,7 +272,7 @@ void *allocate_in_kernel(size_t bytes)
 bool free_in_kernel(void *pointer)
 {
     std::lock_guard<std::mutex> lock(mutex);
-    Allocation *allocation = const_cast<Allocation *>(find_locked(pointer));
+    Allocation *allocation = find_locked(pointer);
     if (!allocation || allocation->begin != pointer || allocation->freed)
         return false;
     give_back(*allocation);
@@ -292,7 +282,7 @@ bool free_in_kernel(void *pointer)
 static cudaError_t free_device(void *pointer)
 {
     std::lock_guard<std::mutex> lock(mutex);
-    Allocation *allocation = const_cast<Allocation *>(find_locked(pointer));
+    Allocation *allocation = find_locked(pointer);
     if (!allocation || allocation->begin != pointer)
         return refuse(cudaErrorInvalidValue, "cudaFree(%p): no allocation begins there", pointer);
     if (allocation->freed)
@@ -313,30 +303,25 @@ void operator delete(void *pointer) noexcept
     if (!in_device_arena(pointer))
         free(pointer);
     else if (!free_in_kernel(pointer))
-        kernel_failed(cudaErrorLaunchFailure,
-                      format("delete of %p, where no memory of the device's heap begins, or no "
-                             "longer",
-                             pointer)
-                          .c_str());
+        kernel_failed(
+            cudaErrorLaunchFailure,
+            format("delete of %p, where no memory of the device's heap begins, or no longer",
+                   pointer)
+                .c_str());
 }
 
 void operator delete[](void *pointer) noexcept { operator delete(pointer); }
 void operator delete(void *pointer, size_t) noexcept { operator delete(pointer); }
 void operator delete[](void *pointer, size_t) noexcept { operator delete(pointer); }
 
-extern "C" cudaError_t cudaMalloc(void **pointer, size_t bytes)
+cudaError_t cudaMalloc(void **pointer, size_t bytes)
 {
     if (cudaError_t error = standing_error())
         return error;
     return allocate(pointer, bytes, false);
 }
 
-extern "C" cudaError_t cudaMallocAsync(void **pointer, size_t bytes, cudaStream_t)
-{
-    return cudaMalloc(pointer, bytes);
-}
-
-extern "C" cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int)
+cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int)
 {
     if (cudaError_t error = standing_error())
         return error;
@@ -349,17 +334,8 @@ extern "C" cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned 
 
 /* Pinned host memory is memory that both sides can touch, so here it is managed memory by another
  * name. */
-extern "C" cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int)
-{
-    return cudaMallocManaged(pointer, bytes, cudaMemAttachGlobal);
-}
 
-extern "C" cudaError_t cudaMallocHost(void **pointer, size_t bytes)
-{
-    return cudaMallocManaged(pointer, bytes, cudaMemAttachGlobal);
-}
-
-extern "C" cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
+cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
 {
     if (!pitch)
         return done(cudaErrorInvalidValue);
@@ -367,15 +343,12 @@ extern "C" cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t wid
     return cudaMalloc(pointer, *pitch * height);
 }
 
-extern "C" cudaError_t cudaFree(void *pointer)
+cudaError_t cudaFree(void *pointer)
 {
     if (cudaError_t error = standing_error())
         return error;
     return pointer ? free_device(pointer) : cudaSuccess;
 }
-
-extern "C" cudaError_t cudaFreeAsync(void *pointer, cudaStream_t) { return cudaFree(pointer); }
-extern "C" cudaError_t cudaFreeHost(void *pointer) { return cudaFree(pointer); }
 
 /* The program's own memory, which kernels may touch from now on: by address. */
 static std::map<char *, Allocation *> registered;
@@ -389,7 +362,7 @@ static bool is_registered(const void *pointer)
            p < std::prev(after)->first + std::prev(after)->second->bytes;
 }
 
-extern "C" cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int)
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int)
 {
     if (!device || !(is_device_range(host, 1) || is_registered(host)))
         return done(cudaErrorInvalidValue);
@@ -397,7 +370,7 @@ extern "C" cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsig
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int)
+cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int)
 {
     if (cudaError_t error = standing_error())
         return error;
@@ -415,7 +388,7 @@ extern "C" cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned in
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaHostUnregister(void *pointer)
+cudaError_t cudaHostUnregister(void *pointer)
 {
     if (cudaError_t error = standing_error())
         return error;
@@ -429,8 +402,7 @@ extern "C" cudaError_t cudaHostUnregister(void *pointer)
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
-                                                const void *pointer)
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer)
 {
     if (!attributes)
         return done(cudaErrorInvalidValue);
@@ -445,7 +417,7 @@ extern "C" cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *at
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
     if (!available || !total)
         return done(cudaErrorInvalidValue);

@@ -20,6 +20,7 @@ struct Allocation {
     char *begin;
     size_t bytes; /* as asked for */
     bool managed; /* the host may touch it too */
+    bool open;    /* anybody may touch it now */
     bool freed;
     unsigned long long number; /* from 1, in order of allocation */
     check::Region *checked;

@@ -17,7 +17,7 @@ struct simt_event {
 
 using namespace simt;
 
-extern "C" cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
 {
     if (cudaError_t error = standing_error())
         return error;
@@ -27,17 +27,7 @@ extern "C" cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned 
     return *stream ? cudaSuccess : done(cudaErrorMemoryAllocation);
 }
 
-extern "C" cudaError_t cudaStreamCreate(cudaStream_t *stream)
-{
-    return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
-}
-
-extern "C" cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int)
-{
-    return cudaStreamCreateWithFlags(stream, flags);
-}
-
-extern "C" cudaError_t cudaStreamDestroy(cudaStream_t stream)
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     if (!stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
         return done(cudaErrorInvalidResourceHandle);
@@ -45,10 +35,7 @@ extern "C" cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return standing_error();
 }
 
-extern "C" cudaError_t cudaStreamSynchronize(cudaStream_t) { return standing_error(); }
-extern "C" cudaError_t cudaStreamQuery(cudaStream_t) { return standing_error(); }
-
-extern "C" cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
 {
     if (!flags)
         return done(cudaErrorInvalidValue);
@@ -57,18 +44,13 @@ extern "C" cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *fla
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void *, size_t, unsigned int)
-{
-    return standing_error_without_waiting();
-}
-
-extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned int)
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned int)
 {
     return event ? standing_error() : done(cudaErrorInvalidResourceHandle);
 }
 
-extern "C" cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
-                                             void *argument, unsigned int)
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
+                                  void *argument, unsigned int)
 {
     if (!callback)
         return done(cudaErrorInvalidValue);
@@ -76,7 +58,7 @@ extern "C" cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCall
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *argument)
+cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *argument)
 {
     if (!function)
         return done(cudaErrorInvalidValue);
@@ -86,7 +68,7 @@ extern "C" cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, v
     return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
 {
     if (cudaError_t error = standing_error())
         return error;
@@ -96,12 +78,7 @@ extern "C" cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int
     return *event ? cudaSuccess : done(cudaErrorMemoryAllocation);
 }
 
-extern "C" cudaError_t cudaEventCreate(cudaEvent_t *event)
-{
-    return cudaEventCreateWithFlags(event, cudaEventDefault);
-}
-
-extern "C" cudaError_t cudaEventDestroy(cudaEvent_t event)
+cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     if (!event)
         return done(cudaErrorInvalidResourceHandle);
@@ -109,7 +86,7 @@ extern "C" cudaError_t cudaEventDestroy(cudaEvent_t event)
     return standing_error();
 }
 
-extern "C" cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
 {
     if (!event)
         return done(cudaErrorInvalidResourceHandle);
@@ -120,31 +97,13 @@ extern "C" cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
     return standing_error_without_waiting();
 }
 
-extern "C" cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream,
-                                                unsigned int)
-{
-    return cudaEventRecord(event, stream);
-}
-
-extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t event)
-{
-    return event ? standing_error() : done(cudaErrorInvalidResourceHandle);
-}
-
-extern "C" cudaError_t cudaEventQuery(cudaEvent_t event)
-{
-    return event ? standing_error() : done(cudaErrorInvalidResourceHandle);
-}
-
-extern "C" cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start,
-                                            cudaEvent_t stop)
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t stop)
 {
     if (!milliseconds)
         return done(cudaErrorInvalidValue);
     if (!start || !stop || !start->recorded || !stop->recorded || !start->timing || !stop->timing)
         return done(cudaErrorInvalidResourceHandle);
-    *milliseconds =
-        static_cast<float>(static_cast<double>(stop->time.tv_sec - start->time.tv_sec) * 1e3 +
-                           static_cast<double>(stop->time.tv_nsec - start->time.tv_nsec) * 1e-6);
+    *milliseconds = float(double(stop->time.tv_sec - start->time.tv_sec) * 1e3 +
+                          double(stop->time.tv_nsec - start->time.tv_nsec) * 1e-6);
     return standing_error();
 }

@@ -94,8 +94,7 @@ static void read_program(Symbols &symbols)
         return;
     void *memory = MAP_FAILED;
     if (fstat(file, &status) == 0)
-        memory =
-            mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+        memory = mmap(nullptr, size_t(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
     close(file);
     if (memory == MAP_FAILED)
         return;
@@ -105,7 +104,7 @@ static void read_program(Symbols &symbols)
     for (unsigned i = 0; i < header->e_shnum; i++)
         if (sections[i].sh_type == SHT_SYMTAB)
             read_table(symbols, begin, sections[i], sections[sections[i].sh_link]);
-    munmap(memory, static_cast<size_t>(status.st_size));
+    munmap(memory, size_t(status.st_size));
 }
 
 static Symbols &symbols()

@@ -20,12 +20,9 @@ class lanes
   public:
     explicit lanes(unsigned mask) : mask_(mask) {}
 
-    unsigned thread_rank() const
-    {
-        return static_cast<unsigned>(__popc(mask_ & ((1u << simt_lane()) - 1)));
-    }
+    unsigned thread_rank() const { return unsigned(__popc(mask_ & ((1u << simt_lane()) - 1))); }
 
-    unsigned size() const { return static_cast<unsigned>(__popc(mask_)); }
+    unsigned size() const { return unsigned(__popc(mask_)); }
     unsigned num_threads() const { return size(); }
     void sync(SIMT_CALL_SITE) const { simt_syncwarp(mask_, site); }
     int any(int predicate, SIMT_CALL_SITE) const { return __any_sync(mask_, predicate, site); }
@@ -101,14 +98,14 @@ class lanes
         unsigned rest = mask_;
         while (rank-- > 0)
             rest &= rest - 1;
-        return __ffs(static_cast<int>(rest)) - 1;
+        return __ffs(int(rest)) - 1;
     }
 
     unsigned packed(unsigned by_lane) const
     {
         unsigned by_rank = 0, rank = 0;
         for (unsigned rest = mask_; rest; rest &= rest - 1, rank++)
-            by_rank |= (by_lane >> (__ffs(static_cast<int>(rest)) - 1) & 1) << rank;
+            by_rank |= (by_lane >> (__ffs(int(rest)) - 1) & 1) << rank;
         return by_rank;
     }
 

@@ -40,23 +40,8 @@ typedef __half2 __nv_half2;
 /* ---- To and from integers ---- */
 
 #define SIMT_INTEGER(name, T)                                                                      \
-    inline T __half2##name##_rn(__half value)                                                      \
-    {                                                                                              \
-        return simt::saturated<T>(std::nearbyint(static_cast<float>(value)));                      \
-    }                                                                                              \
-    inline T __half2##name##_rz(__half value)                                                      \
-    {                                                                                              \
-        return simt::saturated<T>(std::trunc(static_cast<float>(value)));                          \
-    }                                                                                              \
-    inline T __half2##name##_ru(__half value)                                                      \
-    {                                                                                              \
-        return simt::saturated<T>(std::ceil(static_cast<float>(value)));                           \
-    }                                                                                              \
-    inline T __half2##name##_rd(__half value)                                                      \
-    {                                                                                              \
-        return simt::saturated<T>(std::floor(static_cast<float>(value)));                          \
-    }                                                                                              \
-    inline __half __##name##2half_rn(T value) { return __half(static_cast<double>(value)); }
+    SIMT_TO_INTEGER(half, __half, name, T)                                                         \
+    inline __half __##name##2half_rn(T value) { return __half(double(value)); }
 
 /* clang-format off */
 SIMT_INTEGER(int, int)

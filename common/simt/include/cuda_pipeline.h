@@ -20,8 +20,8 @@ void cp_async_wait(unsigned pending);
 __forceinline__ void __pipeline_memcpy_async(void *shared, const void *global, size_t bytes,
                                              size_t zero_fill = 0, SIMT_CALL_SITE)
 {
-    ptx::cp_async(simt_shared_address(shared), global, static_cast<unsigned>(bytes),
-                  static_cast<unsigned>(bytes - zero_fill), site);
+    ptx::cp_async(simt_shared_address(shared), global, unsigned(bytes), unsigned(bytes - zero_fill),
+                  site);
 }
 
 __forceinline__ void __pipeline_commit() { ptx::cp_async_commit(); }
@@ -29,5 +29,5 @@ __forceinline__ void __pipeline_commit() { ptx::cp_async_commit(); }
 /* All but the last `pending` commits are done. */
 __forceinline__ void __pipeline_wait_prior(size_t pending)
 {
-    ptx::cp_async_wait(static_cast<unsigned>(pending));
+    ptx::cp_async_wait(unsigned(pending));
 }

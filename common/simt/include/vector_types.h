@@ -1,5 +1,5 @@
 /*
- * dim3 and CUDA's small vectors: char1 to double4.
+ * dim3 and CUDA's small vectors: char1 to double4, and make_char1() to make_double4().
  *
  * In C they are plain structs. In C++ a vector that the hardware moves with one instruction (2 or 4
  * components, at most 16 bytes) is copied through one machine word of its size, so that a float4
@@ -84,17 +84,45 @@ typedef uint32_t __attribute__((may_alias, vector_size(16))) simt_word16;
     };                                                                                             \
     SIMT_PLAIN_VECTOR(name)
 
+/* make_float4(x, y, z, w) and its relatives. */
+#define SIMT_MAKE_VECTORS(name, T)                                                                 \
+    static inline __attribute__((unused)) name##1 make_##name##1(T x)                              \
+    {                                                                                              \
+        name##1 v = {x};                                                                           \
+        return v;                                                                                  \
+    }                                                                                              \
+    static inline __attribute__((unused)) name##2 make_##name##2(T x, T y)                         \
+    {                                                                                              \
+        name##2 v = {x, y};                                                                        \
+        return v;                                                                                  \
+    }                                                                                              \
+    static inline __attribute__((unused)) name##3 make_##name##3(T x, T y, T z)                    \
+    {                                                                                              \
+        name##3 v = {x, y, z};                                                                     \
+        return v;                                                                                  \
+    }                                                                                              \
+    static inline __attribute__((unused)) name##4 make_##name##4(T x, T y, T z, T w)               \
+    {                                                                                              \
+        name##4 v = {x, y, z, w};                                                                  \
+        return v;                                                                                  \
+    }
+
 #define SIMT_VECTORS_OF_1_BYTE(name, T)                                                            \
     SIMT_VECTOR13(name, T)                                                                         \
-    SIMT_VECTOR2(name##2, T, simt_word2, 2) SIMT_VECTOR4(name##4, T, simt_word4, 4)
+    SIMT_VECTOR2(name##2, T, simt_word2, 2)                                                        \
+    SIMT_VECTOR4(name##4, T, simt_word4, 4) SIMT_MAKE_VECTORS(name, T)
 #define SIMT_VECTORS_OF_2_BYTES(name, T)                                                           \
     SIMT_VECTOR13(name, T)                                                                         \
-    SIMT_VECTOR2(name##2, T, simt_word4, 4) SIMT_VECTOR4(name##4, T, simt_word8, 8)
+    SIMT_VECTOR2(name##2, T, simt_word4, 4)                                                        \
+    SIMT_VECTOR4(name##4, T, simt_word8, 8) SIMT_MAKE_VECTORS(name, T)
 #define SIMT_VECTORS_OF_4_BYTES(name, T)                                                           \
     SIMT_VECTOR13(name, T)                                                                         \
-    SIMT_VECTOR2(name##2, T, simt_word8, 8) SIMT_VECTOR4(name##4, T, simt_word16, 16)
+    SIMT_VECTOR2(name##2, T, simt_word8, 8)                                                        \
+    SIMT_VECTOR4(name##4, T, simt_word16, 16) SIMT_MAKE_VECTORS(name, T)
 #define SIMT_VECTORS_OF_8_BYTES(name, T)                                                           \
-    SIMT_VECTOR13(name, T) SIMT_VECTOR2(name##2, T, simt_word16, 16) SIMT_WIDE_VECTOR4(name##4, T)
+    SIMT_VECTOR13(name, T)                                                                         \
+    SIMT_VECTOR2(name##2, T, simt_word16, 16)                                                      \
+    SIMT_WIDE_VECTOR4(name##4, T) SIMT_MAKE_VECTORS(name, T)
 
 /* clang-format off */
 SIMT_VECTORS_OF_1_BYTE(char, signed char)

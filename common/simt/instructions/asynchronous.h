@@ -22,15 +22,58 @@
 namespace simt
 {
 
-/* ---- cp.async ---- */
+/* The block has ended while `what` was under way. */
+void report_unfinished(const char *what, Site site, const char *missing);
 
-struct CopyUnderWay {
-    char *to;
-    unsigned char bytes[16];
-    unsigned size;
+/* ---- groups: what a thread starts, closes by a commit, and waits for in that order ---- */
+
+struct InGroup {
     unsigned long long group;
     const void *where;
     Site site;
+};
+
+template <class Work>
+struct Groups {
+    std::vector<Work> work;    /* under way, oldest first */
+    unsigned long long closed; /* so many so far; the open one has this number */
+
+    Work begin(const void *where, Site site) const
+    {
+        Work begun = {};
+        static_cast<InGroup &>(begun) = {closed, where, site};
+        return begun;
+    }
+
+    void commit(const char *event, const void *where)
+    {
+        checker->noted(event, nullptr, closed++, 0, where);
+    }
+
+    /* How much of the work a wait covers that leaves `pending` groups under way. */
+    size_t covered(unsigned pending) const
+    {
+        size_t count = 0;
+        while (count < work.size() && work[count].group + pending < closed)
+            count++;
+        return count;
+    }
+
+    void forget(size_t count) { work.erase(work.begin(), work.begin() + ptrdiff_t(count)); }
+
+    /* At the end of the block: what nobody waited for, and what is missing. */
+    void report(const char *what, const InGroup &one, const char *wait, const char *commit) const
+    {
+        report_unfinished(what, one.site, one.group < closed ? wait : commit);
+    }
+};
+
+/* ---- cp.async ---- */
+
+struct CopyUnderWay : InGroup {
+    char *to;
+    unsigned char bytes[16];
+    unsigned size;
 };
 
 /* ---- mbarrier ---- */
@@ -65,32 +108,30 @@ struct TensorLoad {
     Site site;
 };
 
-struct TensorStore {
+struct TensorStore : InGroup {
     TensorMap map;
     int coordinates[max_tensor_rank];
     const char *from;
     std::vector<char> box; /* as it was when the store started, and must still be when it is read */
     bool was_read;
-    unsigned long long group;
-    const void *where;
-    Site site;
 };
 
 /* ---- wgmma ---- */
 
-struct Product {
-    float *d;
+/* What all threads of the warpgroup must ask for alike. A is in registers, or else behind its
+ * descriptor. */
+struct ProductShape {
     unsigned n;
-    bool registers; /* A is in a[], else behind a_descriptor */
-    uint32_t a[4];
+    bool registers, b_along_n, accumulate, bfloat16;
     uint64_t a_descriptor, b_descriptor;
-    bool b_along_n, accumulate, bfloat16;
+};
+
+struct Product : ProductShape, InGroup {
+    float *d;
+    uint32_t a[4];
     /* d as it was; empty where an earlier product on the same d is under way */
     std::vector<float> before;
     unsigned long long number; /* among the warpgroup's */
-    unsigned long long group;
-    const void *where;
-    Site site;
 };
 
 /* An accumulator as the last product left it. */
@@ -99,12 +140,9 @@ struct Accumulator {
     std::vector<float> values;
 };
 
-/* One product as the first thread of the warpgroup asked for it; the others must ask for the
- * same. */
+/* One product as the first thread of the warpgroup asked for it, and how many did. */
 struct SharedProduct {
-    unsigned n;
-    bool registers, b_along_n, accumulate, bfloat16;
-    uint64_t a_descriptor, b_descriptor;
+    ProductShape shape;
     unsigned threads;
 };
 
@@ -115,13 +153,11 @@ struct Warpgroup {
 /* ---- all of a thread's, and of a block's ---- */
 
 struct ThreadWork {
-    std::vector<CopyUnderWay> copies;
-    unsigned long long copy_groups; /* closed so far; the open one has this number */
-    std::vector<TensorStore> stores;
-    unsigned long long store_groups;
-    std::vector<Product> products;
+    Groups<CopyUnderWay> copies;
+    Groups<TensorStore> stores;
+    Groups<Product> products;
     std::vector<Accumulator> accumulators;
-    unsigned long long product_groups, products_issued;
+    unsigned long long products_issued;
     bool products_fenced;
 };
 
@@ -191,6 +227,4 @@ bool complete_tensor_load(BlockWork &work);
 void finish_copies(BlockWork &work);
 void finish_tensor_copies(BlockWork &work);
 void finish_products(BlockWork &work);
-void report_unfinished(const char *what, Site site, const char *missing);
-
 } /* namespace simt */

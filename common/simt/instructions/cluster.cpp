@@ -1,9 +1,9 @@
 /* The barrier of a cluster, and stores into the shared memory of its other blocks. */
 #include "instructions/asynchronous.h"
+#include "host/errors.h"
 #include "run/cluster.h"
 #include "run/engine.h"
 #include "threads/wait.h"
-#include <cstdio>
 #include <cstring>
 #include <ptx.cuh>
 
@@ -31,29 +31,21 @@ static void cluster_after_return_of(Thread &thread)
         open(cluster);
 }
 
-static int has_opened(void *argument)
-{
-    const Thread &thread = *static_cast<const Thread *>(argument);
-    return thread.warp->block->cluster->phase >= thread.cluster_arrivals;
-}
-
 /* Who has not arrived. */
-static void describe(const void *argument, char *text, size_t size)
+static std::string describe(const Cluster &cluster)
 {
-    const Cluster &cluster = *static_cast<const Thread *>(argument)->warp->block->cluster;
-    size_t length = static_cast<size_t>(snprintf(text, size, "cluster_wait()"));
-    for (unsigned rank = 0; rank < cluster.blocks && length < size; rank++) {
+    std::string text = "cluster_wait()";
+    for (unsigned rank = 0; rank < cluster.blocks; rank++) {
         const Block &block = *cluster.member[rank].block;
         unsigned missing = 0;
         for (unsigned t = 0; t < block.threads; t++)
             missing += (block.warp[t / warp_size].alive >> t % warp_size & 1) &&
                        block.thread[t].cluster_arrivals == cluster.phase;
         if (missing > 0)
-            length +=
-                static_cast<size_t>(snprintf(text + length, size - length,
-                                             " (the cluster's block %u: %u of %u have not arrived)",
-                                             rank, missing, block.threads));
+            text += format(" (the cluster's block %u: %u of %u have not arrived)", rank, missing,
+                           block.threads);
     }
+    return text;
 }
 
 /* ---- addresses in other blocks ---- */
@@ -66,8 +58,8 @@ constexpr unsigned rank_shift = 28;
 
 using namespace simt;
 
-int ptx::cluster_rank(void) { return static_cast<int>(worker->block->rank); }
-int ptx::cluster_blocks(void) { return static_cast<int>(worker->block->cluster->blocks); }
+int ptx::cluster_rank(void) { return int(worker->block->rank); }
+int ptx::cluster_blocks(void) { return int(worker->block->cluster->blocks); }
 
 static void arrive(bool relaxed, Site site)
 {
@@ -96,7 +88,9 @@ void ptx::cluster_wait(Site site)
     simt_meet(thread.warp->present, nullptr, wait_together, "cluster_wait()", 0, site);
     if (thread.cluster_arrivals == thread.cluster_waits)
         fail_at(site, "cluster_wait()", "the thread has not arrived; cluster_arrive() comes first");
-    wait_for(has_opened, &thread, Call{"cluster_wait()", site, describe}, Wait::cluster);
+    const Cluster &cluster = *worker->block->cluster;
+    wait_until([&] { return cluster.phase >= thread.cluster_arrivals; }, site,
+               [&] { return describe(cluster); }, Wait::cluster);
     thread.cluster_waits++;
     checker->cluster_waited();
 }
@@ -109,7 +103,7 @@ uint32_t ptx::cluster_address(uint32_t shared, int rank, Site site)
     if (shared >> rank_shift)
         fail_at(site, "cluster_address()", "0x%x is no shared address; shared_address() makes one",
                 shared);
-    return shared | static_cast<uint32_t>(rank + 1) << rank_shift;
+    return shared | uint32_t(rank + 1) << rank_shift;
 }
 
 ClusterPlace simt::cluster_place(uint32_t address, size_t bytes, const char *what, Site site)

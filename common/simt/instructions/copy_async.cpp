@@ -15,11 +15,9 @@ namespace simt
 void finish_copies(BlockWork &work)
 {
     for (const ThreadWork &thread : work.thread)
-        if (!thread.copies.empty()) {
-            const CopyUnderWay &copy = thread.copies.front();
-            report_unfinished("cp.async", copy.site,
-                              copy.group < thread.copy_groups ? "cp_async_wait<0>()"
-                                                              : "cp_async_commit() and a wait");
+        if (!thread.copies.work.empty()) {
+            thread.copies.report("cp.async", thread.copies.work.front(), "cp_async_wait<0>()",
+                                 "cp_async_commit() and a wait");
             return;
         }
 }
@@ -32,7 +30,8 @@ void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned
                    Site site)
 {
     const void *where = __builtin_return_address(0);
-    CopyUnderWay copy = {};
+    Groups<CopyUnderWay> &copies = thread_work().copies;
+    CopyUnderWay copy = copies.begin(where, site);
     copy.to = shared_place(shared, bytes, bytes, "cp.async", site);
     if (source_bytes > bytes)
         fail_at(site, "cp.async", "reads %u bytes to write %u", source_bytes, bytes);
@@ -45,30 +44,25 @@ void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned
     }
     checker->counted(copy.to, bytes, true, where);
     checker->asynchronous(copy.to, bytes, copy_begins, where);
-    ThreadWork &work = thread_work();
-    checker->noted("cp_async", copy.to, work.copy_groups, bytes, where);
+    checker->noted("cp_async", copy.to, copy.group, bytes, where);
     copy.size = bytes;
-    copy.group = work.copy_groups;
-    copy.where = where;
-    copy.site = site;
-    work.copies.push_back(copy);
+    copies.work.push_back(copy);
 }
 
 void ptx::cp_async_commit(void)
 {
-    checker->noted("cp_async_commit", nullptr, thread_work().copy_groups++, 0,
-                   __builtin_return_address(0));
+    thread_work().copies.commit("cp_async_commit", __builtin_return_address(0));
 }
 
 void ptx::cp_async_wait(unsigned pending)
 {
-    ThreadWork &work = thread_work();
-    size_t done = 0;
-    while (done < work.copies.size() && work.copies[done].group + pending < work.copy_groups) {
-        const CopyUnderWay &copy = work.copies[done++];
+    Groups<CopyUnderWay> &copies = thread_work().copies;
+    const size_t done = copies.covered(pending);
+    for (size_t i = 0; i < done; i++) {
+        const CopyUnderWay &copy = copies.work[i];
         checker->asynchronous(copy.to, copy.size, copy_ends, copy.where);
         memcpy(copy.to, copy.bytes, copy.size);
     }
     checker->noted("cp_async_wait", nullptr, pending, done, __builtin_return_address(0));
-    work.copies.erase(work.copies.begin(), work.copies.begin() + static_cast<ptrdiff_t>(done));
+    copies.forget(done);
 }

@@ -37,12 +37,16 @@ static MatrixMove &move_of(void *const *slot, unsigned lane)
     return *static_cast<MatrixMove *>(slot[lane]);
 }
 
-static void load(void *const *slot, unsigned lanes)
+template <bool to_memory>
+static void move_rows(void *const *slot, unsigned lanes)
 {
-    require_whole_warp(lanes, "ldmatrix");
+    require_whole_warp(lanes, to_memory ? "stmatrix" : "ldmatrix");
     for (unsigned lane = 0; lane < warp_size; lane++)
-        for (unsigned j = 0; j < 4; j++)
-            memcpy(&move_of(slot, lane).r[j], row_of(slot, j, lane / 4) + lane % 4 * 4, 4);
+        for (unsigned j = 0; j < 4; j++) {
+            void *const pair = &move_of(slot, lane).r[j];
+            char *const place = row_of(slot, j, lane / 4) + lane % 4 * 4;
+            memcpy(to_memory ? place : pair, to_memory ? pair : place, 4);
+        }
 }
 
 static void load_transposed(void *const *slot, unsigned lanes)
@@ -55,14 +59,6 @@ static void load_transposed(void *const *slot, unsigned lanes)
             memcpy(&pair[1], row_of(slot, j, lane % 4 * 2 + 1) + lane / 4 * 2, 2);
             memcpy(&move_of(slot, lane).r[j], pair, 4);
         }
-}
-
-static void store(void *const *slot, unsigned lanes)
-{
-    require_whole_warp(lanes, "stmatrix");
-    for (unsigned lane = 0; lane < warp_size; lane++)
-        for (unsigned j = 0; j < 4; j++)
-            memcpy(row_of(slot, j, lane / 4) + lane % 4 * 4, &move_of(slot, lane).r[j], 4);
 }
 
 /* ---- fragments: which element of the matrix a lane's i-th is ---- */
@@ -111,7 +107,7 @@ static void run_mma(void *const *slot, unsigned lanes)
         }
         for (unsigned i = 0; i < 4; i++) {
             Element right = of_right(lane, i), sum = of_sum(lane, i);
-            b[right.row][right.col] = static_cast<uint16_t>(mma.b[i / 2] >> 16 * (i % 2));
+            b[right.row][right.col] = uint16_t(mma.b[i / 2] >> 16 * (i % 2));
             D[sum.row][sum.col] = mma.d[i];
         }
     }
@@ -174,25 +170,17 @@ static char *in_memory(const FragmentMove &move, unsigned lane, unsigned i)
     return move.matrix + offset * move.element_bytes;
 }
 
-static void load_fragment(void *const *slot, unsigned lanes)
+template <bool to_memory>
+static void move_fragments(void *const *slot, unsigned lanes)
 {
-    require_whole_warp(lanes, "wmma::load_matrix_sync()");
+    require_whole_warp(lanes, to_memory ? "wmma::store_matrix_sync()" : "wmma::load_matrix_sync()");
     for (unsigned lane = 0; lane < warp_size; lane++) {
         const FragmentMove &move = *static_cast<const FragmentMove *>(slot[lane]);
-        for (unsigned i = 0; i < fragment_elements; i++)
-            memcpy(move.fragment + i * move.element_bytes, in_memory(move, lane, i),
-                   move.element_bytes);
-    }
-}
-
-static void store_fragment(void *const *slot, unsigned lanes)
-{
-    require_whole_warp(lanes, "wmma::store_matrix_sync()");
-    for (unsigned lane = 0; lane < warp_size; lane++) {
-        const FragmentMove &move = *static_cast<const FragmentMove *>(slot[lane]);
-        for (unsigned i = 0; i < fragment_elements; i++)
-            memcpy(in_memory(move, lane, i), move.fragment + i * move.element_bytes,
-                   move.element_bytes);
+        for (unsigned i = 0; i < fragment_elements; i++) {
+            char *const element = move.fragment + i * move.element_bytes;
+            char *const place = in_memory(move, lane, i);
+            memcpy(to_memory ? place : element, to_memory ? element : place, move.element_bytes);
+        }
     }
 }
 
@@ -214,8 +202,16 @@ static void touch(const FragmentMove &move, bool writes, const void *where)
         checker->access(in_memory(move, lane, i), step * 4, writes, where);
 }
 
-static FragmentMove move_between(const void *fragment, const void *matrix, unsigned pitch,
-                                 unsigned bytes, bool by_rows, const char *what, Site site)
+/* Registers are variables of the thread, of which nothing is reported. Where a kernel passes other
+ * memory in their place, it is memory that it reads or writes. */
+static void touch_registers(const void *operand, size_t bytes, bool writes, const void *where)
+{
+    checker->access(operand, bytes, writes, where);
+}
+
+template <bool to_memory>
+static void move_fragment(void *fragment, void *matrix, unsigned pitch, unsigned bytes,
+                          bool by_rows, const char *what, Site site, const void *where)
 {
     /* CUDA asks for 32 bytes everywhere. But where an array of shared memory begins is the
      * compiler's choice, 16 bytes are enough for the hardware, and many programs count on that. */
@@ -228,20 +224,16 @@ static FragmentMove move_between(const void *fragment, const void *matrix, unsig
     if (pitch * bytes % 16 || pitch < 16)
         fail_at(site, what, "rows are %u elements apart; it must be a multiple of %u, 16 or more",
                 pitch, 16 / bytes);
-    return FragmentMove{static_cast<char *>(const_cast<void *>(fragment)),
-                        static_cast<char *>(const_cast<void *>(matrix)), pitch, bytes, by_rows};
+    FragmentMove move = {static_cast<char *>(fragment), static_cast<char *>(matrix), pitch, bytes,
+                         by_rows};
+    touch(move, to_memory, where);
+    touch_registers(fragment, fragment_elements * bytes, !to_memory, where);
+    simt_meet(whole_warp, &move, move_fragments<to_memory>, what, 0, site);
 }
 
 } /* namespace simt */
 
 using namespace simt;
-
-/* Registers are variables of the thread, of which nothing is reported. Where a kernel passes other
- * memory in their place, it is memory that it reads or writes. */
-static void touch_registers(const void *operand, size_t bytes, bool writes, const void *where)
-{
-    checker->access(operand, bytes, writes, where);
-}
 
 static void move_matrices(simt_meeting *run, const uint32_t *r, uint32_t row_address, bool writes,
                           const char *what, Site site, const void *where)
@@ -254,7 +246,8 @@ static void move_matrices(simt_meeting *run, const uint32_t *r, uint32_t row_add
 
 void ptx::ldmatrix_x4(uint32_t *r, uint32_t row_address, Site site)
 {
-    move_matrices(load, r, row_address, false, "ldmatrix", site, __builtin_return_address(0));
+    move_matrices(move_rows<false>, r, row_address, false, "ldmatrix", site,
+                  __builtin_return_address(0));
 }
 
 void ptx::ldmatrix_x4_transposed(uint32_t *r, uint32_t row_address, Site site)
@@ -265,7 +258,8 @@ void ptx::ldmatrix_x4_transposed(uint32_t *r, uint32_t row_address, Site site)
 
 void ptx::stmatrix_x4(uint32_t row_address, const uint32_t *r, Site site)
 {
-    move_matrices(store, r, row_address, true, "stmatrix", site, __builtin_return_address(0));
+    move_matrices(move_rows<true>, r, row_address, true, "stmatrix", site,
+                  __builtin_return_address(0));
 }
 
 void ptx::mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, bool bfloat16, Site site)
@@ -281,22 +275,15 @@ void ptx::mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, bool bflo
 void simt::wmma_load(void *fragment, const void *matrix, unsigned pitch, unsigned element_bytes,
                      bool by_rows, Site site)
 {
-    const char *what = "wmma::load_matrix_sync()";
-    FragmentMove move = move_between(fragment, matrix, pitch, element_bytes, by_rows, what, site);
-    touch(move, false, __builtin_return_address(0));
-    touch_registers(fragment, fragment_elements * element_bytes, true, __builtin_return_address(0));
-    simt_meet(whole_warp, &move, load_fragment, what, 0, site);
+    move_fragment<false>(fragment, const_cast<void *>(matrix), pitch, element_bytes, by_rows,
+                         "wmma::load_matrix_sync()", site, __builtin_return_address(0));
 }
 
 void simt::wmma_store(const void *fragment, void *matrix, unsigned pitch, unsigned element_bytes,
                       bool by_rows, Site site)
 {
-    const char *what = "wmma::store_matrix_sync()";
-    FragmentMove move = move_between(fragment, matrix, pitch, element_bytes, by_rows, what, site);
-    touch(move, true, __builtin_return_address(0));
-    touch_registers(fragment, fragment_elements * element_bytes, false,
-                    __builtin_return_address(0));
-    simt_meet(whole_warp, &move, store_fragment, what, 0, site);
+    move_fragment<true>(const_cast<void *>(fragment), matrix, pitch, element_bytes, by_rows,
+                        "wmma::store_matrix_sync()", site, __builtin_return_address(0));
 }
 
 void simt::wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, Site site)

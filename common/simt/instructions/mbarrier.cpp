@@ -6,8 +6,8 @@
 #include "instructions/asynchronous.h"
 #include "threads/wait.h"
 #include "host/checker.h"
+#include "host/errors.h"
 #include "run/engine.h"
-#include <cstdio>
 #include <ptx.cuh>
 
 namespace simt
@@ -70,37 +70,16 @@ void count_on_mbarrier(const Block &home, Mbarrier &barrier, unsigned arrivals, 
 
 /* ---- waiting ---- */
 
-struct Waiting {
-    const Mbarrier *barrier;
-    unsigned parity;
-    bool may_give_up;
-    unsigned long long answered; /* BlockWork::answers when it began */
-};
-
-static bool is_over(const Mbarrier &barrier, unsigned parity)
-{
-    return barrier.phase % 2 != parity;
-}
-
-static int can_go_on(void *argument)
-{
-    const Waiting &waiting = *static_cast<const Waiting *>(argument);
-    return is_over(*waiting.barrier, waiting.parity) ||
-           (waiting.may_give_up && block_work().answers != waiting.answered);
-}
-
 /* What the barrier lacks, arrivals or bytes, or has too many of. */
-static void describe(const void *argument, char *text, size_t size)
+static std::string describe(const Mbarrier &barrier)
 {
-    const Mbarrier &barrier = *static_cast<const Waiting *>(argument)->barrier;
-    char bytes[100] = "";
+    std::string bytes;
     if (barrier.bytes > 0)
-        snprintf(bytes, sizeof bytes, "; %lld announced bytes are not being copied", barrier.bytes);
+        bytes = format("; %lld announced bytes are not being copied", barrier.bytes);
     else if (barrier.bytes < 0)
-        snprintf(bytes, sizeof bytes, "; %lld bytes more were copied than announced",
-                 -barrier.bytes);
-    snprintf(text, size, "an mbarrier (phase %llu, parity %llu, lacks %u of %u arrivals%s)",
-             barrier.phase, barrier.phase % 2, barrier.missing, barrier.expected, bytes);
+        bytes = format("; %lld bytes more were copied than announced", -barrier.bytes);
+    return format("an mbarrier (phase %llu, parity %llu, lacks %u of %u arrivals%s)", barrier.phase,
+                  barrier.phase % 2, barrier.missing, barrier.expected, bytes.c_str());
 }
 
 static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const char *what,
@@ -111,15 +90,16 @@ static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const 
     if (parity != 0 && parity != 1)
         fail_at(site, what, "the parity is %d; it must be 0 or 1", parity);
     checker->asynchronous(place, sizeof *place, barrier_operation, where);
-    Waiting waiting = {&barrier, static_cast<unsigned>(parity), may_give_up, work.answers};
-    const unsigned long long phase = barrier.phase - is_over(barrier, waiting.parity);
+    const auto is_over = [&] { return barrier.phase % 2 != unsigned(parity); };
+    const unsigned long long phase = barrier.phase - is_over(), answers = work.answers;
     checker->noted("mbarrier_wait", place, phase, 0, where);
     barrier.waiting++;
     work.impatient += may_give_up;
-    wait_for(can_go_on, &waiting, Call{"an mbarrier", site, describe});
+    wait_until([&] { return is_over() || (may_give_up && work.answers != answers); }, site,
+               [&] { return describe(barrier); });
     work.impatient -= may_give_up;
     barrier.waiting--;
-    if (!is_over(barrier, waiting.parity))
+    if (!is_over())
         return false;
     checker->noted("mbarrier_passed", place, phase, 0, where);
     checker->acquired(&barrier.order[parity]);
@@ -156,7 +136,7 @@ void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
     checker->asynchronous(place, sizeof *place, barrier_begins, __builtin_return_address(0));
     *place = mark;
     Mbarrier barrier = {};
-    barrier.expected = barrier.missing = static_cast<unsigned>(arrivals);
+    barrier.expected = barrier.missing = unsigned(arrivals);
     barrier.initialiser = worker->thread->linear;
     barrier.place = place;
     checker->noted("mbarrier_init", place, barrier.expected, 0, __builtin_return_address(0));
@@ -180,8 +160,7 @@ static void arrive(const Block &home, Mbarrier &barrier, int bytes, const char *
                 "all %u arrivals of this phase were there already, which only waits for %lld bytes",
                 barrier.expected, barrier.bytes);
     checker->asynchronous(home, barrier.place, sizeof mark, barrier_operation, where);
-    checker->noted("mbarrier_arrive", barrier.place, barrier.phase, static_cast<unsigned>(bytes),
-                   where);
+    checker->noted("mbarrier_arrive", barrier.place, barrier.phase, unsigned(bytes), where);
     publish_on_mbarrier(home, barrier);
     count_on_mbarrier(home, barrier, 1, bytes);
 }

@@ -5,6 +5,7 @@
  */
 #include "instructions/asynchronous.h"
 #include "run/engine.h"
+#include "threads/wait.h"
 #include <ptx.cuh>
 
 namespace simt
@@ -16,17 +17,6 @@ static unsigned at_launch(const Block &block)
 {
     unsigned registers = register_file / (block.warps * warp_size) / 8 * 8;
     return registers < 248 ? registers : 248;
-}
-
-struct Request {
-    BlockWork *work;
-    unsigned registers;
-};
-
-static int are_free(void *argument)
-{
-    const Request &request = *static_cast<const Request *>(argument);
-    return request.work->free_registers >= request.registers;
 }
 
 static void nothing(void *const *, unsigned) {}
@@ -55,10 +45,11 @@ void ptx::move_registers(unsigned per_thread, bool increase, Site site)
                     "with %u",
                     per_thread, own, block.threads, at_launch(block));
         if (increase) {
-            Request request = {&work, (per_thread - own) * warp_size};
-            simt_wait(are_free, &request,
-                      "registers_increase(), for registers that no warpgroup gives back", site);
-            work.free_registers -= request.registers;
+            const unsigned more = (per_thread - own) * warp_size;
+            wait_until(
+                [&] { return work.free_registers >= more; }, site,
+                [] { return "registers_increase(), for registers that no warpgroup gives back"; });
+            work.free_registers -= more;
         } else {
             work.free_registers += (own - per_thread) * warp_size;
         }

@@ -31,7 +31,7 @@ static BoxRow box_row(const TensorMap &map, const int *coordinates, size_t numbe
         number /= map.box[i];
         if (at < 0 || at > map.last[i])
             return row;
-        row.global += static_cast<uint64_t>(at) * map.stride[i - 1];
+        row.global += uint64_t(at) * map.stride[i - 1];
     }
     long long begin = coordinates[0], end = begin + map.box[0],
               size = static_cast<long long>(map.last[0]) + 1;
@@ -39,8 +39,8 @@ static BoxRow box_row(const TensorMap &map, const int *coordinates, size_t numbe
     if (inside_begin >= inside_end)
         return row;
     row.global += inside_begin * map.element_bytes;
-    row.skip = static_cast<size_t>(inside_begin - begin) * map.element_bytes;
-    row.bytes = static_cast<size_t>(inside_end - inside_begin) * map.element_bytes;
+    row.skip = size_t(inside_begin - begin) * map.element_bytes;
+    row.bytes = size_t(inside_end - inside_begin) * map.element_bytes;
     return row;
 }
 
@@ -194,7 +194,7 @@ bool complete_tensor_load(BlockWork &work)
         return false;
     size_t next = choose(work, candidates);
     TensorLoad load = work.loads[next];
-    work.loads.erase(work.loads.begin() + static_cast<ptrdiff_t>(next));
+    work.loads.erase(work.loads.begin() + ptrdiff_t(next));
     complete(load);
     return true;
 }
@@ -227,14 +227,12 @@ void finish_tensor_copies(BlockWork &work)
         report_unfinished((std::string("a ") + load.what).c_str(), load.site,
                           "a wait for its mbarrier");
     for (ThreadWork &thread : work.thread)
-        for (const TensorStore &store : thread.stores)
+        for (const TensorStore &store : thread.stores.work)
             if (store.was_read)
                 write_store(store);
             else
-                report_unfinished("a tma_store()", store.site,
-                                  store.group < thread.store_groups
-                                      ? "tma_store_wait_read<0>()"
-                                      : "tma_store_commit() and a wait");
+                thread.stores.report("a tma_store()", store, "tma_store_wait_read<0>()",
+                                     "tma_store_commit() and a wait");
 }
 
 } /* namespace simt */
@@ -295,7 +293,7 @@ void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x,
     if (ranks == 0 || ranks >> ptx::cluster_blocks())
         fail_at(site, what, "ranks 0x%x of a cluster of %d blocks", ranks, ptx::cluster_blocks());
     for (unsigned rank : bits(ranks)) {
-        const int number = static_cast<int>(rank);
+        const int number = int(rank);
         const ClusterPlace to =
             cluster_place(ptx::cluster_address(shared, number, site), 1, what, site);
         const uint32_t counting = ptx::cluster_address(simt_shared_address(barrier), number, site);
@@ -331,44 +329,37 @@ void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t sh
 {
     static const char what[] = "tma_store()";
     const void *where = __builtin_return_address(0);
-    ThreadWork &work = thread_work();
-    TensorStore store = {};
+    Groups<TensorStore> &stores = thread_work().stores;
+    TensorStore store = stores.begin(where, site);
     store.map = map_of(encoded, 3, what, site);
     set(store.coordinates, x, y, z);
     check_first_coordinate(store.map, store.coordinates, what, site);
     check_begins_inside(store.map, store.coordinates, what, site);
     store.from = box_place(store.map, shared, what, site);
-    store.group = work.store_groups;
-    store.where = where;
-    store.site = site;
     checker->asynchronous(store.from, box_bytes(store.map), proxy_read, where);
     touch_global(store.map, store.coordinates, store.from, true, 0, what, site, where);
     store.box = read_box(store.map, store.from);
-    work.stores.push_back(std::move(store));
+    stores.work.push_back(std::move(store));
 }
 
 void ptx::tma_store_commit(void)
 {
-    checker->noted("tma_store_commit", nullptr, thread_work().store_groups++, 0,
-                   __builtin_return_address(0));
+    thread_work().stores.commit("tma_store_commit", __builtin_return_address(0));
 }
 
 void ptx::tma_store_wait(unsigned pending, bool only_read)
 {
-    ThreadWork &work = thread_work();
-    size_t covered = 0;
-    while (covered < work.stores.size() &&
-           work.stores[covered].group + pending < work.store_groups) {
-        TensorStore &store = work.stores[covered++];
-        read_store(store);
+    Groups<TensorStore> &stores = thread_work().stores;
+    const size_t covered = stores.covered(pending);
+    for (size_t i = 0; i < covered; i++) {
+        read_store(stores.work[i]);
         if (!only_read)
-            write_store(store);
+            write_store(stores.work[i]);
     }
     checker->noted(only_read ? "tma_store_wait_read" : "tma_store_wait", nullptr, pending, covered,
                    __builtin_return_address(0));
     if (!only_read)
-        work.stores.erase(work.stores.begin(),
-                          work.stores.begin() + static_cast<ptrdiff_t>(covered));
+        stores.forget(covered);
 }
 
 void ptx::tma_prefetch_map(const CUtensorMap *map, Site site)

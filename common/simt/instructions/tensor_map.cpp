@@ -56,8 +56,8 @@ static CUresult encode_dimensions(TensorMap &map, const cuuint64_t *sizes,
                       static_cast<unsigned long long>(sizes[i]));
         if (box[i] == 0 || box[i] > 256)
             return no("tensor map: size %u of the box is %u; it must be 1 to 256", i, box[i]);
-        map.last[i] = static_cast<uint32_t>(sizes[i] - 1);
-        map.box[i] = static_cast<uint16_t>(box[i]);
+        map.last[i] = uint32_t(sizes[i] - 1);
+        map.box[i] = uint16_t(box[i]);
     }
     uint64_t extent = sizes[0] * map.element_bytes;
     for (unsigned i = 0; i + 1 < map.rank; i++) {
@@ -91,12 +91,11 @@ static CUresult check_box_row(const TensorMap &map)
 
 using namespace simt;
 
-extern "C" CUresult
-cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
-                       const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
-                       const cuuint32_t *element_strides, CUtensorMapInterleave interleave,
-                       CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
-                       CUtensorMapFloatOOBfill fill)
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                void *address, const cuuint64_t *sizes, const cuuint64_t *strides,
+                                const cuuint32_t *box, const cuuint32_t *element_strides,
+                                CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
     static const unsigned char spans[] = {0, 32, 64, 128};
     if (!map || reinterpret_cast<uintptr_t>(map) % 64)
@@ -108,8 +107,8 @@ cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t ra
         return no("tensor map: the array begins at %p; it must be a multiple of 16", address);
     if (!sizes || !box || !element_strides || (rank > 1 && !strides))
         return no("tensor map: sizes, strides, box and element strides must be given");
-    if (bytes_of(type) == 0 || static_cast<unsigned>(swizzle) >= sizeof spans ||
-        static_cast<unsigned>(promotion) > CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
+    if (bytes_of(type) == 0 || unsigned(swizzle) >= sizeof spans ||
+        unsigned(promotion) > CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
         return no(
             "tensor map: data type %d, swizzle %d or L2 promotion %d is not one that there is",
             type, swizzle, promotion);
@@ -118,9 +117,9 @@ cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t ra
 
     TensorMap encoded = {};
     encoded.mark = tensor_map_mark;
-    encoded.type = static_cast<unsigned char>(type);
-    encoded.rank = static_cast<unsigned char>(rank);
-    encoded.element_bytes = static_cast<unsigned char>(bytes_of(type));
+    encoded.type = uint8_t(type);
+    encoded.rank = uint8_t(rank);
+    encoded.element_bytes = uint8_t(bytes_of(type));
     encoded.swizzle_span = spans[swizzle];
     encoded.fill_with_nan = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
     encoded.address = static_cast<char *>(address);
@@ -136,8 +135,7 @@ cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t ra
     bool whole_rows = encoded.swizzle_span == 0 || box_row_bytes(encoded) == encoded.swizzle_span;
     if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || !unit_strides || !whole_rows) {
         refuse(cudaSuccess, "tensor map: the CPU backend has no interleaving, no element strides "
-                            "other than 1, and no "
-                            "rows shorter than the swizzle's span");
+                            "other than 1, and no rows shorter than the swizzle's span");
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     *map = CUtensorMap();
@@ -145,9 +143,8 @@ cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t ra
     return CUDA_SUCCESS;
 }
 
-extern "C" cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function,
-                                               unsigned long long,
-                                               enum cudaDriverEntryPointQueryResult *result)
+cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long,
+                                    enum cudaDriverEntryPointQueryResult *result)
 {
     if (!symbol || !function)
         return done(cudaErrorInvalidValue);
@@ -158,10 +155,9 @@ extern "C" cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **functi
     return done(known || result ? cudaSuccess : cudaErrorSymbolNotFound);
 }
 
-extern "C" cudaError_t
-cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int,
-                                 unsigned long long flags,
-                                 enum cudaDriverEntryPointQueryResult *result)
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *result)
 {
     return cudaGetDriverEntryPoint(symbol, function, flags, result);
 }

@@ -10,9 +10,11 @@
 #include "instructions/asynchronous.h"
 #include "host/checker.h"
 #include "run/engine.h"
+#include "threads/wait.h"
 #include "instructions/matrix_product.h"
 #include <cstring>
 #include <ptx.cuh>
+#include <tuple>
 
 namespace simt
 {
@@ -38,10 +40,9 @@ static Descriptor decode(uint64_t bits)
     Descriptor d;
     /* Bits 14 and 15 take a carry of wgmma_descriptor_at, bits 52 on what wgmma_descriptor put
      * there. */
-    d.address = static_cast<uint32_t>((bits & 0xffff) << 4) +
-                static_cast<uint32_t>((bits >> 52 & 0xff) << 18);
-    d.leading = static_cast<uint32_t>((bits >> 16 & 0x3fff) << 4);
-    d.stride = static_cast<uint32_t>((bits >> 32 & 0x3fff) << 4);
+    d.address = uint32_t((bits & 0xffff) << 4) + uint32_t((bits >> 52 & 0xff) << 18);
+    d.leading = uint32_t((bits >> 16 & 0x3fff) << 4);
+    d.stride = uint32_t((bits >> 32 & 0x3fff) << 4);
     d.base_offset = bits >> 49 & 7;
     d.span = spans[bits >> 62];
     return d;
@@ -77,9 +78,8 @@ static size_t offset_of(const Descriptor &d, unsigned along, unsigned k, bool n_
 /* The same eight halves in memory: the swizzle works on the address itself. */
 static const char *core_row_at(const Descriptor &d, unsigned along, unsigned k, bool n_along_memory)
 {
-    uint32_t address = d.address + static_cast<uint32_t>(offset_of(d, along, k, n_along_memory));
-    return static_cast<const char *>(
-        simt_shared_pointer(static_cast<uint32_t>(swizzled(address, d.span))));
+    uint32_t address = d.address + uint32_t(offset_of(d, along, k, n_along_memory));
+    return static_cast<const char *>(simt_shared_pointer(uint32_t(swizzled(address, d.span))));
 }
 
 static void check_descriptor(const Descriptor &d, char operand, unsigned along, bool n_along_memory,
@@ -99,8 +99,8 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
     for (unsigned a : {0u, along - 8})
         for (unsigned k : {0u, 8u}) {
             size_t offset = offset_of(d, a, k, n_along_memory);
-            shared_place(d.address + static_cast<uint32_t>(swizzled(offset, d.span)), core_row,
-                         core_row, operand == 'A' ? "wgmma, matrix A" : "wgmma, matrix B", site);
+            shared_place(d.address + uint32_t(swizzled(offset, d.span)), core_row, core_row,
+                         operand == 'A' ? "wgmma, matrix A" : "wgmma, matrix B", site);
         }
 }
 
@@ -192,7 +192,7 @@ static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
     static __thread float A[A_elements], B[product_depth * max_n], D[rows_per_warp * max_n];
     Product *lanes[warp_size];
     for (unsigned lane = 0; lane < warp_size; lane++)
-        lanes[lane] = &threads[lane]->products[number];
+        lanes[lane] = &threads[lane]->products.work[number];
     const Product &first = *lanes[0];
     unsigned n = first.n;
 
@@ -250,20 +250,10 @@ static bool is_as_left(const ThreadWork &work, const float *d, unsigned n)
 
 static bool is_under_way(const ThreadWork &work, const float *d)
 {
-    for (const Product &product : work.products)
+    for (const Product &product : work.products.work)
         if (product.d == d)
             return true;
     return false;
-}
-
-/* How many of a thread's products a wait covers. */
-static size_t covered(const ThreadWork &work, unsigned pending)
-{
-    size_t count = 0;
-    while (count < work.products.size() &&
-           work.products[count].group + pending < work.product_groups)
-        count++;
-    return count;
 }
 
 struct WarpWait {
@@ -278,21 +268,21 @@ static void complete(void *const *slot, unsigned lanes)
     BlockWork &work = block_work();
     ThreadWork *threads[warp_size];
     unsigned pending = static_cast<const WarpWait *>(slot[0])->pending;
-    size_t count = covered(work.thread[warp.number * warp_size], pending);
+    size_t count = work.thread[warp.number * warp_size].products.covered(pending);
     for (unsigned lane = 0; lane < warp_size; lane++) {
         threads[lane] = &work.thread[warp.number * warp_size + lane];
-        if (covered(*threads[lane], pending) != count)
+        if (threads[lane]->products.covered(pending) != count)
             simt_fail("wgmma_wait(): lane %u of the warp has started %zu products, lane 0 %zu",
-                      lane, covered(*threads[lane], pending), count);
+                      lane, threads[lane]->products.covered(pending), count);
     }
     for (size_t number = 0; number < count; number++)
         compute(threads, number, warp.number % 4);
     for (ThreadWork *thread : threads) {
-        auto end = thread->products.begin() + static_cast<ptrdiff_t>(count);
-        for (auto product = thread->products.begin(); product != end; ++product)
-            if (product + 1 == end || product[1].d != product->d)
-                remember(*thread, *product);
-        thread->products.erase(thread->products.begin(), end);
+        const std::vector<Product> &products = thread->products.work;
+        for (size_t number = 0; number < count; number++)
+            if (number + 1 == count || products[number + 1].d != products[number].d)
+                remember(*thread, products[number]);
+        thread->products.forget(count);
     }
 }
 
@@ -301,18 +291,14 @@ static void complete(void *const *slot, unsigned lanes)
 /* All threads of a warpgroup must ask for the same products in the same order. */
 static void join_warpgroup(Warpgroup &warpgroup, const Product &product)
 {
-    SharedProduct asked = {
-        product.n,        product.registers,    product.b_along_n,    product.accumulate,
-        product.bfloat16, product.a_descriptor, product.b_descriptor, 1};
-    if (product.number == warpgroup.products.size()) {
-        warpgroup.products.push_back(asked);
-        return;
-    }
+    if (product.number == warpgroup.products.size())
+        warpgroup.products.push_back(SharedProduct{product, 0});
     SharedProduct &known = warpgroup.products[product.number];
-    if (known.n != asked.n || known.registers != asked.registers ||
-        known.b_along_n != asked.b_along_n || known.accumulate != asked.accumulate ||
-        known.bfloat16 != asked.bfloat16 || known.a_descriptor != asked.a_descriptor ||
-        known.b_descriptor != asked.b_descriptor)
+    const auto all = [](const ProductShape &s) {
+        return std::tie(s.n, s.registers, s.b_along_n, s.accumulate, s.bfloat16, s.a_descriptor,
+                        s.b_descriptor);
+    };
+    if (all(known.shape) != all(product))
         fail_at(product.site, "wgmma",
                 "this thread asks for another product than others of its warpgroup, as number %llu "
                 "of theirs: shape, type, descriptors or accumulate differ",
@@ -320,24 +306,11 @@ static void join_warpgroup(Warpgroup &warpgroup, const Product &product)
     known.threads++;
 }
 
-struct GroupWait {
-    const Warpgroup *warpgroup;
-    unsigned long long last; /* the number of the last product that the wait covers */
-};
-
-static int have_all_asked(void *argument)
-{
-    const GroupWait &wait = *static_cast<const GroupWait *>(argument);
-    return wait.warpgroup->products[wait.last].threads == warpgroup_threads;
-}
-
 void finish_products(BlockWork &work)
 {
     for (const ThreadWork &thread : work.thread)
-        for (const Product &product : thread.products)
-            report_unfinished("wgmma", product.site,
-                              product.group < thread.product_groups ? "wgmma_wait<0>()"
-                                                                    : "wgmma_commit()");
+        for (const Product &product : thread.products.work)
+            thread.products.report("wgmma", product, "wgmma_wait<0>()", "wgmma_commit()");
 }
 
 } /* namespace simt */
@@ -353,25 +326,17 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
     if ((thread | (warpgroup_threads - 1)) >= worker->block->threads)
         fail_at(site, "wgmma", "the last warpgroup of the block is not complete");
 
-    Product product = {};
+    Product product = work.products.begin(__builtin_return_address(0), site);
+    static_cast<ProductShape &>(product) = {n,        a != nullptr, b_along_n,   accumulate != 0,
+                                            bfloat16, a_descriptor, b_descriptor};
     product.d = d;
-    product.n = n;
-    product.registers = a != nullptr;
     /* As for mma: registers are the thread's variables, and what is not is watched. */
     checker->access(d, n / 2 * sizeof *d, true, __builtin_return_address(0));
     if (a) {
         checker->access(a, sizeof product.a, false, __builtin_return_address(0));
         memcpy(product.a, a, sizeof product.a);
     }
-    product.a_descriptor = a_descriptor;
-    product.b_descriptor = b_descriptor;
-    product.b_along_n = b_along_n != 0;
-    product.accumulate = accumulate != 0;
-    product.bfloat16 = bfloat16;
     product.number = work.products_issued++;
-    product.group = work.product_groups;
-    product.where = __builtin_return_address(0);
-    product.site = site;
 
     join_warpgroup(block.warpgroup[thread / warpgroup_threads], product);
     if (!a)
@@ -391,15 +356,14 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
     }
     const Descriptor b = decode(b_descriptor);
     checker->noted("wgmma", simt_shared_pointer(b.address), product.group, n, product.where);
-    work.products.push_back(std::move(product));
+    work.products.work.push_back(std::move(product));
 }
 
 void ptx::wgmma_fence(void) { thread_work().products_fenced = true; }
 
 void ptx::wgmma_commit(void)
 {
-    checker->noted("wgmma_commit", nullptr, thread_work().product_groups++, 0,
-                   __builtin_return_address(0));
+    thread_work().products.commit("wgmma_commit", __builtin_return_address(0));
 }
 
 void ptx::wgmma_wait(unsigned pending, Site site)
@@ -407,15 +371,15 @@ void ptx::wgmma_wait(unsigned pending, Site site)
     unsigned thread = worker->thread->linear;
     BlockWork &block = block_work();
     ThreadWork &work = block.thread[thread];
-    size_t count = covered(work, pending);
+    size_t count = work.products.covered(pending);
     if (count > 0) {
-        GroupWait wait = {&block.warpgroup[thread / warpgroup_threads],
-                          work.products[count - 1].number};
-        simt_wait(have_all_asked, &wait, "wgmma_wait(), for the other warps of the warpgroup",
-                  site);
+        const Warpgroup &warpgroup = block.warpgroup[thread / warpgroup_threads];
+        const unsigned long long last = work.products.work[count - 1].number;
+        wait_until([&] { return warpgroup.products[last].threads == warpgroup_threads; }, site,
+                   [] { return "wgmma_wait(), for the other warps of the warpgroup"; });
     }
     for (size_t i = 0; i < count; i++) {
-        const Product &product = work.products[i];
+        const Product &product = work.products.work[i];
         for_own_core_rows(product, [&](const char *row) {
             checker->counted(row, core_row, false, product.where);
             checker->asynchronous(row, core_row, proxy_read, product.where);

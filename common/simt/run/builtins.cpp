@@ -34,7 +34,7 @@ __asm__(".globl simt_dynamic_shared\n"
         ".type simt_dynamic_shared, @tls_object\n");
 static_assert(simt::dynamic_shared_offset == 16, "as it says above");
 
-extern "C" char *simt_aligned_dynamic_shared(void)
+char *simt_aligned_dynamic_shared(void)
 {
     simt::Worker &w = *simt::worker;
     if (w.dynamic_begin != simt_dynamic_memory) {

@@ -36,7 +36,7 @@ unsigned long long launched_in_turn(const Launch &launch, unsigned long long tur
     const unsigned members = launch.cluster_blocks;
     const unsigned long long cluster =
         block_in_turn(launch.order, turn / members, launch.blocks / members);
-    const unsigned rank = static_cast<unsigned>(turn % members);
+    const unsigned rank = unsigned(turn % members);
     const dim3 &size = launch.cluster, &grid = launch.grid;
     const unsigned long long across = grid.x / size.x, down = grid.y / size.y;
     const unsigned long long x = cluster % across * size.x + rank % size.x;
@@ -61,7 +61,7 @@ static void start(Cluster &cluster, const Launch &launch, unsigned long long num
     cluster.phase = 0;
     cluster.threads = cluster.blocks * launch.block.x * launch.block.y * launch.block.z;
     cluster.arrived = 0;
-    std::iota(cluster.rank_at, cluster.rank_at + cluster.blocks, static_cast<unsigned char>(0));
+    std::iota(cluster.rank_at, cluster.rank_at + cluster.blocks, uint8_t(0));
     if (order.kind == Order::reversed)
         std::reverse(cluster.rank_at, cluster.rank_at + cluster.blocks);
     else if (order.kind == Order::random)

@@ -51,7 +51,7 @@ static Engine &engine() { return *static_cast<Engine *>(worker); }
 
 bool on_thread_stack(const void *address)
 {
-    return worker && static_cast<size_t>(static_cast<const char *>(address) - worker->stacks) <
+    return worker && size_t(static_cast<const char *>(address) - worker->stacks) <
                          max_block_threads * worker->stack_stride;
 }
 
@@ -61,7 +61,7 @@ bool on_own_stack(const void *address)
         return false;
     const unsigned stack = worker->thread->stack; /* 0 as soon as the thread has returned */
     const char *end = worker->stacks + stack * worker->stack_stride;
-    return stack && static_cast<size_t>(end - static_cast<const char *>(address)) <= stack_bytes;
+    return stack && size_t(end - static_cast<const char *>(address)) <= stack_bytes;
 }
 
 static void add_stacks(Engine &e)
@@ -75,7 +75,7 @@ static void add_stacks(Engine &e)
         abandon_block();
     }
     for (unsigned i = 0; i < stacks_at_a_time; i++)
-        e.free_stack[e.free_stacks++] = static_cast<unsigned short>(++e.usable_stacks);
+        e.free_stack[e.free_stacks++] = uint16_t(++e.usable_stacks);
 }
 
 /* Where a stack begins. If all did so at the same offset they would share few sets of the caches.
@@ -94,7 +94,7 @@ static bool poll_conditions(Block &block)
     for (unsigned w = 0; w < block.warps; w++) {
         for (unsigned lane : bits(block.warp[w].polling)) {
             Thread &thread = block.thread[w * warp_size + lane];
-            if (!thread.condition(thread.condition_argument))
+            if (!thread.condition->holds())
                 continue;
             block.warp[w].polling &= ~(1u << lane);
             make_ready(thread);
@@ -235,8 +235,8 @@ static void lay_out(Engine &e, dim3 shape)
         Thread &thread = block.thread[t];
         thread.index = Index{t % shape.x, t / shape.x % shape.y, t / shape.x / shape.y};
         thread.stack = 0;
-        thread.linear = static_cast<unsigned short>(t);
-        thread.lane = static_cast<unsigned char>(t % warp_size);
+        thread.linear = uint16_t(t);
+        thread.lane = uint8_t(t % warp_size);
         thread.warp = &block.warp[t / warp_size];
     }
     for (unsigned w = 0; w < block.warps; w++) {
@@ -251,13 +251,13 @@ static void lay_out(Engine &e, dim3 shape)
 static void put_in_order(unsigned char *at, unsigned char *position, unsigned count,
                          const Order &order, uint64_t salt)
 {
-    std::iota(at, at + count, static_cast<unsigned char>(0));
+    std::iota(at, at + count, uint8_t(0));
     if (order.kind == Order::reversed)
         std::reverse(at, at + count);
     else if (order.kind == Order::random)
         shuffle(at, count, order.seed + salt);
     for (unsigned i = 0; i < count; i++)
-        position[at[i]] = static_cast<unsigned char>(i);
+        position[at[i]] = uint8_t(i);
 }
 
 /* The threads of the block that ran last count its barriers with others. Most have none, and their
@@ -279,9 +279,9 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear)
     lay_out(e, launch.block);
     block.launch = &launch;
     block.linear = linear;
-    block.index = uint3{static_cast<unsigned>(linear % launch.grid.x),
-                        static_cast<unsigned>(linear / launch.grid.x % launch.grid.y),
-                        static_cast<unsigned>(linear / launch.grid.x / launch.grid.y)};
+    block.index =
+        uint3{unsigned(linear % launch.grid.x), unsigned(linear / launch.grid.x % launch.grid.y),
+              unsigned(linear / launch.grid.x / launch.grid.y)};
     block.alive = block.threads;
     block.pollers = 0;
     block.last_atomic = nullptr;
@@ -342,7 +342,7 @@ static void take_back_stacks(Engine &e)
     for (unsigned t = 0; t < e.storage.threads; t++)
         e.storage.thread[t].stack = 0;
     for (e.free_stacks = 0; e.free_stacks < e.usable_stacks; e.free_stacks++)
-        e.free_stack[e.free_stacks] = static_cast<unsigned short>(e.free_stacks + 1);
+        e.free_stack[e.free_stacks] = uint16_t(e.free_stacks + 1);
 }
 
 void run_block(Launch &launch, unsigned long long linear)

@@ -23,22 +23,21 @@ static void fail_kernel(int signal, const siginfo_t *info)
     failing = true;
     const Thread &thread = self();
     Launch &launch = *worker->block->launch;
-    char who[100], where[200];
-    describe_thread(thread, who, sizeof who);
+    const std::string who = describe(thread);
     if (signal == SIGFPE) {
         report(launch, cudaErrorLaunchFailure,
-               "integer division by zero (or overflow) in kernel %s, %s", kernel_name(launch), who);
+               "integer division by zero (or overflow) in kernel %s, %s", kernel_name(launch),
+               who.c_str());
     } else if (signal == SIGILL) {
         report(launch, cudaErrorIllegalInstruction, "illegal instruction in kernel %s, %s",
-               kernel_name(launch), who);
+               kernel_name(launch), who.c_str());
     } else if (on_thread_stack(info->si_addr)) {
         report(launch, cudaErrorLaunchFailure,
                "stack overflow in kernel %s, %s: too much local memory or recursion",
-               kernel_name(launch), who);
+               kernel_name(launch), who.c_str());
     } else {
-        describe_address(info->si_addr, where, sizeof where);
-        report(launch, cudaErrorIllegalAddress, "illegal address %s, in kernel %s, %s", where,
-               kernel_name(launch), who);
+        report(launch, cudaErrorIllegalAddress, "illegal address %s, in kernel %s, %s",
+               describe_address(info->si_addr).c_str(), kernel_name(launch), who.c_str());
     }
     failing = false;
     abandon_block();
@@ -70,11 +69,10 @@ extern "C" void __assert_fail(const char *assertion, const char *file, unsigned 
         fprintf(stderr, "%s:%u: %s: Assertion `%s' failed.\n", file, line, function, assertion);
         abort();
     }
-    char who[100];
-    describe_thread(*thread, who, sizeof who);
-    fprintf(stderr, "%s:%u: %s: %s: Assertion `%s' failed.\n", file, line, function, who,
+    const std::string who = describe(*thread);
+    fprintf(stderr, "%s:%u: %s: %s: Assertion `%s' failed.\n", file, line, function, who.c_str(),
             assertion);
     report(*worker->block->launch, cudaErrorAssert, "%s:%u: assertion `%s' failed in kernel %s, %s",
-           file, line, assertion, kernel_name(*worker->block->launch), who);
+           file, line, assertion, kernel_name(*worker->block->launch), who.c_str());
     abandon_block();
 }

@@ -27,12 +27,6 @@ namespace simt
 /* one launch at a time, whichever host thread or stream it comes from */
 static std::mutex launching;
 
-const char *kernel_name(const Launch &launch)
-{
-    const char *name = launch.entry ? function_name(launch.entry) : nullptr;
-    return name ? name : launch.kernel;
-}
-
 static void prepare(Launch &launch, const struct simt_launch &asked)
 {
     static_cast<struct simt_launch &>(launch) = asked;
@@ -53,14 +47,12 @@ static cudaError_t check_shape(const Launch &launch)
     if (!within(grid, 2147483647, 65535, 65535))
         return refuse(cudaErrorInvalidConfiguration,
                       "kernel %s: a grid of %u x %u x %u blocks; each size must be at least 1 and "
-                      "at most 2147483647, "
-                      "65535 and 65535",
+                      "at most 2147483647, 65535 and 65535",
                       name, grid.x, grid.y, grid.z);
     if (!within(block, 1024, 1024, 64))
         return refuse(cudaErrorInvalidConfiguration,
                       "kernel %s: a block of %u x %u x %u threads; each size must be at least 1 "
-                      "and at most 1024, 1024 "
-                      "and 64",
+                      "and at most 1024, 1024 and 64",
                       name, block.x, block.y, block.z);
     if (block.x * block.y * block.z > max_block_threads)
         return refuse(cudaErrorInvalidConfiguration,
@@ -77,16 +69,15 @@ static cudaError_t check_shared_memory(const Launch &launch)
     if (fixed > default_dynamic_shared)
         return refuse(cudaErrorInvalidValue,
                       "kernel %s: %zu bytes of static shared memory; a kernel has at most %zu "
-                      "(more only as extern "
-                      "__shared__, after cudaFuncSetAttribute)",
+                      "(more only as extern __shared__, after cudaFuncSetAttribute)",
                       name, fixed, default_dynamic_shared);
     if (launch.dynamic_shared > limit)
-        return refuse(
-            cudaErrorInvalidValue,
-            "kernel %s: %zu bytes of dynamic shared memory beside %zu of static; it may have %zu "
-            "(up to %zu "
-            "after cudaFuncSetAttribute with cudaFuncAttributeMaxDynamicSharedMemorySize)",
-            name, launch.dynamic_shared, fixed, limit, shared_memory().per_block_optin - fixed);
+        return refuse(cudaErrorInvalidValue,
+                      "kernel %s: %zu bytes of dynamic shared memory beside %zu of static; it may "
+                      "have %zu (up to %zu after cudaFuncSetAttribute with "
+                      "cudaFuncAttributeMaxDynamicSharedMemorySize)",
+                      name, launch.dynamic_shared, fixed, limit,
+                      shared_memory().per_block_optin - fixed);
     return cudaSuccess;
 }
 
@@ -94,7 +85,7 @@ static unsigned long long resident_limit(const Launch &launch)
 {
     unsigned threads = launch.block.x * launch.block.y * launch.block.z;
     return static_cast<unsigned long long>(multiprocessors) *
-           static_cast<unsigned>(resident_blocks(launch.entry, threads, launch.dynamic_shared));
+           unsigned(resident_blocks(launch.entry, threads, launch.dynamic_shared));
 }
 
 static cudaError_t check_cluster(const Launch &launch)
@@ -112,8 +103,7 @@ static cudaError_t check_cluster(const Launch &launch)
     if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
         return refuse(cudaErrorInvalidClusterSize,
                       "kernel %s: a grid of %u x %u x %u blocks, which is not a multiple of the "
-                      "cluster's %u x "
-                      "%u x %u",
+                      "cluster's %u x %u x %u",
                       name, grid.x, grid.y, grid.z, cluster.x, cluster.y, cluster.z);
     if (launch.cluster_blocks > 1 && architecture < 90)
         return refuse(cudaErrorNotSupported,
@@ -207,8 +197,7 @@ static void run_all_waiting()
         return;
     OpenDeviceMemory open;
     for (uint64_t turn = waiting.begin()->second.front().seed; !waiting.empty(); turn++) {
-        auto chosen =
-            std::next(waiting.begin(), static_cast<long>(scramble(turn) % waiting.size()));
+        auto chosen = std::next(waiting.begin(), long(scramble(turn) % waiting.size()));
         if (!chosen->second.front().go_on())
             continue;
         chosen->second.pop_front();
@@ -280,7 +269,7 @@ static cudaError_t run(Launch &launch)
 
 using namespace simt;
 
-extern "C" cudaError_t simt_run(const struct simt_launch *asked)
+cudaError_t simt_run(const struct simt_launch *asked)
 {
     if (current_thread())
         simt_fail(

@@ -34,7 +34,7 @@ void shuffle(unsigned char *values, unsigned count, uint64_t seed)
 {
     for (unsigned i = count; i > 1; i--) {
         seed = scramble(seed);
-        unsigned other = static_cast<unsigned>(seed % i);
+        unsigned other = unsigned(seed % i);
         unsigned char kept = values[i - 1];
         values[i - 1] = values[other];
         values[other] = kept;

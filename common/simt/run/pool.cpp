@@ -143,11 +143,11 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
     unsigned long long limit =
         std::min({launch.blocks, affordable, std::max<unsigned long long>(resident, workers)});
     /* Of the blocks of a cluster one runs at a time, and each has an OS thread. */
-    unsigned count = static_cast<unsigned>(
-        launch.cooperative
-            ? launch.blocks
-            : std::min({1ull * workers * launch.cluster_blocks, launch.blocks,
-                        std::max<unsigned long long>(affordable, launch.cluster_blocks)}));
+    unsigned count =
+        unsigned(launch.cooperative
+                     ? launch.blocks
+                     : std::min({1ull * workers * launch.cluster_blocks, launch.blocks,
+                                 std::max<unsigned long long>(affordable, launch.cluster_blocks)}));
     if (launch.cooperative && launch.blocks > affordable)
         return refuse(cudaErrorLaunchOutOfResources,
                       "memory is enough for the stacks of %llu blocks of %u threads at a time, and "
@@ -169,7 +169,7 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
         if (finished == launch.finished_blocks && launch.next_block < launch.blocks &&
             p.wanted < limit) {
             launch.stop_at = launch.blocks;
-            want(p, static_cast<unsigned>(std::min<unsigned long long>(2ull * p.wanted, limit)));
+            want(p, unsigned(std::min<unsigned long long>(2ull * p.wanted, limit)));
         }
         finished = launch.finished_blocks;
     }

@@ -2,6 +2,7 @@
 #include "run/cluster.h"
 #include "run/engine.h"
 #include "host/errors.h"
+#include "host/symbols.h"
 #include <cstdarg>
 #include <cstdio>
 #include <string>
@@ -9,11 +10,17 @@
 namespace simt
 {
 
-void describe_thread(const Thread &thread, char *text, size_t size)
+std::string describe(const Thread &thread)
 {
     const uint3 &b = thread.warp->block->index;
     const Index &t = thread.index;
-    snprintf(text, size, "block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t[0], t[1], t[2]);
+    return format("block (%u,%u,%u), thread (%u,%u,%u)", b.x, b.y, b.z, t[0], t[1], t[2]);
+}
+
+const char *kernel_name(const Launch &launch)
+{
+    const char *name = launch.entry ? function_name(launch.entry) : nullptr;
+    return name ? name : launch.kernel;
 }
 
 bool report(Launch &launch, cudaError_t error, const char *pattern, ...)
@@ -50,17 +57,13 @@ static std::string awaited(const Thread &thread)
         return barrier_name(thread.barrier);
     if (thread.wait == Wait::warp)
         return thread.what;
-    char text[600];
-    if (!thread.call->describe)
-        return thread.call->what;
-    thread.call->describe(thread.condition_argument, text, sizeof text);
-    return text;
+    return thread.condition->name();
 }
 
 /* And where. */
 static Site place(const Thread &thread)
 {
-    return thread.wait <= Wait::warp ? site_of(thread) : thread.call->site;
+    return thread.wait <= Wait::warp ? site_of(thread) : thread.condition->site;
 }
 
 static bool belongs(const Thread &thread, const Group &group)
@@ -191,16 +194,14 @@ void fail_at(Site site, const char *what, const char *pattern, ...)
 
 using namespace simt;
 
-extern "C" void simt_fail(const char *pattern, ...)
+void simt_fail(const char *pattern, ...)
 {
-    char who[100];
     va_list arguments;
     va_start(arguments, pattern);
     const std::string what = format(pattern, arguments);
     va_end(arguments);
-    describe_thread(self(), who, sizeof who);
     Launch &launch = *worker->block->launch;
     report(launch, cudaErrorLaunchFailure, "%s (kernel %s, %s)", what.c_str(), kernel_name(launch),
-           who);
+           describe(self()).c_str());
     abandon_block();
 }

@@ -59,7 +59,7 @@ inline bool next_warp(Block &block)
     if (!any_ready(block))
         return false;
     block.warp_cursor =
-        static_cast<unsigned>(__builtin_ctz(next_bit(block.ready_warps, 1u << block.warp_cursor)));
+        unsigned(__builtin_ctz(next_bit(block.ready_warps, 1u << block.warp_cursor)));
     block.running = &block.warp[block.warp_at[block.warp_cursor]];
     block.lane_cursor = block.running->resume_after;
     block.running->resume_after = last_lane;
@@ -78,7 +78,7 @@ inline unsigned take_lane(Block &block, Warp &warp)
     const uint32_t bit = next_bit(warp.ready, block.lane_cursor);
     block.lane_cursor = bit;
     warp.ready ^= bit;
-    return block.lane_at[static_cast<size_t>(__builtin_ctz(bit))];
+    return block.lane_at[size_t(__builtin_ctz(bit))];
 }
 
 /* The lane of the next thread to run, with its warp in block.running. */

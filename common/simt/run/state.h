@@ -17,6 +17,7 @@
 #include <cstring>
 #include <cuda_runtime.h>
 #include <simt/warp.h>
+#include <string>
 
 namespace simt
 {
@@ -44,7 +45,7 @@ struct Bits {
     Bits end() const { return Bits{0}; }
     bool operator!=(const Bits &other) const { return rest != other.rest; }
     void operator++() { rest &= rest - 1; }
-    unsigned operator*() const { return static_cast<unsigned>(__builtin_ctz(rest)); }
+    unsigned operator*() const { return unsigned(__builtin_ctz(rest)); }
 };
 
 inline Bits bits(uint32_t mask) { return Bits{mask}; }
@@ -55,12 +56,26 @@ struct BlockWork;
  * its first thread arrived. */
 enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, cluster };
 
-/* The condition that a thread waits for, and where: on its own stack, as long as it waits. */
-struct Call {
-    const char *what;
+/* A function that its caller keeps. */
+template <class Result>
+struct Borrowed {
+    Result (*call)(const void *);
+    const void *function;
+
+    template <class Function>
+    Borrowed(const Function &f)
+        : call([](const void *kept) -> Result { return (*static_cast<const Function *>(kept))(); }),
+          function(&f)
+    {
+    }
+    Result operator()() const { return call(function); }
+};
+
+/* What a thread waits for, and where: on its own stack, as long as it waits. */
+struct Condition {
+    Borrowed<bool> holds;
     Site site;
-    /* more than `what` says, when somebody asks; or null */
-    void (*describe)(const void *argument, char *text, size_t size) = nullptr;
+    Borrowed<std::string> name;
 };
 
 /* A uint3 that is copied in one piece. */
@@ -82,9 +97,7 @@ struct alignas(128) Thread {
     unsigned char lane;
 
     Warp *warp;
-    const Call *call; /* while it waits for a condition: this, ... */
-    simt_condition *condition;
-    void *condition_argument;
+    const Condition *condition;               /* while it waits for one */
     unsigned grid_barriers;                   /* grid.sync() calls so far */
     unsigned cluster_arrivals, cluster_waits; /* the same of the halves of the cluster's barrier */
     check::ThreadState *checked;
@@ -249,7 +262,7 @@ bool report(Launch &launch, cudaError_t error, const char *format, ...)
 /* Gives up the running block from inside a kernel. */
 [[noreturn]] void abandon_block();
 
-/* "block (1,0,0), thread (3,0,0)", into `text`. */
-void describe_thread(const Thread &thread, char *text, size_t size);
+/* "block (1,0,0), thread (3,0,0)" */
+std::string describe(const Thread &thread);
 
 } /* namespace simt */

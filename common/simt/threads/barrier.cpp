@@ -10,7 +10,7 @@ namespace simt
 static inline void note(Thread &thread, Wait wait, unsigned barrier)
 {
     thread.wait = wait;
-    thread.barrier = static_cast<unsigned char>(barrier);
+    thread.barrier = uint8_t(barrier);
 }
 
 /* ---- Barrier 0: all threads of the block ---- */
@@ -58,7 +58,7 @@ static bool open(Block &block)
         abandon_block();
     if ((barrier.mixed && at_different_sites(block)) || (checker->armed && splits_a_warp(block)))
         report_divergent_barrier(block);
-    barrier.count = static_cast<int>(barrier.truths);
+    barrier.count = int(barrier.truths);
     barrier.all = barrier.truths == block.alive;
     barrier.any = barrier.truths > 0;
     barrier.truths = 0;
@@ -151,13 +151,13 @@ static void complete_named(Block &block, unsigned id)
 
 using namespace simt;
 
-extern "C" void simt_syncthreads(Site site) { synchronise(site, plain_barrier); }
+void simt_syncthreads(Site site) { synchronise(site, plain_barrier); }
 
-extern "C" int simt_syncthreads_reduce(int which, int value, Site site)
+int simt_syncthreads_reduce(int which, int value, Site site)
 {
     Barrier &barrier = worker->block->barrier[0];
     barrier.truths += value != 0;
-    synchronise(site, static_cast<unsigned char>(which));
+    synchronise(site, uint8_t(which));
     return which == 0 ? barrier.count : which == 1 ? barrier.all : barrier.any;
 }
 
@@ -168,7 +168,7 @@ void ptx::named_barrier_sync(int id, int threads, Site site)
     if (arrive_named(thread, id, threads, site, true, __builtin_return_address(0))) {
         complete_named(block, id);
     } else {
-        note(thread, Wait::barrier, plain_barrier + static_cast<unsigned>(id));
+        note(thread, Wait::barrier, plain_barrier + unsigned(id));
         thread.site = site;
         suspend(thread);
     }

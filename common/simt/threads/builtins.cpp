@@ -17,25 +17,25 @@ static unsigned long long nanoseconds()
 }
 
 /* One tick per nanosecond: a device of 1 GHz. */
-extern "C" long long simt_clock(void) { return static_cast<long long>(nanoseconds()); }
-extern "C" unsigned long long simt_globaltimer(void) { return nanoseconds(); }
+long long simt_clock(void) { return static_cast<long long>(nanoseconds()); }
+unsigned long long simt_globaltimer(void) { return nanoseconds(); }
 
 /* ---- Fences and other small things ---- */
 
-extern "C" void simt_threadfence(void)
+void simt_threadfence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     checker->thread_fence();
 }
 
-extern "C" void simt_nanosleep(unsigned) { simt_yield(); }
-extern "C" void simt_trap(void) { simt_fail("__trap()"); }
+void simt_nanosleep(unsigned) { simt_yield(); }
+void simt_trap(void) { simt_fail("__trap()"); }
 
 /* ---- Memory that device code asks for ---- */
 
-extern "C" void *simt_device_malloc(size_t bytes) { return allocate_in_kernel(bytes); }
+void *simt_device_malloc(size_t bytes) { return allocate_in_kernel(bytes); }
 
-extern "C" void simt_device_free(void *pointer)
+void simt_device_free(void *pointer)
 {
     if (pointer && !free_in_kernel(pointer))
         simt_fail("free or delete of %p, where no memory of the device's heap begins, or no longer",
@@ -44,7 +44,7 @@ extern "C" void simt_device_free(void *pointer)
 
 /* ---- __launch_bounds__ ---- */
 
-extern "C" void simt_launch_bounds(unsigned threads, unsigned, unsigned)
+void simt_launch_bounds(unsigned threads, unsigned, unsigned)
 {
     const Block &block = *worker->block;
     if (block.threads <= threads)
@@ -61,13 +61,13 @@ extern "C" void simt_launch_bounds(unsigned threads, unsigned, unsigned)
  * on. */
 static const unsigned window_offset = 1024;
 
-extern "C" unsigned simt_is_shared(const void *pointer)
+unsigned simt_is_shared(const void *pointer)
 {
     const char *p = static_cast<const char *>(pointer);
     return p >= worker->shared_begin && p < worker->shared_end;
 }
 
-extern "C" unsigned simt_is_local(const void *pointer) { return on_thread_stack(pointer); }
+unsigned simt_is_local(const void *pointer) { return on_thread_stack(pointer); }
 
 /* Keeps the alignment of shared_begin, which alignment checks of matrix loads and bulk copies look
  * at. */
@@ -77,13 +77,9 @@ static char *window_begin()
                                     ~uintptr_t(1023));
 }
 
-extern "C" unsigned simt_shared_address(const void *pointer)
+unsigned simt_shared_address(const void *pointer)
 {
-    return static_cast<unsigned>(static_cast<const char *>(pointer) - window_begin()) +
-           window_offset;
+    return unsigned(static_cast<const char *>(pointer) - window_begin()) + window_offset;
 }
 
-extern "C" void *simt_shared_pointer(unsigned address)
-{
-    return window_begin() + (address - window_offset);
-}
+void *simt_shared_pointer(unsigned address) { return window_begin() + (address - window_offset); }

@@ -1,6 +1,7 @@
 /* The barriers of <cuda/barrier>. Their memory is the program's, its contents only ours. */
 #include "host/checker.h"
 #include "run/engine.h"
+#include "threads/wait.h"
 
 using namespace simt;
 
@@ -21,12 +22,12 @@ static const void *order_of(const struct simt_barrier *barrier, unsigned phase)
     return reinterpret_cast<const char *>(barrier) + phase % 2;
 }
 
-extern "C" void simt_barrier_init(struct simt_barrier *barrier, unsigned expected)
+void simt_barrier_init(struct simt_barrier *barrier, unsigned expected)
 {
     *barrier = {initialised, expected, expected, 0};
 }
 
-extern "C" unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, Site site)
+unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, Site site)
 {
     check_barrier(barrier, "cuda::barrier::arrive()", site);
     if (count > barrier->missing)
@@ -42,21 +43,10 @@ extern "C" unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned c
     return phase;
 }
 
-struct Waiting {
-    const struct simt_barrier *barrier;
-    unsigned phase;
-};
-
-static int is_over(void *argument)
+void simt_barrier_wait(struct simt_barrier *barrier, unsigned phase, Site site)
 {
-    const Waiting &waiting = *static_cast<const Waiting *>(argument);
-    return waiting.barrier->phase != waiting.phase;
-}
-
-extern "C" void simt_barrier_wait(struct simt_barrier *barrier, unsigned phase, Site site)
-{
-    check_barrier(barrier, "cuda::barrier::wait()", site);
-    Waiting waiting = {barrier, phase};
-    simt_wait(is_over, &waiting, "cuda::barrier::wait()", site);
+    const char *what = "cuda::barrier::wait()";
+    check_barrier(barrier, what, site);
+    wait_until([=] { return barrier->phase != phase; }, site, [=] { return what; });
     checker->acquired(order_of(barrier, phase));
 }

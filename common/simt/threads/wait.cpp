@@ -10,15 +10,14 @@
 namespace simt
 {
 
-void wait_for(simt_condition *condition, void *argument, const Call &call, Wait kind)
+void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wait kind)
 {
-    if (condition(argument))
+    if (holds())
         return;
+    const Condition condition = {holds, site, name};
     Thread &thread = self();
     thread.wait = kind;
-    thread.condition = condition;
-    thread.condition_argument = argument;
-    thread.call = &call;
+    thread.condition = &condition;
     thread.warp->polling |= 1u << thread.lane;
     suspend(thread);
 }
@@ -26,11 +25,6 @@ void wait_for(simt_condition *condition, void *argument, const Call &call, Wait 
 } /* namespace simt */
 
 using namespace simt;
-
-extern "C" void simt_wait(simt_condition *condition, void *argument, const char *what, Site site)
-{
-    wait_for(condition, argument, Call{what, site});
-}
 
 /*
  * What a block waits for whose threads all poll must come from another one, on another OS thread.
@@ -57,12 +51,12 @@ static unsigned ready_threads(const Block &block)
 {
     unsigned count = 0;
     for (unsigned w = 0; w < block.warps; w++)
-        count += static_cast<unsigned>(__builtin_popcount(block.warp[w].ready));
+        count += unsigned(__builtin_popcount(block.warp[w].ready));
     return count;
 }
 
 /* Other warps first, then the other lanes: whoever polls must not keep the rest from running. */
-extern "C" void simt_yield(void)
+void simt_yield(void)
 {
     Thread &thread = self();
     Block &block = *thread.warp->block;
@@ -80,7 +74,7 @@ extern "C" void simt_yield(void)
         yield_to_cluster(block);
 }
 
-extern "C" void simt_grid_sync(Site site)
+void simt_grid_sync(Site site)
 {
     Thread &thread = self();
     Block &block = *thread.warp->block;
@@ -96,4 +90,4 @@ extern "C" void simt_grid_sync(Site site)
     }
 }
 
-extern "C" int simt_is_cooperative(void) { return worker->block->launch->cooperative; }
+int simt_is_cooperative(void) { return worker->block->launch->cooperative; }

@@ -6,8 +6,12 @@
 namespace simt
 {
 
-/* simt_wait(), for a `call` that can say more than its name. Nothing of it is copied. */
-void wait_for(simt_condition *condition, void *argument, const Call &call,
-              Wait kind = Wait::condition);
+/*
+ * The calling thread waits until holds() is true; other threads of its block run meanwhile. Each of
+ * them may call holds(), any number of times: it only looks. The report of a wait in vain says
+ * name().
+ */
+void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name,
+                Wait kind = Wait::condition);
 
 } /* namespace simt */

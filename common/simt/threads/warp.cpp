@@ -1,6 +1,7 @@
 /* Operations of a warp: lanes meet, and the last to arrive does the work for all. */
 #include "host/checker.h"
 #include "run/scheduling.h"
+#include "threads/operations.h"
 #include <cstring>
 #include <simt/collectives.h>
 
@@ -148,16 +149,16 @@ meet(Warp &warp, uint32_t mask, simt_meeting *run, const char *what, bool orders
 
 using namespace simt;
 
-extern "C" void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what,
-                          int orders_memory, Site site)
+void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, int orders_memory,
+               Site site)
 {
     Warp &warp = *worker->block->running;
     warp.slot[worker->thread->lane] = slot;
     meet(warp, mask, run, what, orders_memory != 0, site);
 }
 
-extern "C" unsigned simt_lane(void) { return self().lane; }
-extern "C" unsigned simt_thread_number(void) { return self().linear; }
+unsigned simt_lane(void) { return self().lane; }
+unsigned simt_thread_number(void) { return self().linear; }
 
 /* ---- __activemask: the lanes that come to the same place together ---- */
 
@@ -173,7 +174,7 @@ static uint32_t ready_lanes(const Warp &warp)
  * Lets the warp's other lanes run until each has come here too, or waits elsewhere, or has
  * returned. A lane that polls memory would never do any of these, so there is an end to it.
  */
-extern "C" unsigned simt_activemask(Site site)
+unsigned simt_activemask(Site site)
 {
     Thread &thread = self();
     Warp &warp = *thread.warp;
@@ -202,22 +203,21 @@ extern "C" unsigned simt_activemask(Site site)
 
 static void nothing(void *const *, unsigned) {}
 
-extern "C" void simt_syncwarp(unsigned mask, Site site)
+void simt_syncwarp(unsigned mask, Site site)
 {
     meet(*worker->block->running, mask, nothing, "__syncwarp()", true, site);
 }
 
 /* ---- Shuffles ---- */
 
-extern "C" uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned form,
-                                 Site site)
+uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned form, Site site)
 {
     static const char *const names[] = {"__shfl_sync()", "__shfl_up_sync()", "__shfl_down_sync()",
                                         "__shfl_xor_sync()"};
     const unsigned how = form & 3, width = form >> 2;
     if (__builtin_expect(width - 1 >= warp_size || (width & (width - 1)), false))
         fail_at(site, names[how], "the width is %d; it must be 1, 2, 4, 8, 16 or 32",
-                static_cast<int>(form) >> 2);
+                int(form) >> 2);
     Warp &warp = *worker->block->running;
     warp.shuffled[worker->thread->lane] = Shuffled{value, operand, form};
     return meet(warp, mask, nullptr, names[how], false, site);
@@ -244,7 +244,7 @@ static void run_vote(void *const *slot, unsigned lanes)
     }
 }
 
-extern "C" unsigned simt_vote(unsigned mask, int predicate, int how, Site site)
+unsigned simt_vote(unsigned mask, int predicate, int how, Site site)
 {
     static const char *const names[] = {"__all_sync()", "__any_sync()", "__uni_sync()",
                                         "__ballot_sync()"};
@@ -283,7 +283,7 @@ static void run_match(void *const *slot, unsigned lanes)
     }
 }
 
-extern "C" unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, Site site)
+unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, Site site)
 {
     Match match = {value, 0, 0};
     simt_meet(mask, &match, run_match, all_agree ? "__match_all_sync()" : "__match_any_sync()", 0,
@@ -301,44 +301,22 @@ struct Reduction {
     int how;
 };
 
-static unsigned combine(unsigned a, unsigned b, int how)
-{
-    switch (how) {
-    case simt_reduce_add:
-        return a + b;
-    case simt_reduce_min_signed:
-        return static_cast<int>(b) < static_cast<int>(a) ? b : a;
-    case simt_reduce_max_signed:
-        return static_cast<int>(b) > static_cast<int>(a) ? b : a;
-    case simt_reduce_min:
-        return b < a ? b : a;
-    case simt_reduce_max:
-        return b > a ? b : a;
-    case simt_reduce_and:
-        return a & b;
-    case simt_reduce_or:
-        return a | b;
-    default:
-        return a ^ b;
-    }
-}
-
 static void run_reduction(void *const *slot, unsigned lanes)
 {
-    unsigned first = static_cast<unsigned>(__builtin_ctz(lanes));
+    unsigned first = unsigned(__builtin_ctz(lanes));
     Reduction result = *static_cast<const Reduction *>(slot[first]);
     for (unsigned lane : bits(lanes & (lanes - 1)))
         result.value =
-            combine(result.value, static_cast<const Reduction *>(slot[lane])->value, result.how);
+            combined(result.value, result.how, static_cast<const Reduction *>(slot[lane])->value);
     for (unsigned lane : bits(lanes))
         static_cast<Reduction *>(slot[lane])->value = result.value;
 }
 
-extern "C" unsigned simt_reduce(unsigned mask, unsigned value, int how, Site site)
+unsigned simt_reduce(unsigned mask, unsigned value, int how, Site site)
 {
     static const char *const names[] = {
-        "__reduce_add_sync()", "__reduce_min_sync()", "__reduce_max_sync()", "__reduce_min_sync()",
-        "__reduce_max_sync()", "__reduce_and_sync()", "__reduce_or_sync()",  "__reduce_xor_sync()"};
+        "__reduce_add_sync()", "__reduce_and_sync()", "__reduce_or_sync()",  "__reduce_xor_sync()",
+        "__reduce_min_sync()", "__reduce_max_sync()", "__reduce_min_sync()", "__reduce_max_sync()"};
     Reduction reduction = {value, how};
     simt_meet(mask, &reduction, run_reduction, names[how], 0, site);
     return reduction.value;

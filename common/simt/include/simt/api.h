@@ -22,6 +22,11 @@ SIMT_TYPED(cudaHostGetDevicePointer, cudaHostGetDevicePointer, (T **pointer, voi
 /* clang-format on */
 #undef SIMT_TYPED
 
+inline cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, int device)
+{
+    return cudaMemPrefetchAsync(pointer, bytes, device, nullptr);
+}
+
 /* CUDA 13's forms. Managed memory is everywhere at the same time. */
 inline cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, cudaMemLocation location,
                                         unsigned int, cudaStream_t stream = nullptr)

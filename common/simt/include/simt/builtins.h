@@ -121,7 +121,7 @@ __forceinline__ size_t __cvta_generic_to_shared(const void *pointer)
 
 __forceinline__ void *__cvta_shared_to_generic(size_t address)
 {
-    return simt_shared_pointer(static_cast<unsigned>(address));
+    return simt_shared_pointer(unsigned(address));
 }
 
 extern "C" unsigned simt_is_shared(const void *pointer);

@@ -18,16 +18,6 @@ unsigned simt_vote(unsigned mask, int predicate, int how, simt::Site site);
 
 unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, simt::Site site);
 
-enum simt_reduce_kind {
-    simt_reduce_add,
-    simt_reduce_min_signed,
-    simt_reduce_max_signed,
-    simt_reduce_min,
-    simt_reduce_max,
-    simt_reduce_and,
-    simt_reduce_or,
-    simt_reduce_xor
-};
 unsigned simt_reduce(unsigned mask, unsigned value, int how, simt::Site site);
 
 void simt_syncwarp(unsigned mask, simt::Site site);
@@ -43,7 +33,7 @@ inline T shuffle(unsigned mask, T value, unsigned how, unsigned operand, int wid
     static_assert(sizeof(T) <= 8, "a shuffle moves values of at most 8 bytes");
     uint64_t bits = 0;
     __builtin_memcpy(static_cast<void *>(&bits), static_cast<const void *>(&value), sizeof value);
-    bits = simt_shuffle(mask, bits, operand, how | static_cast<unsigned>(width) << 2, site);
+    bits = simt_shuffle(mask, bits, operand, how | unsigned(width) << 2, site);
     __builtin_memcpy(static_cast<void *>(&value), static_cast<const void *>(&bits), sizeof value);
     return value;
 }
@@ -53,7 +43,7 @@ inline T shuffle(unsigned mask, T value, unsigned how, unsigned operand, int wid
 template <class T>
 inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_index, static_cast<unsigned>(lane), width, site);
+    return simt::shuffle(mask, value, simt_shuffle_index, unsigned(lane), width, site);
 }
 
 template <class T>
@@ -71,13 +61,13 @@ inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32
 template <class T>
 inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, SIMT_CALL_SITE)
 {
-    return simt::shuffle(mask, value, simt_shuffle_xor, static_cast<unsigned>(lanes), width, site);
+    return simt::shuffle(mask, value, simt_shuffle_xor, unsigned(lanes), width, site);
 }
 
 #define SIMT_VOTE(R, name, how)                                                                    \
     inline R name(unsigned mask, int predicate, SIMT_CALL_SITE)                                    \
     {                                                                                              \
-        return static_cast<R>(simt_vote(mask, predicate, how, site));                              \
+        return simt_vote(mask, predicate, how, site);                                              \
     }
 /* clang-format off */
 SIMT_VOTE(int, __all_sync, simt_vote_all)
@@ -106,18 +96,18 @@ inline unsigned __match_all_sync(unsigned mask, T value, int *all_agree, SIMT_CA
 #define SIMT_REDUCE(T, name, how)                                                                  \
     inline T name(unsigned mask, T value, SIMT_CALL_SITE)                                          \
     {                                                                                              \
-        return static_cast<T>(simt_reduce(mask, static_cast<unsigned>(value), how, site));         \
+        return static_cast<T>(simt_reduce(mask, unsigned(value), how, site));                      \
     }
 /* clang-format off */
-SIMT_REDUCE(unsigned, __reduce_add_sync, simt_reduce_add)
-SIMT_REDUCE(int, __reduce_add_sync, simt_reduce_add)
-SIMT_REDUCE(unsigned, __reduce_min_sync, simt_reduce_min)
-SIMT_REDUCE(int, __reduce_min_sync, simt_reduce_min_signed)
-SIMT_REDUCE(unsigned, __reduce_max_sync, simt_reduce_max)
-SIMT_REDUCE(int, __reduce_max_sync, simt_reduce_max_signed)
-SIMT_REDUCE(unsigned, __reduce_and_sync, simt_reduce_and)
-SIMT_REDUCE(unsigned, __reduce_or_sync, simt_reduce_or)
-SIMT_REDUCE(unsigned, __reduce_xor_sync, simt_reduce_xor)
+SIMT_REDUCE(unsigned, __reduce_add_sync, simt_add)
+SIMT_REDUCE(int, __reduce_add_sync, simt_add)
+SIMT_REDUCE(unsigned, __reduce_min_sync, simt_min)
+SIMT_REDUCE(int, __reduce_min_sync, simt_min_signed)
+SIMT_REDUCE(unsigned, __reduce_max_sync, simt_max)
+SIMT_REDUCE(int, __reduce_max_sync, simt_max_signed)
+SIMT_REDUCE(unsigned, __reduce_and_sync, simt_and)
+SIMT_REDUCE(unsigned, __reduce_or_sync, simt_or)
+SIMT_REDUCE(unsigned, __reduce_xor_sync, simt_xor)
 /* clang-format on */
 #undef SIMT_REDUCE
 

@@ -14,11 +14,11 @@ struct Binary16 {
     {
         /* Exponent and fraction move to float's places; the product repairs the bias, for
          * subnormals too. */
-        float magnitude = same_bits<float>(static_cast<uint32_t>(bits & 0x7fff) << 13) * 0x1p112f;
+        float magnitude = same_bits<float>(uint32_t(bits & 0x7fff) << 13) * 0x1p112f;
         uint32_t result = same_bits<uint32_t>(magnitude);
         if ((bits & 0x7c00) == 0x7c00)
             result |= 0x7f800000u; /* infinity, NaN */
-        return same_bits<float>(result | static_cast<uint32_t>(bits & 0x8000) << 16);
+        return same_bits<float>(result | uint32_t(bits & 0x8000) << 16);
     }
 
     static uint16_t from_float(float value)
@@ -28,30 +28,27 @@ struct Binary16 {
         if (magnitude > 0x7f800000u)
             return 0x7fff;
         if (magnitude >= 0x477ff000u) /* 65520 and more round to infinity */
-            return static_cast<uint16_t>(sign | 0x7c00);
+            return uint16_t(sign | 0x7c00);
         if (magnitude >= 0x38800000u) { /* 2^-14 and more: normal */
             magnitude += 0xfff + (magnitude >> 13 & 1);
-            return static_cast<uint16_t>(sign | (magnitude - 0x38000000u) >> 13);
+            return uint16_t(sign | (magnitude - 0x38000000u) >> 13);
         }
         /* Subnormal: next to 0.5 a float has the same spacing, 2^-24, so the addition rounds. */
         float shifted = same_bits<float>(magnitude) + 0.5f;
-        return static_cast<uint16_t>(sign | (same_bits<uint32_t>(shifted) - 0x3f000000u));
+        return uint16_t(sign | (same_bits<uint32_t>(shifted) - 0x3f000000u));
     }
 };
 
 /* bfloat16: the upper half of a float. */
 struct Brain16 {
-    static float to_float(uint16_t bits)
-    {
-        return same_bits<float>(static_cast<uint32_t>(bits) << 16);
-    }
+    static float to_float(uint16_t bits) { return same_bits<float>(uint32_t(bits) << 16); }
 
     static uint16_t from_float(float value)
     {
         uint32_t x = same_bits<uint32_t>(value);
         if ((x & 0x7fffffff) > 0x7f800000u)
             return 0x7fff;
-        return static_cast<uint16_t>((x + 0x7fff + (x >> 16 & 1)) >> 16);
+        return uint16_t((x + 0x7fff + (x >> 16 & 1)) >> 16);
     }
 };
 
@@ -61,12 +58,11 @@ struct Brain16 {
  */
 inline float rounded_to_odd(double value)
 {
-    float nearest = static_cast<float>(value);
-    if (static_cast<double>(nearest) == value || nearest != nearest)
+    float nearest = float(value);
+    if (double(nearest) == value || nearest != nearest)
         return nearest;
-    float inner = std::fabs(static_cast<double>(nearest)) > std::fabs(value)
-                      ? std::nextafter(nearest, 0.0f)
-                      : nearest;
+    float inner =
+        std::fabs(double(nearest)) > std::fabs(value) ? std::nextafter(nearest, 0.0f) : nearest;
     return same_bits<float>(same_bits<uint32_t>(inner) | 1u);
 }
 
@@ -86,7 +82,7 @@ inline uint16_t directed(float value, int direction)
     bool negative = bits & 0x8000;
     if ((bits & 0x7fff) == 0)
         return direction < 0 ? 0x8001 : 0x0001;
-    return static_cast<uint16_t>(negative == (direction < 0) ? bits + 1 : bits - 1);
+    return uint16_t(negative == (direction < 0) ? bits + 1 : bits - 1);
 }
 
 } /* namespace simt */

@@ -19,20 +19,14 @@
 /* ---- min, max, abs for every pair of types that CUDA has ---- */
 
 #define SIMT_MIN_MAX(A, B, R)                                                                      \
-    constexpr R min(A a, B b)                                                                      \
-    {                                                                                              \
-        return static_cast<R>(b) < static_cast<R>(a) ? static_cast<R>(b) : static_cast<R>(a);      \
-    }                                                                                              \
-    constexpr R max(A a, B b)                                                                      \
-    {                                                                                              \
-        return static_cast<R>(a) < static_cast<R>(b) ? static_cast<R>(b) : static_cast<R>(a);      \
-    }
+    constexpr R min(A a, B b) { return (R)b < (R)a ? (R)b : (R)a; }                                \
+    constexpr R max(A a, B b) { return (R)a < (R)b ? (R)b : (R)a; }
 #define SIMT_MIN_MAX_INTEGER(S, U)                                                                 \
     SIMT_MIN_MAX(S, S, S) SIMT_MIN_MAX(U, U, U) SIMT_MIN_MAX(S, U, U) SIMT_MIN_MAX(U, S, U)
 /* Like fminf and fmaxf: a number wins over NaN. */
 #define SIMT_MIN_MAX_FLOAT(A, B, R)                                                                \
-    inline R min(A a, B b) { return std::fmin(static_cast<R>(a), static_cast<R>(b)); }             \
-    inline R max(A a, B b) { return std::fmax(static_cast<R>(a), static_cast<R>(b)); }
+    inline R min(A a, B b) { return std::fmin(R(a), R(b)); }                                       \
+    inline R max(A a, B b) { return std::fmax(R(a), R(b)); }
 
 /* clang-format off */
 SIMT_MIN_MAX_INTEGER(int, unsigned int)
@@ -54,10 +48,7 @@ constexpr unsigned int umax(unsigned int a, unsigned int b) { return a < b ? b :
 
 #define SIMT_FUNCTION(name, expression)                                                            \
     inline double name(double x) { return expression; }                                            \
-    inline float name##f(float single)                                                             \
-    {                                                                                              \
-        return static_cast<float>(name(static_cast<double>(single)));                              \
-    }
+    inline float name##f(float single) { return float(name(double(single))); }
 
 namespace simt
 {
@@ -155,10 +146,7 @@ extern "C" inline void __sincosf(float x, float *sine, float *cosine) noexcept
 
 inline float __fdividef(float x, float y) { return x / y; }
 
-inline float __frsqrt_rn(float x)
-{
-    return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x)));
-}
+inline float __frsqrt_rn(float x) { return float(1.0 / std::sqrt(double(x))); }
 
 inline float __saturatef(float x)
 {
@@ -176,10 +164,10 @@ inline To rounded(Operation operation, T x, T y = T(0), T z = T(0))
 {
     volatile T a = x, b = y, c = z;
     if (direction == FE_TONEAREST)
-        return static_cast<To>(operation(a, b, c));
+        return To(operation(a, b, c));
     int before = std::fegetround();
     std::fesetround(direction);
-    volatile To result = static_cast<To>(operation(a, b, c));
+    volatile To result = To(operation(a, b, c));
     std::fesetround(before);
     return result;
 }
@@ -192,7 +180,7 @@ inline To rounded(Operation operation, T x, T y = T(0), T z = T(0))
     inline R name parameters                                                                       \
     {                                                                                              \
         auto operation = [](T a, [[maybe_unused]] T b, [[maybe_unused]] T c) -> R {                \
-            return static_cast<R>(expression);                                                     \
+            return expression;                                                                     \
         };                                                                                         \
         return simt::rounded<direction, R, T> arguments;                                           \
     }
@@ -248,13 +236,12 @@ inline To saturated(double whole)
     if (whole != whole)
         return 0;
     /* 2^63 and the like are doubles; the largest To may not be. */
-    double limit = std::ldexp(1.0, static_cast<int>(sizeof(To) * CHAR_BIT) - std::is_signed_v<To>);
+    double limit = std::ldexp(1.0, int(sizeof(To) * CHAR_BIT) - std::is_signed_v<To>);
     if (whole >= limit)
-        return static_cast<To>(
-            ~To(0) ^ (std::is_signed_v<To> ? To(1) << (sizeof(To) * CHAR_BIT - 1) : To(0)));
+        return To(~To(0) ^ (std::is_signed_v<To> ? To(1) << (sizeof(To) * CHAR_BIT - 1) : To(0)));
     if (whole < (std::is_signed_v<To> ? -limit : 0.0))
-        return std::is_signed_v<To> ? static_cast<To>(To(1) << (sizeof(To) * CHAR_BIT - 1)) : To(0);
-    return static_cast<To>(whole);
+        return std::is_signed_v<To> ? To(To(1) << (sizeof(To) * CHAR_BIT - 1)) : To(0);
+    return To(whole);
 }
 
 } /* namespace simt */
@@ -275,7 +262,6 @@ SIMT_TO_INTEGER(double, double, uint, unsigned int)
 SIMT_TO_INTEGER(double, double, ll, long long)
 SIMT_TO_INTEGER(double, double, ull, unsigned long long)
 /* clang-format on */
-#undef SIMT_TO_INTEGER
 
 inline double __int2double_rn(int x) { return x; }
 inline double __uint2double_rn(unsigned int x) { return x; }
@@ -308,20 +294,19 @@ SIMT_SAME_BITS(double, __longlong_as_double, long long)
 /* clang-format on */
 #undef SIMT_SAME_BITS
 
-inline int __double2hiint(double x) { return static_cast<int>(simt::same_bits<uint64_t>(x) >> 32); }
-inline int __double2loint(double x) { return static_cast<int>(simt::same_bits<uint64_t>(x)); }
+inline int __double2hiint(double x) { return int(simt::same_bits<uint64_t>(x) >> 32); }
+inline int __double2loint(double x) { return int(simt::same_bits<uint64_t>(x)); }
 
 inline double __hiloint2double(int high, int low)
 {
-    return simt::same_bits<double>(static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32 |
-                                   static_cast<uint32_t>(low));
+    return simt::same_bits<double>(uint64_t(uint32_t(high)) << 32 | uint32_t(low));
 }
 
 /* ---- Integers ---- */
 
 inline int __popc(unsigned int x) { return __builtin_popcount(x); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-inline int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned int>(x)) : 32; }
+inline int __clz(int x) { return x ? __builtin_clz(unsigned(x)) : 32; }
 
 inline int __clzll(long long x)
 {
@@ -341,15 +326,14 @@ inline unsigned int __brev(unsigned int x)
 
 inline unsigned long long __brevll(unsigned long long x)
 {
-    return static_cast<unsigned long long>(__brev(static_cast<unsigned int>(x))) << 32 |
-           __brev(static_cast<unsigned int>(x >> 32));
+    return static_cast<unsigned long long>(__brev(unsigned(x))) << 32 | __brev(unsigned(x >> 32));
 }
 
 /* Each nibble of `selector` picks one of the eight bytes of y:x, or, with its top bit, that byte's
  * sign. */
 inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector)
 {
-    uint64_t bytes = static_cast<uint64_t>(y) << 32 | x;
+    uint64_t bytes = uint64_t(y) << 32 | x;
     unsigned int result = 0;
     for (int i = 0; i < 4; i++) {
         unsigned int pick = selector >> (4 * i);
@@ -361,11 +345,11 @@ inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int sel
     return result;
 }
 
-inline int __mulhi(int x, int y) { return static_cast<int>(static_cast<long long>(x) * y >> 32); }
+inline int __mulhi(int x, int y) { return int(static_cast<long long>(x) * y >> 32); }
 
 inline unsigned int __umulhi(unsigned int x, unsigned int y)
 {
-    return static_cast<unsigned int>(static_cast<unsigned long long>(x) * y >> 32);
+    return unsigned(static_cast<unsigned long long>(x) * y >> 32);
 }
 
 inline long long __mul64hi(long long x, long long y)
@@ -383,9 +367,8 @@ inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y)
 /* The product of the low 24 bits. */
 inline int __mul24(int x, int y)
 {
-    unsigned int a = static_cast<unsigned int>(x) << 8, b = static_cast<unsigned int>(y) << 8;
-    return static_cast<int>(static_cast<unsigned int>(static_cast<int>(a) >> 8) *
-                            static_cast<unsigned int>(static_cast<int>(b) >> 8));
+    unsigned int a = unsigned(x) << 8, b = unsigned(y) << 8;
+    return int(unsigned(int(a) >> 8) * unsigned(int(b) >> 8));
 }
 
 inline unsigned int __umul24(unsigned int x, unsigned int y)
@@ -395,8 +378,7 @@ inline unsigned int __umul24(unsigned int x, unsigned int y)
 
 inline unsigned int __sad(int x, int y, unsigned int sum)
 {
-    return sum + (x > y ? static_cast<unsigned int>(x) - static_cast<unsigned int>(y)
-                        : static_cast<unsigned int>(y) - static_cast<unsigned int>(x));
+    return sum + (x > y ? unsigned(x) - unsigned(y) : unsigned(y) - unsigned(x));
 }
 
 inline unsigned int __usad(unsigned int x, unsigned int y, unsigned int sum)
@@ -404,28 +386,24 @@ inline unsigned int __usad(unsigned int x, unsigned int y, unsigned int sum)
     return sum + (x > y ? x - y : y - x);
 }
 
-inline int __hadd(int x, int y) { return static_cast<int>((static_cast<long long>(x) + y) >> 1); }
+inline int __hadd(int x, int y) { return int((static_cast<long long>(x) + y) >> 1); }
 
-inline int __rhadd(int x, int y)
-{
-    return static_cast<int>((static_cast<long long>(x) + y + 1) >> 1);
-}
+inline int __rhadd(int x, int y) { return int((static_cast<long long>(x) + y + 1) >> 1); }
 
 inline unsigned int __uhadd(unsigned int x, unsigned int y)
 {
-    return static_cast<unsigned int>((static_cast<unsigned long long>(x) + y) >> 1);
+    return unsigned((static_cast<unsigned long long>(x) + y) >> 1);
 }
 
 /* The upper word of high:low shifted left by shift mod 32, and the lower word shifted right. */
 inline unsigned int __funnelshift_l(unsigned int low, unsigned int high, unsigned int shift)
 {
-    return static_cast<unsigned int>((static_cast<uint64_t>(high) << 32 | low) << (shift & 31) >>
-                                     32);
+    return unsigned((uint64_t(high) << 32 | low) << (shift & 31) >> 32);
 }
 
 inline unsigned int __funnelshift_r(unsigned int low, unsigned int high, unsigned int shift)
 {
-    return static_cast<unsigned int>((static_cast<uint64_t>(high) << 32 | low) >> (shift & 31));
+    return unsigned((uint64_t(high) << 32 | low) >> (shift & 31));
 }
 
 /* Dot products of four bytes, added to an accumulator. */

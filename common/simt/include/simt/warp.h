@@ -1,10 +1,6 @@
 /*
  * What device-side headers (shuffles, cooperative groups, matrix and asynchronous-copy
  * instructions) are built on.
- *
- * - simt_meet: every lane of a mask deposits a pointer; the last to arrive runs a function once for
- *   the warp.
- * - simt_wait: a thread waits for a condition that another thread makes true.
  */
 #pragma once
 
@@ -45,13 +41,25 @@ typedef void simt_meeting(void *const *slot, unsigned lanes);
 void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, int orders_memory,
                simt::Site site);
 
-/* Nonzero when the thread may go on. Called by any thread of the block, any number of times: it
- * only looks.
- */
-typedef int simt_condition(void *argument);
-
-/* Waits until condition(argument); other threads of the block run meanwhile. */
-void simt_wait(simt_condition *condition, void *argument, const char *what, simt::Site site);
+/* What the runtime computes for atomics and reductions, of an old value and another; the last four
+ * are of atomics only. */
+enum simt_operation {
+    simt_add,
+    simt_and,
+    simt_or,
+    simt_xor,
+    simt_min_signed,
+    simt_max_signed,
+    simt_min,
+    simt_max,
+    simt_increment, /* atomicInc: wraps to 0 past the value */
+    simt_decrement,
+    simt_add_float,
+    simt_exchange,
+    simt_compare, /* and swap */
+    simt_load,
+    simt_store
+};
 
 /* Other threads of the block, and other blocks, get a chance to run. */
 void simt_yield(void);

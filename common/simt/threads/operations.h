@@ -1,0 +1,53 @@
+/* What atomics and reductions compute. */
+#pragma once
+
+#include <cstring>
+#include <simt/warp.h>
+#include <type_traits>
+
+namespace simt
+{
+
+/* Of a simt_operation that gives a new value, for a value of 2, 4 or 8 bytes. */
+template <class Word>
+inline Word combined(Word old, int operation, Word value)
+{
+    typedef std::make_signed_t<Word> Signed;
+    switch (operation) {
+    case simt_add:
+        return old + value;
+    case simt_and:
+        return old & value;
+    case simt_or:
+        return old | value;
+    case simt_xor:
+        return old ^ value;
+    case simt_min_signed:
+        return Signed(value) < Signed(old) ? value : old;
+    case simt_max_signed:
+        return Signed(value) > Signed(old) ? value : old;
+    case simt_min:
+        return value < old ? value : old;
+    case simt_max:
+        return value > old ? value : old;
+    case simt_increment:
+        return old >= value ? Word(0) : Word(old + 1);
+    case simt_decrement:
+        return old == 0 || old > value ? value : Word(old - 1);
+    case simt_add_float: {
+        typedef std::conditional_t<sizeof(Word) == 8, double, float> Float;
+        if constexpr (sizeof(Word) == sizeof(Float)) {
+            Float a, b;
+            memcpy(&a, &old, sizeof a);
+            memcpy(&b, &value, sizeof b);
+            a += b;
+            memcpy(&old, &a, sizeof a);
+        }
+        return old;
+    }
+    default: /* simt_exchange */
+        return value;
+    }
+}
+
+} /* namespace simt */
