@@ -33,6 +33,8 @@
 namespace simt::check
 {
 
+inline uintptr_t number_of(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
 enum Kind : unsigned {
     plain_read,
     plain_write,
@@ -118,8 +120,8 @@ struct Shadow {
     /*
      * For each word of 4 bytes, when another plain read of it has nothing to add to its cell: in
      * the launch of this number (LaunchState::quiet), or in shared memory at this moment of the
-     * block or of the warp (BlockState::quiet, WarpState::quiet). Most reads look no further.
-     * Numbers go from 1 to last_quiet and begin again, with all words forgotten.
+     * block or of the warp (WarpState::quiet). Most reads look no further. Numbers go from 1 to
+     * last_quiet and begin again, with all words forgotten.
      */
     uint8_t *quiet = nullptr;
 };
@@ -140,6 +142,7 @@ struct Reach {
     Shadow *shadow;
     uintptr_t quiet; /* Shadow::quiet, less the number of the shadow's first word */
 };
+/* Of an instruction whose accesses are all to be looked at. */
 inline constexpr Reach no_reach = {1, 0, nullptr, 0};
 inline Reach reach_of(uintptr_t begin, uintptr_t end, Shadow &shadow)
 {
@@ -182,11 +185,7 @@ struct Moved {
 constexpr size_t recent_places = 1024; /* a power of two */
 
 /* Where a cache of that many looks for the instruction at `where`. */
-inline size_t recent_slot(const void *where)
-{
-    const uintptr_t key = reinterpret_cast<uintptr_t>(where);
-    return (key ^ key >> 10) % recent_places;
-}
+inline size_t recent_slot(const void *where) { return number_of(where) % recent_places; }
 
 /* An instruction of the program: a place in the code, by return address, and what it does there. */
 struct Place {
@@ -196,7 +195,6 @@ struct Place {
     uint32_t bytes;
     Space space;
     bool write;
-    const Reach *reach; /* where it was last; no_reach when each access is to be looked at */
 };
 
 /* Executions of an instruction by one lane, at addresses that lie one `step` apart, as in a loop.
@@ -212,9 +210,10 @@ struct Run {
 /* The executions of one instruction since the warp last came together. The k-th of each lane belong
  * to one request. */
 struct alignas(64) Instruction {
+    const void *where = nullptr; /* as in `place`; null before its first execution */
+    const Reach *reach;          /* what it last touched */
+    const uint8_t *quiet;        /* the numbers of words there that are quiet now: two */
     Place place;
-    const void *where;   /* as in `place` */
-    uint32_t round = 0;  /* of the warp, when it first came here */
     uint32_t broken = 0; /* lanes with earlier runs */
     Run run[warp_size];  /* the last of each lane */
     std::vector<Run> earlier[warp_size];
@@ -287,18 +286,18 @@ struct ClusterState {
 struct WarpState {
     Warp *warp;
     uint32_t full_time; /* every lane knows what every lane did before */
-    uint8_t quiet;      /* see Shadow; new whenever a lane learns something */
-    uint32_t round;     /* grows whenever the whole warp comes together */
+    uint8_t quiet[2];   /* see Shadow: of the block, and of the warp */
     Site last_barrier;  /* __syncwarp or a barrier of the block */
     std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
-    /* by their places: see recent_slot; null or of some round */
-    Instruction *recent[recent_places];
-    std::vector<uint32_t> touched; /* those with requests in this round */
+    Instruction *recent[recent_places]; /* by their places: see recent_slot; or null */
+    std::vector<uint32_t> touched;      /* those with requests since the whole warp came together */
 };
 
 struct ThreadState {
     BlockState *block;
     WarpState *warp;
+    /* WarpState::recent; none while look_at or polled is set, or an overwrite is to be settled */
+    Instruction *const *recent;
     Thread *thread; /* null for the engine that carries out asynchronous work */
     uint32_t number, lane;
     uint32_t time; /* stamped on what the thread does now */
@@ -311,7 +310,6 @@ struct ThreadState {
     const void *polled;
     unsigned polls; /* ... and how many more of the same went before */
 
-    bool touched;                                /* made an access since its last fence */
     bool unfenced_write;                         /* wrote global memory since its last fence */
     uint32_t fence_time, fence_full, fence_warp; /* what the last fence covers */
     const SyncObject *published_on;              /* the last publication, so as not to repeat it */
@@ -379,9 +377,9 @@ struct BlockState {
     uint32_t now;        /* synchronisations so far */
     uint32_t full_time;  /* each thread of the block knows what all did before */
     uint32_t clean_full; /* and all of it before this was fenced */
-    uint8_t quiet;       /* see Shadow; new at each barrier */
-    uint8_t moments;     /* the last number given to some `quiet`, of all blocks on this worker */
-    bool partial;        /* some ThreadState::known is in use */
+    uint8_t
+        moments;  /* the last number given to some WarpState::quiet, of all blocks on this worker */
+    bool partial; /* some ThreadState::known is in use */
     std::vector<Seen> seen;
     /* LaunchState::grid_time when this block last left grid.sync() */
     std::vector<uint32_t> grid_known;
@@ -398,19 +396,19 @@ struct BlockState {
     ThreadState engine;
     WarpState warp[max_warps];
 
-    /* static and dynamic shared memory both lie in the worker's thread-local storage */
+    /* The worker's thread-local storage: static shared memory lies before and behind the dynamic,
+     * which ends where the launch said. */
     Shadow shared;
-    Reach shared_reach; /* all of it: what the block has written, it was allowed to touch */
+    Reach static_before, dynamic, static_behind;
     Uninitialised uninitialised;
     Look looks[2];     /* the last two at different addresses */
     Site last_barrier; /* its file is null before the first */
     /* while the running thread makes an atomic operation: see let_go */
     std::atomic_flag *held;
-    std::vector<Overwrite> overwrites; /* by the running thread, not yet settled */
+    std::vector<Overwrite> overwrites; /* by one thread, not yet settled */
 
-    Place recent[recent_places]; /* direct-mapped cache in front of `places` */
-    std::unordered_map<uintptr_t, Place> places;
-    unsigned long long places_launch; /* the launch that they are numbered for */
+    std::unordered_map<uintptr_t, Place> places; /* by key */
+    unsigned long long places_launch;            /* the launch that they are numbered for */
 
     struct counters counted; /* in this block */
     BlockTrace *trace;       /* null unless it is traced */
@@ -421,7 +419,7 @@ struct LaunchState {
     uint32_t first_block;
     uint32_t number; /* 31 bits, for Cell::head */
     /* see Shadow; never_quiet as soon as a block of the launch can learn something of another */
-    uint8_t quiet;
+    uint8_t quiet[2];                /* the same twice */
     std::atomic<bool> fenced{false}; /* somebody executed a fence: publications are possible */
     std::atomic<bool> published{false};
     std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
@@ -450,11 +448,14 @@ inline ThreadState *current_thread_state(BlockState *block)
 
 /* ---- access.cpp ---- */
 
+/* For a thread whose next access, whatever it is, has to be looked at. */
+extern Instruction *const no_recent[recent_places];
+
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
 /* The same of a plain access within the reach of an instruction that the warp has come to since it
- * last came together. False, and nothing is done, when it needs a closer look. */
-bool on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
+ * last came together. */
+void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
                      unsigned bytes, Kind kind);
 /* Whether the thread's last access read the same address: it waits for somebody to write it. */
 bool polls(const ThreadState *thread, const void *pointer);
@@ -476,21 +477,20 @@ inline const void *place_where(const Place &place)
 {
     return reinterpret_cast<const void *>(place.key >> 5);
 }
-/* Until the next call on this block. */
-Place &find_place(BlockState *block, const void *where, Space space, bool write, unsigned bytes);
-void forget_places(BlockState *block);
-void count_access(ThreadState *thread, const Place &place, uintptr_t address);
+const Place &find_place(BlockState *block, const void *where, Space space, bool write,
+                        unsigned bytes);
+/* `reach`: where the next accesses by the same instruction need no second look. */
+void count_access(ThreadState *thread, const Place &place, uintptr_t address,
+                  const Reach *reach = &no_reach);
 void close_round(BlockState *block, WarpState *warp); /* the whole warp came together */
 void add_counters(struct counters *sum, const struct counters &part);
 
 /* ---- shadow.cpp ---- */
 
-void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes,
-                   const Stamp &stamp);
-/* `home` is whose shared memory it is. False for threadIdx and its like, which are no shared
- * memory. */
-bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, unsigned bytes,
-                   const Stamp &stamp, const void *where);
+/* `home` is whose shared memory it is, or null. False for threadIdx and its like, which are no
+ * shared memory. */
+bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
+                   unsigned bytes, const Stamp &stamp, const void *where);
 /* Called before the running thread does anything else. */
 void settle_overwrites(BlockState *block);
 /* At a barrier and at the block's end. */
@@ -508,14 +508,8 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread);
 void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from);
 /* A new moment: what the thread does from now on is not covered by what it published before. */
 void step(ThreadState *thread);
-/* A number that no word of the block's shared memory has as its `quiet`. */
-uint8_t new_moment(BlockState *block);
 /* Lanes of the warp have learnt what threads of the block did; null for the engine. */
-inline void learnt(WarpState *warp)
-{
-    if (warp)
-        warp->quiet = new_moment(warp->warp->block->checked);
-}
+void learnt(WarpState *warp);
 void order_barrier(BlockState *block);
 void order_warp(BlockState *block, WarpState *warp, uint32_t lanes);
 void order_grid_arrived(BlockState *block);

@@ -149,8 +149,7 @@ void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsig
     if (home != block && known_cluster_phase(thread) == 0)
         report_visit(thread, home, stamp, where,
                      "which may not have begun: no cluster_wait() has come before");
-    shadow_shared(thread, home, address, bytes, stamp, where);
-    thread->touched = true;
+    shadow_access(thread, home, home->shared, address, bytes, stamp, where);
     /* A block that waits for a copy is there until it has come; one that does not wait is reported
      * when it ends. */
     if (home != block && kind != proxy_write_pending)

@@ -185,10 +185,12 @@ static void close_requests(BlockState *block, const WarpState *warp, const Instr
 
 void close_round(BlockState *block, WarpState *warp)
 {
-    for (uint32_t local : warp->touched)
-        close_requests(block, warp, *warp->instructions[local]);
+    for (uint32_t local : warp->touched) {
+        Instruction &instruction = *warp->instructions[local];
+        close_requests(block, warp, instruction);
+        instruction.where = nullptr;
+    }
     warp->touched.clear();
-    warp->round++;
     if (block->trace)
         trace_round(block, warp);
 }
@@ -198,7 +200,6 @@ void close_round(BlockState *block, WarpState *warp)
 static void begin_round(WarpState *warp, Instruction &instruction, const Place &place)
 {
     instruction.where = place_where(place);
-    instruction.round = warp->round;
     instruction.place = place;
     instruction.began.clear();
     for (Run &run : instruction.run) {
@@ -236,7 +237,7 @@ static size_t executions(const Instruction &instruction, unsigned lane)
     return count;
 }
 
-void count_access(ThreadState *thread, const Place &place, uintptr_t address)
+void count_access(ThreadState *thread, const Place &place, uintptr_t address, const Reach *reach)
 {
     BlockState *block = thread->block;
     const uint64_t time = block->trace ? trace_time(block, thread->warp) : 0;
@@ -248,10 +249,11 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address)
     while (warp->instructions.size() <= place.local)
         warp->instructions.push_back(std::make_unique<Instruction>());
     Instruction &instruction = *warp->instructions[place.local];
-    if (instruction.round != warp->round)
+    if (!instruction.where)
         begin_round(warp, instruction, place);
     add_execution(instruction, thread->lane, address);
-    instruction.place.reach = place.reach;
+    instruction.reach = block->trace ? &no_reach : reach;
+    instruction.quiet = place.space == shared_space ? warp->quiet : block->launch->quiet;
     warp->recent[recent_slot(place_where(place))] = &instruction;
     if (block->trace && executions(instruction, thread->lane) > instruction.began.size())
         instruction.began.push_back(time);
@@ -259,29 +261,17 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address)
 
 /* ---- places in the code ---- */
 
-void forget_places(BlockState *block)
-{
-    for (Place &recent : block->recent)
-        recent.key = 0;
-    block->places.clear();
-}
-
-Place &find_place(BlockState *block, const void *where, Space space, bool write, unsigned bytes)
+const Place &find_place(BlockState *block, const void *where, Space space, bool write,
+                        unsigned bytes)
 {
     const uintptr_t key = place_key(where, space, write, bytes);
-    Place &recent = block->recent[recent_slot(where)];
-    if (recent.key != key) {
-        auto found = block->places.find(key);
-        if (found == block->places.end()) {
-            const uint32_t local = static_cast<uint32_t>(block->places.size());
-            found = block->places
-                        .emplace(key, Place{key, place_number(where), local, bytes, space, write,
-                                            &no_reach})
-                        .first;
-        }
-        recent = found->second;
+    auto found = block->places.find(key);
+    if (found == block->places.end()) {
+        const uint32_t local = static_cast<uint32_t>(block->places.size());
+        const Place place = {key, place_number(where), local, bytes, space, write};
+        found = block->places.emplace(key, place).first;
     }
-    return recent;
+    return found->second;
 }
 
 /* ---- sums ---- */

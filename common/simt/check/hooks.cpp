@@ -17,8 +17,11 @@ static BlockState *new_state()
     BlockState *state = new BlockState();
     shadow_reserve(state->shared, worker->shared_begin,
                    static_cast<size_t>(worker->shared_end - worker->shared_begin));
-    state->shared_reach = reach_of(reinterpret_cast<uintptr_t>(worker->shared_begin),
-                                   reinterpret_cast<uintptr_t>(worker->shared_end), state->shared);
+    const uintptr_t begin = number_of(worker->shared_begin), end = number_of(worker->shared_end);
+    const uintptr_t dynamic = number_of(worker->dynamic_begin);
+    state->static_before = reach_of(begin, dynamic, state->shared);
+    state->dynamic = reach_of(dynamic, dynamic, state->shared);
+    state->static_behind = reach_of(dynamic + max_shared_per_block, end, state->shared);
     worker->checked = state;
     return state;
 }
@@ -82,7 +85,8 @@ struct Hooks final : Checker {
         const uint8_t quiet = static_cast<uint8_t>(launches % last_quiet + 1);
         if (quiet == 1)
             forget_quiet();
-        state->quiet = launch.cooperative || launch.cluster_blocks > 1 ? never_quiet : quiet;
+        state->quiet[0] = state->quiet[1] =
+            launch.cooperative || launch.cluster_blocks > 1 ? never_quiet : quiet;
         if (launch.cooperative)
             state->grid_time.assign(launch.blocks, 0);
         state->passes_races = is_ignored("race", kernel_name(launch));
@@ -119,7 +123,7 @@ struct Hooks final : Checker {
             /* Numbers start afresh with each launch, so that the tables of a warp stay as short as
              * its kernel. */
             state->places_launch = block.launch->number;
-            forget_places(state);
+            state->places.clear();
         }
         state->overwrites.clear();
         state->looks[0] = state->looks[1] = Look{nullptr, 0};
@@ -127,7 +131,6 @@ struct Hooks final : Checker {
         state->counted = {};
         for (unsigned i = 0; i < block.warps; i++) {
             state->warp[i].warp = &block.warp[i];
-            state->warp[i].round++;
         }
         for (unsigned i = 0; i < block.threads; i++) {
             ThreadState &thread = state->thread[i];

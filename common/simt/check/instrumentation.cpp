@@ -20,12 +20,12 @@ using namespace simt::check;
 #define ACCESS(name, bytes, kind)                                                                  \
     extern "C" void name(void *address) { on_access(address, bytes, kind, WHERE); }
 
-#define PLAIN(name, bytes, on_plain)                                                               \
-    extern "C" void name(void *address) { on_plain<bytes>(address, WHERE); }
+#define PLAIN(name, bytes, kind)                                                                   \
+    extern "C" void name(void *address) { on_plain<bytes, kind>(address, WHERE); }
 
 #define ACCESSES(bytes)                                                                            \
-    PLAIN(__tsan_read##bytes, bytes, on_plain_read)                                                \
-    PLAIN(__tsan_write##bytes, bytes, on_plain_write)                                              \
+    PLAIN(__tsan_read##bytes, bytes, plain_read)                                                   \
+    PLAIN(__tsan_write##bytes, bytes, plain_write)                                                 \
     ACCESS(__tsan_unaligned_read##bytes, bytes, plain_read)                                        \
     ACCESS(__tsan_unaligned_write##bytes, bytes, plain_write)                                      \
     ACCESS(__tsan_volatile_read##bytes, bytes, volatile_read)                                      \

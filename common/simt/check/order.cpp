@@ -77,22 +77,35 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
            seen_covers(block->seen, earlier, visited);
 }
 
-uint8_t new_moment(BlockState *block)
+/* Gives all of the block numbers that no word of its shared memory has as its `quiet`. */
+static void begin_moment(BlockState *block)
 {
-    if (block->moments == last_quiet) {
+    if (block->moments + block->block->warps >= last_quiet) {
         std::fill_n(block->shared.quiet, block->shared.bytes / 4, uint8_t{0});
-        block->quiet = block->moments = 1;
-        for (WarpState &warp : block->warp)
-            warp.quiet = ++block->moments;
+        block->moments = 0;
     }
-    return ++block->moments;
+    const uint8_t common = ++block->moments;
+    for (unsigned i = 0; i < block->block->warps; i++) {
+        block->warp[i].quiet[0] = common;
+        block->warp[i].quiet[1] = ++block->moments;
+    }
+}
+
+void learnt(WarpState *warp)
+{
+    if (!warp)
+        return;
+    BlockState *block = warp->warp->block->checked;
+    if (block->moments == last_quiet)
+        begin_moment(block);
+    else
+        warp->quiet[1] = ++block->moments;
 }
 
 void order_block_begin(BlockState *block)
 {
     /* Time 0 lies before everything: the engine's writes are stamped with it. */
     block->now = block->full_time = 1;
-    block->quiet = new_moment(block);
     block->clean_full = 0;
     block->partial = false;
     block->cluster_phase = 0;
@@ -101,16 +114,16 @@ void order_block_begin(BlockState *block)
     block->grid_known.clear();
     block->objects.clear();
     block->proxy_fenced.clear();
-    for (unsigned i = 0; i < block->block->warps; i++) {
+    for (unsigned i = 0; i < block->block->warps; i++)
         block->warp[i].full_time = 1;
-        learnt(&block->warp[i]);
-    }
+    begin_moment(block);
     for (unsigned i = 0; i < block->block->threads; i++) {
         ThreadState &thread = block->thread[i];
         thread.time = 1;
         thread.look_at = thread.polled = nullptr;
         thread.copied_struct = 0;
-        thread.touched = thread.unfenced_write = false;
+        thread.recent = thread.warp->recent;
+        thread.unfenced_write = false;
         thread.fence_time = thread.fence_full = thread.fence_warp = 0;
         thread.published_on = nullptr;
         thread.cluster_phase = 0;
@@ -207,9 +220,7 @@ void order_barrier(BlockState *block)
         fenced = !block->thread[i].unfenced_write;
 
     block->full_time = ++block->now;
-    block->quiet = new_moment(block);
-    for (unsigned i = 0; i < block->block->warps; i++)
-        learnt(&block->warp[i]);
+    begin_moment(block);
     if (fenced)
         block->clean_full = block->full_time;
     for (unsigned i = 0; i < block->block->threads; i++) {
@@ -309,10 +320,6 @@ void order_fence(ThreadState *thread)
     confirm(thread);
     block->launch->fenced = true;
     thread->unfenced_write = false;
-    if (!thread->touched && thread->fence_full == block->full_time &&
-        thread->fence_warp == thread->warp->full_time)
-        return; /* covers nothing new: a thread that polls may fence a million times */
-    thread->touched = false;
     step(thread);
     thread->fence_time = thread->time;
     thread->fence_full = block->full_time;
@@ -347,7 +354,8 @@ static void publish_to_grid(ThreadState *thread, SyncObject *object)
     add_seen(publication.seen, block->seen);
     object->publications.push_back(std::move(publication));
     block->launch->published = true;
-    __atomic_store_n(&block->launch->quiet, never_quiet, __ATOMIC_RELAXED);
+    for (uint8_t &quiet : block->launch->quiet)
+        __atomic_store_n(&quiet, never_quiet, __ATOMIC_RELAXED);
 }
 
 static void see_from_grid(ThreadState *thread, const SyncObject *object)

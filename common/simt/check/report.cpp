@@ -83,8 +83,6 @@ static std::string bare(const std::string &name) { return name.substr(0, name.fi
 
 /* ---- which memory ---- */
 
-static uintptr_t number_of(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
-
 /* The parameter types in a demangled signature. */
 static std::vector<std::string> parameters(const std::string &signature)
 {

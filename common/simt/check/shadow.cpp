@@ -64,19 +64,33 @@ static void unlock(Cell &cell) { __atomic_store_n(&cell.head, cell.head & ~1u, _
 struct Access {
     ThreadState *thread;
     Stamp stamp;
-    bool global;
-    const BlockState *home; /* whose shared memory it is */
+    const BlockState *home; /* whose shared memory it is; null for global memory */
+    /* whose stamps count, by number: the blocks of this launch, or this block ... */
+    uint32_t first_block, blocks;
+    bool cluster; /* ... and the others of its cluster */
     /* what Cell::head holds when the cell was split in this launch, or this block */
     uint32_t split_mark;
 };
 
+static inline Access access_of(ThreadState *thread, const BlockState *home, const Stamp &stamp)
+{
+    const LaunchState *launch = thread->block->launch;
+    if (home)
+        return {thread,           stamp, home, home->number, 1, launch->launch->cluster_blocks > 1,
+                home->number << 1};
+    return {thread,
+            stamp,
+            nullptr,
+            launch->first_block,
+            static_cast<uint32_t>(launch->launch->blocks),
+            false,
+            launch->number << 1};
+}
+
 static inline bool live(const Stamp &stamp, const Access &access)
 {
-    if (access.global)
-        return stamp.block - access.thread->block->launch->first_block <
-               access.thread->block->launch->launch->blocks;
-    return stamp.block == access.home->number || (access.home->launch->launch->cluster_blocks > 1 &&
-                                                  cluster_rank_of(access.home, stamp.block) >= 0);
+    return stamp.block - access.first_block < access.blocks ||
+           (access.cluster && cluster_rank_of(access.home, stamp.block) >= 0);
 }
 
 static bool same_thread(const Stamp &a, const Stamp &b)
@@ -102,7 +116,7 @@ static bool conflicts(const Stamp &a, const Access &access)
          * years before Volta relied on lanes that run in lock step, and that is a race now.
          */
         bool both_volatile = one < atomic_read && two < atomic_read;
-        return both_volatile && !access.global && same_warp(a, access.stamp);
+        return both_volatile && access.home && same_warp(a, access.stamp);
     }
     return true;
 }
@@ -268,11 +282,17 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
      * and see. */
     Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
     memcpy(&overwrite.before, reinterpret_cast<const void *>(address), bytes);
-    access.thread->block->overwrites.push_back(overwrite);
+    BlockState *block = access.thread->block;
+    if (!block->overwrites.empty() && !same_thread(block->overwrites[0].second, access.stamp))
+        settle_overwrites(block);
+    block->overwrites.push_back(overwrite);
+    access.thread->recent = no_recent;
 }
 
 void settle_overwrites(BlockState *block)
 {
+    if (block->overwrites.empty())
+        return;
     std::vector<Overwrite> overwrites;
     overwrites.swap(block->overwrites);
     for (const Overwrite &overwrite : overwrites)
@@ -336,11 +356,11 @@ static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index
 static inline void touch_whole(Cell &cell, uintptr_t offset, unsigned size, const Access &access,
                                Outcome *outcome)
 {
-    if (!access.global && reads(stamp_kind(access.stamp)) && !live(cell.write, access)) {
+    if (access.home && reads(stamp_kind(access.stamp)) && !live(cell.write, access)) {
         outcome->uninitialised = true;
         outcome->offset = offset;
     }
-    if (!access.global && needs_proxy_fence(cell, access)) {
+    if (access.home && needs_proxy_fence(cell, access)) {
         outcome->unfenced = true;
         outcome->offset = offset;
         outcome->enemy = cell.write;
@@ -393,103 +413,65 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     }
 }
 
-/* ---- words of which another read says nothing new ---- */
+/* ---- the usual accesses ---- */
 
-/* The thread has read the word already, and nothing has happened to it since. */
-static inline bool has_read(const Cell &cell, const Access &access)
+/*
+ * A plain access to a whole word that comes after the last write, by a thread that learns of others
+ * by the barriers of its block and its warp alone. False, and nothing is done, if it is not that.
+ */
+static inline bool usual_access(Cell &cell, uint8_t &quiet, const Access &access)
 {
-    const Stamp &last = cell.other[0];
-    return __atomic_load_n(&last.block, __ATOMIC_RELAXED) == access.stamp.block &&
-           last.time == access.stamp.time && same_thread(last, access.stamp) &&
-           (__atomic_load_n(&cell.head, __ATOMIC_RELAXED) & ~1u) != access.split_mark;
-}
-
-/* Most loads of global memory read words that no thread writes in this launch, and that two blocks
- * have read: whoever writes there conflicts with one of them. */
-static uint8_t quiet_global(const Cell &cell, const Access &access)
-{
-    const uint32_t a = cell.other[0].block, b = cell.other[1].block;
-    const LaunchState *launch = access.thread->block->launch;
-    const bool quiet = stamp_kind(access.stamp) == plain_read &&
-                       cell.write.block < launch->first_block && a >= launch->first_block &&
-                       b >= launch->first_block && a != b && !is_split(cell, access);
-    const uint8_t when = __atomic_load_n(&launch->quiet, __ATOMIC_RELAXED);
-    return quiet && when != never_quiet ? when : 0;
-}
-
-/* The same for shared memory: written before the last barrier, and since then read by two warps, or
- * by two threads of this warp that know nothing of each other. */
-static uint8_t quiet_shared(const Cell &cell, const Access &access)
-{
-    const ThreadState *thread = access.thread;
-    const BlockState *block = thread->block;
-    const Stamp &a = cell.other[0], &b = cell.other[1];
-    if (access.home != block || !thread->warp || stamp_kind(access.stamp) != plain_read ||
-        cell.write.block != block->number || cell.write.time >= block->full_time ||
-        is_split(cell, access) || a.block != block->number || b.block != block->number ||
-        a.time < block->full_time || b.time < block->full_time)
-        return 0;
-    if (!same_warp(a, b))
-        return block->quiet;
-    const uint32_t since = thread->warp->full_time;
-    return same_warp(a, access.stamp) && a.time >= since && b.time >= since &&
-                   thread->known.empty() && known_cluster_phase(thread) == 0
-               ? thread->warp->quiet
-               : 0;
-}
-
-/* ---- entry points ---- */
-
-/* From before the block's last barrier, or from another launch (block, in shared memory). */
-static inline bool long_ago(const Stamp &stamp, const Access &access)
-{
-    const BlockState *block = access.thread->block;
-    return !live(stamp, access) || (stamp.block == block->number && stamp.time < block->full_time &&
-                                    stamp_kind(stamp) <= atomic_update);
-}
-
-/* The first plain access to a word since the last barrier has nothing to be compared with. False if
- * it is not that. */
-static inline bool first_since_barrier(Cell &cell, const Access &access)
-{
-    unsigned kind = stamp_kind(access.stamp);
-    if (kind > plain_write || is_split(cell, access) || !long_ago(cell.write, access) ||
-        !long_ago(cell.other[0], access) || !long_ago(cell.other[1], access))
+    const Stamp &stamp = access.stamp;
+    const uint32_t block_time = access.thread->block->full_time;
+    const uint32_t warp_time = access.thread->warp->full_time;
+    const auto precedes = [&](const Stamp &earlier) {
+        return earlier.block == stamp.block &&
+               (earlier.time < block_time || same_thread(earlier, stamp) ||
+                (earlier.time < warp_time && same_warp(earlier, stamp)));
+    };
+    const auto is_settled = [&](const Stamp &earlier) {
+        return !live(earlier, access) ||
+               (stamp_kind(earlier) <= atomic_update && precedes(earlier));
+    };
+    Stamp &a = cell.other[0], &b = cell.other[1];
+    if (is_split(cell, access) || !is_settled(cell.write))
         return false;
-    if (kind == plain_write) {
-        cell.write = access.stamp;
-        cell.other[0].block = 0;
-    } else if (access.global || live(cell.write, access)) {
-        cell.other[0] = access.stamp;
-    } else {
-        return false; /* uninitialised */
+    if (access.home && cell.write.block == 0)
+        return false; /* never written: it may be no variable */
+    if (writes(stamp_kind(stamp))) {
+        if (!is_settled(a) || !is_settled(b))
+            return false;
+        cell.write = stamp;
+        a.block = b.block = quiet = 0;
+        return true;
     }
-    cell.other[1].block = 0;
+    const bool written = live(cell.write, access);
+    if (access.home && !written)
+        return false; /* uninitialised */
+    if (!live(a, access) || precedes(a)) {
+        a = stamp;
+        return true;
+    }
+    if (!live(b, access) || precedes(b) ||
+        (a.block == b.block &&
+         (stamp.block != a.block || (same_warp(a, b) && !same_warp(a, stamp)))))
+        b = stamp;
+    /* Whoever writes without order conflicts with one of two blocks, or two warps, or, in this
+     * warp, two lanes. */
+    if (!access.home) {
+        const uint8_t now = access.thread->block->launch->quiet[0];
+        if (a.block != b.block && !written && now != never_quiet)
+            quiet = now;
+    } else if (cell.write.time < block_time) {
+        if (!same_warp(a, b))
+            quiet = access.thread->warp->quiet[0];
+        else if (same_warp(a, stamp))
+            quiet = access.thread->warp->quiet[1];
+    }
     return true;
 }
 
-void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes,
-                   const Stamp &stamp)
-{
-    Access access = {thread, stamp, true, nullptr, thread->block->launch->number << 1};
-    if (!shadow.plane[0])
-        return;
-    uintptr_t begin = address - shadow.base, end = begin + bytes;
-    for (uintptr_t index = begin / 4; index * 4 < end; index++) {
-        Cell &cell = shadow.plane[0][index];
-        bool whole = begin <= index * 4 && index * 4 + 4 <= end;
-        if (whole && stamp_kind(stamp) == plain_read && has_read(cell, access))
-            continue;
-        Outcome outcome;
-        lock(cell);
-        if (!whole || !first_since_barrier(cell, access))
-            visit(shadow, 0, index, begin, end, access, &outcome);
-        shadow.quiet[index] = quiet_global(cell, access);
-        unlock(cell);
-        if (outcome.conflict)
-            conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
-    }
-}
+/* ---- entry points ---- */
 
 /* Past the end of a static array, in what the linker left free between variables. */
 static bool outside_variables(uintptr_t address)
@@ -506,43 +488,62 @@ static bool is_padding(const ThreadState *thread, uintptr_t address)
     return thread->copied_struct != 0 && address - thread->copied_struct >= 4;
 }
 
-bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, unsigned bytes,
-                   const Stamp &stamp, const void *where)
+/* The part of an access that lies in one word. */
+static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockState *home,
+                                                     Shadow &shadow, uintptr_t index,
+                                                     uintptr_t address, unsigned bytes,
+                                                     const Stamp &stamp, const void *where)
 {
-    Shadow &shadow = home->shared;
-    Access access = {thread, stamp, false, home, home->number << 1};
-    uintptr_t begin = address - shadow.base, end = begin + bytes;
-    for (uintptr_t index = begin / 4; index * 4 < end; index++) {
-        Cell &cell = shadow.plane[0][index];
-        bool whole = begin <= index * 4 && index * 4 + 4 <= end;
-        if (whole && stamp_kind(stamp) == plain_read && live(cell.write, access) &&
-            has_read(cell, access))
-            continue;
-        if (!live(cell.write, access) &&
-            !live(cell.other[0], access)) { /* the block's first access to this word */
-            if (is_builtin(reinterpret_cast<const void *>(address)))
-                return false;
-            if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
-                report_static_shared(thread, Touch{own_place(address, nullptr), bytes,
-                                                   writes(stamp_kind(stamp)), where});
+    const Access access = access_of(thread, home, stamp);
+    const uintptr_t begin = address - shadow.base;
+    Cell &cell = shadow.plane[0][index];
+    if (!home) {
+        lock(cell);
+    } else if (cell.write.block == 0 && cell.other[0].block == 0) { /* nobody ever touched it */
+        if (is_builtin(reinterpret_cast<const void *>(address)))
+            return false;
+        if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
+            report_static_shared(thread, Touch{own_place(address, nullptr), bytes,
+                                               writes(stamp_kind(stamp)), where});
+    }
+    if (writes(stamp_kind(stamp)))
+        shadow.quiet[index] = 0;
+    Outcome outcome;
+    visit(shadow, 0, index, begin, begin + bytes, access, &outcome);
+    if (!home)
+        unlock(cell);
+    const uintptr_t place = shadow.base + outcome.offset;
+    if (outcome.uninitialised && !is_padding(thread, place))
+        note_uninitialised(Uninitialised{thread, place, bytes, where});
+    if (outcome.conflict)
+        conflict_found(access, place, outcome.bytes, outcome.enemy);
+    else if (outcome.unfenced)
+        report_unfenced(thread, place, outcome.enemy, stamp);
+    return true;
+}
+
+bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
+                   unsigned bytes, const Stamp &stamp, const void *where)
+{
+    if (!shadow.plane[0])
+        return true;
+    const Access access = access_of(thread, home, stamp);
+    const bool usual = stamp_kind(stamp) <= plain_write && thread->warp && thread->known.empty() &&
+                       thread->block->launch->quiet[0] != never_quiet;
+    const uintptr_t end = address + bytes - shadow.base;
+    for (uintptr_t offset = (address - shadow.base) & ~uintptr_t{3}; offset < end; offset += 4) {
+        const uintptr_t index = offset / 4;
+        bool done = usual && shadow.base + offset >= address && offset + 4 <= end;
+        if (done) {
+            Cell &cell = shadow.plane[0][index];
+            if (!home)
+                lock(cell);
+            done = usual_access(cell, shadow.quiet[index], access);
+            if (!home)
+                unlock(cell);
         }
-        if (writes(stamp_kind(stamp)))
-            shadow.quiet[index] = 0;
-        if (whole && first_since_barrier(cell, access))
-            continue;
-        Outcome outcome;
-        if (whole && !is_split(cell, access))
-            touch_whole(cell, index * 4, 4, access, &outcome);
-        else
-            visit(shadow, 0, index, begin, end, access, &outcome);
-        if (uint8_t when = quiet_shared(cell, access))
-            shadow.quiet[index] = when;
-        if (outcome.uninitialised && !is_padding(thread, shadow.base + outcome.offset))
-            note_uninitialised(Uninitialised{thread, shadow.base + outcome.offset, bytes, where});
-        if (outcome.conflict)
-            conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
-        else if (outcome.unfenced)
-            report_unfenced(thread, shadow.base + outcome.offset, outcome.enemy, stamp);
+        if (!done && !unusual_access(thread, home, shadow, index, address, bytes, stamp, where))
+            return false;
     }
     return true;
 }
