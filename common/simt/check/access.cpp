@@ -116,8 +116,6 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
 
 /* ---- accesses ---- */
 
-Instruction *const no_recent[recent_places] = {};
-
 static bool within(uintptr_t address, const void *begin, const void *end)
 {
     uintptr_t first = reinterpret_cast<uintptr_t>(begin);
@@ -151,11 +149,6 @@ static void notice_polling(ThreadState *thread, unsigned kind, const void *point
 }
 
 bool polls(const ThreadState *thread, const void *pointer) { return thread->polled == pointer; }
-
-static Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
-{
-    return Stamp{thread->block->number, pack_who(thread->number, kind, place.number), thread->time};
-}
 
 static bool is_counted(const ThreadState *thread, unsigned kind, const void *pointer)
 {
@@ -247,20 +240,8 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
         }
     }
     notice_polling(thread, kind, pointer);
-    if (thread->warp)
-        thread->recent = thread->look_at || thread->polled || !block->overwrites.empty()
-                             ? no_recent
-                             : thread->warp->recent;
-}
-
-void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
-                     unsigned bytes, Kind kind)
-{
-    const bool global = instruction.place.space == global_space;
-    if (shadow_access(thread, global ? nullptr : thread->block, *instruction.reach->shadow, address,
-                      bytes, stamp_of(thread, kind, instruction.place), instruction.where))
-        add_execution(instruction, thread->lane, address);
-    thread->unfenced_write |= global && kind == plain_write;
+    const bool looked_at = thread->look_at || thread->polled || !block->overwrites.empty();
+    thread->usual = looked_at ? nullptr : thread->warp;
 }
 
 void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)

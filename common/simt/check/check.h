@@ -184,8 +184,10 @@ struct Moved {
 
 constexpr size_t recent_places = 1024; /* a power of two */
 
-/* Where a cache of that many looks for the instruction at `where`. */
+/* Where BlockState::recent has the instruction at `where`. */
 inline size_t recent_slot(const void *where) { return number_of(where) % recent_places; }
+
+struct WarpState;
 
 /* An instruction of the program: a place in the code, by return address, and what it does there. */
 struct Place {
@@ -211,8 +213,10 @@ struct Run {
  * to one request. */
 struct alignas(64) Instruction {
     const void *where = nullptr; /* as in `place`; null before its first execution */
-    const Reach *reach;          /* what it last touched */
-    const uint8_t *quiet;        /* the numbers of words there that are quiet now: two */
+    const WarpState *warp;
+    const Reach *reach;   /* what it last touched */
+    uintptr_t words;      /* reach->quiet */
+    const uint8_t *quiet; /* the numbers of words there that are quiet now: two */
     Place place;
     uint32_t broken = 0; /* lanes with earlier runs */
     Run run[warp_size];  /* the last of each lane */
@@ -289,15 +293,15 @@ struct WarpState {
     uint8_t quiet[2];   /* see Shadow: of the block, and of the warp */
     Site last_barrier;  /* __syncwarp or a barrier of the block */
     std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
-    Instruction *recent[recent_places]; /* by their places: see recent_slot; or null */
-    std::vector<uint32_t> touched;      /* those with requests since the whole warp came together */
+    std::vector<uint32_t> touched; /* those with requests since the whole warp came together */
 };
 
 struct ThreadState {
     BlockState *block;
     WarpState *warp;
-    /* WarpState::recent; none while look_at or polled is set, or an overwrite is to be settled */
-    Instruction *const *recent;
+    /* `warp`; null while look_at or polled is set, or an overwrite is to be settled: then the next
+     * access, whatever it is, has to be looked at */
+    const WarpState *usual;
     Thread *thread; /* null for the engine that carries out asynchronous work */
     uint32_t number, lane;
     uint32_t time; /* stamped on what the thread does now */
@@ -407,6 +411,7 @@ struct BlockState {
     std::atomic_flag *held;
     std::vector<Overwrite> overwrites; /* by one thread, not yet settled */
 
+    Instruction *recent[recent_places];          /* by their places: see recent_slot */
     std::unordered_map<uintptr_t, Place> places; /* by key */
     unsigned long long places_launch;            /* the launch that they are numbered for */
 
@@ -416,8 +421,8 @@ struct BlockState {
 
 struct LaunchState {
     Launch *launch;
-    uint32_t first_block;
-    uint32_t number; /* 31 bits, for Cell::head */
+    uint32_t first_block, blocks; /* their numbers, and how many */
+    uint32_t number;              /* 31 bits, for Cell::head */
     /* see Shadow; never_quiet as soon as a block of the launch can learn something of another */
     uint8_t quiet[2];                /* the same twice */
     std::atomic<bool> fenced{false}; /* somebody executed a fence: publications are possible */
@@ -435,6 +440,12 @@ struct LaunchState {
     LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
 
+/* What an access leaves behind. */
+inline Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
+{
+    return Stamp{thread->block->number, pack_who(thread->number, kind, place.number), thread->time};
+}
+
 /* The current state of the running worker, thread and launch; null and false outside kernels. */
 inline BlockState *current_block_state()
 {
@@ -448,15 +459,8 @@ inline ThreadState *current_thread_state(BlockState *block)
 
 /* ---- access.cpp ---- */
 
-/* For a thread whose next access, whatever it is, has to be looked at. */
-extern Instruction *const no_recent[recent_places];
-
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
-/* The same of a plain access within the reach of an instruction that the warp has come to since it
- * last came together. */
-void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
-                     unsigned bytes, Kind kind);
 /* Whether the thread's last access read the same address: it waits for somebody to write it. */
 bool polls(const ThreadState *thread, const void *pointer);
 /* What the block last looked at by an atomic or volatile operation, other than the word itself. */
@@ -487,6 +491,10 @@ void add_counters(struct counters *sum, const struct counters &part);
 
 /* ---- shadow.cpp ---- */
 
+/* A plain access within the reach of an instruction that the warp has come to since it last came
+ * together: it is counted, too. */
+void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
+                     unsigned bytes, Kind kind);
 /* `home` is whose shared memory it is, or null. False for threadIdx and its like, which are no
  * shared memory. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,

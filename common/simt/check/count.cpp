@@ -145,7 +145,8 @@ struct Cursor {
 static const Run &run_at(const Instruction &instruction, unsigned lane, const Cursor &at)
 {
     const std::vector<Run> &earlier = instruction.earlier[lane];
-    return at.run < earlier.size() ? earlier[at.run] : instruction.run[lane];
+    return instruction.broken >> lane & 1 && at.run < earlier.size() ? earlier[at.run]
+                                                                     : instruction.run[lane];
 }
 
 /* Requests that follow each other are one step apart as long as all lanes' runs go on with that
@@ -153,24 +154,33 @@ static const Run &run_at(const Instruction &instruction, unsigned lane, const Cu
 static void close_requests(BlockState *block, const WarpState *warp, const Instruction &instruction)
 {
     const Place &place = instruction.place;
-    Cursor cursor[warp_size] = {};
-    Request request = {0, place.bytes, place.number, 0, {}};
-    for (unsigned lane = 0; lane < warp_size; lane++)
+    Cursor cursor[warp_size];
+    Request request;
+    request.lanes = 0;
+    request.bytes = place.bytes;
+    request.place = place.number;
+    for (unsigned lane = 0; lane < warp_size; lane++) {
         request.lanes |= static_cast<uint32_t>(instruction.run[lane].count > 0) << lane;
+        cursor[lane] = {0, 0};
+    }
     for (size_t k = 0; request.lanes; k++) {
         const unsigned first = static_cast<unsigned>(__builtin_ctz(request.lanes));
         const uintptr_t step = run_at(instruction, first, cursor[first]).step;
-        size_t together = SIZE_MAX;
+        size_t together = SIZE_MAX, most = 0;
         for (unsigned lane : bits(request.lanes)) {
             const Run &run = run_at(instruction, lane, cursor[lane]);
             request.address[lane] = run.address(cursor[lane].done);
-            together = std::min(together, run.step == step ? run.count - cursor[lane].done : 1);
+            const size_t left = run.count - cursor[lane].done;
+            together = std::min(together, run.step == step ? left : 1);
+            most = std::max(most, left);
         }
         if (block->trace || (place.space == shared_space && step % 4))
             together = 1;
         if (block->trace)
             request.time = instruction.began[k];
         close(block, warp, place, request, together, step);
+        if (!instruction.broken && together == most)
+            return; /* as usual: all lanes did the same */
         for (unsigned lane : bits(request.lanes)) {
             Cursor &at = cursor[lane];
             at.done += together;
@@ -200,6 +210,7 @@ void close_round(BlockState *block, WarpState *warp)
 static void begin_round(WarpState *warp, Instruction &instruction, const Place &place)
 {
     instruction.where = place_where(place);
+    instruction.warp = warp;
     instruction.place = place;
     instruction.began.clear();
     for (Run &run : instruction.run) {
@@ -252,9 +263,12 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address, co
     if (!instruction.where)
         begin_round(warp, instruction, place);
     add_execution(instruction, thread->lane, address);
-    instruction.reach = block->trace ? &no_reach : reach;
+    const bool cluster = block->launch->launch->cluster_blocks > 1;
+    instruction.reach =
+        block->trace || (cluster && place.space == shared_space) ? &no_reach : reach;
+    instruction.words = instruction.reach->quiet;
     instruction.quiet = place.space == shared_space ? warp->quiet : block->launch->quiet;
-    warp->recent[recent_slot(place_where(place))] = &instruction;
+    block->recent[recent_slot(place_where(place))] = &instruction;
     if (block->trace && executions(instruction, thread->lane) > instruction.began.size())
         instruction.began.push_back(time);
 }

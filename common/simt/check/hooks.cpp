@@ -14,7 +14,9 @@ static struct counters totals;
 
 static BlockState *new_state()
 {
+    static Instruction none;
     BlockState *state = new BlockState();
+    std::fill_n(state->recent, recent_places, &none);
     shadow_reserve(state->shared, worker->shared_begin,
                    static_cast<size_t>(worker->shared_end - worker->shared_begin));
     const uintptr_t begin = number_of(worker->shared_begin), end = number_of(worker->shared_end);
@@ -81,7 +83,8 @@ struct Hooks final : Checker {
             next_block = 1;
         }
         state->first_block = next_block;
-        next_block += static_cast<uint32_t>(launch.blocks);
+        state->blocks = static_cast<uint32_t>(launch.blocks);
+        next_block += state->blocks;
         const uint8_t quiet = static_cast<uint8_t>(launches % last_quiet + 1);
         if (quiet == 1)
             forget_quiet();

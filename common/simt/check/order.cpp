@@ -122,7 +122,7 @@ void order_block_begin(BlockState *block)
         thread.time = 1;
         thread.look_at = thread.polled = nullptr;
         thread.copied_struct = 0;
-        thread.recent = thread.warp->recent;
+        thread.usual = thread.warp;
         thread.unfenced_write = false;
         thread.fence_time = thread.fence_full = thread.fence_warp = 0;
         thread.published_on = nullptr;

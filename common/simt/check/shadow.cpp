@@ -78,13 +78,8 @@ static inline Access access_of(ThreadState *thread, const BlockState *home, cons
     if (home)
         return {thread,           stamp, home, home->number, 1, launch->launch->cluster_blocks > 1,
                 home->number << 1};
-    return {thread,
-            stamp,
-            nullptr,
-            launch->first_block,
-            static_cast<uint32_t>(launch->launch->blocks),
-            false,
-            launch->number << 1};
+    return {
+        thread, stamp, nullptr, launch->first_block, launch->blocks, false, launch->number << 1};
 }
 
 static inline bool live(const Stamp &stamp, const Access &access)
@@ -286,7 +281,7 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
     if (!block->overwrites.empty() && !same_thread(block->overwrites[0].second, access.stamp))
         settle_overwrites(block);
     block->overwrites.push_back(overwrite);
-    access.thread->recent = no_recent;
+    access.thread->usual = nullptr;
 }
 
 void settle_overwrites(BlockState *block)
@@ -419,54 +414,59 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
  * A plain access to a whole word that comes after the last write, by a thread that learns of others
  * by the barriers of its block and its warp alone. False, and nothing is done, if it is not that.
  */
-static inline bool usual_access(Cell &cell, uint8_t &quiet, const Access &access)
+template <bool global>
+static inline bool usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp,
+                                const ThreadState *thread)
 {
-    const Stamp &stamp = access.stamp;
-    const uint32_t block_time = access.thread->block->full_time;
-    const uint32_t warp_time = access.thread->warp->full_time;
-    const auto precedes = [&](const Stamp &earlier) {
-        return earlier.block == stamp.block &&
+    const BlockState *block = thread->block;
+    const LaunchState *launch = block->launch;
+    const uint32_t block_time = block->full_time, warp_time = thread->warp->full_time;
+    const auto is_live = [=](const Stamp &earlier) {
+        return global ? earlier.block - launch->first_block < launch->blocks
+                      : earlier.block == stamp.block;
+    };
+    const auto precedes = [=](const Stamp &earlier) {
+        return (!global || earlier.block == stamp.block) &&
                (earlier.time < block_time || same_thread(earlier, stamp) ||
                 (earlier.time < warp_time && same_warp(earlier, stamp)));
     };
-    const auto is_settled = [&](const Stamp &earlier) {
-        return !live(earlier, access) ||
-               (stamp_kind(earlier) <= atomic_update && precedes(earlier));
+    const auto is_settled = [=](const Stamp &earlier) {
+        return !is_live(earlier) || (stamp_kind(earlier) <= atomic_update && precedes(earlier));
     };
     Stamp &a = cell.other[0], &b = cell.other[1];
-    if (is_split(cell, access) || !is_settled(cell.write))
+    if ((cell.head & ~1u) == (global ? launch->number : stamp.block) << 1)
+        return false; /* split */
+    const bool written = is_live(cell.write);
+    if (!is_settled(cell.write))
         return false;
-    if (access.home && cell.write.block == 0)
-        return false; /* never written: it may be no variable */
     if (writes(stamp_kind(stamp))) {
-        if (!is_settled(a) || !is_settled(b))
-            return false;
+        if ((!global && cell.write.block == 0) || !is_settled(a) || !is_settled(b))
+            return false; /* of shared memory that nobody ever wrote: it may be no variable */
         cell.write = stamp;
         a.block = b.block = quiet = 0;
         return true;
     }
-    const bool written = live(cell.write, access);
-    if (access.home && !written)
+    if (!global && !written)
         return false; /* uninitialised */
-    if (!live(a, access) || precedes(a)) {
+    if (!is_live(a) || precedes(a)) {
         a = stamp;
         return true;
     }
-    if (!live(b, access) || precedes(b) ||
+    if (!is_live(b) || precedes(b) ||
         (a.block == b.block &&
          (stamp.block != a.block || (same_warp(a, b) && !same_warp(a, stamp)))))
         b = stamp;
     /* Whoever writes without order conflicts with one of two blocks, or two warps, or, in this
      * warp, two lanes. */
-    if (!access.home) {
-        const uint8_t now = access.thread->block->launch->quiet[0];
+    if (global) {
+        const uint8_t now = launch->quiet[0];
         if (a.block != b.block && !written && now != never_quiet)
             quiet = now;
     } else if (cell.write.time < block_time) {
         if (!same_warp(a, b))
-            quiet = access.thread->warp->quiet[0];
+            quiet = thread->warp->quiet[0];
         else if (same_warp(a, stamp))
-            quiet = access.thread->warp->quiet[1];
+            quiet = thread->warp->quiet[1];
     }
     return true;
 }
@@ -525,27 +525,46 @@ static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockS
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, const Stamp &stamp, const void *where)
 {
-    if (!shadow.plane[0])
-        return true;
-    const Access access = access_of(thread, home, stamp);
-    const bool usual = stamp_kind(stamp) <= plain_write && thread->warp && thread->known.empty() &&
-                       thread->block->launch->quiet[0] != never_quiet;
     const uintptr_t end = address + bytes - shadow.base;
-    for (uintptr_t offset = (address - shadow.base) & ~uintptr_t{3}; offset < end; offset += 4) {
-        const uintptr_t index = offset / 4;
-        bool done = usual && shadow.base + offset >= address && offset + 4 <= end;
-        if (done) {
-            Cell &cell = shadow.plane[0][index];
-            if (!home)
-                lock(cell);
-            done = usual_access(cell, shadow.quiet[index], access);
-            if (!home)
-                unlock(cell);
-        }
-        if (!done && !unusual_access(thread, home, shadow, index, address, bytes, stamp, where))
+    for (uintptr_t offset = (address - shadow.base) & ~uintptr_t{3};
+         offset < end && shadow.plane[0]; offset += 4)
+        if (!unusual_access(thread, home, shadow, offset / 4, address, bytes, stamp, where))
             return false;
-    }
     return true;
+}
+
+template <bool global>
+static inline void known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
+                                unsigned bytes, Kind kind)
+{
+    BlockState *home = global ? nullptr : thread->block;
+    Shadow &shadow = *instruction.reach->shadow;
+    const Stamp stamp = stamp_of(thread, kind, instruction.place);
+    const bool usual = bytes >= 4 && thread->known.empty() && *instruction.quiet != never_quiet;
+    const uintptr_t begin = (address - shadow.base) / 4,
+                    end = (address + bytes + 3 - shadow.base) / 4;
+    for (uintptr_t index = begin; index < end && shadow.plane[0]; index++) {
+        Cell &cell = shadow.plane[0][index];
+        if (global && usual)
+            lock(cell);
+        const bool done = usual && usual_access<global>(cell, shadow.quiet[index], stamp, thread);
+        if (global && usual)
+            unlock(cell);
+        if (!done &&
+            !unusual_access(thread, home, shadow, index, address, bytes, stamp, instruction.where))
+            return;
+    }
+    add_execution(instruction, thread->lane, address);
+    thread->unfenced_write |= global && kind == plain_write;
+}
+
+void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
+                     unsigned bytes, Kind kind)
+{
+    if (instruction.place.space == global_space)
+        known_access<true>(thread, instruction, address, bytes, kind);
+    else
+        known_access<false>(thread, instruction, address, bytes, kind);
 }
 
 } /* namespace simt::check */

@@ -12,14 +12,15 @@ namespace simt::check
 {
 
 template <unsigned bytes, Kind kind>
-inline void on_plain(const void *pointer, const void *where)
+__attribute__((always_inline)) inline void on_plain(const void *pointer, const void *where)
 {
     const uintptr_t address = number_of(pointer);
-    if (!worker || !worker->thread)
+    const Worker *own = worker;
+    if (!own || !own->thread)
         return on_access(pointer, bytes, kind, where);
-    ThreadState *thread = worker->thread->checked;
-    Instruction *instruction = thread->recent[recent_slot(where)];
-    if (!instruction || instruction->where != where)
+    ThreadState *thread = own->thread->checked;
+    Instruction *instruction = own->checked->recent[recent_slot(where)];
+    if (instruction->where != where || instruction->warp != thread->usual)
         return on_access(pointer, bytes, kind, where);
     /* Narrower ones lie as their types do, or another check has seen it. */
     const bool aligned = bytes < 16 || address % bytes == 0;
@@ -28,8 +29,9 @@ inline void on_plain(const void *pointer, const void *where)
         return on_access(pointer, bytes, kind, where);
     bool quiet = kind == plain_read && bytes >= 4;
     for (unsigned i = 0; quiet && i < bytes / 4; i++) {
-        const uint8_t when = __atomic_load_n(
-            reinterpret_cast<const uint8_t *>(reach.quiet + address / 4) + i, __ATOMIC_RELAXED);
+        const uint8_t when =
+            __atomic_load_n(reinterpret_cast<const uint8_t *>(instruction->words + address / 4) + i,
+                            __ATOMIC_RELAXED);
         quiet = when == instruction->quiet[0] || when == instruction->quiet[1];
     }
     if (quiet)
