@@ -6,7 +6,6 @@
 #include "check/check.h"
 
 #include <algorithm>
-#include <link.h>
 #include <sys/mman.h>
 
 namespace simt::check
@@ -44,7 +43,7 @@ static std::vector<Region *> regions;
 Region *add_region(const void *begin, size_t bytes, const Allocation *allocation)
 {
     Region *region = new Region();
-    region->begin = reinterpret_cast<uintptr_t>(begin);
+    region->begin = number_of(begin);
     region->end = region->begin + bytes;
     region->allocation = allocation;
     shadow_reserve(region->shadow, begin, bytes);
@@ -96,7 +95,7 @@ static void find_open_part(Region *region)
 
 void add_fence(const void *begin, size_t bytes)
 {
-    uintptr_t address = reinterpret_cast<uintptr_t>(begin);
+    uintptr_t address = number_of(begin);
     Region *region = find_region(address);
     if (!region || bytes == 0)
         return;
@@ -118,8 +117,8 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
 
 static bool within(uintptr_t address, const void *begin, const void *end)
 {
-    uintptr_t first = reinterpret_cast<uintptr_t>(begin);
-    return address - first < reinterpret_cast<uintptr_t>(end) - first;
+    uintptr_t first = number_of(begin);
+    return address - first < number_of(end) - first;
 }
 
 static void host_access(uintptr_t address, unsigned bytes, unsigned kind, const void *where)
@@ -246,7 +245,7 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
 
 void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)
 {
-    uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    uintptr_t address = number_of(pointer);
     BlockState *block = current_block_state();
     if (!block) {
         host_access(address, bytes, kind, where);
@@ -266,7 +265,7 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
 {
     /* The widest piece that divides both the address and the size: 4 for a struct of three
      * floats. */
-    uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    uintptr_t address = number_of(pointer);
     uintptr_t common = address | bytes | 16;
     unsigned piece = static_cast<unsigned>(common & -common);
     BlockState *block = current_block_state();
@@ -284,22 +283,13 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
 
 /* ---- the program's variables ---- */
 
-static int add_writable_parts(struct dl_phdr_info *info, size_t, void *)
-{
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) &part = info->dlpi_phdr[i];
-        if (part.p_type == PT_LOAD && part.p_flags & PF_W)
-            add_region(reinterpret_cast<const void *>(info->dlpi_addr + part.p_vaddr), part.p_memsz,
-                       nullptr);
-    }
-    return 1; /* only the program itself */
-}
-
 void add_program_variables()
 {
     static bool done;
-    if (!done)
-        dl_iterate_phdr(add_writable_parts, nullptr);
+    for (const Segment &segment : segments())
+        if (!done && segment.program && segment.writable)
+            add_region(reinterpret_cast<const void *>(segment.begin), segment.end - segment.begin,
+                       nullptr);
     done = true;
 }
 

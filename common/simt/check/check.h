@@ -4,7 +4,6 @@
  *   hooks.cpp            the runtime's calls (host/checker.h)
  *   instrumentation.cpp  what the compiled kernel calls before each access
  *   access.cpp           whose memory is this address, and may the kernel touch it there
- *   usual.h              the way of most reads, which have nothing new to say
  *   count.cpp            counters: requests, sectors, wavefronts
  *   trace.cpp            the same, event by event, in a file
  *   shadow.cpp           who touched each word last: races, uninitialised shared memory
@@ -179,7 +178,7 @@ struct Request {
 
 /* What a request moves, in global memory (sectors, 128-byte lines) or in shared memory. */
 struct Moved {
-    unsigned sectors, lines, wavefronts, ideal;
+    size_t sectors, lines, wavefronts, ideal;
 };
 
 constexpr size_t recent_places = 1024; /* a power of two */
@@ -296,36 +295,36 @@ struct WarpState {
     std::vector<uint32_t> touched; /* those with requests since the whole warp came together */
 };
 
+/* What a thread has done and learnt in its block. */
 struct ThreadState {
     BlockState *block;
     WarpState *warp;
+    Thread *thread; /* null for the engine that carries out asynchronous work */
+    uint32_t number, lane;
     /* `warp`; null while look_at or polled is set, or an overwrite is to be settled: then the next
      * access, whatever it is, has to be looked at */
     const WarpState *usual;
-    Thread *thread; /* null for the engine that carries out asynchronous work */
-    uint32_t number, lane;
     uint32_t time; /* stamped on what the thread does now */
 
     /* an atomic or volatile read of this address, whose value is used from now on */
-    const void *look_at;
-    bool look_at_global;
-    uintptr_t copied_struct; /* while it reads one: where the struct begins */
+    const void *look_at = nullptr;
+    bool look_at_global = false;
+    uintptr_t copied_struct = 0; /* while it reads one: where the struct begins */
     /* the address of its last access, if that was an atomic or volatile read ... */
-    const void *polled;
-    unsigned polls; /* ... and how many more of the same went before */
+    const void *polled = nullptr;
+    unsigned polls = 0; /* ... and how many more of the same went before */
 
-    bool unfenced_write;                         /* wrote global memory since its last fence */
-    uint32_t fence_time, fence_full, fence_warp; /* what the last fence covers */
-    const SyncObject *published_on;              /* the last publication, so as not to repeat it */
-    uint32_t published_time, published_full;
+    bool unfenced_write = false; /* wrote global memory since its last fence */
+    uint32_t fence_time = 0, fence_full = 0, fence_warp = 0; /* what the last fence covers */
+    const SyncObject *published_on = nullptr; /* the last publication, so as not to repeat it */
+    uint32_t published_time = 0, published_full = 0;
 
-    uint32_t
-        /* how often it has come out of the cluster's barrier, or knows of somebody who has */
-        cluster_phase;
+    /* how often it has come out of the cluster's barrier, or knows of somebody who has */
+    uint32_t cluster_phase = 0;
     /* per thread of the block; empty while warp and block times say it all */
-    std::vector<uint32_t> known;
-    std::vector<Seen> seen;     /* publications of other blocks */
-    std::vector<Seen> glimpsed; /* the same, with no fence since */
+    std::vector<uint32_t> known = {};
+    std::vector<Seen> seen = {};     /* publications of other blocks */
+    std::vector<Seen> glimpsed = {}; /* the same, with no fence since */
 };
 
 struct LaunchState;
@@ -373,29 +372,40 @@ struct Visit {
     const void *where;
 };
 
-/* What a worker knows about the block it runs; kept and used again for the next. */
-struct BlockState {
+/* What a worker knows about the block it runs. Time 0 lies before everything: the engine's writes
+ * are stamped with it. */
+struct BlockHistory {
     Block *block;
     LaunchState *launch;
-    uint32_t number;     /* as in Stamp::block */
-    uint32_t now;        /* synchronisations so far */
-    uint32_t full_time;  /* each thread of the block knows what all did before */
-    uint32_t clean_full; /* and all of it before this was fenced */
-    uint8_t
-        moments;  /* the last number given to some WarpState::quiet, of all blocks on this worker */
-    bool partial; /* some ThreadState::known is in use */
-    std::vector<Seen> seen;
+    uint32_t number;         /* as in Stamp::block */
+    uint32_t now = 1;        /* synchronisations so far */
+    uint32_t full_time = 1;  /* each thread of the block knows what all did before */
+    uint32_t clean_full = 0; /* and all of it before this was fenced */
+    bool partial = false;    /* some ThreadState::known is in use */
+    std::vector<Seen> seen = {};
     /* LaunchState::grid_time when this block last left grid.sync() */
-    std::vector<uint32_t> grid_known;
+    std::vector<uint32_t> grid_known = {};
     /* in shared memory, or of the runtime */
-    std::map<const void *, std::unique_ptr<SyncObject>> objects;
-    /* as in ThreadState: known to all */
-    uint32_t cluster_phase;
+    std::map<const void *, std::unique_ptr<SyncObject>> objects = {};
+    uint32_t cluster_phase = 0; /* as in ThreadState: known to all */
     /* of the cluster's other blocks in this one's shared memory */
-    std::vector<Visit> visits;
+    std::vector<Visit> visits = {};
     /* per thread: accesses before this passed a fence.proxy.async */
-    std::vector<uint32_t> proxy_fenced;
+    std::vector<uint32_t> proxy_fenced = {};
 
+    Uninitialised uninitialised = {};
+    Look looks[2] = {};               /* the last two at different addresses */
+    Site last_barrier = {nullptr, 0}; /* its file is null before the first */
+    std::atomic_flag *held =
+        nullptr; /* while the running thread makes an atomic operation: see let_go */
+    std::vector<Overwrite> overwrites = {}; /* by one thread, not yet settled */
+
+    struct counters counted = {}; /* in this block */
+    BlockTrace *trace = nullptr;  /* null unless it is traced */
+};
+
+/* The same with what is kept for the worker's next block. */
+struct BlockState : BlockHistory {
     ThreadState thread[max_block_threads];
     ThreadState engine;
     WarpState warp[max_warps];
@@ -404,19 +414,11 @@ struct BlockState {
      * which ends where the launch said. */
     Shadow shared;
     Reach static_before, dynamic, static_behind;
-    Uninitialised uninitialised;
-    Look looks[2];     /* the last two at different addresses */
-    Site last_barrier; /* its file is null before the first */
-    /* while the running thread makes an atomic operation: see let_go */
-    std::atomic_flag *held;
-    std::vector<Overwrite> overwrites; /* by one thread, not yet settled */
+    uint8_t moments; /* the last number given to some WarpState::quiet */
 
     Instruction *recent[recent_places];          /* by their places: see recent_slot */
     std::unordered_map<uintptr_t, Place> places; /* by key */
     unsigned long long places_launch;            /* the launch that they are numbered for */
-
-    struct counters counted; /* in this block */
-    BlockTrace *trace;       /* null unless it is traced */
 };
 
 struct LaunchState {
@@ -487,6 +489,9 @@ const Place &find_place(BlockState *block, const void *where, Space space, bool 
 void count_access(ThreadState *thread, const Place &place, uintptr_t address,
                   const Reach *reach = &no_reach);
 void close_round(BlockState *block, WarpState *warp); /* the whole warp came together */
+/* So many requests by `lanes` lanes in all, which move `bytes` in all. */
+void count_requests(struct counters &counted, Space space, bool write, size_t lanes,
+                    size_t requests, size_t bytes, const Moved &moved);
 void add_counters(struct counters *sum, const struct counters &part);
 
 /* ---- shadow.cpp ---- */
@@ -511,9 +516,15 @@ void settle_guesses(LaunchState *launch);
 
 /* ---- order.cpp ---- */
 
-void order_block_begin(BlockState *block);
+/* Gives all of the block numbers that no word of its shared memory has as its `quiet`. */
+void begin_moment(BlockState *block);
 bool ordered_before(const Stamp &earlier, const ThreadState *thread);
 void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from);
+void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from); /* the later of each */
+/* What the thread knows about its block, one number per thread: what all did before `block_time`,
+ * its warp before `warp_time`, itself before `own_time`, and what it has learnt besides. */
+std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
+                                  uint32_t warp_time, uint32_t own_time);
 /* A new moment: what the thread does from now on is not covered by what it published before. */
 void step(ThreadState *thread);
 /* Lanes of the warp have learnt what threads of the block did; null for the engine. */
@@ -573,6 +584,13 @@ shared_variable(uintptr_t address); /* "tile, byte 12 of 1024", of the calling w
 /* Whether some static __shared__ variable holds the word at an offset in the program's thread-local
  * storage. */
 bool in_shared_variable(size_t offset);
+/* A part of the program, or of a library that it is linked with; the program's come first. */
+struct Segment {
+    uintptr_t base; /* what the object's own addresses are relative to */
+    uintptr_t begin, end;
+    bool writable, program;
+};
+const std::vector<Segment> &segments();
 bool in_read_only_data(uintptr_t address);
 
 /* ---- trace.cpp ---- */

@@ -107,31 +107,38 @@ static unsigned long long sectors(Request request, size_t requests, uintptr_t st
     return sum;
 }
 
+void count_requests(struct counters &counted, Space space, bool write, size_t lanes,
+                    size_t requests, size_t bytes, const Moved &moved)
+{
+    if (space == shared_space) {
+        (write ? counted.shared_stores : counted.shared_loads) += lanes;
+        counted.shared_wavefronts += moved.wavefronts;
+        counted.shared_wavefronts_ideal += moved.ideal;
+    } else {
+        (write ? counted.global_stores : counted.global_loads) += lanes;
+        (write ? counted.global_store_bytes : counted.global_load_bytes) += bytes;
+        (write ? counted.global_store_requests : counted.global_load_requests) += requests;
+        (write ? counted.global_store_sectors : counted.global_load_sectors) += moved.sectors;
+    }
+}
+
 /* So many requests, each a step further than the one before. Of shared memory each is like the
  * first, whose words are in other banks, but in as many: `step` is of whole words there. */
 static void close(BlockState *block, const WarpState *warp, const Place &place,
                   const Request &request, size_t requests, uintptr_t step)
 {
-    struct counters &counted = block->counted;
-    const unsigned long long lanes =
-        requests * static_cast<unsigned>(__builtin_popcount(request.lanes));
+    const size_t lanes = requests * static_cast<unsigned>(__builtin_popcount(request.lanes));
     Moved moved = {};
-    if (place.space == shared_space) {
-        add_wavefronts(request, moved);
-        counted.shared_wavefronts += requests * moved.wavefronts;
-        counted.shared_wavefronts_ideal += requests * moved.ideal;
-        (place.write ? counted.shared_stores : counted.shared_loads) += lanes;
+    if (place.space == global_space) {
+        moved.sectors = sectors(request, requests, step);
     } else {
-        const unsigned long long moves = sectors(request, requests, step);
-        (place.write ? counted.global_stores : counted.global_loads) += lanes;
-        (place.write ? counted.global_store_bytes : counted.global_load_bytes) +=
-            lanes * request.bytes;
-        (place.write ? counted.global_store_requests : counted.global_load_requests) += requests;
-        (place.write ? counted.global_store_sectors : counted.global_load_sectors) += moves;
+        add_wavefronts(request, moved);
+        moved.wavefronts *= requests;
+        moved.ideal *= requests;
     }
+    count_requests(block->counted, place.space, place.write, lanes, requests, lanes * request.bytes,
+                   moved);
     if (block->trace) { /* one at a time */
-        if (place.space == global_space)
-            moved.sectors = pieces(request, sector_bits);
         moved.lines = pieces(request, line_bits);
         trace_request(block, warp, request, place.space, place.write, moved);
     }

@@ -54,7 +54,7 @@ static void block_came_together(BlockState *state)
 static void hold(BlockState *block, const void *address)
 {
     static std::atomic_flag locks[256];
-    std::atomic_flag &lock = locks[reinterpret_cast<uintptr_t>(address) / 8 % 256];
+    std::atomic_flag &lock = locks[number_of(address) / 8 % 256];
     for (unsigned tries = 1; lock.test_and_set(std::memory_order_acquire); tries++)
         if (tries % 64 == 0)
             sched_yield();
@@ -118,35 +118,28 @@ struct Hooks final : Checker {
     void block_begin(Block &block) override
     {
         BlockState *state = worker->checked ? worker->checked : new_state();
+        LaunchState *launch = block.launch->checked;
         block.checked = state;
-        state->block = &block;
-        state->launch = block.launch->checked;
-        state->number = state->launch->first_block + static_cast<uint32_t>(block.linear);
+        static_cast<BlockHistory &>(*state) = {
+            &block, launch, launch->first_block + static_cast<uint32_t>(block.linear)};
         if (state->places_launch != block.launch->number) {
             /* Numbers start afresh with each launch, so that the tables of a warp stay as short as
              * its kernel. */
             state->places_launch = block.launch->number;
             state->places.clear();
         }
-        state->overwrites.clear();
-        state->looks[0] = state->looks[1] = Look{nullptr, 0};
-        state->uninitialised.thread = nullptr;
-        state->counted = {};
         for (unsigned i = 0; i < block.warps; i++) {
             state->warp[i].warp = &block.warp[i];
+            state->warp[i].full_time = 1;
+            state->warp[i].last_barrier = state->last_barrier;
         }
         for (unsigned i = 0; i < block.threads; i++) {
-            ThreadState &thread = state->thread[i];
-            thread.block = state;
-            thread.thread = &block.thread[i];
-            thread.warp = &state->warp[i / warp_size];
-            thread.number = i;
-            thread.lane = i % warp_size;
-            block.thread[i].checked = &thread;
+            WarpState *warp = &state->warp[i / warp_size];
+            state->thread[i] = {state, warp, &block.thread[i], i, i % warp_size, warp, 1};
+            block.thread[i].checked = &state->thread[i];
         }
-        state->engine.block = state;
-        remember_barrier(state, Site{nullptr, 0});
-        order_block_begin(state);
+        state->engine = {state, nullptr, nullptr, 0, 0, nullptr, 0};
+        begin_moment(state);
         trace_block_begin(state);
     }
 
@@ -259,10 +252,10 @@ struct Hooks final : Checker {
 
     void cluster_store(Block &home, const void *address, size_t bytes, const void *where) override
     {
-        store_in_cluster(home.checked, reinterpret_cast<uintptr_t>(address),
-                         static_cast<unsigned>(bytes), plain_write, where);
+        store_in_cluster(home.checked, number_of(address), static_cast<unsigned>(bytes),
+                         plain_write, where);
         noted("cluster_store", address, home.rank, bytes, where);
-        count_box(true, true, bytes, 1); /* not the passes of a warp over its own banks */
+        count_box(shared_space, true, bytes, 1); /* not the passes of a warp over its own banks */
     }
 
     void cluster_end(Cluster &cluster) override { forget_cluster(cluster); }
@@ -292,8 +285,7 @@ struct Hooks final : Checker {
 
     void compared(const void *address, size_t bytes) override
     {
-        confirm_guesses(current_thread_state(current_block_state()),
-                        reinterpret_cast<uintptr_t>(address), bytes);
+        confirm_guesses(current_thread_state(current_block_state()), number_of(address), bytes);
     }
 
     void access(const void *address, size_t bytes, bool writes, const void *where) override
@@ -313,8 +305,8 @@ struct Hooks final : Checker {
         if (&home == worker->block)
             on_range(address, bytes, kind_of(how), where);
         else
-            store_in_cluster(home.checked, reinterpret_cast<uintptr_t>(address),
-                             static_cast<unsigned>(bytes), kind_of(how), where);
+            store_in_cluster(home.checked, number_of(address), static_cast<unsigned>(bytes),
+                             kind_of(how), where);
     }
 
     static Kind kind_of(Asynchronous how)
@@ -328,7 +320,7 @@ struct Hooks final : Checker {
     void counted(const void *pointer, size_t bytes, bool writes, const void *where) override
     {
         BlockState *block = current_block_state();
-        uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+        uintptr_t address = number_of(pointer);
         count_access(current_thread_state(block),
                      find_place(block, where, find_region(address) ? global_space : shared_space,
                                 writes, static_cast<unsigned>(bytes)),
@@ -336,31 +328,17 @@ struct Hooks final : Checker {
     }
 
     /* One instruction of one thread moves many bytes in so many sectors, or wavefronts. */
-    static void count_box(bool shared, bool writes, size_t bytes, size_t pieces)
+    static void count_box(Space space, bool writes, size_t bytes, size_t pieces)
     {
-        struct counters &counted = current_block_state()->counted;
-        if (shared) {
-            (writes ? counted.shared_stores : counted.shared_loads)++;
-            counted.shared_wavefronts += pieces;
-            counted.shared_wavefronts_ideal += pieces;
-        } else if (writes) {
-            counted.global_stores++;
-            counted.global_store_requests++;
-            counted.global_store_bytes += bytes;
-            counted.global_store_sectors += pieces;
-        } else {
-            counted.global_loads++;
-            counted.global_load_requests++;
-            counted.global_load_bytes += bytes;
-            counted.global_load_sectors += pieces;
-        }
+        count_requests(current_block_state()->counted, space, writes, 1, 1, bytes,
+                       Moved{pieces, 0, pieces, pieces});
     }
 
     void copied(const BoxCopy &copy, const void *where) override
     {
         BlockState *block = current_block_state();
-        count_box(false, !copy.load, copy.bytes, copy.sectors);
-        count_box(true, copy.load, copy.bytes, copy.wavefronts);
+        count_box(global_space, !copy.load, copy.bytes, copy.sectors);
+        count_box(shared_space, copy.load, copy.bytes, copy.wavefronts);
         if (block->trace)
             trace_box(current_thread_state(block), copy, where);
     }

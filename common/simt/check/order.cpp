@@ -77,8 +77,7 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
            seen_covers(block->seen, earlier, visited);
 }
 
-/* Gives all of the block numbers that no word of its shared memory has as its `quiet`. */
-static void begin_moment(BlockState *block)
+void begin_moment(BlockState *block)
 {
     if (block->moments + block->block->warps >= last_quiet) {
         std::fill_n(block->shared.quiet, block->shared.bytes / 4, uint8_t{0});
@@ -102,41 +101,9 @@ void learnt(WarpState *warp)
         warp->quiet[1] = ++block->moments;
 }
 
-void order_block_begin(BlockState *block)
-{
-    /* Time 0 lies before everything: the engine's writes are stamped with it. */
-    block->now = block->full_time = 1;
-    block->clean_full = 0;
-    block->partial = false;
-    block->cluster_phase = 0;
-    block->visits.clear();
-    block->seen.clear();
-    block->grid_known.clear();
-    block->objects.clear();
-    block->proxy_fenced.clear();
-    for (unsigned i = 0; i < block->block->warps; i++)
-        block->warp[i].full_time = 1;
-    begin_moment(block);
-    for (unsigned i = 0; i < block->block->threads; i++) {
-        ThreadState &thread = block->thread[i];
-        thread.time = 1;
-        thread.look_at = thread.polled = nullptr;
-        thread.copied_struct = 0;
-        thread.usual = thread.warp;
-        thread.unfenced_write = false;
-        thread.fence_time = thread.fence_full = thread.fence_warp = 0;
-        thread.published_on = nullptr;
-        thread.cluster_phase = 0;
-        thread.known.clear();
-        thread.seen.clear();
-        thread.glimpsed.clear();
-    }
-    block->engine.time = 0;
-}
-
 /* ---- small pieces ---- */
 
-static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
+void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
 {
     if (into.size() < from.size())
         into.resize(from.size());
@@ -169,18 +136,26 @@ static void confirm(ThreadState *thread)
     thread->glimpsed.clear();
 }
 
-/* Everything the thread knows about its block, one number per thread. */
-static std::vector<uint32_t> all_known(const ThreadState *thread)
+std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
+                                  uint32_t warp_time, uint32_t own_time)
 {
-    const BlockState *block = thread->block;
-    std::vector<uint32_t> known(block->block->threads, block->full_time);
+    std::vector<uint32_t> known(thread->block->block->threads, block_time);
     if (thread->warp) {
-        unsigned first = thread->warp->warp->number * warp_size;
+        const unsigned first = thread->number - thread->lane;
         for (unsigned i = first; i < first + warp_size && i < known.size(); i++)
-            known[i] = std::max(known[i], thread->warp->full_time);
-        known[thread->number] = thread->time + 1;
+            known[i] = std::max(block_time, warp_time);
+        known[thread->number] = std::max(known[thread->number], own_time);
     }
     join(known, thread->known);
+    return known;
+}
+
+/* Everything the thread knows about its block. */
+static std::vector<uint32_t> all_known(const ThreadState *thread)
+{
+    std::vector<uint32_t> known =
+        known_as_of(thread, thread->block->full_time, thread->warp ? thread->warp->full_time : 0,
+                    thread->time + 1);
     add_cluster_knowledge(thread, known);
     return known;
 }
@@ -188,15 +163,8 @@ static std::vector<uint32_t> all_known(const ThreadState *thread)
 /* The same as of its last fence: what it may publish. */
 static std::vector<uint32_t> fenced_known(const ThreadState *thread)
 {
-    const BlockState *block = thread->block;
-    std::vector<uint32_t> known(block->block->threads,
-                                std::max(thread->fence_full, block->clean_full));
-    unsigned first = thread->warp->warp->number * warp_size;
-    for (unsigned i = first; i < first + warp_size && i < known.size(); i++)
-        known[i] = std::max(known[i], thread->fence_warp);
-    known[thread->number] = std::max(known[thread->number], thread->fence_time);
-    join(known, thread->known);
-    return known;
+    return known_as_of(thread, std::max(thread->fence_full, thread->block->clean_full),
+                       thread->fence_warp, thread->fence_time);
 }
 
 void step(ThreadState *thread) { thread->time = ++thread->block->now; }

@@ -26,8 +26,8 @@ static T *reserve(size_t count)
 
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
 {
-    shadow.base = reinterpret_cast<uintptr_t>(begin) & ~uintptr_t{3};
-    shadow.bytes = (reinterpret_cast<uintptr_t>(begin) + bytes - shadow.base + 3) & ~size_t{3};
+    shadow.base = number_of(begin) & ~uintptr_t{3};
+    shadow.bytes = (number_of(begin) + bytes - shadow.base + 3) & ~size_t{3};
     for (unsigned level = 0; level < 3; level++)
         shadow.plane[level] = reserve<Cell>(shadow.bytes / cell_bytes[level] + 1);
     shadow.quiet = reserve<uint8_t>(shadow.bytes / 4 + 1);
@@ -121,18 +121,20 @@ static bool precedes(const Stamp &earlier, const Access &access)
     return same_thread(earlier, access.stamp) || ordered_before(earlier, access.thread);
 }
 
-/* Keeps a read as one of the two that stand for all since the last write. */
-static void keep(Cell &cell, const Access &access)
+/* Keeps a read as one of the two that stand for all since the last write, but not those that are
+ * over: they came before it. Whether none of the two is. */
+template <class Over>
+static inline bool keep(Cell &cell, const Stamp &stamp, const Over &is_over)
 {
-    const Stamp &stamp = access.stamp;
-    for (Stamp &other : cell.other)
-        if (!live(other, access) || precedes(other, access)) {
-            other = stamp;
-            return;
-        }
     Stamp &a = cell.other[0], &b = cell.other[1];
-    if (a.block == b.block && (stamp.block != a.block || (same_warp(a, b) && !same_warp(a, stamp))))
+    if (is_over(a)) {
+        a = stamp;
+        return false;
+    }
+    if (is_over(b) || (a.block == b.block &&
+                       (stamp.block != a.block || (same_warp(a, b) && !same_warp(a, stamp)))))
         b = stamp;
+    return true;
 }
 
 /*
@@ -180,7 +182,8 @@ static bool touch(Cell &cell, const Access &access, Stamp *enemy)
         cell.write = access.stamp;
         cell.other[0].block = cell.other[1].block = 0;
     } else {
-        keep(cell, access);
+        keep(cell, access.stamp,
+             [&](const Stamp &other) { return !live(other, access) || precedes(other, access); });
     }
     return conflict;
 }
@@ -448,14 +451,9 @@ static inline bool usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp,
     }
     if (!global && !written)
         return false; /* uninitialised */
-    if (!is_live(a) || precedes(a)) {
-        a = stamp;
+    const auto is_over = [=](const Stamp &other) { return !is_live(other) || precedes(other); };
+    if (!keep(cell, stamp, is_over))
         return true;
-    }
-    if (!is_live(b) || precedes(b) ||
-        (a.block == b.block &&
-         (stamp.block != a.block || (same_warp(a, b) && !same_warp(a, stamp)))))
-        b = stamp;
     /* Whoever writes without order conflicts with one of two blocks, or two warps, or, in this
      * warp, two lanes. */
     if (global) {
