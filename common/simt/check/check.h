@@ -190,7 +190,7 @@ struct WarpState;
 
 /* An instruction of the program: a place in the code, by return address, and what it does there. */
 struct Place {
-    uintptr_t key;   /* see place_key */
+    const void *where;
     uint32_t number; /* of the place in the program: for reports */
     uint32_t local;  /* dense in this launch on this worker: for counting */
     uint32_t bytes;
@@ -417,7 +417,7 @@ struct BlockState : BlockHistory {
     uint8_t moments; /* the last number given to some WarpState::quiet */
 
     Instruction *recent[recent_places];          /* by their places: see recent_slot */
-    std::unordered_map<uintptr_t, Place> places; /* by key */
+    std::unordered_map<uintptr_t, Place> places; /* by what find_place is asked for */
     unsigned long long places_launch;            /* the launch that they are numbered for */
 };
 
@@ -459,6 +459,9 @@ inline ThreadState *current_thread_state(BlockState *block)
     return worker->thread ? worker->thread->checked : &block->engine;
 }
 
+/* For calls that only kernels make. */
+inline ThreadState *current_thread_state() { return current_thread_state(current_block_state()); }
+
 /* ---- access.cpp ---- */
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
@@ -472,17 +475,7 @@ void on_range(const void *address, size_t bytes, unsigned kind, const void *wher
 
 /* ---- count.cpp ---- */
 
-/* A number that tells apart what is counted apart; `bytes` is a power of two up to 16. The space is
- * its lowest bit. */
-inline uintptr_t place_key(const void *where, Space space, bool write, unsigned bytes)
-{
-    return reinterpret_cast<uintptr_t>(where) << 5 |
-           static_cast<uintptr_t>(__builtin_ctz(bytes) << 2 | write << 1 | space);
-}
-inline const void *place_where(const Place &place)
-{
-    return reinterpret_cast<const void *>(place.key >> 5);
-}
+/* `bytes` is a power of two up to 16. */
 const Place &find_place(BlockState *block, const void *where, Space space, bool write,
                         unsigned bytes);
 /* `reach`: where the next accesses by the same instruction need no second look. */
@@ -579,8 +572,6 @@ uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
 /* "tiled.cu:33", or "" where there is no debug information */
 std::string source_line(const void *where);
-std::string
-shared_variable(uintptr_t address); /* "tile, byte 12 of 1024", of the calling worker's variables */
 /* Whether some static __shared__ variable holds the word at an offset in the program's thread-local
  * storage. */
 bool in_shared_variable(size_t offset);

@@ -216,7 +216,7 @@ void close_round(BlockState *block, WarpState *warp)
  */
 static void begin_round(WarpState *warp, Instruction &instruction, const Place &place)
 {
-    instruction.where = place_where(place);
+    instruction.where = place.where;
     instruction.warp = warp;
     instruction.place = place;
     instruction.began.clear();
@@ -275,7 +275,7 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address, co
         block->trace || (cluster && place.space == shared_space) ? &no_reach : reach;
     instruction.words = instruction.reach->quiet;
     instruction.quiet = place.space == shared_space ? warp->quiet : block->launch->quiet;
-    block->recent[recent_slot(place_where(place))] = &instruction;
+    block->recent[recent_slot(place.where)] = &instruction;
     if (block->trace && executions(instruction, thread->lane) > instruction.began.size())
         instruction.began.push_back(time);
 }
@@ -285,11 +285,12 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address, co
 const Place &find_place(BlockState *block, const void *where, Space space, bool write,
                         unsigned bytes)
 {
-    const uintptr_t key = place_key(where, space, write, bytes);
+    const uintptr_t key = number_of(where) << 5 |
+                          static_cast<uintptr_t>(__builtin_ctz(bytes) << 2 | write << 1 | space);
     auto found = block->places.find(key);
     if (found == block->places.end()) {
         const uint32_t local = static_cast<uint32_t>(block->places.size());
-        const Place place = {key, place_number(where), local, bytes, space, write};
+        const Place place = {where, place_number(where), local, bytes, space, write};
         found = block->places.emplace(key, place).first;
     }
     return found->second;

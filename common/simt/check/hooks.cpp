@@ -214,41 +214,35 @@ struct Hooks final : Checker {
     void released(const void *object, const Block &home) override
     {
         settle_overwrites(current_block_state());
-        order_release(current_thread_state(current_block_state()), object, home);
+        order_release(current_thread_state(), object, home);
     }
 
-    void acquired(const void *object) override
-    {
-        order_acquire(current_thread_state(current_block_state()), object);
-    }
+    void acquired(const void *object) override { order_acquire(current_thread_state(), object); }
 
     void thread_fence() override
     {
         settle_overwrites(current_block_state());
         noted("thread_fence", nullptr, 0, 0, nullptr);
-        order_fence(current_thread_state(current_block_state()));
+        order_fence(current_thread_state());
     }
 
     void proxy_fence() override
     {
         settle_overwrites(current_block_state());
         noted("proxy_fence", nullptr, 0, 0, nullptr);
-        order_proxy_fence(current_thread_state(current_block_state()));
+        order_proxy_fence(current_thread_state());
     }
 
     /* ---- clusters ---- */
 
     void cluster_arrived(bool relaxed) override
     {
-        arrive_at_cluster(current_thread_state(current_block_state()), relaxed);
+        arrive_at_cluster(current_thread_state(), relaxed);
     }
 
     void cluster_barrier_completed(Cluster &cluster) override { open_cluster(cluster); }
 
-    void cluster_waited() override
-    {
-        leave_cluster_barrier(current_thread_state(current_block_state()));
-    }
+    void cluster_waited() override { leave_cluster_barrier(current_thread_state()); }
 
     void cluster_store(Block &home, const void *address, size_t bytes, const void *where) override
     {
@@ -265,27 +259,22 @@ struct Hooks final : Checker {
     void atomic_access(const void *address, size_t bytes, bool reads, bool writes,
                        const void *where) override
     {
+        static const char *const names[] = {"atomic_read", "atomic_write", "", "atomic_update"};
         BlockState *state = current_block_state();
+        const unsigned kind = !writes ? atomic_read : reads ? atomic_update : atomic_write;
         if (writes || !polls(current_thread_state(state), address)) {
             state->counted.atomics++;
-            noted(!writes ? "atomic_read"
-                  : reads ? "atomic_update"
-                          : "atomic_write",
-                  address, 0, bytes, where);
+            noted(names[kind - atomic_read], address, 0, bytes, where);
         }
         hold(state, address);
-        on_access(address, static_cast<unsigned>(bytes),
-                  !writes ? atomic_read
-                  : reads ? atomic_update
-                          : atomic_write,
-                  where);
+        on_access(address, static_cast<unsigned>(bytes), kind, where);
     }
 
     void atomic_done() override { let_go(current_block_state()); }
 
     void compared(const void *address, size_t bytes) override
     {
-        confirm_guesses(current_thread_state(current_block_state()), number_of(address), bytes);
+        confirm_guesses(current_thread_state(), number_of(address), bytes);
     }
 
     void access(const void *address, size_t bytes, bool writes, const void *where) override
