@@ -69,6 +69,14 @@ KERNEL(persistent, "18_persistent.cu", "the pipeline runs on across the edge bet
 KERNEL(multicast, "19_multicast.cu", "pairs of blocks: one load brings keys and values to both",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
        .workspace = multicast_workspace, .cost = multicast_cost, .Br = {192, 128}, .Bc = {128, 128})
+KERNEL(drawn_pairs, "20_drawn_pairs.cu", "a warp of its own draws for a pair: causal pairs, too",
+       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .workspace = multicast_workspace, .cost = drawn_pairs_cost, .Br = {192, 128},
+       .Bc = {128, 128})
+KERNEL(folded, "21_folded.cu", "a pair's rows are folded: both of its blocks skip masked keys",
+       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .workspace = multicast_workspace, .cost = drawn_pairs_cost, .Br = {192, 128},
+       .Bc = {128, 128})
 
 #else
 #ifndef STEP_06_H
@@ -101,14 +109,21 @@ static size_t counter_workspace(const struct attention *call)
     return attention_query_rows(call) > 0 ? sizeof(unsigned int) : 0;
 }
 
-/* Where multicast has pairs of blocks: what attention_multicast() asks, too. */
+/* Where multicast has pairs of blocks, and where drawn_pairs and folded have more: what their
+ * functions ask, too. */
 static bool pairs_pay(const struct attention *call)
 {
     return call->head_dim > 64 && !call->causal && call->seq_kv > 512 &&
            (call->seq_q + 127) / 128 % 2 == 0;
 }
 
-/* Pairs are dealt their tiles. */
+static bool causal_pairs_pay(const struct attention *call)
+{
+    return call->head_dim > 64 && call->causal && call->seq_kv > 1024 &&
+           (call->seq_q + 127) / 128 % 2 == 0;
+}
+
+/* Pairs of full attention are dealt their tiles. */
 static size_t multicast_workspace(const struct attention *call)
 {
     return pairs_pay(call) ? 0 : counter_workspace(call);
@@ -244,14 +259,23 @@ static struct cost persistent_cost(const struct attention_kernel *row, const str
 }
 
 /* A pair's tiles are one, and each of its blocks loads half of a block of keys. */
-static struct cost multicast_cost(const struct attention_kernel *row, const struct attention *call)
+static struct cost cost_of_pairs(const struct attention_kernel *row, const struct attention *call)
 {
-    if (!pairs_pay(call))
-        return persistent_cost(row, call);
     const int Br = 2 * row->Br[1], missing = (Br - call->seq_q % Br) % Br;
     struct loaded of_head = loaded(call, -(missing / 16 * 16), Br, row->Bc[1], 1);
     of_head.key_tiles *= 2;
     return with_stored_boxes(boxes_cost(call, of_head, Br / 64, 2), call);
+}
+
+static struct cost multicast_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    return (pairs_pay(call) ? cost_of_pairs : persistent_cost)(row, call);
+}
+
+static struct cost drawn_pairs_cost(const struct attention_kernel *row,
+                                    const struct attention *call)
+{
+    return (causal_pairs_pay(call) ? cost_of_pairs : multicast_cost)(row, call);
 }
 
 #define KERNEL ATTENTION_ROW

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
 {
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
-    const struct hopper_tile tile = hopper_tile_of<Config, CAUSAL>(problem, blockIdx.x);
+    const struct hopper_tile tile = hopper_tile_of<Config::Br, CAUSAL>(problem, blockIdx.x);
     /* the shuffle tells the compiler that all lanes have the same value */
     const int warpgroup = __shfl_sync(FULL_MASK, threadIdx.x / 128, 0);
 

@@ -82,7 +82,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
 {
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
     for (int number = blockIdx.x; number < problem.order.tiles; number += gridDim.x) {
-        const struct hopper_tile tile = hopper_tile_of<Config, CAUSAL>(problem, number);
+        const struct hopper_tile tile = hopper_tile_of<Config::Br, CAUSAL>(problem, number);
         mbarrier_wait(&shared->Q_empty, Q_at.phase ^ 1);
         load_queries<Config>(shared->Q, problem, tile, &shared->Q_full);
         advance<1>(Q_at);
@@ -140,7 +140,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     if (warpgroup == Config::WARPGROUPS - 1)
         pass_turn(c);
     for (int number = blockIdx.x; number < problem.order.tiles; number += gridDim.x) {
-        const struct hopper_tile tile = hopper_tile_of<Config, CAUSAL>(problem, number);
+        const struct hopper_tile tile = hopper_tile_of<Config::Br, CAUSAL>(problem, number);
         begin_rows<CAUSAL>(c, problem, tile);
         clear_output(c);
         mbarrier_wait(&shared->Q_full, Q_at.phase);

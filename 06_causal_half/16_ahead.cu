@@ -82,7 +82,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
 {
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
     for (int number = blockIdx.x; number < problem.order.tiles; number += gridDim.x) {
-        const struct hopper_tile tile = hopper_tile_of<Config, CAUSAL>(problem, number);
+        const struct hopper_tile tile = hopper_tile_of<Config::Br, CAUSAL>(problem, number);
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
         load_queries<Config>(shared->Q[Q_at.stage], problem, tile, &shared->Q_full[Q_at.stage]);
         advance<2>(Q_at);
@@ -139,7 +139,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     if (warpgroup == Config::WARPGROUPS - 1)
         pass_turn(c);
     for (int number = blockIdx.x; number < problem.order.tiles; number += gridDim.x) {
-        const struct hopper_tile tile = hopper_tile_of<Config, CAUSAL>(problem, number);
+        const struct hopper_tile tile = hopper_tile_of<Config::Br, CAUSAL>(problem, number);
         c.Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM;
         begin_rows<CAUSAL>(c, problem, tile);
         clear_output(c);

@@ -87,7 +87,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     for (int number = blockIdx.x; number < problem.order.tiles;) {
         /* the next tile's number, early: the counter's answer takes a while */
         const int draw = (int)atomicAdd(counter, 1u);
-        const struct hopper_tile tile = hopper_tile_of<Config, CAUSAL>(problem, number);
+        const struct hopper_tile tile = hopper_tile_of<Config::Br, CAUSAL>(problem, number);
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
         shared->tile[Q_at.stage] = tile;
         load_queries<Config>(shared->Q[Q_at.stage], problem, tile, &shared->Q_full[Q_at.stage]);

@@ -132,7 +132,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
     int values = -1, values_head = 0; /* the block whose values are to be requested next */
     for (int number = blockIdx.x; number < problem.order.tiles; number += gridDim.x) {
-        const struct hopper_tile tile = hopper_tile_of<Config, CAUSAL>(problem, number);
+        const struct hopper_tile tile = hopper_tile_of<Config::Br, CAUSAL>(problem, number);
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
         shared->tile[Q_at.stage] = tile;
         load_queries<Config>(shared->Q[Q_at.stage], problem, tile, &shared->Q_full[Q_at.stage]);

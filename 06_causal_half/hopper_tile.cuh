@@ -52,11 +52,10 @@ struct hopper_tile {
     int unmasked; /* the first so many of them need no mask */
 };
 
-template <class Config, bool CAUSAL>
+template <int Br, bool CAUSAL>
 static __device__ __forceinline__ struct hopper_tile
 hopper_tile_of(const struct hopper_problem &problem, int tile)
 {
-    constexpr int Br = Config::Br;
     const struct tile_place place = tile_place_of(problem.order, tile, Br);
     const int seq_q = problem.call.seq_q, seq_kv = problem.call.seq_kv;
     struct hopper_tile result;

@@ -156,11 +156,21 @@ TEST(shapes, tiles_that_change)
 }
 
 /* multicast shares loads in pairs of blocks where it has full attention, more than 512 keys, a
- * head_dim above 64 and an even number of tiles of 128 queries. */
+ * head_dim above 64 and an even number of tiles of 128 queries. There the rungs after it are
+ * multicast. */
 static const struct attention_kernel *pairs(void)
 {
+    static struct attention_kernel table[2];
+    table[0] = *(const struct attention_kernel *)ladder_find(&attention_problem,
+                                                             causal_half_kernels, "multicast");
+    return table;
+}
+
+/* The rungs after it have pairs for causal attention, too, with more than 1024 keys. */
+static const struct attention_kernel *causal_pairs(void)
+{
     return (const struct attention_kernel *)ladder_find(&attention_problem, causal_half_kernels,
-                                                        "multicast");
+                                                        "drawn_pairs");
 }
 
 /* Whole tiles and rows that do not exist, of the first tile; a whole block of keys, some of one
@@ -199,6 +209,39 @@ TEST(shapes, pairs_that_change)
                 INPUTS_NORMAL, 241, 0);
     check_sizes(pairs(), in_half((struct size){1, heads / 2, heads / 2, 500, 520, 72}, false),
                 INPUTS_NORMAL, 242, 0);
+}
+
+/* As the three before. Of a pair's tile half of the rows may see one block of keys less, or two;
+ * some rows may see none, or not exist. */
+TEST(shapes, causal_pairs)
+{
+    static const struct size sizes[] = {
+        {1, 1, 1, 256, 1152, 128, true, TENSOR_F16},  {1, 2, 1, 130, 1025, 72, true, TENSOR_BF16},
+        {1, 1, 1, 256, 1030, 72, true, TENSOR_F16},   {1, 4, 2, 200, 1100, 104, true, TENSOR_BF16},
+        {1, 1, 1, 1180, 1030, 72, true, TENSOR_BF16}, {1, 1, 1, 129, 1024, 72, true, TENSOR_F16},
+        {1, 1, 1, 128, 1025, 72, true, TENSOR_F16},   {1, 1, 1, 130, 1025, 64, true, TENSOR_F16},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        check_sizes(causal_pairs(), sizes[i], INPUTS_NORMAL, 251 + i, 0);
+}
+
+TEST(shapes, causal_pairs_and_inputs)
+{
+    for (int kind = 0; kind < INPUT_KINDS; kind++)
+        check_sizes(
+            causal_pairs(),
+            (struct size){1, 1, 1, 140, 1030, 72, true, kind % 2 == 0 ? TENSOR_F16 : TENSOR_BF16},
+            (enum input_kind)kind, 261, 0);
+}
+
+TEST(shapes, causal_pairs_that_change)
+{
+    int multiprocessors;
+    cr_assert(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0) ==
+              cudaSuccess);
+    const long long heads = 2 * (3 * (multiprocessors / 2) / 2 + 1);
+    check_sizes(causal_pairs(), in_half((struct size){1, heads, heads / 2, 129, 1030, 72}, true),
+                INPUTS_NORMAL, 271, 0);
 }
 
 /* Each stage of K and V is filled three times at least, in every rung. */
@@ -462,7 +505,10 @@ TEST(launches, errors_and_streams_of_pairs)
 {
     static const struct size cases[] = {{1, 1, 1, 130, 520, 72, false, TENSOR_F16},
                                         {1, 1, 1, 130, 520, 72, false, TENSOR_BF16}};
+    static const struct size causal_cases[] = {{1, 1, 1, 130, 1030, 72, true, TENSOR_F16},
+                                               {1, 1, 1, 130, 1030, 72, true, TENSOR_BF16}};
     check_launches(pairs(), cases, sizeof cases / sizeof *cases);
+    check_launches(causal_pairs(), causal_cases, sizeof causal_cases / sizeof *causal_cases);
 }
 
 /* `half` alone takes arrays that are aligned to their elements only. */
@@ -533,10 +579,13 @@ TEST(counters, costs)
     static const struct size of_pairs[] = {{1, 2, 1, 200, 600, 72, false, TENSOR_F16},
                                            {1, 2, 2, 512, 513, 128, false, TENSOR_BF16}};
     check_costs(pairs(), of_pairs, sizeof of_pairs / sizeof *of_pairs);
+    static const struct size of_causal_pairs[] = {{1, 2, 1, 200, 1100, 72, true, TENSOR_F16},
+                                                  {1, 1, 1, 512, 1030, 128, true, TENSOR_BF16}};
+    check_costs(causal_pairs(), of_causal_pairs, sizeof of_causal_pairs / sizeof *of_causal_pairs);
 }
 
-/* The producers of `drawn` and `persistent` draw each of the tiles once, beyond each block's
- * first; pairs deal them out. */
+/* The producers of `drawn` and `persistent` draw each of the tiles once, beyond each block's first;
+ * pairs deal them out, and causal pairs draw one for both blocks. */
 TEST(counters, atomics)
 {
     const struct size size = {1, 2, 1, 192, 64, 64};
@@ -551,6 +600,8 @@ TEST(counters, atomics)
     struct counters counters;
     if (count("multicast", (struct size){1, 2, 1, 200, 520, 72}, false, &counters))
         cr_expect(counters.atomics == 0, "pairs: %llu atomics", counters.atomics);
+    if (count("drawn_pairs", (struct size){1, 2, 1, 500, 1030, 72}, true, &counters))
+        cr_expect(counters.atomics == 4, "causal pairs: %llu atomics", counters.atomics);
 }
 
 /* Square, T tiles of BM queries: T (T + 1) / 2 of T² squares of BM x BM are loaded, (T + 1) / 2T of
