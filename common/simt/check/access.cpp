@@ -6,7 +6,6 @@
 #include "check/check.h"
 
 #include <algorithm>
-#include <link.h>
 #include <sys/mman.h>
 
 namespace simt::check
@@ -44,7 +43,7 @@ static std::vector<Region *> regions;
 Region *add_region(const void *begin, size_t bytes, const Allocation *allocation)
 {
     Region *region = new Region();
-    region->begin = reinterpret_cast<uintptr_t>(begin);
+    region->begin = number_of(begin);
     region->end = region->begin + bytes;
     region->allocation = allocation;
     shadow_reserve(region->shadow, begin, bytes);
@@ -96,7 +95,7 @@ static void find_open_part(Region *region)
 
 void add_fence(const void *begin, size_t bytes)
 {
-    uintptr_t address = reinterpret_cast<uintptr_t>(begin);
+    uintptr_t address = number_of(begin);
     Region *region = find_region(address);
     if (!region || bytes == 0)
         return;
@@ -118,8 +117,8 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
 
 static bool within(uintptr_t address, const void *begin, const void *end)
 {
-    uintptr_t first = reinterpret_cast<uintptr_t>(begin);
-    return address - first < reinterpret_cast<uintptr_t>(end) - first;
+    uintptr_t first = number_of(begin);
+    return address - first < number_of(end) - first;
 }
 
 static void host_access(uintptr_t address, unsigned bytes, unsigned kind, const void *where)
@@ -150,15 +149,10 @@ static void notice_polling(ThreadState *thread, unsigned kind, const void *point
 
 bool polls(const ThreadState *thread, const void *pointer) { return thread->polled == pointer; }
 
-static Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
-{
-    return Stamp{thread->block->number, pack_who(thread->number, kind, place.number), thread->time};
-}
-
-static bool is_counted(const ThreadState *thread, unsigned kind, uintptr_t address)
+static bool is_counted(const ThreadState *thread, unsigned kind, const void *pointer)
 {
     return kind < volatile_read || kind == volatile_write ||
-           (kind == volatile_read && !polls(thread, reinterpret_cast<const void *>(address)));
+           (kind == volatile_read && !polls(thread, pointer));
 }
 
 static void remember_look(BlockState *block, const void *address, uint32_t place)
@@ -176,108 +170,82 @@ Look other_look(const BlockState *block, uintptr_t address)
     return Look{nullptr, 0};
 }
 
-static void global_access(ThreadState *thread, Region *region, uintptr_t address, unsigned bytes,
-                          unsigned kind, const void *where)
+/* The part of the worker's shared memory in which an address lies; null for other memory. */
+static const Reach *shared_reach(BlockState *block, uintptr_t address)
 {
-    if (address < region->open.begin || address + bytes > region->open.end) {
-        if (!allowed(region, address, bytes))
-            report_out_of_region(thread, Touch{address, bytes, writes(kind), where});
-    }
-    Place &place = find_place(thread->block, where, global_space, writes(kind), bytes);
-    place.reach = thread->block->trace ? &no_reach : &region->open;
-    if (is_counted(thread, kind, address))
-        count_access(thread, place, address);
-    shadow_global(thread, region->shadow, address, bytes, stamp_of(thread, kind, place));
-    thread->touched = true;
-    if (kind >= volatile_read && kind <= atomic_update)
-        remember_look(thread->block, reinterpret_cast<const void *>(address), place.number);
-    if (kind == plain_write)
-        thread->unfenced_write = true;
-}
-
-static void shared_access(ThreadState *thread, uintptr_t address, unsigned bytes, unsigned kind,
-                          const void *where)
-{
-    Place &place = find_place(thread->block, where, shared_space, writes(kind), bytes);
-    if (!shadow_shared(thread, thread->block, address, bytes, stamp_of(thread, kind, place), where))
-        return;
-    place.reach = thread->block->trace ? &no_reach : &thread->block->shared_reach;
-    if (is_counted(thread, kind, address))
-        count_access(thread, place, address);
-    thread->touched = true;
+    const Worker &w = *worker;
+    if (!within(address, w.shared_begin, w.shared_end))
+        return nullptr;
+    if (!within(address, w.dynamic_begin, w.dynamic_begin + max_shared_per_block))
+        return address < number_of(w.dynamic_begin) ? &block->static_before : &block->static_behind;
+    block->dynamic.begin = number_of(w.dynamic_begin);
+    block->dynamic.end = number_of(w.dynamic_end);
+    return &block->dynamic;
 }
 
 /* Neither shared nor global: the thread's own stack, the launch's arguments and constants are
  * fine. */
-static void other_access(ThreadState *thread, uintptr_t address, unsigned bytes, unsigned kind,
-                         const void *where)
+static void other_access(ThreadState *thread, const Touch &touch)
 {
-    const void *pointer = reinterpret_cast<const void *>(address);
+    const void *pointer = reinterpret_cast<const void *>(touch.address);
     const Launch &launch = *thread->block->launch->launch;
     const char *arguments = static_cast<const char *>(launch.arguments);
-    if (on_thread_stack(pointer) || within(address, arguments, arguments + launch.argument_bytes))
-        return;
-    if (!writes(kind) && in_read_only_data(address))
+    if (on_thread_stack(pointer) ||
+        within(touch.address, arguments, arguments + launch.argument_bytes) ||
+        (!touch.write && in_read_only_data(touch.address)))
         return;
     if (in_device_arena(pointer))
-        report_out_of_region(thread, Touch{address, bytes, writes(kind), where});
-    report_foreign_memory(thread, Touch{address, bytes, writes(kind), where});
+        report_out_of_region(thread, touch);
+    report_foreign_memory(thread, touch);
 }
 
 /* A kernel's access, or a piece of it, to anything but its own stack. */
 static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const void *where)
 {
-    uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-    ThreadState *thread = current_thread_state(current_block_state());
+    const uintptr_t address = number_of(pointer);
+    BlockState *block = current_block_state();
+    ThreadState *thread = current_thread_state(block);
     if (thread->look_at)
         order_look(thread);
 
-    const Worker &w = *worker;
-    if (within(address, w.dynamic_begin, w.dynamic_begin + max_shared_per_block)) {
-        if (pointer >= w.dynamic_end || static_cast<const char *>(pointer) + bytes > w.dynamic_end)
-            report_dynamic_shared(thread, Touch{address, bytes, writes(kind), where});
-        shared_access(thread, address, bytes, kind, where);
-        if (kind >= volatile_read && kind <= atomic_update)
-            order_atomic(thread, pointer, false, writes(kind));
-    } else if (within(address, w.shared_begin, w.shared_end)) {
-        shared_access(thread, address, bytes, kind, where);
-        if (kind >= volatile_read && kind <= atomic_update)
-            order_atomic(thread, pointer, false, writes(kind));
-    } else if (Region *region = find_region(address)) {
-        global_access(thread, region, address, bytes, kind, where);
-        if (kind >= volatile_read && kind <= atomic_update)
-            order_atomic(thread, pointer, true, writes(kind));
-    } else {
-        other_access(thread, address, bytes, kind, where);
+    const Touch touch = {address, bytes, writes(kind), where};
+    const Reach *reach = shared_reach(block, address);
+    const Space space = reach ? shared_space : global_space;
+    Region *region = reach ? nullptr : find_region(address);
+    if (region)
+        reach = &region->open;
+    if (!reach)
+        other_access(thread, touch);
+    else if (address >= reach->begin && address + bytes <= reach->end)
+        ;
+    else if (!region)
+        report_dynamic_shared(thread, touch);
+    else if (!allowed(region, address, bytes))
+        report_out_of_region(thread, touch);
+
+    if (reach) {
+        const Place &place = find_place(block, where, space, writes(kind), bytes);
+        if (shadow_access(thread, region ? nullptr : block, *reach->shadow, address, bytes,
+                          stamp_of(thread, kind, place), where)) {
+            if (is_counted(thread, kind, pointer))
+                count_access(thread, place, address, reach);
+            if (region && kind == plain_write)
+                thread->unfenced_write = true;
+        }
+        if (kind >= volatile_read && kind <= atomic_update) {
+            if (region)
+                remember_look(block, pointer, place.number);
+            order_atomic(thread, pointer, region, writes(kind));
+        }
     }
     notice_polling(thread, kind, pointer);
-}
-
-bool on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
-                     unsigned bytes, Kind kind)
-{
-    const Place &place = instruction.place;
-    const Stamp stamp = stamp_of(thread, kind, place);
-    if (place.space == global_space) {
-        add_execution(instruction, thread->lane, address);
-        shadow_global(thread, *place.reach->shadow, address, bytes, stamp);
-        thread->unfenced_write |= kind == plain_write;
-    } else {
-        const uintptr_t end = reinterpret_cast<uintptr_t>(worker->dynamic_end);
-        if (within(address, worker->dynamic_begin, worker->dynamic_begin + max_shared_per_block) &&
-            address + bytes > end)
-            return false;
-        if (shadow_shared(thread, thread->block, address, bytes, stamp, instruction.where))
-            add_execution(instruction, thread->lane, address);
-    }
-    thread->touched = true;
-    thread->polled = nullptr;
-    return true;
+    const bool looked_at = thread->look_at || thread->polled || !block->overwrites.empty();
+    thread->usual = looked_at ? nullptr : thread->warp;
 }
 
 void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)
 {
-    uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    uintptr_t address = number_of(pointer);
     BlockState *block = current_block_state();
     if (!block) {
         host_access(address, bytes, kind, where);
@@ -289,8 +257,7 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
         on_range(pointer, bytes, kind, where);
         return;
     }
-    if (!block->overwrites.empty())
-        settle_overwrites(block);
+    settle_overwrites(block);
     on_piece(pointer, bytes, kind, where);
 }
 
@@ -298,12 +265,12 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
 {
     /* The widest piece that divides both the address and the size: 4 for a struct of three
      * floats. */
-    uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    uintptr_t address = number_of(pointer);
     uintptr_t common = address | bytes | 16;
     unsigned piece = static_cast<unsigned>(common & -common);
     BlockState *block = current_block_state();
     /* Not between the pieces: what the first of them overwrites changes after the last. */
-    if (block && !block->overwrites.empty())
+    if (block)
         settle_overwrites(block);
     for (size_t done = 0; done < bytes; done += piece) {
         const char *part = static_cast<const char *>(pointer) + done;
@@ -316,22 +283,13 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
 
 /* ---- the program's variables ---- */
 
-static int add_writable_parts(struct dl_phdr_info *info, size_t, void *)
-{
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) &part = info->dlpi_phdr[i];
-        if (part.p_type == PT_LOAD && part.p_flags & PF_W)
-            add_region(reinterpret_cast<const void *>(info->dlpi_addr + part.p_vaddr), part.p_memsz,
-                       nullptr);
-    }
-    return 1; /* only the program itself */
-}
-
 void add_program_variables()
 {
     static bool done;
-    if (!done)
-        dl_iterate_phdr(add_writable_parts, nullptr);
+    for (const Segment &segment : segments())
+        if (!done && segment.program && segment.writable)
+            add_region(reinterpret_cast<const void *>(segment.begin), segment.end - segment.begin,
+                       nullptr);
     done = true;
 }
 

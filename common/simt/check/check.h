@@ -4,7 +4,6 @@
  *   hooks.cpp            the runtime's calls (host/checker.h)
  *   instrumentation.cpp  what the compiled kernel calls before each access
  *   access.cpp           whose memory is this address, and may the kernel touch it there
- *   usual.h              the way of most reads, which have nothing new to say
  *   count.cpp            counters: requests, sectors, wavefronts
  *   trace.cpp            the same, event by event, in a file
  *   shadow.cpp           who touched each word last: races, uninitialised shared memory
@@ -32,6 +31,8 @@
 
 namespace simt::check
 {
+
+inline uintptr_t number_of(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
 enum Kind : unsigned {
     plain_read,
@@ -118,8 +119,8 @@ struct Shadow {
     /*
      * For each word of 4 bytes, when another plain read of it has nothing to add to its cell: in
      * the launch of this number (LaunchState::quiet), or in shared memory at this moment of the
-     * block or of the warp (BlockState::quiet, WarpState::quiet). Most reads look no further.
-     * Numbers go from 1 to last_quiet and begin again, with all words forgotten.
+     * block or of the warp (WarpState::quiet). Most reads look no further. Numbers go from 1 to
+     * last_quiet and begin again, with all words forgotten.
      */
     uint8_t *quiet = nullptr;
 };
@@ -140,6 +141,7 @@ struct Reach {
     Shadow *shadow;
     uintptr_t quiet; /* Shadow::quiet, less the number of the shadow's first word */
 };
+/* Of an instruction whose accesses are all to be looked at. */
 inline constexpr Reach no_reach = {1, 0, nullptr, 0};
 inline Reach reach_of(uintptr_t begin, uintptr_t end, Shadow &shadow)
 {
@@ -176,27 +178,24 @@ struct Request {
 
 /* What a request moves, in global memory (sectors, 128-byte lines) or in shared memory. */
 struct Moved {
-    unsigned sectors, lines, wavefronts, ideal;
+    size_t sectors, lines, wavefronts, ideal;
 };
 
 constexpr size_t recent_places = 1024; /* a power of two */
 
-/* Where a cache of that many looks for the instruction at `where`. */
-inline size_t recent_slot(const void *where)
-{
-    const uintptr_t key = reinterpret_cast<uintptr_t>(where);
-    return (key ^ key >> 10) % recent_places;
-}
+/* Where BlockState::recent has the instruction at `where`. */
+inline size_t recent_slot(const void *where) { return number_of(where) % recent_places; }
+
+struct WarpState;
 
 /* An instruction of the program: a place in the code, by return address, and what it does there. */
 struct Place {
-    uintptr_t key;   /* see place_key */
+    const void *where;
     uint32_t number; /* of the place in the program: for reports */
     uint32_t local;  /* dense in this launch on this worker: for counting */
     uint32_t bytes;
     Space space;
     bool write;
-    const Reach *reach; /* where it was last; no_reach when each access is to be looked at */
 };
 
 /* Executions of an instruction by one lane, at addresses that lie one `step` apart, as in a loop.
@@ -212,9 +211,12 @@ struct Run {
 /* The executions of one instruction since the warp last came together. The k-th of each lane belong
  * to one request. */
 struct alignas(64) Instruction {
+    const void *where = nullptr; /* as in `place`; null before its first execution */
+    const WarpState *warp;
+    const Reach *reach;   /* what it last touched */
+    uintptr_t words;      /* reach->quiet */
+    const uint8_t *quiet; /* the numbers of words there that are quiet now: two */
     Place place;
-    const void *where;   /* as in `place` */
-    uint32_t round = 0;  /* of the warp, when it first came here */
     uint32_t broken = 0; /* lanes with earlier runs */
     Run run[warp_size];  /* the last of each lane */
     std::vector<Run> earlier[warp_size];
@@ -287,43 +289,42 @@ struct ClusterState {
 struct WarpState {
     Warp *warp;
     uint32_t full_time; /* every lane knows what every lane did before */
-    uint8_t quiet;      /* see Shadow; new whenever a lane learns something */
-    uint32_t round;     /* grows whenever the whole warp comes together */
+    uint8_t quiet[2];   /* see Shadow: of the block, and of the warp */
     Site last_barrier;  /* __syncwarp or a barrier of the block */
     std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
-    /* by their places: see recent_slot; null or of some round */
-    Instruction *recent[recent_places];
-    std::vector<uint32_t> touched; /* those with requests in this round */
+    std::vector<uint32_t> touched; /* those with requests since the whole warp came together */
 };
 
+/* What a thread has done and learnt in its block. */
 struct ThreadState {
     BlockState *block;
     WarpState *warp;
     Thread *thread; /* null for the engine that carries out asynchronous work */
     uint32_t number, lane;
+    /* `warp`; null while look_at or polled is set, or an overwrite is to be settled: then the next
+     * access, whatever it is, has to be looked at */
+    const WarpState *usual;
     uint32_t time; /* stamped on what the thread does now */
 
     /* an atomic or volatile read of this address, whose value is used from now on */
-    const void *look_at;
-    bool look_at_global;
-    uintptr_t copied_struct; /* while it reads one: where the struct begins */
+    const void *look_at = nullptr;
+    bool look_at_global = false;
+    uintptr_t copied_struct = 0; /* while it reads one: where the struct begins */
     /* the address of its last access, if that was an atomic or volatile read ... */
-    const void *polled;
-    unsigned polls; /* ... and how many more of the same went before */
+    const void *polled = nullptr;
+    unsigned polls = 0; /* ... and how many more of the same went before */
 
-    bool touched;                                /* made an access since its last fence */
-    bool unfenced_write;                         /* wrote global memory since its last fence */
-    uint32_t fence_time, fence_full, fence_warp; /* what the last fence covers */
-    const SyncObject *published_on;              /* the last publication, so as not to repeat it */
-    uint32_t published_time, published_full;
+    bool unfenced_write = false; /* wrote global memory since its last fence */
+    uint32_t fence_time = 0, fence_full = 0, fence_warp = 0; /* what the last fence covers */
+    const SyncObject *published_on = nullptr; /* the last publication, so as not to repeat it */
+    uint32_t published_time = 0, published_full = 0;
 
-    uint32_t
-        /* how often it has come out of the cluster's barrier, or knows of somebody who has */
-        cluster_phase;
+    /* how often it has come out of the cluster's barrier, or knows of somebody who has */
+    uint32_t cluster_phase = 0;
     /* per thread of the block; empty while warp and block times say it all */
-    std::vector<uint32_t> known;
-    std::vector<Seen> seen;     /* publications of other blocks */
-    std::vector<Seen> glimpsed; /* the same, with no fence since */
+    std::vector<uint32_t> known = {};
+    std::vector<Seen> seen = {};     /* publications of other blocks */
+    std::vector<Seen> glimpsed = {}; /* the same, with no fence since */
 };
 
 struct LaunchState;
@@ -371,57 +372,61 @@ struct Visit {
     const void *where;
 };
 
-/* What a worker knows about the block it runs; kept and used again for the next. */
-struct BlockState {
+/* What a worker knows about the block it runs. Time 0 lies before everything: the engine's writes
+ * are stamped with it. */
+struct BlockHistory {
     Block *block;
     LaunchState *launch;
-    uint32_t number;     /* as in Stamp::block */
-    uint32_t now;        /* synchronisations so far */
-    uint32_t full_time;  /* each thread of the block knows what all did before */
-    uint32_t clean_full; /* and all of it before this was fenced */
-    uint8_t quiet;       /* see Shadow; new at each barrier */
-    uint8_t moments;     /* the last number given to some `quiet`, of all blocks on this worker */
-    bool partial;        /* some ThreadState::known is in use */
-    std::vector<Seen> seen;
+    uint32_t number;         /* as in Stamp::block */
+    uint32_t now = 1;        /* synchronisations so far */
+    uint32_t full_time = 1;  /* each thread of the block knows what all did before */
+    uint32_t clean_full = 0; /* and all of it before this was fenced */
+    bool partial = false;    /* some ThreadState::known is in use */
+    std::vector<Seen> seen = {};
     /* LaunchState::grid_time when this block last left grid.sync() */
-    std::vector<uint32_t> grid_known;
+    std::vector<uint32_t> grid_known = {};
     /* in shared memory, or of the runtime */
-    std::map<const void *, std::unique_ptr<SyncObject>> objects;
-    /* as in ThreadState: known to all */
-    uint32_t cluster_phase;
+    std::map<const void *, std::unique_ptr<SyncObject>> objects = {};
+    uint32_t cluster_phase = 0; /* as in ThreadState: known to all */
     /* of the cluster's other blocks in this one's shared memory */
-    std::vector<Visit> visits;
+    std::vector<Visit> visits = {};
     /* per thread: accesses before this passed a fence.proxy.async */
-    std::vector<uint32_t> proxy_fenced;
+    std::vector<uint32_t> proxy_fenced = {};
 
+    Uninitialised uninitialised = {};
+    Look looks[2] = {};               /* the last two at different addresses */
+    Site last_barrier = {nullptr, 0}; /* its file is null before the first */
+    std::atomic_flag *held =
+        nullptr; /* while the running thread makes an atomic operation: see let_go */
+    std::vector<Overwrite> overwrites = {}; /* by one thread, not yet settled */
+
+    struct counters counted = {}; /* in this block */
+    BlockTrace *trace = nullptr;  /* null unless it is traced */
+};
+
+/* The same with what is kept for the worker's next block. */
+struct BlockState : BlockHistory {
     ThreadState thread[max_block_threads];
     ThreadState engine;
     WarpState warp[max_warps];
 
-    /* static and dynamic shared memory both lie in the worker's thread-local storage */
+    /* The worker's thread-local storage: static shared memory lies before and behind the dynamic,
+     * which ends where the launch said. */
     Shadow shared;
-    Reach shared_reach; /* all of it: what the block has written, it was allowed to touch */
-    Uninitialised uninitialised;
-    Look looks[2];     /* the last two at different addresses */
-    Site last_barrier; /* its file is null before the first */
-    /* while the running thread makes an atomic operation: see let_go */
-    std::atomic_flag *held;
-    std::vector<Overwrite> overwrites; /* by the running thread, not yet settled */
+    Reach static_before, dynamic, static_behind;
+    uint8_t moments; /* the last number given to some WarpState::quiet */
 
-    Place recent[recent_places]; /* direct-mapped cache in front of `places` */
-    std::unordered_map<uintptr_t, Place> places;
-    unsigned long long places_launch; /* the launch that they are numbered for */
-
-    struct counters counted; /* in this block */
-    BlockTrace *trace;       /* null unless it is traced */
+    Instruction *recent[recent_places];          /* by their places: see recent_slot */
+    std::unordered_map<uintptr_t, Place> places; /* by what find_place is asked for */
+    unsigned long long places_launch;            /* the launch that they are numbered for */
 };
 
 struct LaunchState {
     Launch *launch;
-    uint32_t first_block;
-    uint32_t number; /* 31 bits, for Cell::head */
+    uint32_t first_block, blocks; /* their numbers, and how many */
+    uint32_t number;              /* 31 bits, for Cell::head */
     /* see Shadow; never_quiet as soon as a block of the launch can learn something of another */
-    uint8_t quiet;
+    uint8_t quiet[2];                /* the same twice */
     std::atomic<bool> fenced{false}; /* somebody executed a fence: publications are possible */
     std::atomic<bool> published{false};
     std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
@@ -437,6 +442,12 @@ struct LaunchState {
     LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
 
+/* What an access leaves behind. */
+inline Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
+{
+    return Stamp{thread->block->number, pack_who(thread->number, kind, place.number), thread->time};
+}
+
 /* The current state of the running worker, thread and launch; null and false outside kernels. */
 inline BlockState *current_block_state()
 {
@@ -448,14 +459,13 @@ inline ThreadState *current_thread_state(BlockState *block)
     return worker->thread ? worker->thread->checked : &block->engine;
 }
 
+/* For calls that only kernels make. */
+inline ThreadState *current_thread_state() { return current_thread_state(current_block_state()); }
+
 /* ---- access.cpp ---- */
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
-/* The same of a plain access within the reach of an instruction that the warp has come to since it
- * last came together. False, and nothing is done, when it needs a closer look. */
-bool on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
-                     unsigned bytes, Kind kind);
 /* Whether the thread's last access read the same address: it waits for somebody to write it. */
 bool polls(const ThreadState *thread, const void *pointer);
 /* What the block last looked at by an atomic or volatile operation, other than the word itself. */
@@ -465,32 +475,28 @@ void on_range(const void *address, size_t bytes, unsigned kind, const void *wher
 
 /* ---- count.cpp ---- */
 
-/* A number that tells apart what is counted apart; `bytes` is a power of two up to 16. The space is
- * its lowest bit. */
-inline uintptr_t place_key(const void *where, Space space, bool write, unsigned bytes)
-{
-    return reinterpret_cast<uintptr_t>(where) << 5 |
-           static_cast<uintptr_t>(__builtin_ctz(bytes) << 2 | write << 1 | space);
-}
-inline const void *place_where(const Place &place)
-{
-    return reinterpret_cast<const void *>(place.key >> 5);
-}
-/* Until the next call on this block. */
-Place &find_place(BlockState *block, const void *where, Space space, bool write, unsigned bytes);
-void forget_places(BlockState *block);
-void count_access(ThreadState *thread, const Place &place, uintptr_t address);
+/* `bytes` is a power of two up to 16. */
+const Place &find_place(BlockState *block, const void *where, Space space, bool write,
+                        unsigned bytes);
+/* `reach`: where the next accesses by the same instruction need no second look. */
+void count_access(ThreadState *thread, const Place &place, uintptr_t address,
+                  const Reach *reach = &no_reach);
 void close_round(BlockState *block, WarpState *warp); /* the whole warp came together */
+/* So many requests by `lanes` lanes in all, which move `bytes` in all. */
+void count_requests(struct counters &counted, Space space, bool write, size_t lanes,
+                    size_t requests, size_t bytes, const Moved &moved);
 void add_counters(struct counters *sum, const struct counters &part);
 
 /* ---- shadow.cpp ---- */
 
-void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes,
-                   const Stamp &stamp);
-/* `home` is whose shared memory it is. False for threadIdx and its like, which are no shared
- * memory. */
-bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, unsigned bytes,
-                   const Stamp &stamp, const void *where);
+/* A plain access within the reach of an instruction that the warp has come to since it last came
+ * together: it is counted, too. */
+void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
+                     unsigned bytes, Kind kind);
+/* `home` is whose shared memory it is, or null. False for threadIdx and its like, which are no
+ * shared memory. */
+bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
+                   unsigned bytes, const Stamp &stamp, const void *where);
 /* Called before the running thread does anything else. */
 void settle_overwrites(BlockState *block);
 /* At a barrier and at the block's end. */
@@ -503,19 +509,19 @@ void settle_guesses(LaunchState *launch);
 
 /* ---- order.cpp ---- */
 
-void order_block_begin(BlockState *block);
+/* Gives all of the block numbers that no word of its shared memory has as its `quiet`. */
+void begin_moment(BlockState *block);
 bool ordered_before(const Stamp &earlier, const ThreadState *thread);
 void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from);
+void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from); /* the later of each */
+/* What the thread knows about its block, one number per thread: what all did before `block_time`,
+ * its warp before `warp_time`, itself before `own_time`, and what it has learnt besides. */
+std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
+                                  uint32_t warp_time, uint32_t own_time);
 /* A new moment: what the thread does from now on is not covered by what it published before. */
 void step(ThreadState *thread);
-/* A number that no word of the block's shared memory has as its `quiet`. */
-uint8_t new_moment(BlockState *block);
 /* Lanes of the warp have learnt what threads of the block did; null for the engine. */
-inline void learnt(WarpState *warp)
-{
-    if (warp)
-        warp->quiet = new_moment(warp->warp->block->checked);
-}
+void learnt(WarpState *warp);
 void order_barrier(BlockState *block);
 void order_warp(BlockState *block, WarpState *warp, uint32_t lanes);
 void order_grid_arrived(BlockState *block);
@@ -566,11 +572,16 @@ uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
 /* "tiled.cu:33", or "" where there is no debug information */
 std::string source_line(const void *where);
-std::string
-shared_variable(uintptr_t address); /* "tile, byte 12 of 1024", of the calling worker's variables */
 /* Whether some static __shared__ variable holds the word at an offset in the program's thread-local
  * storage. */
 bool in_shared_variable(size_t offset);
+/* A part of the program, or of a library that it is linked with; the program's come first. */
+struct Segment {
+    uintptr_t base; /* what the object's own addresses are relative to */
+    uintptr_t begin, end;
+    bool writable, program;
+};
+const std::vector<Segment> &segments();
 bool in_read_only_data(uintptr_t address);
 
 /* ---- trace.cpp ---- */

@@ -72,14 +72,8 @@ static void publish_to_cluster(const ThreadState *thread, ClusterKnowledge &arri
 {
     const BlockState *block = thread->block;
     const unsigned rank = block->block->rank;
-    std::vector<uint32_t> &known = arriving.known[rank];
     arriving.full[rank] = std::max(arriving.full[rank], block->full_time);
-    const unsigned first = thread->warp->warp->number * warp_size;
-    for (unsigned i = first; i < first + warp_size && i < known.size(); i++)
-        known[i] = std::max(known[i], thread->warp->full_time);
-    known[thread->number] = thread->time + 1;
-    for (size_t i = 0; i < thread->known.size(); i++)
-        known[i] = std::max(known[i], thread->known[i]);
+    join(arriving.known[rank], known_as_of(thread, 0, thread->warp->full_time, thread->time + 1));
     add_seen(arriving.seen, thread->seen);
     add_seen(arriving.seen, block->seen);
 }
@@ -149,8 +143,7 @@ void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsig
     if (home != block && known_cluster_phase(thread) == 0)
         report_visit(thread, home, stamp, where,
                      "which may not have begun: no cluster_wait() has come before");
-    shadow_shared(thread, home, address, bytes, stamp, where);
-    thread->touched = true;
+    shadow_access(thread, home, home->shared, address, bytes, stamp, where);
     /* A block that waits for a copy is there until it has come; one that does not wait is reported
      * when it ends. */
     if (home != block && kind != proxy_write_pending)
@@ -174,12 +167,12 @@ uintptr_t own_place(uintptr_t address, const BlockState **home)
     const Cluster &cluster = *worker->block->cluster;
     for (unsigned rank = 0; rank < cluster.blocks; rank++) {
         const Worker &owner = *cluster.member[rank].worker;
-        const uintptr_t begin = reinterpret_cast<uintptr_t>(owner.shared_begin);
-        if (address < begin || address >= reinterpret_cast<uintptr_t>(owner.shared_end))
+        const uintptr_t begin = number_of(owner.shared_begin);
+        if (address < begin || address >= number_of(owner.shared_end))
             continue;
         if (home)
             *home = state_of(cluster, rank);
-        return address - begin + reinterpret_cast<uintptr_t>(worker->shared_begin);
+        return address - begin + number_of(worker->shared_begin);
     }
     return address;
 }

@@ -107,31 +107,38 @@ static unsigned long long sectors(Request request, size_t requests, uintptr_t st
     return sum;
 }
 
+void count_requests(struct counters &counted, Space space, bool write, size_t lanes,
+                    size_t requests, size_t bytes, const Moved &moved)
+{
+    if (space == shared_space) {
+        (write ? counted.shared_stores : counted.shared_loads) += lanes;
+        counted.shared_wavefronts += moved.wavefronts;
+        counted.shared_wavefronts_ideal += moved.ideal;
+    } else {
+        (write ? counted.global_stores : counted.global_loads) += lanes;
+        (write ? counted.global_store_bytes : counted.global_load_bytes) += bytes;
+        (write ? counted.global_store_requests : counted.global_load_requests) += requests;
+        (write ? counted.global_store_sectors : counted.global_load_sectors) += moved.sectors;
+    }
+}
+
 /* So many requests, each a step further than the one before. Of shared memory each is like the
  * first, whose words are in other banks, but in as many: `step` is of whole words there. */
 static void close(BlockState *block, const WarpState *warp, const Place &place,
                   const Request &request, size_t requests, uintptr_t step)
 {
-    struct counters &counted = block->counted;
-    const unsigned long long lanes =
-        requests * static_cast<unsigned>(__builtin_popcount(request.lanes));
+    const size_t lanes = requests * static_cast<unsigned>(__builtin_popcount(request.lanes));
     Moved moved = {};
-    if (place.space == shared_space) {
-        add_wavefronts(request, moved);
-        counted.shared_wavefronts += requests * moved.wavefronts;
-        counted.shared_wavefronts_ideal += requests * moved.ideal;
-        (place.write ? counted.shared_stores : counted.shared_loads) += lanes;
+    if (place.space == global_space) {
+        moved.sectors = sectors(request, requests, step);
     } else {
-        const unsigned long long moves = sectors(request, requests, step);
-        (place.write ? counted.global_stores : counted.global_loads) += lanes;
-        (place.write ? counted.global_store_bytes : counted.global_load_bytes) +=
-            lanes * request.bytes;
-        (place.write ? counted.global_store_requests : counted.global_load_requests) += requests;
-        (place.write ? counted.global_store_sectors : counted.global_load_sectors) += moves;
+        add_wavefronts(request, moved);
+        moved.wavefronts *= requests;
+        moved.ideal *= requests;
     }
+    count_requests(block->counted, place.space, place.write, lanes, requests, lanes * request.bytes,
+                   moved);
     if (block->trace) { /* one at a time */
-        if (place.space == global_space)
-            moved.sectors = pieces(request, sector_bits);
         moved.lines = pieces(request, line_bits);
         trace_request(block, warp, request, place.space, place.write, moved);
     }
@@ -145,7 +152,8 @@ struct Cursor {
 static const Run &run_at(const Instruction &instruction, unsigned lane, const Cursor &at)
 {
     const std::vector<Run> &earlier = instruction.earlier[lane];
-    return at.run < earlier.size() ? earlier[at.run] : instruction.run[lane];
+    return instruction.broken >> lane & 1 && at.run < earlier.size() ? earlier[at.run]
+                                                                     : instruction.run[lane];
 }
 
 /* Requests that follow each other are one step apart as long as all lanes' runs go on with that
@@ -153,24 +161,33 @@ static const Run &run_at(const Instruction &instruction, unsigned lane, const Cu
 static void close_requests(BlockState *block, const WarpState *warp, const Instruction &instruction)
 {
     const Place &place = instruction.place;
-    Cursor cursor[warp_size] = {};
-    Request request = {0, place.bytes, place.number, 0, {}};
-    for (unsigned lane = 0; lane < warp_size; lane++)
+    Cursor cursor[warp_size];
+    Request request;
+    request.lanes = 0;
+    request.bytes = place.bytes;
+    request.place = place.number;
+    for (unsigned lane = 0; lane < warp_size; lane++) {
         request.lanes |= static_cast<uint32_t>(instruction.run[lane].count > 0) << lane;
+        cursor[lane] = {0, 0};
+    }
     for (size_t k = 0; request.lanes; k++) {
         const unsigned first = static_cast<unsigned>(__builtin_ctz(request.lanes));
         const uintptr_t step = run_at(instruction, first, cursor[first]).step;
-        size_t together = SIZE_MAX;
+        size_t together = SIZE_MAX, most = 0;
         for (unsigned lane : bits(request.lanes)) {
             const Run &run = run_at(instruction, lane, cursor[lane]);
             request.address[lane] = run.address(cursor[lane].done);
-            together = std::min(together, run.step == step ? run.count - cursor[lane].done : 1);
+            const size_t left = run.count - cursor[lane].done;
+            together = std::min(together, run.step == step ? left : 1);
+            most = std::max(most, left);
         }
         if (block->trace || (place.space == shared_space && step % 4))
             together = 1;
         if (block->trace)
             request.time = instruction.began[k];
         close(block, warp, place, request, together, step);
+        if (!instruction.broken && together == most)
+            return; /* as usual: all lanes did the same */
         for (unsigned lane : bits(request.lanes)) {
             Cursor &at = cursor[lane];
             at.done += together;
@@ -185,10 +202,12 @@ static void close_requests(BlockState *block, const WarpState *warp, const Instr
 
 void close_round(BlockState *block, WarpState *warp)
 {
-    for (uint32_t local : warp->touched)
-        close_requests(block, warp, *warp->instructions[local]);
+    for (uint32_t local : warp->touched) {
+        Instruction &instruction = *warp->instructions[local];
+        close_requests(block, warp, instruction);
+        instruction.where = nullptr;
+    }
     warp->touched.clear();
-    warp->round++;
     if (block->trace)
         trace_round(block, warp);
 }
@@ -197,8 +216,8 @@ void close_round(BlockState *block, WarpState *warp)
  */
 static void begin_round(WarpState *warp, Instruction &instruction, const Place &place)
 {
-    instruction.where = place_where(place);
-    instruction.round = warp->round;
+    instruction.where = place.where;
+    instruction.warp = warp;
     instruction.place = place;
     instruction.began.clear();
     for (Run &run : instruction.run) {
@@ -236,7 +255,7 @@ static size_t executions(const Instruction &instruction, unsigned lane)
     return count;
 }
 
-void count_access(ThreadState *thread, const Place &place, uintptr_t address)
+void count_access(ThreadState *thread, const Place &place, uintptr_t address, const Reach *reach)
 {
     BlockState *block = thread->block;
     const uint64_t time = block->trace ? trace_time(block, thread->warp) : 0;
@@ -248,40 +267,33 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address)
     while (warp->instructions.size() <= place.local)
         warp->instructions.push_back(std::make_unique<Instruction>());
     Instruction &instruction = *warp->instructions[place.local];
-    if (instruction.round != warp->round)
+    if (!instruction.where)
         begin_round(warp, instruction, place);
     add_execution(instruction, thread->lane, address);
-    instruction.place.reach = place.reach;
-    warp->recent[recent_slot(place_where(place))] = &instruction;
+    const bool cluster = block->launch->launch->cluster_blocks > 1;
+    instruction.reach =
+        block->trace || (cluster && place.space == shared_space) ? &no_reach : reach;
+    instruction.words = instruction.reach->quiet;
+    instruction.quiet = place.space == shared_space ? warp->quiet : block->launch->quiet;
+    block->recent[recent_slot(place.where)] = &instruction;
     if (block->trace && executions(instruction, thread->lane) > instruction.began.size())
         instruction.began.push_back(time);
 }
 
 /* ---- places in the code ---- */
 
-void forget_places(BlockState *block)
+const Place &find_place(BlockState *block, const void *where, Space space, bool write,
+                        unsigned bytes)
 {
-    for (Place &recent : block->recent)
-        recent.key = 0;
-    block->places.clear();
-}
-
-Place &find_place(BlockState *block, const void *where, Space space, bool write, unsigned bytes)
-{
-    const uintptr_t key = place_key(where, space, write, bytes);
-    Place &recent = block->recent[recent_slot(where)];
-    if (recent.key != key) {
-        auto found = block->places.find(key);
-        if (found == block->places.end()) {
-            const uint32_t local = static_cast<uint32_t>(block->places.size());
-            found = block->places
-                        .emplace(key, Place{key, place_number(where), local, bytes, space, write,
-                                            &no_reach})
-                        .first;
-        }
-        recent = found->second;
+    const uintptr_t key = number_of(where) << 5 |
+                          static_cast<uintptr_t>(__builtin_ctz(bytes) << 2 | write << 1 | space);
+    auto found = block->places.find(key);
+    if (found == block->places.end()) {
+        const uint32_t local = static_cast<uint32_t>(block->places.size());
+        const Place place = {where, place_number(where), local, bytes, space, write};
+        found = block->places.emplace(key, place).first;
     }
-    return recent;
+    return found->second;
 }
 
 /* ---- sums ---- */

@@ -14,11 +14,16 @@ static struct counters totals;
 
 static BlockState *new_state()
 {
+    static Instruction none;
     BlockState *state = new BlockState();
+    std::fill_n(state->recent, recent_places, &none);
     shadow_reserve(state->shared, worker->shared_begin,
                    static_cast<size_t>(worker->shared_end - worker->shared_begin));
-    state->shared_reach = reach_of(reinterpret_cast<uintptr_t>(worker->shared_begin),
-                                   reinterpret_cast<uintptr_t>(worker->shared_end), state->shared);
+    const uintptr_t begin = number_of(worker->shared_begin), end = number_of(worker->shared_end);
+    const uintptr_t dynamic = number_of(worker->dynamic_begin);
+    state->static_before = reach_of(begin, dynamic, state->shared);
+    state->dynamic = reach_of(dynamic, dynamic, state->shared);
+    state->static_behind = reach_of(dynamic + max_shared_per_block, end, state->shared);
     worker->checked = state;
     return state;
 }
@@ -49,7 +54,7 @@ static void block_came_together(BlockState *state)
 static void hold(BlockState *block, const void *address)
 {
     static std::atomic_flag locks[256];
-    std::atomic_flag &lock = locks[reinterpret_cast<uintptr_t>(address) / 8 % 256];
+    std::atomic_flag &lock = locks[number_of(address) / 8 % 256];
     for (unsigned tries = 1; lock.test_and_set(std::memory_order_acquire); tries++)
         if (tries % 64 == 0)
             sched_yield();
@@ -78,11 +83,13 @@ struct Hooks final : Checker {
             next_block = 1;
         }
         state->first_block = next_block;
-        next_block += static_cast<uint32_t>(launch.blocks);
+        state->blocks = static_cast<uint32_t>(launch.blocks);
+        next_block += state->blocks;
         const uint8_t quiet = static_cast<uint8_t>(launches % last_quiet + 1);
         if (quiet == 1)
             forget_quiet();
-        state->quiet = launch.cooperative || launch.cluster_blocks > 1 ? never_quiet : quiet;
+        state->quiet[0] = state->quiet[1] =
+            launch.cooperative || launch.cluster_blocks > 1 ? never_quiet : quiet;
         if (launch.cooperative)
             state->grid_time.assign(launch.blocks, 0);
         state->passes_races = is_ignored("race", kernel_name(launch));
@@ -111,36 +118,28 @@ struct Hooks final : Checker {
     void block_begin(Block &block) override
     {
         BlockState *state = worker->checked ? worker->checked : new_state();
+        LaunchState *launch = block.launch->checked;
         block.checked = state;
-        state->block = &block;
-        state->launch = block.launch->checked;
-        state->number = state->launch->first_block + static_cast<uint32_t>(block.linear);
+        static_cast<BlockHistory &>(*state) = {
+            &block, launch, launch->first_block + static_cast<uint32_t>(block.linear)};
         if (state->places_launch != block.launch->number) {
             /* Numbers start afresh with each launch, so that the tables of a warp stay as short as
              * its kernel. */
             state->places_launch = block.launch->number;
-            forget_places(state);
+            state->places.clear();
         }
-        state->overwrites.clear();
-        state->looks[0] = state->looks[1] = Look{nullptr, 0};
-        state->uninitialised.thread = nullptr;
-        state->counted = {};
         for (unsigned i = 0; i < block.warps; i++) {
             state->warp[i].warp = &block.warp[i];
-            state->warp[i].round++;
+            state->warp[i].full_time = 1;
+            state->warp[i].last_barrier = state->last_barrier;
         }
         for (unsigned i = 0; i < block.threads; i++) {
-            ThreadState &thread = state->thread[i];
-            thread.block = state;
-            thread.thread = &block.thread[i];
-            thread.warp = &state->warp[i / warp_size];
-            thread.number = i;
-            thread.lane = i % warp_size;
-            block.thread[i].checked = &thread;
+            WarpState *warp = &state->warp[i / warp_size];
+            state->thread[i] = {state, warp, &block.thread[i], i, i % warp_size, warp, 1};
+            block.thread[i].checked = &state->thread[i];
         }
-        state->engine.block = state;
-        remember_barrier(state, Site{nullptr, 0});
-        order_block_begin(state);
+        state->engine = {state, nullptr, nullptr, 0, 0, nullptr, 0};
+        begin_moment(state);
         trace_block_begin(state);
     }
 
@@ -215,48 +214,42 @@ struct Hooks final : Checker {
     void released(const void *object, const Block &home) override
     {
         settle_overwrites(current_block_state());
-        order_release(current_thread_state(current_block_state()), object, home);
+        order_release(current_thread_state(), object, home);
     }
 
-    void acquired(const void *object) override
-    {
-        order_acquire(current_thread_state(current_block_state()), object);
-    }
+    void acquired(const void *object) override { order_acquire(current_thread_state(), object); }
 
     void thread_fence() override
     {
         settle_overwrites(current_block_state());
         noted("thread_fence", nullptr, 0, 0, nullptr);
-        order_fence(current_thread_state(current_block_state()));
+        order_fence(current_thread_state());
     }
 
     void proxy_fence() override
     {
         settle_overwrites(current_block_state());
         noted("proxy_fence", nullptr, 0, 0, nullptr);
-        order_proxy_fence(current_thread_state(current_block_state()));
+        order_proxy_fence(current_thread_state());
     }
 
     /* ---- clusters ---- */
 
     void cluster_arrived(bool relaxed) override
     {
-        arrive_at_cluster(current_thread_state(current_block_state()), relaxed);
+        arrive_at_cluster(current_thread_state(), relaxed);
     }
 
     void cluster_barrier_completed(Cluster &cluster) override { open_cluster(cluster); }
 
-    void cluster_waited() override
-    {
-        leave_cluster_barrier(current_thread_state(current_block_state()));
-    }
+    void cluster_waited() override { leave_cluster_barrier(current_thread_state()); }
 
     void cluster_store(Block &home, const void *address, size_t bytes, const void *where) override
     {
-        store_in_cluster(home.checked, reinterpret_cast<uintptr_t>(address),
-                         static_cast<unsigned>(bytes), plain_write, where);
+        store_in_cluster(home.checked, number_of(address), static_cast<unsigned>(bytes),
+                         plain_write, where);
         noted("cluster_store", address, home.rank, bytes, where);
-        count_box(true, true, bytes, 1); /* not the passes of a warp over its own banks */
+        count_box(shared_space, true, bytes, 1); /* not the passes of a warp over its own banks */
     }
 
     void cluster_end(Cluster &cluster) override { forget_cluster(cluster); }
@@ -266,28 +259,22 @@ struct Hooks final : Checker {
     void atomic_access(const void *address, size_t bytes, bool reads, bool writes,
                        const void *where) override
     {
+        static const char *const names[] = {"atomic_read", "atomic_write", "", "atomic_update"};
         BlockState *state = current_block_state();
+        const unsigned kind = !writes ? atomic_read : reads ? atomic_update : atomic_write;
         if (writes || !polls(current_thread_state(state), address)) {
             state->counted.atomics++;
-            noted(!writes ? "atomic_read"
-                  : reads ? "atomic_update"
-                          : "atomic_write",
-                  address, 0, bytes, where);
+            noted(names[kind - atomic_read], address, 0, bytes, where);
         }
         hold(state, address);
-        on_access(address, static_cast<unsigned>(bytes),
-                  !writes ? atomic_read
-                  : reads ? atomic_update
-                          : atomic_write,
-                  where);
+        on_access(address, static_cast<unsigned>(bytes), kind, where);
     }
 
     void atomic_done() override { let_go(current_block_state()); }
 
     void compared(const void *address, size_t bytes) override
     {
-        confirm_guesses(current_thread_state(current_block_state()),
-                        reinterpret_cast<uintptr_t>(address), bytes);
+        confirm_guesses(current_thread_state(), number_of(address), bytes);
     }
 
     void access(const void *address, size_t bytes, bool writes, const void *where) override
@@ -307,8 +294,8 @@ struct Hooks final : Checker {
         if (&home == worker->block)
             on_range(address, bytes, kind_of(how), where);
         else
-            store_in_cluster(home.checked, reinterpret_cast<uintptr_t>(address),
-                             static_cast<unsigned>(bytes), kind_of(how), where);
+            store_in_cluster(home.checked, number_of(address), static_cast<unsigned>(bytes),
+                             kind_of(how), where);
     }
 
     static Kind kind_of(Asynchronous how)
@@ -322,7 +309,7 @@ struct Hooks final : Checker {
     void counted(const void *pointer, size_t bytes, bool writes, const void *where) override
     {
         BlockState *block = current_block_state();
-        uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+        uintptr_t address = number_of(pointer);
         count_access(current_thread_state(block),
                      find_place(block, where, find_region(address) ? global_space : shared_space,
                                 writes, static_cast<unsigned>(bytes)),
@@ -330,31 +317,17 @@ struct Hooks final : Checker {
     }
 
     /* One instruction of one thread moves many bytes in so many sectors, or wavefronts. */
-    static void count_box(bool shared, bool writes, size_t bytes, size_t pieces)
+    static void count_box(Space space, bool writes, size_t bytes, size_t pieces)
     {
-        struct counters &counted = current_block_state()->counted;
-        if (shared) {
-            (writes ? counted.shared_stores : counted.shared_loads)++;
-            counted.shared_wavefronts += pieces;
-            counted.shared_wavefronts_ideal += pieces;
-        } else if (writes) {
-            counted.global_stores++;
-            counted.global_store_requests++;
-            counted.global_store_bytes += bytes;
-            counted.global_store_sectors += pieces;
-        } else {
-            counted.global_loads++;
-            counted.global_load_requests++;
-            counted.global_load_bytes += bytes;
-            counted.global_load_sectors += pieces;
-        }
+        count_requests(current_block_state()->counted, space, writes, 1, 1, bytes,
+                       Moved{pieces, 0, pieces, pieces});
     }
 
     void copied(const BoxCopy &copy, const void *where) override
     {
         BlockState *block = current_block_state();
-        count_box(false, !copy.load, copy.bytes, copy.sectors);
-        count_box(true, copy.load, copy.bytes, copy.wavefronts);
+        count_box(global_space, !copy.load, copy.bytes, copy.sectors);
+        count_box(shared_space, copy.load, copy.bytes, copy.wavefronts);
         if (block->trace)
             trace_box(current_thread_state(block), copy, where);
     }

@@ -6,7 +6,6 @@
  * The return address tells which access it is.
  */
 #include "check/check.h"
-#include "check/usual.h"
 
 #include <cstring>
 
@@ -17,15 +16,50 @@ using namespace simt::check;
 
 /* ---- plain accesses ---- */
 
+/*
+ * Most accesses are plain reads, by an instruction that was in the same memory before, of words
+ * that others have read like this since they were last written: they are counted, and nothing else
+ * is to be noted. Other plain accesses of such an instruction have their shadow looked at, too; all
+ * others go through on_access.
+ */
+template <unsigned bytes, Kind kind>
+__attribute__((always_inline)) inline void on_plain(const void *pointer, const void *where)
+{
+    const uintptr_t address = number_of(pointer);
+    const Worker *own = worker;
+    if (!own || !own->thread)
+        return on_access(pointer, bytes, kind, where);
+    ThreadState *thread = own->thread->checked;
+    Instruction *instruction = own->checked->recent[recent_slot(where)];
+    if (instruction->where != where || instruction->warp != thread->usual)
+        return on_access(pointer, bytes, kind, where);
+    /* Narrower ones lie as their types do, or another check has seen it. */
+    const bool aligned = bytes < 16 || address % bytes == 0;
+    const Reach &reach = *instruction->reach;
+    if (address < reach.begin || address + bytes > reach.end || !aligned)
+        return on_access(pointer, bytes, kind, where);
+    bool quiet = kind == plain_read && bytes >= 4;
+    for (unsigned i = 0; quiet && i < bytes / 4; i++) {
+        const uint8_t when =
+            __atomic_load_n(reinterpret_cast<const uint8_t *>(instruction->words + address / 4) + i,
+                            __ATOMIC_RELAXED);
+        quiet = when == instruction->quiet[0] || when == instruction->quiet[1];
+    }
+    if (quiet)
+        add_execution(*instruction, thread->lane, address);
+    else
+        on_known_access(thread, *instruction, address, bytes, kind);
+}
+
 #define ACCESS(name, bytes, kind)                                                                  \
     extern "C" void name(void *address) { on_access(address, bytes, kind, WHERE); }
 
-#define PLAIN(name, bytes, on_plain)                                                               \
-    extern "C" void name(void *address) { on_plain<bytes>(address, WHERE); }
+#define PLAIN(name, bytes, kind)                                                                   \
+    extern "C" void name(void *address) { on_plain<bytes, kind>(address, WHERE); }
 
 #define ACCESSES(bytes)                                                                            \
-    PLAIN(__tsan_read##bytes, bytes, on_plain_read)                                                \
-    PLAIN(__tsan_write##bytes, bytes, on_plain_write)                                              \
+    PLAIN(__tsan_read##bytes, bytes, plain_read)                                                   \
+    PLAIN(__tsan_write##bytes, bytes, plain_write)                                                 \
     ACCESS(__tsan_unaligned_read##bytes, bytes, plain_read)                                        \
     ACCESS(__tsan_unaligned_write##bytes, bytes, plain_write)                                      \
     ACCESS(__tsan_volatile_read##bytes, bytes, volatile_read)                                      \
@@ -39,28 +73,6 @@ ACCESSES(8)
 ACCESSES(16)
 /* clang-format on */
 
-/* A struct is copied with its padding. */
-static void on_copied_struct(const void *address, size_t bytes, const void *where)
-{
-    ThreadState *thread = current_thread_state(current_block_state());
-    thread->copied_struct = reinterpret_cast<uintptr_t>(address);
-    on_range(address, bytes, plain_read, where);
-    thread->copied_struct = 0;
-}
-
-extern "C" void __tsan_read_range(void *address, size_t bytes)
-{
-    if (current_block_state())
-        on_copied_struct(address, bytes, WHERE);
-    else
-        on_range(address, bytes, plain_read, WHERE);
-}
-
-extern "C" void __tsan_write_range(void *address, size_t bytes)
-{
-    on_range(address, bytes, plain_write, WHERE);
-}
-
 extern "C" void __tsan_vptr_update(void **address, void *)
 {
     on_access(address, sizeof *address, plain_write, WHERE);
@@ -71,22 +83,34 @@ extern "C" void __tsan_vptr_read(void **address)
     on_access(address, sizeof *address, plain_read, WHERE);
 }
 
-/* ---- memcpy and its relatives in kernel code ---- */
+/* ---- structs, memcpy and its relatives ---- */
 
-/* Host code may copy gigabytes: its ends are enough to see a device pointer. */
+/* Host code may copy gigabytes: its ends are enough to see a device pointer. In a kernel, a struct
+ * is copied with its padding. */
 static void on_block_of_memory(const void *address, size_t bytes, unsigned kind, const void *where)
 {
+    BlockState *block = current_block_state();
     if (bytes == 0)
         return;
-    if (current_block_state()) {
-        if (kind == plain_read)
-            on_copied_struct(address, bytes, where);
-        else
-            on_range(address, bytes, kind, where);
-    } else {
+    if (!block) {
         on_access(address, 1, kind, where);
         on_access(static_cast<const char *>(address) + bytes - 1, 1, kind, where);
+        return;
     }
+    uintptr_t &copied = current_thread_state(block)->copied_struct;
+    copied = kind == plain_read ? number_of(address) : 0;
+    on_range(address, bytes, kind, where);
+    copied = 0;
+}
+
+extern "C" void __tsan_read_range(void *address, size_t bytes)
+{
+    on_block_of_memory(address, bytes, plain_read, WHERE);
+}
+
+extern "C" void __tsan_write_range(void *address, size_t bytes)
+{
+    on_block_of_memory(address, bytes, plain_write, WHERE);
 }
 
 extern "C" void *simt_memcpy(void *to, const void *from, size_t bytes)
@@ -113,68 +137,72 @@ extern "C" void *simt_memset(void *to, int value, size_t bytes)
 
 /* CUDA's own atomic functions are calls into the runtime; this is for code that uses __atomic_...
  * or std::atomic. */
-static void on_atomic(const volatile void *pointer, unsigned bytes, bool read, bool write,
-                      int order, const void *where)
+class AtomicBuiltIn
 {
-    const void *address = const_cast<const void *>(pointer);
-    if (!current_block_state())
-        return;
-    if (write && order >= __ATOMIC_RELEASE)
-        checker->thread_fence();
-    checker->atomic_access(address, bytes, read, write, where);
-}
+    int order;
 
-/* An acquire, a release and what is both are the fences that they amount to, after and before the
- * operation. */
-static void after_atomic(int order)
-{
-    if (!current_block_state())
-        return;
-    checker->atomic_done();
-    if (order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE)
-        checker->thread_fence();
-}
+  public:
+    /* An acquire, a release and what is both are the fences that they amount to, after and before
+     * the operation. */
+    AtomicBuiltIn(const volatile void *address, size_t bytes, bool read, bool write, int order,
+                  const void *where)
+        : order(order)
+    {
+        if (write && order >= __ATOMIC_RELEASE)
+            fence();
+        if (current_block_state())
+            checker->atomic_access(const_cast<const void *>(address), bytes, read, write, where);
+    }
+
+    ~AtomicBuiltIn()
+    {
+        if (current_block_state())
+            checker->atomic_done();
+        if (order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE)
+            fence();
+    }
+
+    static void fence()
+    {
+        if (current_block_state())
+            checker->thread_fence();
+    }
+};
+
+#define ATOMIC(read, write)                                                                        \
+    AtomicBuiltIn operation(address, sizeof *address, read, write, order, WHERE)
 
 #define ATOMIC_UPDATE(T, bits, name)                                                               \
     extern "C" T __tsan_atomic##bits##_##name(volatile T *address, T value, int order)             \
     {                                                                                              \
-        on_atomic(address, sizeof *address, true, true, order, WHERE);                             \
-        T before = __atomic_##name(address, value, __ATOMIC_SEQ_CST);                              \
-        after_atomic(order);                                                                       \
-        return before;                                                                             \
+        ATOMIC(true, true);                                                                        \
+        return __atomic_##name(address, value, __ATOMIC_SEQ_CST);                                  \
     }
 
 #define ATOMIC_COMPARE(T, bits, strength, weak)                                                    \
     extern "C" int __tsan_atomic##bits##_compare_exchange_##strength(                              \
         volatile T *address, T *expected, T value, int order, int)                                 \
     {                                                                                              \
-        on_atomic(address, sizeof *address, true, true, order, WHERE);                             \
-        int done = __atomic_compare_exchange_n(address, expected, value, weak, __ATOMIC_SEQ_CST,   \
-                                               __ATOMIC_SEQ_CST);                                  \
-        after_atomic(order);                                                                       \
-        return done;                                                                               \
+        ATOMIC(true, true);                                                                        \
+        return __atomic_compare_exchange_n(address, expected, value, weak, __ATOMIC_SEQ_CST,       \
+                                           __ATOMIC_SEQ_CST);                                      \
     }
 
 #define ATOMICS(T, bits)                                                                           \
     extern "C" T __tsan_atomic##bits##_load(const volatile T *address, int order)                  \
     {                                                                                              \
-        on_atomic(address, sizeof *address, true, false, order, WHERE);                            \
-        T value = __atomic_load_n(address, __ATOMIC_SEQ_CST);                                      \
-        after_atomic(order);                                                                       \
-        return value;                                                                              \
+        ATOMIC(true, false);                                                                       \
+        return __atomic_load_n(address, __ATOMIC_SEQ_CST);                                         \
     }                                                                                              \
     extern "C" void __tsan_atomic##bits##_store(volatile T *address, T value, int order)           \
     {                                                                                              \
-        on_atomic(address, sizeof *address, false, true, order, WHERE);                            \
+        ATOMIC(false, true);                                                                       \
         __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                                        \
-        after_atomic(order);                                                                       \
     }                                                                                              \
     extern "C" T __tsan_atomic##bits##_exchange(volatile T *address, T value, int order)           \
     {                                                                                              \
-        on_atomic(address, sizeof *address, false, true, order, WHERE);                            \
-        T before = __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                          \
-        after_atomic(order);                                                                       \
-        return before;                                                                             \
+        ATOMIC(false, true);                                                                       \
+        return __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                              \
     }                                                                                              \
     ATOMIC_UPDATE(T, bits, fetch_add)                                                              \
     ATOMIC_UPDATE(T, bits, fetch_sub)                                                              \
@@ -192,11 +220,7 @@ ATOMICS(uint32_t, 32)
 ATOMICS(uint64_t, 64)
 /* clang-format on */
 
-extern "C" void __tsan_atomic_thread_fence(int)
-{
-    if (current_block_state())
-        checker->thread_fence();
-}
+extern "C" void __tsan_atomic_thread_fence(int) { AtomicBuiltIn::fence(); }
 
 extern "C" void __tsan_atomic_signal_fence(int) {}
 

@@ -77,53 +77,33 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
            seen_covers(block->seen, earlier, visited);
 }
 
-uint8_t new_moment(BlockState *block)
+void begin_moment(BlockState *block)
 {
-    if (block->moments == last_quiet) {
+    if (block->moments + block->block->warps >= last_quiet) {
         std::fill_n(block->shared.quiet, block->shared.bytes / 4, uint8_t{0});
-        block->quiet = block->moments = 1;
-        for (WarpState &warp : block->warp)
-            warp.quiet = ++block->moments;
+        block->moments = 0;
     }
-    return ++block->moments;
+    const uint8_t common = ++block->moments;
+    for (unsigned i = 0; i < block->block->warps; i++) {
+        block->warp[i].quiet[0] = common;
+        block->warp[i].quiet[1] = ++block->moments;
+    }
 }
 
-void order_block_begin(BlockState *block)
+void learnt(WarpState *warp)
 {
-    /* Time 0 lies before everything: the engine's writes are stamped with it. */
-    block->now = block->full_time = 1;
-    block->quiet = new_moment(block);
-    block->clean_full = 0;
-    block->partial = false;
-    block->cluster_phase = 0;
-    block->visits.clear();
-    block->seen.clear();
-    block->grid_known.clear();
-    block->objects.clear();
-    block->proxy_fenced.clear();
-    for (unsigned i = 0; i < block->block->warps; i++) {
-        block->warp[i].full_time = 1;
-        learnt(&block->warp[i]);
-    }
-    for (unsigned i = 0; i < block->block->threads; i++) {
-        ThreadState &thread = block->thread[i];
-        thread.time = 1;
-        thread.look_at = thread.polled = nullptr;
-        thread.copied_struct = 0;
-        thread.touched = thread.unfenced_write = false;
-        thread.fence_time = thread.fence_full = thread.fence_warp = 0;
-        thread.published_on = nullptr;
-        thread.cluster_phase = 0;
-        thread.known.clear();
-        thread.seen.clear();
-        thread.glimpsed.clear();
-    }
-    block->engine.time = 0;
+    if (!warp)
+        return;
+    BlockState *block = warp->warp->block->checked;
+    if (block->moments == last_quiet)
+        begin_moment(block);
+    else
+        warp->quiet[1] = ++block->moments;
 }
 
 /* ---- small pieces ---- */
 
-static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
+void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
 {
     if (into.size() < from.size())
         into.resize(from.size());
@@ -156,18 +136,26 @@ static void confirm(ThreadState *thread)
     thread->glimpsed.clear();
 }
 
-/* Everything the thread knows about its block, one number per thread. */
-static std::vector<uint32_t> all_known(const ThreadState *thread)
+std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
+                                  uint32_t warp_time, uint32_t own_time)
 {
-    const BlockState *block = thread->block;
-    std::vector<uint32_t> known(block->block->threads, block->full_time);
+    std::vector<uint32_t> known(thread->block->block->threads, block_time);
     if (thread->warp) {
-        unsigned first = thread->warp->warp->number * warp_size;
+        const unsigned first = thread->number - thread->lane;
         for (unsigned i = first; i < first + warp_size && i < known.size(); i++)
-            known[i] = std::max(known[i], thread->warp->full_time);
-        known[thread->number] = thread->time + 1;
+            known[i] = std::max(block_time, warp_time);
+        known[thread->number] = std::max(known[thread->number], own_time);
     }
     join(known, thread->known);
+    return known;
+}
+
+/* Everything the thread knows about its block. */
+static std::vector<uint32_t> all_known(const ThreadState *thread)
+{
+    std::vector<uint32_t> known =
+        known_as_of(thread, thread->block->full_time, thread->warp ? thread->warp->full_time : 0,
+                    thread->time + 1);
     add_cluster_knowledge(thread, known);
     return known;
 }
@@ -175,15 +163,8 @@ static std::vector<uint32_t> all_known(const ThreadState *thread)
 /* The same as of its last fence: what it may publish. */
 static std::vector<uint32_t> fenced_known(const ThreadState *thread)
 {
-    const BlockState *block = thread->block;
-    std::vector<uint32_t> known(block->block->threads,
-                                std::max(thread->fence_full, block->clean_full));
-    unsigned first = thread->warp->warp->number * warp_size;
-    for (unsigned i = first; i < first + warp_size && i < known.size(); i++)
-        known[i] = std::max(known[i], thread->fence_warp);
-    known[thread->number] = std::max(known[thread->number], thread->fence_time);
-    join(known, thread->known);
-    return known;
+    return known_as_of(thread, std::max(thread->fence_full, thread->block->clean_full),
+                       thread->fence_warp, thread->fence_time);
 }
 
 void step(ThreadState *thread) { thread->time = ++thread->block->now; }
@@ -207,9 +188,7 @@ void order_barrier(BlockState *block)
         fenced = !block->thread[i].unfenced_write;
 
     block->full_time = ++block->now;
-    block->quiet = new_moment(block);
-    for (unsigned i = 0; i < block->block->warps; i++)
-        learnt(&block->warp[i]);
+    begin_moment(block);
     if (fenced)
         block->clean_full = block->full_time;
     for (unsigned i = 0; i < block->block->threads; i++) {
@@ -309,10 +288,6 @@ void order_fence(ThreadState *thread)
     confirm(thread);
     block->launch->fenced = true;
     thread->unfenced_write = false;
-    if (!thread->touched && thread->fence_full == block->full_time &&
-        thread->fence_warp == thread->warp->full_time)
-        return; /* covers nothing new: a thread that polls may fence a million times */
-    thread->touched = false;
     step(thread);
     thread->fence_time = thread->time;
     thread->fence_full = block->full_time;
@@ -347,7 +322,8 @@ static void publish_to_grid(ThreadState *thread, SyncObject *object)
     add_seen(publication.seen, block->seen);
     object->publications.push_back(std::move(publication));
     block->launch->published = true;
-    __atomic_store_n(&block->launch->quiet, never_quiet, __ATOMIC_RELAXED);
+    for (uint8_t &quiet : block->launch->quiet)
+        __atomic_store_n(&quiet, never_quiet, __ATOMIC_RELAXED);
 }
 
 static void see_from_grid(ThreadState *thread, const SyncObject *object)

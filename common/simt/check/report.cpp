@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <regex>
 
 namespace simt::check
 {
@@ -78,12 +79,16 @@ static std::string plural(unsigned long long count, const char *noun)
     abandon_block();
 }
 
+[[noreturn]] static void blame(const ThreadState *thread, cudaError_t error,
+                               const std::string &text)
+{
+    fail(thread, error, text + " (" + culprit(thread) + ")");
+}
+
 /* "tile" of "tile<16>": what SIMT_IGNORE calls a kernel */
 static std::string bare(const std::string &name) { return name.substr(0, name.find('<')); }
 
 /* ---- which memory ---- */
-
-static uintptr_t number_of(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
 /* The parameter types in a demangled signature. */
 static std::vector<std::string> parameters(const std::string &signature)
@@ -110,25 +115,15 @@ static std::vector<std::string> parameters(const std::string &signature)
 }
 
 /* Of what a parameter points to; 0 where its name does not say. */
-static size_t element_bytes(std::string type)
+static size_t element_bytes(const std::string &type)
 {
-    static const std::vector<std::string> names[] = {
-        {"char"},
-        {"short", "__half", "__nv_bfloat16"},
-        {"int", "float", "__half2"},
-        {"long", "long long", "double", "float2", "int2"},
-        {"float4", "int4", "uint4"}};
-    type.erase(std::min(type.find('*'), type.size()));
-    for (const char *word : {" const", " volatile"})
-        if (size_t at = type.find(word); at != std::string::npos)
-            type.erase(at);
-    type.erase(0, type.find_first_not_of(' '));
-    for (const std::string word : {"signed ", "unsigned "})
-        if (type.rfind(word, 0) == 0)
-            type.erase(0, word.size());
     size_t bytes = 1;
-    for (const std::vector<std::string> &of_this_size : names) {
-        if (std::find(of_this_size.begin(), of_this_size.end(), type) != of_this_size.end())
+    for (const std::string of_this_size :
+         {"char", "short|__half|__nv_bfloat16", "int|float|__half2",
+          "long( long)?|double|float2|int2", "float4|int4|uint4"}) {
+        const std::regex pointer(" *((un)?signed )?(" + of_this_size +
+                                 ")( const)?( volatile)?\\*.*");
+        if (std::regex_match(type, pointer))
             return bytes;
         bytes *= 2;
     }
@@ -308,23 +303,17 @@ static bool one_is_atomic(const Stamp &first, const Stamp &second)
     return is_atomic(first) != is_atomic(second);
 }
 
-/* The second block has looked at something else, which may have told it that the first is done:
- * that means nothing without a fence. */
-static std::string missing_fence(const LaunchState *launch, const Stamp &first, const Look &look,
-                                 const std::string &first_line)
-{
-    const std::string block = block_name(launch, first.block);
-    return "; if the operation at " + at(place_address(look.place)) + " is what tells it that " +
-           block + " is done, a __threadfence() of " + block + " is missing between " + first_line +
-           " and the operation that says so";
-}
-
 static std::string advice_between_blocks(const LaunchState *launch, const Stamp &first,
                                          const Stamp &second, const Look &look,
                                          const std::string &first_line)
 {
+    /* The second block has looked at something else, which may have told it that the first is done:
+     * that means nothing without a fence. */
+    const std::string block = block_name(launch, first.block);
     if (writes(stamp_kind(first)) && look.address)
-        return missing_fence(launch, first, look, first_line);
+        return "; if the operation at " + at(place_address(look.place)) +
+               " is what tells it that " + block + " is done, a __threadfence() of " + block +
+               " is missing between " + first_line + " and the operation that says so";
     if (one_is_atomic(first, second))
         return "; make the other access atomic too: nothing orders the blocks of one launch";
     return "; nothing orders the blocks of one launch: use an atomic operation or a second launch, "
@@ -447,13 +436,12 @@ void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visi
 void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write, const Stamp &read)
 {
     const LaunchState *launch = thread->block->launch;
-    fail(thread, cudaErrorLaunchFailure,
-         "shared memory without a proxy fence (" + shared_name(address) +
-             "): " + thread_name(launch, stamp_thread(write)) + " writes at " +
-             at(place_address(stamp_place(write))) + ", and the asynchronous work started at " +
-             at(place_address(stamp_place(read))) +
-             " would not see it; async_proxy_fence() is missing after the write (" +
-             culprit(thread) + ")");
+    blame(thread, cudaErrorLaunchFailure,
+          "shared memory without a proxy fence (" + shared_name(address) +
+              "): " + thread_name(launch, stamp_thread(write)) + " writes at " +
+              at(place_address(stamp_place(write))) + ", and the asynchronous work started at " +
+              at(place_address(stamp_place(read))) +
+              " would not see it; async_proxy_fence() is missing after the write");
 }
 
 void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes, const void *where)
@@ -488,71 +476,71 @@ static std::string access_at(const Touch &touch)
            at(touch.where);
 }
 
+static std::string out_of_bounds(const Touch &touch)
+{
+    return "out of bounds: " + access_at(touch) + ", ";
+}
+
 void report_out_of_region(ThreadState *thread, const Touch &touch)
 {
     const LaunchState *launch = thread->block->launch;
     const Allocation *allocation = meant_allocation(launch, touch.address);
-    std::string what = access_at(touch) + ", ", text;
+    std::string text;
     if (!allocation) {
-        text = "out of bounds: " + what + "where no memory was ever allocated";
+        text = out_of_bounds(touch) + "where no memory was ever allocated";
     } else if (allocation->freed && distance_to(*allocation, touch.address) == 0) {
-        text = format("use after free: %sbyte %zu of %s, which was freed", what.c_str(),
-                      static_cast<size_t>(touch.address - number_of(allocation->begin)),
-                      allocation_name(launch, *allocation).c_str());
+        text =
+            format("use after free: %s, byte %zu of %s, which was freed", access_at(touch).c_str(),
+                   static_cast<size_t>(touch.address - number_of(allocation->begin)),
+                   allocation_name(launch, *allocation).c_str());
     } else {
         const Region *region = allocation->checked;
-        text = "out of bounds: " + what +
+        text = out_of_bounds(touch) +
                distance(touch.address, region->open.begin, region->open.end) +
                buffer_name(launch, *allocation);
     }
-    fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
+    blame(thread, cudaErrorIllegalAddress, text);
 }
 
 void report_dynamic_shared(ThreadState *thread, const Touch &touch)
 {
-    uintptr_t begin = number_of(worker->dynamic_begin), end = number_of(worker->dynamic_end);
-    std::string text =
-        "out of bounds: " + access_at(touch) + ", " + distance(touch.address, begin, end);
-    if (begin == end)
-        text += "the dynamic shared memory, of which the launch asked for none: give its size as "
-                "the third launch parameter";
-    else
-        text += format("the %zu bytes of dynamic shared memory that the launch asked for",
-                       static_cast<size_t>(end - begin));
-    fail(thread, cudaErrorLaunchFailure, text + " (" + culprit(thread) + ")");
+    const uintptr_t begin = number_of(worker->dynamic_begin), end = number_of(worker->dynamic_end);
+    blame(thread, cudaErrorLaunchFailure,
+          out_of_bounds(touch) + distance(touch.address, begin, end) +
+              (begin == end
+                   ? "the dynamic shared memory, of which the launch asked for none: give its size "
+                     "as the third launch parameter"
+                   : format("the %zu bytes of dynamic shared memory that the launch asked for",
+                            static_cast<size_t>(end - begin))));
 }
 
 void report_static_shared(ThreadState *thread, const Touch &touch)
 {
-    size_t begin = 0, size = 0;
-    uintptr_t shared = number_of(worker->shared_begin);
-    std::string variable = shared_variable_before(touch.address - shared, &begin, &size);
-    std::string text = "out of bounds: " + access_at(touch) + ", ";
-    if (variable.empty())
-        text += "before the first shared variable";
-    else
-        text +=
-            distance(touch.address, shared + begin, shared + begin + size) +
-            format("the shared variable %s (%s)", variable.c_str(), plural(size, "byte").c_str());
-    fail(thread, cudaErrorLaunchFailure, text + " (" + culprit(thread) + ")");
+    size_t offset = 0, size = 0;
+    const uintptr_t shared = number_of(worker->shared_begin);
+    const std::string variable = shared_variable_before(touch.address - shared, &offset, &size);
+    const uintptr_t begin = shared + offset;
+    blame(thread, cudaErrorLaunchFailure,
+          out_of_bounds(touch) + (variable.empty() ? "before the first shared variable"
+                                                   : distance(touch.address, begin, begin + size) +
+                                                         "the shared variable " + variable + " (" +
+                                                         plural(size, "byte") + ")"));
 }
 
 void report_index(ThreadState *thread, const char *type, long long index, const char *file,
                   unsigned line)
 {
-    fail(thread, cudaErrorLaunchFailure,
-         format("out of bounds: index %lld of an array of type %s at %s:%u", index, type, file,
-                line) +
-             " (" + culprit(thread) + ")");
+    blame(thread, cudaErrorLaunchFailure,
+          format("out of bounds: index %lld of an array of type %s at %s:%u", index, type, file,
+                 line));
 }
 
 void report_misaligned(ThreadState *thread, const char *type, uintptr_t address, unsigned alignment,
                        const char *file, unsigned line)
 {
-    fail(thread, cudaErrorMisalignedAddress,
-         format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u", type, file,
-                line, static_cast<unsigned>(address % alignment), alignment) +
-             " (" + culprit(thread) + ")");
+    blame(thread, cudaErrorMisalignedAddress,
+          format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u", type, file,
+                 line, static_cast<unsigned>(address % alignment), alignment));
 }
 
 void report_foreign_memory(ThreadState *thread, const Touch &touch)
@@ -566,7 +554,7 @@ void report_foreign_memory(ThreadState *thread, const Touch &touch)
                format(", address %#zx, which is not device memory; allocate it with cudaMalloc and "
                       "copy the data there",
                       static_cast<size_t>(touch.address));
-    fail(thread, cudaErrorIllegalAddress, text + " (" + culprit(thread) + ")");
+    blame(thread, cudaErrorIllegalAddress, text);
 }
 
 /* Said at once: the access itself is about to end the program, as it does with a GPU. */

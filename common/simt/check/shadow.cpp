@@ -26,8 +26,8 @@ static T *reserve(size_t count)
 
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
 {
-    shadow.base = reinterpret_cast<uintptr_t>(begin) & ~uintptr_t{3};
-    shadow.bytes = (reinterpret_cast<uintptr_t>(begin) + bytes - shadow.base + 3) & ~size_t{3};
+    shadow.base = number_of(begin) & ~uintptr_t{3};
+    shadow.bytes = (number_of(begin) + bytes - shadow.base + 3) & ~size_t{3};
     for (unsigned level = 0; level < 3; level++)
         shadow.plane[level] = reserve<Cell>(shadow.bytes / cell_bytes[level] + 1);
     shadow.quiet = reserve<uint8_t>(shadow.bytes / 4 + 1);
@@ -64,19 +64,28 @@ static void unlock(Cell &cell) { __atomic_store_n(&cell.head, cell.head & ~1u, _
 struct Access {
     ThreadState *thread;
     Stamp stamp;
-    bool global;
-    const BlockState *home; /* whose shared memory it is */
+    const BlockState *home; /* whose shared memory it is; null for global memory */
+    /* whose stamps count, by number: the blocks of this launch, or this block ... */
+    uint32_t first_block, blocks;
+    bool cluster; /* ... and the others of its cluster */
     /* what Cell::head holds when the cell was split in this launch, or this block */
     uint32_t split_mark;
 };
 
+static inline Access access_of(ThreadState *thread, const BlockState *home, const Stamp &stamp)
+{
+    const LaunchState *launch = thread->block->launch;
+    if (home)
+        return {thread,           stamp, home, home->number, 1, launch->launch->cluster_blocks > 1,
+                home->number << 1};
+    return {
+        thread, stamp, nullptr, launch->first_block, launch->blocks, false, launch->number << 1};
+}
+
 static inline bool live(const Stamp &stamp, const Access &access)
 {
-    if (access.global)
-        return stamp.block - access.thread->block->launch->first_block <
-               access.thread->block->launch->launch->blocks;
-    return stamp.block == access.home->number || (access.home->launch->launch->cluster_blocks > 1 &&
-                                                  cluster_rank_of(access.home, stamp.block) >= 0);
+    return stamp.block - access.first_block < access.blocks ||
+           (access.cluster && cluster_rank_of(access.home, stamp.block) >= 0);
 }
 
 static bool same_thread(const Stamp &a, const Stamp &b)
@@ -102,7 +111,7 @@ static bool conflicts(const Stamp &a, const Access &access)
          * years before Volta relied on lanes that run in lock step, and that is a race now.
          */
         bool both_volatile = one < atomic_read && two < atomic_read;
-        return both_volatile && !access.global && same_warp(a, access.stamp);
+        return both_volatile && access.home && same_warp(a, access.stamp);
     }
     return true;
 }
@@ -112,18 +121,20 @@ static bool precedes(const Stamp &earlier, const Access &access)
     return same_thread(earlier, access.stamp) || ordered_before(earlier, access.thread);
 }
 
-/* Keeps a read as one of the two that stand for all since the last write. */
-static void keep(Cell &cell, const Access &access)
+/* Keeps a read as one of the two that stand for all since the last write, but not those that are
+ * over: they came before it. Whether none of the two is. */
+template <class Over>
+static inline bool keep(Cell &cell, const Stamp &stamp, const Over &is_over)
 {
-    const Stamp &stamp = access.stamp;
-    for (Stamp &other : cell.other)
-        if (!live(other, access) || precedes(other, access)) {
-            other = stamp;
-            return;
-        }
     Stamp &a = cell.other[0], &b = cell.other[1];
-    if (a.block == b.block && (stamp.block != a.block || (same_warp(a, b) && !same_warp(a, stamp))))
+    if (is_over(a)) {
+        a = stamp;
+        return false;
+    }
+    if (is_over(b) || (a.block == b.block &&
+                       (stamp.block != a.block || (same_warp(a, b) && !same_warp(a, stamp)))))
         b = stamp;
+    return true;
 }
 
 /*
@@ -171,7 +182,8 @@ static bool touch(Cell &cell, const Access &access, Stamp *enemy)
         cell.write = access.stamp;
         cell.other[0].block = cell.other[1].block = 0;
     } else {
-        keep(cell, access);
+        keep(cell, access.stamp,
+             [&](const Stamp &other) { return !live(other, access) || precedes(other, access); });
     }
     return conflict;
 }
@@ -268,11 +280,17 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
      * and see. */
     Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
     memcpy(&overwrite.before, reinterpret_cast<const void *>(address), bytes);
-    access.thread->block->overwrites.push_back(overwrite);
+    BlockState *block = access.thread->block;
+    if (!block->overwrites.empty() && !same_thread(block->overwrites[0].second, access.stamp))
+        settle_overwrites(block);
+    block->overwrites.push_back(overwrite);
+    access.thread->usual = nullptr;
 }
 
 void settle_overwrites(BlockState *block)
 {
+    if (block->overwrites.empty())
+        return;
     std::vector<Overwrite> overwrites;
     overwrites.swap(block->overwrites);
     for (const Overwrite &overwrite : overwrites)
@@ -336,11 +354,11 @@ static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index
 static inline void touch_whole(Cell &cell, uintptr_t offset, unsigned size, const Access &access,
                                Outcome *outcome)
 {
-    if (!access.global && reads(stamp_kind(access.stamp)) && !live(cell.write, access)) {
+    if (access.home && reads(stamp_kind(access.stamp)) && !live(cell.write, access)) {
         outcome->uninitialised = true;
         outcome->offset = offset;
     }
-    if (!access.global && needs_proxy_fence(cell, access)) {
+    if (access.home && needs_proxy_fence(cell, access)) {
         outcome->unfenced = true;
         outcome->offset = offset;
         outcome->enemy = cell.write;
@@ -393,103 +411,65 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     }
 }
 
-/* ---- words of which another read says nothing new ---- */
+/* ---- the usual accesses ---- */
 
-/* The thread has read the word already, and nothing has happened to it since. */
-static inline bool has_read(const Cell &cell, const Access &access)
+/*
+ * A plain access to a whole word that comes after the last write, by a thread that learns of others
+ * by the barriers of its block and its warp alone. False, and nothing is done, if it is not that.
+ */
+template <bool global>
+static inline bool usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp,
+                                const ThreadState *thread)
 {
-    const Stamp &last = cell.other[0];
-    return __atomic_load_n(&last.block, __ATOMIC_RELAXED) == access.stamp.block &&
-           last.time == access.stamp.time && same_thread(last, access.stamp) &&
-           (__atomic_load_n(&cell.head, __ATOMIC_RELAXED) & ~1u) != access.split_mark;
-}
-
-/* Most loads of global memory read words that no thread writes in this launch, and that two blocks
- * have read: whoever writes there conflicts with one of them. */
-static uint8_t quiet_global(const Cell &cell, const Access &access)
-{
-    const uint32_t a = cell.other[0].block, b = cell.other[1].block;
-    const LaunchState *launch = access.thread->block->launch;
-    const bool quiet = stamp_kind(access.stamp) == plain_read &&
-                       cell.write.block < launch->first_block && a >= launch->first_block &&
-                       b >= launch->first_block && a != b && !is_split(cell, access);
-    const uint8_t when = __atomic_load_n(&launch->quiet, __ATOMIC_RELAXED);
-    return quiet && when != never_quiet ? when : 0;
-}
-
-/* The same for shared memory: written before the last barrier, and since then read by two warps, or
- * by two threads of this warp that know nothing of each other. */
-static uint8_t quiet_shared(const Cell &cell, const Access &access)
-{
-    const ThreadState *thread = access.thread;
     const BlockState *block = thread->block;
-    const Stamp &a = cell.other[0], &b = cell.other[1];
-    if (access.home != block || !thread->warp || stamp_kind(access.stamp) != plain_read ||
-        cell.write.block != block->number || cell.write.time >= block->full_time ||
-        is_split(cell, access) || a.block != block->number || b.block != block->number ||
-        a.time < block->full_time || b.time < block->full_time)
-        return 0;
-    if (!same_warp(a, b))
-        return block->quiet;
-    const uint32_t since = thread->warp->full_time;
-    return same_warp(a, access.stamp) && a.time >= since && b.time >= since &&
-                   thread->known.empty() && known_cluster_phase(thread) == 0
-               ? thread->warp->quiet
-               : 0;
-}
-
-/* ---- entry points ---- */
-
-/* From before the block's last barrier, or from another launch (block, in shared memory). */
-static inline bool long_ago(const Stamp &stamp, const Access &access)
-{
-    const BlockState *block = access.thread->block;
-    return !live(stamp, access) || (stamp.block == block->number && stamp.time < block->full_time &&
-                                    stamp_kind(stamp) <= atomic_update);
-}
-
-/* The first plain access to a word since the last barrier has nothing to be compared with. False if
- * it is not that. */
-static inline bool first_since_barrier(Cell &cell, const Access &access)
-{
-    unsigned kind = stamp_kind(access.stamp);
-    if (kind > plain_write || is_split(cell, access) || !long_ago(cell.write, access) ||
-        !long_ago(cell.other[0], access) || !long_ago(cell.other[1], access))
+    const LaunchState *launch = block->launch;
+    const uint32_t block_time = block->full_time, warp_time = thread->warp->full_time;
+    const auto is_live = [=](const Stamp &earlier) {
+        return global ? earlier.block - launch->first_block < launch->blocks
+                      : earlier.block == stamp.block;
+    };
+    const auto precedes = [=](const Stamp &earlier) {
+        return (!global || earlier.block == stamp.block) &&
+               (earlier.time < block_time || same_thread(earlier, stamp) ||
+                (earlier.time < warp_time && same_warp(earlier, stamp)));
+    };
+    const auto is_settled = [=](const Stamp &earlier) {
+        return !is_live(earlier) || (stamp_kind(earlier) <= atomic_update && precedes(earlier));
+    };
+    Stamp &a = cell.other[0], &b = cell.other[1];
+    if ((cell.head & ~1u) == (global ? launch->number : stamp.block) << 1)
+        return false; /* split */
+    const bool written = is_live(cell.write);
+    if (!is_settled(cell.write))
         return false;
-    if (kind == plain_write) {
-        cell.write = access.stamp;
-        cell.other[0].block = 0;
-    } else if (access.global || live(cell.write, access)) {
-        cell.other[0] = access.stamp;
-    } else {
-        return false; /* uninitialised */
+    if (writes(stamp_kind(stamp))) {
+        if ((!global && cell.write.block == 0) || !is_settled(a) || !is_settled(b))
+            return false; /* of shared memory that nobody ever wrote: it may be no variable */
+        cell.write = stamp;
+        a.block = b.block = quiet = 0;
+        return true;
     }
-    cell.other[1].block = 0;
+    if (!global && !written)
+        return false; /* uninitialised */
+    const auto is_over = [=](const Stamp &other) { return !is_live(other) || precedes(other); };
+    if (!keep(cell, stamp, is_over))
+        return true;
+    /* Whoever writes without order conflicts with one of two blocks, or two warps, or, in this
+     * warp, two lanes. */
+    if (global) {
+        const uint8_t now = launch->quiet[0];
+        if (a.block != b.block && !written && now != never_quiet)
+            quiet = now;
+    } else if (cell.write.time < block_time) {
+        if (!same_warp(a, b))
+            quiet = thread->warp->quiet[0];
+        else if (same_warp(a, stamp))
+            quiet = thread->warp->quiet[1];
+    }
     return true;
 }
 
-void shadow_global(ThreadState *thread, Shadow &shadow, uintptr_t address, unsigned bytes,
-                   const Stamp &stamp)
-{
-    Access access = {thread, stamp, true, nullptr, thread->block->launch->number << 1};
-    if (!shadow.plane[0])
-        return;
-    uintptr_t begin = address - shadow.base, end = begin + bytes;
-    for (uintptr_t index = begin / 4; index * 4 < end; index++) {
-        Cell &cell = shadow.plane[0][index];
-        bool whole = begin <= index * 4 && index * 4 + 4 <= end;
-        if (whole && stamp_kind(stamp) == plain_read && has_read(cell, access))
-            continue;
-        Outcome outcome;
-        lock(cell);
-        if (!whole || !first_since_barrier(cell, access))
-            visit(shadow, 0, index, begin, end, access, &outcome);
-        shadow.quiet[index] = quiet_global(cell, access);
-        unlock(cell);
-        if (outcome.conflict)
-            conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
-    }
-}
+/* ---- entry points ---- */
 
 /* Past the end of a static array, in what the linker left free between variables. */
 static bool outside_variables(uintptr_t address)
@@ -506,45 +486,83 @@ static bool is_padding(const ThreadState *thread, uintptr_t address)
     return thread->copied_struct != 0 && address - thread->copied_struct >= 4;
 }
 
-bool shadow_shared(ThreadState *thread, BlockState *home, uintptr_t address, unsigned bytes,
-                   const Stamp &stamp, const void *where)
+/* The part of an access that lies in one word. */
+static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockState *home,
+                                                     Shadow &shadow, uintptr_t index,
+                                                     uintptr_t address, unsigned bytes,
+                                                     const Stamp &stamp, const void *where)
 {
-    Shadow &shadow = home->shared;
-    Access access = {thread, stamp, false, home, home->number << 1};
-    uintptr_t begin = address - shadow.base, end = begin + bytes;
-    for (uintptr_t index = begin / 4; index * 4 < end; index++) {
-        Cell &cell = shadow.plane[0][index];
-        bool whole = begin <= index * 4 && index * 4 + 4 <= end;
-        if (whole && stamp_kind(stamp) == plain_read && live(cell.write, access) &&
-            has_read(cell, access))
-            continue;
-        if (!live(cell.write, access) &&
-            !live(cell.other[0], access)) { /* the block's first access to this word */
-            if (is_builtin(reinterpret_cast<const void *>(address)))
-                return false;
-            if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
-                report_static_shared(thread, Touch{own_place(address, nullptr), bytes,
-                                                   writes(stamp_kind(stamp)), where});
-        }
-        if (writes(stamp_kind(stamp)))
-            shadow.quiet[index] = 0;
-        if (whole && first_since_barrier(cell, access))
-            continue;
-        Outcome outcome;
-        if (whole && !is_split(cell, access))
-            touch_whole(cell, index * 4, 4, access, &outcome);
-        else
-            visit(shadow, 0, index, begin, end, access, &outcome);
-        if (uint8_t when = quiet_shared(cell, access))
-            shadow.quiet[index] = when;
-        if (outcome.uninitialised && !is_padding(thread, shadow.base + outcome.offset))
-            note_uninitialised(Uninitialised{thread, shadow.base + outcome.offset, bytes, where});
-        if (outcome.conflict)
-            conflict_found(access, shadow.base + outcome.offset, outcome.bytes, outcome.enemy);
-        else if (outcome.unfenced)
-            report_unfenced(thread, shadow.base + outcome.offset, outcome.enemy, stamp);
+    const Access access = access_of(thread, home, stamp);
+    const uintptr_t begin = address - shadow.base;
+    Cell &cell = shadow.plane[0][index];
+    if (!home) {
+        lock(cell);
+    } else if (cell.write.block == 0 && cell.other[0].block == 0) { /* nobody ever touched it */
+        if (is_builtin(reinterpret_cast<const void *>(address)))
+            return false;
+        if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
+            report_static_shared(thread, Touch{own_place(address, nullptr), bytes,
+                                               writes(stamp_kind(stamp)), where});
     }
+    if (writes(stamp_kind(stamp)))
+        shadow.quiet[index] = 0;
+    Outcome outcome;
+    visit(shadow, 0, index, begin, begin + bytes, access, &outcome);
+    if (!home)
+        unlock(cell);
+    const uintptr_t place = shadow.base + outcome.offset;
+    if (outcome.uninitialised && !is_padding(thread, place))
+        note_uninitialised(Uninitialised{thread, place, bytes, where});
+    if (outcome.conflict)
+        conflict_found(access, place, outcome.bytes, outcome.enemy);
+    else if (outcome.unfenced)
+        report_unfenced(thread, place, outcome.enemy, stamp);
     return true;
+}
+
+bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
+                   unsigned bytes, const Stamp &stamp, const void *where)
+{
+    const uintptr_t end = address + bytes - shadow.base;
+    for (uintptr_t offset = (address - shadow.base) & ~uintptr_t{3};
+         offset < end && shadow.plane[0]; offset += 4)
+        if (!unusual_access(thread, home, shadow, offset / 4, address, bytes, stamp, where))
+            return false;
+    return true;
+}
+
+template <bool global>
+static inline void known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
+                                unsigned bytes, Kind kind)
+{
+    BlockState *home = global ? nullptr : thread->block;
+    Shadow &shadow = *instruction.reach->shadow;
+    const Stamp stamp = stamp_of(thread, kind, instruction.place);
+    const bool usual = bytes >= 4 && thread->known.empty() && *instruction.quiet != never_quiet;
+    const uintptr_t begin = (address - shadow.base) / 4,
+                    end = (address + bytes + 3 - shadow.base) / 4;
+    for (uintptr_t index = begin; index < end && shadow.plane[0]; index++) {
+        Cell &cell = shadow.plane[0][index];
+        if (global && usual)
+            lock(cell);
+        const bool done = usual && usual_access<global>(cell, shadow.quiet[index], stamp, thread);
+        if (global && usual)
+            unlock(cell);
+        if (!done &&
+            !unusual_access(thread, home, shadow, index, address, bytes, stamp, instruction.where))
+            return;
+    }
+    add_execution(instruction, thread->lane, address);
+    thread->unfenced_write |= global && kind == plain_write;
+}
+
+void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
+                     unsigned bytes, Kind kind)
+{
+    if (instruction.place.space == global_space)
+        known_access<true>(thread, instruction, address, bytes, kind);
+    else
+        known_access<false>(thread, instruction, address, bytes, kind);
 }
 
 } /* namespace simt::check */

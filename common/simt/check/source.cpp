@@ -26,8 +26,7 @@ static std::vector<uintptr_t> addresses;
 uint32_t place_number(const void *where)
 {
     std::lock_guard<std::mutex> hold(places_lock);
-    auto added = numbers.emplace(reinterpret_cast<uintptr_t>(where),
-                                 static_cast<uint32_t>(addresses.size()));
+    auto added = numbers.emplace(number_of(where), static_cast<uint32_t>(addresses.size()));
     if (added.second)
         addresses.push_back(added.first->first);
     return added.first->second & ((1u << place_bits) - 1);
@@ -39,6 +38,32 @@ const void *place_address(uint32_t number)
     return reinterpret_cast<const void *>(addresses[number]);
 }
 
+/* ---- what is loaded ---- */
+
+static int add_segments(struct dl_phdr_info *info, size_t, void *argument)
+{
+    std::vector<Segment> &found = *static_cast<std::vector<Segment> *>(argument);
+    const bool program = found.empty() || found[0].base == info->dlpi_addr;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) &part = info->dlpi_phdr[i];
+        const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
+        if (part.p_type == PT_LOAD)
+            found.push_back({info->dlpi_addr, begin, begin + part.p_memsz,
+                             (part.p_flags & PF_W) != 0, program});
+    }
+    return 0;
+}
+
+const std::vector<Segment> &segments()
+{
+    static const std::vector<Segment> all = [] {
+        std::vector<Segment> found;
+        dl_iterate_phdr(add_segments, &found);
+        return found;
+    }();
+    return all;
+}
+
 /* ---- addr2line ---- */
 
 static std::string program_path()
@@ -46,19 +71,6 @@ static std::string program_path()
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path);
     return std::string(path, length > 0 ? static_cast<size_t>(length) : 0);
-}
-
-static int first_object(struct dl_phdr_info *info, size_t, void *base)
-{
-    *static_cast<uintptr_t *>(base) = info->dlpi_addr;
-    return 1;
-}
-
-static uintptr_t load_address()
-{
-    uintptr_t base = 0;
-    dl_iterate_phdr(first_object, &base);
-    return base;
 }
 
 /* "/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
@@ -121,7 +133,7 @@ static std::string look_up(const void *where)
     if (!reader.answers)
         return "";
     /* `where` is a return address: the call is the instruction before. */
-    const uintptr_t offset = reinterpret_cast<uintptr_t>(where) - load_address() - 1;
+    const uintptr_t offset = number_of(where) - segments()[0].base - 1;
     fprintf(reader.questions, "%#zx\n0\n", static_cast<size_t>(offset));
     fflush(reader.questions);
     std::string found;
@@ -171,33 +183,11 @@ bool in_shared_variable(size_t offset)
     return words.empty() || words[offset / 4];
 }
 
-/* ---- read-only data ---- */
-
-struct Span {
-    uintptr_t begin, end;
-};
-
-static int add_read_only(struct dl_phdr_info *info, size_t, void *argument)
-{
-    std::vector<Span> &spans = *static_cast<std::vector<Span> *>(argument);
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) &part = info->dlpi_phdr[i];
-        uintptr_t begin = info->dlpi_addr + part.p_vaddr;
-        if (part.p_type == PT_LOAD && !(part.p_flags & PF_W))
-            spans.push_back({begin, begin + part.p_memsz});
-    }
-    return 0;
-}
-
 bool in_read_only_data(uintptr_t address)
 {
-    static const std::vector<Span> spans = [] {
-        std::vector<Span> found;
-        dl_iterate_phdr(add_read_only, &found);
-        return found;
-    }();
-    return std::any_of(spans.begin(), spans.end(), [address](const Span &span) {
-        return span.begin <= address && address < span.end;
+    const std::vector<Segment> &all = segments();
+    return std::any_of(all.begin(), all.end(), [address](const Segment &segment) {
+        return !segment.writable && segment.begin <= address && address < segment.end;
     });
 }
 

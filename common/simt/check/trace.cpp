@@ -116,7 +116,7 @@ static std::map<uintptr_t, Array> described; /* backend_describe() */
 void trace_describe(const void *begin, size_t bytes, const struct description &about)
 {
     std::lock_guard<std::mutex> hold(described_lock);
-    const uintptr_t address = reinterpret_cast<uintptr_t>(begin);
+    const uintptr_t address = number_of(begin);
     Array array = {about.name,      about.type,          false, address,
                    address + bytes, about.element_bytes, {}};
     for (size_t extent : about.shape)
@@ -133,9 +133,9 @@ void trace_forget(const Region *region)
 
 static Array shared_array(uintptr_t address)
 {
-    const uintptr_t first = reinterpret_cast<uintptr_t>(worker->shared_begin);
-    const uintptr_t dynamic = reinterpret_cast<uintptr_t>(worker->dynamic_begin);
-    const uintptr_t dynamic_end = reinterpret_cast<uintptr_t>(worker->dynamic_end);
+    const uintptr_t first = number_of(worker->shared_begin);
+    const uintptr_t dynamic = number_of(worker->dynamic_begin);
+    const uintptr_t dynamic_end = number_of(worker->dynamic_end);
     if (dynamic <= address && address < dynamic_end)
         return Array{"dynamic", "", true, dynamic, dynamic_end, 0, {}};
     size_t begin = 0, bytes = 0;
@@ -180,8 +180,8 @@ static const Array &array_at(const BlockState *block, uintptr_t address)
     for (const Array &array : block->trace->arrays)
         if (array.begin <= address && address < array.end)
             return array;
-    const bool shared = address >= reinterpret_cast<uintptr_t>(worker->shared_begin) &&
-                        address < reinterpret_cast<uintptr_t>(worker->shared_end);
+    const bool shared =
+        address >= number_of(worker->shared_begin) && address < number_of(worker->shared_end);
     block->trace->arrays.push_front(shared ? shared_array(address)
                                            : global_array(block->launch, address));
     return block->trace->arrays.front();
@@ -273,8 +273,8 @@ void trace_request(const BlockState *block, const WarpState *warp, const Request
     rest += format(",\"lanes\":%u,\"bytes\":%u", request.lanes, request.bytes) +
             places_json("at", block, request.lanes, request.address);
     rest += space == shared_space
-                ? format(",\"wavefronts\":%u,\"ideal\":%u", moved.wavefronts, moved.ideal)
-                : format(",\"sectors\":%u,\"lines\":%u", moved.sectors, moved.lines);
+                ? format(",\"wavefronts\":%zu,\"ideal\":%zu", moved.wavefronts, moved.ideal)
+                : format(",\"sectors\":%zu,\"lines\":%zu", moved.sectors, moved.lines);
     add(block, warp, request.time, write ? "store" : "load", rest);
 }
 
@@ -296,7 +296,7 @@ void trace_note(const ThreadState *thread, const char *what, const void *object,
     const uint64_t now = trace_time(block, thread->warp);
     const uint32_t lane = thread->warp ? thread->lane : 0;
     Note note = {what, where, value, size, now, 1u << lane, {}};
-    note.address[lane] = reinterpret_cast<uintptr_t>(object);
+    note.address[lane] = number_of(object);
     if (!thread->warp) {
         add_note(block, nullptr, note);
         return;
@@ -339,8 +339,8 @@ void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where
 {
     const BlockState *block = thread->block;
     const TensorMap &map = *copy.map;
-    const uintptr_t global = reinterpret_cast<uintptr_t>(map.address);
-    const uintptr_t shared = reinterpret_cast<uintptr_t>(copy.shared);
+    const uintptr_t global = number_of(map.address);
+    const uintptr_t shared = number_of(copy.shared);
     std::string rest = line_json(where) + format(",\"lanes\":%u", 1u << thread->lane);
     rest += ",\"from\":" + list(copy.coordinates, map.rank) + ",\"box\":" + list(map.box, map.rank);
     rest += ",\"element_bytes\":" + std::to_string(map.element_bytes) +
@@ -450,7 +450,7 @@ void trace_block_end(BlockState *block)
     std::lock_guard<std::mutex> hold(launch->lock);
     for (const Array &array : trace->arrays) {
         /* Workers have shared memory at different addresses, but in the same order. */
-        const uintptr_t shared = reinterpret_cast<uintptr_t>(worker->shared_begin);
+        const uintptr_t shared = number_of(worker->shared_begin);
         launch->arrays[format("%d %020zu", array.shared,
                               static_cast<size_t>(array.begin - (array.shared ? shared : 0)))] =
             array_json(array);

@@ -52,10 +52,16 @@ struct Invocation {
     Function function;
     std::tuple<Parameters...> arguments;
 
+    /* Reading them is no access of the kernel's: std::apply would have it watched. */
+    template <size_t... Positions>
+    __attribute__((no_sanitize("thread"))) void call(std::index_sequence<Positions...>)
+    {
+        function(std::get<Positions>(arguments)...);
+    }
+
     __attribute__((no_sanitize("thread"))) static void invoke(void *self)
     {
-        Invocation *invocation = static_cast<Invocation *>(self);
-        std::apply(invocation->function, invocation->arguments);
+        static_cast<Invocation *>(self)->call(std::index_sequence_for<Parameters...>());
     }
 };
 
