@@ -452,6 +452,64 @@ def picture_06_multicast():
     return picture
 
 
+def picture_06_drawn_pairs():
+    picture = svg.Picture("drawn_pairs: who draws a tile?", "The producer of each block, or one warp for both blocks of a pair.")
+    x = 16
+    for kernel in ("persistent", "drawn_pairs"):
+        launch = views.traced("06", kernel, "--heads 6 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal")[-1]
+        draws = [(block.number, event["warp"]) for block in launch.blocks[:2] for event in block.events
+                 if event["event"] == "atomic_update"]
+        producers = {block.number: next(event["warp"] for event in block.events if event["event"] == "tma_load")
+                     for block in launch.blocks[:2]}
+        picture.text(x, 56, kernel, "t b")
+        picture.text(x + 188, 78, "counter of tiles", "m", "middle")
+        picture.cells("c3", [(x + 168, 84, 40, 16)])
+        for number in (0, 1):
+            left = x + 190 * number
+            picture.text(left, 172, f"block {number}, warps", "m")
+            for warp in range(12):
+                role = "c0" if (number, warp) in draws else "c1" if warp == producers[number] else "c5" if warp < 8 else "c7"
+                picture.cells(role, [(left + warp * 14, 180, 13, 24)])
+                picture.text(left + warp * 14 + 6.5, 196, warp, "in s", "middle")
+        for number, warp in sorted(set(draws)):
+            at = x + 190 * number + warp * 14 + 6.5
+            picture.arrow("l7", x + 188, 102, at, 178)
+            if warp != producers[number]:
+                for to, producer in producers.items():
+                    picture.arrow("l7", at, 206, x + 190 * to + producer * 14 + 6.5, 226)
+                    picture.text(x + 190 * to + producer * 14 + 6.5, 240, "number", "m", "middle")
+        x += 410
+    picture.legend(16, 264, [("c0", "draws; in persistent it is the producer, too"), ("c1", "producer"), ("c5", "consumers"), ("c7", "idle")])
+    return picture
+
+
+def picture_06_folded():
+    picture = svg.Picture("folded: which tiles of keys does each warpgroup compute?",
+                          "The last tile of keys, computed by one warpgroup of each block instead of by both of one.")
+    x, keys, queries = 16, 1152, 256
+    for kernel in ("drawn_pairs", "folded"):
+        launch = views.traced("06", kernel, f"--heads 1 --seq-q {queries} --seq-kv {keys} --head-dim 128 --causal")[-1]
+        picture.text(x, 56, kernel, "t b")
+        unseen = 0
+        for block in launch.blocks:
+            loads = [event for event in block.events if event["event"] == "tma_load" and event["at"][0][0] == "Q" and event["from"][0] == 0]
+            for group, load in enumerate(sorted(loads, key=lambda event: event["shared"][0][1])):
+                row = load["from"][1]
+                products = sum(event["event"] == "wgmma" and event["warp"] == 4 * group for event in block.events)
+                tiles = products // 16  # 8 products for a tile of keys, and 8 for its values
+                seen = -(-(keys - queries + row + 64) // 128)
+                y = 84 + row / 64 * 26
+                for tile in range(tiles):
+                    picture.cells(f"c{block.number}" if tile < seen else "c7", [(x + 96 + tile * 28, y, 26, 22)])
+                unseen += max(0, tiles - seen)
+                picture.text(x, y + 15, f"rows {row} to {row + 63}", "m")
+        picture.text(x + 96, 78, f"{keys // 128} tiles of keys", "m")
+        picture.text(x, 204, f"tiles computed and masked whole: {unseen}", "m")
+        x += 410
+    picture.legend(16, 232, [("c0", "by a warpgroup of block 0"), ("c1", "of block 1"), ("c7", "no row sees these keys")])
+    return picture
+
+
 def picture_06_pipelines():
     picture = svg.Picture("Where do the tensor cores wait? A block of each Hopper rung, 256 keys",
                           "Copies and the products of two warpgroups for nine kernels on one time axis.")
