@@ -468,7 +468,7 @@ def picture_06_drawn_pairs():
             left = x + 190 * number
             picture.text(left, 172, f"block {number}, warps", "m")
             for warp in range(12):
-                role = "c0" if (number, warp) in draws else "c1" if warp == producers[number] else "c5" if warp < 8 else "c7"
+                role = "c3" if (number, warp) in draws else "c1" if warp == producers[number] else "c0" if warp < 8 else "c7"
                 picture.cells(role, [(left + warp * 14, 180, 13, 24)])
                 picture.text(left + warp * 14 + 6.5, 196, warp, "in s", "middle")
         for number, warp in sorted(set(draws)):
@@ -479,7 +479,7 @@ def picture_06_drawn_pairs():
                     picture.arrow("l7", at, 206, x + 190 * to + producer * 14 + 6.5, 226)
                     picture.text(x + 190 * to + producer * 14 + 6.5, 240, "number", "m", "middle")
         x += 410
-    picture.legend(16, 264, [("c0", "draws; in persistent it is the producer, too"), ("c1", "producer"), ("c5", "consumers"), ("c7", "idle")])
+    picture.legend(16, 264, [("c3", "draws; in persistent it is the producer, too"), ("c1", "producer"), ("c0", "consumers"), ("c7", "idle")])
     return picture
 
 
@@ -500,10 +500,10 @@ def picture_06_folded():
                 seen = -(-(keys - queries + row + 64) // 128)
                 y = 84 + row / 64 * 26
                 for tile in range(tiles):
-                    picture.cells(f"c{block.number}" if tile < seen else "c7", [(x + 96 + tile * 28, y, 26, 22)])
+                    picture.cells(f"c{block.number}" if tile < seen else "c7", [(x + 120 + tile * 28, y, 26, 22)])
                 unseen += max(0, tiles - seen)
                 picture.text(x, y + 15, f"rows {row} to {row + 63}", "m")
-        picture.text(x + 96, 78, f"{keys // 128} tiles of keys", "m")
+        picture.text(x + 120, 78, f"{keys // 128} tiles of keys", "m")
         picture.text(x, 204, f"tiles computed and masked whole: {unseen}", "m")
         x += 410
     picture.legend(16, 232, [("c0", "by a warpgroup of block 0"), ("c1", "of block 1"), ("c7", "no row sees these keys")])
