@@ -241,8 +241,10 @@ TEST(shapes, causal_pairs_that_change)
     cr_assert(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0) ==
               cudaSuccess);
     const long long heads = 2 * (3 * (multiprocessors / 2) / 2 + 1);
-    check_sizes(causal_pairs(), in_half((struct size){1, heads, heads / 2, 129, 1030, 72}, true),
-                INPUTS_NORMAL, 271, 0);
+    /* outliers: a row's greatest score may be among the first keys that are processed, so what is
+     * left of another tile in O counts */
+    check_sizes(causal_pairs(), in_half((struct size){1, heads, heads / 2, 256, 1152, 72}, true),
+                INPUTS_OUTLIERS, 271, 0);
 }
 
 /* Each stage of K and V is filled three times at least, in every rung. */
