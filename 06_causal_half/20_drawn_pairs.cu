@@ -13,16 +13,16 @@
  * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is above 64, and HEAD_DIM 128.
  *
  * multicast deals its tiles out, which suits full attention: its tiles are equally long. Causal
- * tiles are drawn, and both blocks of a pair need the number, so one of them has to draw for both.
- * Its producer is the wrong one to do so: an arrival in the other block waits behind the atomic
- * addition, 0.6 us that each tile would cost. Of the producer's warpgroup three warps are idle.
- * One of them draws, sends the number to both blocks, and waits until both have asked for the next.
+ * tiles are drawn, and both blocks of a pair need the number, so one thread draws for both. It is
+ * not a producer: its arrivals in the other block would wait behind its atomic addition, 0.6 us a
+ * tile. Three warps of the producer's warpgroup are idle, and a thread of one of them draws, sends
+ * the number to both blocks, and waits until both have asked for the next.
  *
- * A pair's tile is one of 256 queries, the upper half block 0's. So its last block of keys is seen
- * by block 1 alone, and block 0 computes it for nothing: pairs pay where rows are long.
+ * A pair's tile has 256 queries, the first half block 0's. So block 1 alone sees its last block of
+ * keys, and block 0 computes that for nothing: pairs pay where rows are long.
  *
- * Elsewhere this rung is persistent: with few keys or a head_dim up to 64 pairs were slower or won
- * too little, and of an odd number of tiles one would have no partner.
+ * Elsewhere this rung is multicast: with few causal keys or a head_dim up to 64 pairs were slower
+ * or won too little, and where a head has an odd number of tiles, half of a pair would be idle.
  *
  * Cost: as multicast's, and one atomic operation per pair of tiles.
  *
@@ -146,6 +146,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
         load_queries<Config>(shared->Q[Q_at.stage], problem, tile, &shared->Q_full[Q_at.stage]);
         advance<2>(Q_at);
         for (int block = tile.blocks - 1; block >= 0; block--) {
+            /* late, so that a pair takes a tile when it needs one, but before it waits */
             if (block == min(tile.blocks - 1, 3))
                 cluster_mbarrier_arrive(cluster_address(shared_address(&shared->drawn_empty), 0));
             mbarrier_wait(&shared->K_empty[K_at.stage], K_at.phase ^ 1);
@@ -166,9 +167,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     produce_values(shared, V_at, problem, values, values_head);
 }
 
-/*
- * Draws for both blocks, by one thread of block 0. The first tile needs no draw.
- */
+/* Draws for both blocks, by one thread of block 0. The first tile needs no draw. */
 template <class Shared>
 static __device__ __forceinline__ void draw(Shared *shared, int tiles, unsigned int *counter)
 {

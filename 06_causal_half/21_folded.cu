@@ -1,6 +1,7 @@
 // needs: sm_90a
 /*
- * Idea: pairs draw their tiles, too, so causal tiles can have pairs; a warp of its own draws.
+ * Idea: a pair's rows are folded, so that each of its blocks has a warpgroup that skips the keys
+ * which only later rows see.
  *
  *     for each block of Bc keys, last to first:
  *         start S_next = Q·K_nextᵀ             start O += P·V
@@ -12,22 +13,16 @@
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
  * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is above 64, and HEAD_DIM 128.
  *
- * multicast deals its tiles out, which suits full attention: its tiles are equally long. Causal
- * tiles are drawn, and both blocks of a pair need the number, so one of them has to draw for both.
- * Its producer is the wrong one to do so: an arrival in the other block waits behind the atomic
- * addition, 0.6 us that each tile would cost. Of the producer's warpgroup three warps are idle.
- * One of them draws, sends the number to both blocks, and waits until both have asked for the next.
+ * Of the four quarters of a pair's 256 queries block 0 has the first and the last, block 1 those in
+ * between. The last block of keys is seen by the last two quarters, so by one warpgroup of each
+ * block. The other one gives the places of its keys and values back unread, and passes its turn on:
+ * both blocks have equally much to do, and neither computes a block that is masked whole.
  *
- * A pair's tile is one of 256 queries, the upper half block 0's. So its last block of keys is seen
- * by block 1 alone, and block 0 computes it for nothing: pairs pay where rows are long.
+ * Elsewhere this rung is multicast, as drawn_pairs is.
  *
- * Elsewhere this rung is persistent: with few keys or a head_dim up to 64 pairs were slower or won
- * too little, and of an odd number of tiles one would have no partner.
+ * Cost: as drawn_pairs', with fewer products.
  *
- * Cost: as multicast's, and one atomic operation per pair of tiles.
- *
- * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), its producer warpgroup; tile schedulers
- * of CUTLASS.
+ * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), for what it is built on.
  */
 #include "06_step.h"
 #include "clusters.cuh"
@@ -157,6 +152,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
                 &shared->Q_full[Q_at.stage]);
         advance<2>(Q_at);
         for (int block = tile.blocks - 1; block >= 0; block--) {
+            /* late, so that a pair takes a tile when it needs one, but before it waits */
             if (block == min(tile.blocks - 1, 3))
                 cluster_mbarrier_arrive(cluster_address(shared_address(&shared->drawn_empty), 0));
             mbarrier_wait(&shared->K_empty[K_at.stage], K_at.phase ^ 1);
@@ -177,9 +173,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     produce_values(shared, V_at, problem, values, values_head);
 }
 
-/*
- * Draws for both blocks, by one thread of block 0. The first tile needs no draw.
- */
+/* Draws for both blocks, by one thread of block 0. The first tile needs no draw. */
 template <class Shared>
 static __device__ __forceinline__ void draw(Shared *shared, int tiles, unsigned int *counter)
 {
