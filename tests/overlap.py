@@ -8,7 +8,7 @@ warp's program:
 
 copies    between its last order of a copy and its wait for that copy it reads other data from shared memory; where a ring has
           R places, more than R - 2 of them
-barriers  what it waits for at an mbarrier of K or V it uses before it passes the next of them
+barriers  what it waits for at an mbarrier of K or V it uses, or gives back unread, before it passes the next of them
 products  between its order of a product and its wait for it it takes maxima or sums of rows: every second time, that of P·V
 
 A warp that has read nothing yet has nothing to overlap with. Python's standard library suffices.
@@ -94,6 +94,8 @@ def watch(events):
             between = warp.waited(warp.products, max(warp.products), event["value"], warp.reductions)
             if between is not None:
                 warp.between["products"].append(between)
+        elif kind == "mbarrier_arrive" and not event["size"] and warp.passed == warp.uses:
+            warp.passed = None
         elif at in boxes:
             warp.boxes[boxes[at]] = warp.uses
         elif kind == "mbarrier_passed" and event["at"][0][1] in boxes.values():
