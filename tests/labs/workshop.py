@@ -350,7 +350,7 @@ class Workshop:
             head, _, body = function.partition("\n  <bb ")
             own = set(re.findall(r"([\w.$#]+)(?:\[[^\]]*\])*[;,)]", re.sub(r"^  static .*$", "", head, flags=re.M))) | {"<retval>"}
             sides = [side for line in re.findall(r"^  (.* = .*);", body, re.M) for side in line.split(" = ")]
-            if "__asm__" in body or not WATCHED.search(body) and any(behind_pointer(side, own) for side in sides):
+            if "__asm__" in body or not LAUNCH.match(head) and not WATCHED.search(body) and any(behind_pointer(side, own) for side in sides):
                 raise Refused(f"{name}: {function.split()[0][:60]}() is compiled so that the checked build cannot watch it")
             for result, callee, arguments in CALL.findall(body):
                 if LAUNCH.match(head) and re.fullmatch(r"_\d+", callee):
@@ -452,7 +452,7 @@ def attribute_names(source, begin, parenthesised):
 
 
 # Of GCC's dump: simtcc's call of a kernel; result = name (arguments);
-LAUNCH = re.compile(r"std::apply<void \(\*&\)\([^\n]*> \(_ZSt5applyIRPFv\w*EDcOT_OT0_, ")
+LAUNCH = re.compile(r"simt::Invocation<void \(\*\)\([^\n]*>::(?:invoke|call<[^\n]*>) \(_ZN4simt10InvocationIPFv\w+, ")
 CALL = re.compile(r"^  (?:([^=\n]+) = )?([\w:~$.]+(?:<[^\n]*>)?|OBJ_TYPE_REF\([^\n]*\)) \(([^\n]*)\);(?: \[[^\n]*\])?$", re.M)
 
 
