@@ -294,7 +294,7 @@ TEST(counters, traffic)
         {"flash_v1_ahead", 1.990, 2.995, 1.020},
         {"flash_v1_large_tiles", 0, 1.067, 1.033},
         {"flash_v1_registers", 0, 1.067, 1.033},
-        {"flash_v1_async", 0, 1.067, 1.033},
+        {"flash_v1_async", 0, 1.134, 1.033},
         {NULL, 0, 0, 0},
     };
     check_traffic(flash_v1_kernels, (struct size){1, 1, 1, 128, 128, 64}, expected);
