@@ -43,8 +43,14 @@ struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int
 
 struct cost matmul_whole_tiles_cost(const struct matmul_kernel *row, int M, int N, int K)
 {
+    const long long down = ((long long)M + row->BM - 1) / row->BM,
+                    across = ((long long)N + row->BN - 1) / row->BN;
+    return matmul_tiles_cost(row, down * across, M, N, K);
+}
+
+struct cost matmul_tiles_cost(const struct matmul_kernel *row, long long tiles, int M, int N, int K)
+{
     const long long m = M, n = N, k = K;
-    const long long tiles = (m + row->BM - 1) / row->BM * ((n + row->BN - 1) / row->BN);
     const int load_B = N % 4 == 0 ? row->load_width : 1, store = N % 4 == 0 ? row->store_width : 1;
     return (struct cost){tiles * (row->BM + row->BN / load_B) * k, m * n / store,
                          4 * tiles * (row->BM + row->BN) * k, 4 * m * n};
