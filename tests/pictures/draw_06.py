@@ -424,7 +424,7 @@ def picture_06_persistent():
 
 
 def picture_06_multicast():
-    picture = svg.Picture("multicast: who loads a block of keys?", "Each block loads its keys itself, or half of them for both.")
+    picture = svg.Picture("multicast: who loads a tile of keys?", "Each block loads its keys itself, or half of them for both.")
     x = 16
     for kernel in ("persistent", "multicast"):
         launch = views.traced("06", kernel, "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128")[-1]
@@ -477,9 +477,9 @@ def picture_06_drawn_pairs():
             if warp != producers[number]:
                 for to, producer in producers.items():
                     picture.arrow("l7", at, 206, x + 190 * to + producer * 14 + 6.5, 226)
-                    picture.text(x + 190 * to + producer * 14 + 6.5, 240, "number", "m", "middle")
+                    picture.text(x + 190 * to + producer * 14 + 6.5, 240, "tile number", "m", "middle")
         x += 410
-    picture.legend(16, 264, [("c3", "draws; in persistent it is the producer, too"), ("c1", "producer"), ("c0", "consumers"), ("c7", "idle")])
+    picture.legend(16, 264, [("c3", "draws; in persistent the producer does"), ("c1", "producer"), ("c0", "consumers"), ("c7", "idle")])
     return picture
 
 
@@ -506,7 +506,7 @@ def picture_06_folded():
         picture.text(x + 120, 78, f"{keys // 128} tiles of keys", "m")
         picture.text(x, 204, f"tiles computed and masked whole: {unseen}", "m")
         x += 410
-    picture.legend(16, 232, [("c0", "by a warpgroup of block 0"), ("c1", "of block 1"), ("c7", "no row sees these keys")])
+    picture.legend(16, 232, [("c0", "by a warpgroup of block 0"), ("c1", "of block 1"), ("c7", "computed by block 0 and masked whole")])
     return picture
 
 
