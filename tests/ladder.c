@@ -402,7 +402,7 @@ void ladder_streams(const struct problem *problem, const void *table, const long
 void ladder_launches(const struct problem *problem, const void *table, const long long *sizes)
 {
     const bool gpu = strcmp(backend_name(), "gpu") == 0;
-    const int launches = gpu ? 1025 : 65;
+    const int launches = gpu ? 1025 : 17;
     struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
     const struct kernel *kernel;
     for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {

@@ -216,7 +216,7 @@ TEST(shapes, pairs_that_change)
 TEST(shapes, causal_pairs)
 {
     static const struct size sizes[] = {
-        {1, 1, 1, 256, 1152, 128, true, TENSOR_F16},  {1, 2, 1, 130, 1025, 72, true, TENSOR_BF16},
+        {1, 1, 1, 256, 1152, 128, true, TENSOR_F16},  {1, 1, 1, 130, 1025, 72, true, TENSOR_BF16},
         {1, 1, 1, 256, 1030, 72, true, TENSOR_F16},   {1, 2, 2, 200, 1100, 104, true, TENSOR_BF16},
         {1, 1, 1, 1180, 1030, 72, true, TENSOR_BF16}, {1, 1, 1, 129, 1024, 72, true, TENSOR_F16},
         {1, 1, 1, 128, 1025, 72, true, TENSOR_F16},   {1, 1, 1, 130, 1025, 64, true, TENSOR_F16},
@@ -378,7 +378,7 @@ TEST(bfloat16, shapes)
 {
     static const struct size size[] = {
         {1, 1, 1, 1, 1, 64, false},     {1, 2, 1, 33, 65, 8, true},
-        {1, 2, 2, 70, 140, 72, false},  {2, 2, 1, 37, 45, 40, true},
+        {1, 1, 1, 70, 140, 72, false},  {2, 2, 1, 37, 45, 40, true},
         {1, 1, 1, 200, 7, 64, true},    {1, 1, 1, 5, 300, 128, false},
         {1, 1, 1, 200, 261, 64, true},  {1, 1, 1, 65, 261, 64, false},
         {1, 1, 1, 129, 131, 120, true},
