@@ -315,13 +315,8 @@ CONDITIONAL_TEST(launches, least_shared_memory, ladder_architecture(75))
     check((struct size){1, 2, 1, 9, 70, 64}, INPUTS_NORMAL, 102, 0);
     check((struct size){1, 2, 1, 9, 40, 90}, INPUTS_NORMAL, 103, 0);
     check((struct size){1, 2, 1, 9, 40, 128}, INPUTS_NORMAL, 104, 0);
-
-    struct trial trial = trial_with((struct size){1, 1, 1, 9, 40, 128}, INPUTS_NORMAL, 105);
-    const struct verdict verdict =
-        trial_run(&trial, ladder_find(&attention_problem, flash_v1_kernels, "flash_v1_rectangles"));
-    cr_expect(verdict.status == VERDICT_SKIPPED && strstr(verdict.reason, "66560 bytes of shared"),
-              "status %d: %s", (int)verdict.status, verdict.reason);
-    trial_destroy(&trial);
+    expect_skipped(flash_v1_kernels, "flash_v1_rectangles", (struct size){1, 1, 1, 9, 40, 128},
+                   "66560 bytes of shared");
 }
 
 /* One head_dim for each of the tiles that the kernels choose between. The second is the first with

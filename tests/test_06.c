@@ -125,6 +125,13 @@ TEST(shapes, nothing_to_see_and_nothing_to_do)
     }
 }
 
+static int multiprocessors_here(void)
+{
+    int count;
+    cr_assert(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0) == cudaSuccess);
+    return count;
+}
+
 /* The rungs whose blocks stay for more than one tile. */
 static void check_resident(struct size size, bool causal, uint64_t seed)
 {
@@ -135,9 +142,7 @@ static void check_resident(struct size size, bool causal, uint64_t seed)
 /* More tiles than blocks that stay: the rung that draws its tiles draws. */
 TEST(shapes, more_tiles_than_multiprocessors)
 {
-    int multiprocessors;
-    cr_assert(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0) ==
-              cudaSuccess);
+    const int multiprocessors = multiprocessors_here();
     check_resident((struct size){1, multiprocessors + 3, 1, 3, 9, 64}, true, 161);
     check_resident((struct size){1, multiprocessors + 1, 1, 3, 9, 128}, false, 162);
 }
@@ -145,9 +150,7 @@ TEST(shapes, more_tiles_than_multiprocessors)
 /* Several tiles a block, whose kv head, mask and rows change from one to the next. */
 TEST(shapes, tiles_that_change)
 {
-    int multiprocessors;
-    cr_assert(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0) ==
-              cudaSuccess);
+    const int multiprocessors = multiprocessors_here();
     const long long heads = 2 * multiprocessors + 2;
     check_resident((struct size){1, heads, heads, 3, 9, 64}, false, 163);
     check_resident((struct size){1, heads, heads / 2, 3, 200, 72}, true, 164);
@@ -173,6 +176,22 @@ static const struct attention_kernel *causal_pairs(void)
                                                         "drawn_pairs");
 }
 
+static void check_each(const struct attention_kernel *table, const struct size *sizes, size_t count,
+                       uint64_t seed)
+{
+    for (size_t i = 0; i < count; i++)
+        check_sizes(table, sizes[i], INPUTS_NORMAL, seed + i, 0);
+}
+
+/* In either type, in turn. */
+static void check_each_kind(const struct attention_kernel *table, struct size size, uint64_t seed)
+{
+    for (int kind = 0; kind < INPUT_KINDS; kind++) {
+        size.type = kind % 2 == 0 ? TENSOR_F16 : TENSOR_BF16;
+        check_sizes(table, size, (enum input_kind)kind, seed, 0);
+    }
+}
+
 /* Whole tiles and rows that do not exist, of the first tile; a whole block of keys, some of one
  * half of it and some of the other; neighbours of what has pairs. */
 TEST(shapes, pairs)
@@ -185,26 +204,16 @@ TEST(shapes, pairs)
         {1, 1, 1, 257, 513, 72, false, TENSOR_BF16}, {1, 1, 1, 130, 513, 64, false, TENSOR_F16},
         {1, 1, 1, 130, 513, 72, true, TENSOR_F16},
     };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        check_sizes(pairs(), sizes[i], INPUTS_NORMAL, 211 + i, 0);
+    check_each(pairs(), sizes, sizeof sizes / sizeof *sizes, 211);
 }
 
-TEST(shapes, pairs_and_inputs)
-{
-    for (int kind = 0; kind < INPUT_KINDS; kind++)
-        check_sizes(
-            pairs(),
-            (struct size){1, 1, 1, 130, 520, 72, false, kind % 2 == 0 ? TENSOR_F16 : TENSOR_BF16},
-            (enum input_kind)kind, 231, 0);
-}
+CALL_TEST(shapes, pairs_and_inputs,
+          check_each_kind(pairs(), (struct size){1, 1, 1, 130, 520, 72, false}, 231))
 
 /* Each pair takes three tiles and some take four, of other heads and kv heads. */
 TEST(shapes, pairs_that_change)
 {
-    int multiprocessors;
-    cr_assert(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0) ==
-              cudaSuccess);
-    const long long heads = 2 * (3 * (multiprocessors / 2) / 2 + 1);
+    const long long heads = 2 * (3 * (multiprocessors_here() / 2) / 2 + 1);
     check_sizes(pairs(), in_half((struct size){1, heads, heads / 2, 129, 520, 72}, false),
                 INPUTS_NORMAL, 241, 0);
     check_sizes(pairs(), in_half((struct size){1, heads / 2, heads / 2, 500, 520, 72}, false),
@@ -221,25 +230,15 @@ TEST(shapes, causal_pairs)
         {1, 1, 1, 1180, 1030, 72, true, TENSOR_BF16}, {1, 1, 1, 129, 1024, 72, true, TENSOR_F16},
         {1, 1, 1, 128, 1025, 72, true, TENSOR_F16},   {1, 1, 1, 130, 1025, 64, true, TENSOR_F16},
     };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        check_sizes(causal_pairs(), sizes[i], INPUTS_NORMAL, 251 + i, 0);
+    check_each(causal_pairs(), sizes, sizeof sizes / sizeof *sizes, 251);
 }
 
-TEST(shapes, causal_pairs_and_inputs)
-{
-    for (int kind = 0; kind < INPUT_KINDS; kind++)
-        check_sizes(
-            causal_pairs(),
-            (struct size){1, 1, 1, 140, 1030, 72, true, kind % 2 == 0 ? TENSOR_F16 : TENSOR_BF16},
-            (enum input_kind)kind, 261, 0);
-}
+CALL_TEST(shapes, causal_pairs_and_inputs,
+          check_each_kind(causal_pairs(), (struct size){1, 1, 1, 140, 1030, 72, true}, 261))
 
 TEST(shapes, causal_pairs_that_change)
 {
-    int multiprocessors;
-    cr_assert(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0) ==
-              cudaSuccess);
-    const long long heads = 2 * (3 * (multiprocessors / 2) / 2 + 1);
+    const long long heads = 2 * (3 * (multiprocessors_here() / 2) / 2 + 1);
     /* outliers: a row's greatest score may be among the first keys that are processed, so what is
      * left of another tile in O counts */
     check_sizes(causal_pairs(), in_half((struct size){1, heads, heads / 2, 256, 1152, 72}, true),
@@ -557,13 +556,8 @@ CONDITIONAL_TEST(architecture, less_shared_memory, ladder_architecture(86))
 {
     check((struct size){1, 1, 1, 9, 70, 64}, true, INPUTS_NORMAL, 201);
     check((struct size){1, 1, 1, 9, 70, 128}, true, INPUTS_NORMAL, 202);
-
-    struct trial trial = half_trial((struct size){1, 1, 1, 9, 17, 72}, true, INPUTS_NORMAL, 203);
-    const struct verdict verdict =
-        trial_run(&trial, ladder_find(&attention_problem, causal_half_kernels, "mma_tall"));
-    cr_expect(verdict.status == VERDICT_SKIPPED && strstr(verdict.reason, "104448 bytes of shared"),
-              "status %d: %s", (int)verdict.status, verdict.reason);
-    trial_destroy(&trial);
+    expect_skipped(causal_half_kernels, "mma_tall",
+                   in_half((struct size){1, 1, 1, 9, 17, 72}, true), "104448 bytes of shared");
 }
 
 /* ---------------------------------------------------------------------------------------------- */
