@@ -46,6 +46,9 @@ KERNEL(flash_v1_large_tiles, "11_flash_v1_large_tiles.cu",
 KERNEL(flash_v1_registers, "12_flash_v1_registers.cu",
        "exponentials of base 2, the scale and log2 e multiplied into Q", .max_head_dim = 128,
        .workspace = statistics_workspace, .cost = flash_v1_large_tiles_cost)
+KERNEL(flash_v1_async, "13_flash_v1_async.cu",
+       "V arrives during the first product; what O, m and l begin with is not stored or loaded",
+       .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_async_cost)
 
 #else
 #ifndef STEP_04_H
@@ -172,24 +175,27 @@ static struct cost key_parallel_block_cost(const struct attention_kernel *row,
 /*
  * K and V once per head. Per tile of Bc keys Q is loaded, and O, l and m are loaded and stored; all
  * of it is stored once at the beginning, and LSE at the beginning and at the end. V and O are moved
- * `width` floats at a time.
+ * `width` floats at a time. With `known_start` nothing is stored at the beginning, if there are
+ * keys, and O, l and m are not loaded for the first tile.
  */
-static struct cost tiles_of_keys_cost(const struct attention *call, int Bc, int width)
+static struct cost tiles_of_keys_cost(const struct attention *call, int Bc, int width,
+                                      bool known_start)
 {
     const long long heads = (long long)call->batch * call->heads, d = call->head_dim;
     const long long queries = heads * call->seq_q, keys = heads * call->seq_kv;
     const long long passes = (call->seq_kv + Bc - 1) / Bc, last = call->seq_kv > 0;
-    const long long stores_once = queries * (d + 3 + last);
-    struct cost cost = floats(2 * keys * d + passes * queries * (2 * d + 2),
+    const bool known = known_start && passes > 0;
+    const long long loading = passes - known, stores_once = queries * (last + (known ? 0 : d + 3));
+    struct cost cost = floats(2 * keys * d + queries * (passes * d + loading * (d + 2)),
                               stores_once + passes * queries * (d + 2));
-    cost.loads = keys * (d + d / width) + passes * queries * (d + d / width + 2);
+    cost.loads = keys * (d + d / width) + queries * (passes * d + loading * (d / width + 2));
     cost.stores = stores_once + passes * queries * (d / width + 2);
     return cost;
 }
 
 static struct cost flash_v1_cost(const struct attention_kernel *row, const struct attention *call)
 {
-    return tiles_of_keys_cost(call, row->Bc[call->head_dim > 64], 1);
+    return tiles_of_keys_cost(call, row->Bc[call->head_dim > 64], 1, false);
 }
 
 /* l and m are loaded by all 8 lanes that share a row. */
@@ -206,16 +212,28 @@ static struct cost flash_v1_warps_cost(const struct attention_kernel *row,
 
 /* 128 keys a tile, 16 bytes at a time, where a block may have the shared memory and rows are
  * aligned. */
-static struct cost flash_v1_large_tiles_cost(const struct attention_kernel *row,
-                                             const struct attention *call)
+static struct cost large_tiles_cost(const struct attention *call, bool known_start)
 {
     const int needed = 210 * 1024;
     int shared_limit = 0;
-    (void)row;
     device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &shared_limit);
     if (shared_limit >= needed && call->head_dim % 4 == 0)
-        return tiles_of_keys_cost(call, 128, 4);
-    return tiles_of_keys_cost(call, call->head_dim <= 64 ? 64 : 32, 1);
+        return tiles_of_keys_cost(call, 128, 4, known_start);
+    return tiles_of_keys_cost(call, call->head_dim <= 64 ? 64 : 32, 1, known_start);
+}
+
+static struct cost flash_v1_large_tiles_cost(const struct attention_kernel *row,
+                                             const struct attention *call)
+{
+    (void)row;
+    return large_tiles_cost(call, false);
+}
+
+static struct cost flash_v1_async_cost(const struct attention_kernel *row,
+                                       const struct attention *call)
+{
+    (void)row;
+    return large_tiles_cost(call, true);
 }
 
 #define KERNEL ATTENTION_ROW

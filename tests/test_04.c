@@ -5,20 +5,29 @@
 
 /* tests/tiles_04.cu: the same sources at tiles that are not square, and at those for an sm_75. */
 attention_fn attention_flash_v1_16x32, attention_flash_v1_32x8;
-attention_fn attention_flash_v1_registers_64_kb;
+attention_fn attention_flash_v1_async_64_kb;
 
 static struct cost small_tiles_cost(const struct attention_kernel *row,
                                     const struct attention *call)
 {
-    return tiles_of_keys_cost(call, row->Bc[call->head_dim > 64], 1);
+    return tiles_of_keys_cost(call, row->Bc[call->head_dim > 64], 1, false);
 }
 
-#define FA1 .max_head_dim = 128, .workspace = statistics_workspace, .cost = small_tiles_cost
+static struct cost small_tiles_known_start_cost(const struct attention_kernel *row,
+                                                const struct attention *call)
+{
+    return tiles_of_keys_cost(call, row->Bc[call->head_dim > 64], 1, true);
+}
+
+#define FA1 .max_head_dim = 128, .workspace = statistics_workspace
 
 static const struct attention_kernel other_tiles[] = {
-    ATTENTION_ROW(flash_v1_16x32, "tiles_04.cu", "Br = 16, Bc = 32", FA1, .Bc = {32, 32}) //
-    ATTENTION_ROW(flash_v1_32x8, "tiles_04.cu", "Br = 32, Bc = 8", FA1, .Bc = {8, 8})     //
-    ATTENTION_ROW(flash_v1_registers_64_kb, "tiles_04.cu", "64 KB", FA1, .Bc = {64, 32})  //
+    ATTENTION_ROW(flash_v1_16x32, "tiles_04.cu", "Br = 16, Bc = 32", FA1, .cost = small_tiles_cost,
+                  .Bc = {32, 32}) //
+    ATTENTION_ROW(flash_v1_32x8, "tiles_04.cu", "Br = 32, Bc = 8", FA1, .cost = small_tiles_cost,
+                  .Bc = {8, 8}) //
+    ATTENTION_ROW(flash_v1_async_64_kb, "tiles_04.cu", "64 KB", FA1,
+                  .cost = small_tiles_known_start_cost, .Bc = {64, 32}) //
     {.about.name = NULL},
 };
 
@@ -237,6 +246,7 @@ TEST(counters, costs_barriers_and_atomics)
              0},
             {"flash_v1_warps", 2 * heads * tiles(size.seq_kv, Bc), 0},
             {"flash_v1_ahead", 2 * heads * tiles(size.seq_kv, Bc), 0},
+            {"flash_v1_async", 3 * heads * tiles(size.seq_kv, size.head_dim % 4 ? Bc : 128), 0},
         };
         enum { EXPECTED = sizeof expected / sizeof *expected };
         EACH_KERNEL (kernel, flash_v1_kernels) {
@@ -265,7 +275,7 @@ TEST(counters, costs_barriers_and_atomics)
  *
  * A warp of row_per_thread loads K and V by broadcasts and Q and O from 32 different rows. In
  * standard's scores the lanes are 32 keys apart by d and share the query. The tiles of 08 to 10
- * load O by rectangles, a float at a time; those of 11 and 12 four at a time. In flash_v1's K_tile,
+ * load O by rectangles, a float at a time; those of 11 to 13 four at a time. In flash_v1's K_tile,
  * K_tile[col · d + k], 16 lanes meet in one bank; elsewhere only the lanes that add up a row of S
  * do.
  */
@@ -284,6 +294,7 @@ TEST(counters, traffic)
         {"flash_v1_ahead", 1.990, 2.995, 1.020},
         {"flash_v1_large_tiles", 0, 1.067, 1.033},
         {"flash_v1_registers", 0, 1.067, 1.033},
+        {"flash_v1_async", 0, 1.067, 1.033},
         {NULL, 0, 0, 0},
     };
     check_traffic(flash_v1_kernels, (struct size){1, 1, 1, 128, 128, 64}, expected);

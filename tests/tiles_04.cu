@@ -12,8 +12,8 @@ static cudaError_t limit_of_sm_75(int *bytes)
 }
 
 #define device_attribute(attribute, value) limit_of_sm_75(value)
-#define attention_flash_v1_registers attention_flash_v1_registers_64_kb
-#include "04_flash_v1/12_flash_v1_registers.cu"
+#define attention_flash_v1_async attention_flash_v1_async_64_kb
+#include "04_flash_v1/13_flash_v1_async.cu"
 
 #define attention_flash_v1 attention_flash_v1_16x16
 #include "04_flash_v1/07_flash_v1.cu"

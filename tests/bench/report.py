@@ -46,7 +46,7 @@ STEPS = {
                            ("online_cluster", "torch_softmax")],
                           "16384x4096", FP32_PEAK),
     "04_flash_v1": ([("head_dim 64, full", "", "TFLOP/s")],
-                    [("flash_v1_registers", "torch_efficient"), ("flash_v1_registers", "flash_v1")],
+                    [("flash_v1_async", "torch_efficient"), ("flash_v1_async", "flash_v1")],
                     "B16 H32 N1024 d64", FP32_PEAK),
     "05_flash_v2": ([("head_dim 64, full", r".* N\d+", "TFLOP/s"), ("one query, 131072 keys", r".* 1x", "GB/s")],
                     [("flash_v2_registers", "torch_efficient"), ("split_kv", "flash_v2_registers"),

@@ -354,3 +354,11 @@ def picture_04_flash_v1_registers():
     picture.text(16, 290,
                  "e^x is 2^(x log2 e): the hardware's instruction is 2^x. One multiplication per score moves into the load of Q.", "m")
     return picture
+
+
+def picture_04_flash_v1_async():
+    return axes("flash_v1_async: V arrives under Q·Kᵀ, and nothing is loaded for O, m and l before the first tile",
+                "Copies in flight while the first product runs.", "04",
+                "--heads 1 --seq-q 64 --seq-kv 256 --head-dim 32", ("flash_v1_registers", "flash_v1_async"), what_of,
+                ("load", "copy", "store", "read", "softmax", "out"),
+                note="Warp 0 of block 0, two tiles of keys. A colour: what is loaded or read. A thick line: a barrier.")

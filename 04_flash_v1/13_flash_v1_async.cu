@@ -1,0 +1,293 @@
+/*
+ * Idea: no warp waits for what it does not need yet. V is copied in the background while the scores
+ * are computed, and what O, m and l are before the first tile is known, so nobody stores or loads
+ * it.
+ *
+ *     for each tile j of Bc keys, for each slice i of 4·TR queries:
+ *         S = log2 e · scale · Q_i·K_jᵀ     m' = max(m, rowmax S)     P = 2^(S - m')
+ *         l' = l·2^(m - m') + rowsum P
+ *         O  = O · l·2^(m - m') / l' + P·V_j / l'            m = m', l = l'
+ *
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
+ * heads, seq_q], all row-major. Workspace: l and m, one each per query.
+ *
+ * A block owns one head; K [head_dim][Bc] and V [Bc][D] are shared by its warps, and each warp has
+ * one slab for Q and P and goes through its own slices of 4·TR queries. Thread (y, x) of a warp
+ * owns TR rows, TC = Bc / 8 scores and TD = D / 8 elements of O of each. The copies of V begin
+ * before K is loaded (cp.async), and the warps wait for them where their first slice of the tile
+ * needs V.
+ *
+ * Cost: as flash_v1_registers, but O, l and m are neither stored before the first tile nor loaded
+ * for it.
+ *
+ * Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 1.
+ */
+#include "04_step.h"
+#include "device.h"
+#include "ptx.cuh"
+#include "rectangles.cuh"
+#include "tiles.cuh"
+#include "vectors.cuh"
+#include "warp.cuh"
+
+#include <math_constants.h>
+
+static const int MAX_WARPS = 8;
+static const size_t SMALLEST_LIMIT =
+    64 * 1024; /* of shared memory a block: sm_75's, later ones allow 99 KB or more */
+
+/* Rows of transposed tiles are padded so that 8 lanes along k and 4 across store to 32 different
+ * banks. */
+static const int PAD = 4;
+
+static __host__ __device__ constexpr int slab_floats(int D, int Bc, int TR)
+{
+    return (D > Bc ? D : Bc) * (4 * TR + PAD);
+}
+
+static __host__ __device__ constexpr int tile_floats(int D, int Bc)
+{
+    return D * (Bc + PAD) + Bc * D;
+}
+
+/*
+ * Copies rows 0 .. rows - 1 of a [rows, d] matrix, times `factor`, to the columns of a
+ * [d][tile_rows + PAD] tile; columns past the end become zero. Eight lanes run along k and four
+ * across; warp `warp` of `warps` takes every warps-th four rows. Four rows of a lane are loaded
+ * before any is stored, so that D / 2 loads are on their way at once.
+ */
+template <int D>
+static __device__ __forceinline__ void load_transposed(float *tile, int tile_rows,
+                                                       const float *matrix, int rows, int d,
+                                                       float factor, int warp, int warps)
+{
+    const int BATCH = 4;
+    const int lane = threadIdx.x % WARP, step = 4 * warps;
+    for (int row0 = 4 * warp + lane / 8; row0 < tile_rows; row0 += BATCH * step) {
+        float element[BATCH][D / 8];
+#pragma unroll
+        for (int b = 0; b < BATCH; b++)
+#pragma unroll
+            for (int e = 0; e < D / 8; e++) {
+                const int row = row0 + b * step, k = 8 * e + lane % 8;
+                element[b][e] = row < rows && k < d ? matrix[(size_t)row * d + k] : 0.0f;
+            }
+#pragma unroll
+        for (int b = 0; b < BATCH; b++)
+#pragma unroll
+            for (int e = 0; e < D / 8; e++) {
+                const int row = row0 + b * step, k = 8 * e + lane % 8;
+                if (row < tile_rows && k < d)
+                    tile[k * (tile_rows + PAD) + row] = factor * element[b][e];
+            }
+    }
+}
+
+/* Begins to copy rows 0 .. keys - 1 of V to the [Bc][D] tile, and zeros after them and past column
+ * d, where rows are aligned to 16 bytes; where they are not, has copied them when it returns. */
+template <int D, int Bc, bool ALIGNED>
+static __device__ __forceinline__ void copy_V(float *tile, const float *V, int keys, int d)
+{
+    for (int e = 4 * threadIdx.x; e < Bc * D; e += 4 * blockDim.x)
+        if constexpr (ALIGNED) {
+            const bool exists = e / D < keys && e % D < d;
+            cp_async_16_zero_fill(shared_address(&tile[e]),
+                                  exists ? &V[(size_t)(e / D) * d + e % D] : V,
+                                  exists ? sizeof(float4) : 0);
+        } else {
+            *(float4 *)&tile[e] = load_4(V, e / D, e % D, keys, d, false);
+        }
+    cp_async_commit();
+}
+
+template <int D, int Bc, int TR, bool ALIGNED>
+__global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
+    flash_v1_async(const float *Q, const float *K, const float *V, float *O, float *LSE, float *l,
+                   float *m, const struct attention shape)
+{
+    const int ROWS = 4 * TR; /* of a slice */
+    const int TC = Bc / 8;   /* scores of a row that a thread owns */
+    const int TD = D / 8;    /* elements of a row of O that it owns */
+    const int d = shape.head_dim;
+    const int warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+    const int lane = threadIdx.x % WARP;
+    const int x = lane_x(), y = lane_y();
+
+    extern __shared__ __align__(16) float shared[];
+    float *K_tile = shared;                  /* [D][Bc + PAD] */
+    float *V_tile = K_tile + D * (Bc + PAD); /* [Bc][D] */
+    /* Q [D], P [Bc][ROWS + PAD] */
+    float *slab = shared + tile_floats(D, Bc) + warp * slab_floats(D, Bc, TR);
+
+    const int head = blockIdx.x;
+    const size_t first_query = (size_t)head * shape.seq_q;
+    const size_t first_key = (size_t)(head / (shape.heads / shape.kv_heads)) * shape.seq_kv;
+
+    for (int j0 = 0; j0 < shape.seq_kv; j0 += Bc) {
+        const int keys = min(Bc, shape.seq_kv - j0);
+        const bool first = j0 == 0, last = j0 + keys == shape.seq_kv;
+        __syncthreads(); /* every thread is done with the previous K and V */
+        copy_V<D, Bc, ALIGNED>(V_tile, V + (first_key + j0) * d, keys, d);
+        load_transposed<D>(K_tile, Bc, K + (first_key + j0) * d, keys, d, 1.0f, warp, warps);
+        __syncthreads(); /* K is complete before any warp reads it */
+
+        /* Every warp has a first slice, if only one without queries: all meet in it. */
+        for (int i0 = warp * ROWS; i0 < max(shape.seq_q, warps * ROWS); i0 += warps * ROWS) {
+            const int queries = max(0, min(ROWS, shape.seq_q - i0));
+            __syncwarp(); /* every lane is done with the previous P before Q overwrites it */
+            load_transposed<D>(slab, ROWS, Q + (first_query + i0) * d, queries, d,
+                               shape.scale * CUDART_L2E_F, 0, 1);
+            __syncwarp(); /* the slice is complete before any lane reads it */
+
+            /* Lane by lane the state of the slice's queries; on its way while the product runs.
+             * Before the first tile it is that of no keys at all. */
+            const size_t query = first_query + i0 + lane;
+            const float m_lane = !first && lane < queries ? m[query] : -CUDART_INF_F;
+            const float l_lane = !first && lane < queries ? l[query] : 0.0f;
+
+            float S[TR][TC] = {};
+            multiply_add<TR, TC, ROWS + PAD, Bc + PAD>(S, slab, K_tile, d);
+            __syncwarp(); /* every lane is done with Q before P overwrites it */
+
+            float rescale[TR], weight[TR];
+#pragma unroll
+            for (int r = 0; r < TR; r++) {
+                const int row = spread(r, TR, y, LANES_DOWN);
+                const float m_old = __shfl_sync(FULL_MASK, m_lane, row);
+                const float l_old = __shfl_sync(FULL_MASK, l_lane, row);
+
+                float m_new = m_old;
+#pragma unroll
+                for (int c = 0; c < TC; c++) {
+                    /* Where there is no key, the score is a product with zeros. */
+                    if (spread(c, TC, x, LANES_ACROSS) >= keys)
+                        S[r][c] = -CUDART_INF_F;
+                    m_new = fmaxf(m_new, S[r][c]);
+                }
+                m_new = max_over_x(m_new);
+                /* While every score is -inf, e^(S - 0) = 0; e^((-inf) - (-inf)) would be NaN. */
+                const float top = m_new == -CUDART_INF_F ? 0.0f : m_new;
+
+                float l_tile = 0.0f;
+#pragma unroll
+                for (int c = 0; c < TC; c++) {
+                    S[r][c] = exp2_approximate(S[r][c] - top); /* P from here on */
+                    l_tile += S[r][c];
+                }
+                l_tile = sum_over_x(l_tile);
+
+                const float l_kept =
+                    l_old * exp2_approximate(m_old - top); /* 0 at the first tile: l is 0 */
+                const float l_new = l_kept + l_tile;
+                weight[r] = l_new == 0.0f ? 0.0f : __fdividef(1.0f, l_new);
+                rescale[r] = l_kept * weight[r];
+                if (x == 0 && row < queries) {
+                    m[first_query + i0 + row] = m_new;
+                    l[first_query + i0 + row] = l_new;
+                    if (last && LSE != NULL)
+                        LSE[first_query + i0 + row] = (m_new + log2f(l_new)) * CUDART_LN2_F;
+                }
+            }
+
+#pragma unroll
+            for (int c = 0; c < TC; c++) {
+                float p[TR];
+#pragma unroll
+                for (int r = 0; r < TR; r++)
+                    p[r] = S[r][c];
+                write_spread<TR>(&slab[spread(c, TC, x, LANES_ACROSS) * (ROWS + PAD)], p, y,
+                                 LANES_DOWN);
+            }
+            __syncwarp(); /* P is complete before any lane reads it */
+
+            /* O is on its way while the product runs; loads and stores in turn would wait for each
+             * other. */
+            float *O_slice = O + (first_query + i0) * d;
+            float4 old[TR][TD / 4];
+#pragma unroll
+            for (int r = 0; r < TR; r++)
+#pragma unroll
+                for (int c = 0; c < TD; c += 4)
+                    old[r][c / 4] =
+                        load_4(O_slice, spread(r, TR, y, LANES_DOWN),
+                               spread(c, TD, x, LANES_ACROSS), first ? 0 : queries, d, ALIGNED);
+
+            if (i0 < warps * ROWS) {
+                cp_async_wait<0>();
+                __syncthreads(); /* V is complete before any warp reads it */
+            }
+            float PV[TR][TD] = {};
+            multiply_add<TR, TD, ROWS + PAD, D>(PV, slab, V_tile, keys);
+
+#pragma unroll
+            for (int r = 0; r < TR; r++)
+#pragma unroll
+                for (int c = 0; c < TD; c += 4) {
+                    float4 o = old[r][c / 4];
+                    o.x = rescale[r] * o.x + weight[r] * PV[r][c];
+                    o.y = rescale[r] * o.y + weight[r] * PV[r][c + 1];
+                    o.z = rescale[r] * o.z + weight[r] * PV[r][c + 2];
+                    o.w = rescale[r] * o.w + weight[r] * PV[r][c + 3];
+                    store_4(O_slice, spread(r, TR, y, LANES_DOWN), spread(c, TD, x, LANES_ACROSS),
+                            queries, d, ALIGNED, o);
+                }
+        }
+    }
+}
+
+template <int D, int Bc, int TR, bool ALIGNED>
+static cudaError_t launch(const struct attention *call, size_t shared_limit)
+{
+    float *l = (float *)call->workspace;
+    float *m = l + attention_query_rows(call);
+    const size_t tile_bytes = tile_floats(D, Bc) * sizeof(float);
+    const size_t slab_bytes = slab_floats(D, Bc, TR) * sizeof(float);
+    const int warps = min((int)((shared_limit - tile_bytes) / slab_bytes), MAX_WARPS);
+    const size_t shared_bytes = tile_bytes + warps * slab_bytes;
+    const auto kernel = flash_v1_async<D, Bc, TR, ALIGNED>;
+    const cudaError_t status = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+    if (status != cudaSuccess)
+        return status;
+
+    kernel<<<call->batch * call->heads, WARP * warps, shared_bytes, call->stream>>>(
+        (const float *)call->Q, (const float *)call->K, (const float *)call->V, (float *)call->O,
+        call->LSE, l, m, *call);
+    return cudaGetLastError();
+}
+
+/*
+ * The tile Bc, TR where 8 warps with it fit and V and O can be read 16 bytes at a time; else the
+ * small one, which fits the 64 KiB of sm_75 with at least 3 warps.
+ */
+template <int D, int Bc, int TR, int SMALL_Bc, int SMALL_TR>
+static cudaError_t launch_what_fits(const struct attention *call, size_t shared_limit)
+{
+    static_assert(sizeof(float) *
+                          (tile_floats(D, SMALL_Bc) + 3 * slab_floats(D, SMALL_Bc, SMALL_TR)) <=
+                      SMALLEST_LIMIT,
+                  "three warps fit on every architecture");
+    const size_t wanted = sizeof(float) * (tile_floats(D, Bc) + MAX_WARPS * slab_floats(D, Bc, TR));
+    if (wanted <= shared_limit && rows_aligned((const float *)call->V, call->head_dim) &&
+        rows_aligned((const float *)call->O, call->head_dim))
+        return launch<D, Bc, TR, true>(call, shared_limit);
+    return launch<D, SMALL_Bc, SMALL_TR, false>(call, shared_limit);
+}
+
+extern "C" cudaError_t attention_flash_v1_async(const struct attention *call)
+{
+    int shared_limit = 0;
+    if (call->seq_kv == 0)
+        return attention_initial_state(call);
+    const cudaError_t status =
+        device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &shared_limit);
+    if (status != cudaSuccess)
+        return status;
+    if (call->head_dim <= 32)
+        return launch_what_fits<32, 128, 8, 64, 4>(call, shared_limit);
+    if (call->head_dim <= 64)
+        return launch_what_fits<64, 128, 8, 64, 4>(call, shared_limit);
+    if (call->head_dim <= 96)
+        return launch_what_fits<96, 128, 4, 32, 4>(call, shared_limit);
+    return launch_what_fits<128, 128, 4, 32, 4>(call, shared_limit);
+}
