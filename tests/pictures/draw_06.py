@@ -399,7 +399,7 @@ def picture_06_tma_store():
 
 
 FIVE = "--heads 5 --seq 256 --head-dim 128"
-# Which tiles block 0 draws depends on who comes first, but they are all alike, and there are enough for it to get two.
+# Block 0 draws more than one tile.
 MANY = "--heads 12 --seq 256 --head-dim 128"
 
 
