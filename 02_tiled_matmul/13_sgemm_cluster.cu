@@ -12,7 +12,8 @@
  * the terms is always the same, so the result is, too.
  *
  * What a group does until then is sgemm's. Products with tiles enough are computed as sgemm does,
- * by clusters of one block of one group.
+ * by clusters of one block of one group; and where large tiles would reach past the edges of C, a
+ * second launch computes what whole ones leave, in smaller tiles.
  *
  * Cost: as sgemm; and where there are several shares, per tile shares · BM · BN · 4 bytes into
  * shared memory, 1 - 1/blocks of them of another multiprocessor, and two barriers of the cluster.
@@ -21,13 +22,14 @@
 #include "02_step.h"
 #include "backend.h"
 #include "clusters.cuh"
+#include "device.h"
 #include "ptx.cuh"
 #include "rectangles.cuh"
 #include "refusal.h"
 #include "tiles.cuh"
 #include "vectors.cuh"
 
-static const int BK = 16, STAGES = 3, TM = 8;
+static const int BK = 16, STAGES = 3;
 
 /* A warp stores 8 neighbours in k by 4 rows of the transposed A; the padding puts all of them into
  * different banks. */
@@ -48,6 +50,36 @@ static __device__ __forceinline__ void copy_async(uint32_t to, const float *from
     else
         cp_async_4_zero_fill(to, from, exists ? sizeof(float) : 0);
 }
+
+/* After how many copies a thread is back at its first column of B's tile: it copies element
+ * `thread`, then one `threads` further each time, in rows of `lanes`. */
+static constexpr __host__ __device__ int columns_of_thread(int threads, int lanes)
+{
+    int copies = 1;
+    while (copies * threads % lanes != 0)
+        copies++;
+    return copies;
+}
+
+/* Reads a thread's COUNT elements of a row of a tile, in runs of four or two, `lanes` runs apart.
+ * Multiply-adds of the step before are to hide how long that takes, so the loads have to stay where
+ * they are. */
+template <int COUNT>
+static __device__ __forceinline__ void read_runs(float *to, const float *from, int lanes)
+{
+    for (int i = 0; i < COUNT; i += run_of(COUNT))
+        if constexpr (run_of(COUNT) == 4)
+            *(float4 *)&to[i] = volatile_load(&from[i * lanes]);
+        else
+            *(float2 *)&to[i] = volatile_load_2(&from[i * lanes]);
+}
+
+/* The tiles of C that a launch computes: `beside` tiles from column `col` on, in rows of
+ * `beside_across`; then the others, from row `row` on, in rows of `across`. */
+struct region {
+    long long tiles;
+    int beside, beside_across, col, row, across;
+};
 
 /* A barrier for the threads of this thread's group. */
 template <int GROUPS, int THREADS>
@@ -71,7 +103,7 @@ static constexpr __host__ __device__ int inbox_floats(int BM, int BN)
  * `inboxes` is an inbox_floats() of shared memory for each of the block's groups; every thread has
  * arrived at the cluster's barrier once.
  */
-template <int BM, int BN, int TN, int BLOCKS, int GROUPS>
+template <int BM, int BN, int TM, int TN, int BLOCKS, int GROUPS>
 static __device__ __forceinline__ void add_and_store(const float sum[TM][TN], float *inboxes,
                                                      int share, float *C, int M, int N, int row0,
                                                      int col0, int y, int x, bool aligned_C)
@@ -83,13 +115,18 @@ static __device__ __forceinline__ void add_and_store(const float sum[TM][TN], fl
 #pragma unroll
     for (int i = 0; i < TM; i++)
 #pragma unroll
-        for (int j = 0; j < TN; j += 4) {
-            const int row = y + i / 4 * 4 * LANES_DOWN + i % 4, col = x + j * LANES_ACROSS;
-            const int element = row * BN + col, owner = element / PART;
-            float *const to =
+        for (int j = 0; j < TN; j += run_of(TN)) {
+            const int element =
+                (y + spread(i, TM, 0, LANES_DOWN)) * BN + x + spread(j, TN, 0, LANES_ACROSS);
+            const int owner = element / PART;
+            float *const inbox =
                 &inboxes[owner % GROUPS * inbox_floats(BM, BN) + share * PART + element % PART];
-            const float4 term = make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
-            cluster_store(cluster_address(shared_address(to), owner / GROUPS), term);
+            const uint32_t to = cluster_address(shared_address(inbox), owner / GROUPS);
+            const float *const term = &sum[i][j];
+            if constexpr (run_of(TN) == 4)
+                cluster_store(to, make_float4(term[0], term[1], term[2], term[3]));
+            else
+                cluster_store(to, make_float2(term[0], term[1]));
         }
     /* Everything that was sent has arrived, and no block sends to one that has ended. */
     cluster_arrive();
@@ -119,18 +156,22 @@ static __device__ __forceinline__ void add_and_store(const float sum[TM][TN], fl
     }
 }
 
-template <int BM, int BN, int TN, int WIDTH, int BLOCKS_PER_MULTIPROCESSOR, int BLOCKS, int GROUPS>
+template <int BM, int BN, int TM, int TN, int WIDTH, int BLOCKS_PER_MULTIPROCESSOR, int BLOCKS,
+          int GROUPS>
 __global__ void __launch_bounds__(BM / TM * (BN / TN) * GROUPS, BLOCKS_PER_MULTIPROCESSOR)
-    sgemm_cluster(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_C)
+    sgemm_cluster(const float *A, const float *B, float *C, int M, int N, int K, bool aligned_C,
+                  struct region region)
 {
     extern __shared__ __align__(16) float stages[];
     constexpr int THREADS = BM / TM * (BN / TN), WARPS_ACROSS = BN / (LANES_ACROSS * TN);
     constexpr int PITCH_A = BM + PAD, STAGE = BK * (PITCH_A + BN);
     constexpr int ROW_STEP = THREADS / LANES_ALONG_K, ROWS_A = BM / ROW_STEP;
     constexpr int LANES_ALONG_N = BN / WIDTH;
-    constexpr int K_STEP = THREADS / LANES_ALONG_N, ROWS_B = BK / K_STEP;
-    static_assert(THREADS % LANES_ALONG_N == 0, "a thread copies from one column of B's tile");
-    static_assert(2 * ROWS_A + ROWS_B <= COPIES_PER_STEP * (BK - 1), "the copies fit their steps");
+    constexpr int COLUMNS_B = columns_of_thread(THREADS, LANES_ALONG_N);
+    constexpr int K_STEP = COLUMNS_B * THREADS / LANES_ALONG_N;
+    constexpr int COPIES_B = BK * LANES_ALONG_N / THREADS;
+    static_assert(2 * ROWS_A + COPIES_B <= COPIES_PER_STEP * (BK - 1), "copies fit their steps");
+    static_assert(BLOCKS * GROUPS > 1 || run_of(TN) == 4, "one share is stored four at a time");
 
     constexpr int SHARES = BLOCKS * GROUPS;
     static_assert(BM % SHARES == 0, "every group stores as many rows");
@@ -138,9 +179,11 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN) * GROUPS, BLOCKS_PER_MULTI
         cluster_arrive_relaxed(); /* this block has begun: the others may send to its inboxes */
 
     /* Tiles are numbered along x alone: gridDim.x goes up to 2^31 - 1, gridDim.y stops at 65535. */
-    const int tiles_across = ceil_div(N, BN);
-    const int row0 = blockIdx.x / BLOCKS / tiles_across * BM;
-    const int col0 = blockIdx.x / BLOCKS % tiles_across * BN;
+    const int number = blockIdx.x / BLOCKS, below = number - region.beside;
+    const int row0 =
+        below < 0 ? number / region.beside_across * BM : region.row + below / region.across * BM;
+    const int col0 =
+        below < 0 ? region.col + number % region.beside_across * BN : below % region.across * BN;
 
     /* This thread's group, its place in it, and the group's share of the tiles along K. */
     const int group = threadIdx.x / THREADS, thread = threadIdx.x % THREADS;
@@ -151,8 +194,8 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN) * GROUPS, BLOCKS_PER_MULTI
 
     /* Where this thread's first row and column are in the tile. */
     const int warp = thread / 32;
-    const int y = warp / WARPS_ACROSS * LANES_DOWN * TM + 4 * lane_y();
-    const int x = warp % WARPS_ACROSS * LANES_ACROSS * TN + 4 * lane_x();
+    const int y = warp / WARPS_ACROSS * LANES_DOWN * TM + run_of(TM) * lane_y();
+    const int x = warp % WARPS_ACROSS * LANES_ACROSS * TN + run_of(TN) * lane_x();
 
     float *const As = stages + group * STAGES * STAGE, *const Bs = As + BK * PITCH_A;
     /* The last tile along K ends where K does; the first begins `missing` elements before it. */
@@ -164,23 +207,27 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN) * GROUPS, BLOCKS_PER_MULTI
     const int wrap_row = max(min(row0, M - BM), 0), rows = min(M, BM);
     const int wrap_col = max(min(col0, N - BN), 0), cols = min(N, BN);
 
-    /* What this thread copies: two elements each of ROWS_A rows of A, WIDTH elements each of ROWS_B
-     * rows of B. */
+    /* What this thread copies: two elements each of ROWS_A rows of A; COPIES_B times WIDTH elements
+     * of B, from COLUMNS_B columns in turn. */
     const int k_A = thread % LANES_ALONG_K, row_A = thread / LANES_ALONG_K;
-    const int k_B = thread / LANES_ALONG_N, col_B = thread % LANES_ALONG_N * WIDTH;
     const float *from_A[ROWS_A];
     for (int i = 0; i < ROWS_A; i++) {
         const int row = wrap_row + (row0 - wrap_row + row_A + i * ROW_STEP) % rows;
         from_A[i] = A + (size_t)row * K + first_k + k_A;
     }
-    const float *from_B = B + (first_k + k_B) * N + wrap_col + (col0 - wrap_col + col_B) % cols;
+    int k_B[COLUMNS_B];
+    const float *from_B[COLUMNS_B];
+    for (int i = 0; i < COLUMNS_B; i++) {
+        const int place = thread + i * THREADS, col = place % LANES_ALONG_N * WIDTH;
+        k_B[i] = place / LANES_ALONG_N;
+        from_B[i] = B + (first_k + k_B[i]) * N + wrap_col + (col0 - wrap_col + col) % cols;
+    }
     const uint32_t to_A = shared_address(&As[k_A * PITCH_A + row_A]);
-    const uint32_t to_B = shared_address(&Bs[k_B * BN + col_B]);
+    const uint32_t to_B = shared_address(&Bs[thread * WIDTH]);
 
     /* Issues copy i, A's before B's, of the tile that comes `ahead` tiles after the one being
        multiplied; zeros where it does not exist, and for its first `zeros` elements along K. A
-       pointer to A moves on by a tile with its second copy in the loop, that to B with each copy.
-     */
+       pointer to A moves on by a tile with its second copy in the loop, one to B with each copy. */
     const auto copy = [&](int i, int stage, int ahead, bool exists, int zeros) {
         if (i < 2 * ROWS_A) {
             const int k = i % 2 * LANES_ALONG_K;
@@ -189,17 +236,17 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN) * GROUPS, BLOCKS_PER_MULTI
                                  exists && k_A + k >= zeros ? sizeof(float) : 0);
             if (k != 0 && ahead == STAGES - 1)
                 from_A[i / 2] += BK;
-        } else if (i < 2 * ROWS_A + ROWS_B) {
-            const int k = (i - 2 * ROWS_A) * K_STEP;
-            copy_async<WIDTH>(to_B + sizeof(float) * (stage + k * BN), from_B,
-                              exists && k_B + k >= zeros);
-            from_B += (size_t)K_STEP * N;
+        } else if (i < 2 * ROWS_A + COPIES_B) {
+            const int n = i - 2 * ROWS_A, column = n % COLUMNS_B;
+            copy_async<WIDTH>(to_B + sizeof(float) * (stage + n * THREADS * WIDTH), from_B[column],
+                              exists && k_B[column] + n / COLUMNS_B * K_STEP >= zeros);
+            from_B[column] += (size_t)K_STEP * N;
         }
     };
 
     for (int stage = 0; stage < STAGES - 1; stage++) {
 #pragma unroll
-        for (int i = 0; i < 2 * ROWS_A + ROWS_B; i++)
+        for (int i = 0; i < 2 * ROWS_A + COPIES_B; i++)
             copy(i, stage * STAGE, stage, first_tile + stage < end_tile,
                  first_tile + stage == 0 ? missing : 0);
         cp_async_commit();
@@ -207,13 +254,10 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN) * GROUPS, BLOCKS_PER_MULTI
 
     float sum[TM][TN] = {};
     __align__(16) float a[2][TM], b[2][TN];
-    /* Reads the operands of one step: runs of four, from row y and column x on. Multiply-adds of
-       the step before are to hide how long that takes, so the loads have to stay where they are. */
+    /* Reads the operands of one step. */
     const auto read_operands = [&](int stage, int k) {
-        for (int i = 0; i < TM; i += 4)
-            *(float4 *)&a[k % 2][i] = volatile_load(&As[stage + k * PITCH_A + y + i * LANES_DOWN]);
-        for (int j = 0; j < TN; j += 4)
-            *(float4 *)&b[k % 2][j] = volatile_load(&Bs[stage + k * BN + x + j * LANES_ACROSS]);
+        read_runs<TM>(a[k % 2], &As[stage + k * PITCH_A + y], LANES_DOWN);
+        read_runs<TN>(b[k % 2], &Bs[stage + k * BN + x], LANES_ACROSS);
     };
 
     /* All but the newest STAGES - 2 groups of this thread have arrived: the first has. */
@@ -256,64 +300,63 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN) * GROUPS, BLOCKS_PER_MULTI
     if constexpr (SHARES == 1) {
         for (int i = 0; i < TM; i++)
             for (int j = 0; j < TN; j += 4) {
-                const int row = row0 + y + i / 4 * 4 * LANES_DOWN + i % 4,
-                          col = col0 + x + j * LANES_ACROSS;
+                const int row = row0 + y + spread(i, TM, 0, LANES_DOWN),
+                          col = col0 + x + spread(j, TN, 0, LANES_ACROSS);
                 store_4(C, row, col, M, N, aligned_C,
                         make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]));
             }
     } else {
-        add_and_store<BM, BN, TN, BLOCKS, GROUPS>(sum, stages + GROUPS * STAGES * STAGE, share, C,
-                                                  M, N, row0, col0, y, x, aligned_C);
+        add_and_store<BM, BN, TM, TN, BLOCKS, GROUPS>(sum, stages + GROUPS * STAGES * STAGE, share,
+                                                      C, M, N, row0, col0, y, x, aligned_C);
     }
 }
 
-/* A shape of tile, and what a group of warps needs for it. */
-struct tile_shape {
-    int BM, BN, threads, shared_bytes;
-};
-
-template <int BM, int BN, int TN>
-static struct tile_shape shape_of(void)
-{
-    return {BM, BN, BM / TM * (BN / TN), STAGES * BK * (BM + PAD + BN) * (int)sizeof(float)};
-}
-
-static const struct tile_shape LARGE = shape_of<128, 256, 16>(), WIDE = shape_of<64, 128, 8>(),
-                               TALL = shape_of<128, 64, 8>();
-
-static long long tiles_of_C(const struct tile_shape *shape, int M, int N)
-{
-    return (long long)ceil_div(M, shape->BM) * ceil_div(N, shape->BN);
-}
-
 typedef void cluster_kernel(const float *A, const float *B, float *C, int M, int N, int K,
-                            bool aligned_C);
+                            bool aligned_C, struct region region);
 
-static const struct choice {
-    const struct tile_shape *shape;
-    int blocks, groups; /* of a cluster, of a block */
+/* A shape of tile, and how many groups of warps share one. */
+struct choice {
+    int BM, BN, blocks, groups; /* blocks of a cluster, groups of a block */
+    int threads, shared_bytes;  /* of a block */
     /* for any B, and for one whose rows are aligned to 16 bytes */
     cluster_kernel *kernel, *aligned_B;
-} choices[] = {
-    {&LARGE, 1, 1, sgemm_cluster<128, 256, 16, 1, 1, 1, 1>,
-     sgemm_cluster<128, 256, 16, 4, 1, 1, 1>},
-    {&WIDE, 1, 1, sgemm_cluster<64, 128, 8, 1, 3, 1, 1>, sgemm_cluster<64, 128, 8, 4, 3, 1, 1>},
-    {&WIDE, 2, 1, sgemm_cluster<64, 128, 8, 1, 3, 2, 1>, sgemm_cluster<64, 128, 8, 4, 3, 2, 1>},
-    {&WIDE, 8, 1, sgemm_cluster<64, 128, 8, 1, 3, 8, 1>, sgemm_cluster<64, 128, 8, 4, 3, 8, 1>},
-    {&WIDE, 1, 2, sgemm_cluster<64, 128, 8, 1, 1, 1, 2>, sgemm_cluster<64, 128, 8, 4, 1, 1, 2>},
-    {&WIDE, 2, 2, sgemm_cluster<64, 128, 8, 1, 1, 2, 2>, sgemm_cluster<64, 128, 8, 4, 1, 2, 2>},
-    {&TALL, 1, 1, sgemm_cluster<128, 64, 8, 1, 3, 1, 1>, sgemm_cluster<128, 64, 8, 4, 3, 1, 1>},
-    {&TALL, 2, 1, sgemm_cluster<128, 64, 8, 1, 3, 2, 1>, sgemm_cluster<128, 64, 8, 4, 3, 2, 1>},
-    {&TALL, 8, 1, sgemm_cluster<128, 64, 8, 1, 3, 8, 1>, sgemm_cluster<128, 64, 8, 4, 3, 8, 1>},
-    {&TALL, 1, 2, sgemm_cluster<128, 64, 8, 1, 1, 1, 2>, sgemm_cluster<128, 64, 8, 4, 1, 1, 2>},
-    {&TALL, 2, 2, sgemm_cluster<128, 64, 8, 1, 1, 2, 2>, sgemm_cluster<128, 64, 8, 4, 1, 2, 2>},
 };
 
-static int shared_bytes_of_choice(const struct choice *choice)
+template <int BM, int BN, int TM, int TN, int BLOCKS, int GROUPS, int BLOCKS_PER_MULTIPROCESSOR>
+static struct choice choice_of(void)
 {
-    const struct tile_shape *shape = choice->shape;
-    const int inbox = choice->blocks * choice->groups == 1 ? 0 : inbox_floats(shape->BM, shape->BN);
-    return choice->groups * (shape->shared_bytes + inbox * (int)sizeof(float));
+    const int inbox = BLOCKS * GROUPS == 1 ? 0 : inbox_floats(BM, BN);
+    return {BM,
+            BN,
+            BLOCKS,
+            GROUPS,
+            BM / TM * (BN / TN) * GROUPS,
+            (STAGES * BK * (BM + PAD + BN) + inbox) * GROUPS * (int)sizeof(float),
+            sgemm_cluster<BM, BN, TM, TN, 1, BLOCKS_PER_MULTIPROCESSOR, BLOCKS, GROUPS>,
+            sgemm_cluster<BM, BN, TM, TN, 4, BLOCKS_PER_MULTIPROCESSOR, BLOCKS, GROUPS>};
+}
+
+static const struct choice choices[] = {
+    choice_of<128, 256, 8, 16, 1, 1, 1>(), choice_of<80, 160, 10, 10, 2, 2, 1>(),
+    choice_of<64, 128, 8, 8, 1, 1, 3>(),   choice_of<64, 128, 8, 8, 2, 1, 3>(),
+    choice_of<64, 128, 8, 8, 8, 1, 3>(),   choice_of<64, 128, 8, 8, 1, 2, 1>(),
+    choice_of<64, 128, 8, 8, 2, 2, 1>(),   choice_of<128, 64, 8, 8, 1, 1, 3>(),
+    choice_of<128, 64, 8, 8, 2, 1, 3>(),   choice_of<128, 64, 8, 8, 8, 1, 3>(),
+    choice_of<128, 64, 8, 8, 1, 2, 1>(),   choice_of<128, 64, 8, 8, 2, 2, 1>(),
+};
+static const struct choice *const LARGE = &choices[0], *const MEDIUM = &choices[1];
+
+/* C [M, N] without its first `rows` rows of its first `cols` columns, which are whole tiles. */
+static struct region region_of(const struct choice *tile, int M, int N, int rows, int cols)
+{
+    const int beside_across = ceil_div(N - cols, tile->BN), across = ceil_div(N, tile->BN);
+    const long long beside = (long long)(rows / tile->BM) * beside_across;
+    return {beside + (long long)ceil_div(M - rows, tile->BM) * across,
+            (int)beside,
+            beside_across,
+            cols,
+            rows,
+            across};
 }
 
 /* What an H200 took, of what the arithmetic alone would say: */
@@ -329,13 +372,15 @@ static const double MANY_BLOCKS_TIME = 1.3;
 
 /* How long the busiest multiprocessor works, in arbitrary units: its blocks, times a block's
  * multiply-adds. */
-static double expected_time(const struct choice *choice, int M, int N, int multiprocessors)
+static double expected_time(const struct choice *choice, long long tiles, int multiprocessors)
 {
-    const long long blocks = tiles_of_C(choice->shape, M, N) * choice->blocks;
+    const long long blocks = tiles * choice->blocks;
     const double busiest = (double)((blocks + multiprocessors - 1) / multiprocessors);
-    const double work = busiest * choice->shape->BM * choice->shape->BN / choice->blocks;
-    if (choice->shape == &LARGE)
+    const double work = busiest * choice->BM * choice->BN / choice->blocks;
+    if (choice == LARGE)
         return work * LARGE_TIME;
+    if (choice == MEDIUM)
+        return work;
     if (choice->groups > 1)
         return work * (busiest == 1.0 ? TWO_GROUPS_TIME : SEQUENCE_TIME);
     return work * (choice->blocks > 2 ? MANY_BLOCKS_TIME : 1.0) *
@@ -347,54 +392,82 @@ struct limits {
     int multiprocessors, shared_bytes;
 };
 
-static cudaError_t device_limits(struct limits *limits)
+/* A launch, and how long it is expected to take. */
+struct plan {
+    const struct choice *choice;
+    struct region region;
+    double time;
+};
+
+static struct plan plan_of(const struct choice *choice, int M, int N, int rows, int cols,
+                           const struct limits *limits)
 {
-    int device;
-    cudaError_t status = cudaGetDevice(&device);
-    if (status == cudaSuccess)
-        status = cudaDeviceGetAttribute(&limits->multiprocessors, cudaDevAttrMultiProcessorCount,
-                                        device);
-    if (status == cudaSuccess)
-        status = cudaDeviceGetAttribute(&limits->shared_bytes,
-                                        cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    return status;
+    const struct region region = region_of(choice, M, N, rows, cols);
+    return {choice, region, expected_time(choice, region.tiles, limits->multiprocessors)};
 }
 
-/* The quickest, and of equally quick ones that with the fewest tiles. */
-static const struct choice *choose(int M, int N, int K, const struct limits *limits)
+/* The quickest for C without its first rows x cols elements, and of equally quick ones that with
+ * the fewest tiles. */
+static struct plan quickest(int M, int N, int K, int rows, int cols, const struct limits *limits)
 {
-    const struct choice *best = NULL;
-    double best_time = 0.0;
-    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
-        const int shares = choices[i].blocks * choices[i].groups;
+    struct plan best = {};
+    for (const struct choice &choice : choices) {
+        const int shares = choice.blocks * choice.groups;
         /* A share shorter than that would be spent on filling the stages. */
         const bool too_short = shares > 1 && ceil_div(K, BK) < shares * STAGES / 2;
-        if (shared_bytes_of_choice(&choices[i]) > limits->shared_bytes || too_short)
+        if (choice.shared_bytes > limits->shared_bytes || too_short)
             continue;
-        const double time = expected_time(&choices[i], M, N, limits->multiprocessors);
-        if (best == NULL || time < best_time ||
-            (time == best_time &&
-             tiles_of_C(choices[i].shape, M, N) < tiles_of_C(best->shape, M, N))) {
-            best = &choices[i];
-            best_time = time;
-        }
+        const struct plan plan = plan_of(&choice, M, N, rows, cols, limits);
+        if (best.choice == NULL || plan.time < best.time ||
+            (plan.time == best.time && plan.region.tiles < best.region.tiles))
+            best = plan;
     }
     return best;
+}
+
+/* The launches of a product, `count` of them: one for all of C; or one for the large tiles that lie
+ * inside and one for the rest. */
+static cudaError_t plan_product(int M, int N, int K, struct plan plans[2], int *count)
+{
+    struct limits limits;
+    cudaError_t status = device_attribute(cudaDevAttrMultiProcessorCount, &limits.multiprocessors);
+    if (status == cudaSuccess)
+        status = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &limits.shared_bytes);
+    *count = status == cudaSuccess;
+    if (status != cudaSuccess)
+        return status;
+    plans[0] = quickest(M, N, K, 0, 0, &limits);
+    const int rows = M / LARGE->BM * LARGE->BM, cols = N / LARGE->BN * LARGE->BN;
+    if (rows == 0 || cols == 0 || LARGE->shared_bytes > limits.shared_bytes)
+        return cudaSuccess;
+    const struct plan inside = plan_of(LARGE, rows, cols, 0, 0, &limits);
+    const struct plan rest = quickest(M, N, K, rows, cols, &limits);
+    if (inside.time + rest.time < plans[0].time) {
+        plans[0] = inside;
+        plans[1] = rest;
+        *count = 2;
+    }
+    return cudaSuccess;
 }
 
 extern "C" struct cost matmul_sgemm_cluster_cost(const struct matmul_kernel *row, int M, int N,
                                                  int K)
 {
-    struct limits limits;
     if (backend_architecture() < 90)
         return matmul_sgemm_cost(row, M, N, K);
-    if (device_limits(&limits) != cudaSuccess)
-        return {};
-    struct matmul_kernel chosen = *row;
-    const struct tile_shape *shape = choose(M, N, K, &limits)->shape;
-    chosen.BM = shape->BM;
-    chosen.BN = shape->BN;
-    return matmul_whole_tiles_cost(&chosen, M, N, K);
+    struct plan plans[2];
+    int count;
+    struct cost cost = {};
+    plan_product(M, N, K, plans, &count);
+    for (int i = 0; i < count; i++) {
+        struct matmul_kernel chosen = *row;
+        chosen.BM = plans[i].choice->BM;
+        chosen.BN = plans[i].choice->BN;
+        const struct cost part = matmul_tiles_cost(&chosen, plans[i].region.tiles, M, N, K);
+        cost = {cost.loads + part.loads, part.stores, cost.bytes_read + part.bytes_read,
+                part.bytes_written};
+    }
+    return cost;
 }
 
 extern "C" cudaError_t matmul_sgemm_cluster(const float *A, const float *B, float *C, int M, int N,
@@ -403,23 +476,21 @@ extern "C" cudaError_t matmul_sgemm_cluster(const float *A, const float *B, floa
     if (backend_architecture() < 90)
         return matmul_sgemm(A, B, C, M, N, K, stream);
 
-    struct limits limits;
-    cudaError_t status = device_limits(&limits);
-    if (status != cudaSuccess)
-        return status;
-    const struct choice *choice = choose(M, N, K, &limits);
-    const size_t blocks = (size_t)tiles_of_C(choice->shape, M, N) * choice->blocks;
-    if ((status = require_blocks(blocks)) != cudaSuccess)
-        return status;
-    cluster_kernel *const kernel = rows_aligned(B, N) ? choice->aligned_B : choice->kernel;
-
-    const int shared_bytes = shared_bytes_of_choice(choice);
-    status =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-    if (status != cudaSuccess)
-        return status;
-
-    return launch_in_clusters(choice->blocks, (unsigned int)blocks,
-                              choice->shape->threads * choice->groups, shared_bytes, stream, kernel,
-                              A, B, C, M, N, K, rows_aligned(C, N));
+    struct plan plans[2];
+    int count;
+    cudaError_t status = plan_product(M, N, K, plans, &count);
+    for (int i = 0; i < count && status == cudaSuccess; i++) {
+        const struct choice *choice = plans[i].choice;
+        const size_t blocks = (size_t)plans[i].region.tiles * choice->blocks;
+        if ((status = require_blocks(blocks)) != cudaSuccess)
+            return status;
+        cluster_kernel *const kernel = rows_aligned(B, N) ? choice->aligned_B : choice->kernel;
+        status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      choice->shared_bytes);
+        if (status == cudaSuccess)
+            status = launch_in_clusters(choice->blocks, (unsigned int)blocks, choice->threads,
+                                        choice->shared_bytes, stream, kernel, A, B, C, M, N, K,
+                                        rows_aligned(C, N), plans[i].region);
+    }
+    return status;
 }

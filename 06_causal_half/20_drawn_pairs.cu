@@ -146,7 +146,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
         load_queries<Config>(shared->Q[Q_at.stage], problem, tile, &shared->Q_full[Q_at.stage]);
         advance<2>(Q_at);
         for (int block = tile.blocks - 1; block >= 0; block--) {
-            /* late, so that a pair takes a tile when it needs one, but before it waits */
+            /* late, so that the pair done first takes the next tile; early enough for the answer */
             if (block == min(tile.blocks - 1, 3))
                 cluster_mbarrier_arrive(cluster_address(shared_address(&shared->drawn_empty), 0));
             mbarrier_wait(&shared->K_empty[K_at.stage], K_at.phase ^ 1);
@@ -167,7 +167,8 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     produce_values(shared, V_at, problem, values, values_head);
 }
 
-/* Draws for both blocks, by one thread of block 0. The first tile needs no draw. */
+/* Draws for both blocks, by one thread of block 0. The first tile needs no draw. A producer has
+ * read the last number when it asks for the next, so the place is free then. */
 template <class Shared>
 static __device__ __forceinline__ void draw(Shared *shared, int tiles, unsigned int *counter)
 {

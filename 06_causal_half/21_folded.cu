@@ -152,7 +152,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
                 &shared->Q_full[Q_at.stage]);
         advance<2>(Q_at);
         for (int block = tile.blocks - 1; block >= 0; block--) {
-            /* late, so that a pair takes a tile when it needs one, but before it waits */
+            /* late, so that the pair done first takes the next tile; early enough for the answer */
             if (block == min(tile.blocks - 1, 3))
                 cluster_mbarrier_arrive(cluster_address(shared_address(&shared->drawn_empty), 0));
             mbarrier_wait(&shared->K_empty[K_at.stage], K_at.phase ^ 1);
@@ -173,7 +173,8 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     produce_values(shared, V_at, problem, values, values_head);
 }
 
-/* Draws for both blocks, by one thread of block 0. The first tile needs no draw. */
+/* Draws for both blocks, by one thread of block 0. The first tile needs no draw. A producer has
+ * read the last number when it asks for the next, so the place is free then. */
 template <class Shared>
 static __device__ __forceinline__ void draw(Shared *shared, int tiles, unsigned int *counter)
 {
@@ -204,7 +205,8 @@ announced_tile(const struct hopper_tile *shared)
     return tile;
 }
 
-/* Gives a place back unread. */
+/* Gives a place back unread. Not before it is full: an arrival at `empty` would count for its last
+ * use, and the other warpgroup may still be reading that. */
 template <class Config>
 static __device__ __forceinline__ void skip(uint64_t *full, uint64_t *empty,
                                             struct ring_position &at)
@@ -216,8 +218,9 @@ static __device__ __forceinline__ void skip(uint64_t *full, uint64_t *empty,
 }
 
 /*
- * The tile's blocks of keys that no row of this warpgroup sees are given back, each in its turn.
- * Returns how many. `tile` becomes that of the block whose rows this warpgroup's are.
+ * Gives back the tile's blocks of keys that no row of this warpgroup sees, and returns how many.
+ * Each costs a turn, since the other warpgroup waits for it. `tile` is moved: rows are counted from
+ * its row0 by threadIdx.x, as if a block's warpgroups had neighbouring rows.
  */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ int
@@ -293,6 +296,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     pack_rows<typename Config::T>(c.P, c.S);
 
     for (;;) {
+        /* only now: the last V of the tile before came first */
         for (; skipped > 0; skipped--)
             skip<Config>(shared->V_full, shared->V_empty, c.V_at);
         for (block--; block >= tile.unmasked; block--)

@@ -349,11 +349,11 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
  */
 
 struct query {
-    double q[MAX_HEAD_DIM];
-    double norm; /* ||q|| */
-    size_t head_dim, first_key, visible;
-    double scale;
-    enum tensor_type type;
+    double q[MAX_HEAD_DIM], norm; /* norm: ||q|| */
+    size_t first_key, visible;
+    double m, l, reach;             /* reach: the largest of a visible key */
+    double *O, *weight;             /* sums of P·v and P·|v| */
+    double magnitude[MAX_HEAD_DIM]; /* sum of |v|: what small probabilities are multiplied with */
 };
 
 /* Four sums side by side: one alone would wait for each addition. */
@@ -369,31 +369,48 @@ static double dot(const double *a, const double *b, size_t count)
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-static void load_query(struct query *query, const struct attention *call, const void *Q, size_t row)
+static void begin(struct query *query, const struct attention *call, const void *Q, size_t row)
 {
     const size_t seq_q = (size_t)call->seq_q, seq_kv = (size_t)call->seq_kv;
-    const size_t head = row / seq_q, i = row % seq_q,
+    const size_t head = row / seq_q, i = row % seq_q, d = (size_t)call->head_dim,
                  group = (size_t)(call->heads / call->kv_heads);
-    query->head_dim = (size_t)call->head_dim;
     query->first_key = head / group * seq_kv;
     query->visible = seq_kv;
     if (call->causal) /* j <= i + seq_kv - seq_q */
         query->visible = i + 1 + seq_kv > seq_q ? i + 1 + seq_kv - seq_q : 0;
-    query->scale = call->scale;
-    query->type = call->type;
+    query->m = -DBL_MAX;
+    query->l = query->reach = 0.0;
 
-    tensor_elements(query->q, Q, call->type, row * query->head_dim, query->head_dim);
-    query->norm = sqrt(dot(query->q, query->q, query->head_dim));
+    tensor_elements(query->q, Q, call->type, row * d, d);
+    query->norm = sqrt(dot(query->q, query->q, d));
+    for (size_t c = 0; c < d; c++)
+        query->O[c] = query->weight[c] = query->magnitude[c] = 0.0;
 }
 
-/* The scaled score of key j, and what bounds it and its rounding errors: |scale|·||q||·||k||. */
-static double score(const struct query *query, const void *K, size_t j, double *reach)
+/* Adds a key; reach is what bounds its scaled score and that one's rounding errors:
+ * |scale|·||q||·||k||. */
+static void add(struct query *query, const struct attention *call, const double *key, double norm,
+                const double *v)
 {
-    double key[MAX_HEAD_DIM];
-    const size_t d = query->head_dim;
-    tensor_elements(key, K, query->type, (query->first_key + j) * d, d);
-    *reach = fabs(query->scale) * query->norm * sqrt(dot(key, key, d));
-    return query->scale * dot(query->q, key, d);
+    const size_t d = (size_t)call->head_dim;
+    const double scale = call->scale, s = scale * dot(query->q, key, d);
+    query->reach = fmax(query->reach, fabs(scale) * query->norm * norm);
+    if (s > query->m) {
+        const double factor = exp(query->m - s);
+        query->l *= factor;
+        for (size_t c = 0; c < d; c++) {
+            query->O[c] *= factor;
+            query->weight[c] *= factor;
+        }
+        query->m = s;
+    }
+    const double p = exp(s - query->m);
+    query->l += p;
+    for (size_t c = 0; c < d; c++) {
+        query->O[c] += p * v[c];
+        query->weight[c] += p * fabs(v[c]);
+        query->magnitude[c] += fabs(v[c]);
+    }
 }
 
 /* Of a kernel that computes with floats throughout. */
@@ -418,59 +435,58 @@ static double bound(const long long sizes[MAX_SIZES])
 }
 
 /*
- * scale[0][c] begins as the sum of P·|v| and ends as that times 1 + A, A the largest reach of a
+ * O's scale begins as the sum of P·|v| and ends as that times 1 + A, A the largest reach of a
  * visible key: a rounding error of a score is a relative error of its exponential. Below the type's
  * smallest normal number the spacing of results, and of the probabilities that V is multiplied
  * with, is fixed: the last term. LSE is a float whatever the elements are: its scale is what a
  * wider bound must be multiplied with to stay as strict.
  */
-static void reference(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
-                      double *const *value, double *const *scale)
+static void finish(struct query *query, const struct attention *call, double *LSE, double *scale)
 {
+    const bool sees = query->visible > 0;
+    const double normalise = sees ? 1.0 / query->l : 0.0, A = query->reach;
+    const double smallest_normal = tensor_smallest_normal(call->type);
+    for (size_t c = 0; c < (size_t)call->head_dim; c++) {
+        query->O[c] *= normalise;
+        query->weight[c] = query->weight[c] * normalise * (1.0 + A) +
+                           smallest_normal * (1.0 + query->magnitude[c] * normalise);
+    }
+    *LSE = sees ? query->m + log(query->l) : -INFINITY;
+    *scale = sees ? 1.0 + A + fabs(*LSE) : 1.0;
+    *scale *= float_bound(call) / bound_of(call);
+}
+
+/* Rows of one kv head are computed together: each key and value becomes doubles once for all. */
+static void reference(const long long sizes[MAX_SIZES], const void *const *host, const size_t *row,
+                      size_t count, double *const *value, double *const *scale)
+{
+    enum { TOGETHER = 8 };
     const struct attention call = attention_of(sizes);
-    struct query query;
-    load_query(&query, &call, host[0], row);
-
-    double *O = value[0], *weight = scale[0];
-    double magnitude[MAX_HEAD_DIM]; /* sum of |v|: what small probabilities are multiplied with */
-    for (size_t c = 0; c < query.head_dim; c++)
-        O[c] = weight[c] = magnitude[c] = 0.0;
-
-    double m = -DBL_MAX, l = 0.0, A = 0.0;
-    for (size_t j = 0; j < query.visible; j++) {
-        double reach, v[MAX_HEAD_DIM];
-        const double s = score(&query, host[1], j, &reach);
-        A = fmax(A, reach);
-        if (s > m) {
-            const double factor = exp(m - s);
-            l *= factor;
-            for (size_t c = 0; c < query.head_dim; c++) {
-                O[c] *= factor;
-                weight[c] *= factor;
-            }
-            m = s;
+    const size_t d = (size_t)call.head_dim;
+    struct query query[TOGETHER];
+    for (size_t first = 0, end; first < count; first = end) {
+        size_t visible = 0;
+        for (end = first; end < count && end < first + TOGETHER; end++) {
+            struct query *next = &query[end - first];
+            next->O = value[0] + end * d;
+            next->weight = scale[0] + end * d;
+            begin(next, &call, host[0], row[end]);
+            if (next->first_key != query->first_key)
+                break;
+            visible = next->visible > visible ? next->visible : visible;
         }
-        const double p = exp(s - m);
-        tensor_elements(v, host[2], call.type, (query.first_key + j) * query.head_dim,
-                        query.head_dim);
-        l += p;
-        for (size_t c = 0; c < query.head_dim; c++) {
-            O[c] += p * v[c];
-            weight[c] += p * fabs(v[c]);
-            magnitude[c] += fabs(v[c]);
+        for (size_t j = 0; j < visible; j++) {
+            double key[MAX_HEAD_DIM], v[MAX_HEAD_DIM];
+            tensor_elements(key, host[1], call.type, (query->first_key + j) * d, d);
+            tensor_elements(v, host[2], call.type, (query->first_key + j) * d, d);
+            const double norm = sqrt(dot(key, key, d));
+            for (size_t i = 0; i < end - first; i++)
+                if (j < query[i].visible)
+                    add(&query[i], &call, key, norm, v);
         }
+        for (size_t i = first; i < end; i++)
+            finish(&query[i - first], &call, value[1] + i, scale[1] + i);
     }
-
-    const double normalise = query.visible > 0 ? 1.0 / l : 0.0;
-    const double smallest_normal = tensor_smallest_normal(call.type);
-    for (size_t c = 0; c < query.head_dim; c++) {
-        O[c] *= normalise;
-        weight[c] =
-            weight[c] * normalise * (1.0 + A) + smallest_normal * (1.0 + magnitude[c] * normalise);
-    }
-    value[1][0] = query.visible > 0 ? m + log(l) : -INFINITY;
-    scale[1][0] = query.visible > 0 ? 1.0 + A + fabs(value[1][0]) : 1.0;
-    scale[1][0] *= float_bound(&call) / bound_of(&call);
 }
 
 static double reference_cost(const long long sizes[MAX_SIZES])

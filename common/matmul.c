@@ -43,8 +43,14 @@ struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int
 
 struct cost matmul_whole_tiles_cost(const struct matmul_kernel *row, int M, int N, int K)
 {
+    const long long down = ((long long)M + row->BM - 1) / row->BM,
+                    across = ((long long)N + row->BN - 1) / row->BN;
+    return matmul_tiles_cost(row, down * across, M, N, K);
+}
+
+struct cost matmul_tiles_cost(const struct matmul_kernel *row, long long tiles, int M, int N, int K)
+{
     const long long m = M, n = N, k = K;
-    const long long tiles = (m + row->BM - 1) / row->BM * ((n + row->BN - 1) / row->BN);
     const int load_B = N % 4 == 0 ? row->load_width : 1, store = N % 4 == 0 ? row->store_width : 1;
     return (struct cost){tiles * (row->BM + row->BN / load_B) * k, m * n / store,
                          4 * tiles * (row->BM + row->BN) * k, 4 * m * n};
@@ -87,24 +93,26 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
 }
 
 /* The rounding errors of a sum of products are measured in the sum of their magnitudes. */
-static void reference(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
-                      double *const *value, double *const *scale)
+static void reference(const long long sizes[MAX_SIZES], const void *const *host, const size_t *row,
+                      size_t count, double *const *value, double *const *scale)
 {
     const size_t N = (size_t)sizes[MATMUL_N], K = (size_t)sizes[MATMUL_K];
-    const float *A = (const float *)host[0] + row * K;
-    const float *B = host[1];
-    double *C = value[0], *magnitude = scale[0];
+    for (size_t i = 0; i < count; i++) {
+        const float *A = (const float *)host[0] + row[i] * K;
+        const float *B = host[1];
+        double *C = value[0] + i * N, *magnitude = scale[0] + i * N;
 
-    for (size_t col = 0; col < N; col++) {
-        C[col] = 0.0;
-        magnitude[col] = FLT_MIN;
-    }
-    for (size_t k = 0; k < K; k++) {
-        const double a = A[k];
         for (size_t col = 0; col < N; col++) {
-            const double product = a * B[k * N + col];
-            C[col] += product;
-            magnitude[col] += fabs(product);
+            C[col] = 0.0;
+            magnitude[col] = FLT_MIN;
+        }
+        for (size_t k = 0; k < K; k++) {
+            const double a = A[k];
+            for (size_t col = 0; col < N; col++) {
+                const double product = a * B[k * N + col];
+                C[col] += product;
+                magnitude[col] += fabs(product);
+            }
         }
     }
 }

@@ -57,6 +57,9 @@ struct cost matmul_tiled_cost(const struct matmul_kernel *row, int M, int N, int
 /* The same where each tile is loaded whole, elements past an edge of C replaced by others: A
  * element by element, B load_width at a time. */
 struct cost matmul_whole_tiles_cost(const struct matmul_kernel *row, int M, int N, int K);
+/* The loads are those of `tiles` tiles, which need not be all of C's. */
+struct cost matmul_tiles_cost(const struct matmul_kernel *row, long long tiles, int M, int N,
+                              int K);
 
 /* Sizes as the harness knows them. */
 enum matmul_size { MATMUL_M, MATMUL_N, MATMUL_K };

@@ -123,12 +123,12 @@ struct problem {
                    void *const *host);
 
     /*
-     * Row `row` of every output in double precision: value[o][c] and the scale that its rounding
-     * errors are measured in, scale[o][c], for output o (in the order of `tensors`, counted from
-     * the first output).
+     * Rows row[0] .. row[count - 1] of every output in double precision: value[o] [count, cols] and
+     * the scale that its rounding errors are measured in, scale[o] [count, cols], for output o (in
+     * the order of `tensors`, counted from the first output).
      */
-    void (*reference)(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
-                      double *const *value, double *const *scale);
+    void (*reference)(const long long sizes[MAX_SIZES], const void *const *host, const size_t *row,
+                      size_t count, double *const *value, double *const *scale);
 
     /* Multiply-adds (or comparable steps) of one reference row, for the choice of how many rows to
      * check. */

@@ -55,6 +55,16 @@ __device__ __forceinline__ float4 volatile_load(const float *shared)
     return value;
 }
 
+/* The same for 8 bytes, aligned to 8. */
+__device__ __forceinline__ float2 volatile_load_2(const float *shared)
+{
+    float2 value;
+    asm volatile("ld.volatile.shared.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(value.x), "=f"(value.y)
+                 : "r"(shared_address(shared)));
+    return value;
+}
+
 /* ---- asynchronous copies by every thread ---- */
 
 /*

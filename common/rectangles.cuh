@@ -47,11 +47,11 @@ static inline __device__ float sum_over_x(float value)
     return value + __shfl_xor_sync(FULL_MASK, value, 8);
 }
 
-/* The length of a thread's runs along a side of which it owns `count`: four, or two if it has no
- * more. */
+/* The length of a thread's runs along a side of which it owns `count`: four, or two if that is no
+ * multiple of four. */
 static inline constexpr __host__ __device__ int run_of(int count)
 {
-    return count < 4 ? count : 4;
+    return count % 4 == 0 ? 4 : 2;
 }
 
 /* Which row (or column) is the thread's i-th of `count`, for the thread at place `lane` of

@@ -59,12 +59,8 @@ static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint6
  * exponential: hence the factor 1 + |x - m|. FLT_MIN stands for the fixed spacing of the results
  * that are below the normal range.
  */
-static void reference(const long long sizes[MAX_SIZES], const void *const *host, size_t row,
-                      double *const *value, double *const *scale)
+static void reference_row(const float *input, size_t cols, double *value, double *scale)
 {
-    const size_t cols = (size_t)sizes[SOFTMAX_COLS];
-    const float *input = (const float *)host[0] + row * cols;
-
     double m = -INFINITY;
     for (size_t col = 0; col < cols; col++)
         m = fmax(m, input[col]);
@@ -74,9 +70,18 @@ static void reference(const long long sizes[MAX_SIZES], const void *const *host,
     for (size_t col = 0; col < cols; col++) {
         const double distance = m - input[col];
         const double output = exp(-distance) / l;
-        value[0][col] = output;
-        scale[0][col] = (output > 0.0 ? output * (1.0 + distance) : 0.0) + FLT_MIN;
+        value[col] = output;
+        scale[col] = (output > 0.0 ? output * (1.0 + distance) : 0.0) + FLT_MIN;
     }
+}
+
+static void reference(const long long sizes[MAX_SIZES], const void *const *host, const size_t *row,
+                      size_t count, double *const *value, double *const *scale)
+{
+    const size_t cols = (size_t)sizes[SOFTMAX_COLS];
+    for (size_t i = 0; i < count; i++)
+        reference_row((const float *)host[0] + row[i] * cols, cols, value[0] + i * cols,
+                      scale[0] + i * cols);
 }
 
 static double reference_cost(const long long sizes[MAX_SIZES])

@@ -122,15 +122,9 @@ static void choose_rows(struct trial *trial, size_t rows, uint64_t seed)
 
 static void compute_reference(struct trial *trial)
 {
-    for (size_t i = 0; i < trial->checked_count; i++) {
-        double *value[MAX_TENSORS], *scale[MAX_TENSORS];
-        for (int t = trial->input_count; t < trial->tensor_count; t++) {
-            value[t - trial->input_count] = trial->value[t] + i * trial->tensors[t].cols;
-            scale[t - trial->input_count] = trial->scale[t] + i * trial->tensors[t].cols;
-        }
-        trial->problem->reference(trial->sizes, (const void *const *)trial->host,
-                                  trial->checked_rows[i], value, scale);
-    }
+    trial->problem->reference(trial->sizes, (const void *const *)trial->host, trial->checked_rows,
+                              trial->checked_count, trial->value + trial->input_count,
+                              trial->scale + trial->input_count);
 }
 
 /* One byte more, so that an empty array has an address too. */

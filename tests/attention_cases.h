@@ -181,6 +181,17 @@ static inline void expect_refused(const struct attention_kernel *table,
     cr_assert(cudaDeviceSynchronize() == cudaSuccess);
 }
 
+/* The named kernel asks for more of such a device than it has, and says these words. */
+static inline void expect_skipped(const struct attention_kernel *table, const char *name,
+                                  struct size size, const char *words)
+{
+    struct trial trial = trial_with(size, INPUTS_NORMAL, 105);
+    const struct verdict verdict = trial_run(&trial, ladder_find(&attention_problem, table, name));
+    cr_expect(verdict.status == VERDICT_SKIPPED && strstr(verdict.reason, words), "status %d: %s",
+              (int)verdict.status, verdict.reason);
+    trial_destroy(&trial);
+}
+
 /* What the limits that all kernels of the steps share exclude. */
 static inline void check_refused_calls(const struct attention_kernel *table, enum tensor_type type)
 {

@@ -157,7 +157,7 @@ static inline void check_LSE_is_optional(const struct attention_kernel *table,
                                          enum tensor_type type)
 {
     static const struct size sizes[] = {
-        {1, 2, 1, 37, 70, 24}, {2, 1, 1, 1, 700, 64}, {1, 1, 1, 5, 40, 128}};
+        {1, 2, 1, 37, 70, 24}, {1, 1, 1, 1, 530, 64}, {1, 1, 1, 5, 40, 128}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct size size = sizes[i];
         size.type = type;

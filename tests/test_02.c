@@ -63,23 +63,26 @@ TEST(sgemm, long_k)
 }
 
 /*
- * Each choice of sgemm_cluster over tall and over wide tiles: 1, 2 and 8 blocks of one group, 1 and
- * 2 blocks of two. The first list fills the CPU backend's 8 multiprocessors, the second a GPU's
- * 132, with whole tiles and ragged ones, and with rows of B that are aligned to 16 bytes or not.
- * The loop meets every number of steps along K up to 17, so each number of shares with as few as it
- * takes, and shares that are equal or not.
+ * Each choice of sgemm_cluster: tall and wide tiles for 1, 2 and 8 blocks of one group and 1 and 2
+ * blocks of two; tiles of 80 x 160; large tiles and a second launch for the rest. The first list
+ * fills the CPU backend's 8 multiprocessors, the second a GPU's 132, with whole tiles and ragged
+ * ones, and with rows of B that are aligned to 16 bytes or not. The loop meets every number of
+ * steps along K up to 17, so each number of shares with as few as it takes, and shares that are
+ * equal or not.
  */
 TEST(sgemm, clusters)
 {
     static const struct matmul_case few[] = {
-        {1024, 64, 32}, {1019, 33, 19}, {1150, 60, 50}, {1150, 61, 50}, {1020, 64, 48},
-        {1017, 61, 50}, {512, 64, 128}, {499, 61, 119}, {128, 64, 256}, {67, 63, 263},
-        {64, 1024, 32}, {33, 1019, 19}, {60, 1152, 50}, {61, 1150, 50}, {64, 1024, 48},
-        {61, 1017, 50}, {64, 512, 128}, {61, 499, 119}, {64, 128, 256}, {63, 67, 263}};
+        {1024, 64, 32}, {1019, 33, 19},  {1150, 60, 50}, {1150, 61, 50}, {1020, 64, 48},
+        {1017, 61, 50}, {512, 64, 128},  {499, 61, 119}, {128, 64, 256}, {67, 63, 263},
+        {64, 1024, 32}, {33, 1019, 19},  {60, 1152, 50}, {61, 1150, 50}, {64, 1024, 48},
+        {61, 1017, 50}, {64, 512, 128},  {61, 499, 119}, {64, 128, 256}, {63, 67, 263},
+        {160, 320, 96}, {155, 317, 130}, {513, 512, 20}, {520, 515, 70}};
     static const struct matmul_case many[] = {
         {1600, 1600, 64}, {1599, 1601, 67}, {12800, 64, 64}, {12799, 61, 67}, {8192, 64, 256},
         {8190, 61, 301},  {2048, 64, 256},  {2041, 61, 301}, {64, 12800, 64}, {61, 12799, 67},
-        {64, 8192, 256},  {61, 8190, 301},  {64, 2048, 256}, {61, 2041, 301}};
+        {64, 8192, 256},  {61, 8190, 301},  {64, 2048, 256}, {61, 2041, 301}, {1000, 777, 300},
+        {960, 800, 256},  {1537, 2816, 64}, {1540, 2819, 67}};
     check_cases(sgemm_cluster_alone(), few, sizeof few / sizeof *few, 1000);
     for (int steps = 1; steps <= 17; steps++) {
         check(sgemm_cluster_alone(), 30, 70, 16 * steps, INPUTS_NORMAL, 1050, 0);
@@ -95,7 +98,7 @@ TEST(sgemm, clusters_repeat)
 {
     /* Clusters of 2 and of 8 blocks; blocks of two groups, one and two to a cluster. */
     static const struct matmul_case cases[] = {
-        {70, 90, 60}, {70, 90, 500}, {1020, 62, 50}, {70, 90, 120}};
+        {70, 90, 60}, {70, 90, 500}, {1020, 62, 50}, {70, 90, 120}, {155, 317, 130}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct matmul_case c = cases[i];
         struct trial trial =
@@ -183,8 +186,9 @@ TEST(counters, costs)
     check_costs(tiled_matmul_kernels, cases, sizeof cases / sizeof *cases);
     check_costs(last_rungs(), more, sizeof more / sizeof *more);
     /* sgemm would choose another tile, and read half as much. */
-    static const struct matmul_case clusters_alone = {388, 388, 44};
-    check_costs(sgemm_cluster_alone(), &clusters_alone, 1);
+    static const struct matmul_case clusters_alone[] = {
+        {388, 388, 44}, {155, 317, 130}, {520, 515, 70}};
+    check_costs(sgemm_cluster_alone(), clusters_alone, 3);
 }
 
 TEST(counters, shared_memory_and_barriers)
@@ -284,35 +288,55 @@ TEST(counters, bank_conflicts)
     check_wavefronts(16, 1, 132, 1, 2);
 }
 
-/* What sgemm and sgemm_cluster choose: a shape of tile, and how many shares of K there are. */
+/* What sgemm and sgemm_cluster choose: a shape of tile, and how many shares of K there are; where a
+ * rest is left, these are the rest's, and the first launch computes whole tiles of 128 x 256. */
 struct chosen {
     const char *name;
     struct matmul_case c;
     int BM, BN;
     int blocks, groups; /* of a cluster, of a block */
+    bool rest;
 };
+
+/* Adds what `tiles` tiles with `elements` elements of C cost. */
+static void add_tiles(struct counters *sum, const struct chosen *chosen, unsigned long long tiles,
+                      unsigned long long elements)
+{
+    const unsigned long long BM = chosen->BM, BN = chosen->BN, BK = 16;
+    const unsigned long long blocks = chosen->blocks, shares = blocks * chosen->groups;
+    const unsigned long long steps = (chosen->c.K + BK - 1) / BK;
+    const unsigned long long TM = BN == 160 ? 10 : 8, TN = BN == 256 ? 16 : TM;
+    const unsigned long long width = chosen->c.N % 4 == 0 ? 4 : 1, threads = BM * BN / (TM * TN);
+    sum->launches++;
+    /* Two of the cluster in each block. */
+    sum->barriers += tiles * (shares + steps + (shares > 1 ? 2 * blocks : 0));
+    /* The thread that stores an element reads each share's sum of it. */
+    sum->shared_loads +=
+        tiles * (shares + BK * steps) * threads * ((TM + TN) / (TM == 10 ? 2 : 4)) +
+        (shares > 1 ? shares * elements / width : 0);
+}
 
 static void check_choice(const struct chosen *chosen)
 {
     const char *name = chosen->name;
     const struct matmul_case c = chosen->c;
-    const unsigned long long M = c.M, N = c.N, BM = chosen->BM, BN = chosen->BN, BK = 16;
-    const unsigned long long tiles_of_C = tiles(c.M, chosen->BM) * tiles(c.N, chosen->BN);
-    const unsigned long long blocks = chosen->blocks, shares = blocks * chosen->groups,
-                             steps = tiles(c.K, 16);
-    const unsigned long long TM = 8, TN = BN == 256 ? 16 : 8, threads = BM * BN / (TM * TN);
-    const unsigned long long width = c.N % 4 == 0 ? 4 : 1;
-    struct counters counters;
+    const unsigned long long inside = chosen->rest ? c.M / 128 * (c.N / 256) : 0;
+    const struct chosen large = {name, c, 128, 256, 1, 1, false};
+    struct counters counters, sum = {0};
     if (!count(tiled_matmul_kernels, name, c.M, c.N, c.K, &counters))
         return;
 
-    EXPECT_COUNT(launches, 1ull);
+    if (inside > 0)
+        add_tiles(&sum, &large, inside, 0);
+    /* Of the smaller tiles, a whole number lies in a large one. */
+    add_tiles(&sum, chosen,
+              tiles(c.M, chosen->BM) * tiles(c.N, chosen->BN) -
+                  inside * (128 / chosen->BM) * (256 / chosen->BN),
+              (unsigned long long)c.M * c.N - inside * 128 * 256);
+    EXPECT_COUNT(launches, sum.launches);
     EXPECT_COUNT(atomics, 0ull);
-    /* Two of the cluster in each block. */
-    EXPECT_COUNT(barriers, tiles_of_C * (shares + steps + (shares > 1 ? 2 * blocks : 0)));
-    /* The thread that stores an element reads each share's sum of it. */
-    EXPECT_COUNT(shared_loads, tiles_of_C * (shares + BK * steps) * threads * ((TM + TN) / 4) +
-                                   (shares > 1 ? shares * M * N / width : 0));
+    EXPECT_COUNT(barriers, sum.barriers);
+    EXPECT_COUNT(shared_loads, sum.shared_loads);
     EXPECT_COUNT(shared_wavefronts, counters.shared_wavefronts_ideal);
 }
 
@@ -320,25 +344,28 @@ static void check_choice(const struct chosen *chosen)
 TEST(counters, choices)
 {
     static const struct chosen cases[] = {
-        {"sgemm", {64, 64, 64}, 64, 128, 1, 1},
-        {"sgemm", {60, 99, 50}, 64, 128, 1, 1},
-        {"sgemm", {100, 60, 300}, 128, 64, 1, 1},
-        {"sgemm", {512, 512, 16}, 128, 256, 1, 1},
-        {"sgemm", {1000, 501, 9}, 128, 256, 1, 1},
-        {"sgemm_cluster", {512, 512, 16}, 128, 256, 1, 1},
-        {"sgemm_cluster", {100, 2039, 20}, 128, 256, 1, 1},
-        {"sgemm_cluster", {1020, 60, 20}, 128, 64, 1, 1},
-        {"sgemm_cluster", {1150, 61, 50}, 128, 64, 2, 1},
-        {"sgemm_cluster", {1020, 62, 50}, 128, 64, 1, 2},
-        {"sgemm_cluster", {500, 60, 120}, 128, 64, 2, 2},
-        {"sgemm_cluster", {128, 64, 256}, 128, 64, 8, 1},
-        {"sgemm_cluster", {60, 1020, 20}, 64, 128, 1, 1},
-        {"sgemm_cluster", {61, 1150, 50}, 64, 128, 2, 1},
-        {"sgemm_cluster", {60, 1020, 50}, 64, 128, 1, 2},
-        {"sgemm_cluster", {60, 501, 120}, 64, 128, 2, 2},
-        {"sgemm_cluster", {60, 100, 250}, 64, 128, 8, 1},
+        {"sgemm", {64, 64, 64}, 64, 128, 1, 1, false},
+        {"sgemm", {60, 99, 50}, 64, 128, 1, 1, false},
+        {"sgemm", {100, 60, 300}, 128, 64, 1, 1, false},
+        {"sgemm", {500, 501, 9}, 128, 256, 1, 1, false},
+        {"sgemm_cluster", {100, 2039, 20}, 128, 256, 1, 1, false},
+        {"sgemm_cluster", {1020, 60, 20}, 128, 64, 1, 1, false},
+        {"sgemm_cluster", {1150, 61, 50}, 128, 64, 2, 1, false},
+        {"sgemm_cluster", {1020, 62, 50}, 128, 64, 1, 2, false},
+        {"sgemm_cluster", {500, 60, 120}, 128, 64, 2, 2, false},
+        {"sgemm_cluster", {128, 64, 256}, 128, 64, 8, 1, false},
+        {"sgemm_cluster", {60, 1020, 20}, 64, 128, 1, 1, false},
+        {"sgemm_cluster", {61, 1150, 50}, 64, 128, 2, 1, false},
+        {"sgemm_cluster", {60, 1020, 50}, 64, 128, 1, 2, false},
+        {"sgemm_cluster", {60, 501, 120}, 64, 128, 2, 2, false},
+        {"sgemm_cluster", {60, 100, 250}, 64, 128, 8, 1, false},
+        {"sgemm_cluster", {160, 320, 96}, 80, 160, 2, 2, false},
+        {"sgemm_cluster", {155, 317, 130}, 80, 160, 2, 2, false},
+        {"sgemm_cluster", {513, 512, 20}, 64, 128, 1, 1, .rest = true},
+        {"sgemm_cluster", {520, 515, 70}, 64, 128, 1, 1, .rest = true},
     };
-    static const struct chosen without_clusters = {"sgemm_cluster", {60, 100, 250}, 64, 128, 1, 1};
+    static const struct chosen without_clusters = {
+        "sgemm_cluster", {60, 100, 250}, 64, 128, 1, 1, false};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_choice(&cases[i]);
     setenv("SIMT_ARCH", "80", 1);

@@ -358,7 +358,7 @@ TEST(reference, matmul)
     const void *const host[] = {A, B};
     for (size_t row = 0; row < 2; row++) {
         double value[2], scale[2];
-        matmul_problem.reference(sizes, host, row, (double *const[]){value},
+        matmul_problem.reference(sizes, host, &row, 1, (double *const[]){value},
                                  (double *const[]){scale});
         for (size_t col = 0; col < 2; col++) {
             close_to(value[col], C[row * 2 + col], "C");
@@ -375,8 +375,8 @@ TEST(reference, softmax)
     const float x[] = {0.0f, (float)log(2.0), (float)log(5.0)};
     const void *const host[] = {x};
     double value[3], scale[3];
-    softmax_problem.reference(SOFTMAX_SIZES(1, 3), host, 0, (double *const[]){value},
-                              (double *const[]){scale});
+    softmax_problem.reference(SOFTMAX_SIZES(1, 3), host, (const size_t[]){0}, 1,
+                              (double *const[]){value}, (double *const[]){scale});
     const double expected[] = {1.0 / 8, 2.0 / 8, 5.0 / 8};
     for (int col = 0; col < 3; col++)
         cr_expect(fabs(value[col] - expected[col]) < 1e-7, "%g", value[col]);
@@ -394,7 +394,7 @@ TEST(reference, attention)
         [ATTENTION_HEAD_DIM] = 2, [ATTENTION_CAUSAL] = 0};
     const void *const host[] = {Q, K, V};
     double O[2], O_scale[2], LSE[1], LSE_scale[1];
-    attention_problem.reference(sizes, host, 0, (double *const[]){O, LSE},
+    attention_problem.reference(sizes, host, (const size_t[]){0}, 1, (double *const[]){O, LSE},
                                 (double *const[]){O_scale, LSE_scale});
     /* the scale 1/sqrt(2) makes the second score ln(3)/sqrt(2) */
     const double weight = exp((float)log(3.0) * (double)(float)(1.0 / sqrt(2.0)));
@@ -415,7 +415,7 @@ TEST(reference, attention_causal_is_aligned_to_the_bottom_right)
     const double expected_O[] = {0, 2, 4}, expected_LSE[] = {-INFINITY, 0, log(2.0)};
     for (size_t row = 0; row < 3; row++) {
         double O, O_scale, LSE, LSE_scale;
-        attention_problem.reference(sizes, host, row, (double *const[]){&O, &LSE},
+        attention_problem.reference(sizes, host, &row, 1, (double *const[]){&O, &LSE},
                                     (double *const[]){&O_scale, &LSE_scale});
         close_to(O, expected_O[row], "O");
         if (row == 0)
@@ -438,7 +438,7 @@ TEST(reference, attention_groups_query_heads)
     const void *const host[] = {Q, K, V};
     for (size_t row = 0; row < 4; row++) {
         double O, O_scale, LSE, LSE_scale;
-        attention_problem.reference(sizes, host, row, (double *const[]){&O, &LSE},
+        attention_problem.reference(sizes, host, &row, 1, (double *const[]){&O, &LSE},
                                     (double *const[]){&O_scale, &LSE_scale});
         close_to(O, row < 2 ? 10 : 20, "O");
     }

@@ -168,7 +168,7 @@ static void set_case(char *text)
             value[t - now.inputs] = now.value[t] + row * now.tensors[t].cols;
             scale[t - now.inputs] = now.scale[t] + row * now.tensors[t].cols;
         }
-        now.problem->reference(now.request.sizes, (const void *const *)host, row, value, scale);
+        now.problem->reference(now.request.sizes, (const void *const *)host, &row, 1, value, scale);
     }
 
     /* The largest workspace that a request may offer has to fit: it is laid out again for each. */

@@ -1,5 +1,4 @@
 """Drives Debian's Chromium, headless, by its debugging protocol over a pipe: nothing but the browser is needed."""
-import base64
 import json
 import os
 import pathlib
@@ -99,6 +98,3 @@ class Browser:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased")[:3 if click else 1]:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="none" if kind == "mouseMoved" else "left", clickCount=1)
         self.drawn()
-
-    def screenshot(self, path):
-        pathlib.Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))

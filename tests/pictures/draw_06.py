@@ -312,21 +312,21 @@ def ring(picture, y, kernel, sizes, d, says, end):
 
 
 def picture_06_mma_tma():
-    picture = svg.Picture("mma_tma: one thread orders whole boxes", "Instructions that load, and a time axis.")
+    picture = svg.Picture("mma_tma: one thread requests whole boxes", "Instructions that load, and a time axis.")
     counts = []
     for kernel in ("mma_ordered", "mma_tma"):
         launch = views.traced("06", kernel, SHORT, 0)[-1]
         counts.append((kernel, collections.Counter({"requests": sum(event["event"] in ("cp_async", "tma_load")
                                                                     for event in launch.blocks[0].events)})))
     picture.text(16, 58,
-                 "Copies that the threads of block 0 order (cp.async: one for each warp's request; TMA: one for a box)",
+                 "Copies that the threads of block 0 request (cp.async: one for each warp and instruction; TMA: one for a box)",
                  "t b")
-    y = views.stacked(picture, 70, counts, {"requests": "c0"}, "orders", 110) + 8
+    y = views.stacked(picture, 70, counts, {"requests": "c0"}, "requests", 110) + 8
     for kernel, Bc in (("mma_ordered", 48), ("mma_tma", 48)):
         launch = views.traced("06", kernel, "--heads 1 --seq 240 --head-dim 64", 0)[-1]
         y = views.axis(picture, y, launch, launch.blocks[0], tile_of(64, Bc), kernel, WARP[1:]) + 8
     picture.text(16, y + 8,
-                 "Warp 0, which orders the boxes. A colour and a number: a tile of keys. A thick line: a barrier of the block.", "m")
+                 "Warp 0, which requests the boxes. A colour and a number: a tile of keys. A thick line: a barrier of the block.", "m")
     picture.text(16, y + 26, replay.SAYS_TENSOR, "m s")
     return picture
 
@@ -399,7 +399,7 @@ def picture_06_tma_store():
 
 
 FIVE = "--heads 5 --seq 256 --head-dim 128"
-# Which tiles block 0 draws depends on who comes first, but they are all alike, and there are enough for it to get two.
+# Block 0 draws more than one tile.
 MANY = "--heads 12 --seq 256 --head-dim 128"
 
 
@@ -424,7 +424,7 @@ def picture_06_persistent():
 
 
 def picture_06_multicast():
-    picture = svg.Picture("multicast: who loads a block of keys?", "Each block loads its keys itself, or half of them for both.")
+    picture = svg.Picture("multicast: who loads a tile of keys?", "Each block loads its keys itself, or half of them for both.")
     x = 16
     for kernel in ("persistent", "multicast"):
         launch = views.traced("06", kernel, "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128")[-1]
@@ -477,9 +477,9 @@ def picture_06_drawn_pairs():
             if warp != producers[number]:
                 for to, producer in producers.items():
                     picture.arrow("l7", at, 206, x + 190 * to + producer * 14 + 6.5, 226)
-                    picture.text(x + 190 * to + producer * 14 + 6.5, 240, "number", "m", "middle")
+                    picture.text(x + 190 * to + producer * 14 + 6.5, 240, "tile number", "m", "middle")
         x += 410
-    picture.legend(16, 264, [("c3", "draws; in persistent it is the producer, too"), ("c1", "producer"), ("c0", "consumers"), ("c7", "idle")])
+    picture.legend(16, 264, [("c3", "draws; in persistent the producer does"), ("c1", "producer"), ("c0", "consumers"), ("c7", "idle")])
     return picture
 
 
@@ -506,7 +506,7 @@ def picture_06_folded():
         picture.text(x + 120, 78, f"{keys // 128} tiles of keys", "m")
         picture.text(x, 204, f"tiles computed and masked whole: {unseen}", "m")
         x += 410
-    picture.legend(16, 232, [("c0", "by a warpgroup of block 0"), ("c1", "of block 1"), ("c7", "no row sees these keys")])
+    picture.legend(16, 232, [("c0", "by a warpgroup of block 0"), ("c1", "of block 1"), ("c7", "computed by block 0 and masked whole")])
     return picture
 
 

@@ -17,12 +17,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @functools.cache
 def traced(step, kernel, sizes="", block=None, warp=None):
-    """The launches of one kernel of a step, from build/check."""
+    """The launches of one kernel of a step, from build/check; one worker, so that what blocks draw does not vary."""
     program = next(ROOT.glob(f"build/check/{step}_*[a-z0-9]"))
     command = [str(program), f"--kernel={kernel}", *sizes.split()]
     chosen = {} if block is None else {"SIMT_TRACE_BLOCK": str(block)}
     chosen |= {} if warp is None else {"SIMT_TRACE_WARP": str(warp)}
-    launches, done = traces.of(command, SIMT_TRACE_LIMIT="512", SIMT_ORDER="inorder", **chosen)
+    launches, done = traces.of(command, SIMT_TRACE_LIMIT="512", SIMT_ORDER="inorder", SIMT_WORKERS="1", **chosen)
     if done.returncode or not launches:
         sys.exit(f"{' '.join(command)}: {done.stdout}{done.stderr}")
     return launches

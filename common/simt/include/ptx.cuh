@@ -32,6 +32,7 @@ __forceinline__ uint32_t shared_address(const void *shared) { return simt_shared
 /* ---- loads that stay where they stand ---- */
 
 __forceinline__ float4 volatile_load(const float *shared) { return *(const float4 *)shared; }
+__forceinline__ float2 volatile_load_2(const float *shared) { return *(const float2 *)shared; }
 
 /* ---- asynchronous copies by every thread: copy_async.cpp ---- */
 
