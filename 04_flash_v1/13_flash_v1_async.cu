@@ -131,9 +131,19 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
         load_transposed<D>(K_tile, Bc, K + (first_key + j0) * d, keys, d, 1.0f, warp, warps);
         __syncthreads(); /* K is complete before any warp reads it */
 
-        /* Every warp has a first slice, if only one without queries: all meet in it. */
-        for (int i0 = warp * ROWS; i0 < max(shape.seq_q, warps * ROWS); i0 += warps * ROWS) {
-            const int queries = max(0, min(ROWS, shape.seq_q - i0));
+        /* All warps meet when V is there: each in its first slice, or after the loop if it has
+           none. A barrier of PTX's may stand in several places, unlike __syncthreads. */
+        bool V_is_there = false;
+        const auto wait_for_V = [&] {
+            if (!V_is_there) {
+                cp_async_wait<0>();
+                named_barrier_sync(1, WARP * warps);
+                V_is_there = true;
+            }
+        };
+
+        for (int i0 = warp * ROWS; i0 < shape.seq_q; i0 += warps * ROWS) {
+            const int queries = min(ROWS, shape.seq_q - i0);
             __syncwarp(); /* every lane is done with the previous P before Q overwrites it */
             load_transposed<D>(slab, ROWS, Q + (first_query + i0) * d, queries, d,
                                shape.scale * CUDART_L2E_F, 0, 1);
@@ -212,10 +222,7 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
                         load_4(O_slice, spread(r, TR, y, LANES_DOWN),
                                spread(c, TD, x, LANES_ACROSS), first ? 0 : queries, d, ALIGNED);
 
-            if (i0 < warps * ROWS) {
-                cp_async_wait<0>();
-                __syncthreads(); /* V is complete before any warp reads it */
-            }
+            wait_for_V();
             float PV[TR][TD] = {};
             multiply_add<TR, TD, ROWS + PAD, D>(PV, slab, V_tile, keys);
 
@@ -232,6 +239,7 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
                             queries, d, ALIGNED, o);
                 }
         }
+        wait_for_V();
     }
 }
 
