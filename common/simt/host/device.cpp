@@ -115,44 +115,11 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
         return done(cudaErrorInvalidValue);
     if (device != 0)
         return bad_device(device);
-    const SharedMemory shared = shared_memory();
-    struct cudaDeviceProp p = {};
-    snprintf(p.name, sizeof p.name, "CPU (simt)");
-    p.totalGlobalMem = device_memory_bytes();
-    p.sharedMemPerBlock = default_dynamic_shared;
-    p.regsPerBlock = 65536;
-    p.warpSize = warp_size;
-    p.memPitch = 2147483647;
-    p.maxThreadsPerBlock = max_block_threads;
-    p.maxThreadsDim[0] = p.maxThreadsDim[1] = 1024;
-    p.maxThreadsDim[2] = 64;
-    p.maxGridSize[0] = 2147483647;
-    p.maxGridSize[1] = p.maxGridSize[2] = 65535;
-    p.clockRate = 1000000; /* kHz: clock64() counts nanoseconds */
-    p.totalConstMem = 65536;
-    p.major = architecture() / 10;
-    p.minor = architecture() % 10;
-    p.textureAlignment = 512;
-    p.multiProcessorCount = multiprocessors;
-    p.canMapHostMemory = 1;
-    p.concurrentKernels = 1;
-    p.unifiedAddressing = 1;
-    p.memoryClockRate = 1000000;
-    p.memoryBusWidth = 128;
-    p.l2CacheSize = 4 << 20;
-    p.maxThreadsPerMultiProcessor = max_threads_per_multiprocessor;
-    p.globalL1CacheSupported = p.localL1CacheSupported = 1;
-    p.sharedMemPerMultiprocessor = shared.per_multiprocessor;
-    p.regsPerMultiprocessor = 65536;
-    p.managedMemory = 1;
-    p.concurrentManagedAccess = 1;
-    p.singleToDoublePrecisionPerfRatio = 2;
-    p.cooperativeLaunch = 1;
-    p.clusterLaunch = architecture() >= 90;
-    p.sharedMemPerBlockOptin = shared.per_block_optin;
-    p.maxBlocksPerMultiProcessor = max_blocks_per_multiprocessor;
-    p.reservedSharedMemPerBlock = shared.reserved_per_block;
-    *properties = p;
+    *properties = {
+#define SIMT_PROPERTY(type, name, ...) __VA_ARGS__,
+#include <simt/device_properties.def>
+#undef SIMT_PROPERTY
+    };
     return cudaSuccess;
 }
 
