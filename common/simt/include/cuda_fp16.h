@@ -57,6 +57,5 @@ SIMT_INLINE(__half2, __high2half2, (__half2 value), {value.y, value.y})
 SIMT_INLINE(__half2, __lows2half2, (__half2 a, __half2 b), {a.x, b.x})
 SIMT_INLINE(__half2, __highs2half2, (__half2 a, __half2 b), {a.y, b.y})
 SIMT_INLINE(__half2, __lowhigh2highlow, (__half2 value), {value.y, value.x})
-#undef SIMT_INLINE
 
 #endif
