@@ -15,10 +15,8 @@
 #include <cstring>
 #include <limits>
 #include <math.h>
+#include <simt/keywords.h>
 #include <type_traits>
-
-#define SIMT_INLINE(R, name, parameters, ...)                                                      \
-    inline R name parameters { return __VA_ARGS__; }
 
 /* ---- min, max, abs for every pair of types that CUDA has ---- */
 
