@@ -46,32 +46,19 @@ class lanes
         return packed(__match_all_sync(mask_, value, &all_agree, site));
     }
 
-    template <class T>
-    T shfl(T value, unsigned rank, SIMT_CALL_SITE) const
-    {
-        return from_lane(value, lane_of(rank % size()), site);
+    /* The value of the member whose rank is `from`. */
+#define SIMT_SHUFFLE(name, operand, from)                                                          \
+    template <class T>                                                                             \
+    T name(T value, unsigned operand, SIMT_CALL_SITE) const                                        \
+    {                                                                                              \
+        [[maybe_unused]] const unsigned rank = thread_rank();                                      \
+        return from_lane(value, lane_of(from), site);                                              \
     }
-
-    template <class T>
-    T shfl_up(T value, unsigned delta, SIMT_CALL_SITE) const
-    {
-        unsigned rank = thread_rank();
-        return from_lane(value, lane_of(delta <= rank ? rank - delta : rank), site);
-    }
-
-    template <class T>
-    T shfl_down(T value, unsigned delta, SIMT_CALL_SITE) const
-    {
-        unsigned rank = thread_rank();
-        return from_lane(value, lane_of(delta < size() - rank ? rank + delta : rank), site);
-    }
-
-    template <class T>
-    T shfl_xor(T value, unsigned ranks, SIMT_CALL_SITE) const
-    {
-        unsigned rank = thread_rank() ^ ranks;
-        return from_lane(value, lane_of(rank < size() ? rank : thread_rank()), site);
-    }
+    SIMT_SHUFFLE(shfl, other, other % size())
+    SIMT_SHUFFLE(shfl_up, delta, delta <= rank ? rank - delta : rank)
+    SIMT_SHUFFLE(shfl_down, delta, delta < size() - rank ? rank + delta : rank)
+    SIMT_SHUFFLE(shfl_xor, ranks, (rank ^ ranks) < size() ? rank ^ ranks : rank)
+#undef SIMT_SHUFFLE
 
     unsigned mask() const { return mask_; }
 
@@ -241,10 +228,8 @@ tiled_partition(const thread_block_tile<ParentSize, Parent> &)
 /* ---------------------------------------------------------------------------------------------- */
 /* The lanes that came here together */
 
-class coalesced_group : public details::lanes
-{
-  public:
-    explicit coalesced_group(unsigned mask) : lanes(mask) {}
+struct coalesced_group : details::lanes {
+    using lanes::lanes;
 };
 
 inline coalesced_group coalesced_threads(SIMT_CALL_SITE)

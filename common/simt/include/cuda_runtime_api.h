@@ -3,7 +3,6 @@
 #pragma once
 
 #include <driver_types.h>
-#include <simt/driver_entry.h>
 
 #define CUDART_VERSION 12000
 #define CUDART_CB
@@ -81,6 +80,15 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
                              size_t dynamic_shared, cudaStream_t stream);
 cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                                         size_t dynamic_shared, cudaStream_t stream);
+
+/* How a program that does not link libcuda finds the driver's functions. The only one that there
+ * is: cuTensorMapEncodeTiled (cuda.h). */
+cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
+                                    enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT(0));
+cudaError_t
+cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version,
+                                 unsigned long long flags,
+                                 enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT(0));
 
 #undef SIMT_DEFAULT
 #ifdef __cplusplus

@@ -3,7 +3,6 @@
 #include "instructions/tensor_map.h"
 #include "host/errors.h"
 #include <cstring>
-#include <simt/driver_entry.h>
 
 namespace simt
 {
