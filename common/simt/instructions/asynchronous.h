@@ -16,6 +16,7 @@
 #include "run/state.h"
 #include "instructions/tensor_map.h"
 #include <deque>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -134,20 +135,10 @@ struct Product : ProductShape, InGroup {
     unsigned long long number; /* among the warpgroup's */
 };
 
-/* An accumulator as the last product left it. */
-struct Accumulator {
-    const float *d;
-    std::vector<float> values;
-};
-
 /* One product as the first thread of the warpgroup asked for it, and how many did. */
 struct SharedProduct {
     ProductShape shape;
     unsigned threads;
-};
-
-struct Warpgroup {
-    std::vector<SharedProduct> products;
 };
 
 /* ---- all of a thread's, and of a block's ---- */
@@ -156,7 +147,7 @@ struct ThreadWork {
     Groups<CopyUnderWay> copies;
     Groups<TensorStore> stores;
     Groups<Product> products;
-    std::vector<Accumulator> accumulators;
+    std::map<const float *, std::vector<float>> accumulators; /* as the last product left them */
     unsigned long long products_issued;
     bool products_fenced;
 };
@@ -168,7 +159,7 @@ struct BlockWork {
     unsigned long long answers;   /* ... when no thread can go on: so often so far, */
     unsigned timeouts;            /* and since anybody last arrived */
     std::deque<TensorLoad> loads; /* under way, oldest first */
-    Warpgroup warpgroup[max_block_threads / 128];
+    std::vector<SharedProduct> warpgroup[max_block_threads / 128]; /* its products */
     unsigned registers[max_warps], free_registers;
     uint64_t random;
 };

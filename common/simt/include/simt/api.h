@@ -63,11 +63,11 @@ SIMT_FORM(template <class T>, cudaGetSymbolAddress, (T **pointer, const T &symbo
 SIMT_FORM(template <class T>, cudaGetSymbolSize, (size_t *bytes, const T &symbol), (*bytes = sizeof symbol, cudaSuccess))
 
 /* Kernels by name; a template kernel needs its arguments spelled out, as in cudaFuncSetAttribute(tile<16>, ...). */
-SIMT_FORM(template <class... P>, cudaFuncSetCacheConfig, (void (*kernel)(P...), cudaFuncCache config), cudaFuncSetCacheConfig(simt::untyped(kernel), config))
-SIMT_FORM(template <class... P>, cudaFuncSetSharedMemConfig, (void (*kernel)(P...), cudaSharedMemConfig config), cudaFuncSetSharedMemConfig(simt::untyped(kernel), config))
-SIMT_FORM(template <class... P>, cudaFuncSetAttribute, (void (*kernel)(P...), cudaFuncAttribute attribute, int value), cudaFuncSetAttribute(simt::untyped(kernel), attribute, value))
-SIMT_FORM(template <class... P>, cudaFuncGetAttributes, (cudaFuncAttributes *attributes, void (*kernel)(P...)), cudaFuncGetAttributes(attributes, simt::untyped(kernel)))
-SIMT_FORM(template <class... P>, cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, void (*kernel)(P...), int block_size, size_t dynamic_shared), cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, simt::untyped(kernel), block_size, dynamic_shared))
+SIMT_FORM(template <class... Parameters>, cudaFuncSetCacheConfig, (void (*kernel)(Parameters...), cudaFuncCache config), cudaFuncSetCacheConfig(simt::untyped(kernel), config))
+SIMT_FORM(template <class... Parameters>, cudaFuncSetSharedMemConfig, (void (*kernel)(Parameters...), cudaSharedMemConfig config), cudaFuncSetSharedMemConfig(simt::untyped(kernel), config))
+SIMT_FORM(template <class... Parameters>, cudaFuncSetAttribute, (void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value), cudaFuncSetAttribute(simt::untyped(kernel), attribute, value))
+SIMT_FORM(template <class... Parameters>, cudaFuncGetAttributes, (cudaFuncAttributes *attributes, void (*kernel)(Parameters...)), cudaFuncGetAttributes(attributes, simt::untyped(kernel)))
+SIMT_FORM(template <class... Parameters>, cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, void (*kernel)(Parameters...), int block_size, size_t dynamic_shared), cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, simt::untyped(kernel), block_size, dynamic_shared))
 /* clang-format on */
 #undef SIMT_FORM
 
