@@ -94,10 +94,14 @@ struct Mbarrier {
 
 /* ---- TMA ---- */
 
-/* Of a box, or of one word that another block stores. */
-struct TensorLoad {
+/* Where a copy goes in global memory. */
+struct Box {
     TensorMap map; /* a copy: the kernel's own may be gone by the time */
     int coordinates[max_tensor_rank];
+};
+
+/* Of a box, or of one word that another block stores. */
+struct TensorLoad : Box {
     const char *what;
     bool is_word;
     int word;
@@ -109,11 +113,10 @@ struct TensorLoad {
     Site site;
 };
 
-struct TensorStore : InGroup {
-    TensorMap map;
-    int coordinates[max_tensor_rank];
+struct TensorStore : InGroup, Box {
     const char *from;
-    std::vector<char> box; /* as it was when the store started, and must still be when it is read */
+    std::vector<char>
+        bytes; /* as they were when the store started, and must still be when it reads */
     bool was_read;
 };
 
