@@ -117,8 +117,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
         return bad_device(device);
     *properties = {
 #define SIMT_PROPERTY(type, name, ...) __VA_ARGS__,
+#define SIMT_ATTRIBUTE(name, code, value)
 #include <simt/device_properties.def>
-#undef SIMT_PROPERTY
     };
     return cudaSuccess;
 }
@@ -131,12 +131,12 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     if (cudaError_t error = cudaGetDeviceProperties(&p, device))
         return error;
     switch (attribute) {
+#define SIMT_PROPERTY(type, name, ...)
 #define SIMT_ATTRIBUTE(name, code, value_of_it)                                                    \
     case name:                                                                                     \
         *value = int(value_of_it);                                                                 \
         return cudaSuccess;
-#include <simt/attributes.def>
-#undef SIMT_ATTRIBUTE
+#include <simt/device_properties.def>
     }
     return refuse(cudaErrorInvalidValue,
                   "cudaDeviceGetAttribute: the CPU backend has no attribute %d", int(attribute));
@@ -168,8 +168,6 @@ cudaError_t cudaDeviceReset(void)
     clear_errors();
     return cudaSuccess;
 }
-
-/* Banks are 4 bytes wide, as on every device since Maxwell, whatever a program asks for. */
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define SIMT_CALL(name, parameters, value)                                                         \

@@ -160,27 +160,16 @@ enum cudaComputeMode {
 };
 
 enum cudaDeviceAttr {
+#define SIMT_PROPERTY(type, name, ...)
 #define SIMT_ATTRIBUTE(name, code, value) name = code,
-#include <simt/attributes.def>
-#undef SIMT_ATTRIBUTE
+#include <simt/device_properties.def>
 };
 
 struct cudaDeviceProp {
 #define SIMT_PROPERTY(type, name, ...) type name;
+#define SIMT_ATTRIBUTE(name, code, value)
 #include <simt/device_properties.def>
-#undef SIMT_PROPERTY
 };
-#ifndef __cplusplus
-typedef struct cudaFuncAttributes cudaFuncAttributes;
-typedef struct cudaPointerAttributes cudaPointerAttributes;
-typedef struct cudaDeviceProp cudaDeviceProp;
-typedef enum cudaMemcpyKind cudaMemcpyKind;
-typedef enum cudaDeviceAttr cudaDeviceAttr;
-typedef enum cudaFuncAttribute cudaFuncAttribute;
-typedef enum cudaFuncCache cudaFuncCache;
-typedef enum cudaSharedMemConfig cudaSharedMemConfig;
-typedef enum cudaMemPoolAttr cudaMemPoolAttr;
-#endif
 
 enum cudaLaunchAttributeID {
     cudaLaunchAttributeIgnore = 0,
