@@ -117,8 +117,8 @@ class thread_block
     static unsigned thread_rank() { return simt_thread_number(); }
     static unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
     static unsigned num_threads() { return size(); }
-    static dim3 group_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
-    static dim3 thread_index() { return dim3(threadIdx.x, threadIdx.y, threadIdx.z); }
+    static dim3 group_index() { return blockIdx; }
+    static dim3 thread_index() { return threadIdx; }
     static dim3 group_dim() { return blockDim; }
     static dim3 dim_threads() { return blockDim; }
 };
@@ -134,7 +134,7 @@ struct block_tile_memory {
 template <unsigned... Sizes>
 thread_block this_thread_block(block_tile_memory<Sizes...> &)
 {
-    return thread_block();
+    return {};
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ class grid_group
 
     static unsigned long long size() { return num_blocks() * thread_block::size(); }
     static unsigned long long num_threads() { return size(); }
-    static dim3 block_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
+    static dim3 block_index() { return blockIdx; }
     static dim3 dim_blocks() { return gridDim; }
     static dim3 group_dim() { return gridDim; }
 };
