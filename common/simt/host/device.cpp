@@ -11,6 +11,9 @@
 #include <map>
 #include <mutex>
 
+/* cudaDeviceProp's last members are 0. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
 namespace simt
 {
 
@@ -151,16 +154,6 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device)
-{
-    if (!text || length < 13)
-        return done(cudaErrorInvalidValue);
-    if (device != 0)
-        return bad_device(device);
-    snprintf(text, size_t(length), "0000:00:00.0");
-    return cudaSuccess;
-}
-
 cudaError_t cudaDeviceReset(void)
 {
     free_all_device_memory();
@@ -213,16 +206,5 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     attributes->ptxVersion = attributes->binaryVersion = architecture();
     attributes->maxDynamicSharedSizeBytes = int(dynamic_shared_limit(kernel));
     attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;
-    return cudaSuccess;
-}
-
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel,
-                                                          int block_size, size_t dynamic_shared)
-{
-    if (!blocks || block_size <= 0)
-        return done(cudaErrorInvalidValue);
-    if (!kernel)
-        return done(cudaErrorInvalidDeviceFunction);
-    *blocks = resident_blocks(kernel, unsigned(block_size), dynamic_shared);
     return cudaSuccess;
 }

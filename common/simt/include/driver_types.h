@@ -169,6 +169,14 @@ struct cudaDeviceProp {
 #define SIMT_PROPERTY(type, name, ...) type name;
 #define SIMT_ATTRIBUTE(name, code, value)
 #include <simt/device_properties.def>
+    /* 0: there is no such thing here */
+    int maxTexture1D, maxTexture2D[2], maxTexture3D[3], maxTexture1DLayered[2],
+        maxTexture2DLayered[3], deviceOverlap, kernelExecTimeoutEnabled, integrated, computeMode,
+        ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver, asyncEngineCount,
+        persistingL2CacheMaxSize, streamPrioritiesSupported, isMultiGpuBoard, multiGpuBoardGroupID,
+        hostNativeAtomicSupported, pageableMemoryAccess, computePreemptionSupported,
+        cooperativeMultiDeviceLaunch;
+    size_t surfaceAlignment;
 };
 
 enum cudaLaunchAttributeID {
