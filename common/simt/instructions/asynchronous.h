@@ -1,15 +1,7 @@
 /*
  * Asynchronous work of a block: copies and products that are under way until somebody waits for
  * them. They are carried out as late as the rules allow, so that a missing wait shows as a wrong
- * answer or as a report, every time.
- *
- *   copy_async.cpp    cp.async: done at the wait that covers it
- *   mbarrier.cpp      barriers that count arrivals and bytes
- *   tensor_copy.cpp  TMA: a load is done when all threads wait and one of them for its mbarrier; a
- *                    store reads shared
- *                     memory at the wait for that and writes global memory at the wait for that, or
- *                     when the block ends
- *   wgmma.cpp         done, for 16 rows, when their warp waits
+ * answer or as a report, every time. INSTRUCTIONS.md has the table of when.
  */
 #pragma once
 
