@@ -67,28 +67,28 @@ class Lexer
 
     void skip_line() { at = std::min(s.find('\n', at), s.size()); }
 
-    /* # 12 "file.h" FLAGS: 1 where a file begins, 2 where one goes on, and 3 if it is the system's.
-     */
+    /* Of the line marker at `marker`, # 12 "file.h" FLAGS: 1 where a file begins, 2 where one goes
+     * on, and 3 if it is the system's. "" where it is another directive. */
+    string flags_at(size_t marker) const
+    {
+        const size_t quote = s.rfind('"', std::min(s.find('\n', marker), s.size()));
+        const bool is_marker = quote != string::npos && quote > marker && isdigit(s[marker + 2]);
+        return is_marker ? s.substr(quote, s.find('\n', quote) - quote) : "";
+    }
+
     void skip_directive()
     {
-        size_t begin = at;
+        const string flags = flags_at(at);
+        const auto goes_on_elsewhere = [](const string &after) {
+            return after.find('2') != string::npos && after.find('3') == string::npos;
+        };
         skip_line();
-        const string flags = s.substr(begin, at - begin);
-        const size_t end = flags.rfind('"');
-        const auto has = [&](char flag) { return flags.find(flag, end) != string::npos; };
-        if (end == string::npos || !isdigit(flags[2]) || !(has('1') || has('2')) || !has('3'))
+        if (flags.find('3') == string::npos || flags.find_first_of("12") == string::npos)
             return;
-        while (at < s.size() && (!looking_at("\n# ") || !ends_system_header(at + 1))) {
+        while (at < s.size() && !(looking_at("\n# ") && goes_on_elsewhere(flags_at(at + 1)))) {
             at++;
             skip_line();
         }
-    }
-
-    bool ends_system_header(size_t marker) const
-    {
-        const size_t end = std::min(s.find('\n', marker), s.size()), quote = s.rfind('"', end);
-        const string flags = quote > marker && quote < end ? s.substr(quote, end - quote) : "";
-        return flags.find('2') != string::npos && flags.find('3') == string::npos;
     }
 
     void skip_quoted(char quote)
@@ -121,9 +121,7 @@ class Lexer
             return blank;
         }
         if (isspace(c)) {
-            do
-                at++;
-            while (at < s.size() && isspace(uint8_t(s[at])));
+            skip_while([](unsigned char d) { return isspace(d) != 0; });
             return blank;
         }
         if (looking_at("R\"")) {
@@ -170,11 +168,10 @@ class Translator
             out += token.lead + token.spelling;
         /* What comes behind this line is the translator's own. */
         out += "\n# 1 \"simt-translate\"\n";
-        return names.empty() ? out
-                             : out +
-                                   "namespace { __attribute__((constructor)) void "
-                                   "simt_name_all_parameters() {" +
-                                   names + " } }\n";
+        if (!names.empty())
+            out += "namespace { __attribute__((constructor)) void simt_name_all_parameters() {" +
+                   names + " } }\n";
+        return out;
     }
 
   private:

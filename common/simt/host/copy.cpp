@@ -18,36 +18,32 @@ static bool is_variable(const void *begin, size_t bytes)
     return p >= &__data_start && p + bytes <= &_end;
 }
 
-/* A sentence about what is wrong with `bytes` at `begin` as one side of a copy; false if nothing
- * is. */
-static bool complain_about(const void *begin, size_t bytes, bool want_device, const char *call,
-                           const char *role)
+/* Refuses a copy with `bytes` at `begin` as one side of it, if there is something wrong with that.
+ */
+static cudaError_t check_side(const void *begin, size_t bytes, bool want_device, const char *call,
+                              const char *role)
 {
+    const auto refused = [&](const std::string &why) {
+        return refuse(cudaErrorInvalidValue, "%s: %s", call, why.c_str());
+    };
     if (!begin)
-        return refuse(cudaErrorInvalidValue, "%s: %s is a null pointer", call, role);
-    if (in_device_arena(begin)) {
-        const Allocation *allocation = find_allocation(begin);
-        if (!is_device_range(begin, bytes)) {
-            if (allocation && !allocation->freed)
-                return refuse(cudaErrorInvalidValue,
-                              "%s: %zu bytes from byte %zu of an allocation of %zu bytes (%s)",
-                              call, bytes,
+        return refused(format("%s is a null pointer", role));
+    if (!in_device_arena(begin))
+        return !want_device || is_variable(begin, bytes)
+                   ? cudaSuccess
+                   : refused(format("%s %p is host memory, but the copy's kind says device", role,
+                                    begin));
+    const Allocation *allocation = find_allocation(begin);
+    if (!allocation || allocation->freed)
+        return refused(format("%s %p is not in any living allocation", role, begin));
+    if (!is_device_range(begin, bytes))
+        return refused(format("%zu bytes from byte %zu of an allocation of %zu bytes (%s)", bytes,
                               size_t(static_cast<const char *>(begin) - allocation->begin),
-                              allocation->bytes, role);
-            return refuse(cudaErrorInvalidValue, "%s: %s %p is not in any living allocation", call,
-                          role, begin);
-        }
-        if (!want_device && !allocation->managed)
-            return refuse(cudaErrorInvalidValue,
-                          "%s: %s %p is device memory, but the copy's kind says host", call, role,
-                          begin);
-        return false;
-    }
-    if (want_device && !is_variable(begin, bytes))
-        return refuse(cudaErrorInvalidValue,
-                      "%s: %s %p is host memory, but the copy's kind says device", call, role,
-                      begin);
-    return false;
+                              allocation->bytes, role));
+    return want_device || allocation->managed
+               ? cudaSuccess
+               : refused(
+                     format("%s %p is device memory, but the copy's kind says host", role, begin));
 }
 
 static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
@@ -66,9 +62,10 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcp
         to_device = in_device_arena(to);
         from_device = in_device_arena(from);
     }
-    if (complain_about(to, bytes, to_device, call, "the destination") ||
-        complain_about(from, bytes, from_device, call, "the source"))
-        return cudaErrorInvalidValue;
+    if (cudaError_t error = check_side(to, bytes, to_device, call, "the destination"))
+        return error;
+    if (cudaError_t error = check_side(from, bytes, from_device, call, "the source"))
+        return error;
     OpenDeviceMemory open(to, from);
     memmove(to, from, bytes);
     return cudaSuccess;
@@ -84,8 +81,8 @@ static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call
         return error;
     if (bytes == 0)
         return cudaSuccess;
-    if (complain_about(pointer, bytes, true, call, "the destination"))
-        return cudaErrorInvalidValue;
+    if (cudaError_t error = check_side(pointer, bytes, true, call, "the destination"))
+        return error;
     if (own_stream && put_off_fill && put_off_fill(pointer, value, bytes, stream))
         return cudaSuccess;
     OpenDeviceMemory open(pointer, pointer);
@@ -115,14 +112,11 @@ cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t fro
         return refuse(cudaErrorInvalidPitchValue,
                       "cudaMemcpy2D: rows of %zu bytes do not fit pitches of %zu and %zu", width,
                       to_pitch, from_pitch);
-    for (size_t y = 0; y < height; y++) {
-        cudaError_t error =
-            copy(static_cast<char *>(to) + y * to_pitch,
-                 static_cast<const char *>(from) + y * from_pitch, width, kind, "cudaMemcpy2D");
-        if (error != cudaSuccess)
-            return error;
-    }
-    return cudaSuccess;
+    cudaError_t error = cudaSuccess;
+    for (size_t y = 0; y < height && !error; y++)
+        error = copy(static_cast<char *>(to) + y * to_pitch,
+                     static_cast<const char *>(from) + y * from_pitch, width, kind, "cudaMemcpy2D");
+    return error;
 }
 
 cudaError_t cudaMemset(void *pointer, int value, size_t bytes)
@@ -139,13 +133,10 @@ cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t
 
 cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width, size_t height)
 {
-    for (size_t y = 0; y < height; y++) {
-        cudaError_t error =
-            fill(static_cast<char *>(pointer) + y * pitch, value, width, "cudaMemset2D");
-        if (error != cudaSuccess)
-            return error;
-    }
-    return cudaSuccess;
+    cudaError_t error = cudaSuccess;
+    for (size_t y = 0; y < height && !error; y++)
+        error = fill(static_cast<char *>(pointer) + y * pitch, value, width, "cudaMemset2D");
+    return error;
 }
 
 /* The C++ forms in simt/api.h give a null symbol for a copy that would not fit the variable. */

@@ -11,6 +11,9 @@
 #include <map>
 #include <mutex>
 
+/* cudaDeviceProp's last members are 0. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
 namespace simt
 {
 
@@ -115,44 +118,11 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
         return done(cudaErrorInvalidValue);
     if (device != 0)
         return bad_device(device);
-    const SharedMemory shared = shared_memory();
-    struct cudaDeviceProp p = {};
-    snprintf(p.name, sizeof p.name, "CPU (simt)");
-    p.totalGlobalMem = device_memory_bytes();
-    p.sharedMemPerBlock = default_dynamic_shared;
-    p.regsPerBlock = 65536;
-    p.warpSize = warp_size;
-    p.memPitch = 2147483647;
-    p.maxThreadsPerBlock = max_block_threads;
-    p.maxThreadsDim[0] = p.maxThreadsDim[1] = 1024;
-    p.maxThreadsDim[2] = 64;
-    p.maxGridSize[0] = 2147483647;
-    p.maxGridSize[1] = p.maxGridSize[2] = 65535;
-    p.clockRate = 1000000; /* kHz: clock64() counts nanoseconds */
-    p.totalConstMem = 65536;
-    p.major = architecture() / 10;
-    p.minor = architecture() % 10;
-    p.textureAlignment = 512;
-    p.multiProcessorCount = multiprocessors;
-    p.canMapHostMemory = 1;
-    p.concurrentKernels = 1;
-    p.unifiedAddressing = 1;
-    p.memoryClockRate = 1000000;
-    p.memoryBusWidth = 128;
-    p.l2CacheSize = 4 << 20;
-    p.maxThreadsPerMultiProcessor = max_threads_per_multiprocessor;
-    p.globalL1CacheSupported = p.localL1CacheSupported = 1;
-    p.sharedMemPerMultiprocessor = shared.per_multiprocessor;
-    p.regsPerMultiprocessor = 65536;
-    p.managedMemory = 1;
-    p.concurrentManagedAccess = 1;
-    p.singleToDoublePrecisionPerfRatio = 2;
-    p.cooperativeLaunch = 1;
-    p.clusterLaunch = architecture() >= 90;
-    p.sharedMemPerBlockOptin = shared.per_block_optin;
-    p.maxBlocksPerMultiProcessor = max_blocks_per_multiprocessor;
-    p.reservedSharedMemPerBlock = shared.reserved_per_block;
-    *properties = p;
+    *properties = {
+#define SIMT_PROPERTY(type, name, ...) __VA_ARGS__,
+#define SIMT_ATTRIBUTE(name, code, value)
+#include <simt/device_properties.def>
+    };
     return cudaSuccess;
 }
 
@@ -164,12 +134,12 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     if (cudaError_t error = cudaGetDeviceProperties(&p, device))
         return error;
     switch (attribute) {
+#define SIMT_PROPERTY(type, name, ...)
 #define SIMT_ATTRIBUTE(name, code, value_of_it)                                                    \
     case name:                                                                                     \
         *value = int(value_of_it);                                                                 \
         return cudaSuccess;
-#include <simt/attributes.def>
-#undef SIMT_ATTRIBUTE
+#include <simt/device_properties.def>
     }
     return refuse(cudaErrorInvalidValue,
                   "cudaDeviceGetAttribute: the CPU backend has no attribute %d", int(attribute));
@@ -184,16 +154,6 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device)
-{
-    if (!text || length < 13)
-        return done(cudaErrorInvalidValue);
-    if (device != 0)
-        return bad_device(device);
-    snprintf(text, size_t(length), "0000:00:00.0");
-    return cudaSuccess;
-}
-
 cudaError_t cudaDeviceReset(void)
 {
     free_all_device_memory();
@@ -201,8 +161,6 @@ cudaError_t cudaDeviceReset(void)
     clear_errors();
     return cudaSuccess;
 }
-
-/* Banks are 4 bytes wide, as on every device since Maxwell, whatever a program asks for. */
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define SIMT_CALL(name, parameters, value)                                                         \
@@ -248,16 +206,5 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     attributes->ptxVersion = attributes->binaryVersion = architecture();
     attributes->maxDynamicSharedSizeBytes = int(dynamic_shared_limit(kernel));
     attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;
-    return cudaSuccess;
-}
-
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel,
-                                                          int block_size, size_t dynamic_shared)
-{
-    if (!blocks || block_size <= 0)
-        return done(cudaErrorInvalidValue);
-    if (!kernel)
-        return done(cudaErrorInvalidDeviceFunction);
-    *blocks = resident_blocks(kernel, unsigned(block_size), dynamic_shared);
     return cudaSuccess;
 }

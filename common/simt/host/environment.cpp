@@ -3,79 +3,83 @@
 #include "host/errors.h"
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
+#include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace simt
 {
 
-/* A whole decimal number from `least` to `most`. */
-static bool parse(const char *text, unsigned long long least, unsigned long long most,
-                  unsigned long long *value)
+typedef unsigned long long Number;
+
+/* What a variable is set to; "" when it is not. */
+static std::string setting(const char *name)
 {
-    if (*text < '0' || *text > '9')
-        return false;
-    char *end;
-    errno = 0;
-    *value = strtoull(text, &end, 10);
-    return !*end && errno == 0 && *value >= least && *value <= most;
+    const char *text = getenv(name);
+    return text ? text : "";
 }
 
-/* KIND, or KIND:SEED. */
-static bool is_seeded(const char *text, const std::string &kind, unsigned long long *seed)
+/* A whole decimal number from `least` to `most`. */
+static bool parse(const std::string &text, Number least, Number most, Number *value)
 {
-    return text == kind || (!strncmp(text, (kind + ":").c_str(), kind.size() + 1) &&
-                            parse(text + kind.size() + 1, 0, UINT64_MAX, seed));
+    const char *const end = text.data() + text.size();
+    const auto result = std::from_chars(text.data(), end, *value);
+    return result.ec == std::errc() && result.ptr == end && *value >= least && *value <= most;
+}
+
+static std::string complain(const char *name, const std::string &what)
+{
+    return format("%s is '%.100s'; it must be %s", name, setting(name).c_str(), what.c_str());
+}
+
+/* Leaves *value as it is when the variable is not set; a complaint about what is no such number. */
+static std::string read_number(const char *name, Number least, Number most, Number *value)
+{
+    if (setting(name).empty() || parse(setting(name), least, most, value))
+        return "";
+    return complain(name, format("a number from %llu to %llu", least, most));
 }
 
 std::string read_order(Order *order)
 {
-    const char *text = getenv("SIMT_ORDER");
-    unsigned long long seed = 1;
-    if (!text || !*text || !strcmp(text, "inorder"))
-        order->kind = Order::in_order;
-    else if (!strcmp(text, "reversed"))
-        order->kind = Order::reversed;
-    else if (is_seeded(text, "random", &seed))
-        order->kind = Order::random;
-    else if (is_seeded(text, "overlap", &seed))
-        order->kind = Order::overlap;
-    else
-        return format("SIMT_ORDER is '%.100s'; it must be inorder, reversed, random or "
-                      "random:SEED, overlap or overlap:SEED",
-                      text);
-    order->seed = seed;
-    return "";
+    static const char *const kinds[] = {"inorder", "reversed", "random", "overlap"};
+    const std::string text = setting("SIMT_ORDER").empty() ? kinds[0] : setting("SIMT_ORDER");
+    const size_t colon = text.find(':');
+    Number seed = 1;
+    for (int kind = Order::in_order; kind <= Order::overlap; kind++)
+        if (text.substr(0, colon) == kinds[kind] &&
+            (colon == std::string::npos ||
+             (kind >= Order::random && parse(text.substr(colon + 1), 0, UINT64_MAX, &seed)))) {
+            *order = {Order::Kind(kind), seed};
+            return "";
+        }
+    return complain("SIMT_ORDER",
+                    "inorder, reversed, random or random:SEED, overlap or overlap:SEED");
 }
 
 std::string read_workers(unsigned *workers)
 {
-    const char *text = getenv("SIMT_WORKERS");
-    unsigned long long value = std::max(std::thread::hardware_concurrency(), 1u);
-    if (text && *text && !parse(text, 1, 1024, &value))
-        return format("SIMT_WORKERS is '%.100s'; it must be a number from 1 to 1024", text);
+    Number value = std::max(std::thread::hardware_concurrency(), 1u);
+    const std::string complaint = read_number("SIMT_WORKERS", 1, 1024, &value);
     *workers = unsigned(value);
-    return "";
+    return complaint;
 }
 
-static std::string read_failing_launch(unsigned long long *number)
+static std::string read_failing_launch(Number *number)
 {
-    const char *text = getenv("SIMT_FAIL_LAUNCH");
     *number = 0;
-    if (!text || !*text || parse(text, 0, UINT64_MAX, number))
+    if (read_number("SIMT_FAIL_LAUNCH", 0, UINT64_MAX, number).empty())
         return "";
-    return format("SIMT_FAIL_LAUNCH is '%.100s'; it must be the number of a launch, counted from 1",
-                  text);
+    return complain("SIMT_FAIL_LAUNCH", "the number of a launch, counted from 1");
 }
 
 cudaError_t fail_if_injected(const char *call)
 {
-    static std::atomic<unsigned long long> counted; /* since SIMT_FAIL_LAUNCH was set */
-    unsigned long long failing;
+    static std::atomic<Number> counted; /* since SIMT_FAIL_LAUNCH was set */
+    Number failing;
     if (!read_failing_launch(&failing).empty() || failing == 0) {
         counted = 0; /* the launch makes the complaint */
         return cudaSuccess;
@@ -88,93 +92,73 @@ cudaError_t fail_if_injected(const char *call)
 
 std::string read_trace(TraceOptions *options)
 {
-    unsigned long long megabytes = 64;
-    *options = TraceOptions{getenv("SIMT_TRACE"), TraceOptions::all, TraceOptions::all, 0};
+    Number megabytes = 64;
+    *options = {getenv("SIMT_TRACE"), TraceOptions::all, TraceOptions::all, 0};
     if (options->file && !*options->file)
         options->file = nullptr;
-    const struct {
-        const char *name;
-        unsigned long long *value, most;
-    } numbers[] = {{"SIMT_TRACE_BLOCK", &options->block, UINT64_MAX - 1},
-                   {"SIMT_TRACE_WARP", &options->warp, 31},
-                   {"SIMT_TRACE_LIMIT", &megabytes, 1 << 20}};
-    for (const auto &number : numbers) {
-        const char *text = getenv(number.name);
-        if (text && *text && !parse(text, 0, number.most, number.value))
-            return format("%s is '%.100s'; it must be a number from 0 to %llu", number.name, text,
-                          number.most);
-    }
+    for (const std::string &complaint :
+         {read_number("SIMT_TRACE_BLOCK", 0, UINT64_MAX - 1, &options->block),
+          read_number("SIMT_TRACE_WARP", 0, 31, &options->warp),
+          read_number("SIMT_TRACE_LIMIT", 0, 1 << 20, &megabytes)})
+        if (!complaint.empty())
+            return complaint;
     options->bytes = megabytes << 20;
     if (options->file && !checker->armed)
         return "SIMT_TRACE is set, but only the checked build (simtcc --check) can write a trace";
     return "";
 }
 
-/* The next KIND or KIND:KERNEL of SIMT_IGNORE; false at its end. */
-static bool next_ignored(std::istream &list, std::string *kind, std::string *kernel)
-{
-    std::string entry;
-    if (!std::getline(list, entry, ','))
-        return false;
-    const size_t colon = entry.find(':');
-    *kind = entry.substr(0, colon);
-    *kernel = colon == std::string::npos ? "" : entry.substr(colon + 1);
-    return true;
-}
+struct Ignored {
+    std::string kind, kernel; /* of every kernel: "" */
+};
 
-static std::istringstream ignored_list()
+static std::vector<Ignored> read_ignored()
 {
-    const char *text = getenv("SIMT_IGNORE");
-    return std::istringstream(text ? text : "");
+    std::vector<Ignored> all;
+    std::istringstream list(setting("SIMT_IGNORE"));
+    for (std::string entry; std::getline(list, entry, ',');) {
+        const size_t colon = std::min(entry.find(':'), entry.size());
+        all.push_back({entry.substr(0, colon), entry.substr(std::min(colon + 1, entry.size()))});
+    }
+    return all;
 }
 
 static std::string check_ignored()
 {
-    std::istringstream list = ignored_list();
-    std::string kind, kernel;
-    while (next_ignored(list, &kind, &kernel))
-        if (kind != "race" && kind != "uninitialised")
+    for (const Ignored &each : read_ignored())
+        if (each.kind != "race" && each.kind != "uninitialised")
             return format("SIMT_IGNORE names '%.100s'; it must be race, race:KERNEL, uninitialised "
                           "or uninitialised:KERNEL, or several with commas between them",
-                          kind.c_str());
+                          each.kind.c_str());
     return "";
 }
 
 bool is_ignored(const char *kind, const char *kernel)
 {
-    std::istringstream list = ignored_list();
-    std::string each, name;
-    while (next_ignored(list, &each, &name)) {
-        const size_t length = name.size();
-        if (each == kind && (name.empty() || name == kernel ||
-                             (name == std::string(kernel, std::min(length, strlen(kernel))) &&
-                              kernel[length] == '<')))
-            return true;
-    }
-    return false;
+    const std::vector<Ignored> all = read_ignored();
+    const std::string name = kernel, bare = name.substr(0, name.find('<'));
+    return std::any_of(all.begin(), all.end(), [&](const Ignored &each) {
+        return each.kind == kind &&
+               (each.kernel.empty() || each.kernel == name || each.kernel == bare);
+    });
 }
 
 std::string read_architecture(int *architecture)
 {
     static const int known[] = {70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121};
-    const char *text = getenv("SIMT_ARCH");
-    unsigned long long value = *architecture = 90;
-    if (!text || !*text || parse(text, 0, 1000, &value)) {
-        for (int each : known) {
-            if (each == int(value)) {
-                *architecture = each;
-                return "";
-            }
-        }
-    }
-    return format("SIMT_ARCH is '%.100s'; it must be a compute capability without the dot or a "
-                  "letter, from 70 (Volta) to 121: 75, 80, 86, 89, 90, ...",
-                  text);
+    Number value = 90;
+    const bool is_number = read_number("SIMT_ARCH", 0, 1000, &value).empty();
+    const bool is_known =
+        is_number && std::find(std::begin(known), std::end(known), int(value)) != std::end(known);
+    *architecture = is_known ? int(value) : 90;
+    return is_known ? ""
+                    : complain("SIMT_ARCH", "a compute capability without the dot or a letter, "
+                                            "from 70 (Volta) to 121: 75, 80, 86, 89, 90, ...");
 }
 
 std::string read_environment(Environment *environment)
 {
-    unsigned long long failing;
+    Number failing;
     for (const std::string &complaint :
          {read_order(&environment->order), read_workers(&environment->workers),
           read_architecture(&environment->architecture), read_failing_launch(&failing),

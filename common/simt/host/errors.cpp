@@ -127,26 +127,21 @@ cudaError_t cudaGetLastError(void)
 
 cudaError_t cudaPeekAtLastError(void) { return last; }
 
-const char *cudaGetErrorName(cudaError_t error)
+struct ErrorText {
+    const char *name, *description;
+};
+
+static ErrorText text_of(cudaError_t error)
 {
     switch (error) {
 #define SIMT_ERROR(name, code, description)                                                        \
     case name:                                                                                     \
-        return #name;
+        return {#name, description};
 #include <simt/error_codes.def>
 #undef SIMT_ERROR
     }
-    return "unrecognized error code";
+    return {"unrecognized error code", "unrecognized error code"};
 }
 
-const char *cudaGetErrorString(cudaError_t error)
-{
-    switch (error) {
-#define SIMT_ERROR(name, code, description)                                                        \
-    case name:                                                                                     \
-        return description;
-#include <simt/error_codes.def>
-#undef SIMT_ERROR
-    }
-    return "unrecognized error code";
-}
+const char *cudaGetErrorName(cudaError_t error) { return text_of(error).name; }
+const char *cudaGetErrorString(cudaError_t error) { return text_of(error).description; }

@@ -41,10 +41,7 @@ static size_t page_bytes()
     return page;
 }
 
-static size_t whole_pages(size_t bytes)
-{
-    return (bytes + page_bytes() - 1) / page_bytes() * page_bytes();
-}
+static size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 size_t device_memory_bytes()
 {
@@ -107,8 +104,8 @@ static char *first_page(const Allocation &allocation)
 
 static size_t pages_of(const Allocation &allocation)
 {
-    return whole_pages(size_t(allocation.begin - first_page(allocation)) +
-                       std::max<size_t>(allocation.bytes, 1));
+    return rounded_up(size_t(allocation.begin - first_page(allocation)) + allocation.bytes,
+                      page_bytes());
 }
 
 /*
@@ -119,12 +116,9 @@ static size_t pages_of(const Allocation &allocation)
 static void poison(char *begin, size_t bytes)
 {
     constexpr size_t most = size_t(64) << 20;
-    if (bytes <= 2 * most) {
-        memset(begin, 0xff, bytes);
-    } else {
-        memset(begin, 0xff, most);
-        memset(begin + bytes - most, 0xff, most);
-    }
+    const size_t first = std::min(bytes, most), last = std::min(bytes - first, most);
+    memset(begin, 0xff, first);
+    memset(begin + bytes - last, 0xff, last);
 }
 
 /*
@@ -180,11 +174,13 @@ OpenDeviceMemory::~OpenDeviceMemory()
     close_if_possible();
 }
 
-/* `pages` bytes of the arena, with one inaccessible page behind them; the data ends where they do.
- */
-static Allocation *take_pages(size_t bytes, size_t usable, bool managed)
+/* Whole pages of the arena, with one inaccessible page behind them; the data ends where they do.
+ * Null when there are none. With the lock held. */
+static Allocation *take_pages(size_t bytes, size_t alignment, bool managed)
 {
-    const size_t pages = whole_pages(usable);
+    const size_t usable = rounded_up(bytes, alignment), pages = rounded_up(usable, page_bytes());
+    if (!arena && !reserve_arena())
+        return nullptr;
     if (pages >= huge_page)
         arena_next += -reinterpret_cast<uintptr_t>(arena_next) % huge_page;
     if (pages + page_bytes() > size_t(arena_end - arena_next) ||
@@ -192,12 +188,8 @@ static Allocation *take_pages(size_t bytes, size_t usable, bool managed)
         return nullptr;
     if (pages >= huge_page)
         madvise(arena_next, pages, MADV_HUGEPAGE);
-    Allocation *allocation = new Allocation();
-    allocation->begin = arena_next + pages - usable;
-    allocation->bytes = bytes;
-    allocation->managed = managed;
-    allocation->open = true;
-    allocation->number = allocations.size() + 1;
+    Allocation *allocation = new Allocation{
+        arena_next + pages - usable, bytes, managed, true, false, allocations.size() + 1, nullptr};
     arena_next += pages + page_bytes();
     allocations.push_back(allocation);
     in_use += bytes;
@@ -206,6 +198,11 @@ static Allocation *take_pages(size_t bytes, size_t usable, bool managed)
     if (!managed)
         closable.push_back(allocation);
     return allocation;
+}
+
+static bool has_room(size_t bytes)
+{
+    return bytes <= device_memory_bytes() && in_use <= device_memory_bytes() - bytes;
 }
 
 static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
@@ -217,14 +214,11 @@ static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
         return cudaSuccess;
     }
     std::lock_guard<std::mutex> lock(mutex);
-    if (!arena && !reserve_arena())
-        return refuse(cudaErrorMemoryAllocation, "no address space for device memory");
-    if (bytes > device_memory_bytes() || in_use > device_memory_bytes() - bytes)
+    if (!has_room(bytes))
         return refuse(cudaErrorMemoryAllocation,
                       "%zu bytes asked for, %zu of the device's %zu bytes are free", bytes,
                       device_memory_bytes() - in_use, device_memory_bytes());
-    size_t usable = (bytes + alignment - 1) / alignment * alignment;
-    Allocation *allocation = take_pages(bytes, usable, managed);
+    Allocation *allocation = take_pages(bytes, alignment, managed);
     if (!allocation)
         return refuse(cudaErrorMemoryAllocation,
                       "the system has no memory, or no addresses, for %zu bytes", bytes);
@@ -259,39 +253,26 @@ void free_all_device_memory()
 void *allocate_in_kernel(size_t bytes)
 {
     std::lock_guard<std::mutex> lock(mutex);
-    if (bytes == 0 || (!arena && !reserve_arena()) || bytes > device_memory_bytes() ||
-        in_use > device_memory_bytes() - bytes)
-        return nullptr;
-    const size_t alignment_in_kernel = 16;
-    Allocation *allocation = take_pages(
-        bytes, (bytes + alignment_in_kernel - 1) / alignment_in_kernel * alignment_in_kernel,
-        false);
+    const Allocation *allocation =
+        bytes == 0 || !has_room(bytes) ? nullptr : take_pages(bytes, 16, false);
     return allocation ? allocation->begin : nullptr;
 }
 
-bool free_in_kernel(void *pointer)
-{
-    std::lock_guard<std::mutex> lock(mutex);
-    Allocation *allocation = find_locked(pointer);
-    if (!allocation || allocation->begin != pointer || allocation->freed)
-        return false;
-    give_back(*allocation);
-    return true;
-}
-
-static cudaError_t free_device(void *pointer)
+/* Why memory at `pointer` cannot be freed; "" when it has been. */
+static std::string free_device(void *pointer)
 {
     std::lock_guard<std::mutex> lock(mutex);
     Allocation *allocation = find_locked(pointer);
     if (!allocation || allocation->begin != pointer)
-        return refuse(cudaErrorInvalidValue, "cudaFree(%p): no allocation begins there", pointer);
+        return "no allocation begins there";
     if (allocation->freed)
-        return refuse(cudaErrorInvalidValue,
-                      "cudaFree(%p): freed already (allocation %llu, %zu bytes)", pointer,
-                      allocation->number, allocation->bytes);
+        return format("freed already (allocation %llu, %zu bytes)", allocation->number,
+                      allocation->bytes);
     give_back(*allocation);
-    return cudaSuccess;
+    return "";
 }
+
+bool free_in_kernel(void *pointer) { return free_device(pointer).empty(); }
 
 } /* namespace simt */
 
@@ -332,9 +313,6 @@ cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int)
     return error;
 }
 
-/* Pinned host memory is memory that both sides can touch, so here it is managed memory by another
- * name. */
-
 cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
 {
     if (!pitch)
@@ -347,7 +325,10 @@ cudaError_t cudaFree(void *pointer)
 {
     if (cudaError_t error = standing_error())
         return error;
-    return pointer ? free_device(pointer) : cudaSuccess;
+    const std::string complaint = pointer ? free_device(pointer) : "";
+    return complaint.empty()
+               ? cudaSuccess
+               : refuse(cudaErrorInvalidValue, "cudaFree(%p): %s", pointer, complaint.c_str());
 }
 
 /* The program's own memory, which kernels may touch from now on: by address. */
@@ -379,10 +360,8 @@ cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int)
     if (is_registered(pointer))
         return done(cudaErrorHostMemoryAlreadyRegistered);
     std::lock_guard<std::mutex> lock(mutex);
-    Allocation *allocation = new Allocation();
-    allocation->begin = static_cast<char *>(pointer);
-    allocation->bytes = bytes;
-    allocation->managed = true;
+    Allocation *allocation =
+        new Allocation{static_cast<char *>(pointer), bytes, true, false, false, 0, nullptr};
     registered[allocation->begin] = allocation;
     checker->allocated(*allocation);
     return cudaSuccess;

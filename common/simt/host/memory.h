@@ -12,10 +12,7 @@ namespace check
 struct Region;
 }
 
-/*
- * Device memory. All of it lies in one reserved range of addresses; each allocation ends at an
- * inaccessible page, and freed addresses stay inaccessible for as long as the range lasts.
- */
+/* memory.cpp says how they lie there. */
 struct Allocation {
     char *begin;
     size_t bytes; /* as asked for */

@@ -46,32 +46,19 @@ class lanes
         return packed(__match_all_sync(mask_, value, &all_agree, site));
     }
 
-    template <class T>
-    T shfl(T value, unsigned rank, SIMT_CALL_SITE) const
-    {
-        return from_lane(value, lane_of(rank % size()), site);
+    /* The value of the member whose rank is `from`. */
+#define SIMT_SHUFFLE(name, operand, from)                                                          \
+    template <class T>                                                                             \
+    T name(T value, unsigned operand, SIMT_CALL_SITE) const                                        \
+    {                                                                                              \
+        [[maybe_unused]] const unsigned rank = thread_rank();                                      \
+        return from_lane(value, lane_of(from), site);                                              \
     }
-
-    template <class T>
-    T shfl_up(T value, unsigned delta, SIMT_CALL_SITE) const
-    {
-        unsigned rank = thread_rank();
-        return from_lane(value, lane_of(delta <= rank ? rank - delta : rank), site);
-    }
-
-    template <class T>
-    T shfl_down(T value, unsigned delta, SIMT_CALL_SITE) const
-    {
-        unsigned rank = thread_rank();
-        return from_lane(value, lane_of(delta < size() - rank ? rank + delta : rank), site);
-    }
-
-    template <class T>
-    T shfl_xor(T value, unsigned ranks, SIMT_CALL_SITE) const
-    {
-        unsigned rank = thread_rank() ^ ranks;
-        return from_lane(value, lane_of(rank < size() ? rank : thread_rank()), site);
-    }
+    SIMT_SHUFFLE(shfl, other, other % size())
+    SIMT_SHUFFLE(shfl_up, delta, delta <= rank ? rank - delta : rank)
+    SIMT_SHUFFLE(shfl_down, delta, delta < size() - rank ? rank + delta : rank)
+    SIMT_SHUFFLE(shfl_xor, ranks, (rank ^ ranks) < size() ? rank ^ ranks : rank)
+#undef SIMT_SHUFFLE
 
     unsigned mask() const { return mask_; }
 
@@ -130,8 +117,8 @@ class thread_block
     static unsigned thread_rank() { return simt_thread_number(); }
     static unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
     static unsigned num_threads() { return size(); }
-    static dim3 group_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
-    static dim3 thread_index() { return dim3(threadIdx.x, threadIdx.y, threadIdx.z); }
+    static dim3 group_index() { return blockIdx; }
+    static dim3 thread_index() { return threadIdx; }
     static dim3 group_dim() { return blockDim; }
     static dim3 dim_threads() { return blockDim; }
 };
@@ -147,7 +134,7 @@ struct block_tile_memory {
 template <unsigned... Sizes>
 thread_block this_thread_block(block_tile_memory<Sizes...> &)
 {
-    return thread_block();
+    return {};
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -177,7 +164,7 @@ class grid_group
 
     static unsigned long long size() { return num_blocks() * thread_block::size(); }
     static unsigned long long num_threads() { return size(); }
-    static dim3 block_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
+    static dim3 block_index() { return blockIdx; }
     static dim3 dim_blocks() { return gridDim; }
     static dim3 group_dim() { return gridDim; }
 };
@@ -241,10 +228,8 @@ tiled_partition(const thread_block_tile<ParentSize, Parent> &)
 /* ---------------------------------------------------------------------------------------------- */
 /* The lanes that came here together */
 
-class coalesced_group : public details::lanes
-{
-  public:
-    explicit coalesced_group(unsigned mask) : lanes(mask) {}
+struct coalesced_group : details::lanes {
+    using lanes::lanes;
 };
 
 inline coalesced_group coalesced_threads(SIMT_CALL_SITE)

@@ -9,14 +9,9 @@
 #define SIMT_FORMAT simt::Brain16
 #define SIMT_NAMED(before, after) before##bfloat16##after
 #include <simt/half_functions.inc>
-#undef SIMT_HALF
-#undef SIMT_HALF2
-#undef SIMT_FORMAT
-#undef SIMT_NAMED
 
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 
-SIMT_CONVERSION(__nv_bfloat162, __bfloat162bfloat162, (__nv_bfloat16 value),
-                __nv_bfloat162(value, value))
-#undef SIMT_CONVERSION
+SIMT_INLINE(__nv_bfloat162, __bfloat162bfloat162, (__nv_bfloat16 value),
+            __nv_bfloat162(value, value))

@@ -21,10 +21,6 @@ typedef struct __attribute__((aligned(4))) {
 #define SIMT_FORMAT simt::Binary16
 #define SIMT_NAMED(before, after) before##half##after
 #include <simt/half_functions.inc>
-#undef SIMT_HALF
-#undef SIMT_HALF2
-#undef SIMT_FORMAT
-#undef SIMT_NAMED
 
 typedef __half half;
 typedef __half2 half2;
@@ -55,12 +51,11 @@ SIMT_INTEGER(ull, unsigned long long)
 
 /* ---- Parts of __half2 ---- */
 
-SIMT_CONVERSION(__half2, __half2half2, (__half value), __half2(value, value))
-SIMT_CONVERSION(__half2, __low2half2, (__half2 value), __half2(value.x, value.x))
-SIMT_CONVERSION(__half2, __high2half2, (__half2 value), __half2(value.y, value.y))
-SIMT_CONVERSION(__half2, __lows2half2, (__half2 a, __half2 b), __half2(a.x, b.x))
-SIMT_CONVERSION(__half2, __highs2half2, (__half2 a, __half2 b), __half2(a.y, b.y))
-SIMT_CONVERSION(__half2, __lowhigh2highlow, (__half2 value), __half2(value.y, value.x))
-#undef SIMT_CONVERSION
+SIMT_INLINE(__half2, __half2half2, (__half value), {value, value})
+SIMT_INLINE(__half2, __low2half2, (__half2 value), {value.x, value.x})
+SIMT_INLINE(__half2, __high2half2, (__half2 value), {value.y, value.y})
+SIMT_INLINE(__half2, __lows2half2, (__half2 a, __half2 b), {a.x, b.x})
+SIMT_INLINE(__half2, __highs2half2, (__half2 a, __half2 b), {a.y, b.y})
+SIMT_INLINE(__half2, __lowhigh2highlow, (__half2 value), {value.y, value.x})
 
 #endif

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <driver_types.h>
-#include <simt/driver_entry.h>
 
 #define CUDART_VERSION 12000
 #define CUDART_CB
@@ -31,7 +30,6 @@ cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device);
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device);
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest);
-cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device);
 cudaError_t cudaDeviceReset(void);
 
 /* Memory */
@@ -75,12 +73,19 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
 /* Kernels */
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value);
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel);
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel,
-                                                          int block_size, size_t dynamic_shared);
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                              size_t dynamic_shared, cudaStream_t stream);
 cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                                         size_t dynamic_shared, cudaStream_t stream);
+
+/* How a program that does not link libcuda finds the driver's functions. The only one that there
+ * is: cuTensorMapEncodeTiled (cuda.h). */
+cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
+                                    enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT(0));
+cudaError_t
+cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version,
+                                 unsigned long long flags,
+                                 enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT(0));
 
 #undef SIMT_DEFAULT
 #ifdef __cplusplus

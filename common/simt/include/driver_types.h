@@ -65,6 +65,16 @@ typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status, vo
 #define cudaCpuDeviceId ((int)-1)
 #define cudaInvalidDeviceId ((int)-2)
 
+#define cudaEnableDefault 0x0
+#define cudaEnableLegacyStream 0x1
+#define cudaEnablePerThreadDefaultStream 0x2
+
+enum cudaDriverEntryPointQueryResult {
+    cudaDriverEntryPointSuccess = 0,
+    cudaDriverEntryPointSymbolNotFound = 1,
+    cudaDriverEntryPointVersionNotSufficent = 2
+};
+
 enum cudaFuncAttribute {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaFuncAttributePreferredSharedMemoryCarveout = 9
@@ -150,82 +160,24 @@ enum cudaComputeMode {
 };
 
 enum cudaDeviceAttr {
+#define SIMT_PROPERTY(type, name, ...)
 #define SIMT_ATTRIBUTE(name, code, value) name = code,
-#include <simt/attributes.def>
-#undef SIMT_ATTRIBUTE
+#include <simt/device_properties.def>
 };
 
 struct cudaDeviceProp {
-    char name[256];
-    size_t totalGlobalMem;
-    size_t sharedMemPerBlock;
-    int regsPerBlock;
-    int warpSize;
-    size_t memPitch;
-    int maxThreadsPerBlock;
-    int maxThreadsDim[3];
-    int maxGridSize[3];
-    int clockRate;
-    size_t totalConstMem;
-    int major;
-    int minor;
-    size_t textureAlignment;
+#define SIMT_PROPERTY(type, name, ...) type name;
+#define SIMT_ATTRIBUTE(name, code, value)
+#include <simt/device_properties.def>
+    /* 0: there is no such thing here */
+    int maxTexture1D, maxTexture2D[2], maxTexture3D[3], maxTexture1DLayered[2],
+        maxTexture2DLayered[3], deviceOverlap, kernelExecTimeoutEnabled, integrated, computeMode,
+        ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver, asyncEngineCount,
+        persistingL2CacheMaxSize, streamPrioritiesSupported, isMultiGpuBoard, multiGpuBoardGroupID,
+        hostNativeAtomicSupported, pageableMemoryAccess, computePreemptionSupported,
+        cooperativeMultiDeviceLaunch;
     size_t surfaceAlignment;
-    int maxTexture1D; /* this and the following are 0: there are no textures */
-    int maxTexture2D[2];
-    int maxTexture3D[3];
-    int maxTexture1DLayered[2];
-    int maxTexture2DLayered[3];
-    int deviceOverlap;
-    int multiProcessorCount;
-    int kernelExecTimeoutEnabled;
-    int integrated;
-    int canMapHostMemory;
-    int computeMode;
-    int concurrentKernels;
-    int ECCEnabled;
-    int pciBusID;
-    int pciDeviceID;
-    int pciDomainID;
-    int tccDriver;
-    int asyncEngineCount;
-    int unifiedAddressing;
-    int memoryClockRate;
-    int memoryBusWidth;
-    int l2CacheSize;
-    int persistingL2CacheMaxSize;
-    int maxThreadsPerMultiProcessor;
-    int streamPrioritiesSupported;
-    int globalL1CacheSupported;
-    int localL1CacheSupported;
-    size_t sharedMemPerMultiprocessor;
-    int regsPerMultiprocessor;
-    int managedMemory;
-    int isMultiGpuBoard;
-    int multiGpuBoardGroupID;
-    int hostNativeAtomicSupported;
-    int singleToDoublePrecisionPerfRatio;
-    int pageableMemoryAccess;
-    int concurrentManagedAccess;
-    int computePreemptionSupported;
-    int cooperativeLaunch;
-    int cooperativeMultiDeviceLaunch;
-    size_t sharedMemPerBlockOptin;
-    int maxBlocksPerMultiProcessor;
-    size_t reservedSharedMemPerBlock;
-    int clusterLaunch;
 };
-#ifndef __cplusplus
-typedef struct cudaFuncAttributes cudaFuncAttributes;
-typedef struct cudaPointerAttributes cudaPointerAttributes;
-typedef struct cudaDeviceProp cudaDeviceProp;
-typedef enum cudaMemcpyKind cudaMemcpyKind;
-typedef enum cudaDeviceAttr cudaDeviceAttr;
-typedef enum cudaFuncAttribute cudaFuncAttribute;
-typedef enum cudaFuncCache cudaFuncCache;
-typedef enum cudaSharedMemConfig cudaSharedMemConfig;
-typedef enum cudaMemPoolAttr cudaMemPoolAttr;
-#endif
 
 enum cudaLaunchAttributeID {
     cudaLaunchAttributeIgnore = 0,

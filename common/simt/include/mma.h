@@ -34,29 +34,15 @@ struct col_major;
 
 enum layout_t { mem_row_major, mem_col_major };
 
-template <class T>
-struct simt_elements {
-    enum { num_elements = 8 };
-    T x[num_elements];
-};
-
 template <class Use, int Rows, int Cols, int Depth, class T, class Layout = void>
 struct fragment {
-    static_assert(Rows < 0, "the CPU backend has wmma fragments of 16 x 16 x 16 only, of __half as "
-                            "matrix_a and matrix_b "
-                            "and of float as accumulator");
-};
-
-template <class Layout>
-struct fragment<matrix_a, 16, 16, 16, __half, Layout> : simt_elements<__half> {
-};
-
-template <class Layout>
-struct fragment<matrix_b, 16, 16, 16, __half, Layout> : simt_elements<__half> {
-};
-
-template <>
-struct fragment<accumulator, 16, 16, 16, float, void> : simt_elements<float> {
+    static_assert(
+        Rows == 16 && Cols == 16 && Depth == 16 &&
+            std::is_same_v<T, std::conditional_t<std::is_same_v<Use, accumulator>, float, __half>>,
+        "the CPU backend has wmma fragments of 16 x 16 x 16 only, of __half as matrix_a "
+        "and matrix_b and of float as accumulator");
+    enum { num_elements = 8 };
+    T x[num_elements];
 };
 
 template <class Fragment, class T>

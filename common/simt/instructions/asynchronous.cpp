@@ -2,6 +2,7 @@
 #include "instructions/asynchronous.h"
 #include "host/device.h"
 #include "run/engine.h"
+#include <cstring>
 
 namespace simt
 {
@@ -29,10 +30,9 @@ BlockWork &begin_block_work()
     work.loads.clear();
     work.impatient = work.timeouts = 0;
     work.answers = 0;
-    for (Warpgroup &warpgroup : work.warpgroup)
-        warpgroup.products.clear();
-    for (unsigned &registers : work.registers)
-        registers = 0;
+    for (std::vector<SharedProduct> &products : work.warpgroup)
+        products.clear();
+    memset(work.registers, 0, sizeof work.registers);
     work.free_registers = 0;
     work.random = block.launch->order.seed + block.linear;
     block.work = &work;

@@ -1,21 +1,14 @@
 /*
  * Asynchronous work of a block: copies and products that are under way until somebody waits for
  * them. They are carried out as late as the rules allow, so that a missing wait shows as a wrong
- * answer or as a report, every time.
- *
- *   copy_async.cpp    cp.async: done at the wait that covers it
- *   mbarrier.cpp      barriers that count arrivals and bytes
- *   tensor_copy.cpp  TMA: a load is done when all threads wait and one of them for its mbarrier; a
- *                    store reads shared
- *                     memory at the wait for that and writes global memory at the wait for that, or
- *                     when the block ends
- *   wgmma.cpp         done, for 16 rows, when their warp waits
+ * answer or as a report, every time. INSTRUCTIONS.md has the table of when.
  */
 #pragma once
 
 #include "run/state.h"
 #include "instructions/tensor_map.h"
 #include <deque>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -93,10 +86,14 @@ struct Mbarrier {
 
 /* ---- TMA ---- */
 
-/* Of a box, or of one word that another block stores. */
-struct TensorLoad {
+/* Where a copy goes in global memory. */
+struct Box {
     TensorMap map; /* a copy: the kernel's own may be gone by the time */
     int coordinates[max_tensor_rank];
+};
+
+/* Of a box, or of one word that another block stores. */
+struct TensorLoad : Box {
     const char *what;
     bool is_word;
     int word;
@@ -108,11 +105,10 @@ struct TensorLoad {
     Site site;
 };
 
-struct TensorStore : InGroup {
-    TensorMap map;
-    int coordinates[max_tensor_rank];
+struct TensorStore : InGroup, Box {
     const char *from;
-    std::vector<char> box; /* as it was when the store started, and must still be when it is read */
+    std::vector<char>
+        bytes; /* as they were when the store started, and must still be when it reads */
     bool was_read;
 };
 
@@ -134,20 +130,10 @@ struct Product : ProductShape, InGroup {
     unsigned long long number; /* among the warpgroup's */
 };
 
-/* An accumulator as the last product left it. */
-struct Accumulator {
-    const float *d;
-    std::vector<float> values;
-};
-
 /* One product as the first thread of the warpgroup asked for it, and how many did. */
 struct SharedProduct {
     ProductShape shape;
     unsigned threads;
-};
-
-struct Warpgroup {
-    std::vector<SharedProduct> products;
 };
 
 /* ---- all of a thread's, and of a block's ---- */
@@ -156,7 +142,7 @@ struct ThreadWork {
     Groups<CopyUnderWay> copies;
     Groups<TensorStore> stores;
     Groups<Product> products;
-    std::vector<Accumulator> accumulators;
+    std::map<const float *, std::vector<float>> accumulators; /* as the last product left them */
     unsigned long long products_issued;
     bool products_fenced;
 };
@@ -168,7 +154,7 @@ struct BlockWork {
     unsigned long long answers;   /* ... when no thread can go on: so often so far, */
     unsigned timeouts;            /* and since anybody last arrived */
     std::deque<TensorLoad> loads; /* under way, oldest first */
-    Warpgroup warpgroup[max_block_threads / 128];
+    std::vector<SharedProduct> warpgroup[max_block_threads / 128]; /* its products */
     unsigned registers[max_warps], free_registers;
     uint64_t random;
 };

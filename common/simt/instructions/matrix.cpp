@@ -61,101 +61,70 @@ static void load_transposed(void *const *slot, unsigned lanes)
         }
 }
 
-/* ---- fragments: which element of the matrix a lane's i-th is ---- */
-
-struct Element {
-    unsigned row, col;
-};
-
-/* The 16 x 16 left factor of m16n8k16, two halves to a register. */
-static Element of_left(unsigned lane, unsigned i)
-{
-    return Element{lane / 4 + 8 * (i / 2 % 2), 2 * (lane % 4) + i % 2 + 8 * (i / 4)};
-}
-
-/* The 16 x 8 right factor. */
-static Element of_right(unsigned lane, unsigned i)
-{
-    return Element{2 * (lane % 4) + i % 2 + 8 * (i / 2), lane / 4};
-}
-
-/* The 16 x 8 sum. */
-static Element of_sum(unsigned lane, unsigned i)
-{
-    return Element{lane / 4 + 8 * (i / 2), 2 * (lane % 4) + i % 2};
-}
-
-/* ---- mma.sync ---- */
-
-struct Mma {
-    float *d;
-    const uint32_t *a, *b;
-    bool bfloat16;
-};
-
-static void run_mma(void *const *slot, unsigned lanes)
-{
-    require_whole_warp(lanes, "mma_m16n8k16");
-    const bool bfloat16 = static_cast<const Mma *>(slot[0])->bfloat16;
-    uint16_t a[16][16], b[16][8];
-    float A[16][16], B[16][8], D[16][8];
-    for (unsigned lane = 0; lane < warp_size; lane++) {
-        const Mma &mma = *static_cast<const Mma *>(slot[lane]);
-        for (unsigned i = 0; i < 8; i += 2) {
-            Element e = of_left(lane, i); /* and its neighbour in the row */
-            memcpy(&a[e.row][e.col], &mma.a[i / 2], sizeof mma.a[0]);
-        }
-        for (unsigned i = 0; i < 4; i++) {
-            Element right = of_right(lane, i), sum = of_sum(lane, i);
-            b[right.row][right.col] = uint16_t(mma.b[i / 2] >> 16 * (i % 2));
-            D[sum.row][sum.col] = mma.d[i];
-        }
-    }
-    element_values(&A[0][0], &a[0][0], 16 * 16, bfloat16);
-    element_values(&B[0][0], &b[0][0], 16 * 8, bfloat16);
-    multiply_add(&D[0][0], &A[0][0], &B[0][0], 8);
-    for (unsigned lane = 0; lane < warp_size; lane++)
-        for (unsigned i = 0; i < 4; i++) {
-            Element sum = of_sum(lane, i);
-            static_cast<const Mma *>(slot[lane])->d[i] = D[sum.row][sum.col];
-        }
-}
-
-/* ---- wmma: every fragment is 16 x 16, eight elements a lane, laid out as a left factor ---- */
+/* ---- products: mma.sync, and wmma's, whose fragments are all 16 x 16 and lie as a left factor
+ * ---- */
 
 constexpr unsigned fragment_elements = 8;
 
-struct WmmaProduct {
+struct Multiplication {
     float *d;
     const uint16_t *a, *b;
     const float *c;
+    bool bfloat16;
+    const char *what;
 };
 
-static void run_wmma(void *const *slot, unsigned lanes)
+template <unsigned cols>
+static void run_product(void *const *slot, unsigned lanes)
 {
-    require_whole_warp(lanes, "wmma::mma_sync()");
-    uint16_t a[16][16], b[16][16];
-    float A[16][16], B[16][16], D[16][16];
+    require_whole_warp(lanes, static_cast<const Multiplication *>(slot[0])->what);
+    const bool bfloat16 = static_cast<const Multiplication *>(slot[0])->bfloat16;
+    uint16_t a[16][16], b[16][cols];
+    float A[16][16], B[16][cols], D[16][cols];
     for (unsigned lane = 0; lane < warp_size; lane++) {
-        const WmmaProduct &product = *static_cast<const WmmaProduct *>(slot[lane]);
-        for (unsigned i = 0; i < fragment_elements; i++) {
-            Element e = of_left(lane, i);
-            a[e.row][e.col] = product.a[i];
-            b[e.row][e.col] = product.b[i];
-            D[e.row][e.col] = product.c[i];
+        const Multiplication &product = *static_cast<const Multiplication *>(slot[lane]);
+        for (unsigned i = 0; i < fragment_elements; i += 2) {
+            const Element left = of_left(lane, i); /* and its neighbour in the row */
+            memcpy(&a[left.row][left.col], &product.a[i], 2 * sizeof *product.a);
+        }
+        for (unsigned i = 0; i < cols / 2; i++) {
+            const Element right = cols == 8 ? of_right(lane, i) : of_left(lane, i);
+            const Element sum = of_left(lane, i);
+            b[right.row][right.col] = product.b[i];
+            D[sum.row][sum.col] = product.c[i];
         }
     }
-    element_values(&A[0][0], &a[0][0], 16 * 16, false);
-    element_values(&B[0][0], &b[0][0], 16 * 16, false);
-    multiply_add(&D[0][0], &A[0][0], &B[0][0], 16);
+    element_values(&A[0][0], &a[0][0], 16 * 16, bfloat16);
+    element_values(&B[0][0], &b[0][0], 16 * cols, bfloat16);
+    multiply_add(&D[0][0], &A[0][0], &B[0][0], cols);
     for (unsigned lane = 0; lane < warp_size; lane++)
-        for (unsigned i = 0; i < fragment_elements; i++) {
-            Element e = of_left(lane, i);
-            static_cast<const WmmaProduct *>(slot[lane])->d[i] = D[e.row][e.col];
+        for (unsigned i = 0; i < cols / 2; i++) {
+            const Element sum = of_left(lane, i);
+            static_cast<const Multiplication *>(slot[lane])->d[i] = D[sum.row][sum.col];
         }
 }
 
-/* A fragment on its way from or to memory. */
+/* Registers are variables of the thread, of which nothing is reported. Where a kernel passes other
+ * memory in their place, it is memory that it reads or writes. */
+static void touch_registers(const void *operand, size_t bytes, bool writes, const void *where)
+{
+    checker->access(operand, bytes, writes, where);
+}
+
+template <unsigned cols>
+static void multiply(Multiplication product, Site site, const void *where)
+{
+    constexpr size_t elements = cols / 2;
+    touch_registers(product.d, elements * sizeof *product.d, true, where);
+    touch_registers(product.a, fragment_elements * sizeof *product.a, false, where);
+    touch_registers(product.b, elements * sizeof *product.b, false, where);
+    if (product.c != product.d)
+        touch_registers(product.c, elements * sizeof *product.c, false, where);
+    simt_meet(whole_warp, &product, run_product<cols>, product.what, 0, site);
+}
+
+/* ---- wmma's fragments on their way from or to memory ---- */
+
 struct FragmentMove {
     char *fragment, *matrix;
     size_t pitch; /* elements */
@@ -200,13 +169,6 @@ static void touch(const FragmentMove &move, bool writes, const void *where)
     unsigned step = move.by_rows ? 2 : 1;
     for (unsigned i = 0; i < fragment_elements; i += step)
         checker->access(in_memory(move, lane, i), step * 4, writes, where);
-}
-
-/* Registers are variables of the thread, of which nothing is reported. Where a kernel passes other
- * memory in their place, it is memory that it reads or writes. */
-static void touch_registers(const void *operand, size_t bytes, bool writes, const void *where)
-{
-    checker->access(operand, bytes, writes, where);
 }
 
 template <bool to_memory>
@@ -264,12 +226,9 @@ void ptx::stmatrix_x4(uint32_t row_address, const uint32_t *r, Site site)
 
 void ptx::mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, bool bfloat16, Site site)
 {
-    const void *where = __builtin_return_address(0);
-    touch_registers(d, 4 * sizeof *d, true, where);
-    touch_registers(a, 4 * sizeof *a, false, where);
-    touch_registers(b, 2 * sizeof *b, false, where);
-    Mma mma = {d, a, b, bfloat16};
-    simt_meet(whole_warp, &mma, run_mma, "mma_m16n8k16", 0, site);
+    multiply<8>({d, reinterpret_cast<const uint16_t *>(a), reinterpret_cast<const uint16_t *>(b), d,
+                 bfloat16, "mma_m16n8k16"},
+                site, __builtin_return_address(0));
 }
 
 void simt::wmma_load(void *fragment, const void *matrix, unsigned pitch, unsigned element_bytes,
@@ -288,11 +247,5 @@ void simt::wmma_store(const void *fragment, void *matrix, unsigned pitch, unsign
 
 void simt::wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, Site site)
 {
-    const void *where = __builtin_return_address(0);
-    touch_registers(d, fragment_elements * sizeof *d, true, where);
-    touch_registers(a, fragment_elements * sizeof *a, false, where);
-    touch_registers(b, fragment_elements * sizeof *b, false, where);
-    touch_registers(c, fragment_elements * sizeof *c, false, where);
-    WmmaProduct product = {d, a, b, c};
-    simt_meet(whole_warp, &product, run_wmma, "wmma::mma_sync()", 0, site);
+    multiply<16>({d, a, b, c, false, "wmma::mma_sync()"}, site, __builtin_return_address(0));
 }

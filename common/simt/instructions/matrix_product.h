@@ -24,4 +24,23 @@ void multiply_add(float *D, const float *A, const float *B, unsigned cols);
  * bfloat16, which is the upper half of a float. */
 void element_values(float *value, const uint16_t *bits, unsigned count, bool bfloat16);
 
+/* ---- fragments: which element of the matrix a lane's i-th is ---- */
+
+struct Element {
+    unsigned row, col;
+};
+
+/* The left factor of m16n8k16 and of a warp's share of a wgmma, two halves to a register; and the
+ * sum of either, as many columns as there are elements for. */
+inline Element of_left(unsigned lane, unsigned i)
+{
+    return Element{lane / 4 + 8 * (i / 2 % 2), 2 * (lane % 4) + i % 2 + 8 * (i / 4)};
+}
+
+/* The 16 x 8 right factor. */
+inline Element of_right(unsigned lane, unsigned i)
+{
+    return Element{2 * (lane % 4) + i % 2 + 8 * (i / 2), lane / 4};
+}
+
 } /* namespace simt */

@@ -28,16 +28,13 @@ static void check_place(const uint64_t *place, const char *what, Site site)
 
 static Mbarrier &initialised(BlockWork *work, const uint64_t *place, const char *what, Site site)
 {
-    const char *const missing =
-        "the mbarrier was not initialised; mbarrier_init() and a __syncthreads() come first";
-    if (!work)
-        fail_at(site, what, "%s", missing);
-    auto found = work->mbarriers.find(place);
-    if (found == work->mbarriers.end())
-        fail_at(site, what, "%s", missing);
+    if (!work || work->mbarriers.count(place) == 0)
+        fail_at(site, what,
+                "the mbarrier was not initialised; mbarrier_init() and a __syncthreads() come "
+                "first");
     if (*place != mark)
         fail_at(site, what, "something else was stored over the mbarrier");
-    return found->second;
+    return work->mbarriers.find(place)->second;
 }
 
 Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site)
@@ -130,8 +127,7 @@ void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
     if (arrivals < 1 || arrivals > largest_count)
         fail_at(site, "mbarrier_init()", "%d arrivals; it must be 1 to %d", arrivals,
                 largest_count);
-    auto found = work.mbarriers.find(place);
-    if (found != work.mbarriers.end() && *place == mark)
+    if (work.mbarriers.count(place) && *place == mark)
         fail_at(site, "mbarrier_init()", "the mbarrier is already initialised");
     checker->asynchronous(place, sizeof *place, barrier_begins, __builtin_return_address(0));
     *place = mark;

@@ -3,6 +3,7 @@
 #include "host/checker.h"
 #include "host/memory.h"
 #include "run/engine.h"
+#include <algorithm>
 #include <cstring>
 #include <ptx.cuh>
 #include <string>
@@ -23,94 +24,76 @@ struct BoxRow {
     size_t skip, bytes;
 };
 
-static BoxRow box_row(const TensorMap &map, const int *coordinates, size_t number)
+static BoxRow box_row(const Box &box, size_t number)
 {
+    const TensorMap &map = box.map;
     BoxRow row = {number * box_row_bytes(map), map.address, 0, 0};
     for (unsigned i = 1; i < map.rank; i++) {
-        long long at = coordinates[i] + static_cast<long long>(number % map.box[i]);
+        const long long at = box.coordinates[i] + static_cast<long long>(number % map.box[i]);
         number /= map.box[i];
         if (at < 0 || at > map.last[i])
             return row;
         row.global += uint64_t(at) * map.stride[i - 1];
     }
-    long long begin = coordinates[0], end = begin + map.box[0],
-              size = static_cast<long long>(map.last[0]) + 1;
-    long long inside_begin = begin < 0 ? 0 : begin, inside_end = end > size ? size : end;
-    if (inside_begin >= inside_end)
+    const long long begin = box.coordinates[0], size = map.last[0] + 1ll;
+    const long long first = std::max(begin, 0ll), end = std::min(begin + map.box[0], size);
+    if (first >= end)
         return row;
-    row.global += inside_begin * map.element_bytes;
-    row.skip = size_t(inside_begin - begin) * map.element_bytes;
-    row.bytes = size_t(inside_end - inside_begin) * map.element_bytes;
+    row.global += first * map.element_bytes;
+    row.skip = size_t(first - begin) * map.element_bytes;
+    row.bytes = size_t(end - first) * map.element_bytes;
     return row;
 }
 
 static size_t box_bytes(const TensorMap &map) { return box_rows(map) * box_row_bytes(map); }
 
-static void load_box(const TensorMap &map, const int *coordinates, char *shared)
+static void load_box(const Box &box, char *shared)
 {
-    size_t row_bytes = box_row_bytes(map);
-    std::vector<char> bytes(row_bytes);
-    for (size_t r = 0; r < box_rows(map); r++) {
-        BoxRow row = box_row(map, coordinates, r);
-        memset(bytes.data(), map.fill_with_nan ? 0xff : 0, row_bytes);
+    std::vector<char> bytes(box_row_bytes(box.map));
+    for (size_t r = 0; r < box_rows(box.map); r++) {
+        BoxRow row = box_row(box, r);
+        memset(bytes.data(), box.map.fill_with_nan ? 0xff : 0, bytes.size());
         memcpy(bytes.data() + row.skip, row.global, row.bytes);
-        for (size_t at = 0; at < row_bytes; at += chunk)
-            memcpy(shared + swizzled(row.offset + at, map.swizzle_span), bytes.data() + at, chunk);
+        for (size_t at = 0; at < bytes.size(); at += chunk)
+            memcpy(shared + swizzled(row.offset + at, box.map.swizzle_span), bytes.data() + at,
+                   chunk);
     }
 }
 
 /* The box as it lies in shared memory, without the swizzle. */
 static std::vector<char> read_box(const TensorMap &map, const char *shared)
 {
-    std::vector<char> box(box_bytes(map));
-    for (size_t at = 0; at < box.size(); at += chunk)
-        memcpy(box.data() + at, shared + swizzled(at, map.swizzle_span), chunk);
-    return box;
-}
-
-static void write_box(const TensorMap &map, const int *coordinates, const std::vector<char> &box)
-{
-    for (size_t r = 0; r < box_rows(map); r++) {
-        BoxRow row = box_row(map, coordinates, r);
-        memcpy(row.global, box.data() + row.offset + row.skip, row.bytes);
-    }
+    std::vector<char> bytes(box_bytes(map));
+    for (size_t at = 0; at < bytes.size(); at += chunk)
+        memcpy(bytes.data() + at, shared + swizzled(at, map.swizzle_span), chunk);
+    return bytes;
 }
 
 /* ---- checks, when a copy starts ---- */
 
-static TensorMap map_of(const CUtensorMap *encoded, unsigned rank, const char *what, Site site)
+static TensorMap map_of(const CUtensorMap *encoded, const char *what, Site site)
 {
     TensorMap map;
     memcpy(&map, encoded, sizeof map);
     if (map.mark != tensor_map_mark)
         fail_at(site, what, "what it was given is no tensor map; cuTensorMapEncodeTiled makes one");
-    if (rank && map.rank != rank)
-        fail_at(site, what, "the tensor map has rank %u, the copy %u coordinates", map.rank, rank);
     return map;
 }
 
-/* The copy engine moves whole 16-byte chunks; a GPU calls anything else an illegal instruction. */
-static void check_first_coordinate(const TensorMap &map, const int *coordinates, const char *what,
-                                   Site site)
+static Box box_of(const CUtensorMap *encoded, int x, int y, int z, const char *what, Site site)
 {
-    const long long bytes = static_cast<long long>(coordinates[0]) * map.element_bytes;
+    const Box box = {map_of(encoded, what, site), {x, y, z}};
+    if (box.map.rank != 3)
+        fail_at(site, what, "the tensor map has rank %u, the copy 3 coordinates", box.map.rank);
+    /* The copy engine moves whole 16-byte chunks; a GPU calls anything else an illegal instruction.
+     */
+    const long long bytes = static_cast<long long>(x) * box.map.element_bytes;
     if (bytes % static_cast<long long>(chunk) != 0)
         fail_at(
             site, what,
             "the box begins %lld bytes into the rows (coordinate %d); it must be a multiple of 16",
-            bytes, coordinates[0]);
-}
-
-/* A load may begin before the array and reads zeros there; a store that did was an illegal
- * instruction on an H200. */
-static void check_begins_inside(const TensorMap &map, const int *coordinates, const char *what,
-                                Site site)
-{
-    for (unsigned i = 0; i < map.rank; i++)
-        if (coordinates[i] < 0)
-            fail_at(site, what,
-                    "coordinate %u of the box is %d; a store may not begin before the array", i,
-                    coordinates[i]);
+            bytes, x);
+    return box;
 }
 
 static char *box_place(const TensorMap &map, uint32_t shared, const char *what, Site site)
@@ -132,13 +115,12 @@ static void check_row_exists(const BoxRow &row, const char *what, Site site)
 }
 
 /* Global memory's side of a copy: bounds and order. Then it is counted, both sides. */
-static void touch_global(const TensorMap &map, const int *coordinates, const void *shared,
-                         bool writes, unsigned ranks, const char *what, Site site,
-                         const void *where)
+static void touch_global(const Box &box, const void *shared, bool writes, unsigned ranks,
+                         const char *what, Site site, const void *where)
 {
-    BoxCopy copy = {!writes, &map, coordinates, shared, 0, 0, 0, ranks};
-    for (size_t r = 0; r < box_rows(map); r++) {
-        BoxRow row = box_row(map, coordinates, r);
+    BoxCopy copy = {!writes, &box.map, box.coordinates, shared, 0, 0, 0, ranks};
+    for (size_t r = 0; r < box_rows(box.map); r++) {
+        BoxRow row = box_row(box, r);
         if (row.bytes == 0)
             continue;
         check_row_exists(row, what, site);
@@ -147,7 +129,7 @@ static void touch_global(const TensorMap &map, const int *coordinates, const voi
         copy.bytes += row.bytes;
         copy.sectors += (begin + row.bytes - 1) / sector - begin / sector + 1;
     }
-    copy.wavefronts = (box_bytes(map) + bank_row - 1) / bank_row;
+    copy.wavefronts = (box_bytes(box.map) + bank_row - 1) / bank_row;
     checker->copied(copy, where);
 }
 
@@ -157,10 +139,9 @@ static void touch_global(const TensorMap &map, const int *coordinates, const voi
  * decides. */
 static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
 {
-    if (worker->block->launch->order.kind == Order::in_order)
-        return candidates.front();
-    if (worker->block->launch->order.kind == Order::reversed)
-        return candidates.back();
+    const Order::Kind order = worker->block->launch->order.kind;
+    if (order == Order::in_order || order == Order::reversed)
+        return order == Order::in_order ? candidates.front() : candidates.back();
     work.random = work.random * 6364136223846793005u + 1442695040888963407u;
     return candidates[(work.random >> 33) % candidates.size()];
 }
@@ -177,7 +158,7 @@ static void complete(const TensorLoad &load)
     if (load.is_word)
         memcpy(load.to, &load.word, load.bytes);
     else
-        load_box(load.map, load.coordinates, load.to);
+        load_box(load, load.to);
     checker->noted("tma_load_done", load.to, load.barrier->phase, load.bytes, load.where);
     publish_on_mbarrier(block, *load.barrier);
     worker->thread = resting;
@@ -205,8 +186,7 @@ static void read_store(TensorStore &store)
 {
     if (store.was_read)
         return;
-    std::vector<char> box = read_box(store.map, store.from);
-    if (box != store.box)
+    if (read_box(store.map, store.from) != store.bytes)
         fail_at(store.site, "tma_store()",
                 "the shared memory that it was reading was overwritten; tma_store_wait_read() "
                 "comes first");
@@ -216,7 +196,10 @@ static void read_store(TensorStore &store)
 
 static void write_store(const TensorStore &store)
 {
-    write_box(store.map, store.coordinates, store.box);
+    for (size_t r = 0; r < box_rows(store.map); r++) {
+        const BoxRow row = box_row(store, r);
+        memcpy(row.global, store.bytes.data() + row.offset + row.skip, row.bytes);
+    }
 }
 
 /* ---- the end of the block ---- */
@@ -239,27 +222,18 @@ void finish_tensor_copies(BlockWork &work)
 
 using namespace simt;
 
-static void set(int *coordinates, int x, int y, int z)
-{
-    coordinates[0] = x;
-    coordinates[1] = y;
-    coordinates[2] = z;
-}
-
 /* What all destinations of a load have in common. `shared` is the place in the running block. */
 static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
                           unsigned ranks, const char *what, Site site, const void *where)
 {
     TensorLoad load = {};
-    load.map = map_of(encoded, 3, what, site);
-    set(load.coordinates, x, y, z);
-    check_first_coordinate(load.map, load.coordinates, what, site);
+    static_cast<Box &>(load) = box_of(encoded, x, y, z, what, site);
     load.what = what;
     load.to = box_place(load.map, shared, what, site);
     load.bytes = box_bytes(load.map);
     load.where = where;
     load.site = site;
-    touch_global(load.map, load.coordinates, load.to, false, ranks, what, site, where);
+    touch_global(load, load.to, false, ranks, what, site, where);
     return load;
 }
 
@@ -331,14 +305,18 @@ void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t sh
     const void *where = __builtin_return_address(0);
     Groups<TensorStore> &stores = thread_work().stores;
     TensorStore store = stores.begin(where, site);
-    store.map = map_of(encoded, 3, what, site);
-    set(store.coordinates, x, y, z);
-    check_first_coordinate(store.map, store.coordinates, what, site);
-    check_begins_inside(store.map, store.coordinates, what, site);
+    static_cast<Box &>(store) = box_of(encoded, x, y, z, what, site);
+    /* A load may begin before the array and reads zeros there; a store that did was an illegal
+     * instruction on an H200. */
+    for (unsigned i = 0; i < store.map.rank; i++)
+        if (store.coordinates[i] < 0)
+            fail_at(site, what,
+                    "coordinate %u of the box is %d; a store may not begin before the array", i,
+                    store.coordinates[i]);
     store.from = box_place(store.map, shared, what, site);
     checker->asynchronous(store.from, box_bytes(store.map), proxy_read, where);
-    touch_global(store.map, store.coordinates, store.from, true, 0, what, site, where);
-    store.box = read_box(store.map, store.from);
+    touch_global(store, store.from, true, 0, what, site, where);
+    store.bytes = read_box(store.map, store.from);
     stores.work.push_back(std::move(store));
 }
 
@@ -364,7 +342,7 @@ void ptx::tma_store_wait(unsigned pending, bool only_read)
 
 void ptx::tma_prefetch_map(const CUtensorMap *map, Site site)
 {
-    map_of(map, 0, "tma_prefetch_map()", site);
+    map_of(map, "tma_prefetch_map()", site);
 }
 
 void ptx::async_proxy_fence(void) { checker->proxy_fence(); }

@@ -2,36 +2,14 @@
  * documentation. */
 #include "instructions/tensor_map.h"
 #include "host/errors.h"
+#include <algorithm>
 #include <cstring>
-#include <simt/driver_entry.h>
 
 namespace simt
 {
 
-static unsigned bytes_of(CUtensorMapDataType type)
-{
-    switch (type) {
-    case CU_TENSOR_MAP_DATA_TYPE_UINT8:
-        return 1;
-    case CU_TENSOR_MAP_DATA_TYPE_UINT16:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
-    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16:
-        return 2;
-    case CU_TENSOR_MAP_DATA_TYPE_UINT32:
-    case CU_TENSOR_MAP_DATA_TYPE_INT32:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ:
-    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32:
-    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ:
-        return 4;
-    case CU_TENSOR_MAP_DATA_TYPE_UINT64:
-    case CU_TENSOR_MAP_DATA_TYPE_INT64:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT64:
-        return 8;
-    default:
-        return 0;
-    }
-}
+/* By CUtensorMapDataType: of integers from UINT8 to INT64, then of floating-point types. */
+static const unsigned char element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
 
 static bool is_floating(CUtensorMapDataType type)
 {
@@ -72,18 +50,13 @@ static CUresult encode_dimensions(TensorMap &map, const cuuint64_t *sizes,
         map.stride[i] = strides[i];
         extent = sizes[i + 1] * strides[i];
     }
-    return CUDA_SUCCESS;
-}
-
-static CUresult check_box_row(const TensorMap &map)
-{
-    size_t row = box_row_bytes(map), span = map.swizzle_span;
+    const size_t row = box_row_bytes(map), span = map.swizzle_span;
     if (row % 16)
         return no("tensor map: a row of the box is %zu bytes; it must be a multiple of 16", row);
     if (span && row > span)
-        return no(
-            "tensor map: a row of the box is %zu bytes; it must fit in the swizzle's span of %zu",
-            row, span);
+        return no("tensor map: a row of the box is %zu bytes; it must fit in the swizzle's span of "
+                  "%zu",
+                  row, span);
     return CUDA_SUCCESS;
 }
 
@@ -107,7 +80,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
         return no("tensor map: the array begins at %p; it must be a multiple of 16", address);
     if (!sizes || !box || !element_strides || (rank > 1 && !strides))
         return no("tensor map: sizes, strides, box and element strides must be given");
-    if (bytes_of(type) == 0 || unsigned(swizzle) >= sizeof spans ||
+    if (unsigned(type) >= sizeof element_bytes || unsigned(swizzle) >= sizeof spans ||
         unsigned(promotion) > CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
         return no(
             "tensor map: data type %d, swizzle %d or L2 promotion %d is not one that there is",
@@ -119,20 +92,16 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
     encoded.mark = tensor_map_mark;
     encoded.type = uint8_t(type);
     encoded.rank = uint8_t(rank);
-    encoded.element_bytes = uint8_t(bytes_of(type));
+    encoded.element_bytes = element_bytes[type];
     encoded.swizzle_span = spans[swizzle];
     encoded.fill_with_nan = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
     encoded.address = static_cast<char *>(address);
-    CUresult result = encode_dimensions(encoded, sizes, strides, box);
-    if (result == CUDA_SUCCESS)
-        result = check_box_row(encoded);
-    if (result != CUDA_SUCCESS)
-        return result;
+    if (CUresult refused = encode_dimensions(encoded, sizes, strides, box))
+        return refused;
 
-    bool unit_strides = true;
-    for (unsigned i = 0; i < rank; i++)
-        unit_strides &= element_strides[i] == 1;
-    bool whole_rows = encoded.swizzle_span == 0 || box_row_bytes(encoded) == encoded.swizzle_span;
+    const bool unit_strides = std::count(element_strides, element_strides + rank, 1u) == rank;
+    const bool whole_rows =
+        encoded.swizzle_span == 0 || box_row_bytes(encoded) == encoded.swizzle_span;
     if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || !unit_strides || !whole_rows) {
         refuse(cudaSuccess, "tensor map: the CPU backend has no interleaving, no element strides "
                             "other than 1, and no rows shorter than the swizzle's span");

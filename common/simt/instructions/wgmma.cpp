@@ -12,6 +12,7 @@
 #include "run/engine.h"
 #include "threads/wait.h"
 #include "instructions/matrix_product.h"
+#include <algorithm>
 #include <cstring>
 #include <ptx.cuh>
 #include <tuple>
@@ -162,26 +163,24 @@ static void read_a(Product *const *lanes, unsigned warp, uint16_t *A)
     }
     for (unsigned lane = 0; lane < warp_size; lane++)
         for (unsigned i = 0; i < 4; i++) { /* two neighbours in a row */
-            unsigned row = lane / 4 + 8 * (i % 2), k = 2 * (lane % 4) + 8 * (i / 2);
-            memcpy(&A[row * product_depth + k], &lanes[lane]->a[i], sizeof lanes[lane]->a[i]);
+            const Element e = of_left(lane, 2 * i);
+            memcpy(&A[e.row * product_depth + e.col], &lanes[lane]->a[i], sizeof lanes[lane]->a[i]);
         }
 }
 
 /* ---- one warp's products ---- */
 
-/* Where a lane's d is in the warp's 16 rows: its elements 4 i and 4 i + 1 lie 8 i behind, and the
- * two after them 8 rows below. */
-static unsigned place_of(unsigned lane, unsigned n) { return lane / 4 * n + 2 * (lane % 4); }
+/* Where element i of a lane's d is in the warp's 16 rows. */
+static float *place_of(float *D, unsigned lane, unsigned i, unsigned n)
+{
+    const Element e = of_left(lane, i);
+    return D + e.row * n + e.col;
+}
 
 static bool is_untouched(const Product &product)
 {
-    for (unsigned i = 0; i < product.n / 2; i++) {
-        uint32_t bits;
-        memcpy(&bits, &product.d[i], sizeof bits);
-        if (bits != under_way)
-            return false;
-    }
-    return true;
+    return std::all_of(product.d, product.d + product.n / 2,
+                       [](const float &d) { return !memcmp(&d, &under_way, sizeof d); });
 }
 
 /* The number-th of the products that each lane has under way. */
@@ -205,11 +204,8 @@ static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
                     "wgmma_wait() comes first",
                     lane);
         const float *d = begins ? product.before.data() : product.d;
-        float *to = D + place_of(lane, n);
-        for (unsigned i = 0; i < n; i += 8, d += 4) {
-            memcpy(to + i, d, 2 * sizeof *d);
-            memcpy(to + i + 8 * n, d + 2, 2 * sizeof *d);
-        }
+        for (unsigned i = 0; i < n / 2; i += 2) /* two neighbours */
+            memcpy(place_of(D, lane, i, n), d + i, 2 * sizeof *d);
     }
     if (!first.accumulate)
         memset(D, 0, rows_per_warp * n * sizeof *D);
@@ -218,47 +214,23 @@ static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
     element_values(A, A_bits, A_elements, first.bfloat16);
     element_values(B, B_bits, product_depth * n, first.bfloat16);
     multiply_add(D, A, B, n);
-    for (unsigned lane = 0; lane < warp_size; lane++) {
-        const float *from = D + place_of(lane, n);
-        float *d = lanes[lane]->d;
-        for (unsigned i = 0; i < n; i += 8, d += 4) {
-            memcpy(d, from + i, 2 * sizeof *d);
-            memcpy(d + 2, from + i + 8 * n, 2 * sizeof *d);
-        }
-    }
-}
-
-/* Remembers what the product left in d, to see later whether anybody changed it. */
-static void remember(ThreadWork &work, const Product &product)
-{
-    std::vector<float> values(product.d, product.d + product.n / 2);
-    for (Accumulator &accumulator : work.accumulators)
-        if (accumulator.d == product.d) {
-            accumulator.values.swap(values);
-            return;
-        }
-    work.accumulators.push_back(Accumulator{product.d, std::move(values)});
+    for (unsigned lane = 0; lane < warp_size; lane++)
+        for (unsigned i = 0; i < n / 2; i += 2)
+            memcpy(lanes[lane]->d + i, place_of(D, lane, i, n), 2 * sizeof *D);
 }
 
 static bool is_as_left(const ThreadWork &work, const float *d, unsigned n)
 {
-    for (const Accumulator &accumulator : work.accumulators)
-        if (accumulator.d == d && accumulator.values.size() == n / 2)
-            return !memcmp(d, accumulator.values.data(), n / 2 * sizeof *d);
-    return false;
+    const auto known = work.accumulators.find(d);
+    return known != work.accumulators.end() && known->second.size() == n / 2 &&
+           !memcmp(d, known->second.data(), n / 2 * sizeof *d);
 }
 
 static bool is_under_way(const ThreadWork &work, const float *d)
 {
-    for (const Product &product : work.products.work)
-        if (product.d == d)
-            return true;
-    return false;
+    return std::any_of(work.products.work.begin(), work.products.work.end(),
+                       [d](const Product &product) { return product.d == d; });
 }
-
-struct WarpWait {
-    unsigned pending;
-};
 
 static void complete(void *const *slot, unsigned lanes)
 {
@@ -267,7 +239,7 @@ static void complete(void *const *slot, unsigned lanes)
     Warp &warp = *worker->thread->warp;
     BlockWork &work = block_work();
     ThreadWork *threads[warp_size];
-    unsigned pending = static_cast<const WarpWait *>(slot[0])->pending;
+    const unsigned pending = *static_cast<const unsigned *>(slot[0]);
     size_t count = work.thread[warp.number * warp_size].products.covered(pending);
     for (unsigned lane = 0; lane < warp_size; lane++) {
         threads[lane] = &work.thread[warp.number * warp_size + lane];
@@ -281,7 +253,8 @@ static void complete(void *const *slot, unsigned lanes)
         const std::vector<Product> &products = thread->products.work;
         for (size_t number = 0; number < count; number++)
             if (number + 1 == count || products[number + 1].d != products[number].d)
-                remember(*thread, products[number]);
+                thread->accumulators[products[number].d].assign(
+                    products[number].d, products[number].d + products[number].n / 2);
         thread->products.forget(count);
     }
 }
@@ -289,11 +262,11 @@ static void complete(void *const *slot, unsigned lanes)
 /* ---- the warpgroup ---- */
 
 /* All threads of a warpgroup must ask for the same products in the same order. */
-static void join_warpgroup(Warpgroup &warpgroup, const Product &product)
+static void join_warpgroup(std::vector<SharedProduct> &products, const Product &product)
 {
-    if (product.number == warpgroup.products.size())
-        warpgroup.products.push_back(SharedProduct{product, 0});
-    SharedProduct &known = warpgroup.products[product.number];
+    if (product.number == products.size())
+        products.push_back(SharedProduct{product, 0});
+    SharedProduct &known = products[product.number];
     const auto all = [](const ProductShape &s) {
         return std::tie(s.n, s.registers, s.b_along_n, s.accumulate, s.bfloat16, s.a_descriptor,
                         s.b_descriptor);
@@ -373,9 +346,9 @@ void ptx::wgmma_wait(unsigned pending, Site site)
     ThreadWork &work = block.thread[thread];
     size_t count = work.products.covered(pending);
     if (count > 0) {
-        const Warpgroup &warpgroup = block.warpgroup[thread / warpgroup_threads];
+        const std::vector<SharedProduct> &all = block.warpgroup[thread / warpgroup_threads];
         const unsigned long long last = work.products.work[count - 1].number;
-        wait_until([&] { return warpgroup.products[last].threads == warpgroup_threads; }, site,
+        wait_until([&] { return all[last].threads == warpgroup_threads; }, site,
                    [] { return "wgmma_wait(), for the other warps of the warpgroup"; });
     }
     for (size_t i = 0; i < count; i++) {
@@ -387,6 +360,5 @@ void ptx::wgmma_wait(unsigned pending, Site site)
     }
     checker->noted("wgmma_wait", nullptr, pending, count, __builtin_return_address(0));
     work.products_fenced = false;
-    WarpWait wait = {pending};
-    simt_meet(~0u, &wait, complete, "wgmma_wait()", 1, site);
+    simt_meet(~0u, &pending, complete, "wgmma_wait()", 1, site);
 }

@@ -1,2 +1,2 @@
-// says: CUB is not supported by the CPU backend
+// says: <cub/cub.cuh> is not supported by the CPU backend
 #include <cub/cub.cuh>

@@ -1,2 +1,2 @@
-// says: Thrust is not supported by the CPU backend
+// says: <thrust/device_vector.h> is not supported by the CPU backend
 #include <thrust/device_vector.h>

@@ -6,8 +6,8 @@
 namespace cooperative_groups
 {
 
-template <class Group, class T, class Operator>
-T inclusive_scan(const Group &group, T value, Operator combine)
+template <class Group, class T, class Operator = plus<T>>
+T inclusive_scan(const Group &group, T value, Operator combine = {})
 {
     const unsigned rank = group.thread_rank();
     for (unsigned delta = 1; delta < group.size(); delta *= 2) {
@@ -18,24 +18,12 @@ T inclusive_scan(const Group &group, T value, Operator combine)
     return value;
 }
 
-template <class Group, class T>
-T inclusive_scan(const Group &group, T value)
-{
-    return inclusive_scan(group, value, plus<T>());
-}
-
 /* The first member gets T(). */
-template <class Group, class T, class Operator>
-T exclusive_scan(const Group &group, T value, Operator combine)
+template <class Group, class T, class Operator = plus<T>>
+T exclusive_scan(const Group &group, T value, Operator combine = {})
 {
     T before = group.shfl_up(inclusive_scan(group, value, combine), 1);
     return group.thread_rank() == 0 ? T() : before;
-}
-
-template <class Group, class T>
-T exclusive_scan(const Group &group, T value)
-{
-    return exclusive_scan(group, value, plus<T>());
 }
 
 } /* namespace cooperative_groups */

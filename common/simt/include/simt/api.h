@@ -4,146 +4,72 @@
 #include <cuda_runtime_api.h>
 #include <type_traits>
 
-/* For a pointer to a pointer of any type. */
-#define SIMT_TYPED(name, function, parameters, ...)                                                \
-    template <class T>                                                                             \
-    cudaError_t name parameters                                                                    \
-    {                                                                                              \
-        return function(reinterpret_cast<void **>(pointer), __VA_ARGS__);                          \
-    }
-/* clang-format off */
-SIMT_TYPED(cudaMalloc, cudaMalloc, (T **pointer, size_t bytes), bytes)
-SIMT_TYPED(cudaMallocAsync, cudaMallocAsync, (T **pointer, size_t bytes, cudaStream_t stream), bytes, stream)
-SIMT_TYPED(cudaMallocManaged, cudaMallocManaged, (T **pointer, size_t bytes, unsigned int flags = cudaMemAttachGlobal), bytes, flags)
-SIMT_TYPED(cudaMallocHost, cudaHostAlloc, (T **pointer, size_t bytes, unsigned int flags = cudaHostAllocDefault), bytes, flags)
-SIMT_TYPED(cudaHostAlloc, cudaHostAlloc, (T **pointer, size_t bytes, unsigned int flags), bytes, flags)
-SIMT_TYPED(cudaMallocPitch, cudaMallocPitch, (T **pointer, size_t *pitch, size_t width, size_t height), pitch, width, height)
-SIMT_TYPED(cudaHostGetDevicePointer, cudaHostGetDevicePointer, (T **pointer, void *host, unsigned int flags), host, flags)
-/* clang-format on */
-#undef SIMT_TYPED
-
-inline cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, int device)
+namespace simt
 {
-    return cudaMemPrefetchAsync(pointer, bytes, device, nullptr);
-}
-
-/* CUDA 13's forms. Managed memory is everywhere at the same time. */
-inline cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, cudaMemLocation location,
-                                        unsigned int, cudaStream_t stream = nullptr)
-{
-    const int device = location.type == cudaMemLocationTypeDevice ? location.id : cudaCpuDeviceId;
-    return cudaMemPrefetchAsync(pointer, bytes, device, stream);
-}
-
-inline cudaError_t cudaMemAdvise(const void *pointer, size_t bytes, cudaMemoryAdvise advice,
-                                 cudaMemLocation location)
-{
-    const int device = location.type == cudaMemLocationTypeDevice ? location.id : cudaCpuDeviceId;
-    return cudaMemAdvise(pointer, bytes, advice, device);
-}
 
 template <class T>
-cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, T *pointer, size_t bytes = 0,
-                                     unsigned int flags = cudaMemAttachSingle)
+void **untyped(T **pointer)
 {
-    return cudaStreamAttachMemAsync(stream, static_cast<void *>(pointer), bytes, flags);
+    return reinterpret_cast<void **>(pointer);
 }
 
-inline cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned int flags)
+template <class... Parameters>
+const void *untyped(void (*kernel)(Parameters...))
 {
-    return cudaEventCreateWithFlags(event, flags);
+    return reinterpret_cast<const void *>(kernel);
 }
+
+/* The variable's address; null, which every call refuses, where so many bytes do not fit there. */
+template <class T>
+const void *variable(const T &symbol, size_t bytes = 0, size_t offset = 0)
+{
+    return offset > sizeof symbol || bytes > sizeof symbol - offset ? nullptr : &symbol;
+}
+
+inline int device_of(cudaMemLocation location)
+{
+    return location.type == cudaMemLocationTypeDevice ? location.id : cudaCpuDeviceId;
+}
+
+} /* namespace simt */
+
+#define SIMT_FORM(head, name, parameters, ...)                                                     \
+    head cudaError_t name parameters { return __VA_ARGS__; }
+
+/* clang-format off */
+/* Pointers to pointers of any type. */
+SIMT_FORM(template <class T>, cudaMalloc, (T **pointer, size_t bytes), cudaMalloc(simt::untyped(pointer), bytes))
+SIMT_FORM(template <class T>, cudaMallocAsync, (T **pointer, size_t bytes, cudaStream_t stream), cudaMallocAsync(simt::untyped(pointer), bytes, stream))
+SIMT_FORM(template <class T>, cudaMallocManaged, (T **pointer, size_t bytes, unsigned int flags = cudaMemAttachGlobal), cudaMallocManaged(simt::untyped(pointer), bytes, flags))
+SIMT_FORM(template <class T>, cudaMallocHost, (T **pointer, size_t bytes, unsigned int flags = cudaHostAllocDefault), cudaHostAlloc(simt::untyped(pointer), bytes, flags))
+SIMT_FORM(template <class T>, cudaHostAlloc, (T **pointer, size_t bytes, unsigned int flags), cudaHostAlloc(simt::untyped(pointer), bytes, flags))
+SIMT_FORM(template <class T>, cudaMallocPitch, (T **pointer, size_t *pitch, size_t width, size_t height), cudaMallocPitch(simt::untyped(pointer), pitch, width, height))
+SIMT_FORM(template <class T>, cudaHostGetDevicePointer, (T **pointer, void *host, unsigned int flags), cudaHostGetDevicePointer(simt::untyped(pointer), host, flags))
+SIMT_FORM(template <class T>, cudaStreamAttachMemAsync, (cudaStream_t stream, T *pointer, size_t bytes = 0, unsigned int flags = cudaMemAttachSingle), cudaStreamAttachMemAsync(stream, static_cast<void *>(pointer), bytes, flags))
+
+/* Parameters that C++ may leave out, and CUDA 13's. Managed memory is everywhere at the same time. */
+SIMT_FORM(inline, cudaMemPrefetchAsync, (const void *pointer, size_t bytes, int device), cudaMemPrefetchAsync(pointer, bytes, device, nullptr))
+SIMT_FORM(inline, cudaMemPrefetchAsync, (const void *pointer, size_t bytes, cudaMemLocation location, unsigned int, cudaStream_t stream = nullptr), cudaMemPrefetchAsync(pointer, bytes, simt::device_of(location), stream))
+SIMT_FORM(inline, cudaMemAdvise, (const void *pointer, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation location), cudaMemAdvise(pointer, bytes, advice, simt::device_of(location)))
+SIMT_FORM(inline, cudaEventCreate, (cudaEvent_t *event, unsigned int flags), cudaEventCreateWithFlags(event, flags))
 
 /* A symbol is a __device__, __constant__ or __managed__ variable, named without &. */
-template <class T>
-cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
-                               cudaMemcpyKind kind = cudaMemcpyHostToDevice)
-{
-    if (offset > sizeof symbol || bytes > sizeof symbol - offset)
-        return cudaMemcpyToSymbol(static_cast<const void *>(nullptr), from, bytes, offset, kind);
-    return cudaMemcpyToSymbol(static_cast<const void *>(&symbol), from, bytes, offset, kind);
-}
+SIMT_FORM(template <class T>, cudaMemcpyToSymbol, (const T &symbol, const void *from, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice), cudaMemcpyToSymbol(simt::variable(symbol, bytes, offset), from, bytes, offset, kind))
+SIMT_FORM(template <class T>, cudaMemcpyToSymbolAsync, (const T &symbol, const void *from, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t = nullptr), cudaMemcpyToSymbol(symbol, from, bytes, offset, kind))
+SIMT_FORM(template <class T>, cudaMemcpyFromSymbol, (void *to, const T &symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyDeviceToHost), cudaMemcpyFromSymbol(to, simt::variable(symbol, bytes, offset), bytes, offset, kind))
+SIMT_FORM(template <class T>, cudaMemcpyFromSymbolAsync, (void *to, const T &symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t = nullptr), cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind))
+SIMT_FORM(template <class T>, cudaGetSymbolAddress, (void **pointer, const T &symbol), cudaGetSymbolAddress(pointer, simt::variable(symbol)))
+SIMT_FORM(template <class T>, cudaGetSymbolAddress, (T **pointer, const T &symbol), cudaGetSymbolAddress(simt::untyped(pointer), simt::variable(symbol)))
+SIMT_FORM(template <class T>, cudaGetSymbolSize, (size_t *bytes, const T &symbol), (*bytes = sizeof symbol, cudaSuccess))
 
-template <class T>
-cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *from, size_t bytes,
-                                    size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice,
-                                    cudaStream_t = nullptr)
-{
-    return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind);
-}
-
-template <class T>
-cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t offset = 0,
-                                 cudaMemcpyKind kind = cudaMemcpyDeviceToHost)
-{
-    if (offset > sizeof symbol || bytes > sizeof symbol - offset)
-        return cudaMemcpyFromSymbol(to, static_cast<const void *>(nullptr), bytes, offset, kind);
-    return cudaMemcpyFromSymbol(to, static_cast<const void *>(&symbol), bytes, offset, kind);
-}
-
-template <class T>
-cudaError_t cudaMemcpyFromSymbolAsync(void *to, const T &symbol, size_t bytes, size_t offset = 0,
-                                      cudaMemcpyKind kind = cudaMemcpyDeviceToHost,
-                                      cudaStream_t = nullptr)
-{
-    return cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind);
-}
-
-template <class T>
-cudaError_t cudaGetSymbolAddress(void **pointer, const T &symbol)
-{
-    return cudaGetSymbolAddress(pointer, static_cast<const void *>(&symbol));
-}
-
-template <class T>
-cudaError_t cudaGetSymbolAddress(T **pointer, const T &symbol)
-{
-    return cudaGetSymbolAddress(reinterpret_cast<void **>(pointer),
-                                static_cast<const void *>(&symbol));
-}
-
-template <class T>
-cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol)
-{
-    *bytes = sizeof symbol;
-    return cudaSuccess;
-}
-
-/* Kernels by name; a template kernel needs its arguments spelled out, as in
- * cudaFuncSetAttribute(tile<16>, ...). */
-template <class... Parameters>
-cudaError_t cudaFuncSetCacheConfig(void (*kernel)(Parameters...), cudaFuncCache config)
-{
-    return cudaFuncSetCacheConfig(reinterpret_cast<const void *>(kernel), config);
-}
-
-template <class... Parameters>
-cudaError_t cudaFuncSetSharedMemConfig(void (*kernel)(Parameters...), cudaSharedMemConfig config)
-{
-    return cudaFuncSetSharedMemConfig(reinterpret_cast<const void *>(kernel), config);
-}
-
-template <class... Parameters>
-cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute attribute,
-                                 int value)
-{
-    return cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel), attribute, value);
-}
-
-template <class... Parameters>
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*kernel)(Parameters...))
-{
-    return cudaFuncGetAttributes(attributes, reinterpret_cast<const void *>(kernel));
-}
-
-template <class... Parameters>
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
-                                                          void (*kernel)(Parameters...),
-                                                          int block_size, size_t dynamic_shared)
-{
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        blocks, reinterpret_cast<const void *>(kernel), block_size, dynamic_shared);
-}
+/* Kernels by name; a template kernel needs its arguments spelled out, as in cudaFuncSetAttribute(tile<16>, ...). */
+SIMT_FORM(template <class... Parameters>, cudaFuncSetCacheConfig, (void (*kernel)(Parameters...), cudaFuncCache config), cudaFuncSetCacheConfig(simt::untyped(kernel), config))
+SIMT_FORM(template <class... Parameters>, cudaFuncSetSharedMemConfig, (void (*kernel)(Parameters...), cudaSharedMemConfig config), cudaFuncSetSharedMemConfig(simt::untyped(kernel), config))
+SIMT_FORM(template <class... Parameters>, cudaFuncSetAttribute, (void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value), cudaFuncSetAttribute(simt::untyped(kernel), attribute, value))
+SIMT_FORM(template <class... Parameters>, cudaFuncGetAttributes, (cudaFuncAttributes *attributes, void (*kernel)(Parameters...)), cudaFuncGetAttributes(attributes, simt::untyped(kernel)))
+SIMT_FORM(template <class... Parameters>, cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, void (*kernel)(Parameters...), int block_size, size_t dynamic_shared), cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, simt::untyped(kernel), block_size, dynamic_shared))
+/* clang-format on */
+#undef SIMT_FORM
 
 /* The block size with the most resident threads and the smallest grid that fills the device with
  * it. */

@@ -57,34 +57,24 @@ constexpr T negated(T value)
 
 } /* namespace simt */
 
-#define SIMT_ATOMIC_ONE(name, T, operation)                                                        \
-    inline T name(T *address, T value) { return simt::atomic(address, operation, value); }
+#define SIMT_ATOMIC_ONE(name, T, parameters, ...)                                                  \
+    SIMT_INLINE(T, name, parameters, simt::atomic(address, __VA_ARGS__))                           \
+    SIMT_INLINE(T, name##_block, parameters, simt::atomic(address, __VA_ARGS__))                   \
+    SIMT_INLINE(T, name##_system, parameters, simt::atomic(address, __VA_ARGS__))
 #define SIMT_ATOMIC(name, T, operation)                                                            \
-    SIMT_ATOMIC_ONE(name, T, operation)                                                            \
-    SIMT_ATOMIC_ONE(name##_block, T, operation)                                                    \
-    SIMT_ATOMIC_ONE(name##_system, T, operation)
-
-#define SIMT_ATOMIC_COMPARE(name, T)                                                               \
-    inline T name(T *address, T expected, T value)                                                 \
-    {                                                                                              \
-        return simt::atomic(address, simt_compare, value, expected);                               \
-    }
-
+    SIMT_ATOMIC_ONE(name, T, (T * address, T value), operation, value)
+#define SIMT_ATOMIC_COMPARE(T)                                                                     \
+    SIMT_ATOMIC_ONE(atomicCAS, T, (T * address, T expected, T value), simt_compare, value, expected)
 #define SIMT_ATOMIC_INTEGER(T)                                                                     \
     SIMT_ATOMIC(atomicAdd, T, simt_add)                                                            \
+    SIMT_ATOMIC_ONE(atomicSub, T, (T * address, T value), simt_add, simt::negated(value))          \
     SIMT_ATOMIC(atomicAnd, T, simt_and)                                                            \
     SIMT_ATOMIC(atomicOr, T, simt_or)                                                              \
     SIMT_ATOMIC(atomicXor, T, simt_xor)                                                            \
     SIMT_ATOMIC(atomicExch, T, simt_exchange)                                                      \
     SIMT_ATOMIC(atomicMin, T, simt::atomic_minimum<T>)                                             \
     SIMT_ATOMIC(atomicMax, T, simt::atomic_maximum<T>)                                             \
-    SIMT_ATOMIC_COMPARE(atomicCAS, T)                                                              \
-    SIMT_ATOMIC_COMPARE(atomicCAS_block, T)                                                        \
-    SIMT_ATOMIC_COMPARE(atomicCAS_system, T)                                                       \
-    inline T atomicSub(T *address, T value)                                                        \
-    {                                                                                              \
-        return simt::atomic(address, simt_add, simt::negated(value));                              \
-    }
+    SIMT_ATOMIC_COMPARE(T)
 
 /* clang-format off */
 SIMT_ATOMIC_INTEGER(int)
@@ -98,9 +88,8 @@ SIMT_ATOMIC(atomicAdd, double, simt_add_float)
 SIMT_ATOMIC(atomicExch, float, simt_exchange)
 SIMT_ATOMIC(atomicInc, unsigned int, simt_increment)
 SIMT_ATOMIC(atomicDec, unsigned int, simt_decrement)
-SIMT_ATOMIC_COMPARE(atomicCAS, unsigned short)
+SIMT_ATOMIC_COMPARE(unsigned short)
 /* clang-format on */
-
 #undef SIMT_ATOMIC_INTEGER
 #undef SIMT_ATOMIC_COMPARE
 #undef SIMT_ATOMIC

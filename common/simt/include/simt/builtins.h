@@ -54,25 +54,13 @@ long long simt_clock(void);
 unsigned long long simt_globaltimer(void);
 }
 
-inline void *operator new(size_t bytes, simt::DeviceHeap) { return simt_device_malloc(bytes); }
-inline void *operator new[](size_t bytes, simt::DeviceHeap) { return simt_device_malloc(bytes); }
-inline void __syncthreads(SIMT_CALL_SITE) { simt_syncthreads(site); }
-
-inline int __syncthreads_count(int predicate, SIMT_CALL_SITE)
-{
-    return simt_syncthreads_reduce(0, predicate, site);
-}
-
-inline int __syncthreads_and(int predicate, SIMT_CALL_SITE)
-{
-    return simt_syncthreads_reduce(1, predicate, site);
-}
-
-inline int __syncthreads_or(int predicate, SIMT_CALL_SITE)
-{
-    return simt_syncthreads_reduce(2, predicate, site);
-}
-
+/* clang-format off */
+SIMT_INLINE(void *, operator new, (size_t bytes, simt::DeviceHeap), simt_device_malloc(bytes))
+SIMT_INLINE(void *, operator new[], (size_t bytes, simt::DeviceHeap), simt_device_malloc(bytes))
+SIMT_INLINE(void, __syncthreads, (SIMT_CALL_SITE), simt_syncthreads(site))
+SIMT_INLINE(int, __syncthreads_count, (int predicate, SIMT_CALL_SITE), simt_syncthreads_reduce(0, predicate, site))
+SIMT_INLINE(int, __syncthreads_and, (int predicate, SIMT_CALL_SITE), simt_syncthreads_reduce(1, predicate, site))
+SIMT_INLINE(int, __syncthreads_or, (int predicate, SIMT_CALL_SITE), simt_syncthreads_reduce(2, predicate, site))
 __forceinline__ void __threadfence_block() { simt_threadfence(); }
 __forceinline__ void __threadfence() { simt_threadfence(); }
 __forceinline__ void __threadfence_system() { simt_threadfence(); }
@@ -80,10 +68,10 @@ inline void __nanosleep(unsigned ns) { simt_nanosleep(ns); }
 [[noreturn]] inline void __trap() { simt_trap(); }
 inline void __brkpt() { simt_trap(); }
 inline void __prof_trigger(int) {}
-inline long long clock64() { return simt_clock(); }
-
+SIMT_INLINE(long long, clock64, (), simt_clock())
 /* What simtcc makes of clock() in device code, where <time.h>'s would be another clock. */
-inline clock_t simt_device_clock() { return static_cast<clock_t>(simt_clock()); }
+SIMT_INLINE(clock_t, simt_device_clock, (), static_cast<clock_t>(simt_clock()))
+/* clang-format on */
 
 /* Loads and stores with a hint for the cache, which is all that tells them from ordinary ones. */
 #define SIMT_LOAD(name)                                                                            \
@@ -114,23 +102,13 @@ SIMT_STORE(__stwt)
 #undef SIMT_LOAD
 #undef SIMT_STORE
 
-__forceinline__ size_t __cvta_generic_to_shared(const void *pointer)
-{
-    return simt_shared_address(pointer);
-}
-
-__forceinline__ void *__cvta_shared_to_generic(size_t address)
-{
-    return simt_shared_pointer(unsigned(address));
-}
-
 extern "C" unsigned simt_is_shared(const void *pointer);
 extern "C" unsigned simt_is_local(const void *pointer);
 
-inline unsigned __isShared(const void *pointer) { return simt_is_shared(pointer); }
-inline unsigned __isLocal(const void *pointer) { return simt_is_local(pointer); }
-
-inline unsigned __isGlobal(const void *pointer)
-{
-    return !simt_is_shared(pointer) && !simt_is_local(pointer);
-}
+/* clang-format off */
+SIMT_INLINE(size_t, __cvta_generic_to_shared, (const void *pointer), simt_shared_address(pointer))
+SIMT_INLINE(void *, __cvta_shared_to_generic, (size_t address), simt_shared_pointer(unsigned(address)))
+SIMT_INLINE(unsigned, __isShared, (const void *pointer), simt_is_shared(pointer))
+SIMT_INLINE(unsigned, __isLocal, (const void *pointer), simt_is_local(pointer))
+SIMT_INLINE(unsigned, __isGlobal, (const void *pointer), !simt_is_shared(pointer) && !simt_is_local(pointer))
+/* clang-format on */

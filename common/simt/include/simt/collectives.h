@@ -28,77 +28,46 @@ namespace simt
 {
 
 template <class T>
-inline T shuffle(unsigned mask, T value, unsigned how, unsigned operand, int width, simt::Site site)
+inline uint64_t to_word(T value)
 {
     static_assert(sizeof(T) <= 8, "a shuffle moves values of at most 8 bytes");
-    uint64_t bits = 0;
-    __builtin_memcpy(static_cast<void *>(&bits), static_cast<const void *>(&value), sizeof value);
-    bits = simt_shuffle(mask, bits, operand, how | unsigned(width) << 2, site);
-    __builtin_memcpy(static_cast<void *>(&value), static_cast<const void *>(&bits), sizeof value);
+    uint64_t word = 0;
+    __builtin_memcpy(static_cast<void *>(&word), static_cast<const void *>(&value), sizeof value);
+    return word;
+}
+
+template <class T>
+inline T shuffle(unsigned mask, T value, unsigned how, unsigned operand, int width, simt::Site site)
+{
+    const uint64_t word =
+        simt_shuffle(mask, to_word(value), operand, how | unsigned(width) << 2, site);
+    __builtin_memcpy(static_cast<void *>(&value), static_cast<const void *>(&word), sizeof value);
     return value;
 }
 
 } /* namespace simt */
 
-template <class T>
-inline T __shfl_sync(unsigned mask, T value, int lane, int width = 32, SIMT_CALL_SITE)
-{
-    return simt::shuffle(mask, value, simt_shuffle_index, unsigned(lane), width, site);
-}
-
-template <class T>
-inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, SIMT_CALL_SITE)
-{
-    return simt::shuffle(mask, value, simt_shuffle_up, delta, width, site);
-}
-
-template <class T>
-inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, SIMT_CALL_SITE)
-{
-    return simt::shuffle(mask, value, simt_shuffle_down, delta, width, site);
-}
-
-template <class T>
-inline T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, SIMT_CALL_SITE)
-{
-    return simt::shuffle(mask, value, simt_shuffle_xor, unsigned(lanes), width, site);
-}
-
-#define SIMT_VOTE(R, name, how)                                                                    \
-    inline R name(unsigned mask, int predicate, SIMT_CALL_SITE)                                    \
+#define SIMT_SHUFFLE(name, how, Operand)                                                           \
+    template <class T>                                                                             \
+    inline T name(unsigned mask, T value, Operand operand, int width = 32, SIMT_CALL_SITE)         \
     {                                                                                              \
-        return simt_vote(mask, predicate, how, site);                                              \
+        return simt::shuffle(mask, value, how, unsigned(operand), width, site);                    \
     }
+#define SIMT_VOTE(R, name, how)                                                                    \
+    SIMT_INLINE(R, name, (unsigned mask, int predicate, SIMT_CALL_SITE),                           \
+                simt_vote(mask, predicate, how, site))
+#define SIMT_REDUCE(T, name, how)                                                                  \
+    SIMT_INLINE(T, name, (unsigned mask, T value, SIMT_CALL_SITE),                                 \
+                T(simt_reduce(mask, unsigned(value), how, site)))
 /* clang-format off */
+SIMT_SHUFFLE(__shfl_sync, simt_shuffle_index, int)
+SIMT_SHUFFLE(__shfl_up_sync, simt_shuffle_up, unsigned)
+SIMT_SHUFFLE(__shfl_down_sync, simt_shuffle_down, unsigned)
+SIMT_SHUFFLE(__shfl_xor_sync, simt_shuffle_xor, int)
 SIMT_VOTE(int, __all_sync, simt_vote_all)
 SIMT_VOTE(int, __any_sync, simt_vote_any)
 SIMT_VOTE(int, __uni_sync, simt_vote_uni)
 SIMT_VOTE(unsigned, __ballot_sync, simt_vote_ballot)
-/* clang-format on */
-#undef SIMT_VOTE
-
-template <class T>
-inline unsigned __match_any_sync(unsigned mask, T value, SIMT_CALL_SITE)
-{
-    uint64_t bits = 0;
-    __builtin_memcpy(&bits, &value, sizeof value);
-    return simt_match(mask, bits, nullptr, site);
-}
-
-template <class T>
-inline unsigned __match_all_sync(unsigned mask, T value, int *all_agree, SIMT_CALL_SITE)
-{
-    uint64_t bits = 0;
-    __builtin_memcpy(&bits, &value, sizeof value);
-    return simt_match(mask, bits, all_agree, site);
-}
-
-#define SIMT_REDUCE(T, name, how)                                                                  \
-    inline T name(unsigned mask, T value, SIMT_CALL_SITE)                                          \
-    {                                                                                              \
-        return static_cast<T>(simt_reduce(mask, unsigned(value), how, site));                      \
-    }
-/* clang-format off */
 SIMT_REDUCE(unsigned, __reduce_add_sync, simt_add)
 SIMT_REDUCE(int, __reduce_add_sync, simt_add)
 SIMT_REDUCE(unsigned, __reduce_min_sync, simt_min)
@@ -108,8 +77,11 @@ SIMT_REDUCE(int, __reduce_max_sync, simt_max_signed)
 SIMT_REDUCE(unsigned, __reduce_and_sync, simt_and)
 SIMT_REDUCE(unsigned, __reduce_or_sync, simt_or)
 SIMT_REDUCE(unsigned, __reduce_xor_sync, simt_xor)
+template <class T> SIMT_INLINE(unsigned, __match_any_sync, (unsigned mask, T value, SIMT_CALL_SITE), simt_match(mask, simt::to_word(value), nullptr, site))
+template <class T> SIMT_INLINE(unsigned, __match_all_sync, (unsigned mask, T value, int *all_agree, SIMT_CALL_SITE), simt_match(mask, simt::to_word(value), all_agree, site))
+SIMT_INLINE(void, __syncwarp, (unsigned mask = 0xffffffffu, SIMT_CALL_SITE), simt_syncwarp(mask, site))
+SIMT_INLINE(unsigned, __activemask, (SIMT_CALL_SITE), simt_activemask(site))
 /* clang-format on */
+#undef SIMT_SHUFFLE
+#undef SIMT_VOTE
 #undef SIMT_REDUCE
-
-inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_CALL_SITE) { simt_syncwarp(mask, site); }
-inline unsigned __activemask(SIMT_CALL_SITE) { return simt_activemask(site); }

@@ -21,3 +21,7 @@
 #endif
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
+
+/* For lists of functions that are one expression. */
+#define SIMT_INLINE(R, name, parameters, ...)                                                      \
+    inline R name parameters { return __VA_ARGS__; }

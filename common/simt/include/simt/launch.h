@@ -18,19 +18,19 @@
 
 /* What the compiled program hands to the runtime. */
 struct simt_launch {
-    const char *kernel;
-    /* null where the kernel's address is not known: deduced template arguments */
-    const void *entry;
-    void (*invoke)(void *arguments);
-    void *arguments;
-    size_t argument_bytes;
+    const char *kernel = "";
+    const char *file = "";
+    int line = 0;
     dim3 grid, block;
     size_t dynamic_shared;
     cudaStream_t stream;
-    int cooperative;
-    dim3 cluster; /* in blocks; 1 x 1 x 1 without clusters */
-    const char *file;
-    int line;
+    int cooperative = 0;
+    dim3 cluster = {}; /* in blocks; 1 x 1 x 1 without clusters */
+    /* null where the kernel's address is not known: deduced template arguments */
+    const void *entry = nullptr;
+    void (*invoke)(void *arguments) = nullptr;
+    void *arguments = nullptr;
+    size_t argument_bytes = 0;
 };
 
 extern "C" cudaError_t simt_run(const struct simt_launch *launch);
@@ -65,30 +65,17 @@ struct Invocation {
     }
 };
 
-struct Configuration {
-    const char *name;
-    const char *file;
-    int line;
-    dim3 grid, block;
-    size_t dynamic_shared;
-    cudaStream_t stream;
-    dim3 cluster;
-
-    template <class Function, class... Parameters>
-    cudaError_t run(const void *entry, Function function, int cooperative,
-                    Parameters... arguments) const
-    {
-        Invocation<Function, Parameters...> call = {function,
-                                                    std::tuple<Parameters...>(arguments...)};
-        struct simt_launch launch = {
-            name,        entry,          Invocation<Function, Parameters...>::invoke,
-            &call,       sizeof call,    grid,
-            block,       dynamic_shared, stream,
-            cooperative, cluster,        file,
-            line};
-        return simt_run(&launch);
-    }
-};
+/* Runs what is asked for, but for the kernel and its arguments. */
+template <class Function, class... Parameters>
+cudaError_t run(simt_launch launch, const void *entry, Function function, Parameters... arguments)
+{
+    Invocation<Function, Parameters...> call = {function, {arguments...}};
+    launch.entry = entry;
+    launch.invoke = call.invoke;
+    launch.arguments = &call;
+    launch.argument_bytes = sizeof call;
+    return simt_run(&launch);
+}
 
 /* The address of a kernel, where its name stands for exactly one. */
 struct Address {
@@ -102,33 +89,35 @@ struct Address {
 /* Where it does not, because template arguments are to be deduced or functions overloaded, the
  * kernel is called by its name. */
 template <class Call, class Function>
-struct ConfiguredKernel : Configuration {
+struct ConfiguredKernel {
+    simt_launch launch;
     Call call;
 
     template <class... Arguments>
     auto operator()(Arguments... arguments) const -> decltype(call(arguments...))
     {
-        this->run(nullptr, call, 0, arguments...);
+        run(launch, nullptr, call, arguments...);
     }
 };
 
 /* The arguments convert to the kernel's parameter types as in any call. Fewer, where parameters
  * have defaults, which a pointer has forgotten. */
 template <class Call, class... Parameters>
-struct ConfiguredKernel<Call, void (*)(Parameters...)> : Configuration {
+struct ConfiguredKernel<Call, void (*)(Parameters...)> {
+    simt_launch launch;
     Call call;
     void (*function)(Parameters...);
 
     void operator()(Parameters... arguments) const
     {
-        this->run(reinterpret_cast<const void *>(function), function, 0, arguments...);
+        run(launch, reinterpret_cast<const void *>(function), function, arguments...);
     }
 
     template <class... Arguments,
               class = std::enable_if_t<(sizeof...(Arguments) < sizeof...(Parameters))>>
     auto operator()(Arguments... arguments) const -> decltype(call(arguments...))
     {
-        this->run(reinterpret_cast<const void *>(function), call, 0, arguments...);
+        run(launch, reinterpret_cast<const void *>(function), call, arguments...);
     }
 };
 
@@ -142,13 +131,11 @@ struct Kernel {
     auto simt_configure(dim3 grid, dim3 block, size_t shared = 0,
                         cudaStream_t stream = nullptr) const
     {
-        Configuration configuration = {name,  site.file, site.line, grid,
-                                       block, shared,    stream,    dim3(1, 1, 1)};
+        const simt_launch launch = {name, site.file, site.line, grid, block, shared, stream};
         if constexpr (std::is_invocable_v<Find, Address>)
-            return ConfiguredKernel<Call, decltype(find(Address()))>{configuration, call,
-                                                                     find(Address())};
+            return ConfiguredKernel<Call, decltype(find(Address()))>{launch, call, find(Address())};
         else
-            return ConfiguredKernel<Call, void>{configuration, call};
+            return ConfiguredKernel<Call, void>{launch, call};
     }
 };
 
@@ -167,54 +154,42 @@ simt_kernel_in_device_code(T...);
 
 /* arguments[i] points to the i-th argument, as cudaLaunchKernel wants it. */
 template <class... Parameters, size_t... Indices>
-cudaError_t run_by_address(const char *name, void (*function)(Parameters...), dim3 grid, dim3 block,
-                           void **arguments, size_t shared, cudaStream_t stream, int cooperative,
-                           std::index_sequence<Indices...>)
+cudaError_t run_by_address(const simt_launch &launch, void (*function)(Parameters...),
+                           [[maybe_unused]] void **arguments, std::index_sequence<Indices...>)
 {
-    (void)arguments;
-    Configuration configuration = {name, "", 0, grid, block, shared, stream, dim3(1, 1, 1)};
-    return configuration.run(
-        reinterpret_cast<const void *>(function), function, cooperative,
-        *static_cast<std::remove_reference_t<Parameters> *>(arguments[Indices])...);
+    return run(launch, reinterpret_cast<const void *>(function), function,
+               *static_cast<std::remove_reference_t<Parameters> *>(arguments[Indices])...);
 }
 
 } /* namespace simt */
 
-template <class... Parameters>
-cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void **arguments,
-                             size_t shared = 0, cudaStream_t stream = nullptr)
-{
-    return simt::run_by_address("", kernel, grid, block, arguments, shared, stream, 0,
-                                std::index_sequence_for<Parameters...>());
-}
-
-template <class... Parameters>
-cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                                        void **arguments, size_t shared = 0,
-                                        cudaStream_t stream = nullptr)
-{
-    return simt::run_by_address("", kernel, grid, block, arguments, shared, stream, 1,
-                                std::index_sequence_for<Parameters...>());
-}
+#define SIMT_LAUNCH(name, cooperative)                                                             \
+    template <class... Parameters>                                                                 \
+    cudaError_t name(void (*kernel)(Parameters...), dim3 grid, dim3 block, void **arguments,       \
+                     size_t shared = 0, cudaStream_t stream = nullptr)                             \
+    {                                                                                              \
+        return simt::run_by_address({"", "", 0, grid, block, shared, stream, cooperative}, kernel, \
+                                    arguments, std::index_sequence_for<Parameters...>());          \
+    }
+SIMT_LAUNCH(cudaLaunchKernel, 0)
+SIMT_LAUNCH(cudaLaunchCooperativeKernel, 1)
+#undef SIMT_LAUNCH
 
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
                                Arguments &&...arguments)
 {
-    int cooperative = 0;
-    dim3 cluster(1, 1, 1);
+    simt_launch launch = {
+        "", "", 0, config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream};
     for (unsigned i = 0; i < config->numAttrs; i++) {
         const cudaLaunchAttribute &attribute = config->attrs[i];
+        const auto &cluster = attribute.val.clusterDim;
         if (attribute.id == cudaLaunchAttributeCooperative)
-            cooperative = attribute.val.cooperative;
+            launch.cooperative = attribute.val.cooperative;
         else if (attribute.id == cudaLaunchAttributeClusterDimension)
-            cluster = dim3(attribute.val.clusterDim.x, attribute.val.clusterDim.y,
-                           attribute.val.clusterDim.z);
+            launch.cluster = dim3(cluster.x, cluster.y, cluster.z);
     }
-    simt::Configuration configuration = {
-        "",     "", 0, config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream,
-        cluster};
-    return configuration.run<void (*)(Parameters...), Parameters...>(
-        reinterpret_cast<const void *>(kernel), kernel, cooperative,
+    return simt::run<void (*)(Parameters...), Parameters...>(
+        launch, reinterpret_cast<const void *>(kernel), kernel,
         static_cast<Parameters>(arguments)...);
 }

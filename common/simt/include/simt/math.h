@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <math.h>
+#include <simt/keywords.h>
 #include <type_traits>
 
 /* ---- min, max, abs for every pair of types that CUDA has ---- */
@@ -41,8 +43,8 @@ SIMT_MIN_MAX_FLOAT(double, float, double)
 #undef SIMT_MIN_MAX_INTEGER
 #undef SIMT_MIN_MAX_FLOAT
 
-constexpr unsigned int umin(unsigned int a, unsigned int b) { return b < a ? b : a; }
-constexpr unsigned int umax(unsigned int a, unsigned int b) { return a < b ? b : a; }
+SIMT_INLINE(unsigned int, umin, (unsigned int a, unsigned int b), min(a, b))
+SIMT_INLINE(unsigned int, umax, (unsigned int a, unsigned int b), max(a, b))
 
 /* ---- Functions of float and double that <math.h> lacks ---- */
 
@@ -96,13 +98,15 @@ SIMT_FUNCTION(normcdfinv, std::sqrt(2.0) * simt::inverse_erf(2.0 * x - 1.0))
 /* clang-format on */
 #undef SIMT_FUNCTION
 
-inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
-inline float rsqrt(float x) { return 1.0f / std::sqrt(x); }
-inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
-inline float fdividef(float x, float y) { return x / y; }
-inline float norm3df(float a, float b, float c) { return std::hypot(a, b, c); }
-inline double norm3d(double a, double b, double c) { return std::hypot(a, b, c); }
-inline float rhypotf(float x, float y) { return 1.0f / std::hypot(x, y); }
+/* clang-format off */
+SIMT_INLINE(double, rsqrt, (double x), 1.0 / std::sqrt(x))
+SIMT_INLINE(float, rsqrt, (float x), 1.0f / std::sqrt(x))
+SIMT_INLINE(float, rsqrtf, (float x), 1.0f / std::sqrt(x))
+SIMT_INLINE(float, fdividef, (float x, float y), x / y)
+SIMT_INLINE(float, norm3df, (float a, float b, float c), std::hypot(a, b, c))
+SIMT_INLINE(double, norm3d, (double a, double b, double c), std::hypot(a, b, c))
+SIMT_INLINE(float, rhypotf, (float x, float y), 1.0f / std::hypot(x, y))
+/* clang-format on */
 
 inline void sincospif(float x, float *sine, float *cosine)
 {
@@ -136,22 +140,16 @@ SIMT_FAST(__exp2f, std::exp2)
 /* clang-format on */
 #undef SIMT_FAST
 
-extern "C" inline float __powf(float x, float y) noexcept { return std::pow(x, y); }
-
 extern "C" inline void __sincosf(float x, float *sine, float *cosine) noexcept
 {
     *sine = std::sin(x);
     *cosine = std::cos(x);
 }
 
-inline float __fdividef(float x, float y) { return x / y; }
-
-inline float __frsqrt_rn(float x) { return float(1.0 / std::sqrt(double(x))); }
-
-inline float __saturatef(float x)
-{
-    return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; /* NaN becomes 0 */
-}
+extern "C" inline float __powf(float x, float y) noexcept { return std::pow(x, y); }
+SIMT_INLINE(float, __fdividef, (float x, float y), x / y)
+SIMT_INLINE(float, __frsqrt_rn, (float x), float(1.0 / std::sqrt(double(x))))
+SIMT_INLINE(float, __saturatef, (float x), x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f) /* NaN: 0 */
 
 /* ---- Arithmetic with a rounding direction ---- */
 
@@ -233,15 +231,13 @@ namespace simt
 template <class To>
 inline To saturated(double whole)
 {
-    if (whole != whole)
-        return 0;
+    typedef std::numeric_limits<To> range;
     /* 2^63 and the like are doubles; the largest To may not be. */
-    double limit = std::ldexp(1.0, int(sizeof(To) * CHAR_BIT) - std::is_signed_v<To>);
-    if (whole >= limit)
-        return To(~To(0) ^ (std::is_signed_v<To> ? To(1) << (sizeof(To) * CHAR_BIT - 1) : To(0)));
-    if (whole < (std::is_signed_v<To> ? -limit : 0.0))
-        return std::is_signed_v<To> ? To(To(1) << (sizeof(To) * CHAR_BIT - 1)) : To(0);
-    return To(whole);
+    if (whole >= std::ldexp(1.0, range::digits))
+        return range::max();
+    if (whole < double(range::min()))
+        return range::min();
+    return whole != whole ? To(0) : To(whole);
 }
 
 } /* namespace simt */
@@ -261,10 +257,9 @@ SIMT_TO_INTEGER(double, double, int, int)
 SIMT_TO_INTEGER(double, double, uint, unsigned int)
 SIMT_TO_INTEGER(double, double, ll, long long)
 SIMT_TO_INTEGER(double, double, ull, unsigned long long)
+SIMT_INLINE(double, __int2double_rn, (int x), x)
+SIMT_INLINE(double, __uint2double_rn, (unsigned int x), x)
 /* clang-format on */
-
-inline double __int2double_rn(int x) { return x; }
-inline double __uint2double_rn(unsigned int x) { return x; }
 
 /* ---- The same bits under another type ---- */
 
@@ -280,41 +275,48 @@ inline To same_bits(From from)
     return to;
 }
 
+constexpr uint64_t joined(uint32_t high, uint32_t low) { return uint64_t(high) << 32 | low; }
+
+__extension__ typedef __int128 wide;
+__extension__ typedef unsigned __int128 unsigned_wide;
+
 } /* namespace simt */
 
-#define SIMT_SAME_BITS(To, name, From)                                                             \
-    inline To name(From x) { return simt::same_bits<To>(x); }
 /* clang-format off */
-SIMT_SAME_BITS(int, __float_as_int, float)
-SIMT_SAME_BITS(unsigned int, __float_as_uint, float)
-SIMT_SAME_BITS(float, __int_as_float, int)
-SIMT_SAME_BITS(float, __uint_as_float, unsigned int)
-SIMT_SAME_BITS(long long, __double_as_longlong, double)
-SIMT_SAME_BITS(double, __longlong_as_double, long long)
-/* clang-format on */
-#undef SIMT_SAME_BITS
-
-inline int __double2hiint(double x) { return int(simt::same_bits<uint64_t>(x) >> 32); }
-inline int __double2loint(double x) { return int(simt::same_bits<uint64_t>(x)); }
-
-inline double __hiloint2double(int high, int low)
-{
-    return simt::same_bits<double>(uint64_t(uint32_t(high)) << 32 | uint32_t(low));
-}
+SIMT_INLINE(int, __float_as_int, (float x), simt::same_bits<int>(x))
+SIMT_INLINE(unsigned int, __float_as_uint, (float x), simt::same_bits<unsigned int>(x))
+SIMT_INLINE(float, __int_as_float, (int x), simt::same_bits<float>(x))
+SIMT_INLINE(float, __uint_as_float, (unsigned int x), simt::same_bits<float>(x))
+SIMT_INLINE(long long, __double_as_longlong, (double x), simt::same_bits<long long>(x))
+SIMT_INLINE(double, __longlong_as_double, (long long x), simt::same_bits<double>(x))
+SIMT_INLINE(int, __double2hiint, (double x), int(simt::same_bits<uint64_t>(x) >> 32))
+SIMT_INLINE(int, __double2loint, (double x), int(simt::same_bits<uint64_t>(x)))
+SIMT_INLINE(double, __hiloint2double, (int high, int low), simt::same_bits<double>(simt::joined(uint32_t(high), uint32_t(low))))
 
 /* ---- Integers ---- */
 
-inline int __popc(unsigned int x) { return __builtin_popcount(x); }
-inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-inline int __clz(int x) { return x ? __builtin_clz(unsigned(x)) : 32; }
-
-inline int __clzll(long long x)
-{
-    return x ? __builtin_clzll(static_cast<unsigned long long>(x)) : 64;
-}
-
-inline int __ffs(int x) { return __builtin_ffs(x); }
-inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+SIMT_INLINE(int, __popc, (unsigned int x), __builtin_popcount(x))
+SIMT_INLINE(int, __popcll, (unsigned long long x), __builtin_popcountll(x))
+SIMT_INLINE(int, __clz, (int x), x ? __builtin_clz(unsigned(x)) : 32)
+SIMT_INLINE(int, __clzll, (long long x), x ? __builtin_clzll(uint64_t(x)) : 64)
+SIMT_INLINE(int, __ffs, (int x), __builtin_ffs(x))
+SIMT_INLINE(int, __ffsll, (long long x), __builtin_ffsll(x))
+SIMT_INLINE(int, __mulhi, (int x, int y), int(int64_t(x) * y >> 32))
+SIMT_INLINE(unsigned int, __umulhi, (unsigned int x, unsigned int y), unsigned(uint64_t(x) * y >> 32))
+SIMT_INLINE(long long, __mul64hi, (long long x, long long y), static_cast<long long>(simt::wide(x) * y >> 64))
+SIMT_INLINE(unsigned long long, __umul64hi, (unsigned long long x, unsigned long long y), static_cast<unsigned long long>(simt::unsigned_wide(x) * y >> 64))
+/* The product of the low 24 bits. */
+SIMT_INLINE(unsigned int, __umul24, (unsigned int x, unsigned int y), (x & 0xffffffu) * (y & 0xffffffu))
+SIMT_INLINE(int, __mul24, (int x, int y), int(unsigned(int(unsigned(x) << 8) >> 8) * unsigned(int(unsigned(y) << 8) >> 8)))
+SIMT_INLINE(unsigned int, __usad, (unsigned int x, unsigned int y, unsigned int sum), sum + (x > y ? x - y : y - x))
+SIMT_INLINE(unsigned int, __sad, (int x, int y, unsigned int sum), sum + (x > y ? unsigned(x) - unsigned(y) : unsigned(y) - unsigned(x)))
+SIMT_INLINE(int, __hadd, (int x, int y), int((int64_t(x) + y) >> 1))
+SIMT_INLINE(int, __rhadd, (int x, int y), int((int64_t(x) + y + 1) >> 1))
+SIMT_INLINE(unsigned int, __uhadd, (unsigned int x, unsigned int y), unsigned((uint64_t(x) + y) >> 1))
+/* The upper word of high:low shifted left by shift mod 32, and the lower word shifted right. */
+SIMT_INLINE(unsigned int, __funnelshift_l, (unsigned int low, unsigned int high, unsigned int shift), unsigned(simt::joined(high, low) << (shift & 31) >> 32))
+SIMT_INLINE(unsigned int, __funnelshift_r, (unsigned int low, unsigned int high, unsigned int shift), unsigned(simt::joined(high, low) >> (shift & 31)))
+/* clang-format on */
 
 inline unsigned int __brev(unsigned int x)
 {
@@ -326,14 +328,14 @@ inline unsigned int __brev(unsigned int x)
 
 inline unsigned long long __brevll(unsigned long long x)
 {
-    return static_cast<unsigned long long>(__brev(unsigned(x))) << 32 | __brev(unsigned(x >> 32));
+    return simt::joined(__brev(unsigned(x)), __brev(unsigned(x >> 32)));
 }
 
 /* Each nibble of `selector` picks one of the eight bytes of y:x, or, with its top bit, that byte's
  * sign. */
 inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector)
 {
-    uint64_t bytes = uint64_t(y) << 32 | x;
+    const uint64_t bytes = simt::joined(y, x);
     unsigned int result = 0;
     for (int i = 0; i < 4; i++) {
         unsigned int pick = selector >> (4 * i);
@@ -345,78 +347,14 @@ inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int sel
     return result;
 }
 
-inline int __mulhi(int x, int y) { return int(static_cast<long long>(x) * y >> 32); }
-
-inline unsigned int __umulhi(unsigned int x, unsigned int y)
-{
-    return unsigned(static_cast<unsigned long long>(x) * y >> 32);
-}
-
-inline long long __mul64hi(long long x, long long y)
-{
-    __extension__ typedef __int128 wide;
-    return static_cast<long long>(static_cast<wide>(x) * y >> 64);
-}
-
-inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y)
-{
-    __extension__ typedef unsigned __int128 wide;
-    return static_cast<unsigned long long>(static_cast<wide>(x) * y >> 64);
-}
-
-/* The product of the low 24 bits. */
-inline int __mul24(int x, int y)
-{
-    unsigned int a = unsigned(x) << 8, b = unsigned(y) << 8;
-    return int(unsigned(int(a) >> 8) * unsigned(int(b) >> 8));
-}
-
-inline unsigned int __umul24(unsigned int x, unsigned int y)
-{
-    return (x & 0xffffffu) * (y & 0xffffffu);
-}
-
-inline unsigned int __sad(int x, int y, unsigned int sum)
-{
-    return sum + (x > y ? unsigned(x) - unsigned(y) : unsigned(y) - unsigned(x));
-}
-
-inline unsigned int __usad(unsigned int x, unsigned int y, unsigned int sum)
-{
-    return sum + (x > y ? x - y : y - x);
-}
-
-inline int __hadd(int x, int y) { return int((static_cast<long long>(x) + y) >> 1); }
-
-inline int __rhadd(int x, int y) { return int((static_cast<long long>(x) + y + 1) >> 1); }
-
-inline unsigned int __uhadd(unsigned int x, unsigned int y)
-{
-    return unsigned((static_cast<unsigned long long>(x) + y) >> 1);
-}
-
-/* The upper word of high:low shifted left by shift mod 32, and the lower word shifted right. */
-inline unsigned int __funnelshift_l(unsigned int low, unsigned int high, unsigned int shift)
-{
-    return unsigned((uint64_t(high) << 32 | low) << (shift & 31) >> 32);
-}
-
-inline unsigned int __funnelshift_r(unsigned int low, unsigned int high, unsigned int shift)
-{
-    return unsigned((uint64_t(high) << 32 | low) >> (shift & 31));
-}
-
 /* Dot products of four bytes, added to an accumulator. */
-inline int __dp4a(int a, int b, int sum)
-{
-    for (int i = 0; i < 32; i += 8)
-        sum += static_cast<signed char>(a >> i) * static_cast<signed char>(b >> i);
-    return sum;
-}
-
-inline unsigned int __dp4a(unsigned int a, unsigned int b, unsigned int sum)
-{
-    for (int i = 0; i < 32; i += 8)
-        sum += (a >> i & 0xff) * (b >> i & 0xff);
-    return sum;
-}
+#define SIMT_DOT(T, Byte)                                                                          \
+    inline T __dp4a(T a, T b, T sum)                                                               \
+    {                                                                                              \
+        for (int i = 0; i < 32; i += 8)                                                            \
+            sum += static_cast<Byte>(a >> i) * static_cast<Byte>(b >> i);                          \
+        return sum;                                                                                \
+    }
+SIMT_DOT(int, signed char)
+SIMT_DOT(unsigned int, unsigned char)
+#undef SIMT_DOT

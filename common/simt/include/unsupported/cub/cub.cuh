@@ -1,1 +1,0 @@
-#error "CUB is not supported by the CPU backend (simt)"

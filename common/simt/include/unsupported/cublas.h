@@ -1,1 +1,0 @@
-#error "<cublas.h> is not supported by the CPU backend (simt)"

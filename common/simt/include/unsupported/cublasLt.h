@@ -1,1 +1,0 @@
-#error "<cublasLt.h> is not supported by the CPU backend (simt)"

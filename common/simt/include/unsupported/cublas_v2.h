@@ -1,1 +1,0 @@
-#error "<cublas_v2.h> is not supported by the CPU backend (simt)"

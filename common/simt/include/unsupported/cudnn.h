@@ -1,1 +1,0 @@
-#error "<cudnn.h> is not supported by the CPU backend (simt)"

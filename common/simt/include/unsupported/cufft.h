@@ -1,1 +1,0 @@
-#error "<cufft.h> is not supported by the CPU backend (simt)"

@@ -1,1 +1,0 @@
-#error "<curand.h> is not supported by the CPU backend (simt)"

@@ -1,1 +1,0 @@
-#error "<curand_kernel.h> is not supported by the CPU backend (simt)"

@@ -1,1 +1,0 @@
-#error "<cusolverDn.h> is not supported by the CPU backend (simt)"

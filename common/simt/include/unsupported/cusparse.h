@@ -1,1 +1,0 @@
-#error "<cusparse.h> is not supported by the CPU backend (simt)"

@@ -1,1 +1,0 @@
-#error "<cutensor.h> is not supported by the CPU backend (simt)"

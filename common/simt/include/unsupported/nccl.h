@@ -1,1 +1,0 @@
-#error "<nccl.h> is not supported by the CPU backend (simt)"

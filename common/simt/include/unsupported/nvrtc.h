@@ -1,1 +1,0 @@
-#error "<nvrtc.h> is not supported by the CPU backend (simt)"

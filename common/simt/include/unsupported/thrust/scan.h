@@ -1,1 +1,0 @@
-#error "Thrust is not supported by the CPU backend (simt)"
