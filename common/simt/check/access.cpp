@@ -70,8 +70,7 @@ void forget_shadows()
 void forget_quiet()
 {
     for (Region *region : regions)
-        if (region->shadow.quiet)
-            madvise(region->shadow.quiet, region->shadow.bytes / 4 + 1, MADV_DONTNEED);
+        shadow_forget_quiet(region->shadow);
 }
 
 /* Finds the widest part of the region that no fence covers. */
@@ -145,6 +144,13 @@ static void notice_polling(ThreadState *thread, unsigned kind, const void *point
                thread->thread) {
         simt_yield();
     }
+}
+
+void look_at_next(ThreadState *thread)
+{
+    static Recent none;
+    if (thread->thread)
+        thread->thread->recent = &none;
 }
 
 bool polls(const ThreadState *thread, const void *pointer) { return thread->polled == pointer; }
@@ -239,8 +245,10 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
         }
     }
     notice_polling(thread, kind, pointer);
-    const bool looked_at = thread->look_at || thread->polled || !block->overwrites.empty();
-    thread->usual = looked_at ? nullptr : thread->warp;
+    if (thread->look_at || thread->polled || !block->overwrites.empty())
+        look_at_next(thread);
+    else if (thread->warp)
+        thread->thread->recent = &thread->warp->recent;
 }
 
 void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)

@@ -129,6 +129,7 @@ constexpr uint8_t last_quiet = 254, never_quiet = 255;
 
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes);
 void shadow_release(Shadow &shadow);
+void shadow_forget_quiet(Shadow &shadow);
 
 /* ---- regions ---- */
 
@@ -142,7 +143,7 @@ struct Reach {
     uintptr_t quiet; /* Shadow::quiet, less the number of the shadow's first word */
 };
 /* Of an instruction whose accesses are all to be looked at. */
-inline constexpr Reach no_reach = {1, 0, nullptr, 0};
+inline constexpr Reach no_reach = {0, 0, nullptr, 0};
 inline Reach reach_of(uintptr_t begin, uintptr_t end, Shadow &shadow)
 {
     return {begin, end, &shadow, reinterpret_cast<uintptr_t>(shadow.quiet) - shadow.base / 4};
@@ -181,11 +182,6 @@ struct Moved {
     size_t sectors, lines, wavefronts, ideal;
 };
 
-constexpr size_t recent_places = 1024; /* a power of two */
-
-/* Where BlockState::recent has the instruction at `where`. */
-inline size_t recent_slot(const void *where) { return number_of(where) % recent_places; }
-
 struct WarpState;
 
 /* An instruction of the program: a place in the code, by return address, and what it does there. */
@@ -204,23 +200,39 @@ struct Run {
     uintptr_t next = 1; /* where one more would be part of it; 1 where none can */
     uintptr_t step = 0;
     size_t count = 0;
-
-    uintptr_t address(size_t i) const { return next - step * (count - i); }
 };
 
 /* The executions of one instruction since the warp last came together. The k-th of each lane belong
  * to one request. */
 struct alignas(64) Instruction {
     const void *where = nullptr; /* as in `place`; null before its first execution */
-    const WarpState *warp;
-    const Reach *reach;   /* what it last touched */
-    uintptr_t words;      /* reach->quiet */
+    uintptr_t begin;             /* of what it last touched, where ... */
+    size_t room;     /* ... accesses that begin less than this further on need no second look */
+    uintptr_t words; /* reach->quiet */
     const uint8_t *quiet; /* the numbers of words there that are quiet now: two */
+    const Reach *reach;   /* what it last touched */
     Place place;
-    uint32_t broken = 0; /* lanes with earlier runs */
+    uint32_t lanes = 0;  /* that have executed it, ... */
+    uint32_t broken = 0; /* ... and those with earlier runs */
     Run run[warp_size];  /* the last of each lane */
     std::vector<Run> earlier[warp_size];
     std::vector<uint64_t> began; /* in a block that is traced: when the first lane made the k-th */
+};
+
+/* The instructions of a warp by their places; in each slot the last that was executed. */
+class Recent
+{
+    static constexpr size_t slots = 256;
+    Instruction *slot[slots];
+
+  public:
+    Recent()
+    {
+        static Instruction none;
+        std::fill_n(slot, slots, &none);
+    }
+    /* Calls are more than 4 bytes long. */
+    Instruction *&at(const void *where) { return slot[number_of(where) / 4 % slots]; }
 };
 
 /* The lane's next execution, at an address that is not Run::next. */
@@ -293,34 +305,33 @@ struct WarpState {
     Site last_barrier;  /* __syncwarp or a barrier of the block */
     std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
     std::vector<uint32_t> touched; /* those with requests since the whole warp came together */
+    Recent recent;
 };
 
-/* What a thread has done and learnt in its block. */
-struct ThreadState {
+/* What a thread has done and learnt in its block. What most accesses and barriers touch is in its
+ * first line of the cache. */
+struct alignas(64) ThreadState {
     BlockState *block;
     WarpState *warp;
     Thread *thread; /* null for the engine that carries out asynchronous work */
     uint32_t number, lane;
-    /* `warp`; null while look_at or polled is set, or an overwrite is to be settled: then the next
-     * access, whatever it is, has to be looked at */
-    const WarpState *usual;
     uint32_t time; /* stamped on what the thread does now */
 
     /* an atomic or volatile read of this address, whose value is used from now on */
     const void *look_at = nullptr;
     bool look_at_global = false;
+    bool unfenced_write = false; /* wrote global memory since its last fence */
+    /* how often it has come out of the cluster's barrier, or knows of somebody who has */
+    uint32_t cluster_phase = 0;
     uintptr_t copied_struct = 0; /* while it reads one: where the struct begins */
     /* the address of its last access, if that was an atomic or volatile read ... */
     const void *polled = nullptr;
     unsigned polls = 0; /* ... and how many more of the same went before */
 
-    bool unfenced_write = false; /* wrote global memory since its last fence */
     uint32_t fence_time = 0, fence_full = 0, fence_warp = 0; /* what the last fence covers */
     const SyncObject *published_on = nullptr; /* the last publication, so as not to repeat it */
     uint32_t published_time = 0, published_full = 0;
 
-    /* how often it has come out of the cluster's barrier, or knows of somebody who has */
-    uint32_t cluster_phase = 0;
     /* per thread of the block; empty while warp and block times say it all */
     std::vector<uint32_t> known = {};
     std::vector<Seen> seen = {};     /* publications of other blocks */
@@ -416,7 +427,6 @@ struct BlockState : BlockHistory {
     Reach static_before, dynamic, static_behind;
     uint8_t moments; /* the last number given to some WarpState::quiet */
 
-    Instruction *recent[recent_places];          /* by their places: see recent_slot */
     std::unordered_map<uintptr_t, Place> places; /* by what find_place is asked for */
     unsigned long long places_launch;            /* the launch that they are numbered for */
 };
@@ -438,6 +448,7 @@ struct LaunchState {
     bool passes_races, passes_uninitialised; /* as SIMT_IGNORE asks */
     unsigned long long passed = 0;
     std::string first_passed;
+    std::vector<Region *> freed; /* by the kernel: other threads may be looking at their shadows */
     struct counters counted = {};
     LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
@@ -466,6 +477,8 @@ inline ThreadState *current_thread_state() { return current_thread_state(current
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
+/* The thread's next access, whatever it is, has to be looked at. */
+void look_at_next(ThreadState *thread);
 /* Whether the thread's last access read the same address: it waits for somebody to write it. */
 bool polls(const ThreadState *thread, const void *pointer);
 /* What the block last looked at by an atomic or volatile operation, other than the word itself. */
@@ -491,8 +504,8 @@ void add_counters(struct counters *sum, const struct counters &part);
 
 /* A plain access within the reach of an instruction that the warp has come to since it last came
  * together: it is counted, too. */
-void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
-                     unsigned bytes, Kind kind);
+template <unsigned bytes, Kind kind>
+void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address);
 /* `home` is whose shared memory it is, or null. False for threadIdx and its like, which are no
  * shared memory. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,

@@ -14,9 +14,7 @@ static struct counters totals;
 
 static BlockState *new_state()
 {
-    static Instruction none;
     BlockState *state = new BlockState();
-    std::fill_n(state->recent, recent_places, &none);
     shadow_reserve(state->shared, worker->shared_begin,
                    static_cast<size_t>(worker->shared_end - worker->shared_begin));
     const uintptr_t begin = number_of(worker->shared_begin), end = number_of(worker->shared_end);
@@ -103,6 +101,8 @@ struct Hooks final : Checker {
         LaunchState *state = launch.checked;
         state->counted.launches = 1;
         settle_guesses(state);
+        for (Region *region : state->freed)
+            shadow_release(region->shadow);
         tell_what_passed(state);
         {
             std::lock_guard<std::mutex> hold(totals_lock);
@@ -135,10 +135,11 @@ struct Hooks final : Checker {
         }
         for (unsigned i = 0; i < block.threads; i++) {
             WarpState *warp = &state->warp[i / warp_size];
-            state->thread[i] = {state, warp, &block.thread[i], i, i % warp_size, warp, 1};
+            state->thread[i] = {state, warp, &block.thread[i], i, i % warp_size, 1};
             block.thread[i].checked = &state->thread[i];
+            block.thread[i].recent = &warp->recent;
         }
-        state->engine = {state, nullptr, nullptr, 0, 0, nullptr, 0};
+        state->engine = {state, nullptr, nullptr, 0, 0, 0};
         begin_moment(state);
         trace_block_begin(state);
     }
@@ -357,9 +358,15 @@ struct Hooks final : Checker {
         Region *region = allocation.checked;
         trace_forget(region);
         region->freed = true;
-        region->open.end =
-            region->open.begin; /* every access gets its second look, which sees it */
-        shadow_release(region->shadow);
+        /* every access gets its second look, which sees it */
+        region->open.end = region->open.begin;
+        shadow_forget_quiet(region->shadow);
+        if (BlockState *block = current_block_state()) {
+            std::lock_guard<std::mutex> hold(block->launch->lock);
+            block->launch->freed.push_back(region);
+        } else {
+            shadow_release(region->shadow);
+        }
     }
 
     void fenced(const void *begin, size_t bytes) override { add_fence(begin, bytes); }

@@ -29,14 +29,12 @@ __attribute__((always_inline)) inline void on_plain(const void *pointer, const v
     const Worker *own = worker;
     if (!own || !own->thread)
         return on_access(pointer, bytes, kind, where);
-    ThreadState *thread = own->thread->checked;
-    Instruction *instruction = own->checked->recent[recent_slot(where)];
-    if (instruction->where != where || instruction->warp != thread->usual)
+    const Thread &thread = *own->thread;
+    Instruction *instruction = thread.recent->at(where);
+    if (instruction->where != where || address - instruction->begin >= instruction->room)
         return on_access(pointer, bytes, kind, where);
     /* Narrower ones lie as their types do, or another check has seen it. */
-    const bool aligned = bytes < 16 || address % bytes == 0;
-    const Reach &reach = *instruction->reach;
-    if (address < reach.begin || address + bytes > reach.end || !aligned)
+    if (bytes == 16 && (address % bytes != 0 || instruction->place.bytes != bytes))
         return on_access(pointer, bytes, kind, where);
     bool quiet = kind == plain_read && bytes >= 4;
     for (unsigned i = 0; quiet && i < bytes / 4; i++) {
@@ -46,9 +44,9 @@ __attribute__((always_inline)) inline void on_plain(const void *pointer, const v
         quiet = when == instruction->quiet[0] || when == instruction->quiet[1];
     }
     if (quiet)
-        add_execution(*instruction, thread->lane, address);
+        add_execution(*instruction, thread.lane, address);
     else
-        on_known_access(thread, *instruction, address, bytes, kind);
+        on_known_access<bytes, kind>(thread.checked, *instruction, address);
 }
 
 #define ACCESS(name, bytes, kind)                                                                  \

@@ -197,8 +197,8 @@ void order_barrier(BlockState *block)
         if (thread.look_at)
             order_look(&thread);
         block->cluster_phase = std::max(block->cluster_phase, thread.cluster_phase);
-        confirm(&thread);
-        if (!thread.seen.empty()) {
+        if (block->launch->published) {
+            confirm(&thread);
             add_seen(block->seen, thread.seen);
             thread.seen.clear();
         }

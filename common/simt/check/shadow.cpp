@@ -38,6 +38,12 @@ void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
     shadow_release(shadow);
 }
 
+void shadow_forget_quiet(Shadow &shadow)
+{
+    if (shadow.quiet)
+        madvise(shadow.quiet, shadow.bytes / 4 + 1, MADV_DONTNEED);
+}
+
 void shadow_release(Shadow &shadow)
 {
     for (unsigned level = 0; level < 3; level++)
@@ -49,9 +55,14 @@ void shadow_release(Shadow &shadow)
 }
 
 /* Workers run blocks side by side, so a cell of global memory is locked while it is looked at. */
+static inline bool try_lock(Cell &cell)
+{
+    return !(__atomic_fetch_or(&cell.head, 1u, __ATOMIC_ACQUIRE) & 1);
+}
+
 static void lock(Cell &cell)
 {
-    for (unsigned tries = 1; __atomic_fetch_or(&cell.head, 1u, __ATOMIC_ACQUIRE) & 1; tries++)
+    for (unsigned tries = 1; !try_lock(cell); tries++)
         if (tries % 64 == 0)
             sched_yield();
 }
@@ -284,7 +295,7 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
     if (!block->overwrites.empty() && !same_thread(block->overwrites[0].second, access.stamp))
         settle_overwrites(block);
     block->overwrites.push_back(overwrite);
-    access.thread->usual = nullptr;
+    look_at_next(access.thread);
 }
 
 void settle_overwrites(BlockState *block)
@@ -418,8 +429,8 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
  * by the barriers of its block and its warp alone. False, and nothing is done, if it is not that.
  */
 template <bool global>
-static inline bool usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp,
-                                const ThreadState *thread)
+__attribute__((always_inline)) static inline bool
+usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, const ThreadState *thread)
 {
     const BlockState *block = thread->block;
     const LaunchState *launch = block->launch;
@@ -520,49 +531,98 @@ static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockS
     return true;
 }
 
+/* Whether the times of its block and its warp say all that matters to an access of the thread. */
+static inline bool may_be_usual(const ThreadState *thread, bool global, unsigned bytes,
+                                const Stamp &stamp)
+{
+    const LaunchState *launch = thread->block->launch;
+    return stamp_kind(stamp) <= plain_write && bytes >= 4 && thread->warp &&
+           !thread->block->partial &&
+           (global ? launch->quiet[0] != never_quiet : launch->launch->cluster_blocks == 1);
+}
+
+template <bool global>
+__attribute__((always_inline)) static inline bool
+usual_word(Shadow &shadow, uintptr_t index, const Stamp &stamp, const ThreadState *thread)
+{
+    Cell &cell = shadow.plane[0][index];
+    if (global)
+        __builtin_prefetch(&cell + 4, 1); /* the next threads' words */
+    if (global && !try_lock(cell))
+        return false; /* what has the time to wait does it again */
+    const bool done = usual_access<global>(cell, shadow.quiet[index], stamp, thread);
+    if (global)
+        unlock(cell);
+    return done;
+}
+
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, const Stamp &stamp, const void *where)
 {
-    const uintptr_t end = address + bytes - shadow.base;
-    for (uintptr_t offset = (address - shadow.base) & ~uintptr_t{3};
-         offset < end && shadow.plane[0]; offset += 4)
-        if (!unusual_access(thread, home, shadow, offset / 4, address, bytes, stamp, where))
+    const bool usual = may_be_usual(thread, !home, bytes, stamp);
+    const uintptr_t end = (address + bytes + 3 - shadow.base) / 4;
+    for (uintptr_t i = (address - shadow.base) / 4; i < end && shadow.plane[0]; i++)
+        if (!(usual && (home ? usual_word<false>(shadow, i, stamp, thread)
+                             : usual_word<true>(shadow, i, stamp, thread))) &&
+            !unusual_access(thread, home, shadow, i, address, bytes, stamp, where))
             return false;
     return true;
 }
 
-template <bool global>
-static inline void known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
-                                unsigned bytes, Kind kind)
+static inline void count_known_access(ThreadState *thread, Instruction &instruction,
+                                      uintptr_t address, Kind kind)
 {
-    BlockState *home = global ? nullptr : thread->block;
-    Shadow &shadow = *instruction.reach->shadow;
-    const Stamp stamp = stamp_of(thread, kind, instruction.place);
-    const bool usual = bytes >= 4 && thread->known.empty() && *instruction.quiet != never_quiet;
-    const uintptr_t begin = (address - shadow.base) / 4,
-                    end = (address + bytes + 3 - shadow.base) / 4;
-    for (uintptr_t index = begin; index < end && shadow.plane[0]; index++) {
-        Cell &cell = shadow.plane[0][index];
-        if (global && usual)
-            lock(cell);
-        const bool done = usual && usual_access<global>(cell, shadow.quiet[index], stamp, thread);
-        if (global && usual)
-            unlock(cell);
-        if (!done &&
-            !unusual_access(thread, home, shadow, index, address, bytes, stamp, instruction.where))
-            return;
-    }
+    thread->unfenced_write |= instruction.place.space == global_space && kind == plain_write;
     add_execution(instruction, thread->lane, address);
-    thread->unfenced_write |= global && kind == plain_write;
 }
 
-void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
-                     unsigned bytes, Kind kind)
+__attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
+                                                        Instruction &instruction, uintptr_t address,
+                                                        unsigned bytes, Kind kind)
 {
-    if (instruction.place.space == global_space)
-        known_access<true>(thread, instruction, address, bytes, kind);
-    else
-        known_access<false>(thread, instruction, address, bytes, kind);
+    const Reach &reach = *instruction.reach;
+    BlockState *home = instruction.place.space == global_space ? nullptr : thread->block;
+    if (address >= reach.end) /* freed since */
+        on_access(reinterpret_cast<const void *>(address), bytes, kind, instruction.where);
+    else if (shadow_access(thread, home, *reach.shadow, address, bytes,
+                           stamp_of(thread, kind, instruction.place), instruction.where))
+        count_known_access(thread, instruction, address, kind);
 }
+
+template <bool global, unsigned bytes, Kind kind>
+static inline bool usual_words(ThreadState *thread, const Instruction &instruction,
+                               uintptr_t address)
+{
+    const Reach &reach = *instruction.reach;
+    if (bytes < 4 || thread->block->partial || *instruction.quiet == never_quiet ||
+        address >= reach.end)
+        return false;
+    const Stamp stamp = stamp_of(thread, kind, instruction.place);
+    for (unsigned i = 0; i < bytes / 4; i++)
+        if (!usual_word<global>(*reach.shadow, (address - reach.shadow->base) / 4 + i, stamp,
+                                thread))
+            return false;
+    return true;
+}
+
+template <unsigned bytes, Kind kind>
+void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address)
+{
+    if (instruction.place.space == global_space
+            ? usual_words<true, bytes, kind>(thread, instruction, address)
+            : usual_words<false, bytes, kind>(thread, instruction, address))
+        count_known_access(thread, instruction, address, kind);
+    else
+        known_but_unusual(thread, instruction, address, bytes, kind);
+}
+
+#define KNOWN(bytes)                                                                               \
+    template void on_known_access<bytes, plain_read>(ThreadState *, Instruction &, uintptr_t);     \
+    template void on_known_access<bytes, plain_write>(ThreadState *, Instruction &, uintptr_t);
+KNOWN(1)
+KNOWN(2)
+KNOWN(4)
+KNOWN(8)
+KNOWN(16)
 
 } /* namespace simt::check */

@@ -52,6 +52,11 @@ inline Bits bits(uint32_t mask) { return Bits{mask}; }
 
 struct BlockWork;
 
+namespace check
+{
+class Recent;
+}
+
 /* What a thread that cannot go on is waiting for. The usual barrier is number 0, at the place where
  * its first thread arrived. */
 enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, cluster };
@@ -101,6 +106,7 @@ struct alignas(128) Thread {
     unsigned grid_barriers;                   /* grid.sync() calls so far */
     unsigned cluster_arrivals, cluster_waits; /* the same of the halves of the cluster's barrier */
     check::ThreadState *checked;
+    check::Recent *recent; /* what the checker looks up first */
 };
 static_assert(offsetof(Thread, warp) == 64, "see above");
 
