@@ -61,8 +61,7 @@ void forget_shadows()
     for (Region *region : regions)
         if (!region->freed) {
             shadow_release(region->shadow);
-            shadow_reserve(region->shadow, reinterpret_cast<const void *>(region->begin),
-                           region->end - region->begin);
+            shadow_reserve(region->shadow, memory_at(region->begin), region->end - region->begin);
             region->open = reach_of(region->open.begin, region->open.end, region->shadow);
         }
 }
@@ -171,7 +170,7 @@ static void remember_look(BlockState *block, const void *address, uint32_t place
 Look other_look(const BlockState *block, uintptr_t address)
 {
     for (const Look &look : block->looks)
-        if (look.address && look.address != reinterpret_cast<const void *>(address))
+        if (look.address && look.address != memory_at(address))
             return look;
     return Look{nullptr, 0};
 }
@@ -193,7 +192,7 @@ static const Reach *shared_reach(BlockState *block, uintptr_t address)
  * fine. */
 static void other_access(ThreadState *thread, const Touch &touch)
 {
-    const void *pointer = reinterpret_cast<const void *>(touch.address);
+    const void *pointer = memory_at(touch.address);
     const Launch &launch = *thread->block->launch->launch;
     const char *arguments = static_cast<const char *>(launch.arguments);
     if (on_thread_stack(pointer) ||
@@ -275,7 +274,7 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
      * floats. */
     uintptr_t address = number_of(pointer);
     uintptr_t common = address | bytes | 16;
-    unsigned piece = static_cast<unsigned>(common & -common);
+    unsigned piece = unsigned(common & -common);
     BlockState *block = current_block_state();
     /* Not between the pieces: what the first of them overwrites changes after the last. */
     if (block)
@@ -296,8 +295,7 @@ void add_program_variables()
     static bool done;
     for (const Segment &segment : segments())
         if (!done && segment.program && segment.writable)
-            add_region(reinterpret_cast<const void *>(segment.begin), segment.end - segment.begin,
-                       nullptr);
+            add_region(memory_at(segment.begin), segment.end - segment.begin, nullptr);
     done = true;
 }
 

@@ -26,13 +26,13 @@
 
 #include "backend.h"
 #include "host/memory.h"
-#include "run/builtins.h"
 #include "run/engine.h"
 
 namespace simt::check
 {
 
 inline uintptr_t number_of(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+inline const void *memory_at(uintptr_t address) { return reinterpret_cast<const void *>(address); }
 
 enum Kind : unsigned {
     plain_read,

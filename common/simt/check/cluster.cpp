@@ -20,10 +20,10 @@ int cluster_rank_of(const BlockState *block, uint32_t number)
 {
     const Cluster &cluster = *block->block->cluster;
     if (block->number == number)
-        return static_cast<int>(block->block->rank);
+        return int(block->block->rank);
     for (unsigned rank = 0; cluster.blocks > 1 && rank < cluster.blocks; rank++)
         if (state_of(cluster, rank)->number == number)
-            return static_cast<int>(rank);
+            return int(rank);
     return -1;
 }
 
@@ -103,7 +103,7 @@ void open_cluster(Cluster &cluster)
 
 void leave_cluster_barrier(ThreadState *thread)
 {
-    thread->cluster_phase = static_cast<uint32_t>(thread->thread->cluster_waits);
+    thread->cluster_phase = uint32_t(thread->thread->cluster_waits);
     add_seen(thread->seen, knowledge(thread)->seen);
     learnt(thread->warp);
 }

@@ -127,7 +127,7 @@ void count_requests(struct counters &counted, Space space, bool write, size_t la
 static void close(BlockState *block, const WarpState *warp, const Place &place,
                   const Request &request, size_t requests, uintptr_t step)
 {
-    const size_t lanes = requests * static_cast<unsigned>(__builtin_popcount(request.lanes));
+    const size_t lanes = requests * unsigned(__builtin_popcount(request.lanes));
     Moved moved = {};
     if (place.space == global_space) {
         moved.sectors = sectors(request, requests, step);
@@ -163,7 +163,7 @@ static void close_requests(BlockState *block, const WarpState *warp, const Instr
     request.bytes = place.bytes;
     request.place = place.number;
     for (size_t k = 0; request.lanes; k++) {
-        const uintptr_t step = run_of(static_cast<unsigned>(__builtin_ctz(request.lanes))).step;
+        const uintptr_t step = run_of(unsigned(__builtin_ctz(request.lanes))).step;
         size_t together = SIZE_MAX, most = 0;
         for (unsigned lane : bits(request.lanes)) {
             const Run &run = run_of(lane);
@@ -280,11 +280,11 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address, co
 const Place &find_place(BlockState *block, const void *where, Space space, bool write,
                         unsigned bytes)
 {
-    const uintptr_t key = number_of(where) << 5 |
-                          static_cast<uintptr_t>(__builtin_ctz(bytes) << 2 | write << 1 | space);
+    const uintptr_t key =
+        number_of(where) << 5 | uintptr_t(__builtin_ctz(bytes) << 2 | write << 1 | space);
     auto found = block->places.find(key);
     if (found == block->places.end()) {
-        const uint32_t local = static_cast<uint32_t>(block->places.size());
+        const uint32_t local = uint32_t(block->places.size());
         const Place place = {where, place_number(where), local, bytes, space, write};
         found = block->places.emplace(key, place).first;
     }

@@ -38,7 +38,7 @@ static std::string ratio(unsigned long long a, unsigned long long b)
 {
     char text[32] = "";
     if (b)
-        snprintf(text, sizeof text, "%.2f", static_cast<double>(a) / static_cast<double>(b));
+        snprintf(text, sizeof text, "%.2f", double(a) / double(b));
     return text;
 }
 

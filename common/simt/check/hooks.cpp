@@ -16,7 +16,7 @@ static BlockState *new_state()
 {
     BlockState *state = new BlockState();
     shadow_reserve(state->shared, worker->shared_begin,
-                   static_cast<size_t>(worker->shared_end - worker->shared_begin));
+                   size_t(worker->shared_end - worker->shared_begin));
     const uintptr_t begin = number_of(worker->shared_begin), end = number_of(worker->shared_end);
     const uintptr_t dynamic = number_of(worker->dynamic_begin);
     state->static_before = reach_of(begin, dynamic, state->shared);
@@ -81,9 +81,9 @@ struct Hooks final : Checker {
             next_block = 1;
         }
         state->first_block = next_block;
-        state->blocks = static_cast<uint32_t>(launch.blocks);
+        state->blocks = uint32_t(launch.blocks);
         next_block += state->blocks;
-        const uint8_t quiet = static_cast<uint8_t>(launches % last_quiet + 1);
+        const uint8_t quiet = uint8_t(launches % last_quiet + 1);
         if (quiet == 1)
             forget_quiet();
         state->quiet[0] = state->quiet[1] =
@@ -120,8 +120,8 @@ struct Hooks final : Checker {
         BlockState *state = worker->checked ? worker->checked : new_state();
         LaunchState *launch = block.launch->checked;
         block.checked = state;
-        static_cast<BlockHistory &>(*state) = {
-            &block, launch, launch->first_block + static_cast<uint32_t>(block.linear)};
+        static_cast<BlockHistory &>(*state) = {&block, launch,
+                                               launch->first_block + uint32_t(block.linear)};
         if (state->places_launch != block.launch->number) {
             /* Numbers start afresh with each launch, so that the tables of a warp stay as short as
              * its kernel. */
@@ -181,7 +181,7 @@ struct Hooks final : Checker {
     {
         block.checked->counted.barriers++;
         if (block.checked->trace)
-            trace_barrier(block.checked, "named_barrier", nowhere, static_cast<int>(id));
+            trace_barrier(block.checked, "named_barrier", nowhere, int(id));
     }
 
     void grid_arrived(Block &block) override
@@ -247,8 +247,7 @@ struct Hooks final : Checker {
 
     void cluster_store(Block &home, const void *address, size_t bytes, const void *where) override
     {
-        store_in_cluster(home.checked, number_of(address), static_cast<unsigned>(bytes),
-                         plain_write, where);
+        store_in_cluster(home.checked, number_of(address), unsigned(bytes), plain_write, where);
         noted("cluster_store", address, home.rank, bytes, where);
         count_box(shared_space, true, bytes, 1); /* not the passes of a warp over its own banks */
     }
@@ -268,7 +267,7 @@ struct Hooks final : Checker {
             noted(names[kind - atomic_read], address, 0, bytes, where);
         }
         hold(state, address);
-        on_access(address, static_cast<unsigned>(bytes), kind, where);
+        on_access(address, unsigned(bytes), kind, where);
     }
 
     void atomic_done() override { let_go(current_block_state()); }
@@ -295,8 +294,8 @@ struct Hooks final : Checker {
         if (&home == worker->block)
             on_range(address, bytes, kind_of(how), where);
         else
-            store_in_cluster(home.checked, number_of(address), static_cast<unsigned>(bytes),
-                             kind_of(how), where);
+            store_in_cluster(home.checked, number_of(address), unsigned(bytes), kind_of(how),
+                             where);
     }
 
     static Kind kind_of(Asynchronous how)
@@ -313,7 +312,7 @@ struct Hooks final : Checker {
         uintptr_t address = number_of(pointer);
         count_access(current_thread_state(block),
                      find_place(block, where, find_region(address) ? global_space : shared_space,
-                                writes, static_cast<unsigned>(bytes)),
+                                writes, unsigned(bytes)),
                      address);
     }
 

@@ -252,7 +252,7 @@ static long long index_value(const TypeDescriptor *type, uintptr_t value)
 {
     bool is_signed = type->information & 1;
     unsigned bits = 1u << (type->information >> 1);
-    return is_signed && bits == 32 ? static_cast<int32_t>(value) : static_cast<long long>(value);
+    return is_signed && bits == 32 ? int32_t(value) : static_cast<long long>(value);
 }
 
 extern "C" void __ubsan_handle_out_of_bounds(OutOfBounds *data, uintptr_t index)
@@ -266,7 +266,7 @@ extern "C" void __ubsan_handle_out_of_bounds(OutOfBounds *data, uintptr_t index)
 extern "C" void __ubsan_handle_type_mismatch_v1(TypeMismatch *data, uintptr_t pointer)
 {
     BlockState *block = current_block_state();
-    if (block && !on_thread_stack(reinterpret_cast<const void *>(pointer)))
+    if (block && !on_thread_stack(memory_at(pointer)))
         report_misaligned(current_thread_state(block), data->type->name, pointer,
                           1u << data->alignment_bits, data->location.file, data->location.line);
 }

@@ -140,7 +140,7 @@ std::vector<Argument> pointer_arguments(const LaunchState *launch)
          offset += sizeof(uintptr_t)) {
         uintptr_t value;
         memcpy(&value, arguments + offset, sizeof value);
-        if (in_device_arena(reinterpret_cast<const void *>(value)))
+        if (in_device_arena(memory_at(value)))
             pointers.insert(pointers.begin(), Argument{value, "", 0});
     }
     const std::vector<std::string> types = parameters(function_signature(made.entry));
@@ -160,7 +160,7 @@ std::vector<Argument> pointer_arguments(const LaunchState *launch)
 
 static const Allocation *allocation_at(uintptr_t address)
 {
-    return find_allocation(reinterpret_cast<const void *>(address));
+    return find_allocation(memory_at(address));
 }
 
 /* "Q" when that pointer of the launch leads into the allocation; "" when none does. */
@@ -231,9 +231,9 @@ static std::string global_name(const LaunchState *launch, uintptr_t address)
             argument = &each;
     if (argument && argument->element_bytes)
         return format("element %zu of %s",
-                      static_cast<size_t>(address - argument->pointer) / argument->element_bytes,
+                      size_t(address - argument->pointer) / argument->element_bytes,
                       argument->name.c_str());
-    return format("byte %zu of ", static_cast<size_t>(address - region->open.begin)) +
+    return format("byte %zu of ", size_t(address - region->open.begin)) +
            buffer_name(launch, *region->allocation);
 }
 
@@ -247,7 +247,7 @@ static std::string shared_name(uintptr_t address)
     address = own_place(address, nullptr);
     if (is_dynamic(address))
         return format("byte %zu of the dynamic shared memory",
-                      static_cast<size_t>(address - number_of(worker->dynamic_begin)));
+                      size_t(address - number_of(worker->dynamic_begin)));
     size_t offset = address - number_of(worker->shared_begin), begin = 0, bytes = 0;
     std::string variable = shared_variable_before(offset, &begin, &bytes);
     if (variable.empty())
@@ -491,7 +491,7 @@ void report_out_of_region(ThreadState *thread, const Touch &touch)
     } else if (allocation->freed && distance_to(*allocation, touch.address) == 0) {
         text =
             format("use after free: %s, byte %zu of %s, which was freed", access_at(touch).c_str(),
-                   static_cast<size_t>(touch.address - number_of(allocation->begin)),
+                   size_t(touch.address - number_of(allocation->begin)),
                    allocation_name(launch, *allocation).c_str());
     } else {
         const Region *region = allocation->checked;
@@ -511,7 +511,7 @@ void report_dynamic_shared(ThreadState *thread, const Touch &touch)
                    ? "the dynamic shared memory, of which the launch asked for none: give its size "
                      "as the third launch parameter"
                    : format("the %zu bytes of dynamic shared memory that the launch asked for",
-                            static_cast<size_t>(end - begin))));
+                            size_t(end - begin))));
 }
 
 void report_static_shared(ThreadState *thread, const Touch &touch)
@@ -540,20 +540,19 @@ void report_misaligned(ThreadState *thread, const char *type, uintptr_t address,
 {
     blame(thread, cudaErrorMisalignedAddress,
           format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u", type, file,
-                 line, static_cast<unsigned>(address % alignment), alignment));
+                 line, unsigned(address % alignment), alignment));
 }
 
 void report_foreign_memory(ThreadState *thread, const Touch &touch)
 {
     std::string text = access_at(touch);
     if (touch.address < 65536)
-        text =
-            "null pointer: " + text + format(", address %#zx", static_cast<size_t>(touch.address));
+        text = "null pointer: " + text + format(", address %#zx", size_t(touch.address));
     else
         text = "host pointer in a kernel: " + text +
                format(", address %#zx, which is not device memory; allocate it with cudaMalloc and "
                       "copy the data there",
-                      static_cast<size_t>(touch.address));
+                      size_t(touch.address));
     blame(thread, cudaErrorIllegalAddress, text);
 }
 
@@ -563,7 +562,7 @@ void report_host_access(const Region *region, const Touch &touch)
     std::string text =
         format("device pointer on the host: host code %s, byte %zu of allocation %llu; copy "
                "the data with cudaMemcpy",
-               access_at(touch).c_str(), static_cast<size_t>(touch.address - region->begin),
+               access_at(touch).c_str(), size_t(touch.address - region->begin),
                region->allocation->number);
     fprintf(stderr, "simt: %s\n", text.c_str());
     kernel_failed(cudaErrorIllegalAddress, text.c_str());

@@ -290,7 +290,7 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
     /* Both write. If the second stores the value that is there, they cannot be told apart: wait
      * and see. */
     Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
-    memcpy(&overwrite.before, reinterpret_cast<const void *>(address), bytes);
+    memcpy(&overwrite.before, memory_at(address), bytes);
     BlockState *block = access.thread->block;
     if (!block->overwrites.empty() && !same_thread(block->overwrites[0].second, access.stamp))
         settle_overwrites(block);
@@ -305,8 +305,7 @@ void settle_overwrites(BlockState *block)
     std::vector<Overwrite> overwrites;
     overwrites.swap(block->overwrites);
     for (const Overwrite &overwrite : overwrites)
-        if (memcmp(&overwrite.before, reinterpret_cast<const void *>(overwrite.address),
-                   overwrite.bytes) != 0)
+        if (memcmp(&overwrite.before, memory_at(overwrite.address), overwrite.bytes) != 0)
             report_race(&block->engine, overwrite.address, overwrite.first, overwrite.second);
 }
 
@@ -487,7 +486,7 @@ static bool outside_variables(uintptr_t address)
 {
     const char *pointer = reinterpret_cast<const char *>(address);
     return (pointer < worker->dynamic_begin || pointer >= worker->dynamic_end) &&
-           !in_shared_variable(static_cast<size_t>(pointer - worker->shared_begin));
+           !in_shared_variable(size_t(pointer - worker->shared_begin));
 }
 
 /* In a struct that is copied, words that no thread wrote may be padding, unless it begins with
@@ -509,7 +508,7 @@ static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockS
     if (!home) {
         lock(cell);
     } else if (cell.write.block == 0 && cell.other[0].block == 0) { /* nobody ever touched it */
-        if (is_builtin(reinterpret_cast<const void *>(address)))
+        if (is_builtin(memory_at(address)))
             return false;
         if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
             report_static_shared(thread, Touch{own_place(address, nullptr), bytes,
@@ -583,7 +582,7 @@ __attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
     const Reach &reach = *instruction.reach;
     BlockState *home = instruction.place.space == global_space ? nullptr : thread->block;
     if (address >= reach.end) /* freed since */
-        on_access(reinterpret_cast<const void *>(address), bytes, kind, instruction.where);
+        on_access(memory_at(address), bytes, kind, instruction.where);
     else if (shadow_access(thread, home, *reach.shadow, address, bytes,
                            stamp_of(thread, kind, instruction.place), instruction.where))
         count_known_access(thread, instruction, address, kind);

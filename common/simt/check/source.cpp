@@ -26,7 +26,7 @@ static std::vector<uintptr_t> addresses;
 uint32_t place_number(const void *where)
 {
     std::lock_guard<std::mutex> hold(places_lock);
-    auto added = numbers.emplace(number_of(where), static_cast<uint32_t>(addresses.size()));
+    auto added = numbers.emplace(number_of(where), uint32_t(addresses.size()));
     if (added.second)
         addresses.push_back(added.first->first);
     return added.first->second & ((1u << place_bits) - 1);
@@ -35,7 +35,7 @@ uint32_t place_number(const void *where)
 const void *place_address(uint32_t number)
 {
     std::lock_guard<std::mutex> hold(places_lock);
-    return reinterpret_cast<const void *>(addresses[number]);
+    return memory_at(addresses[number]);
 }
 
 /* ---- what is loaded ---- */
@@ -70,7 +70,7 @@ static std::string program_path()
 {
     char path[4096];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-    return std::string(path, length > 0 ? static_cast<size_t>(length) : 0);
+    return std::string(path, length > 0 ? size_t(length) : 0);
 }
 
 /* "/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
@@ -134,7 +134,7 @@ static std::string look_up(const void *where)
         return "";
     /* `where` is a return address: the call is the instruction before. */
     const uintptr_t offset = number_of(where) - segments()[0].base - 1;
-    fprintf(reader.questions, "%#zx\n0\n", static_cast<size_t>(offset));
+    fprintf(reader.questions, "%#zx\n0\n", size_t(offset));
     fflush(reader.questions);
     std::string found;
     char line[4096];
@@ -165,14 +165,14 @@ static std::vector<bool> words_of_variables()
 {
     std::vector<bool> words;
     size_t begin = 0, bytes = 0;
-    for (size_t offset = static_cast<size_t>(worker->shared_end - worker->shared_begin);
-         offset-- > 0; offset = begin) {
+    for (size_t offset = size_t(worker->shared_end - worker->shared_begin); offset-- > 0;
+         offset = begin) {
         if (shared_variable_before(offset, &begin, &bytes).empty())
             break;
         if (words.empty())
-            words.resize(static_cast<size_t>(worker->shared_end - worker->shared_begin) / 4 + 1);
-        std::fill(words.begin() + static_cast<ptrdiff_t>(begin / 4),
-                  words.begin() + static_cast<ptrdiff_t>((begin + bytes + 3) / 4), true);
+            words.resize(size_t(worker->shared_end - worker->shared_begin) / 4 + 1);
+        std::fill(words.begin() + ptrdiff_t(begin / 4),
+                  words.begin() + ptrdiff_t((begin + bytes + 3) / 4), true);
     }
     return words;
 }

@@ -6,14 +6,9 @@
  * masks (ready warps, ready lanes), in scheduling positions: which warp and lane a position stands
  * for depends on SIMT_ORDER.
  */
-#include "run/engine.h"
 #include "host/checker.h"
-#include "run/builtins.h"
 #include "run/cluster.h"
-#include "run/fault.h"
-#include "run/order.h"
 #include "run/scheduling.h"
-#include "run/stacks.h"
 #include "host/symbols.h"
 #include <algorithm>
 #include <cstring>
@@ -354,7 +349,9 @@ void run_block(Launch &launch, unsigned long long linear)
     e.dynamic_begin = simt_dynamic_shared;
     e.dynamic_end = e.dynamic_begin + launch.dynamic_shared;
     poison_shared_memory(e, launch);
-    set_block_index(block.index, launch.block, launch.grid);
+    block_index = block.index;
+    block_shape = launch.block;
+    grid_shape = launch.grid;
     checker->block_begin(block);
 
     if (enter_cluster(block)) {

@@ -1,10 +1,8 @@
 /* The pool of workers, and the barrier between the blocks of a cooperative launch. */
-#include "run/pool.h"
+#include "run/engine.h"
 #include "host/checker.h"
 #include "run/cluster.h"
-#include "run/engine.h"
 #include "host/errors.h"
-#include "run/stacks.h"
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>

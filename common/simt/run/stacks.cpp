@@ -4,7 +4,7 @@
  * inaccessible without a mapping of its own where the kernel can (Linux 6.13); elsewhere guarded
  * stacks cost two mappings each, and only as many are guarded as leave most of the limit to others.
  */
-#include "run/stacks.h"
+#include "run/engine.h"
 #include "run/state.h"
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,6 @@
 /* Conditions that a thread waits for, and whoever else may run meanwhile. */
 #include "threads/wait.h"
 #include "run/cluster.h"
-#include "run/pool.h"
 #include "run/scheduling.h"
 #include <algorithm>
 #include <chrono>
