@@ -73,27 +73,13 @@ inline bool reads(unsigned kind) { return !writes(kind) || kind == atomic_update
  * so a stamp from an earlier launch is recognised by its number and shadow memory never has to be
  * cleared. `time` counts the block's synchronisations: see order.cpp.
  */
-struct Stamp {
-    uint32_t block; /* 0: no access yet */
-    uint32_t who;   /* thread in the block, kind, place in the code */
-    uint32_t time;
-};
-
 constexpr unsigned thread_bits = 10, kind_bits = 4, place_bits = 32 - thread_bits - kind_bits;
 
-inline uint32_t pack_who(unsigned thread, unsigned kind, uint32_t place)
-{
-    return thread | kind << thread_bits | place << (thread_bits + kind_bits);
-}
-
-inline unsigned stamp_thread(const Stamp &stamp) { return stamp.who & ((1u << thread_bits) - 1); }
-
-inline unsigned stamp_kind(const Stamp &stamp)
-{
-    return stamp.who >> thread_bits & ((1u << kind_bits) - 1);
-}
-
-inline uint32_t stamp_place(const Stamp &stamp) { return stamp.who >> (thread_bits + kind_bits); }
+struct Stamp {
+    uint32_t block; /* 0: no access yet */
+    uint32_t thread : thread_bits, kind : kind_bits, place : place_bits;
+    uint32_t time;
+};
 
 /*
  * The shadow of one word, half word or byte. `write` is the last write; `other` are two accesses
@@ -264,7 +250,7 @@ struct Seen {
 struct Publication {
     uint32_t block;
     uint32_t full_time;           /* of all the block's threads, accesses before this */
-    uint32_t warp, warp_time;     /* of one warp's threads, before this */
+    uint32_t warp_time;           /* of its warp's threads, before this */
     uint32_t thread, thread_time; /* of the publishing thread itself, before this */
     std::vector<uint32_t> known;
     std::vector<Seen> seen;
@@ -456,7 +442,7 @@ struct LaunchState {
 /* What an access leaves behind. */
 inline Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
 {
-    return Stamp{thread->block->number, pack_who(thread->number, kind, place.number), thread->time};
+    return Stamp{thread->block->number, thread->number, kind, place.number, thread->time};
 }
 
 /* The current state of the running worker, thread and launch; null and false outside kernels. */

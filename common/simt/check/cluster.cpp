@@ -41,8 +41,8 @@ bool cluster_orders(const ThreadState *thread, const Stamp &earlier)
 {
     const ClusterKnowledge *known = knowledge(thread);
     const int rank = known ? cluster_rank_of(thread->block, earlier.block) : -1;
-    return rank >= 0 && (earlier.time < known->full[rank] ||
-                         earlier.time < known->known[rank][stamp_thread(earlier)]);
+    return rank >= 0 &&
+           (earlier.time < known->full[rank] || earlier.time < known->known[rank][earlier.thread]);
 }
 
 void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &known)
@@ -119,8 +119,7 @@ void forget_cluster(Cluster &cluster)
 static void note_visit(BlockState *home, const Visit &visit)
 {
     for (Visit &known : home->visits)
-        if (known.stamp.block == visit.stamp.block &&
-            stamp_thread(known.stamp) == stamp_thread(visit.stamp)) {
+        if (known.stamp.block == visit.stamp.block && known.stamp.thread == visit.stamp.thread) {
             known = visit;
             return;
         }
@@ -136,10 +135,7 @@ void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsig
     if (thread->look_at)
         order_look(thread);
 
-    const Stamp stamp = {
-        block->number,
-        pack_who(thread->number, kind, find_place(block, where, shared_space, true, 4).number),
-        thread->time};
+    const Stamp stamp = stamp_of(thread, kind, find_place(block, where, shared_space, true, 4));
     if (home != block && known_cluster_phase(thread) == 0)
         report_visit(thread, home, stamp, where,
                      "which may not have begun: no cluster_wait() has come before");

@@ -21,30 +21,13 @@ constexpr unsigned banks = 32;
 /* How many different pieces of memory, of 1 << piece_bits bytes. */
 static unsigned pieces(const Request &request, unsigned piece_bits)
 {
-    uintptr_t distinct[warp_size];
-    unsigned count = 0;
-    /* Lanes that walk upwards need no search. */
-    uintptr_t last = 0;
-    bool upwards = true;
-    for (unsigned lane : bits(request.lanes)) {
-        const uintptr_t piece = request.address[lane] >> piece_bits;
-        upwards &= piece >= last;
-        count += piece != last;
-        last = piece;
-    }
-    if (upwards)
-        return count;
-    count = 0;
-    for (unsigned lane : bits(request.lanes)) {
-        const uintptr_t piece = request.address[lane] >> piece_bits;
-        /* Neighbours usually share one: search backwards. */
-        unsigned i = count;
-        while (i > 0 && distinct[i - 1] != piece)
-            i--;
-        if (i == 0)
-            distinct[count++] = piece;
-    }
-    return count;
+    uintptr_t piece[warp_size];
+    unsigned lanes = 0;
+    for (unsigned lane : bits(request.lanes))
+        piece[lanes++] = request.address[lane] >> piece_bits;
+    if (!std::is_sorted(piece, piece + lanes)) /* lanes usually walk upwards */
+        std::sort(piece, piece + lanes);
+    return unsigned(std::unique(piece, piece + lanes) - piece);
 }
 
 /* Passes over the banks for some lanes: as many as the fullest bank has different words. */

@@ -71,14 +71,10 @@ ACCESSES(8)
 ACCESSES(16)
 /* clang-format on */
 
+ACCESS(__tsan_vptr_read, sizeof(void *), plain_read)
 extern "C" void __tsan_vptr_update(void **address, void *)
 {
     on_access(address, sizeof *address, plain_write, WHERE);
-}
-
-extern "C" void __tsan_vptr_read(void **address)
-{
-    on_access(address, sizeof *address, plain_read, WHERE);
 }
 
 /* ---- structs, memcpy and its relatives ---- */

@@ -25,11 +25,12 @@ namespace simt::check
 
 static bool covers(const Publication &publication, const Stamp &stamp)
 {
-    unsigned thread = stamp_thread(stamp);
+    unsigned thread = stamp.thread;
     if (publication.block != stamp.block)
         return false;
     return stamp.time < publication.full_time ||
-           (thread / warp_size == publication.warp && stamp.time < publication.warp_time) ||
+           (thread / warp_size == publication.thread / warp_size &&
+            stamp.time < publication.warp_time) ||
            (thread == publication.thread && stamp.time < publication.thread_time) ||
            (!publication.known.empty() && stamp.time < publication.known[thread]);
 }
@@ -59,7 +60,7 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
     if (known_cluster_phase(thread) > 0 && cluster_orders(thread, earlier))
         return true;
     if (earlier.block == block->number) {
-        unsigned number = stamp_thread(earlier);
+        unsigned number = earlier.thread;
         return number == thread->number || earlier.time < block->full_time ||
                (thread->warp && number / warp_size == thread->warp->warp->number &&
                 earlier.time < thread->warp->full_time) ||
@@ -136,16 +137,21 @@ static void confirm(ThreadState *thread)
     thread->glimpsed.clear();
 }
 
+static std::vector<uint32_t> known_by_times(const ThreadState *thread, uint32_t block_time,
+                                            uint32_t warp_time, uint32_t own_time)
+{
+    std::vector<uint32_t> known(thread->block->block->threads, block_time);
+    const size_t first = thread->number - thread->lane;
+    const size_t end = thread->warp ? std::min(first + warp_size, known.size()) : first;
+    for (size_t i = first; i < end; i++)
+        known[i] = std::max({block_time, warp_time, i == thread->number ? own_time : 0});
+    return known;
+}
+
 std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
                                   uint32_t warp_time, uint32_t own_time)
 {
-    std::vector<uint32_t> known(thread->block->block->threads, block_time);
-    if (thread->warp) {
-        const unsigned first = thread->number - thread->lane;
-        for (unsigned i = first; i < first + warp_size && i < known.size(); i++)
-            known[i] = std::max(block_time, warp_time);
-        known[thread->number] = std::max(known[thread->number], own_time);
-    }
+    std::vector<uint32_t> known = known_by_times(thread, block_time, warp_time, own_time);
     join(known, thread->known);
     return known;
 }
@@ -316,9 +322,9 @@ static void publish_to_grid(ThreadState *thread, SyncObject *object)
     thread->published_on = object;
     thread->published_time = thread->fence_time;
     thread->published_full = full;
-    Publication publication = {block->number,      full,           thread->warp->warp->number,
-                               thread->fence_warp, thread->number, thread->fence_time,
-                               thread->known,      thread->seen};
+    Publication publication = {
+        block->number,      full,          thread->fence_warp, thread->number,
+        thread->fence_time, thread->known, thread->seen};
     add_seen(publication.seen, block->seen);
     object->publications.push_back(std::move(publication));
     block->launch->published = true;
@@ -339,13 +345,10 @@ static void see_from_grid(ThreadState *thread, const SyncObject *object)
         const Publication &publication = object->publications[i];
         if (publication.block != block->number || publication.thread == thread->number)
             continue;
-        std::vector<uint32_t> known(block->block->threads, publication.full_time);
-        unsigned first = publication.warp * warp_size;
-        for (unsigned lane = first; lane < first + warp_size && lane < known.size(); lane++)
-            known[lane] = std::max(known[lane], publication.warp_time);
-        known[publication.thread] = std::max(known[publication.thread], publication.thread_time);
-        join(known, publication.known);
-        join(thread->known, known);
+        join(thread->known,
+             known_by_times(&block->thread[publication.thread], publication.full_time,
+                            publication.warp_time, publication.thread_time));
+        join(thread->known, publication.known);
         learnt(thread->warp);
         block->partial = true;
     }
@@ -412,7 +415,7 @@ static void publish_in_cluster(const ThreadState *thread, const void *address)
     });
     if (own == all.end())
         own = all.insert(own, Publication());
-    *own = Publication{block->number,     0,           0, 0, thread->number, thread->time + 1,
+    *own = Publication{block->number,     0,           0, thread->number, thread->time + 1,
                        all_known(thread), thread->seen};
     add_seen(own->seen, block->seen);
     block->launch->published = true;
@@ -443,7 +446,7 @@ void order_proxy_fence(ThreadState *thread)
 
 bool passed_proxy_fence(const BlockState *block, const Stamp &write)
 {
-    unsigned thread = stamp_thread(write);
+    unsigned thread = write.thread;
     return thread < block->proxy_fenced.size() && write.time < block->proxy_fenced[thread];
 }
 

@@ -16,41 +16,48 @@ constexpr unsigned cell_bytes[3] = {4, 2, 1};
 
 /* ---- storage ---- */
 
-template <class T>
-static T *reserve(size_t count)
+/* One mapping holds `quiet`, up to a whole page, and the planes behind it. */
+static size_t quiet_bytes(const Shadow &shadow)
 {
-    void *memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? nullptr : static_cast<T *>(memory);
+    return (shadow.bytes / 4 + 4096) & ~size_t{4095};
+}
+
+static size_t mapped_bytes(const Shadow &shadow)
+{
+    return quiet_bytes(shadow) + 7 * (shadow.bytes / 4 + 1) * sizeof(Cell);
 }
 
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
 {
     shadow.base = number_of(begin) & ~uintptr_t{3};
     shadow.bytes = (number_of(begin) + bytes - shadow.base + 3) & ~size_t{3};
-    for (unsigned level = 0; level < 3; level++)
-        shadow.plane[level] = reserve<Cell>(shadow.bytes / cell_bytes[level] + 1);
-    shadow.quiet = reserve<uint8_t>(shadow.bytes / 4 + 1);
-    if (shadow.plane[0] && shadow.plane[1] && shadow.plane[2] && shadow.quiet)
+    void *memory = mmap(nullptr, mapped_bytes(shadow), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        fprintf(stderr,
+                "simt: no address space to watch %zu bytes: races there will not be found\n",
+                bytes);
+        shadow = Shadow();
         return;
-    fprintf(stderr, "simt: no address space to watch %zu bytes: races there will not be found\n",
-            bytes);
-    shadow_release(shadow);
+    }
+    shadow.quiet = static_cast<uint8_t *>(memory);
+    Cell *plane = reinterpret_cast<Cell *>(shadow.quiet + quiet_bytes(shadow));
+    for (unsigned level = 0; level < 3; level++) {
+        shadow.plane[level] = plane;
+        plane += (shadow.bytes / 4 + 1) << level;
+    }
 }
 
 void shadow_forget_quiet(Shadow &shadow)
 {
     if (shadow.quiet)
-        madvise(shadow.quiet, shadow.bytes / 4 + 1, MADV_DONTNEED);
+        madvise(shadow.quiet, quiet_bytes(shadow), MADV_DONTNEED);
 }
 
 void shadow_release(Shadow &shadow)
 {
-    for (unsigned level = 0; level < 3; level++)
-        if (shadow.plane[level])
-            munmap(shadow.plane[level], (shadow.bytes / cell_bytes[level] + 1) * sizeof(Cell));
     if (shadow.quiet)
-        munmap(shadow.quiet, shadow.bytes / 4 + 1);
+        munmap(shadow.quiet, mapped_bytes(shadow));
     shadow = Shadow();
 }
 
@@ -101,17 +108,17 @@ static inline bool live(const Stamp &stamp, const Access &access)
 
 static bool same_thread(const Stamp &a, const Stamp &b)
 {
-    return a.block == b.block && stamp_thread(a) == stamp_thread(b);
+    return a.block == b.block && a.thread == b.thread;
 }
 
 static bool same_warp(const Stamp &a, const Stamp &b)
 {
-    return a.block == b.block && stamp_thread(a) / warp_size == stamp_thread(b) / warp_size;
+    return a.block == b.block && a.thread / warp_size == b.thread / warp_size;
 }
 
 static bool conflicts(const Stamp &a, const Access &access)
 {
-    unsigned one = conflict_kind(stamp_kind(a)), two = conflict_kind(stamp_kind(access.stamp));
+    unsigned one = conflict_kind(a.kind), two = conflict_kind(access.stamp.kind);
     if (!writes(one) && !writes(two))
         return false;
     if (one >= atomic_read && two >= atomic_read)
@@ -165,11 +172,11 @@ static bool has_seen_last_write(const Cell &cell, const Access &access)
 static bool races(const Cell &cell, const Stamp &earlier, const Access &access)
 {
     /* a copy that another block started ends in this one's name */
-    if (is_pending(stamp_kind(earlier)) && ends_pending(stamp_kind(access.stamp)))
+    if (is_pending(earlier.kind) && ends_pending(access.stamp.kind))
         return false;
     if (!live(earlier, access) || !conflicts(earlier, access) || precedes(earlier, access))
         return false;
-    return &earlier != &cell.write || conflict_kind(stamp_kind(earlier)) < volatile_read ||
+    return &earlier != &cell.write || conflict_kind(earlier.kind) < volatile_read ||
            !has_seen_last_write(cell, access);
 }
 
@@ -180,16 +187,16 @@ static bool touch(Cell &cell, const Access &access, Stamp *enemy)
     for (const Stamp *earlier : {&cell.write, &cell.other[0], &cell.other[1]})
         if (races(cell, *earlier, access)) {
             /* A write over a write may yet be harmless; a read on one side is not. */
-            if (!conflict || stamp_kind(*enemy) == plain_write)
+            if (!conflict || enemy->kind == plain_write)
                 *enemy = *earlier;
             conflict = true;
         }
-    if (live(cell.write, access) && is_pending(stamp_kind(cell.write)) &&
-        !ends_pending(stamp_kind(access.stamp))) {
+    if (live(cell.write, access) && is_pending(cell.write.kind) &&
+        !ends_pending(access.stamp.kind)) {
         *enemy = cell.write; /* whatever orders the two: the copy may come at any time */
         conflict = true;
     }
-    if (writes(stamp_kind(access.stamp))) {
+    if (writes(access.stamp.kind)) {
         cell.write = access.stamp;
         cell.other[0].block = cell.other[1].block = 0;
     } else {
@@ -210,12 +217,12 @@ static bool is_split(const Cell &cell, const Access &access)
 
 static bool is_atomic_write(const Stamp &stamp)
 {
-    return stamp_kind(stamp) == atomic_write || stamp_kind(stamp) == atomic_update;
+    return stamp.kind == atomic_write || stamp.kind == atomic_update;
 }
 
 static std::tuple<uint32_t, unsigned, uintptr_t> guess_key(const Stamp &read, uintptr_t address)
 {
-    return {read.block, stamp_thread(read), address & ~uintptr_t{3}};
+    return {read.block, read.thread, address & ~uintptr_t{3}};
 }
 
 /*
@@ -225,8 +232,8 @@ static std::tuple<uint32_t, unsigned, uintptr_t> guess_key(const Stamp &read, ui
  */
 static bool may_be_guess(const Access &access, uintptr_t address, const Stamp &enemy)
 {
-    const bool reader = stamp_kind(access.stamp) == plain_read && is_atomic_write(enemy);
-    const bool writer = stamp_kind(enemy) == plain_read && is_atomic_write(access.stamp);
+    const bool reader = access.stamp.kind == plain_read && is_atomic_write(enemy);
+    const bool writer = enemy.kind == plain_read && is_atomic_write(access.stamp);
     if (!reader && !writer)
         return false;
     LaunchState *launch = access.thread->block->launch;
@@ -283,7 +290,7 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
 {
     if (may_be_guess(access, address, enemy))
         return;
-    if (stamp_kind(enemy) != plain_write || stamp_kind(access.stamp) != plain_write) {
+    if (enemy.kind != plain_write || access.stamp.kind != plain_write) {
         report_race(access.thread, address, enemy, access.stamp);
         return;
     }
@@ -337,14 +344,14 @@ struct Outcome {
     bool uninitialised = false, conflict = false, unfenced = false;
     uintptr_t offset = 0;
     unsigned bytes = 0;
-    Stamp enemy = {0, 0, 0};
+    Stamp enemy = {};
 };
 
 /* The asynchronous proxy reads what a thread wrote by the ordinary way, with no fence since. */
 static bool needs_proxy_fence(const Cell &cell, const Access &access)
 {
-    unsigned kind = stamp_kind(cell.write);
-    return stamp_kind(access.stamp) == proxy_read_access && live(cell.write, access) &&
+    unsigned kind = cell.write.kind;
+    return access.stamp.kind == proxy_read_access && live(cell.write, access) &&
            kind != proxy_write_access && kind != proxy_write_pending &&
            !passed_proxy_fence(access.thread->block, cell.write);
 }
@@ -364,7 +371,7 @@ static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index
 static inline void touch_whole(Cell &cell, uintptr_t offset, unsigned size, const Access &access,
                                Outcome *outcome)
 {
-    if (access.home && reads(stamp_kind(access.stamp)) && !live(cell.write, access)) {
+    if (access.home && reads(access.stamp.kind) && !live(cell.write, access)) {
         outcome->uninitialised = true;
         outcome->offset = offset;
     }
@@ -373,7 +380,7 @@ static inline void touch_whole(Cell &cell, uintptr_t offset, unsigned size, cons
         outcome->offset = offset;
         outcome->enemy = cell.write;
     }
-    Stamp enemy = {0, 0, 0};
+    Stamp enemy = {};
     if (touch(cell, access, &enemy) && !outcome->conflict) {
         outcome->conflict = true;
         outcome->offset = offset;
@@ -413,7 +420,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     /* A word with a hole that was read whole: the hole is the padding of a struct. */
     if (level == 0 && whole && partly_written(shadow, level, index, access))
         outcome->uninitialised = uninitialised_before;
-    if (whole && writes(stamp_kind(access.stamp))) {
+    if (whole && writes(access.stamp.kind)) {
         /* The parts have one history again. */
         cell.head &= 1;
         cell.write = access.stamp;
@@ -444,7 +451,7 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, const ThreadState *
                 (earlier.time < warp_time && same_warp(earlier, stamp)));
     };
     const auto is_settled = [=](const Stamp &earlier) {
-        return !is_live(earlier) || (stamp_kind(earlier) <= atomic_update && precedes(earlier));
+        return !is_live(earlier) || (earlier.kind <= atomic_update && precedes(earlier));
     };
     Stamp &a = cell.other[0], &b = cell.other[1];
     if ((cell.head & ~1u) == (global ? launch->number : stamp.block) << 1)
@@ -452,7 +459,7 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, const ThreadState *
     const bool written = is_live(cell.write);
     if (!is_settled(cell.write))
         return false;
-    if (writes(stamp_kind(stamp))) {
+    if (writes(stamp.kind)) {
         if ((!global && cell.write.block == 0) || !is_settled(a) || !is_settled(b))
             return false; /* of shared memory that nobody ever wrote: it may be no variable */
         cell.write = stamp;
@@ -511,10 +518,10 @@ static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockS
         if (is_builtin(memory_at(address)))
             return false;
         if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
-            report_static_shared(thread, Touch{own_place(address, nullptr), bytes,
-                                               writes(stamp_kind(stamp)), where});
+            report_static_shared(
+                thread, Touch{own_place(address, nullptr), bytes, writes(stamp.kind), where});
     }
-    if (writes(stamp_kind(stamp)))
+    if (writes(stamp.kind))
         shadow.quiet[index] = 0;
     Outcome outcome;
     visit(shadow, 0, index, begin, begin + bytes, access, &outcome);
@@ -535,8 +542,7 @@ static inline bool may_be_usual(const ThreadState *thread, bool global, unsigned
                                 const Stamp &stamp)
 {
     const LaunchState *launch = thread->block->launch;
-    return stamp_kind(stamp) <= plain_write && bytes >= 4 && thread->warp &&
-           !thread->block->partial &&
+    return stamp.kind <= plain_write && bytes >= 4 && thread->warp && !thread->block->partial &&
            (global ? launch->quiet[0] != never_quiet : launch->launch->cluster_blocks == 1);
 }
 
