@@ -13,8 +13,7 @@ namespace simt::check
 
 /* ---- pages and regions ---- */
 
-/* A table of tables: address bits 47..30, then 29..12. Each lower table holds the regions of 1 GB
- * of addresses. */
+/* A table of tables: address bits 47..30, then 29..12. Each lower one is for 1 GB of addresses. */
 constexpr unsigned page_bits = 12, table_bits = 18;
 constexpr size_t table_size = size_t{1} << table_bits;
 
@@ -113,12 +112,6 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
 
 /* ---- accesses ---- */
 
-static bool within(uintptr_t address, const void *begin, const void *end)
-{
-    uintptr_t first = number_of(begin);
-    return address - first < number_of(end) - first;
-}
-
 static void host_access(uintptr_t address, unsigned bytes, unsigned kind, const void *where)
 {
     const Region *region = find_region(address);
@@ -188,8 +181,7 @@ static const Reach *shared_reach(BlockState *block, uintptr_t address)
     return &block->dynamic;
 }
 
-/* Neither shared nor global: the thread's own stack, the launch's arguments and constants are
- * fine. */
+/* Neither shared nor global: the thread's stack, the launch's arguments and constants are fine. */
 static void other_access(ThreadState *thread, const Touch &touch)
 {
     const void *pointer = memory_at(touch.address);
@@ -199,9 +191,7 @@ static void other_access(ThreadState *thread, const Touch &touch)
         within(touch.address, arguments, arguments + launch.argument_bytes) ||
         (!touch.write && in_read_only_data(touch.address)))
         return;
-    if (in_device_arena(pointer))
-        report_out_of_region(thread, touch);
-    report_foreign_memory(thread, touch);
+    report_touch(thread, touch);
 }
 
 /* A kernel's access, or a piece of it, to anything but its own stack. */
@@ -221,12 +211,9 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
         reach = &region->open;
     if (!reach)
         other_access(thread, touch);
-    else if (address >= reach->begin && address + bytes <= reach->end)
-        ;
-    else if (!region)
-        report_dynamic_shared(thread, touch);
-    else if (!allowed(region, address, bytes))
-        report_out_of_region(thread, touch);
+    else if ((address < reach->begin || address + bytes > reach->end) &&
+             !(region && allowed(region, address, bytes)))
+        report_touch(thread, touch);
 
     if (reach) {
         const Place &place = find_place(block, where, space, writes(kind), bytes);
@@ -270,8 +257,7 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
 
 void on_range(const void *pointer, size_t bytes, unsigned kind, const void *where)
 {
-    /* The widest piece that divides both the address and the size: 4 for a struct of three
-     * floats. */
+    /* The widest piece that divides address and size: 4 for a struct of three floats. */
     uintptr_t address = number_of(pointer);
     uintptr_t common = address | bytes | 16;
     unsigned piece = unsigned(common & -common);

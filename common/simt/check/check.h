@@ -32,6 +32,11 @@ namespace simt::check
 {
 
 inline uintptr_t number_of(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+inline bool within(uintptr_t address, const void *begin, const void *end)
+{
+    return address - number_of(begin) < number_of(end) - number_of(begin);
+}
+
 inline const void *memory_at(uintptr_t address) { return reinterpret_cast<const void *>(address); }
 
 enum Kind : unsigned {
@@ -121,8 +126,7 @@ void shadow_forget_quiet(Shadow &shadow);
 
 enum Space : unsigned { global_space, shared_space };
 
-/* A range of one space that may be touched anywhere, so that an access to it needs no second
- * look. */
+/* A range that may be touched anywhere, so that an access to it needs no second look. */
 struct Reach {
     uintptr_t begin, end;
     Shadow *shadow;
@@ -188,8 +192,8 @@ struct Run {
     size_t count = 0;
 };
 
-/* The executions of one instruction since the warp last came together. The k-th of each lane belong
- * to one request. */
+/* The executions of an instruction since its warp last met. The k-th of each lane are one request.
+ */
 struct alignas(64) Instruction {
     const void *where = nullptr; /* as in `place`; null before its first execution */
     uintptr_t begin;             /* of what it last touched, where ... */
@@ -294,8 +298,7 @@ struct WarpState {
     Recent recent;
 };
 
-/* What a thread has done and learnt in its block. What most accesses and barriers touch is in its
- * first line of the cache. */
+/* What a thread has done and learnt. Most accesses and barriers touch only its first cache line. */
 struct alignas(64) ThreadState {
     BlockState *block;
     WarpState *warp;
@@ -332,8 +335,7 @@ struct Look {
     uint32_t place;
 };
 
-/* A write over another thread's write: a race unless it turns out to store what was there
- * already. */
+/* A write over another thread's: a race unless it turns out to store what was there already. */
 struct Overwrite {
     uintptr_t address;
     unsigned bytes;
@@ -362,15 +364,14 @@ struct Guess {
     bool noted_by_reader; /* not only by a writer that found the read */
 };
 
-/* The last access of a thread of the cluster to the shared memory of a block that is not its
- * own. */
+/* The last access of a thread of the cluster to the shared memory of another block. */
 struct Visit {
     Stamp stamp;
     const void *where;
 };
 
-/* What a worker knows about the block it runs. Time 0 lies before everything: the engine's writes
- * are stamped with it. */
+/* What a worker knows about its block. Time 0, which the engine's writes have, is before all else.
+ */
 struct BlockHistory {
     Block *block;
     LaunchState *launch;
@@ -492,8 +493,7 @@ void add_counters(struct counters *sum, const struct counters &part);
  * together: it is counted, too. */
 template <unsigned bytes, Kind kind>
 void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address);
-/* `home` is whose shared memory it is, or null. False for threadIdx and its like, which are no
- * shared memory. */
+/* `home` is whose shared memory it is, or null. False for threadIdx and its like. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, const Stamp &stamp, const void *where);
 /* Called before the running thread does anything else. */
@@ -526,11 +526,8 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes);
 void order_grid_arrived(BlockState *block);
 void order_grid_left(BlockState *block);
 void order_fence(ThreadState *thread);
-/*
- * An atomic or volatile access: it may publish what a fence covered, and may see what others
- * published. We are told before the access is made; what it sees is settled when the thread next
- * does anything (order_look).
- */
+/* An atomic or volatile access, before it is made: it may publish what a fence covered. What it
+ * sees of others' publications is settled when the thread next does anything (order_look). */
 void order_atomic(ThreadState *thread, const void *object, bool global, bool writes);
 void order_look(ThreadState *thread);
 void order_release(ThreadState *thread, const void *object, const Block &home);
@@ -561,8 +558,7 @@ void forget_cluster(Cluster &cluster);
 /* The running thread stores in the shared memory of `home`, or uses an mbarrier there. */
 void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
                       const void *where);
-/* The same place in the shared memory that is the calling worker's own; and the block of its
- * cluster that it is in. */
+/* The same place in the calling worker's own shared memory; and whose of its cluster it is. */
 uintptr_t own_place(uintptr_t address, const BlockState **home);
 
 /* ---- source.cpp ---- */
@@ -571,8 +567,7 @@ uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
 /* "tiled.cu:33", or "" where there is no debug information */
 std::string source_line(const void *where);
-/* Whether some static __shared__ variable holds the word at an offset in the program's thread-local
- * storage. */
+/* Whether a static __shared__ variable holds the word at this offset in thread-local storage. */
 bool in_shared_variable(size_t offset);
 /* A part of the program, or of a library that it is linked with; the program's come first. */
 struct Segment {
@@ -592,8 +587,8 @@ void trace_block_end(BlockState *block);
 void trace_report(const char *text);
 void trace_describe(const void *begin, size_t bytes, const struct description &about);
 void trace_forget(const Region *region); /* it is freed */
-/* All below only for a block that is traced. A new moment of its clock; `warp` or null does
- * something then. */
+/* From here on only for blocks that are traced. A new moment of the block's clock, for `warp` or
+ * null. */
 uint64_t trace_time(const BlockState *block, const WarpState *warp);
 void trace_request(const BlockState *block, const WarpState *warp, const Request &request,
                    Space space, bool write, const Moved &moved);
@@ -635,16 +630,12 @@ void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes
 void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess);
 /* At the end of a launch, on stderr, once for each kernel. */
 void tell_what_passed(const LaunchState *launch);
-/* `how`: what is missing for the access, at `where` by `visitor`, to the shared memory of another
- * block. */
+/* `how`: what is missing for the access, at `where`, to the shared memory of another block. */
 [[noreturn]] void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit,
                                const void *where, const char *how);
 [[noreturn]] void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
                                   const Stamp &read);
-[[noreturn]] void report_out_of_region(ThreadState *thread, const Touch &touch);
-[[noreturn]] void report_dynamic_shared(ThreadState *thread, const Touch &touch);
-[[noreturn]] void report_foreign_memory(ThreadState *thread, const Touch &touch);
-[[noreturn]] void report_static_shared(ThreadState *thread, const Touch &touch);
+[[noreturn]] void report_touch(ThreadState *thread, const Touch &touch);
 /* `type` as the compiler writes it, in quotes: 'float [32]'. */
 [[noreturn]] void report_index(ThreadState *thread, const char *type, long long index,
                                const char *file, unsigned line);

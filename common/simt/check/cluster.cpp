@@ -1,8 +1,5 @@
-/*
- * Blocks that share a cluster: what its barrier makes known, and accesses to the shared memory of
- * another block. Blocks of a cluster run one at a time (cluster.h), so they may look at each
- * other's state.
- */
+/* Blocks that share a cluster: what its barrier makes known, and accesses to each other's shared
+ * memory. They run one at a time (cluster.h), so they may look at each other's state. */
 #include "check/check.h"
 #include "run/cluster.h"
 
@@ -66,8 +63,7 @@ static ClusterState *cluster_state(Cluster &cluster)
     return cluster.checked;
 }
 
-/* What the thread knows about its own block; what it knows about others came from this barrier's
- * earlier phases. */
+/* What the thread knows about its own block: about others it knows from earlier phases. */
 static void publish_to_cluster(const ThreadState *thread, ClusterKnowledge &arriving)
 {
     const BlockState *block = thread->block;
@@ -140,8 +136,8 @@ void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsig
         report_visit(thread, home, stamp, where,
                      "which may not have begun: no cluster_wait() has come before");
     shadow_access(thread, home, home->shared, address, bytes, stamp, where);
-    /* A block that waits for a copy is there until it has come; one that does not wait is reported
-     * when it ends. */
+    /* A block that waits for a copy is there until it comes; one that does not is reported at its
+     * end. */
     if (home != block && kind != proxy_write_pending)
         note_visit(home, Visit{stamp, where});
 }

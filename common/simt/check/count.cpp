@@ -127,8 +127,7 @@ static void close(BlockState *block, const WarpState *warp, const Place &place,
     }
 }
 
-/* Requests that follow each other are one step apart as long as all lanes' runs go on with that
- * step. */
+/* Requests in a row are one step apart as long as all lanes' runs go on with that step. */
 static void close_requests(BlockState *block, const WarpState *warp, const Instruction &instruction)
 {
     const Place &place = instruction.place;

@@ -1,8 +1,5 @@
-/*
- * For programs built by `simtcc --check`: when the program ends it prints what was reported, and
- * what each kernel did. simtcc asks the linker for simt_print_at_exit, which pulls this file in;
- * other programs go without.
- */
+/* What a program built by `simtcc --check` prints at its end: the reports, and what each kernel
+ * did. simtcc asks the linker for simt_print_at_exit, which pulls this file in. */
 #include "check/check.h"
 
 #include <cstdio>

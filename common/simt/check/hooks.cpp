@@ -43,12 +43,9 @@ static void block_came_together(BlockState *state)
         close_round(state, &state->warp[i]);
 }
 
-/*
- * What the shadow and the publications say of an atomic operation must be in the order in which the
- * operations are made, or the last block to count itself would not be the last that we know of. So
- * from its announcement to its end an operation holds a lock, which it shares with some other
- * addresses.
- */
+/* We must come to know of atomic operations in the order in which they are made, or the last block
+ * to count itself would not be the last that we know of. So from its announcement to its end an
+ * operation holds a lock, which it shares with some other addresses. */
 static void hold(BlockState *block, const void *address)
 {
     static std::atomic_flag locks[256];
@@ -123,8 +120,7 @@ struct Hooks final : Checker {
         static_cast<BlockHistory &>(*state) = {&block, launch,
                                                launch->first_block + uint32_t(block.linear)};
         if (state->places_launch != block.launch->number) {
-            /* Numbers start afresh with each launch, so that the tables of a warp stay as short as
-             * its kernel. */
+            /* Numbers start afresh: a warp's tables stay as short as its kernel. */
             state->places_launch = block.launch->number;
             state->places.clear();
         }
@@ -199,8 +195,7 @@ struct Hooks final : Checker {
         BlockState *state = warp.block->checked;
         WarpState *warp_state = &state->warp[warp.number];
         settle_overwrites(state);
-        /* By the mask, not by who is left: which lanes have returned by now depends on the order in
-         * which they ran. */
+        /* By the mask: which lanes have returned by now depends on the order in which they ran. */
         if ((meeting.mask & warp.present) == warp.present)
             close_round(state, warp_state);
         const Site site = warp.thread[__builtin_ctz(meeting.arrived)].site;

@@ -16,12 +16,10 @@ using namespace simt::check;
 
 /* ---- plain accesses ---- */
 
-/*
- * Most accesses are plain reads, by an instruction that was in the same memory before, of words
- * that others have read like this since they were last written: they are counted, and nothing else
- * is to be noted. Other plain accesses of such an instruction have their shadow looked at, too; all
- * others go through on_access.
- */
+/* Most accesses are plain reads, by an instruction that was in the same memory before, of words
+ * that others have read like this since they were last written: they are only counted. For other
+ * plain accesses of such an instruction the shadow is looked at, too; all others go through
+ * on_access. */
 template <unsigned bytes, Kind kind>
 __attribute__((always_inline)) inline void on_plain(const void *pointer, const void *where)
 {
@@ -79,8 +77,7 @@ extern "C" void __tsan_vptr_update(void **address, void *)
 
 /* ---- structs, memcpy and its relatives ---- */
 
-/* Host code may copy gigabytes: its ends are enough to see a device pointer. In a kernel, a struct
- * is copied with its padding. */
+/* Of the gigabytes that host code may copy, the ends are enough to see a device pointer. */
 static void on_block_of_memory(const void *address, size_t bytes, unsigned kind, const void *where)
 {
     BlockState *block = current_block_state();
@@ -129,15 +126,13 @@ extern "C" void *simt_memset(void *to, int value, size_t bytes)
 
 /* ---- atomic built-ins ---- */
 
-/* CUDA's own atomic functions are calls into the runtime; this is for code that uses __atomic_...
- * or std::atomic. */
+/* For __atomic_... and std::atomic: CUDA's own atomic functions are calls into the runtime. */
 class AtomicBuiltIn
 {
     int order;
 
   public:
-    /* An acquire, a release and what is both are the fences that they amount to, after and before
-     * the operation. */
+    /* A release is a fence before the operation, an acquire one after it. */
     AtomicBuiltIn(const volatile void *address, size_t bytes, bool read, bool write, int order,
                   const void *where)
         : order(order)

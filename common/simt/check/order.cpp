@@ -35,8 +35,8 @@ static bool covers(const Publication &publication, const Stamp &stamp)
            (!publication.known.empty() && stamp.time < publication.known[thread]);
 }
 
-/* Whether some publication seen, or seen by its publisher in turn, covers the stamp. `visited`: how
- * far we looked. */
+/* Whether a publication covers the stamp, or one that its publisher saw. `visited`: how far we
+ * looked. */
 static bool seen_covers(const std::vector<Seen> &seen, const Stamp &stamp,
                         std::map<const SyncObject *, size_t> &visited)
 {
@@ -175,8 +175,7 @@ static std::vector<uint32_t> fenced_known(const ThreadState *thread)
 
 void step(ThreadState *thread) { thread->time = ++thread->block->now; }
 
-/* A fence by every one of these threads that wrote makes the group's accesses as good as fenced by
- * each of them. */
+/* When all of these threads that wrote have fenced, each may publish what the group did. */
 static bool all_fenced(const BlockState *block, unsigned first, uint32_t lanes)
 {
     for (unsigned lane : bits(lanes))

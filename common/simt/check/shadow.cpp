@@ -155,12 +155,9 @@ static inline bool keep(Cell &cell, const Stamp &stamp, const Over &is_over)
     return true;
 }
 
-/*
- * Atomic and volatile accesses to one place come in some order, each after those that it saw. So
- * the last such write stands for all before it, and who has read the place since, without a race,
- * is ordered after that write: the last block to count itself may set the counter back with a plain
- * store.
- */
+/* Atomic and volatile accesses to one place come in some order, each after those that it saw. So
+ * who has read the place, without a race, since the last such write is ordered after all of them:
+ * the last block to count itself may set the counter back with a plain store. */
 static bool has_seen_last_write(const Cell &cell, const Access &access)
 {
     for (const Stamp &other : cell.other)
@@ -225,11 +222,8 @@ static std::tuple<uint32_t, unsigned, uintptr_t> guess_key(const Stamp &read, ui
     return {read.block, read.thread, address & ~uintptr_t{3}};
 }
 
-/*
- * Whether a conflict may yet turn out to be a guess. One that reads again without having confirmed
- * the last is none. The writer may note the conflict before the reader has come to note the same:
- * that is not a second read.
- */
+/* Whether a conflict may yet turn out to be a guess: not for a thread that reads again without
+ * having confirmed the last. That the writer noted the same conflict before is no second read. */
 static bool may_be_guess(const Access &access, uintptr_t address, const Stamp &enemy)
 {
     const bool reader = access.stamp.kind == plain_read && is_atomic_write(enemy);
@@ -294,8 +288,7 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
         report_race(access.thread, address, enemy, access.stamp);
         return;
     }
-    /* Both write. If the second stores the value that is there, they cannot be told apart: wait
-     * and see. */
+    /* Both write. If the second stores what is there, they cannot be told apart: wait and see. */
     Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
     memcpy(&overwrite.before, memory_at(address), bytes);
     BlockState *block = access.thread->block;
@@ -471,8 +464,7 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, const ThreadState *
     const auto is_over = [=](const Stamp &other) { return !is_live(other) || precedes(other); };
     if (!keep(cell, stamp, is_over))
         return true;
-    /* Whoever writes without order conflicts with one of two blocks, or two warps, or, in this
-     * warp, two lanes. */
+    /* Whoever writes without order conflicts with one of two blocks, warps or lanes. */
     if (global) {
         const uint8_t now = launch->quiet[0];
         if (a.block != b.block && !written && now != never_quiet)
@@ -496,8 +488,7 @@ static bool outside_variables(uintptr_t address)
            !in_shared_variable(size_t(pointer - worker->shared_begin));
 }
 
-/* In a struct that is copied, words that no thread wrote may be padding, unless it begins with
- * them. */
+/* Of a struct that is copied, words that no thread wrote may be padding, but not the first. */
 static bool is_padding(const ThreadState *thread, uintptr_t address)
 {
     return thread->copied_struct != 0 && address - thread->copied_struct >= 4;
@@ -518,8 +509,8 @@ static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockS
         if (is_builtin(memory_at(address)))
             return false;
         if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
-            report_static_shared(
-                thread, Touch{own_place(address, nullptr), bytes, writes(stamp.kind), where});
+            report_touch(thread,
+                         Touch{own_place(address, nullptr), bytes, writes(stamp.kind), where});
     }
     if (writes(stamp.kind))
         shadow.quiet[index] = 0;

@@ -192,14 +192,13 @@ static std::string array_json(const Array &array)
 {
     return format("{\"event\":\"array\",\"name\":%s,\"space\":\"%s\",\"begin\":%zu,\"bytes\":%zu,"
                   "\"type\":%s,\"element_bytes\":%zu,\"shape\":",
-                  quoted(array.name).c_str(), array.shared ? "shared" : "global",
-                  size_t(array.begin % 128), size_t(array.end - array.begin),
-                  quoted(array.type).c_str(), array.element_bytes) +
+                  quoted(array.name).c_str(), array.shared ? "shared" : "global", array.begin % 128,
+                  array.end - array.begin, quoted(array.type).c_str(), array.element_bytes) +
            list(array.shape.data(), array.shape.size()) + "}\n";
 }
 
-/* ,"at":[["A",0,4,32]]: for lanes in order, the array, the byte of the first, the distance from
- * one to the next, how many. */
+/* ,"at":[["A",0,4,32]]: for lanes in order, the array, the byte of the first, the step, how many.
+ */
 static std::string places_json(const char *key, const BlockState *block, uint32_t lanes,
                                const uintptr_t *address)
 {

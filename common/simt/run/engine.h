@@ -56,12 +56,9 @@ void shuffle(unsigned char *values, unsigned count, uint64_t seed);
 
 /* ---- pool.cpp: the OS threads that run blocks ---- */
 
-/*
- * Runs the blocks of the launch before launch.stop_at. Begins with `workers` OS threads (a
- * cooperative launch: one for each block). When no block ends for a while, though some have not
- * begun, it adds more, up to `resident`: running blocks may be waiting for the ones that have not
- * begun.
- */
+/* Runs the blocks of the launch before launch.stop_at. Begins with `workers` OS threads (a
+ * cooperative launch: one for each block). When no block ends for a while, it adds more, up to
+ * `resident`: running blocks may be waiting for some that have not begun. */
 cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident);
 /* grid.sync() at `site`, once per block and barrier: its OS thread waits for the others'. */
 void wait_for_grid(Block &block, Site site);

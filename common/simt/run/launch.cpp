@@ -1,8 +1,5 @@
-/*
- * Launches: the arguments are checked as CUDA does, then OS threads share the blocks. A launch is
- * over when simt_run returns; an error inside the kernel shows at the next call that waits for the
- * device, as on a GPU.
- */
+/* Launches: the arguments are checked as CUDA does, then OS threads share the blocks. A launch is
+ * over when simt_run returns; a kernel's error shows at the next call that waits for the device. */
 #include "host/checker.h"
 #include "host/device.h"
 #include "run/engine.h"

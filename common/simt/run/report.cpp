@@ -88,8 +88,7 @@ static std::vector<Group> group_threads(const Block &block)
     return groups;
 }
 
-/* Which lanes a warp's meeting waits for: those that have returned never come, others may be on
- * their way. */
+/* Which lanes a warp's meeting waits for: those that have returned never come. */
 static std::string absent_lanes(const Warp &warp, const Meeting &meeting)
 {
     const uint32_t absent = meeting.mask & warp.present & ~meeting.arrived;
@@ -140,8 +139,8 @@ static std::string described(const Group &group)
     abandon_block();
 }
 
-/* Of the blocks of a cluster one in which a thread waits for something else than the others, if
- * there is one. */
+/* A block of the cluster in which a thread waits for something else than the others, if there is
+ * one. */
 static const Block &block_to_blame(const Block &block)
 {
     for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {

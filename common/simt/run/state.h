@@ -57,8 +57,7 @@ namespace check
 class Recent;
 }
 
-/* What a thread that cannot go on is waiting for. The usual barrier is number 0, at the place where
- * its first thread arrived. */
+/* What a thread is waiting for. The usual barrier is number 0, where its first thread arrived. */
 enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, cluster };
 
 /* A function that its caller keeps. */
@@ -86,9 +85,7 @@ struct Condition {
 /* A uint3 that is copied in one piece. */
 typedef unsigned Index __attribute__((vector_size(16)));
 
-/*
- * Its first line of the cache is all that a barrier or a warp operation touches: they touch it of
- * every thread of the block.
+/* A barrier or a warp operation touches of every thread its first line of the cache, and no more.
  */
 struct alignas(128) Thread {
     Index index;          /* threadIdx */
@@ -183,8 +180,8 @@ struct Block {
     unsigned atomic_repeats;    /* ... and how often in a row: it may be waiting for others */
     /* What the rooms above have to do here: set when it first comes up in this block, else null. */
     void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
-    /* No thread can go on: if all are at barrier 0, it opens; else one piece of asynchronous work
-     * is done. False: neither. */
+    /* No thread can go on: barrier 0 opens, or one piece of asynchronous work is done. False: not
+     * so. */
     bool (*open_barrier)(Block &);
     bool (*carry_out)(Block &);
     void (*finish)(Block &); /* all threads have returned */
@@ -250,14 +247,10 @@ bool on_own_stack(const void *address);
 const char *barrier_name(unsigned char barrier);
 constexpr unsigned char plain_barrier = 3;
 
-/* "kernel<16>(float*, int)": from the symbol table when it is there, else as spelled at the
- * launch. */
+/* "kernel<16>(float*, int)": from the symbol table, or else as spelled at the launch. */
 const char *kernel_name(const Launch &launch);
 
-/*
- * The first report wins: it becomes backend_report() and the launch's error. Returns true if this
- * call was the first.
- */
+/* The first report becomes backend_report() and the launch's error. True if this is the first. */
 bool report(Launch &launch, cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -8,12 +8,10 @@
 namespace simt
 {
 
-/* What a lane gets when it reads from a lane that is not there: on a GPU anything; here, NaN for
- * every type of float. */
+/* What a lane reads from a lane that is not there: on a GPU anything; here, NaN of every type. */
 static const uint64_t nobody = ~uint64_t(0);
 
-/* The lane that `lane` reads from; itself where the source would lie outside its segment of `width`
- * lanes. */
+/* The lane that `lane` reads from; itself where that is outside its segment of `width` lanes. */
 static inline unsigned source_lane(unsigned lane, unsigned how, unsigned operand, unsigned width)
 {
     unsigned begin = lane & ~(width - 1), end = begin + width;
@@ -70,8 +68,8 @@ __attribute__((noinline)) static uint64_t complete_and_go_on(Warp &warp, Meeting
     return self.context.value;
 }
 
-/* The lanes that a meeting still waits for. Lanes that never existed are not missed, nor, on most
- * days, returned ones. */
+/* Whom a meeting still waits for: not lanes that never existed, nor, on most days, returned ones.
+ */
 static inline uint32_t missing(const Warp &warp, const Meeting &meeting)
 {
     return meeting.mask & warp.missed & ~meeting.arrived;
