@@ -384,7 +384,7 @@ struct BlockHistory {
     /* LaunchState::grid_time when this block last left grid.sync() */
     std::vector<uint32_t> grid_known = {};
     /* in shared memory, or of the runtime */
-    std::map<const void *, std::unique_ptr<SyncObject>> objects = {};
+    std::map<const void *, SyncObject> objects = {};
     uint32_t cluster_phase = 0; /* as in ThreadState: known to all */
     /* of the cluster's other blocks in this one's shared memory */
     std::vector<Visit> visits = {};
@@ -428,7 +428,7 @@ struct LaunchState {
     std::atomic<bool> published{false};
     std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
     std::mutex lock;                 /* of all below */
-    std::map<const void *, std::unique_ptr<SyncObject>> objects; /* in global memory */
+    std::map<const void *, SyncObject> objects; /* in global memory */
     /* not yet confirmed, by the reader's block, its thread, and the word's address */
     std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses;
     std::atomic<bool> guessed{false};        /* there have been some */

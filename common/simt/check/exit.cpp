@@ -70,16 +70,8 @@ static void print_all()
     fprintf(stderr, "simt: %zu report%s\n", reports.size(), reports.size() == 1 ? "" : "s");
 }
 
-struct Registration {
-    Registration()
-    {
-        launch_listener = remember_launch;
-        report_listener = remember_report;
-        atexit(print_all);
-    }
-};
-
-static Registration registration;
+[[maybe_unused]] static const bool registered =
+    (launch_listener = remember_launch, report_listener = remember_report, !atexit(print_all));
 
 } /* namespace simt::check */
 

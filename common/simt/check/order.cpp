@@ -299,15 +299,10 @@ void order_fence(ThreadState *thread)
     thread->fence_warp = thread->warp->full_time;
 }
 
-static SyncObject *find_object(std::map<const void *, std::unique_ptr<SyncObject>> &objects,
-                               const void *address, bool make)
+static SyncObject *find_object(std::map<const void *, SyncObject> &objects, const void *address)
 {
     auto found = objects.find(address);
-    if (found != objects.end())
-        return found->second.get();
-    if (!make)
-        return nullptr;
-    return (objects[address] = std::make_unique<SyncObject>()).get();
+    return found == objects.end() ? nullptr : &found->second;
 }
 
 /* Publishes to whoever looks, in whatever block. */
@@ -366,9 +361,9 @@ static void publish(ThreadState *thread, const void *address, bool global)
     BlockState *block = thread->block;
     if (global) {
         std::lock_guard<std::mutex> hold(block->launch->lock);
-        publish_to_grid(thread, find_object(block->launch->objects, address, true));
+        publish_to_grid(thread, &block->launch->objects[address]);
     } else {
-        SyncObject *object = find_object(block->objects, address, true);
+        SyncObject *object = &block->objects[address];
         join(object->known, fenced_known(thread));
         add_seen(object->seen, thread->seen);
     }
@@ -393,7 +388,7 @@ void order_look(ThreadState *thread)
         if (!block->launch->published)
             return;
         std::lock_guard<std::mutex> hold(block->launch->lock);
-        const SyncObject *object = find_object(block->launch->objects, address, false);
+        const SyncObject *object = find_object(block->launch->objects, address);
         if (object)
             see_from_grid(thread, object);
     } else {
@@ -407,8 +402,7 @@ static void publish_in_cluster(const ThreadState *thread, const void *address)
 {
     BlockState *block = thread->block;
     std::lock_guard<std::mutex> hold(block->launch->lock);
-    std::vector<Publication> &all =
-        find_object(block->launch->objects, address, true)->publications;
+    std::vector<Publication> &all = block->launch->objects[address].publications;
     auto own = std::find_if(all.begin(), all.end(), [&](const Publication &earlier) {
         return earlier.block == block->number && earlier.thread == thread->number;
     });
@@ -428,7 +422,7 @@ void order_release(ThreadState *thread, const void *object, const Block &home)
         step(thread);
         return;
     }
-    SyncObject *shared = find_object(block->objects, object, true);
+    SyncObject *shared = &block->objects[object];
     join(shared->known, all_known(thread));
     shared->cluster_phase = std::max(shared->cluster_phase, known_cluster_phase(thread));
     add_seen(shared->seen, thread->seen);
@@ -454,12 +448,12 @@ void order_acquire(ThreadState *thread, const void *object)
     BlockState *block = thread->block;
     if (block->launch->published) {
         std::lock_guard<std::mutex> hold(block->launch->lock);
-        if (const SyncObject *far = find_object(block->launch->objects, object, false)) {
+        if (const SyncObject *far = find_object(block->launch->objects, object)) {
             add_seen(thread->seen, Seen{far, far->publications.size()});
             learnt(thread->warp);
         }
     }
-    SyncObject *shared = find_object(block->objects, object, false);
+    SyncObject *shared = find_object(block->objects, object);
     if (!shared)
         return;
     join(thread->known, shared->known);

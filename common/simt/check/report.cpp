@@ -539,19 +539,6 @@ void report_misaligned(ThreadState *thread, const char *type, uintptr_t address,
                  line, unsigned(address % alignment), alignment));
 }
 
-void report_foreign_memory(ThreadState *thread, const Touch &touch)
-{
-    std::string text = access_at(touch);
-    if (touch.address < 65536)
-        text = "null pointer: " + text + format(", address %#zx", size_t(touch.address));
-    else
-        text = "host pointer in a kernel: " + text +
-               format(", address %#zx, which is not device memory; allocate it with cudaMalloc and "
-                      "copy the data there",
-                      size_t(touch.address));
-    blame(thread, cudaErrorIllegalAddress, text);
-}
-
 /* Said at once: the access itself is about to end the program, as it does with a GPU. */
 void report_host_access(const Region *region, const Touch &touch)
 {

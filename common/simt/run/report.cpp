@@ -43,7 +43,7 @@ struct Group {
     unsigned count;
 };
 
-const char *barrier_name(unsigned char barrier)
+static const char *barrier_name(unsigned char barrier)
 {
     static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()",
                                         "__syncthreads_or()", "__syncthreads()"};

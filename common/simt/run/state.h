@@ -93,7 +93,7 @@ struct alignas(128) Thread {
     Site site;            /* while it waits for a barrier or its warp: where (see site_of()), ... */
     const char *what;     /* ... in which operation of the warp, ... */
     Wait wait;
-    unsigned char barrier; /* ... or at which barrier: see barrier_name() */
+    unsigned char barrier; /* ... or at which barrier: see plain_barrier */
     unsigned short stack;  /* of the worker's, from 1; 0 before it runs and after it returned */
     unsigned short linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
     unsigned char lane;
@@ -242,9 +242,8 @@ bool on_thread_stack(const void *address);
 /* The same for the running thread's own stack. */
 bool on_own_stack(const void *address);
 
-/* "__syncthreads()": what Thread::barrier stands for. 0 to 2 are those of simt_syncthreads_reduce,
- * 3 is the plain one, and a named barrier is its number plus 3. */
-const char *barrier_name(unsigned char barrier);
+/* What Thread::barrier stands for: 0 to 2 are those of simt_syncthreads_reduce, this is the plain
+ * one, and a named barrier is its number plus 3. */
 constexpr unsigned char plain_barrier = 3;
 
 /* "kernel<16>(float*, int)": from the symbol table, or else as spelled at the launch. */

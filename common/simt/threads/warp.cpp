@@ -180,19 +180,17 @@ unsigned simt_activemask(Site site)
     thread.site = site;
     warp.gathering |= me;
     for (int round = 0; warp.gathering & me; round++) {
-        if (!(ready_lanes(warp) & ~warp.gathering) || round == 64) {
-            uint32_t together = 0;
-            for (unsigned lane : bits(warp.gathering)) {
-                if (same_site(warp.thread[lane].site, site))
-                    together |= 1u << lane;
-            }
-            for (unsigned lane : bits(together))
-                warp.gathered[lane] = together;
-            warp.gathering &= ~together;
-        } else {
+        if (ready_lanes(warp) & ~warp.gathering && round < 64) {
             make_ready(thread);
             suspend(thread);
+            continue;
         }
+        uint32_t together = 0;
+        for (unsigned lane : bits(warp.gathering))
+            together |= uint32_t(same_site(warp.thread[lane].site, site)) << lane;
+        for (unsigned lane : bits(together))
+            warp.gathered[lane] = together;
+        warp.gathering &= ~together;
     }
     return warp.gathered[thread.lane];
 }
