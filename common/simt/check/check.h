@@ -82,8 +82,12 @@ constexpr unsigned thread_bits = 10, kind_bits = 4, place_bits = 32 - thread_bit
 
 struct Stamp {
     uint32_t block; /* 0: no access yet */
-    uint32_t thread : thread_bits, kind : kind_bits, place : place_bits;
+    uint32_t who;   /* thread in the block, kind, place in the code: one word, for speed */
     uint32_t time;
+
+    unsigned thread() const { return who & ((1u << thread_bits) - 1); }
+    unsigned kind() const { return who >> thread_bits & ((1u << kind_bits) - 1); }
+    uint32_t place() const { return who >> (thread_bits + kind_bits); }
 };
 
 /*
@@ -443,7 +447,9 @@ struct LaunchState {
 /* What an access leaves behind. */
 inline Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
 {
-    return Stamp{thread->block->number, thread->number, kind, place.number, thread->time};
+    const uint32_t who =
+        thread->number | kind << thread_bits | place.number << (thread_bits + kind_bits);
+    return Stamp{thread->block->number, who, thread->time};
 }
 
 /* The current state of the running worker, thread and launch; null and false outside kernels. */

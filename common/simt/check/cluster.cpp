@@ -38,8 +38,8 @@ bool cluster_orders(const ThreadState *thread, const Stamp &earlier)
 {
     const ClusterKnowledge *known = knowledge(thread);
     const int rank = known ? cluster_rank_of(thread->block, earlier.block) : -1;
-    return rank >= 0 &&
-           (earlier.time < known->full[rank] || earlier.time < known->known[rank][earlier.thread]);
+    return rank >= 0 && (earlier.time < known->full[rank] ||
+                         earlier.time < known->known[rank][earlier.thread()]);
 }
 
 void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &known)
@@ -115,7 +115,8 @@ void forget_cluster(Cluster &cluster)
 static void note_visit(BlockState *home, const Visit &visit)
 {
     for (Visit &known : home->visits)
-        if (known.stamp.block == visit.stamp.block && known.stamp.thread == visit.stamp.thread) {
+        if (known.stamp.block == visit.stamp.block &&
+            known.stamp.thread() == visit.stamp.thread()) {
             known = visit;
             return;
         }

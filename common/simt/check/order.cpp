@@ -25,7 +25,7 @@ namespace simt::check
 
 static bool covers(const Publication &publication, const Stamp &stamp)
 {
-    unsigned thread = stamp.thread;
+    unsigned thread = stamp.thread();
     if (publication.block != stamp.block)
         return false;
     return stamp.time < publication.full_time ||
@@ -60,7 +60,7 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
     if (known_cluster_phase(thread) > 0 && cluster_orders(thread, earlier))
         return true;
     if (earlier.block == block->number) {
-        unsigned number = earlier.thread;
+        unsigned number = earlier.thread();
         return number == thread->number || earlier.time < block->full_time ||
                (thread->warp && number / warp_size == thread->warp->warp->number &&
                 earlier.time < thread->warp->full_time) ||
@@ -439,7 +439,7 @@ void order_proxy_fence(ThreadState *thread)
 
 bool passed_proxy_fence(const BlockState *block, const Stamp &write)
 {
-    unsigned thread = write.thread;
+    unsigned thread = write.thread();
     return thread < block->proxy_fenced.size() && write.time < block->proxy_fenced[thread];
 }
 

@@ -281,7 +281,7 @@ static std::string missing_barrier(const char *barrier, const std::string &first
 
 static bool is_atomic(const Stamp &stamp)
 {
-    return stamp.kind >= atomic_read && stamp.kind <= atomic_update;
+    return stamp.kind() >= atomic_read && stamp.kind() <= atomic_update;
 }
 
 static bool one_is_atomic(const Stamp &first, const Stamp &second)
@@ -296,7 +296,7 @@ static std::string advice_between_blocks(const LaunchState *launch, const Stamp 
     /* The second block has looked at something else, which may have told it that the first is done:
      * that means nothing without a fence. */
     const std::string block = block_name(launch, first.block);
-    if (writes(first.kind) && look.address)
+    if (writes(first.kind()) && look.address)
         return "; if the operation at " + at(place_address(look.place)) +
                " is what tells it that " + block + " is done, a __threadfence() of " + block +
                " is missing between " + first_line + " and the operation that says so";
@@ -312,16 +312,16 @@ static std::string advice_within_block(const BlockState *block, const Stamp &fir
 {
     if (one_is_atomic(first, second))
         return "; make the other access atomic too, or put a __syncthreads() between them";
-    if (is_pending(first.kind))
+    if (is_pending(first.kind()))
         return "; no thread has waited for the copy in between";
-    if (is_pending(second.kind))
+    if (is_pending(second.kind()))
         return "; the copy may start only when the other is done, or the other must wait for the "
                "copy";
-    const bool both_write = writes(first.kind) && writes(second.kind);
-    if (both_write && first.place == second.place)
+    const bool both_write = writes(first.kind()) && writes(second.kind());
+    if (both_write && first.place() == second.place())
         return "; two threads store different values in one place";
-    const unsigned warp = first.thread / warp_size;
-    const bool one_warp = warp == second.thread / warp_size;
+    const unsigned warp = first.thread() / warp_size;
+    const bool one_warp = warp == second.thread() / warp_size;
     return "; " + (one_warp ? missing_barrier("__syncwarp() or __syncthreads()", first_line,
                                               second_line, block->warp[warp].last_barrier)
                             : missing_barrier("__syncthreads()", first_line, second_line,
@@ -333,8 +333,8 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
                              const Stamp &first, const Stamp &second, const Look &look)
 {
     const bool shared = !find_region(address), two_blocks = first.block != second.block;
-    const std::string first_line = at(place_address(first.place));
-    const std::string second_line = at(place_address(second.place));
+    const std::string first_line = at(place_address(first.place()));
+    const std::string second_line = at(place_address(second.place()));
 
     std::string text = "race on global memory (";
     if (shared) {
@@ -349,7 +349,7 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
     for (const Stamp *side : {&first, &second}) {
         if (two_blocks)
             text += block_name(launch, side->block) + " ";
-        text += thread_name(launch, side->thread) + " " + verb(side->kind) + " at " +
+        text += thread_name(launch, side->thread()) + " " + verb(side->kind()) + " at " +
                 (side == &first ? first_line + ", " : second_line);
     }
     if (!two_blocks)
@@ -414,7 +414,7 @@ void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visi
     const LaunchState *launch = thread->block->launch;
     fail(thread, cudaErrorLaunchFailure,
          "shared memory of another block: " + block_name(launch, visit.block) + " " +
-             thread_name(launch, visit.thread) + " " + verb(visit.kind) + " at " + at(where) +
+             thread_name(launch, visit.thread()) + " " + verb(visit.kind()) + " at " + at(where) +
              " in " + block_name(launch, home->number) + ", " + how +
              format(" (kernel %s)", kernel_name(*launch->launch)));
 }
@@ -423,9 +423,10 @@ void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
 {
     const LaunchState *launch = thread->block->launch;
     blame(thread, cudaErrorLaunchFailure,
-          "shared memory without a proxy fence (" + shared_name(address) + "): " +
-              thread_name(launch, write.thread) + " writes at " + at(place_address(write.place)) +
-              ", and the asynchronous work started at " + at(place_address(read.place)) +
+          "shared memory without a proxy fence (" + shared_name(address) +
+              "): " + thread_name(launch, write.thread()) + " writes at " +
+              at(place_address(write.place())) + ", and the asynchronous work started at " +
+              at(place_address(read.place())) +
               " would not see it; async_proxy_fence() is missing after the write");
 }
 

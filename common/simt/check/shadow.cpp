@@ -108,17 +108,17 @@ static inline bool live(const Stamp &stamp, const Access &access)
 
 static bool same_thread(const Stamp &a, const Stamp &b)
 {
-    return a.block == b.block && a.thread == b.thread;
+    return a.block == b.block && a.thread() == b.thread();
 }
 
 static bool same_warp(const Stamp &a, const Stamp &b)
 {
-    return a.block == b.block && a.thread / warp_size == b.thread / warp_size;
+    return a.block == b.block && a.thread() / warp_size == b.thread() / warp_size;
 }
 
 static bool conflicts(const Stamp &a, const Access &access)
 {
-    unsigned one = conflict_kind(a.kind), two = conflict_kind(access.stamp.kind);
+    unsigned one = conflict_kind(a.kind()), two = conflict_kind(access.stamp.kind());
     if (!writes(one) && !writes(two))
         return false;
     if (one >= atomic_read && two >= atomic_read)
@@ -169,11 +169,11 @@ static bool has_seen_last_write(const Cell &cell, const Access &access)
 static bool races(const Cell &cell, const Stamp &earlier, const Access &access)
 {
     /* a copy that another block started ends in this one's name */
-    if (is_pending(earlier.kind) && ends_pending(access.stamp.kind))
+    if (is_pending(earlier.kind()) && ends_pending(access.stamp.kind()))
         return false;
     if (!live(earlier, access) || !conflicts(earlier, access) || precedes(earlier, access))
         return false;
-    return &earlier != &cell.write || conflict_kind(earlier.kind) < volatile_read ||
+    return &earlier != &cell.write || conflict_kind(earlier.kind()) < volatile_read ||
            !has_seen_last_write(cell, access);
 }
 
@@ -184,16 +184,16 @@ static bool touch(Cell &cell, const Access &access, Stamp *enemy)
     for (const Stamp *earlier : {&cell.write, &cell.other[0], &cell.other[1]})
         if (races(cell, *earlier, access)) {
             /* A write over a write may yet be harmless; a read on one side is not. */
-            if (!conflict || enemy->kind == plain_write)
+            if (!conflict || enemy->kind() == plain_write)
                 *enemy = *earlier;
             conflict = true;
         }
-    if (live(cell.write, access) && is_pending(cell.write.kind) &&
-        !ends_pending(access.stamp.kind)) {
+    if (live(cell.write, access) && is_pending(cell.write.kind()) &&
+        !ends_pending(access.stamp.kind())) {
         *enemy = cell.write; /* whatever orders the two: the copy may come at any time */
         conflict = true;
     }
-    if (writes(access.stamp.kind)) {
+    if (writes(access.stamp.kind())) {
         cell.write = access.stamp;
         cell.other[0].block = cell.other[1].block = 0;
     } else {
@@ -214,20 +214,20 @@ static bool is_split(const Cell &cell, const Access &access)
 
 static bool is_atomic_write(const Stamp &stamp)
 {
-    return stamp.kind == atomic_write || stamp.kind == atomic_update;
+    return stamp.kind() == atomic_write || stamp.kind() == atomic_update;
 }
 
 static std::tuple<uint32_t, unsigned, uintptr_t> guess_key(const Stamp &read, uintptr_t address)
 {
-    return {read.block, read.thread, address & ~uintptr_t{3}};
+    return {read.block, read.thread(), address & ~uintptr_t{3}};
 }
 
 /* Whether a conflict may yet turn out to be a guess: not for a thread that reads again without
  * having confirmed the last. That the writer noted the same conflict before is no second read. */
 static bool may_be_guess(const Access &access, uintptr_t address, const Stamp &enemy)
 {
-    const bool reader = access.stamp.kind == plain_read && is_atomic_write(enemy);
-    const bool writer = enemy.kind == plain_read && is_atomic_write(access.stamp);
+    const bool reader = access.stamp.kind() == plain_read && is_atomic_write(enemy);
+    const bool writer = enemy.kind() == plain_read && is_atomic_write(access.stamp);
     if (!reader && !writer)
         return false;
     LaunchState *launch = access.thread->block->launch;
@@ -284,7 +284,7 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
 {
     if (may_be_guess(access, address, enemy))
         return;
-    if (enemy.kind != plain_write || access.stamp.kind != plain_write) {
+    if (enemy.kind() != plain_write || access.stamp.kind() != plain_write) {
         report_race(access.thread, address, enemy, access.stamp);
         return;
     }
@@ -343,8 +343,8 @@ struct Outcome {
 /* The asynchronous proxy reads what a thread wrote by the ordinary way, with no fence since. */
 static bool needs_proxy_fence(const Cell &cell, const Access &access)
 {
-    unsigned kind = cell.write.kind;
-    return access.stamp.kind == proxy_read_access && live(cell.write, access) &&
+    unsigned kind = cell.write.kind();
+    return access.stamp.kind() == proxy_read_access && live(cell.write, access) &&
            kind != proxy_write_access && kind != proxy_write_pending &&
            !passed_proxy_fence(access.thread->block, cell.write);
 }
@@ -364,7 +364,7 @@ static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index
 static inline void touch_whole(Cell &cell, uintptr_t offset, unsigned size, const Access &access,
                                Outcome *outcome)
 {
-    if (access.home && reads(access.stamp.kind) && !live(cell.write, access)) {
+    if (access.home && reads(access.stamp.kind()) && !live(cell.write, access)) {
         outcome->uninitialised = true;
         outcome->offset = offset;
     }
@@ -413,7 +413,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     /* A word with a hole that was read whole: the hole is the padding of a struct. */
     if (level == 0 && whole && partly_written(shadow, level, index, access))
         outcome->uninitialised = uninitialised_before;
-    if (whole && writes(access.stamp.kind)) {
+    if (whole && writes(access.stamp.kind())) {
         /* The parts have one history again. */
         cell.head &= 1;
         cell.write = access.stamp;
@@ -444,7 +444,7 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, const ThreadState *
                 (earlier.time < warp_time && same_warp(earlier, stamp)));
     };
     const auto is_settled = [=](const Stamp &earlier) {
-        return !is_live(earlier) || (earlier.kind <= atomic_update && precedes(earlier));
+        return !is_live(earlier) || (earlier.kind() <= atomic_update && precedes(earlier));
     };
     Stamp &a = cell.other[0], &b = cell.other[1];
     if ((cell.head & ~1u) == (global ? launch->number : stamp.block) << 1)
@@ -452,7 +452,7 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, const ThreadState *
     const bool written = is_live(cell.write);
     if (!is_settled(cell.write))
         return false;
-    if (writes(stamp.kind)) {
+    if (writes(stamp.kind())) {
         if ((!global && cell.write.block == 0) || !is_settled(a) || !is_settled(b))
             return false; /* of shared memory that nobody ever wrote: it may be no variable */
         cell.write = stamp;
@@ -510,9 +510,9 @@ static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockS
             return false;
         if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
             report_touch(thread,
-                         Touch{own_place(address, nullptr), bytes, writes(stamp.kind), where});
+                         Touch{own_place(address, nullptr), bytes, writes(stamp.kind()), where});
     }
-    if (writes(stamp.kind))
+    if (writes(stamp.kind()))
         shadow.quiet[index] = 0;
     Outcome outcome;
     visit(shadow, 0, index, begin, begin + bytes, access, &outcome);
@@ -533,7 +533,7 @@ static inline bool may_be_usual(const ThreadState *thread, bool global, unsigned
                                 const Stamp &stamp)
 {
     const LaunchState *launch = thread->block->launch;
-    return stamp.kind <= plain_write && bytes >= 4 && thread->warp && !thread->block->partial &&
+    return stamp.kind() <= plain_write && bytes >= 4 && thread->warp && !thread->block->partial &&
            (global ? launch->quiet[0] != never_quiet : launch->launch->cluster_blocks == 1);
 }
 
