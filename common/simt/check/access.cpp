@@ -13,8 +13,7 @@ namespace simt::check
 
 /* ---- pages and regions ---- */
 
-/* A table of tables: address bits 47..30, then 29..12. Each lower table holds the regions of 1 GB
- * of addresses. */
+/* A table of tables: address bits 47..30, then 29..12. Each lower one is for 1 GB of addresses. */
 constexpr unsigned page_bits = 12, table_bits = 18;
 constexpr size_t table_size = size_t{1} << table_bits;
 
@@ -61,8 +60,7 @@ void forget_shadows()
     for (Region *region : regions)
         if (!region->freed) {
             shadow_release(region->shadow);
-            shadow_reserve(region->shadow, reinterpret_cast<const void *>(region->begin),
-                           region->end - region->begin);
+            shadow_reserve(region->shadow, memory_at(region->begin), region->end - region->begin);
             region->open = reach_of(region->open.begin, region->open.end, region->shadow);
         }
 }
@@ -70,8 +68,7 @@ void forget_shadows()
 void forget_quiet()
 {
     for (Region *region : regions)
-        if (region->shadow.quiet)
-            madvise(region->shadow.quiet, region->shadow.bytes / 4 + 1, MADV_DONTNEED);
+        shadow_forget_quiet(region->shadow);
 }
 
 /* Finds the widest part of the region that no fence covers. */
@@ -115,12 +112,6 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
 
 /* ---- accesses ---- */
 
-static bool within(uintptr_t address, const void *begin, const void *end)
-{
-    uintptr_t first = number_of(begin);
-    return address - first < number_of(end) - first;
-}
-
 static void host_access(uintptr_t address, unsigned bytes, unsigned kind, const void *where)
 {
     const Region *region = find_region(address);
@@ -147,6 +138,13 @@ static void notice_polling(ThreadState *thread, unsigned kind, const void *point
     }
 }
 
+void look_at_next(ThreadState *thread)
+{
+    static Recent none;
+    if (thread->thread)
+        thread->thread->recent = &none;
+}
+
 bool polls(const ThreadState *thread, const void *pointer) { return thread->polled == pointer; }
 
 static bool is_counted(const ThreadState *thread, unsigned kind, const void *pointer)
@@ -165,7 +163,7 @@ static void remember_look(BlockState *block, const void *address, uint32_t place
 Look other_look(const BlockState *block, uintptr_t address)
 {
     for (const Look &look : block->looks)
-        if (look.address && look.address != reinterpret_cast<const void *>(address))
+        if (look.address && look.address != memory_at(address))
             return look;
     return Look{nullptr, 0};
 }
@@ -183,20 +181,17 @@ static const Reach *shared_reach(BlockState *block, uintptr_t address)
     return &block->dynamic;
 }
 
-/* Neither shared nor global: the thread's own stack, the launch's arguments and constants are
- * fine. */
+/* Neither shared nor global: the thread's stack, the launch's arguments and constants are fine. */
 static void other_access(ThreadState *thread, const Touch &touch)
 {
-    const void *pointer = reinterpret_cast<const void *>(touch.address);
+    const void *pointer = memory_at(touch.address);
     const Launch &launch = *thread->block->launch->launch;
     const char *arguments = static_cast<const char *>(launch.arguments);
     if (on_thread_stack(pointer) ||
         within(touch.address, arguments, arguments + launch.argument_bytes) ||
         (!touch.write && in_read_only_data(touch.address)))
         return;
-    if (in_device_arena(pointer))
-        report_out_of_region(thread, touch);
-    report_foreign_memory(thread, touch);
+    report_touch(thread, touch);
 }
 
 /* A kernel's access, or a piece of it, to anything but its own stack. */
@@ -216,12 +211,9 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
         reach = &region->open;
     if (!reach)
         other_access(thread, touch);
-    else if (address >= reach->begin && address + bytes <= reach->end)
-        ;
-    else if (!region)
-        report_dynamic_shared(thread, touch);
-    else if (!allowed(region, address, bytes))
-        report_out_of_region(thread, touch);
+    else if ((address < reach->begin || address + bytes > reach->end) &&
+             !(region && allowed(region, address, bytes)))
+        report_touch(thread, touch);
 
     if (reach) {
         const Place &place = find_place(block, where, space, writes(kind), bytes);
@@ -239,8 +231,10 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
         }
     }
     notice_polling(thread, kind, pointer);
-    const bool looked_at = thread->look_at || thread->polled || !block->overwrites.empty();
-    thread->usual = looked_at ? nullptr : thread->warp;
+    if (thread->look_at || thread->polled || !block->overwrites.empty())
+        look_at_next(thread);
+    else if (thread->warp)
+        thread->thread->recent = &thread->warp->recent;
 }
 
 void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)
@@ -263,11 +257,10 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
 
 void on_range(const void *pointer, size_t bytes, unsigned kind, const void *where)
 {
-    /* The widest piece that divides both the address and the size: 4 for a struct of three
-     * floats. */
+    /* The widest piece that divides address and size: 4 for a struct of three floats. */
     uintptr_t address = number_of(pointer);
     uintptr_t common = address | bytes | 16;
-    unsigned piece = static_cast<unsigned>(common & -common);
+    unsigned piece = unsigned(common & -common);
     BlockState *block = current_block_state();
     /* Not between the pieces: what the first of them overwrites changes after the last. */
     if (block)
@@ -288,8 +281,7 @@ void add_program_variables()
     static bool done;
     for (const Segment &segment : segments())
         if (!done && segment.program && segment.writable)
-            add_region(reinterpret_cast<const void *>(segment.begin), segment.end - segment.begin,
-                       nullptr);
+            add_region(memory_at(segment.begin), segment.end - segment.begin, nullptr);
     done = true;
 }
 

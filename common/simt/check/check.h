@@ -26,13 +26,18 @@
 
 #include "backend.h"
 #include "host/memory.h"
-#include "run/builtins.h"
 #include "run/engine.h"
 
 namespace simt::check
 {
 
 inline uintptr_t number_of(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+inline bool within(uintptr_t address, const void *begin, const void *end)
+{
+    return address - number_of(begin) < number_of(end) - number_of(begin);
+}
+
+inline const void *memory_at(uintptr_t address) { return reinterpret_cast<const void *>(address); }
 
 enum Kind : unsigned {
     plain_read,
@@ -73,27 +78,17 @@ inline bool reads(unsigned kind) { return !writes(kind) || kind == atomic_update
  * so a stamp from an earlier launch is recognised by its number and shadow memory never has to be
  * cleared. `time` counts the block's synchronisations: see order.cpp.
  */
-struct Stamp {
-    uint32_t block; /* 0: no access yet */
-    uint32_t who;   /* thread in the block, kind, place in the code */
-    uint32_t time;
-};
-
 constexpr unsigned thread_bits = 10, kind_bits = 4, place_bits = 32 - thread_bits - kind_bits;
 
-inline uint32_t pack_who(unsigned thread, unsigned kind, uint32_t place)
-{
-    return thread | kind << thread_bits | place << (thread_bits + kind_bits);
-}
+struct Stamp {
+    uint32_t block; /* 0: no access yet */
+    uint32_t who;   /* thread in the block, kind, place in the code: one word, for speed */
+    uint32_t time;
 
-inline unsigned stamp_thread(const Stamp &stamp) { return stamp.who & ((1u << thread_bits) - 1); }
-
-inline unsigned stamp_kind(const Stamp &stamp)
-{
-    return stamp.who >> thread_bits & ((1u << kind_bits) - 1);
-}
-
-inline uint32_t stamp_place(const Stamp &stamp) { return stamp.who >> (thread_bits + kind_bits); }
+    unsigned thread() const { return who & ((1u << thread_bits) - 1); }
+    unsigned kind() const { return who >> thread_bits & ((1u << kind_bits) - 1); }
+    uint32_t place() const { return who >> (thread_bits + kind_bits); }
+};
 
 /*
  * The shadow of one word, half word or byte. `write` is the last write; `other` are two accesses
@@ -129,20 +124,20 @@ constexpr uint8_t last_quiet = 254, never_quiet = 255;
 
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes);
 void shadow_release(Shadow &shadow);
+void shadow_forget_quiet(Shadow &shadow);
 
 /* ---- regions ---- */
 
 enum Space : unsigned { global_space, shared_space };
 
-/* A range of one space that may be touched anywhere, so that an access to it needs no second
- * look. */
+/* A range that may be touched anywhere, so that an access to it needs no second look. */
 struct Reach {
     uintptr_t begin, end;
     Shadow *shadow;
     uintptr_t quiet; /* Shadow::quiet, less the number of the shadow's first word */
 };
 /* Of an instruction whose accesses are all to be looked at. */
-inline constexpr Reach no_reach = {1, 0, nullptr, 0};
+inline constexpr Reach no_reach = {0, 0, nullptr, 0};
 inline Reach reach_of(uintptr_t begin, uintptr_t end, Shadow &shadow)
 {
     return {begin, end, &shadow, reinterpret_cast<uintptr_t>(shadow.quiet) - shadow.base / 4};
@@ -181,11 +176,6 @@ struct Moved {
     size_t sectors, lines, wavefronts, ideal;
 };
 
-constexpr size_t recent_places = 1024; /* a power of two */
-
-/* Where BlockState::recent has the instruction at `where`. */
-inline size_t recent_slot(const void *where) { return number_of(where) % recent_places; }
-
 struct WarpState;
 
 /* An instruction of the program: a place in the code, by return address, and what it does there. */
@@ -204,23 +194,39 @@ struct Run {
     uintptr_t next = 1; /* where one more would be part of it; 1 where none can */
     uintptr_t step = 0;
     size_t count = 0;
-
-    uintptr_t address(size_t i) const { return next - step * (count - i); }
 };
 
-/* The executions of one instruction since the warp last came together. The k-th of each lane belong
- * to one request. */
+/* The executions of an instruction since its warp last met. The k-th of each lane are one request.
+ */
 struct alignas(64) Instruction {
     const void *where = nullptr; /* as in `place`; null before its first execution */
-    const WarpState *warp;
-    const Reach *reach;   /* what it last touched */
-    uintptr_t words;      /* reach->quiet */
+    uintptr_t begin;             /* of what it last touched, where ... */
+    size_t room;     /* ... accesses that begin less than this further on need no second look */
+    uintptr_t words; /* reach->quiet */
     const uint8_t *quiet; /* the numbers of words there that are quiet now: two */
+    const Reach *reach;   /* what it last touched */
     Place place;
-    uint32_t broken = 0; /* lanes with earlier runs */
+    uint32_t lanes = 0;  /* that have executed it, ... */
+    uint32_t broken = 0; /* ... and those with earlier runs */
     Run run[warp_size];  /* the last of each lane */
     std::vector<Run> earlier[warp_size];
     std::vector<uint64_t> began; /* in a block that is traced: when the first lane made the k-th */
+};
+
+/* The instructions of a warp by their places; in each slot the last that was executed. */
+class Recent
+{
+    static constexpr size_t slots = 256;
+    Instruction *slot[slots];
+
+  public:
+    Recent()
+    {
+        static Instruction none;
+        std::fill_n(slot, slots, &none);
+    }
+    /* Calls are more than 4 bytes long. */
+    Instruction *&at(const void *where) { return slot[number_of(where) / 4 % slots]; }
 };
 
 /* The lane's next execution, at an address that is not Run::next. */
@@ -252,7 +258,7 @@ struct Seen {
 struct Publication {
     uint32_t block;
     uint32_t full_time;           /* of all the block's threads, accesses before this */
-    uint32_t warp, warp_time;     /* of one warp's threads, before this */
+    uint32_t warp_time;           /* of its warp's threads, before this */
     uint32_t thread, thread_time; /* of the publishing thread itself, before this */
     std::vector<uint32_t> known;
     std::vector<Seen> seen;
@@ -293,34 +299,32 @@ struct WarpState {
     Site last_barrier;  /* __syncwarp or a barrier of the block */
     std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
     std::vector<uint32_t> touched; /* those with requests since the whole warp came together */
+    Recent recent;
 };
 
-/* What a thread has done and learnt in its block. */
-struct ThreadState {
+/* What a thread has done and learnt. Most accesses and barriers touch only its first cache line. */
+struct alignas(64) ThreadState {
     BlockState *block;
     WarpState *warp;
     Thread *thread; /* null for the engine that carries out asynchronous work */
     uint32_t number, lane;
-    /* `warp`; null while look_at or polled is set, or an overwrite is to be settled: then the next
-     * access, whatever it is, has to be looked at */
-    const WarpState *usual;
     uint32_t time; /* stamped on what the thread does now */
 
     /* an atomic or volatile read of this address, whose value is used from now on */
     const void *look_at = nullptr;
     bool look_at_global = false;
+    bool unfenced_write = false; /* wrote global memory since its last fence */
+    /* how often it has come out of the cluster's barrier, or knows of somebody who has */
+    uint32_t cluster_phase = 0;
     uintptr_t copied_struct = 0; /* while it reads one: where the struct begins */
     /* the address of its last access, if that was an atomic or volatile read ... */
     const void *polled = nullptr;
     unsigned polls = 0; /* ... and how many more of the same went before */
 
-    bool unfenced_write = false; /* wrote global memory since its last fence */
     uint32_t fence_time = 0, fence_full = 0, fence_warp = 0; /* what the last fence covers */
     const SyncObject *published_on = nullptr; /* the last publication, so as not to repeat it */
     uint32_t published_time = 0, published_full = 0;
 
-    /* how often it has come out of the cluster's barrier, or knows of somebody who has */
-    uint32_t cluster_phase = 0;
     /* per thread of the block; empty while warp and block times say it all */
     std::vector<uint32_t> known = {};
     std::vector<Seen> seen = {};     /* publications of other blocks */
@@ -335,8 +339,7 @@ struct Look {
     uint32_t place;
 };
 
-/* A write over another thread's write: a race unless it turns out to store what was there
- * already. */
+/* A write over another thread's: a race unless it turns out to store what was there already. */
 struct Overwrite {
     uintptr_t address;
     unsigned bytes;
@@ -365,15 +368,14 @@ struct Guess {
     bool noted_by_reader; /* not only by a writer that found the read */
 };
 
-/* The last access of a thread of the cluster to the shared memory of a block that is not its
- * own. */
+/* The last access of a thread of the cluster to the shared memory of another block. */
 struct Visit {
     Stamp stamp;
     const void *where;
 };
 
-/* What a worker knows about the block it runs. Time 0 lies before everything: the engine's writes
- * are stamped with it. */
+/* What a worker knows about its block. Time 0, which the engine's writes have, is before all else.
+ */
 struct BlockHistory {
     Block *block;
     LaunchState *launch;
@@ -386,7 +388,7 @@ struct BlockHistory {
     /* LaunchState::grid_time when this block last left grid.sync() */
     std::vector<uint32_t> grid_known = {};
     /* in shared memory, or of the runtime */
-    std::map<const void *, std::unique_ptr<SyncObject>> objects = {};
+    std::map<const void *, SyncObject> objects = {};
     uint32_t cluster_phase = 0; /* as in ThreadState: known to all */
     /* of the cluster's other blocks in this one's shared memory */
     std::vector<Visit> visits = {};
@@ -416,7 +418,6 @@ struct BlockState : BlockHistory {
     Reach static_before, dynamic, static_behind;
     uint8_t moments; /* the last number given to some WarpState::quiet */
 
-    Instruction *recent[recent_places];          /* by their places: see recent_slot */
     std::unordered_map<uintptr_t, Place> places; /* by what find_place is asked for */
     unsigned long long places_launch;            /* the launch that they are numbered for */
 };
@@ -431,13 +432,14 @@ struct LaunchState {
     std::atomic<bool> published{false};
     std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
     std::mutex lock;                 /* of all below */
-    std::map<const void *, std::unique_ptr<SyncObject>> objects; /* in global memory */
+    std::map<const void *, SyncObject> objects; /* in global memory */
     /* not yet confirmed, by the reader's block, its thread, and the word's address */
     std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses;
     std::atomic<bool> guessed{false};        /* there have been some */
     bool passes_races, passes_uninitialised; /* as SIMT_IGNORE asks */
     unsigned long long passed = 0;
     std::string first_passed;
+    std::vector<Region *> freed; /* by the kernel: other threads may be looking at their shadows */
     struct counters counted = {};
     LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
@@ -445,7 +447,9 @@ struct LaunchState {
 /* What an access leaves behind. */
 inline Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &place)
 {
-    return Stamp{thread->block->number, pack_who(thread->number, kind, place.number), thread->time};
+    const uint32_t who =
+        thread->number | kind << thread_bits | place.number << (thread_bits + kind_bits);
+    return Stamp{thread->block->number, who, thread->time};
 }
 
 /* The current state of the running worker, thread and launch; null and false outside kernels. */
@@ -466,6 +470,8 @@ inline ThreadState *current_thread_state() { return current_thread_state(current
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
+/* The thread's next access, whatever it is, has to be looked at. */
+void look_at_next(ThreadState *thread);
 /* Whether the thread's last access read the same address: it waits for somebody to write it. */
 bool polls(const ThreadState *thread, const void *pointer);
 /* What the block last looked at by an atomic or volatile operation, other than the word itself. */
@@ -491,10 +497,9 @@ void add_counters(struct counters *sum, const struct counters &part);
 
 /* A plain access within the reach of an instruction that the warp has come to since it last came
  * together: it is counted, too. */
-void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
-                     unsigned bytes, Kind kind);
-/* `home` is whose shared memory it is, or null. False for threadIdx and its like, which are no
- * shared memory. */
+template <unsigned bytes, Kind kind>
+void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address);
+/* `home` is whose shared memory it is, or null. False for threadIdx and its like. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, const Stamp &stamp, const void *where);
 /* Called before the running thread does anything else. */
@@ -527,11 +532,8 @@ void order_warp(BlockState *block, WarpState *warp, uint32_t lanes);
 void order_grid_arrived(BlockState *block);
 void order_grid_left(BlockState *block);
 void order_fence(ThreadState *thread);
-/*
- * An atomic or volatile access: it may publish what a fence covered, and may see what others
- * published. We are told before the access is made; what it sees is settled when the thread next
- * does anything (order_look).
- */
+/* An atomic or volatile access, before it is made: it may publish what a fence covered. What it
+ * sees of others' publications is settled when the thread next does anything (order_look). */
 void order_atomic(ThreadState *thread, const void *object, bool global, bool writes);
 void order_look(ThreadState *thread);
 void order_release(ThreadState *thread, const void *object, const Block &home);
@@ -562,8 +564,7 @@ void forget_cluster(Cluster &cluster);
 /* The running thread stores in the shared memory of `home`, or uses an mbarrier there. */
 void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
                       const void *where);
-/* The same place in the shared memory that is the calling worker's own; and the block of its
- * cluster that it is in. */
+/* The same place in the calling worker's own shared memory; and whose of its cluster it is. */
 uintptr_t own_place(uintptr_t address, const BlockState **home);
 
 /* ---- source.cpp ---- */
@@ -572,8 +573,7 @@ uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
 /* "tiled.cu:33", or "" where there is no debug information */
 std::string source_line(const void *where);
-/* Whether some static __shared__ variable holds the word at an offset in the program's thread-local
- * storage. */
+/* Whether a static __shared__ variable holds the word at this offset in thread-local storage. */
 bool in_shared_variable(size_t offset);
 /* A part of the program, or of a library that it is linked with; the program's come first. */
 struct Segment {
@@ -593,8 +593,8 @@ void trace_block_end(BlockState *block);
 void trace_report(const char *text);
 void trace_describe(const void *begin, size_t bytes, const struct description &about);
 void trace_forget(const Region *region); /* it is freed */
-/* All below only for a block that is traced. A new moment of its clock; `warp` or null does
- * something then. */
+/* From here on only for blocks that are traced. A new moment of the block's clock, for `warp` or
+ * null. */
 uint64_t trace_time(const BlockState *block, const WarpState *warp);
 void trace_request(const BlockState *block, const WarpState *warp, const Request &request,
                    Space space, bool write, const Moved &moved);
@@ -636,16 +636,12 @@ void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes
 void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess);
 /* At the end of a launch, on stderr, once for each kernel. */
 void tell_what_passed(const LaunchState *launch);
-/* `how`: what is missing for the access, at `where` by `visitor`, to the shared memory of another
- * block. */
+/* `how`: what is missing for the access, at `where`, to the shared memory of another block. */
 [[noreturn]] void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit,
                                const void *where, const char *how);
 [[noreturn]] void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
                                   const Stamp &read);
-[[noreturn]] void report_out_of_region(ThreadState *thread, const Touch &touch);
-[[noreturn]] void report_dynamic_shared(ThreadState *thread, const Touch &touch);
-[[noreturn]] void report_foreign_memory(ThreadState *thread, const Touch &touch);
-[[noreturn]] void report_static_shared(ThreadState *thread, const Touch &touch);
+[[noreturn]] void report_touch(ThreadState *thread, const Touch &touch);
 /* `type` as the compiler writes it, in quotes: 'float [32]'. */
 [[noreturn]] void report_index(ThreadState *thread, const char *type, long long index,
                                const char *file, unsigned line);

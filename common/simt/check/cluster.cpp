@@ -1,8 +1,5 @@
-/*
- * Blocks that share a cluster: what its barrier makes known, and accesses to the shared memory of
- * another block. Blocks of a cluster run one at a time (cluster.h), so they may look at each
- * other's state.
- */
+/* Blocks that share a cluster: what its barrier makes known, and accesses to each other's shared
+ * memory. They run one at a time (cluster.h), so they may look at each other's state. */
 #include "check/check.h"
 #include "run/cluster.h"
 
@@ -20,10 +17,10 @@ int cluster_rank_of(const BlockState *block, uint32_t number)
 {
     const Cluster &cluster = *block->block->cluster;
     if (block->number == number)
-        return static_cast<int>(block->block->rank);
+        return int(block->block->rank);
     for (unsigned rank = 0; cluster.blocks > 1 && rank < cluster.blocks; rank++)
         if (state_of(cluster, rank)->number == number)
-            return static_cast<int>(rank);
+            return int(rank);
     return -1;
 }
 
@@ -42,7 +39,7 @@ bool cluster_orders(const ThreadState *thread, const Stamp &earlier)
     const ClusterKnowledge *known = knowledge(thread);
     const int rank = known ? cluster_rank_of(thread->block, earlier.block) : -1;
     return rank >= 0 && (earlier.time < known->full[rank] ||
-                         earlier.time < known->known[rank][stamp_thread(earlier)]);
+                         earlier.time < known->known[rank][earlier.thread()]);
 }
 
 void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &known)
@@ -66,8 +63,7 @@ static ClusterState *cluster_state(Cluster &cluster)
     return cluster.checked;
 }
 
-/* What the thread knows about its own block; what it knows about others came from this barrier's
- * earlier phases. */
+/* What the thread knows about its own block: about others it knows from earlier phases. */
 static void publish_to_cluster(const ThreadState *thread, ClusterKnowledge &arriving)
 {
     const BlockState *block = thread->block;
@@ -103,7 +99,7 @@ void open_cluster(Cluster &cluster)
 
 void leave_cluster_barrier(ThreadState *thread)
 {
-    thread->cluster_phase = static_cast<uint32_t>(thread->thread->cluster_waits);
+    thread->cluster_phase = uint32_t(thread->thread->cluster_waits);
     add_seen(thread->seen, knowledge(thread)->seen);
     learnt(thread->warp);
 }
@@ -120,7 +116,7 @@ static void note_visit(BlockState *home, const Visit &visit)
 {
     for (Visit &known : home->visits)
         if (known.stamp.block == visit.stamp.block &&
-            stamp_thread(known.stamp) == stamp_thread(visit.stamp)) {
+            known.stamp.thread() == visit.stamp.thread()) {
             known = visit;
             return;
         }
@@ -136,16 +132,13 @@ void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsig
     if (thread->look_at)
         order_look(thread);
 
-    const Stamp stamp = {
-        block->number,
-        pack_who(thread->number, kind, find_place(block, where, shared_space, true, 4).number),
-        thread->time};
+    const Stamp stamp = stamp_of(thread, kind, find_place(block, where, shared_space, true, 4));
     if (home != block && known_cluster_phase(thread) == 0)
         report_visit(thread, home, stamp, where,
                      "which may not have begun: no cluster_wait() has come before");
     shadow_access(thread, home, home->shared, address, bytes, stamp, where);
-    /* A block that waits for a copy is there until it has come; one that does not wait is reported
-     * when it ends. */
+    /* A block that waits for a copy is there until it comes; one that does not is reported at its
+     * end. */
     if (home != block && kind != proxy_write_pending)
         note_visit(home, Visit{stamp, where});
 }

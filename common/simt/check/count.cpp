@@ -21,30 +21,13 @@ constexpr unsigned banks = 32;
 /* How many different pieces of memory, of 1 << piece_bits bytes. */
 static unsigned pieces(const Request &request, unsigned piece_bits)
 {
-    uintptr_t distinct[warp_size];
-    unsigned count = 0;
-    /* Lanes that walk upwards need no search. */
-    uintptr_t last = 0;
-    bool upwards = true;
-    for (unsigned lane : bits(request.lanes)) {
-        const uintptr_t piece = request.address[lane] >> piece_bits;
-        upwards &= piece >= last;
-        count += piece != last;
-        last = piece;
-    }
-    if (upwards)
-        return count;
-    count = 0;
-    for (unsigned lane : bits(request.lanes)) {
-        const uintptr_t piece = request.address[lane] >> piece_bits;
-        /* Neighbours usually share one: search backwards. */
-        unsigned i = count;
-        while (i > 0 && distinct[i - 1] != piece)
-            i--;
-        if (i == 0)
-            distinct[count++] = piece;
-    }
-    return count;
+    uintptr_t piece[warp_size];
+    unsigned lanes = 0;
+    for (unsigned lane : bits(request.lanes))
+        piece[lanes++] = request.address[lane] >> piece_bits;
+    if (!std::is_sorted(piece, piece + lanes)) /* lanes usually walk upwards */
+        std::sort(piece, piece + lanes);
+    return unsigned(std::unique(piece, piece + lanes) - piece);
 }
 
 /* Passes over the banks for some lanes: as many as the fullest bank has different words. */
@@ -127,7 +110,7 @@ void count_requests(struct counters &counted, Space space, bool write, size_t la
 static void close(BlockState *block, const WarpState *warp, const Place &place,
                   const Request &request, size_t requests, uintptr_t step)
 {
-    const size_t lanes = requests * static_cast<unsigned>(__builtin_popcount(request.lanes));
+    const size_t lanes = requests * unsigned(__builtin_popcount(request.lanes));
     Moved moved = {};
     if (place.space == global_space) {
         moved.sectors = sectors(request, requests, step);
@@ -144,40 +127,30 @@ static void close(BlockState *block, const WarpState *warp, const Place &place,
     }
 }
 
-/* Where a lane is in its runs. */
-struct Cursor {
-    size_t run, done;
-};
-
-static const Run &run_at(const Instruction &instruction, unsigned lane, const Cursor &at)
-{
-    const std::vector<Run> &earlier = instruction.earlier[lane];
-    return instruction.broken >> lane & 1 && at.run < earlier.size() ? earlier[at.run]
-                                                                     : instruction.run[lane];
-}
-
-/* Requests that follow each other are one step apart as long as all lanes' runs go on with that
- * step. */
+/* Requests in a row are one step apart as long as all lanes' runs go on with that step. */
 static void close_requests(BlockState *block, const WarpState *warp, const Instruction &instruction)
 {
     const Place &place = instruction.place;
-    Cursor cursor[warp_size];
+    const uint32_t broken = instruction.broken;
+    struct {
+        size_t run, done;
+    } cursor[warp_size] = {}; /* where each lane is in its runs */
+    const auto run_of = [&](unsigned lane) -> const Run & {
+        const bool early =
+            broken >> lane & 1 && cursor[lane].run < instruction.earlier[lane].size();
+        return early ? instruction.earlier[lane][cursor[lane].run] : instruction.run[lane];
+    };
     Request request;
-    request.lanes = 0;
+    request.lanes = instruction.lanes;
     request.bytes = place.bytes;
     request.place = place.number;
-    for (unsigned lane = 0; lane < warp_size; lane++) {
-        request.lanes |= static_cast<uint32_t>(instruction.run[lane].count > 0) << lane;
-        cursor[lane] = {0, 0};
-    }
     for (size_t k = 0; request.lanes; k++) {
-        const unsigned first = static_cast<unsigned>(__builtin_ctz(request.lanes));
-        const uintptr_t step = run_at(instruction, first, cursor[first]).step;
+        const uintptr_t step = run_of(unsigned(__builtin_ctz(request.lanes))).step;
         size_t together = SIZE_MAX, most = 0;
         for (unsigned lane : bits(request.lanes)) {
-            const Run &run = run_at(instruction, lane, cursor[lane]);
-            request.address[lane] = run.address(cursor[lane].done);
+            const Run &run = run_of(lane);
             const size_t left = run.count - cursor[lane].done;
+            request.address[lane] = run.next - run.step * left;
             together = std::min(together, run.step == step ? left : 1);
             most = std::max(most, left);
         }
@@ -186,15 +159,14 @@ static void close_requests(BlockState *block, const WarpState *warp, const Instr
         if (block->trace)
             request.time = instruction.began[k];
         close(block, warp, place, request, together, step);
-        if (!instruction.broken && together == most)
+        if (!broken && together == most)
             return; /* as usual: all lanes did the same */
         for (unsigned lane : bits(request.lanes)) {
-            Cursor &at = cursor[lane];
-            at.done += together;
-            if (at.done < run_at(instruction, lane, at).count)
+            cursor[lane].done += together;
+            if (cursor[lane].done < run_of(lane).count)
                 continue;
-            at = Cursor{at.run + 1, 0};
-            if (at.run > instruction.earlier[lane].size())
+            cursor[lane] = {cursor[lane].run + 1, 0};
+            if (cursor[lane].run > instruction.earlier[lane].size())
                 request.lanes &= ~(1u << lane);
         }
     }
@@ -206,6 +178,13 @@ void close_round(BlockState *block, WarpState *warp)
         Instruction &instruction = *warp->instructions[local];
         close_requests(block, warp, instruction);
         instruction.where = nullptr;
+        for (unsigned lane : bits(instruction.lanes)) {
+            instruction.run[lane].next = 1;
+            instruction.run[lane].count = 0;
+        }
+        for (unsigned lane : bits(instruction.broken))
+            instruction.earlier[lane].clear();
+        instruction.lanes = instruction.broken = 0;
     }
     warp->touched.clear();
     if (block->trace)
@@ -217,16 +196,8 @@ void close_round(BlockState *block, WarpState *warp)
 static void begin_round(WarpState *warp, Instruction &instruction, const Place &place)
 {
     instruction.where = place.where;
-    instruction.warp = warp;
     instruction.place = place;
     instruction.began.clear();
-    for (Run &run : instruction.run) {
-        run.next = 1;
-        run.count = 0;
-    }
-    for (unsigned lane : bits(instruction.broken))
-        instruction.earlier[lane].clear();
-    instruction.broken = 0;
     warp->touched.push_back(place.local);
 }
 
@@ -234,11 +205,12 @@ void begin_run(Instruction &instruction, unsigned lane, uintptr_t address)
 {
     Run &run = instruction.run[lane];
     if (run.count == 1) {
-        run.step = address - run.address(0);
+        run.step += address - run.next;
         run.next = address + run.step;
         run.count = 2;
         return;
     }
+    instruction.lanes |= 1u << lane;
     if (run.count > 0) {
         instruction.earlier[lane].push_back(run);
         instruction.broken |= 1u << lane;
@@ -271,11 +243,16 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address, co
         begin_round(warp, instruction, place);
     add_execution(instruction, thread->lane, address);
     const bool cluster = block->launch->launch->cluster_blocks > 1;
-    instruction.reach =
-        block->trace || (cluster && place.space == shared_space) ? &no_reach : reach;
+    if (block->trace || (cluster && place.space == shared_space) || !reach->shadow ||
+        !reach->shadow->quiet)
+        reach = &no_reach;
+    instruction.reach = reach;
+    instruction.begin = instruction.reach->begin;
+    instruction.room = instruction.reach->end - instruction.begin;
+    instruction.room -= std::min<size_t>(instruction.room, place.bytes - 1);
     instruction.words = instruction.reach->quiet;
     instruction.quiet = place.space == shared_space ? warp->quiet : block->launch->quiet;
-    block->recent[recent_slot(place.where)] = &instruction;
+    warp->recent.at(place.where) = &instruction;
     if (block->trace && executions(instruction, thread->lane) > instruction.began.size())
         instruction.began.push_back(time);
 }
@@ -285,11 +262,11 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address, co
 const Place &find_place(BlockState *block, const void *where, Space space, bool write,
                         unsigned bytes)
 {
-    const uintptr_t key = number_of(where) << 5 |
-                          static_cast<uintptr_t>(__builtin_ctz(bytes) << 2 | write << 1 | space);
+    const uintptr_t key =
+        number_of(where) << 5 | uintptr_t(__builtin_ctz(bytes) << 2 | write << 1 | space);
     auto found = block->places.find(key);
     if (found == block->places.end()) {
-        const uint32_t local = static_cast<uint32_t>(block->places.size());
+        const uint32_t local = uint32_t(block->places.size());
         const Place place = {where, place_number(where), local, bytes, space, write};
         found = block->places.emplace(key, place).first;
     }

@@ -1,8 +1,5 @@
-/*
- * For programs built by `simtcc --check`: when the program ends it prints what was reported, and
- * what each kernel did. simtcc asks the linker for simt_print_at_exit, which pulls this file in;
- * other programs go without.
- */
+/* What a program built by `simtcc --check` prints at its end: the reports, and what each kernel
+ * did. simtcc asks the linker for simt_print_at_exit, which pulls this file in. */
 #include "check/check.h"
 
 #include <cstdio>
@@ -38,7 +35,7 @@ static std::string ratio(unsigned long long a, unsigned long long b)
 {
     char text[32] = "";
     if (b)
-        snprintf(text, sizeof text, "%.2f", static_cast<double>(a) / static_cast<double>(b));
+        snprintf(text, sizeof text, "%.2f", double(a) / double(b));
     return text;
 }
 
@@ -73,16 +70,8 @@ static void print_all()
     fprintf(stderr, "simt: %zu report%s\n", reports.size(), reports.size() == 1 ? "" : "s");
 }
 
-struct Registration {
-    Registration()
-    {
-        launch_listener = remember_launch;
-        report_listener = remember_report;
-        atexit(print_all);
-    }
-};
-
-static Registration registration;
+[[maybe_unused]] static const bool registered =
+    (launch_listener = remember_launch, report_listener = remember_report, !atexit(print_all));
 
 } /* namespace simt::check */
 

@@ -14,11 +14,9 @@ static struct counters totals;
 
 static BlockState *new_state()
 {
-    static Instruction none;
     BlockState *state = new BlockState();
-    std::fill_n(state->recent, recent_places, &none);
     shadow_reserve(state->shared, worker->shared_begin,
-                   static_cast<size_t>(worker->shared_end - worker->shared_begin));
+                   size_t(worker->shared_end - worker->shared_begin));
     const uintptr_t begin = number_of(worker->shared_begin), end = number_of(worker->shared_end);
     const uintptr_t dynamic = number_of(worker->dynamic_begin);
     state->static_before = reach_of(begin, dynamic, state->shared);
@@ -45,12 +43,9 @@ static void block_came_together(BlockState *state)
         close_round(state, &state->warp[i]);
 }
 
-/*
- * What the shadow and the publications say of an atomic operation must be in the order in which the
- * operations are made, or the last block to count itself would not be the last that we know of. So
- * from its announcement to its end an operation holds a lock, which it shares with some other
- * addresses.
- */
+/* We must come to know of atomic operations in the order in which they are made, or the last block
+ * to count itself would not be the last that we know of. So from its announcement to its end an
+ * operation holds a lock, which it shares with some other addresses. */
 static void hold(BlockState *block, const void *address)
 {
     static std::atomic_flag locks[256];
@@ -83,9 +78,9 @@ struct Hooks final : Checker {
             next_block = 1;
         }
         state->first_block = next_block;
-        state->blocks = static_cast<uint32_t>(launch.blocks);
+        state->blocks = uint32_t(launch.blocks);
         next_block += state->blocks;
-        const uint8_t quiet = static_cast<uint8_t>(launches % last_quiet + 1);
+        const uint8_t quiet = uint8_t(launches % last_quiet + 1);
         if (quiet == 1)
             forget_quiet();
         state->quiet[0] = state->quiet[1] =
@@ -103,6 +98,8 @@ struct Hooks final : Checker {
         LaunchState *state = launch.checked;
         state->counted.launches = 1;
         settle_guesses(state);
+        for (Region *region : state->freed)
+            shadow_release(region->shadow);
         tell_what_passed(state);
         {
             std::lock_guard<std::mutex> hold(totals_lock);
@@ -120,11 +117,10 @@ struct Hooks final : Checker {
         BlockState *state = worker->checked ? worker->checked : new_state();
         LaunchState *launch = block.launch->checked;
         block.checked = state;
-        static_cast<BlockHistory &>(*state) = {
-            &block, launch, launch->first_block + static_cast<uint32_t>(block.linear)};
+        static_cast<BlockHistory &>(*state) = {&block, launch,
+                                               launch->first_block + uint32_t(block.linear)};
         if (state->places_launch != block.launch->number) {
-            /* Numbers start afresh with each launch, so that the tables of a warp stay as short as
-             * its kernel. */
+            /* Numbers start afresh: a warp's tables stay as short as its kernel. */
             state->places_launch = block.launch->number;
             state->places.clear();
         }
@@ -135,10 +131,11 @@ struct Hooks final : Checker {
         }
         for (unsigned i = 0; i < block.threads; i++) {
             WarpState *warp = &state->warp[i / warp_size];
-            state->thread[i] = {state, warp, &block.thread[i], i, i % warp_size, warp, 1};
+            state->thread[i] = {state, warp, &block.thread[i], i, i % warp_size, 1};
             block.thread[i].checked = &state->thread[i];
+            block.thread[i].recent = &warp->recent;
         }
-        state->engine = {state, nullptr, nullptr, 0, 0, nullptr, 0};
+        state->engine = {state, nullptr, nullptr, 0, 0, 0};
         begin_moment(state);
         trace_block_begin(state);
     }
@@ -180,7 +177,7 @@ struct Hooks final : Checker {
     {
         block.checked->counted.barriers++;
         if (block.checked->trace)
-            trace_barrier(block.checked, "named_barrier", nowhere, static_cast<int>(id));
+            trace_barrier(block.checked, "named_barrier", nowhere, int(id));
     }
 
     void grid_arrived(Block &block) override
@@ -198,8 +195,7 @@ struct Hooks final : Checker {
         BlockState *state = warp.block->checked;
         WarpState *warp_state = &state->warp[warp.number];
         settle_overwrites(state);
-        /* By the mask, not by who is left: which lanes have returned by now depends on the order in
-         * which they ran. */
+        /* By the mask: which lanes have returned by now depends on the order in which they ran. */
         if ((meeting.mask & warp.present) == warp.present)
             close_round(state, warp_state);
         const Site site = warp.thread[__builtin_ctz(meeting.arrived)].site;
@@ -246,8 +242,7 @@ struct Hooks final : Checker {
 
     void cluster_store(Block &home, const void *address, size_t bytes, const void *where) override
     {
-        store_in_cluster(home.checked, number_of(address), static_cast<unsigned>(bytes),
-                         plain_write, where);
+        store_in_cluster(home.checked, number_of(address), unsigned(bytes), plain_write, where);
         noted("cluster_store", address, home.rank, bytes, where);
         count_box(shared_space, true, bytes, 1); /* not the passes of a warp over its own banks */
     }
@@ -267,7 +262,7 @@ struct Hooks final : Checker {
             noted(names[kind - atomic_read], address, 0, bytes, where);
         }
         hold(state, address);
-        on_access(address, static_cast<unsigned>(bytes), kind, where);
+        on_access(address, unsigned(bytes), kind, where);
     }
 
     void atomic_done() override { let_go(current_block_state()); }
@@ -294,8 +289,8 @@ struct Hooks final : Checker {
         if (&home == worker->block)
             on_range(address, bytes, kind_of(how), where);
         else
-            store_in_cluster(home.checked, number_of(address), static_cast<unsigned>(bytes),
-                             kind_of(how), where);
+            store_in_cluster(home.checked, number_of(address), unsigned(bytes), kind_of(how),
+                             where);
     }
 
     static Kind kind_of(Asynchronous how)
@@ -312,7 +307,7 @@ struct Hooks final : Checker {
         uintptr_t address = number_of(pointer);
         count_access(current_thread_state(block),
                      find_place(block, where, find_region(address) ? global_space : shared_space,
-                                writes, static_cast<unsigned>(bytes)),
+                                writes, unsigned(bytes)),
                      address);
     }
 
@@ -357,9 +352,15 @@ struct Hooks final : Checker {
         Region *region = allocation.checked;
         trace_forget(region);
         region->freed = true;
-        region->open.end =
-            region->open.begin; /* every access gets its second look, which sees it */
-        shadow_release(region->shadow);
+        /* every access gets its second look, which sees it */
+        region->open.end = region->open.begin;
+        shadow_forget_quiet(region->shadow);
+        if (BlockState *block = current_block_state()) {
+            std::lock_guard<std::mutex> hold(block->launch->lock);
+            block->launch->freed.push_back(region);
+        } else {
+            shadow_release(region->shadow);
+        }
     }
 
     void fenced(const void *begin, size_t bytes) override { add_fence(begin, bytes); }

@@ -16,12 +16,10 @@ using namespace simt::check;
 
 /* ---- plain accesses ---- */
 
-/*
- * Most accesses are plain reads, by an instruction that was in the same memory before, of words
- * that others have read like this since they were last written: they are counted, and nothing else
- * is to be noted. Other plain accesses of such an instruction have their shadow looked at, too; all
- * others go through on_access.
- */
+/* Most accesses are plain reads, by an instruction that was in the same memory before, of words
+ * that others have read like this since they were last written: they are only counted. For other
+ * plain accesses of such an instruction the shadow is looked at, too; all others go through
+ * on_access. */
 template <unsigned bytes, Kind kind>
 __attribute__((always_inline)) inline void on_plain(const void *pointer, const void *where)
 {
@@ -29,14 +27,12 @@ __attribute__((always_inline)) inline void on_plain(const void *pointer, const v
     const Worker *own = worker;
     if (!own || !own->thread)
         return on_access(pointer, bytes, kind, where);
-    ThreadState *thread = own->thread->checked;
-    Instruction *instruction = own->checked->recent[recent_slot(where)];
-    if (instruction->where != where || instruction->warp != thread->usual)
+    const Thread &thread = *own->thread;
+    Instruction *instruction = thread.recent->at(where);
+    if (instruction->where != where || address - instruction->begin >= instruction->room)
         return on_access(pointer, bytes, kind, where);
     /* Narrower ones lie as their types do, or another check has seen it. */
-    const bool aligned = bytes < 16 || address % bytes == 0;
-    const Reach &reach = *instruction->reach;
-    if (address < reach.begin || address + bytes > reach.end || !aligned)
+    if (bytes == 16 && (address % bytes != 0 || instruction->place.bytes != bytes))
         return on_access(pointer, bytes, kind, where);
     bool quiet = kind == plain_read && bytes >= 4;
     for (unsigned i = 0; quiet && i < bytes / 4; i++) {
@@ -46,9 +42,9 @@ __attribute__((always_inline)) inline void on_plain(const void *pointer, const v
         quiet = when == instruction->quiet[0] || when == instruction->quiet[1];
     }
     if (quiet)
-        add_execution(*instruction, thread->lane, address);
+        add_execution(*instruction, thread.lane, address);
     else
-        on_known_access(thread, *instruction, address, bytes, kind);
+        on_known_access<bytes, kind>(thread.checked, *instruction, address);
 }
 
 #define ACCESS(name, bytes, kind)                                                                  \
@@ -73,20 +69,15 @@ ACCESSES(8)
 ACCESSES(16)
 /* clang-format on */
 
+ACCESS(__tsan_vptr_read, sizeof(void *), plain_read)
 extern "C" void __tsan_vptr_update(void **address, void *)
 {
     on_access(address, sizeof *address, plain_write, WHERE);
 }
 
-extern "C" void __tsan_vptr_read(void **address)
-{
-    on_access(address, sizeof *address, plain_read, WHERE);
-}
-
 /* ---- structs, memcpy and its relatives ---- */
 
-/* Host code may copy gigabytes: its ends are enough to see a device pointer. In a kernel, a struct
- * is copied with its padding. */
+/* Of the gigabytes that host code may copy, the ends are enough to see a device pointer. */
 static void on_block_of_memory(const void *address, size_t bytes, unsigned kind, const void *where)
 {
     BlockState *block = current_block_state();
@@ -135,15 +126,13 @@ extern "C" void *simt_memset(void *to, int value, size_t bytes)
 
 /* ---- atomic built-ins ---- */
 
-/* CUDA's own atomic functions are calls into the runtime; this is for code that uses __atomic_...
- * or std::atomic. */
+/* For __atomic_... and std::atomic: CUDA's own atomic functions are calls into the runtime. */
 class AtomicBuiltIn
 {
     int order;
 
   public:
-    /* An acquire, a release and what is both are the fences that they amount to, after and before
-     * the operation. */
+    /* A release is a fence before the operation, an acquire one after it. */
     AtomicBuiltIn(const volatile void *address, size_t bytes, bool read, bool write, int order,
                   const void *where)
         : order(order)
@@ -254,7 +243,7 @@ static long long index_value(const TypeDescriptor *type, uintptr_t value)
 {
     bool is_signed = type->information & 1;
     unsigned bits = 1u << (type->information >> 1);
-    return is_signed && bits == 32 ? static_cast<int32_t>(value) : static_cast<long long>(value);
+    return is_signed && bits == 32 ? int32_t(value) : static_cast<long long>(value);
 }
 
 extern "C" void __ubsan_handle_out_of_bounds(OutOfBounds *data, uintptr_t index)
@@ -268,7 +257,7 @@ extern "C" void __ubsan_handle_out_of_bounds(OutOfBounds *data, uintptr_t index)
 extern "C" void __ubsan_handle_type_mismatch_v1(TypeMismatch *data, uintptr_t pointer)
 {
     BlockState *block = current_block_state();
-    if (block && !on_thread_stack(reinterpret_cast<const void *>(pointer)))
+    if (block && !on_thread_stack(memory_at(pointer)))
         report_misaligned(current_thread_state(block), data->type->name, pointer,
                           1u << data->alignment_bits, data->location.file, data->location.line);
 }

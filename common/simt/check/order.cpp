@@ -25,17 +25,18 @@ namespace simt::check
 
 static bool covers(const Publication &publication, const Stamp &stamp)
 {
-    unsigned thread = stamp_thread(stamp);
+    unsigned thread = stamp.thread();
     if (publication.block != stamp.block)
         return false;
     return stamp.time < publication.full_time ||
-           (thread / warp_size == publication.warp && stamp.time < publication.warp_time) ||
+           (thread / warp_size == publication.thread / warp_size &&
+            stamp.time < publication.warp_time) ||
            (thread == publication.thread && stamp.time < publication.thread_time) ||
            (!publication.known.empty() && stamp.time < publication.known[thread]);
 }
 
-/* Whether some publication seen, or seen by its publisher in turn, covers the stamp. `visited`: how
- * far we looked. */
+/* Whether a publication covers the stamp, or one that its publisher saw. `visited`: how far we
+ * looked. */
 static bool seen_covers(const std::vector<Seen> &seen, const Stamp &stamp,
                         std::map<const SyncObject *, size_t> &visited)
 {
@@ -59,7 +60,7 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
     if (known_cluster_phase(thread) > 0 && cluster_orders(thread, earlier))
         return true;
     if (earlier.block == block->number) {
-        unsigned number = stamp_thread(earlier);
+        unsigned number = earlier.thread();
         return number == thread->number || earlier.time < block->full_time ||
                (thread->warp && number / warp_size == thread->warp->warp->number &&
                 earlier.time < thread->warp->full_time) ||
@@ -136,16 +137,21 @@ static void confirm(ThreadState *thread)
     thread->glimpsed.clear();
 }
 
+static std::vector<uint32_t> known_by_times(const ThreadState *thread, uint32_t block_time,
+                                            uint32_t warp_time, uint32_t own_time)
+{
+    std::vector<uint32_t> known(thread->block->block->threads, block_time);
+    const size_t first = thread->number - thread->lane;
+    const size_t end = thread->warp ? std::min(first + warp_size, known.size()) : first;
+    for (size_t i = first; i < end; i++)
+        known[i] = std::max({block_time, warp_time, i == thread->number ? own_time : 0});
+    return known;
+}
+
 std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
                                   uint32_t warp_time, uint32_t own_time)
 {
-    std::vector<uint32_t> known(thread->block->block->threads, block_time);
-    if (thread->warp) {
-        const unsigned first = thread->number - thread->lane;
-        for (unsigned i = first; i < first + warp_size && i < known.size(); i++)
-            known[i] = std::max(block_time, warp_time);
-        known[thread->number] = std::max(known[thread->number], own_time);
-    }
+    std::vector<uint32_t> known = known_by_times(thread, block_time, warp_time, own_time);
     join(known, thread->known);
     return known;
 }
@@ -169,8 +175,7 @@ static std::vector<uint32_t> fenced_known(const ThreadState *thread)
 
 void step(ThreadState *thread) { thread->time = ++thread->block->now; }
 
-/* A fence by every one of these threads that wrote makes the group's accesses as good as fenced by
- * each of them. */
+/* When all of these threads that wrote have fenced, each may publish what the group did. */
 static bool all_fenced(const BlockState *block, unsigned first, uint32_t lanes)
 {
     for (unsigned lane : bits(lanes))
@@ -197,8 +202,8 @@ void order_barrier(BlockState *block)
         if (thread.look_at)
             order_look(&thread);
         block->cluster_phase = std::max(block->cluster_phase, thread.cluster_phase);
-        confirm(&thread);
-        if (!thread.seen.empty()) {
+        if (block->launch->published) {
+            confirm(&thread);
             add_seen(block->seen, thread.seen);
             thread.seen.clear();
         }
@@ -294,15 +299,10 @@ void order_fence(ThreadState *thread)
     thread->fence_warp = thread->warp->full_time;
 }
 
-static SyncObject *find_object(std::map<const void *, std::unique_ptr<SyncObject>> &objects,
-                               const void *address, bool make)
+static SyncObject *find_object(std::map<const void *, SyncObject> &objects, const void *address)
 {
     auto found = objects.find(address);
-    if (found != objects.end())
-        return found->second.get();
-    if (!make)
-        return nullptr;
-    return (objects[address] = std::make_unique<SyncObject>()).get();
+    return found == objects.end() ? nullptr : &found->second;
 }
 
 /* Publishes to whoever looks, in whatever block. */
@@ -316,9 +316,9 @@ static void publish_to_grid(ThreadState *thread, SyncObject *object)
     thread->published_on = object;
     thread->published_time = thread->fence_time;
     thread->published_full = full;
-    Publication publication = {block->number,      full,           thread->warp->warp->number,
-                               thread->fence_warp, thread->number, thread->fence_time,
-                               thread->known,      thread->seen};
+    Publication publication = {
+        block->number,      full,          thread->fence_warp, thread->number,
+        thread->fence_time, thread->known, thread->seen};
     add_seen(publication.seen, block->seen);
     object->publications.push_back(std::move(publication));
     block->launch->published = true;
@@ -339,13 +339,10 @@ static void see_from_grid(ThreadState *thread, const SyncObject *object)
         const Publication &publication = object->publications[i];
         if (publication.block != block->number || publication.thread == thread->number)
             continue;
-        std::vector<uint32_t> known(block->block->threads, publication.full_time);
-        unsigned first = publication.warp * warp_size;
-        for (unsigned lane = first; lane < first + warp_size && lane < known.size(); lane++)
-            known[lane] = std::max(known[lane], publication.warp_time);
-        known[publication.thread] = std::max(known[publication.thread], publication.thread_time);
-        join(known, publication.known);
-        join(thread->known, known);
+        join(thread->known,
+             known_by_times(&block->thread[publication.thread], publication.full_time,
+                            publication.warp_time, publication.thread_time));
+        join(thread->known, publication.known);
         learnt(thread->warp);
         block->partial = true;
     }
@@ -364,9 +361,9 @@ static void publish(ThreadState *thread, const void *address, bool global)
     BlockState *block = thread->block;
     if (global) {
         std::lock_guard<std::mutex> hold(block->launch->lock);
-        publish_to_grid(thread, find_object(block->launch->objects, address, true));
+        publish_to_grid(thread, &block->launch->objects[address]);
     } else {
-        SyncObject *object = find_object(block->objects, address, true);
+        SyncObject *object = &block->objects[address];
         join(object->known, fenced_known(thread));
         add_seen(object->seen, thread->seen);
     }
@@ -391,7 +388,7 @@ void order_look(ThreadState *thread)
         if (!block->launch->published)
             return;
         std::lock_guard<std::mutex> hold(block->launch->lock);
-        const SyncObject *object = find_object(block->launch->objects, address, false);
+        const SyncObject *object = find_object(block->launch->objects, address);
         if (object)
             see_from_grid(thread, object);
     } else {
@@ -405,14 +402,13 @@ static void publish_in_cluster(const ThreadState *thread, const void *address)
 {
     BlockState *block = thread->block;
     std::lock_guard<std::mutex> hold(block->launch->lock);
-    std::vector<Publication> &all =
-        find_object(block->launch->objects, address, true)->publications;
+    std::vector<Publication> &all = block->launch->objects[address].publications;
     auto own = std::find_if(all.begin(), all.end(), [&](const Publication &earlier) {
         return earlier.block == block->number && earlier.thread == thread->number;
     });
     if (own == all.end())
         own = all.insert(own, Publication());
-    *own = Publication{block->number,     0,           0, 0, thread->number, thread->time + 1,
+    *own = Publication{block->number,     0,           0, thread->number, thread->time + 1,
                        all_known(thread), thread->seen};
     add_seen(own->seen, block->seen);
     block->launch->published = true;
@@ -426,7 +422,7 @@ void order_release(ThreadState *thread, const void *object, const Block &home)
         step(thread);
         return;
     }
-    SyncObject *shared = find_object(block->objects, object, true);
+    SyncObject *shared = &block->objects[object];
     join(shared->known, all_known(thread));
     shared->cluster_phase = std::max(shared->cluster_phase, known_cluster_phase(thread));
     add_seen(shared->seen, thread->seen);
@@ -443,7 +439,7 @@ void order_proxy_fence(ThreadState *thread)
 
 bool passed_proxy_fence(const BlockState *block, const Stamp &write)
 {
-    unsigned thread = stamp_thread(write);
+    unsigned thread = write.thread();
     return thread < block->proxy_fenced.size() && write.time < block->proxy_fenced[thread];
 }
 
@@ -452,12 +448,12 @@ void order_acquire(ThreadState *thread, const void *object)
     BlockState *block = thread->block;
     if (block->launch->published) {
         std::lock_guard<std::mutex> hold(block->launch->lock);
-        if (const SyncObject *far = find_object(block->launch->objects, object, false)) {
+        if (const SyncObject *far = find_object(block->launch->objects, object)) {
             add_seen(thread->seen, Seen{far, far->publications.size()});
             learnt(thread->warp);
         }
     }
-    SyncObject *shared = find_object(block->objects, object, false);
+    SyncObject *shared = find_object(block->objects, object);
     if (!shared)
         return;
     join(thread->known, shared->known);

@@ -1,5 +1,4 @@
-/* The sentences. Each says what happened, where, to which memory, and, where it is plain, what to
- * do. */
+/* The sentences: what happened, where, to which memory, and, where it is plain, what to do. */
 #include "check/check.h"
 #include "host/errors.h"
 #include "host/symbols.h"
@@ -45,25 +44,17 @@ static std::string culprit(const ThreadState *thread)
     return thread->thread ? who + ", " + thread_name(launch, thread->number) : who;
 }
 
-static const char *verb(unsigned kind)
+static std::string verb(unsigned kind)
 {
-    static const char *const verbs[] = {"reads",
-                                        "writes",
-                                        "reads (volatile)",
-                                        "writes (volatile)",
-                                        "reads atomically",
-                                        "writes atomically",
-                                        "",
-                                        "updates atomically",
-                                        "has asynchronous work read",
-                                        "has asynchronous work write",
-                                        "",
-                                        "starts an asynchronous copy into it",
-                                        "",
-                                        "copies asynchronously into it",
-                                        "",
-                                        "starts an asynchronous copy into it"};
-    return verbs[kind];
+    static const std::string ways[] = {"", " (volatile)", " atomically"};
+    if (kind == atomic_update)
+        return "updates atomically";
+    if (is_pending(kind))
+        return "starts an asynchronous copy into it";
+    if (kind == copy_access)
+        return "copies asynchronously into it";
+    const std::string what = writes(kind) ? "write" : "read";
+    return kind < proxy_read_access ? what + "s" + ways[kind / 2] : "has asynchronous work " + what;
 }
 
 static std::string plural(unsigned long long count, const char *noun)
@@ -140,7 +131,7 @@ std::vector<Argument> pointer_arguments(const LaunchState *launch)
          offset += sizeof(uintptr_t)) {
         uintptr_t value;
         memcpy(&value, arguments + offset, sizeof value);
-        if (in_device_arena(reinterpret_cast<const void *>(value)))
+        if (in_device_arena(memory_at(value)))
             pointers.insert(pointers.begin(), Argument{value, "", 0});
     }
     const std::vector<std::string> types = parameters(function_signature(made.entry));
@@ -160,7 +151,7 @@ std::vector<Argument> pointer_arguments(const LaunchState *launch)
 
 static const Allocation *allocation_at(uintptr_t address)
 {
-    return find_allocation(reinterpret_cast<const void *>(address));
+    return find_allocation(memory_at(address));
 }
 
 /* "Q" when that pointer of the launch leads into the allocation; "" when none does. */
@@ -178,8 +169,7 @@ static uintptr_t distance_to(const Allocation &allocation, uintptr_t address)
     return address < begin ? begin - address : address >= end ? address - end + 1 : 0;
 }
 
-/* Which allocation an address was meant for that lies in none: the nearest of those that the kernel
- * was given. */
+/* Which allocation an address in none was meant for: the nearest that the kernel was given. */
 static const Allocation *meant_allocation(const LaunchState *launch, uintptr_t address)
 {
     const Allocation *meant = allocation_at(address);
@@ -230,10 +220,9 @@ static std::string global_name(const LaunchState *launch, uintptr_t address)
             (!argument || each.pointer > argument->pointer))
             argument = &each;
     if (argument && argument->element_bytes)
-        return format("element %zu of %s",
-                      static_cast<size_t>(address - argument->pointer) / argument->element_bytes,
+        return format("element %zu of %s", (address - argument->pointer) / argument->element_bytes,
                       argument->name.c_str());
-    return format("byte %zu of ", static_cast<size_t>(address - region->open.begin)) +
+    return format("byte %zu of ", address - region->open.begin) +
            buffer_name(launch, *region->allocation);
 }
 
@@ -247,7 +236,7 @@ static std::string shared_name(uintptr_t address)
     address = own_place(address, nullptr);
     if (is_dynamic(address))
         return format("byte %zu of the dynamic shared memory",
-                      static_cast<size_t>(address - number_of(worker->dynamic_begin)));
+                      address - number_of(worker->dynamic_begin));
     size_t offset = address - number_of(worker->shared_begin), begin = 0, bytes = 0;
     std::string variable = shared_variable_before(offset, &begin, &bytes);
     if (variable.empty())
@@ -271,11 +260,8 @@ static std::string file_name(const std::string &line)
     return path.substr(path.rfind('/') + 1);
 }
 
-/*
- * Between which lines a barrier is missing. Both accesses came after the barrier `last`. If that
- * stands between the two lines, then the later line came first, and the earlier one in the next
- * round of a loop.
- */
+/* Between which lines a barrier is missing. Both accesses came after the barrier `last`: if that
+ * stands between the two lines, the earlier line came second, in the next round of a loop. */
 static std::string missing_barrier(const char *barrier, const std::string &first,
                                    const std::string &second, Site last)
 {
@@ -295,7 +281,7 @@ static std::string missing_barrier(const char *barrier, const std::string &first
 
 static bool is_atomic(const Stamp &stamp)
 {
-    return stamp_kind(stamp) >= atomic_read && stamp_kind(stamp) <= atomic_update;
+    return stamp.kind() >= atomic_read && stamp.kind() <= atomic_update;
 }
 
 static bool one_is_atomic(const Stamp &first, const Stamp &second)
@@ -310,7 +296,7 @@ static std::string advice_between_blocks(const LaunchState *launch, const Stamp 
     /* The second block has looked at something else, which may have told it that the first is done:
      * that means nothing without a fence. */
     const std::string block = block_name(launch, first.block);
-    if (writes(stamp_kind(first)) && look.address)
+    if (writes(first.kind()) && look.address)
         return "; if the operation at " + at(place_address(look.place)) +
                " is what tells it that " + block + " is done, a __threadfence() of " + block +
                " is missing between " + first_line + " and the operation that says so";
@@ -326,16 +312,16 @@ static std::string advice_within_block(const BlockState *block, const Stamp &fir
 {
     if (one_is_atomic(first, second))
         return "; make the other access atomic too, or put a __syncthreads() between them";
-    if (is_pending(stamp_kind(first)))
+    if (is_pending(first.kind()))
         return "; no thread has waited for the copy in between";
-    if (is_pending(stamp_kind(second)))
+    if (is_pending(second.kind()))
         return "; the copy may start only when the other is done, or the other must wait for the "
                "copy";
-    const bool both_write = writes(stamp_kind(first)) && writes(stamp_kind(second));
-    if (both_write && stamp_place(first) == stamp_place(second))
+    const bool both_write = writes(first.kind()) && writes(second.kind());
+    if (both_write && first.place() == second.place())
         return "; two threads store different values in one place";
-    const unsigned warp = stamp_thread(first) / warp_size;
-    const bool one_warp = warp == stamp_thread(second) / warp_size;
+    const unsigned warp = first.thread() / warp_size;
+    const bool one_warp = warp == second.thread() / warp_size;
     return "; " + (one_warp ? missing_barrier("__syncwarp() or __syncthreads()", first_line,
                                               second_line, block->warp[warp].last_barrier)
                             : missing_barrier("__syncthreads()", first_line, second_line,
@@ -347,8 +333,8 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
                              const Stamp &first, const Stamp &second, const Look &look)
 {
     const bool shared = !find_region(address), two_blocks = first.block != second.block;
-    const std::string first_line = at(place_address(stamp_place(first)));
-    const std::string second_line = at(place_address(stamp_place(second)));
+    const std::string first_line = at(place_address(first.place()));
+    const std::string second_line = at(place_address(second.place()));
 
     std::string text = "race on global memory (";
     if (shared) {
@@ -363,7 +349,7 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
     for (const Stamp *side : {&first, &second}) {
         if (two_blocks)
             text += block_name(launch, side->block) + " ";
-        text += thread_name(launch, stamp_thread(*side)) + " " + verb(stamp_kind(*side)) + " at " +
+        text += thread_name(launch, side->thread()) + " " + verb(side->kind()) + " at " +
                 (side == &first ? first_line + ", " : second_line);
     }
     if (!two_blocks)
@@ -428,8 +414,8 @@ void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visi
     const LaunchState *launch = thread->block->launch;
     fail(thread, cudaErrorLaunchFailure,
          "shared memory of another block: " + block_name(launch, visit.block) + " " +
-             thread_name(launch, stamp_thread(visit)) + " " + verb(stamp_kind(visit)) + " at " +
-             at(where) + " in " + block_name(launch, home->number) + ", " + how +
+             thread_name(launch, visit.thread()) + " " + verb(visit.kind()) + " at " + at(where) +
+             " in " + block_name(launch, home->number) + ", " + how +
              format(" (kernel %s)", kernel_name(*launch->launch)));
 }
 
@@ -438,9 +424,9 @@ void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
     const LaunchState *launch = thread->block->launch;
     blame(thread, cudaErrorLaunchFailure,
           "shared memory without a proxy fence (" + shared_name(address) +
-              "): " + thread_name(launch, stamp_thread(write)) + " writes at " +
-              at(place_address(stamp_place(write))) + ", and the asynchronous work started at " +
-              at(place_address(stamp_place(read))) +
+              "): " + thread_name(launch, write.thread()) + " writes at " +
+              at(place_address(write.place())) + ", and the asynchronous work started at " +
+              at(place_address(read.place())) +
               " would not see it; async_proxy_fence() is missing after the write");
 }
 
@@ -481,50 +467,61 @@ static std::string out_of_bounds(const Touch &touch)
     return "out of bounds: " + access_at(touch) + ", ";
 }
 
-void report_out_of_region(ThreadState *thread, const Touch &touch)
+static std::string outside_allocation(const LaunchState *launch, const Touch &touch)
 {
-    const LaunchState *launch = thread->block->launch;
     const Allocation *allocation = meant_allocation(launch, touch.address);
-    std::string text;
-    if (!allocation) {
-        text = out_of_bounds(touch) + "where no memory was ever allocated";
-    } else if (allocation->freed && distance_to(*allocation, touch.address) == 0) {
-        text =
-            format("use after free: %s, byte %zu of %s, which was freed", access_at(touch).c_str(),
-                   static_cast<size_t>(touch.address - number_of(allocation->begin)),
-                   allocation_name(launch, *allocation).c_str());
-    } else {
-        const Region *region = allocation->checked;
-        text = out_of_bounds(touch) +
-               distance(touch.address, region->open.begin, region->open.end) +
-               buffer_name(launch, *allocation);
-    }
-    blame(thread, cudaErrorIllegalAddress, text);
+    if (!allocation)
+        return out_of_bounds(touch) + "where no memory was ever allocated";
+    if (allocation->freed && distance_to(*allocation, touch.address) == 0)
+        return format("use after free: %s, byte %zu of %s, which was freed",
+                      access_at(touch).c_str(), touch.address - number_of(allocation->begin),
+                      allocation_name(launch, *allocation).c_str());
+    const Reach &open = allocation->checked->open;
+    return out_of_bounds(touch) + distance(touch.address, open.begin, open.end) +
+           buffer_name(launch, *allocation);
 }
 
-void report_dynamic_shared(ThreadState *thread, const Touch &touch)
+static std::string outside_dynamic_shared(const Touch &touch)
 {
     const uintptr_t begin = number_of(worker->dynamic_begin), end = number_of(worker->dynamic_end);
-    blame(thread, cudaErrorLaunchFailure,
-          out_of_bounds(touch) + distance(touch.address, begin, end) +
-              (begin == end
-                   ? "the dynamic shared memory, of which the launch asked for none: give its size "
-                     "as the third launch parameter"
-                   : format("the %zu bytes of dynamic shared memory that the launch asked for",
-                            static_cast<size_t>(end - begin))));
+    return out_of_bounds(touch) + distance(touch.address, begin, end) +
+           (begin == end
+                ? "the dynamic shared memory, of which the launch asked for none: give its size as "
+                  "the third launch parameter"
+                : format("the %zu bytes of dynamic shared memory that the launch asked for",
+                         end - begin));
 }
 
-void report_static_shared(ThreadState *thread, const Touch &touch)
+static std::string outside_variable(const Touch &touch)
 {
     size_t offset = 0, size = 0;
     const uintptr_t shared = number_of(worker->shared_begin);
     const std::string variable = shared_variable_before(touch.address - shared, &offset, &size);
     const uintptr_t begin = shared + offset;
-    blame(thread, cudaErrorLaunchFailure,
-          out_of_bounds(touch) + (variable.empty() ? "before the first shared variable"
-                                                   : distance(touch.address, begin, begin + size) +
-                                                         "the shared variable " + variable + " (" +
-                                                         plural(size, "byte") + ")"));
+    return out_of_bounds(touch) + (variable.empty() ? "before the first shared variable"
+                                                    : distance(touch.address, begin, begin + size) +
+                                                          "the shared variable " + variable + " (" +
+                                                          plural(size, "byte") + ")");
+}
+
+static std::string foreign(const Touch &touch)
+{
+    const std::string text = access_at(touch) + format(", address %#zx", touch.address);
+    return touch.address < 65536 ? "null pointer: " + text
+                                 : "host pointer in a kernel: " + text +
+                                       ", which is not device memory; allocate it with cudaMalloc "
+                                       "and copy the data there";
+}
+
+void report_touch(ThreadState *thread, const Touch &touch)
+{
+    if (within(touch.address, worker->dynamic_begin, worker->dynamic_begin + max_shared_per_block))
+        blame(thread, cudaErrorLaunchFailure, outside_dynamic_shared(touch));
+    if (within(touch.address, worker->shared_begin, worker->shared_end))
+        blame(thread, cudaErrorLaunchFailure, outside_variable(touch));
+    const bool device = find_region(touch.address) || in_device_arena(memory_at(touch.address));
+    blame(thread, cudaErrorIllegalAddress,
+          device ? outside_allocation(thread->block->launch, touch) : foreign(touch));
 }
 
 void report_index(ThreadState *thread, const char *type, long long index, const char *file,
@@ -540,21 +537,7 @@ void report_misaligned(ThreadState *thread, const char *type, uintptr_t address,
 {
     blame(thread, cudaErrorMisalignedAddress,
           format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u", type, file,
-                 line, static_cast<unsigned>(address % alignment), alignment));
-}
-
-void report_foreign_memory(ThreadState *thread, const Touch &touch)
-{
-    std::string text = access_at(touch);
-    if (touch.address < 65536)
-        text =
-            "null pointer: " + text + format(", address %#zx", static_cast<size_t>(touch.address));
-    else
-        text = "host pointer in a kernel: " + text +
-               format(", address %#zx, which is not device memory; allocate it with cudaMalloc and "
-                      "copy the data there",
-                      static_cast<size_t>(touch.address));
-    blame(thread, cudaErrorIllegalAddress, text);
+                 line, unsigned(address % alignment), alignment));
 }
 
 /* Said at once: the access itself is about to end the program, as it does with a GPU. */
@@ -563,8 +546,7 @@ void report_host_access(const Region *region, const Touch &touch)
     std::string text =
         format("device pointer on the host: host code %s, byte %zu of allocation %llu; copy "
                "the data with cudaMemcpy",
-               access_at(touch).c_str(), static_cast<size_t>(touch.address - region->begin),
-               region->allocation->number);
+               access_at(touch).c_str(), touch.address - region->begin, region->allocation->number);
     fprintf(stderr, "simt: %s\n", text.c_str());
     kernel_failed(cudaErrorIllegalAddress, text.c_str());
 }

@@ -16,42 +16,60 @@ constexpr unsigned cell_bytes[3] = {4, 2, 1};
 
 /* ---- storage ---- */
 
-template <class T>
-static T *reserve(size_t count)
+/* One mapping holds `quiet`, up to a whole page, and the planes behind it. */
+static size_t quiet_bytes(const Shadow &shadow)
 {
-    void *memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory == MAP_FAILED ? nullptr : static_cast<T *>(memory);
+    return (shadow.bytes / 4 + 4096) & ~size_t{4095};
+}
+
+static size_t mapped_bytes(const Shadow &shadow)
+{
+    return quiet_bytes(shadow) + 7 * (shadow.bytes / 4 + 1) * sizeof(Cell);
 }
 
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
 {
     shadow.base = number_of(begin) & ~uintptr_t{3};
     shadow.bytes = (number_of(begin) + bytes - shadow.base + 3) & ~size_t{3};
-    for (unsigned level = 0; level < 3; level++)
-        shadow.plane[level] = reserve<Cell>(shadow.bytes / cell_bytes[level] + 1);
-    shadow.quiet = reserve<uint8_t>(shadow.bytes / 4 + 1);
-    if (shadow.plane[0] && shadow.plane[1] && shadow.plane[2] && shadow.quiet)
+    void *memory = mmap(nullptr, mapped_bytes(shadow), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        fprintf(stderr,
+                "simt: no address space to watch %zu bytes: races there will not be found\n",
+                bytes);
+        shadow = Shadow();
         return;
-    fprintf(stderr, "simt: no address space to watch %zu bytes: races there will not be found\n",
-            bytes);
-    shadow_release(shadow);
+    }
+    shadow.quiet = static_cast<uint8_t *>(memory);
+    Cell *plane = reinterpret_cast<Cell *>(shadow.quiet + quiet_bytes(shadow));
+    for (unsigned level = 0; level < 3; level++) {
+        shadow.plane[level] = plane;
+        plane += (shadow.bytes / 4 + 1) << level;
+    }
+}
+
+void shadow_forget_quiet(Shadow &shadow)
+{
+    if (shadow.quiet)
+        madvise(shadow.quiet, quiet_bytes(shadow), MADV_DONTNEED);
 }
 
 void shadow_release(Shadow &shadow)
 {
-    for (unsigned level = 0; level < 3; level++)
-        if (shadow.plane[level])
-            munmap(shadow.plane[level], (shadow.bytes / cell_bytes[level] + 1) * sizeof(Cell));
     if (shadow.quiet)
-        munmap(shadow.quiet, shadow.bytes / 4 + 1);
+        munmap(shadow.quiet, mapped_bytes(shadow));
     shadow = Shadow();
 }
 
 /* Workers run blocks side by side, so a cell of global memory is locked while it is looked at. */
+static inline bool try_lock(Cell &cell)
+{
+    return !(__atomic_fetch_or(&cell.head, 1u, __ATOMIC_ACQUIRE) & 1);
+}
+
 static void lock(Cell &cell)
 {
-    for (unsigned tries = 1; __atomic_fetch_or(&cell.head, 1u, __ATOMIC_ACQUIRE) & 1; tries++)
+    for (unsigned tries = 1; !try_lock(cell); tries++)
         if (tries % 64 == 0)
             sched_yield();
 }
@@ -90,17 +108,17 @@ static inline bool live(const Stamp &stamp, const Access &access)
 
 static bool same_thread(const Stamp &a, const Stamp &b)
 {
-    return a.block == b.block && stamp_thread(a) == stamp_thread(b);
+    return a.block == b.block && a.thread() == b.thread();
 }
 
 static bool same_warp(const Stamp &a, const Stamp &b)
 {
-    return a.block == b.block && stamp_thread(a) / warp_size == stamp_thread(b) / warp_size;
+    return a.block == b.block && a.thread() / warp_size == b.thread() / warp_size;
 }
 
 static bool conflicts(const Stamp &a, const Access &access)
 {
-    unsigned one = conflict_kind(stamp_kind(a)), two = conflict_kind(stamp_kind(access.stamp));
+    unsigned one = conflict_kind(a.kind()), two = conflict_kind(access.stamp.kind());
     if (!writes(one) && !writes(two))
         return false;
     if (one >= atomic_read && two >= atomic_read)
@@ -137,12 +155,9 @@ static inline bool keep(Cell &cell, const Stamp &stamp, const Over &is_over)
     return true;
 }
 
-/*
- * Atomic and volatile accesses to one place come in some order, each after those that it saw. So
- * the last such write stands for all before it, and who has read the place since, without a race,
- * is ordered after that write: the last block to count itself may set the counter back with a plain
- * store.
- */
+/* Atomic and volatile accesses to one place come in some order, each after those that it saw. So
+ * who has read the place, without a race, since the last such write is ordered after all of them:
+ * the last block to count itself may set the counter back with a plain store. */
 static bool has_seen_last_write(const Cell &cell, const Access &access)
 {
     for (const Stamp &other : cell.other)
@@ -154,11 +169,11 @@ static bool has_seen_last_write(const Cell &cell, const Access &access)
 static bool races(const Cell &cell, const Stamp &earlier, const Access &access)
 {
     /* a copy that another block started ends in this one's name */
-    if (is_pending(stamp_kind(earlier)) && ends_pending(stamp_kind(access.stamp)))
+    if (is_pending(earlier.kind()) && ends_pending(access.stamp.kind()))
         return false;
     if (!live(earlier, access) || !conflicts(earlier, access) || precedes(earlier, access))
         return false;
-    return &earlier != &cell.write || conflict_kind(stamp_kind(earlier)) < volatile_read ||
+    return &earlier != &cell.write || conflict_kind(earlier.kind()) < volatile_read ||
            !has_seen_last_write(cell, access);
 }
 
@@ -169,16 +184,16 @@ static bool touch(Cell &cell, const Access &access, Stamp *enemy)
     for (const Stamp *earlier : {&cell.write, &cell.other[0], &cell.other[1]})
         if (races(cell, *earlier, access)) {
             /* A write over a write may yet be harmless; a read on one side is not. */
-            if (!conflict || stamp_kind(*enemy) == plain_write)
+            if (!conflict || enemy->kind() == plain_write)
                 *enemy = *earlier;
             conflict = true;
         }
-    if (live(cell.write, access) && is_pending(stamp_kind(cell.write)) &&
-        !ends_pending(stamp_kind(access.stamp))) {
+    if (live(cell.write, access) && is_pending(cell.write.kind()) &&
+        !ends_pending(access.stamp.kind())) {
         *enemy = cell.write; /* whatever orders the two: the copy may come at any time */
         conflict = true;
     }
-    if (writes(stamp_kind(access.stamp))) {
+    if (writes(access.stamp.kind())) {
         cell.write = access.stamp;
         cell.other[0].block = cell.other[1].block = 0;
     } else {
@@ -199,23 +214,20 @@ static bool is_split(const Cell &cell, const Access &access)
 
 static bool is_atomic_write(const Stamp &stamp)
 {
-    return stamp_kind(stamp) == atomic_write || stamp_kind(stamp) == atomic_update;
+    return stamp.kind() == atomic_write || stamp.kind() == atomic_update;
 }
 
 static std::tuple<uint32_t, unsigned, uintptr_t> guess_key(const Stamp &read, uintptr_t address)
 {
-    return {read.block, stamp_thread(read), address & ~uintptr_t{3}};
+    return {read.block, read.thread(), address & ~uintptr_t{3}};
 }
 
-/*
- * Whether a conflict may yet turn out to be a guess. One that reads again without having confirmed
- * the last is none. The writer may note the conflict before the reader has come to note the same:
- * that is not a second read.
- */
+/* Whether a conflict may yet turn out to be a guess: not for a thread that reads again without
+ * having confirmed the last. That the writer noted the same conflict before is no second read. */
 static bool may_be_guess(const Access &access, uintptr_t address, const Stamp &enemy)
 {
-    const bool reader = stamp_kind(access.stamp) == plain_read && is_atomic_write(enemy);
-    const bool writer = stamp_kind(enemy) == plain_read && is_atomic_write(access.stamp);
+    const bool reader = access.stamp.kind() == plain_read && is_atomic_write(enemy);
+    const bool writer = enemy.kind() == plain_read && is_atomic_write(access.stamp);
     if (!reader && !writer)
         return false;
     LaunchState *launch = access.thread->block->launch;
@@ -272,19 +284,18 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
 {
     if (may_be_guess(access, address, enemy))
         return;
-    if (stamp_kind(enemy) != plain_write || stamp_kind(access.stamp) != plain_write) {
+    if (enemy.kind() != plain_write || access.stamp.kind() != plain_write) {
         report_race(access.thread, address, enemy, access.stamp);
         return;
     }
-    /* Both write. If the second stores the value that is there, they cannot be told apart: wait
-     * and see. */
+    /* Both write. If the second stores what is there, they cannot be told apart: wait and see. */
     Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
-    memcpy(&overwrite.before, reinterpret_cast<const void *>(address), bytes);
+    memcpy(&overwrite.before, memory_at(address), bytes);
     BlockState *block = access.thread->block;
     if (!block->overwrites.empty() && !same_thread(block->overwrites[0].second, access.stamp))
         settle_overwrites(block);
     block->overwrites.push_back(overwrite);
-    access.thread->usual = nullptr;
+    look_at_next(access.thread);
 }
 
 void settle_overwrites(BlockState *block)
@@ -294,8 +305,7 @@ void settle_overwrites(BlockState *block)
     std::vector<Overwrite> overwrites;
     overwrites.swap(block->overwrites);
     for (const Overwrite &overwrite : overwrites)
-        if (memcmp(&overwrite.before, reinterpret_cast<const void *>(overwrite.address),
-                   overwrite.bytes) != 0)
+        if (memcmp(&overwrite.before, memory_at(overwrite.address), overwrite.bytes) != 0)
             report_race(&block->engine, overwrite.address, overwrite.first, overwrite.second);
 }
 
@@ -327,14 +337,14 @@ struct Outcome {
     bool uninitialised = false, conflict = false, unfenced = false;
     uintptr_t offset = 0;
     unsigned bytes = 0;
-    Stamp enemy = {0, 0, 0};
+    Stamp enemy = {};
 };
 
 /* The asynchronous proxy reads what a thread wrote by the ordinary way, with no fence since. */
 static bool needs_proxy_fence(const Cell &cell, const Access &access)
 {
-    unsigned kind = stamp_kind(cell.write);
-    return stamp_kind(access.stamp) == proxy_read_access && live(cell.write, access) &&
+    unsigned kind = cell.write.kind();
+    return access.stamp.kind() == proxy_read_access && live(cell.write, access) &&
            kind != proxy_write_access && kind != proxy_write_pending &&
            !passed_proxy_fence(access.thread->block, cell.write);
 }
@@ -354,7 +364,7 @@ static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index
 static inline void touch_whole(Cell &cell, uintptr_t offset, unsigned size, const Access &access,
                                Outcome *outcome)
 {
-    if (access.home && reads(stamp_kind(access.stamp)) && !live(cell.write, access)) {
+    if (access.home && reads(access.stamp.kind()) && !live(cell.write, access)) {
         outcome->uninitialised = true;
         outcome->offset = offset;
     }
@@ -363,7 +373,7 @@ static inline void touch_whole(Cell &cell, uintptr_t offset, unsigned size, cons
         outcome->offset = offset;
         outcome->enemy = cell.write;
     }
-    Stamp enemy = {0, 0, 0};
+    Stamp enemy = {};
     if (touch(cell, access, &enemy) && !outcome->conflict) {
         outcome->conflict = true;
         outcome->offset = offset;
@@ -403,7 +413,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     /* A word with a hole that was read whole: the hole is the padding of a struct. */
     if (level == 0 && whole && partly_written(shadow, level, index, access))
         outcome->uninitialised = uninitialised_before;
-    if (whole && writes(stamp_kind(access.stamp))) {
+    if (whole && writes(access.stamp.kind())) {
         /* The parts have one history again. */
         cell.head &= 1;
         cell.write = access.stamp;
@@ -418,8 +428,8 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
  * by the barriers of its block and its warp alone. False, and nothing is done, if it is not that.
  */
 template <bool global>
-static inline bool usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp,
-                                const ThreadState *thread)
+__attribute__((always_inline)) static inline bool
+usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, const ThreadState *thread)
 {
     const BlockState *block = thread->block;
     const LaunchState *launch = block->launch;
@@ -434,7 +444,7 @@ static inline bool usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp,
                 (earlier.time < warp_time && same_warp(earlier, stamp)));
     };
     const auto is_settled = [=](const Stamp &earlier) {
-        return !is_live(earlier) || (stamp_kind(earlier) <= atomic_update && precedes(earlier));
+        return !is_live(earlier) || (earlier.kind() <= atomic_update && precedes(earlier));
     };
     Stamp &a = cell.other[0], &b = cell.other[1];
     if ((cell.head & ~1u) == (global ? launch->number : stamp.block) << 1)
@@ -442,7 +452,7 @@ static inline bool usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp,
     const bool written = is_live(cell.write);
     if (!is_settled(cell.write))
         return false;
-    if (writes(stamp_kind(stamp))) {
+    if (writes(stamp.kind())) {
         if ((!global && cell.write.block == 0) || !is_settled(a) || !is_settled(b))
             return false; /* of shared memory that nobody ever wrote: it may be no variable */
         cell.write = stamp;
@@ -454,8 +464,7 @@ static inline bool usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp,
     const auto is_over = [=](const Stamp &other) { return !is_live(other) || precedes(other); };
     if (!keep(cell, stamp, is_over))
         return true;
-    /* Whoever writes without order conflicts with one of two blocks, or two warps, or, in this
-     * warp, two lanes. */
+    /* Whoever writes without order conflicts with one of two blocks, warps or lanes. */
     if (global) {
         const uint8_t now = launch->quiet[0];
         if (a.block != b.block && !written && now != never_quiet)
@@ -476,11 +485,10 @@ static bool outside_variables(uintptr_t address)
 {
     const char *pointer = reinterpret_cast<const char *>(address);
     return (pointer < worker->dynamic_begin || pointer >= worker->dynamic_end) &&
-           !in_shared_variable(static_cast<size_t>(pointer - worker->shared_begin));
+           !in_shared_variable(size_t(pointer - worker->shared_begin));
 }
 
-/* In a struct that is copied, words that no thread wrote may be padding, unless it begins with
- * them. */
+/* Of a struct that is copied, words that no thread wrote may be padding, but not the first. */
 static bool is_padding(const ThreadState *thread, uintptr_t address)
 {
     return thread->copied_struct != 0 && address - thread->copied_struct >= 4;
@@ -498,13 +506,13 @@ static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockS
     if (!home) {
         lock(cell);
     } else if (cell.write.block == 0 && cell.other[0].block == 0) { /* nobody ever touched it */
-        if (is_builtin(reinterpret_cast<const void *>(address)))
+        if (is_builtin(memory_at(address)))
             return false;
         if (outside_variables(own_place(shadow.base + index * 4, nullptr)))
-            report_static_shared(thread, Touch{own_place(address, nullptr), bytes,
-                                               writes(stamp_kind(stamp)), where});
+            report_touch(thread,
+                         Touch{own_place(address, nullptr), bytes, writes(stamp.kind()), where});
     }
-    if (writes(stamp_kind(stamp)))
+    if (writes(stamp.kind()))
         shadow.quiet[index] = 0;
     Outcome outcome;
     visit(shadow, 0, index, begin, begin + bytes, access, &outcome);
@@ -520,49 +528,97 @@ static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockS
     return true;
 }
 
+/* Whether the times of its block and its warp say all that matters to an access of the thread. */
+static inline bool may_be_usual(const ThreadState *thread, bool global, unsigned bytes,
+                                const Stamp &stamp)
+{
+    const LaunchState *launch = thread->block->launch;
+    return stamp.kind() <= plain_write && bytes >= 4 && thread->warp && !thread->block->partial &&
+           (global ? launch->quiet[0] != never_quiet : launch->launch->cluster_blocks == 1);
+}
+
+template <bool global>
+__attribute__((always_inline)) static inline bool
+usual_word(Shadow &shadow, uintptr_t index, const Stamp &stamp, const ThreadState *thread)
+{
+    Cell &cell = shadow.plane[0][index];
+    if (global)
+        __builtin_prefetch(&cell + 4, 1); /* the next threads' words */
+    if (global && !try_lock(cell))
+        return false; /* what has the time to wait does it again */
+    const bool done = usual_access<global>(cell, shadow.quiet[index], stamp, thread);
+    if (global)
+        unlock(cell);
+    return done;
+}
+
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, const Stamp &stamp, const void *where)
 {
-    const uintptr_t end = address + bytes - shadow.base;
-    for (uintptr_t offset = (address - shadow.base) & ~uintptr_t{3};
-         offset < end && shadow.plane[0]; offset += 4)
-        if (!unusual_access(thread, home, shadow, offset / 4, address, bytes, stamp, where))
+    const bool usual = may_be_usual(thread, !home, bytes, stamp);
+    const uintptr_t end = (address + bytes + 3 - shadow.base) / 4;
+    for (uintptr_t i = (address - shadow.base) / 4; i < end && shadow.plane[0]; i++)
+        if (!(usual && (home ? usual_word<false>(shadow, i, stamp, thread)
+                             : usual_word<true>(shadow, i, stamp, thread))) &&
+            !unusual_access(thread, home, shadow, i, address, bytes, stamp, where))
             return false;
     return true;
 }
 
-template <bool global>
-static inline void known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
-                                unsigned bytes, Kind kind)
+static inline void count_known_access(ThreadState *thread, Instruction &instruction,
+                                      uintptr_t address, Kind kind)
 {
-    BlockState *home = global ? nullptr : thread->block;
-    Shadow &shadow = *instruction.reach->shadow;
-    const Stamp stamp = stamp_of(thread, kind, instruction.place);
-    const bool usual = bytes >= 4 && thread->known.empty() && *instruction.quiet != never_quiet;
-    const uintptr_t begin = (address - shadow.base) / 4,
-                    end = (address + bytes + 3 - shadow.base) / 4;
-    for (uintptr_t index = begin; index < end && shadow.plane[0]; index++) {
-        Cell &cell = shadow.plane[0][index];
-        if (global && usual)
-            lock(cell);
-        const bool done = usual && usual_access<global>(cell, shadow.quiet[index], stamp, thread);
-        if (global && usual)
-            unlock(cell);
-        if (!done &&
-            !unusual_access(thread, home, shadow, index, address, bytes, stamp, instruction.where))
-            return;
-    }
+    thread->unfenced_write |= instruction.place.space == global_space && kind == plain_write;
     add_execution(instruction, thread->lane, address);
-    thread->unfenced_write |= global && kind == plain_write;
 }
 
-void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address,
-                     unsigned bytes, Kind kind)
+__attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
+                                                        Instruction &instruction, uintptr_t address,
+                                                        unsigned bytes, Kind kind)
 {
-    if (instruction.place.space == global_space)
-        known_access<true>(thread, instruction, address, bytes, kind);
-    else
-        known_access<false>(thread, instruction, address, bytes, kind);
+    const Reach &reach = *instruction.reach;
+    BlockState *home = instruction.place.space == global_space ? nullptr : thread->block;
+    if (address >= reach.end) /* freed since */
+        on_access(memory_at(address), bytes, kind, instruction.where);
+    else if (shadow_access(thread, home, *reach.shadow, address, bytes,
+                           stamp_of(thread, kind, instruction.place), instruction.where))
+        count_known_access(thread, instruction, address, kind);
 }
+
+template <bool global, unsigned bytes, Kind kind>
+static inline bool usual_words(ThreadState *thread, const Instruction &instruction,
+                               uintptr_t address)
+{
+    const Reach &reach = *instruction.reach;
+    if (bytes < 4 || thread->block->partial || *instruction.quiet == never_quiet ||
+        address >= reach.end)
+        return false;
+    const Stamp stamp = stamp_of(thread, kind, instruction.place);
+    for (unsigned i = 0; i < bytes / 4; i++)
+        if (!usual_word<global>(*reach.shadow, (address - reach.shadow->base) / 4 + i, stamp,
+                                thread))
+            return false;
+    return true;
+}
+
+template <unsigned bytes, Kind kind>
+void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address)
+{
+    if (instruction.place.space == global_space
+            ? usual_words<true, bytes, kind>(thread, instruction, address)
+            : usual_words<false, bytes, kind>(thread, instruction, address))
+        count_known_access(thread, instruction, address, kind);
+    else
+        known_but_unusual(thread, instruction, address, bytes, kind);
+}
+
+#define KNOWN(bytes)                                                                               \
+    template void on_known_access<bytes, plain_read>(ThreadState *, Instruction &, uintptr_t);     \
+    template void on_known_access<bytes, plain_write>(ThreadState *, Instruction &, uintptr_t);
+KNOWN(1)
+KNOWN(2)
+KNOWN(4)
+KNOWN(8)
+KNOWN(16)
 
 } /* namespace simt::check */

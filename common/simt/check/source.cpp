@@ -3,11 +3,13 @@
  * addr2line: it comes with the compiler.
  */
 #include "check/check.h"
+#include "host/errors.h"
 #include "host/symbols.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <fcntl.h>
+#include <filesystem>
 #include <link.h>
 #include <spawn.h>
 #include <unistd.h>
@@ -17,8 +19,7 @@ namespace simt::check
 
 /* ---- places in the code ---- */
 
-/* Numbers for the places that stamps name. Shared by all workers; asked only when a worker first
- * sees a place. */
+/* Numbers for the places that stamps name, for all workers. Each asks once for a place. */
 static std::mutex places_lock;
 static std::unordered_map<uintptr_t, uint32_t> numbers;
 static std::vector<uintptr_t> addresses;
@@ -26,7 +27,7 @@ static std::vector<uintptr_t> addresses;
 uint32_t place_number(const void *where)
 {
     std::lock_guard<std::mutex> hold(places_lock);
-    auto added = numbers.emplace(number_of(where), static_cast<uint32_t>(addresses.size()));
+    auto added = numbers.emplace(number_of(where), uint32_t(addresses.size()));
     if (added.second)
         addresses.push_back(added.first->first);
     return added.first->second & ((1u << place_bits) - 1);
@@ -35,7 +36,7 @@ uint32_t place_number(const void *where)
 const void *place_address(uint32_t number)
 {
     std::lock_guard<std::mutex> hold(places_lock);
-    return reinterpret_cast<const void *>(addresses[number]);
+    return memory_at(addresses[number]);
 }
 
 /* ---- what is loaded ---- */
@@ -66,24 +67,13 @@ const std::vector<Segment> &segments()
 
 /* ---- addr2line ---- */
 
-static std::string program_path()
-{
-    char path[4096];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-    return std::string(path, length > 0 ? static_cast<size_t>(length) : 0);
-}
-
 /* "/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
 static std::string shortened(std::string line)
 {
     line.erase(std::min(line.find_first_of("\n "), line.size()));
-    char here[4096];
-    if (getcwd(here, sizeof here)) {
-        std::string prefix = std::string(here) + "/";
-        if (line.compare(0, prefix.size(), prefix) == 0)
-            line.erase(0, prefix.size());
-    }
-    return line;
+    std::error_code gone;
+    const std::string here = std::filesystem::current_path(gone).string() + "/";
+    return line.compare(0, here.size(), here) == 0 ? line.substr(here.size()) : line;
 }
 
 static bool in_library(const std::string &line)
@@ -103,7 +93,7 @@ static void start(Reader &reader)
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
         return;
-    std::string path = program_path();
+    std::string path = format("/proc/%d/exe", getpid());
     char name[] = "addr2line", inlined[] = "-i", program[] = "-e";
     char *const arguments[] = {name, inlined, program, &path[0], nullptr};
     posix_spawn_file_actions_t files;
@@ -120,10 +110,8 @@ static void start(Reader &reader)
     reader.answers = started ? fdopen(out[0], "r") : nullptr;
 }
 
-/*
- * addr2line -i prints the line of the innermost inlined function first, then those that it was
- * inlined into. The first that is not in our own headers is the kernel's. Address 0, which no code
- * has, marks the end.
+/* addr2line -i prints the innermost inlined function's line first, then those that it was inlined
+ * into. The first outside our headers is the kernel's. Address 0, which has no code, marks the end.
  */
 static std::string look_up(const void *where)
 {
@@ -134,7 +122,7 @@ static std::string look_up(const void *where)
         return "";
     /* `where` is a return address: the call is the instruction before. */
     const uintptr_t offset = number_of(where) - segments()[0].base - 1;
-    fprintf(reader.questions, "%#zx\n0\n", static_cast<size_t>(offset));
+    fprintf(reader.questions, "%#zx\n0\n", size_t(offset));
     fflush(reader.questions);
     std::string found;
     char line[4096];
@@ -165,14 +153,14 @@ static std::vector<bool> words_of_variables()
 {
     std::vector<bool> words;
     size_t begin = 0, bytes = 0;
-    for (size_t offset = static_cast<size_t>(worker->shared_end - worker->shared_begin);
-         offset-- > 0; offset = begin) {
+    for (size_t offset = size_t(worker->shared_end - worker->shared_begin); offset-- > 0;
+         offset = begin) {
         if (shared_variable_before(offset, &begin, &bytes).empty())
             break;
         if (words.empty())
-            words.resize(static_cast<size_t>(worker->shared_end - worker->shared_begin) / 4 + 1);
-        std::fill(words.begin() + static_cast<ptrdiff_t>(begin / 4),
-                  words.begin() + static_cast<ptrdiff_t>((begin + bytes + 3) / 4), true);
+            words.resize(size_t(worker->shared_end - worker->shared_begin) / 4 + 1);
+        std::fill(words.begin() + ptrdiff_t(begin / 4),
+                  words.begin() + ptrdiff_t((begin + bytes + 3) / 4), true);
     }
     return words;
 }

@@ -192,15 +192,13 @@ static std::string array_json(const Array &array)
 {
     return format("{\"event\":\"array\",\"name\":%s,\"space\":\"%s\",\"begin\":%zu,\"bytes\":%zu,"
                   "\"type\":%s,\"element_bytes\":%zu,\"shape\":",
-                  quoted(array.name).c_str(), array.shared ? "shared" : "global",
-                  static_cast<size_t>(array.begin % 128),
-                  static_cast<size_t>(array.end - array.begin), quoted(array.type).c_str(),
-                  array.element_bytes) +
+                  quoted(array.name).c_str(), array.shared ? "shared" : "global", array.begin % 128,
+                  array.end - array.begin, quoted(array.type).c_str(), array.element_bytes) +
            list(array.shape.data(), array.shape.size()) + "}\n";
 }
 
-/* ,"at":[["A",0,4,32]]: for lanes in order, the array, the byte of the first, the distance from
- * one to the next, how many. */
+/* ,"at":[["A",0,4,32]]: for lanes in order, the array, the byte of the first, the step, how many.
+ */
 static std::string places_json(const char *key, const BlockState *block, uint32_t lanes,
                                const uintptr_t *address)
 {
@@ -210,9 +208,9 @@ static std::string places_json(const char *key, const BlockState *block, uint32_
     std::string text;
     const auto end_run = [&] {
         if (count)
-            text += format(
-                "%s[%s,%td,%td,%u]", text.empty() ? "" : ",", quoted(array->name).c_str(),
-                static_cast<ptrdiff_t>(first - array->begin), static_cast<ptrdiff_t>(step), count);
+            text +=
+                format("%s[%s,%td,%td,%u]", text.empty() ? "" : ",", quoted(array->name).c_str(),
+                       ptrdiff_t(first - array->begin), ptrdiff_t(step), count);
     };
     for (unsigned lane : bits(lanes)) {
         const uintptr_t place = own_place(address[lane], nullptr);
@@ -452,7 +450,7 @@ void trace_block_end(BlockState *block)
         /* Workers have shared memory at different addresses, but in the same order. */
         const uintptr_t shared = number_of(worker->shared_begin);
         launch->arrays[format("%d %020zu", array.shared,
-                              static_cast<size_t>(array.begin - (array.shared ? shared : 0)))] =
+                              size_t(array.begin - (array.shared ? shared : 0)))] =
             array_json(array);
     }
     keep(launch, block->block->linear, std::move(text));

@@ -1,5 +1,5 @@
 /* The variables that each OS thread has for the block that it runs. */
-#include "run/builtins.h"
+#include "run/engine.h"
 
 namespace simt
 {

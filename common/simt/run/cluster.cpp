@@ -2,7 +2,6 @@
 #include "run/cluster.h"
 #include "host/checker.h"
 #include "run/engine.h"
-#include "run/order.h"
 #include <algorithm>
 #include <chrono>
 #include <map>

@@ -39,23 +39,20 @@ struct Cluster {
     check::ClusterState *checked;
 };
 
-/* The number of the launch's block that runs as number `turn`; those of a cluster come one after
- * the other. */
+/* The launch's block that runs as number `turn`; those of a cluster follow each other. */
 unsigned long long launched_in_turn(const Launch &launch, unsigned long long turn);
 
-/* Finds the cluster of a block that is about to run, and its rank there; `alone` is for blocks
- * without others. */
+/* Gives a block that is about to run its cluster and its rank; `alone` is for one without others.
+ */
 void join_cluster(Block &block, Cluster &alone);
-/* Waits until the other blocks have come too and it is this one's turn. False when the launch
- * failed meanwhile. */
+/* Waits for the other blocks, and for this one's turn. False when the launch failed meanwhile. */
 bool enter_cluster(Block &block);
 /* The block has ended. Waits for the others, which may yet look for its shared memory. */
 void leave_cluster(Block &block);
 /* The launch is over. */
 void forget_clusters();
 
-/* Gives the turn to the next block and waits for it to come back. False when no thread of the
- * cluster can go on. */
+/* Gives the turn away until it comes back. False when no thread of the cluster can go on. */
 bool let_cluster_run(Block &block);
 /* The same for a thread that polls, and could go on. */
 void yield_to_cluster(Block &block);

@@ -6,14 +6,9 @@
  * masks (ready warps, ready lanes), in scheduling positions: which warp and lane a position stands
  * for depends on SIMT_ORDER.
  */
-#include "run/engine.h"
 #include "host/checker.h"
-#include "run/builtins.h"
 #include "run/cluster.h"
-#include "run/fault.h"
-#include "run/order.h"
 #include "run/scheduling.h"
-#include "run/stacks.h"
 #include "host/symbols.h"
 #include <algorithm>
 #include <cstring>
@@ -180,11 +175,9 @@ static inline Step next_step(Engine &e, Block &block)
     return first_step(block);
 }
 
-/*
- * The body of every fiber. It starts threads and resumes others by the same call instruction: the
- * address that this call leaves in the processor's predictor is the one to which the kernel of a
- * resumed thread returns.
- */
+/* The body of every fiber. It starts threads and resumes others by the same call instruction, so
+ * that what this leaves in the processor's predictor is where the kernel of a resumed thread
+ * returns. */
 static void fiber_main()
 {
     Engine &e = engine();
@@ -221,8 +214,7 @@ void abandon_block()
 
 /* ---- Blocks ---- */
 
-/* What depends on the block's shape only, so that a launch of many blocks does it once per
- * worker. */
+/* What depends on the block's shape only: a worker does it once for many blocks. */
 static void lay_out(Engine &e, dim3 shape)
 {
     Block &block = e.storage;
@@ -260,8 +252,8 @@ static void put_in_order(unsigned char *at, unsigned char *position, unsigned co
         position[at[i]] = uint8_t(i);
 }
 
-/* The threads of the block that ran last count its barriers with others. Most have none, and their
- * lines stay out of the cache. */
+/* The last block's threads counted its barriers with others. Most have none, and stay out of the
+ * cache. */
 static void forget_barriers(Block &block)
 {
     if (!block.grid_barriers && !block.after_return[cluster_after_return])
@@ -318,11 +310,9 @@ static void fill_with_nan(char *begin, size_t bytes)
     memset(begin + bytes / 2 * 2, 0x7f, bytes % 2);
 }
 
-/*
- * Shared memory begins as NaN, whatever the type: what was there before, or zeros, would hide a
- * missing store. Not as the NaN of new device memory, all ones, so that it is known where a NaN in
- * the result comes from.
- */
+/* Shared memory begins as NaN, whatever the type: what was there before, or zeros, would hide a
+ * missing store. Another NaN than in new device memory, so that a NaN in the result says where it
+ * is from. */
 static void poison_shared_memory(Engine &e, const Launch &launch)
 {
     if (!e.variables || e.variables_of != launch.entry) {
@@ -354,7 +344,9 @@ void run_block(Launch &launch, unsigned long long linear)
     e.dynamic_begin = simt_dynamic_shared;
     e.dynamic_end = e.dynamic_begin + launch.dynamic_shared;
     poison_shared_memory(e, launch);
-    set_block_index(block.index, launch.block, launch.grid);
+    block_index = block.index;
+    block_shape = launch.block;
+    grid_shape = launch.grid;
     checker->block_begin(block);
 
     if (enter_cluster(block)) {
@@ -376,8 +368,7 @@ void run_block(Launch &launch, unsigned long long linear)
 
 /* ---- Workers ---- */
 
-/* The program's thread-local variables, among them all static __shared__ ones, as the calling OS
- * thread has them. */
+/* The calling OS thread's thread-local variables, among them all static __shared__ ones. */
 static int find_shared_variables(struct dl_phdr_info *info, size_t, void *argument)
 {
     Worker &w = *static_cast<Worker *>(argument);

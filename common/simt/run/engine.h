@@ -1,10 +1,12 @@
-/* The engine runs the threads of one block on fibers of the calling OS thread; see engine.cpp. */
+/* What the files of this room do for each other, and the rooms below. */
 #pragma once
 
 #include "run/state.h"
 
 namespace simt
 {
+
+/* ---- engine.cpp: the threads of one block, on fibers of the calling OS thread ---- */
 
 /* Makes the calling OS thread a worker, able to run blocks on these stacks. Once per OS thread. */
 void become_worker(char *stacks);
@@ -15,6 +17,8 @@ void run_block(Launch &launch, unsigned long long linear);
 /* The running thread; never null in functions that only kernels call. */
 inline Thread &self() { return *worker->thread; }
 
+/* ---- report.cpp ---- */
+
 /*
  * Each says who waits where, fails the launch and gives the block up: when no thread of it can go
  * on, when not all came to the same barrier, when lanes have returned that a warp operation names.
@@ -22,5 +26,56 @@ inline Thread &self() { return *worker->thread; }
 [[noreturn]] void report_deadlock(Block &block);
 [[noreturn]] void report_divergent_barrier(Block &block);
 [[noreturn]] void report_incomplete_meeting(const Warp &warp);
+
+/* ---- builtins.cpp: threadIdx and its relatives, which kernels see as constants ---- */
+
+extern __thread Index thread_index __asm__("threadIdx") SIMT_OWN;
+extern __thread uint3 block_index __asm__("blockIdx") SIMT_OWN;
+extern __thread dim3 block_shape __asm__("blockDim") SIMT_OWN;
+extern __thread dim3 grid_shape __asm__("gridDim") SIMT_OWN;
+
+/* Whether an address is part of one of them: they lie among the OS thread's shared variables. */
+bool is_builtin(const void *address);
+
+/* ---- fault.cpp: bad addresses, division by zero, failed asserts end the launch ---- */
+
+/* Once per process (again after a fork that lost them). */
+void catch_faults_of_kernels();
+/* Once per worker: a signal stack, since the fault may be that the thread's own stack is full. */
+void catch_faults_on_this_thread();
+
+/* ---- order.cpp: in which order blocks, warps and lanes run ---- */
+
+/* The block that runs as number `turn` of `blocks`. */
+unsigned long long block_in_turn(const Order &order, unsigned long long turn,
+                                 unsigned long long blocks);
+/* A number that the seed decides. */
+uint64_t scramble(uint64_t seed);
+/* Puts values[0 .. count) into an order that the seed decides. */
+void shuffle(unsigned char *values, unsigned count, uint64_t seed);
+
+/* ---- pool.cpp: the OS threads that run blocks ---- */
+
+/* Runs the blocks of the launch before launch.stop_at. Begins with `workers` OS threads (a
+ * cooperative launch: one for each block). When no block ends for a while, it adds more, up to
+ * `resident`: running blocks may be waiting for some that have not begun. */
+cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident);
+/* grid.sync() at `site`, once per block and barrier: its OS thread waits for the others'. */
+void wait_for_grid(Block &block, Site site);
+
+/* ---- stacks.cpp: one area of address space per worker ---- */
+
+/* What a thread may use; only the pages that it touches take memory. */
+constexpr size_t stack_bytes = 256 << 10;
+/* From one stack of an area to the next: the stack and an inaccessible part below it. */
+size_t stack_stride();
+/* Address space for the stacks of one block, none of them usable yet; null if there is no more. */
+char *reserve_stacks();
+void release_stacks(char *area);
+/* Makes `count` stacks of the area usable, counting from 0; false if there is no memory. */
+bool prepare_stacks(char *area, unsigned first, unsigned count);
+/* How many blocks of `threads` threads may run at a time before the stacks could take more than
+ * half of the memory that the process may use. At least 1. */
+unsigned long long affordable_blocks(unsigned threads);
 
 } /* namespace simt */

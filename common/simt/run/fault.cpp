@@ -2,9 +2,8 @@
  * Faults in kernels: bad addresses, integer division by zero, failed asserts. A worker that faults
  * leaves the handler by switching to its own stack, as abandon_block does anywhere else.
  */
-#include "run/fault.h"
-#include "host/fault.h"
 #include "run/engine.h"
+#include "host/fault.h"
 #include "host/errors.h"
 #include <cassert>
 #include <csignal>
@@ -21,24 +20,21 @@ static void fail_kernel(int signal, const siginfo_t *info)
     if (!current_thread() || failing)
         return; /* a fault of host code */
     failing = true;
-    const Thread &thread = self();
     Launch &launch = *worker->block->launch;
-    const std::string who = describe(thread);
-    if (signal == SIGFPE) {
-        report(launch, cudaErrorLaunchFailure,
-               "integer division by zero (or overflow) in kernel %s, %s", kernel_name(launch),
-               who.c_str());
-    } else if (signal == SIGILL) {
-        report(launch, cudaErrorIllegalInstruction, "illegal instruction in kernel %s, %s",
-               kernel_name(launch), who.c_str());
-    } else if (on_thread_stack(info->si_addr)) {
-        report(launch, cudaErrorLaunchFailure,
-               "stack overflow in kernel %s, %s: too much local memory or recursion",
-               kernel_name(launch), who.c_str());
-    } else {
-        report(launch, cudaErrorIllegalAddress, "illegal address %s, in kernel %s, %s",
-               describe_address(info->si_addr).c_str(), kernel_name(launch), who.c_str());
-    }
+    const bool divided = signal == SIGFPE, instruction = signal == SIGILL;
+    const bool overflow = !divided && !instruction && on_thread_stack(info->si_addr);
+    report(launch,
+           instruction           ? cudaErrorIllegalInstruction
+           : divided || overflow ? cudaErrorLaunchFailure
+                                 : cudaErrorIllegalAddress,
+           "%s in kernel %s, %s%s",
+           divided       ? "integer division by zero (or overflow)"
+           : instruction ? "illegal instruction"
+           : overflow
+               ? "stack overflow"
+               : format("illegal address %s,", describe_address(info->si_addr).c_str()).c_str(),
+           kernel_name(launch), describe(self()).c_str(),
+           overflow ? ": too much local memory or recursion" : "");
     failing = false;
     abandon_block();
 }

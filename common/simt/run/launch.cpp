@@ -1,17 +1,11 @@
-/*
- * Launches: the arguments are checked as CUDA does, then OS threads share the blocks. A launch is
- * over when simt_run returns; an error inside the kernel shows at the next call that waits for the
- * device, as on a GPU.
- */
+/* Launches: the arguments are checked as CUDA does, then OS threads share the blocks. A launch is
+ * over when simt_run returns; a kernel's error shows at the next call that waits for the device. */
 #include "host/checker.h"
 #include "host/device.h"
 #include "run/engine.h"
 #include "host/errors.h"
-#include "run/fault.h"
 #include "host/memory.h"
-#include "run/pool.h"
 #include "host/symbols.h"
-#include "run/order.h"
 #include <cstdio>
 #include <cstring>
 #include <deque>
@@ -40,24 +34,30 @@ static bool within(const dim3 &size, unsigned x, unsigned y, unsigned z)
     return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= x && size.y <= y && size.z <= z;
 }
 
+static cudaError_t check_size(const Launch &launch, const char *what, const char *of,
+                              const dim3 &size, const dim3 &most)
+{
+    if (within(size, most.x, most.y, most.z))
+        return cudaSuccess;
+    return refuse(
+        cudaErrorInvalidConfiguration,
+        "kernel %s: a %s of %u x %u x %u %s; each size must be at least 1 and at most %u, "
+        "%u and %u",
+        kernel_name(launch), what, size.x, size.y, size.z, of, most.x, most.y, most.z);
+}
+
 static cudaError_t check_shape(const Launch &launch)
 {
-    const dim3 &grid = launch.grid, &block = launch.block;
-    const char *name = kernel_name(launch);
-    if (!within(grid, 2147483647, 65535, 65535))
-        return refuse(cudaErrorInvalidConfiguration,
-                      "kernel %s: a grid of %u x %u x %u blocks; each size must be at least 1 and "
-                      "at most 2147483647, 65535 and 65535",
-                      name, grid.x, grid.y, grid.z);
-    if (!within(block, 1024, 1024, 64))
-        return refuse(cudaErrorInvalidConfiguration,
-                      "kernel %s: a block of %u x %u x %u threads; each size must be at least 1 "
-                      "and at most 1024, 1024 and 64",
-                      name, block.x, block.y, block.z);
+    const dim3 &block = launch.block;
+    if (cudaError_t error =
+            check_size(launch, "grid", "blocks", launch.grid, dim3(2147483647, 65535, 65535)))
+        return error;
+    if (cudaError_t error = check_size(launch, "block", "threads", block, dim3(1024, 1024, 64)))
+        return error;
     if (block.x * block.y * block.z > max_block_threads)
         return refuse(cudaErrorInvalidConfiguration,
                       "kernel %s: a block of %u x %u x %u = %u threads; a block has at most %u",
-                      name, block.x, block.y, block.z, block.x * block.y * block.z,
+                      kernel_name(launch), block.x, block.y, block.z, block.x * block.y * block.z,
                       max_block_threads);
     return cudaSuccess;
 }

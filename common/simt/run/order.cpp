@@ -1,6 +1,7 @@
 /* In which order blocks, warps and lanes run. */
-#include "run/order.h"
+#include "run/engine.h"
 #include <numeric>
+#include <utility>
 
 namespace simt
 {
@@ -34,10 +35,7 @@ void shuffle(unsigned char *values, unsigned count, uint64_t seed)
 {
     for (unsigned i = count; i > 1; i--) {
         seed = scramble(seed);
-        unsigned other = unsigned(seed % i);
-        unsigned char kept = values[i - 1];
-        values[i - 1] = values[other];
-        values[other] = kept;
+        std::swap(values[i - 1], values[seed % i]);
     }
 }
 

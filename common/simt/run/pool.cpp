@@ -1,13 +1,12 @@
 /* The pool of workers, and the barrier between the blocks of a cooperative launch. */
-#include "run/pool.h"
+#include "run/engine.h"
 #include "host/checker.h"
 #include "run/cluster.h"
-#include "run/engine.h"
 #include "host/errors.h"
-#include "run/stacks.h"
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <pthread.h>
 
@@ -67,23 +66,20 @@ static void take_part(Pool &p, Launch &launch)
     }
 }
 
-/* What a new worker is given. */
-struct Equipment {
-    unsigned number;
-    char *stacks;
-};
+/* A new worker is given its number and stacks. */
+typedef std::pair<unsigned, char *> Equipment;
 
 static void *work(void *argument)
 {
     Pool &p = *pool;
-    Equipment *equipment = static_cast<Equipment *>(argument);
-    const unsigned number = equipment->number;
+    const auto [number, stacks] = *std::unique_ptr<Equipment>(static_cast<Equipment *>(argument));
     unsigned long long seen = 0;
-    become_worker(equipment->stacks);
-    delete equipment;
+    become_worker(stacks);
     std::unique_lock<std::mutex> lock(p.mutex);
     for (;;) {
-        p.wake.wait(lock, [&] { return p.launch && p.generation != seen && number < p.wanted; });
+        p.wake.wait(lock, [&, number = number] {
+            return p.launch && p.generation != seen && number < p.wanted;
+        });
         seen = p.generation;
         p.working++;
         Launch &launch = *p.launch;
@@ -102,7 +98,7 @@ static bool add_worker(Pool &p, const pthread_attr_t &attributes)
     char *stacks = reserve_stacks();
     if (!stacks)
         return false;
-    Equipment *equipment = new Equipment{p.threads, stacks};
+    Equipment *equipment = new Equipment(p.threads, stacks);
     pthread_t thread;
     if (pthread_create(&thread, &attributes, work, equipment) != 0) {
         release_stacks(stacks);

@@ -5,7 +5,9 @@
 #include "host/symbols.h"
 #include <cstdarg>
 #include <cstdio>
+#include <algorithm>
 #include <string>
+#include <vector>
 
 namespace simt
 {
@@ -41,9 +43,7 @@ struct Group {
     unsigned count;
 };
 
-constexpr unsigned max_groups = 4;
-
-const char *barrier_name(unsigned char barrier)
+static const char *barrier_name(unsigned char barrier)
 {
     static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()",
                                         "__syncthreads_or()", "__syncthreads()"};
@@ -72,31 +72,23 @@ static bool belongs(const Thread &thread, const Group &group)
            same_site(place(thread), place(*group.first));
 }
 
-/* The first few groups of the block's waiting threads; the rest is counted in *others. */
-static unsigned group_threads(const Block &block, Group *groups, unsigned *others)
+static std::vector<Group> group_threads(const Block &block)
 {
-    unsigned used = 0;
-    *others = 0;
+    std::vector<Group> groups;
     for (unsigned t = 0; t < block.threads; t++) {
         const Thread &thread = block.thread[t];
         if (!is_waiting(thread))
             continue;
-        unsigned g = 0;
-        while (g < used && !belongs(thread, groups[g]))
-            g++;
-        if (g < used) {
-            groups[g].count++;
-        } else if (used < max_groups) {
-            groups[used++] = Group{&thread, 1};
-        } else {
-            ++*others;
-        }
+        auto group = std::find_if(groups.begin(), groups.end(),
+                                  [&](const Group &each) { return belongs(thread, each); });
+        if (group == groups.end())
+            group = groups.insert(group, Group{&thread, 0});
+        group->count++;
     }
-    return used;
+    return groups;
 }
 
-/* Which lanes a warp's meeting waits for: those that have returned never come, others may be on
- * their way. */
+/* Which lanes a warp's meeting waits for: those that have returned never come. */
 static std::string absent_lanes(const Warp &warp, const Meeting &meeting)
 {
     const uint32_t absent = meeting.mask & warp.present & ~meeting.arrived;
@@ -127,14 +119,17 @@ static std::string described(const Group &group)
 /* "...: 16 of 32 threads wait at __syncthreads(), f.cu:7; 16 have returned" */
 [[noreturn]] static void fail_with_groups(const Block &block, const char *headline)
 {
-    Group groups[max_groups];
-    unsigned others;
-    unsigned used = group_threads(block, groups, &others);
+    constexpr size_t shown = 4;
+    const std::vector<Group> groups = group_threads(block);
+    unsigned others = 0;
     std::string text = format("%s in kernel %s, block (%u,%u,%u) of %u threads", headline,
                               kernel_name(*block.launch), block.index.x, block.index.y,
                               block.index.z, block.threads);
-    for (unsigned g = 0; g < used; g++)
-        text += described(groups[g]);
+    for (size_t g = 0; g < groups.size(); g++)
+        if (g < shown)
+            text += described(groups[g]);
+        else
+            others += groups[g].count;
     if (others)
         text += format("; %u wait elsewhere", others);
     if (block.alive < block.threads)
@@ -144,8 +139,8 @@ static std::string described(const Group &group)
     abandon_block();
 }
 
-/* Of the blocks of a cluster one in which a thread waits for something else than the others, if
- * there is one. */
+/* A block of the cluster in which a thread waits for something else than the others, if there is
+ * one. */
 static const Block &block_to_blame(const Block &block)
 {
     for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {

@@ -1,7 +1,6 @@
 /* Who runs next, and the switch to it. Inline, because a barrier does little else. */
 #pragma once
 
-#include "run/builtins.h"
 #include "run/engine.h"
 #include "run/switch.h"
 

@@ -4,11 +4,10 @@
  * inaccessible without a mapping of its own where the kernel can (Linux 6.13); elsewhere guarded
  * stacks cost two mappings each, and only as many are guarded as leave most of the limit to others.
  */
-#include "run/stacks.h"
-#include "run/state.h"
+#include "run/engine.h"
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
+#include <fstream>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -46,15 +45,10 @@ char *reserve_stacks()
 void release_stacks(char *area) { munmap(area, max_block_threads * stack_stride()); }
 
 /* A number from a file of the system's, `otherwise` when there is none. */
-static unsigned long long read_number(const char *path, unsigned long long otherwise)
+static unsigned long long read_number(const std::string &path, unsigned long long otherwise)
 {
-    unsigned long long number = otherwise;
-    if (FILE *file = fopen(path, "r")) {
-        if (fscanf(file, "%llu", &number) != 1)
-            number = otherwise;
-        fclose(file);
-    }
-    return number;
+    unsigned long long number;
+    return std::ifstream(path) >> number ? number : otherwise;
 }
 
 /* Whether one more stack can have a guard that splits its mapping. */
@@ -90,19 +84,13 @@ bool prepare_stacks(char *area, unsigned first, unsigned count)
 static unsigned long long group_memory()
 {
     unsigned long long least = ~0ull;
-    char line[4096];
-    FILE *groups = fopen("/proc/self/cgroup", "r"); /* lines like 4:memory:/a/b and 0::/a/b */
-    while (groups && fgets(line, sizeof line, groups)) {
-        std::string path(line);
-        path = path.substr(path.rfind(':') + 1, path.find('\n') - path.rfind(':') - 1);
-        for (const std::string &at : {path, std::string()})
+    std::ifstream groups("/proc/self/cgroup"); /* lines like 4:memory:/a/b and 0::/a/b */
+    for (std::string line; std::getline(groups, line);)
+        for (const std::string &at : {line.substr(line.rfind(':') + 1), std::string()})
             for (const std::string &limit :
                  {"/sys/fs/cgroup" + at + "/memory.max",
                   "/sys/fs/cgroup/memory" + at + "/memory.limit_in_bytes"})
-                least = std::min(least, read_number(limit.c_str(), ~0ull));
-    }
-    if (groups)
-        fclose(groups);
+                least = std::min(least, read_number(limit, ~0ull));
     return least;
 }
 

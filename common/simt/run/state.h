@@ -52,8 +52,12 @@ inline Bits bits(uint32_t mask) { return Bits{mask}; }
 
 struct BlockWork;
 
-/* What a thread that cannot go on is waiting for. The usual barrier is number 0, at the place where
- * its first thread arrived. */
+namespace check
+{
+class Recent;
+}
+
+/* What a thread is waiting for. The usual barrier is number 0, where its first thread arrived. */
 enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, cluster };
 
 /* A function that its caller keeps. */
@@ -81,9 +85,7 @@ struct Condition {
 /* A uint3 that is copied in one piece. */
 typedef unsigned Index __attribute__((vector_size(16)));
 
-/*
- * Its first line of the cache is all that a barrier or a warp operation touches: they touch it of
- * every thread of the block.
+/* A barrier or a warp operation touches of every thread its first line of the cache, and no more.
  */
 struct alignas(128) Thread {
     Index index;          /* threadIdx */
@@ -91,7 +93,7 @@ struct alignas(128) Thread {
     Site site;            /* while it waits for a barrier or its warp: where (see site_of()), ... */
     const char *what;     /* ... in which operation of the warp, ... */
     Wait wait;
-    unsigned char barrier; /* ... or at which barrier: see barrier_name() */
+    unsigned char barrier; /* ... or at which barrier: see plain_barrier */
     unsigned short stack;  /* of the worker's, from 1; 0 before it runs and after it returned */
     unsigned short linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
     unsigned char lane;
@@ -101,6 +103,7 @@ struct alignas(128) Thread {
     unsigned grid_barriers;                   /* grid.sync() calls so far */
     unsigned cluster_arrivals, cluster_waits; /* the same of the halves of the cluster's barrier */
     check::ThreadState *checked;
+    check::Recent *recent; /* what the checker looks up first */
 };
 static_assert(offsetof(Thread, warp) == 64, "see above");
 
@@ -177,8 +180,8 @@ struct Block {
     unsigned atomic_repeats;    /* ... and how often in a row: it may be waiting for others */
     /* What the rooms above have to do here: set when it first comes up in this block, else null. */
     void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
-    /* No thread can go on: if all are at barrier 0, it opens; else one piece of asynchronous work
-     * is done. False: neither. */
+    /* No thread can go on: barrier 0 opens, or one piece of asynchronous work is done. False: not
+     * so. */
     bool (*open_barrier)(Block &);
     bool (*carry_out)(Block &);
     void (*finish)(Block &); /* all threads have returned */
@@ -239,19 +242,14 @@ bool on_thread_stack(const void *address);
 /* The same for the running thread's own stack. */
 bool on_own_stack(const void *address);
 
-/* "__syncthreads()": what Thread::barrier stands for. 0 to 2 are those of simt_syncthreads_reduce,
- * 3 is the plain one, and a named barrier is its number plus 3. */
-const char *barrier_name(unsigned char barrier);
+/* What Thread::barrier stands for: 0 to 2 are those of simt_syncthreads_reduce, this is the plain
+ * one, and a named barrier is its number plus 3. */
 constexpr unsigned char plain_barrier = 3;
 
-/* "kernel<16>(float*, int)": from the symbol table when it is there, else as spelled at the
- * launch. */
+/* "kernel<16>(float*, int)": from the symbol table, or else as spelled at the launch. */
 const char *kernel_name(const Launch &launch);
 
-/*
- * The first report wins: it becomes backend_report() and the launch's error. Returns true if this
- * call was the first.
- */
+/* The first report becomes backend_report() and the launch's error. True if this is the first. */
 bool report(Launch &launch, cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

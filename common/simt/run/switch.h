@@ -8,8 +8,7 @@
 
 extern "C" {
 
-/* Where a function left off that called simt_switch or simt_switch_to_new, and what that call
- * returns when it goes on. */
+/* Where a function left off that called simt_switch..., and what that call is to return. */
 struct simt_context {
     void *stack;
     uint64_t value;

@@ -8,8 +8,7 @@
 namespace simt
 {
 
-/* An exchange returns the old value, which most kernels ignore: they set a flag with it for the
- * first time. */
+/* Most kernels ignore what an exchange returns: they set a flag with it for the first time. */
 static bool reads(int operation) { return operation != simt_store && operation != simt_exchange; }
 
 /*

@@ -15,8 +15,7 @@ static inline void note(Thread &thread, Wait wait, unsigned barrier)
 
 /* ---- Barrier 0: all threads of the block ---- */
 
-/* Some lanes of a warp have returned and the others wait. Whole warps may return: no hardware ever
- * waited for those. */
+/* Some lanes of a warp have returned and others wait. Whole warps may return on any hardware. */
 static bool splits_a_warp(const Block &block)
 {
     for (unsigned w = 0; w < block.warps; w++)

@@ -57,8 +57,7 @@ void simt_launch_bounds(unsigned threads, unsigned, unsigned)
 
 /* ---- Where an address lies ---- */
 
-/* Shared-window address 0 would look like a null pointer, so the window begins a little further
- * on. */
+/* Address 0 of the shared window would look like a null pointer: it begins a little further on. */
 static const unsigned window_offset = 1024;
 
 unsigned simt_is_shared(const void *pointer)
@@ -69,8 +68,7 @@ unsigned simt_is_shared(const void *pointer)
 
 unsigned simt_is_local(const void *pointer) { return on_thread_stack(pointer); }
 
-/* Keeps the alignment of shared_begin, which alignment checks of matrix loads and bulk copies look
- * at. */
+/* Keeps the alignment of shared_begin, which matrix loads and bulk copies check. */
 static char *window_begin()
 {
     return reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(worker->shared_begin) &

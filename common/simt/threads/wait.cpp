@@ -1,7 +1,6 @@
 /* Conditions that a thread waits for, and whoever else may run meanwhile. */
 #include "threads/wait.h"
 #include "run/cluster.h"
-#include "run/pool.h"
 #include "run/scheduling.h"
 #include <algorithm>
 #include <chrono>
@@ -26,12 +25,10 @@ void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wai
 
 using namespace simt;
 
-/*
- * What a block waits for whose threads all poll must come from another one, on another OS thread.
- * When it does not come soon, there may be many more of those than cores: the more of them sleep,
- * the sooner it comes. Each sleeps, once for a look of all its threads, for a part of the time that
- * it has waited already.
- */
+/* What a block waits for whose threads all poll must come from another OS thread. When it does not
+ * come soon, there may be many more of those than cores: the more of them sleep, the sooner it
+ * comes. Each sleeps, once for a look of all its threads, a part of the time that it has waited
+ * already. */
 static void rest(bool alone, unsigned pollers)
 {
     constexpr unsigned patience = 100, longest = 100000; /* looks; microseconds */

@@ -6,11 +6,8 @@
 namespace simt
 {
 
-/*
- * The calling thread waits until holds() is true; other threads of its block run meanwhile. Each of
- * them may call holds(), any number of times: it only looks. The report of a wait in vain says
- * name().
- */
+/* The calling thread waits until holds() is true. Other threads of its block run meanwhile, and may
+ * call holds(), which only looks. The report of a wait in vain says name(). */
 void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name,
                 Wait kind = Wait::condition);
 

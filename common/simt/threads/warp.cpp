@@ -8,12 +8,10 @@
 namespace simt
 {
 
-/* What a lane gets when it reads from a lane that is not there: on a GPU anything; here, NaN for
- * every type of float. */
+/* What a lane reads from a lane that is not there: on a GPU anything; here, NaN of every type. */
 static const uint64_t nobody = ~uint64_t(0);
 
-/* The lane that `lane` reads from; itself where the source would lie outside its segment of `width`
- * lanes. */
+/* The lane that `lane` reads from; itself where that is outside its segment of `width` lanes. */
 static inline unsigned source_lane(unsigned lane, unsigned how, unsigned operand, unsigned width)
 {
     unsigned begin = lane & ~(width - 1), end = begin + width;
@@ -70,8 +68,8 @@ __attribute__((noinline)) static uint64_t complete_and_go_on(Warp &warp, Meeting
     return self.context.value;
 }
 
-/* The lanes that a meeting still waits for. Lanes that never existed are not missed, nor, on most
- * days, returned ones. */
+/* Whom a meeting still waits for: not lanes that never existed, nor, on most days, returned ones.
+ */
 static inline uint32_t missing(const Warp &warp, const Meeting &meeting)
 {
     return meeting.mask & warp.missed & ~meeting.arrived;
@@ -182,19 +180,17 @@ unsigned simt_activemask(Site site)
     thread.site = site;
     warp.gathering |= me;
     for (int round = 0; warp.gathering & me; round++) {
-        if (!(ready_lanes(warp) & ~warp.gathering) || round == 64) {
-            uint32_t together = 0;
-            for (unsigned lane : bits(warp.gathering)) {
-                if (same_site(warp.thread[lane].site, site))
-                    together |= 1u << lane;
-            }
-            for (unsigned lane : bits(together))
-                warp.gathered[lane] = together;
-            warp.gathering &= ~together;
-        } else {
+        if (ready_lanes(warp) & ~warp.gathering && round < 64) {
             make_ready(thread);
             suspend(thread);
+            continue;
         }
+        uint32_t together = 0;
+        for (unsigned lane : bits(warp.gathering))
+            together |= uint32_t(same_site(warp.thread[lane].site, site)) << lane;
+        for (unsigned lane : bits(together))
+            warp.gathered[lane] = together;
+        warp.gathering &= ~together;
     }
     return warp.gathered[thread.lane];
 }
@@ -221,45 +217,6 @@ uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned 
     Warp &warp = *worker->block->running;
     warp.shuffled[worker->thread->lane] = Shuffled{value, operand, form};
     return meet(warp, mask, nullptr, names[how], false, site);
-}
-
-/* ---- Votes ---- */
-
-struct Vote {
-    int predicate;
-    unsigned ballot, voters;
-};
-
-static void run_vote(void *const *slot, unsigned lanes)
-{
-    unsigned ballot = 0;
-    for (unsigned lane : bits(lanes)) {
-        if (static_cast<const Vote *>(slot[lane])->predicate)
-            ballot |= 1u << lane;
-    }
-    for (unsigned lane : bits(lanes)) {
-        Vote &vote = *static_cast<Vote *>(slot[lane]);
-        vote.ballot = ballot;
-        vote.voters = lanes;
-    }
-}
-
-unsigned simt_vote(unsigned mask, int predicate, int how, Site site)
-{
-    static const char *const names[] = {"__all_sync()", "__any_sync()", "__uni_sync()",
-                                        "__ballot_sync()"};
-    Vote vote = {predicate, 0, 0};
-    simt_meet(mask, &vote, run_vote, names[how], 0, site);
-    switch (how) {
-    case simt_vote_all:
-        return vote.ballot == vote.voters;
-    case simt_vote_any:
-        return vote.ballot != 0;
-    case simt_vote_uni:
-        return vote.ballot == 0 || vote.ballot == vote.voters;
-    default:
-        return vote.ballot;
-    }
 }
 
 /* ---- Matches ---- */
@@ -294,22 +251,24 @@ unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, Site site)
     return match.all_agree ? match.same : 0;
 }
 
-/* ---- Reductions ---- */
+/* ---- Reductions, and votes ---- */
 
 struct Reduction {
     unsigned value;
     int how;
+    unsigned lanes; /* that took part */
 };
 
 static void run_reduction(void *const *slot, unsigned lanes)
 {
     unsigned first = unsigned(__builtin_ctz(lanes));
     Reduction result = *static_cast<const Reduction *>(slot[first]);
+    result.lanes = lanes;
     for (unsigned lane : bits(lanes & (lanes - 1)))
         result.value =
             combined(result.value, result.how, static_cast<const Reduction *>(slot[lane])->value);
     for (unsigned lane : bits(lanes))
-        static_cast<Reduction *>(slot[lane])->value = result.value;
+        *static_cast<Reduction *>(slot[lane]) = result;
 }
 
 unsigned simt_reduce(unsigned mask, unsigned value, int how, Site site)
@@ -317,7 +276,20 @@ unsigned simt_reduce(unsigned mask, unsigned value, int how, Site site)
     static const char *const names[] = {
         "__reduce_add_sync()", "__reduce_and_sync()", "__reduce_or_sync()",  "__reduce_xor_sync()",
         "__reduce_min_sync()", "__reduce_max_sync()", "__reduce_min_sync()", "__reduce_max_sync()"};
-    Reduction reduction = {value, how};
+    Reduction reduction = {value, how, 0};
     simt_meet(mask, &reduction, run_reduction, names[how], 0, site);
     return reduction.value;
+}
+
+unsigned simt_vote(unsigned mask, int predicate, int how, Site site)
+{
+    static const char *const names[] = {"__all_sync()", "__any_sync()", "__uni_sync()",
+                                        "__ballot_sync()"};
+    Reduction ballot = {unsigned(predicate != 0) << self().lane, simt_or, 0};
+    simt_meet(mask, &ballot, run_reduction, names[how], 0, site);
+    const bool all = ballot.value == ballot.lanes, any = ballot.value != 0;
+    return how == simt_vote_all   ? all
+           : how == simt_vote_any ? any
+           : how == simt_vote_uni ? all || !any
+                                  : ballot.value;
 }
