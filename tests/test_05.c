@@ -222,7 +222,7 @@ TEST(counters, costs)
     static const struct size counted[] = {{1, 1, 1, 128, 64, 16}, {1, 1, 1, 66, 70, 64},
                                           {1, 2, 1, 17, 33, 20},  {1, 1, 1, 3, 129, 128},
                                           {1, 1, 1, 1, 530, 37},  {1, 1, 1, 70, 37, 90},
-                                          {1, 1, 1, 140, 9, 16}};
+                                          {1, 1, 1, 140, 9, 32}};
     check_costs(flash_v2_kernels, counted, sizeof counted / sizeof *counted);
     check_costs(other_tiles, counted, sizeof counted / sizeof *counted);
 }
