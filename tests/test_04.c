@@ -157,7 +157,7 @@ TEST(tiles, many_turns)
     check((struct size){1, 2, 2, 40, 40, 40}, INPUTS_NORMAL, 401, 0);
     check((struct size){1, 4, 2, 70, 161, 40}, INPUTS_DESCENDING, 402, 0);
     check_tiles((struct size){1, 2, 2, 300, 300, 40}, INPUTS_ASCENDING, 403, 0);
-    check_tiles((struct size){1, 2, 2, 300, 200, 100}, INPUTS_NORMAL, 404, 4);
+    check_tiles((struct size){1, 1, 1, 300, 200, 100}, INPUTS_NORMAL, 404, 4);
 }
 
 TEST(tiles, heads_and_inputs)

@@ -131,14 +131,16 @@ TEST(shapes, inputs)
     }
 }
 
-/* Pointers aligned to 4 bytes only, in each of the positions within 16 bytes. */
+/* Pointers aligned to 4 bytes only, in each of the positions within 16 bytes; where the keys are
+ * cut, in one for each head_dim. */
 TEST(shapes, misaligned)
 {
     static const int head_dim[] = {4, 30, 64, 72, 128};
     for (size_t i = 0; i < sizeof head_dim / sizeof *head_dim; i++)
         for (size_t offset = 4; offset < 16; offset += 4) {
             check((struct size){1, 1, 1, 18, 34, head_dim[i]}, INPUTS_NORMAL, 141 + i, offset);
-            check((struct size){1, 1, 1, 1, 520, head_dim[i]}, INPUTS_NORMAL, 151 + i, offset);
+            if (offset == 4 + i % 3 * 4)
+                check((struct size){1, 1, 1, 1, 520, head_dim[i]}, INPUTS_NORMAL, 151 + i, offset);
         }
 }
 
@@ -220,7 +222,7 @@ TEST(counters, costs)
     static const struct size counted[] = {{1, 1, 1, 128, 64, 16}, {1, 1, 1, 66, 70, 64},
                                           {1, 2, 1, 17, 33, 20},  {1, 1, 1, 3, 129, 128},
                                           {1, 1, 1, 1, 530, 37},  {1, 1, 1, 70, 37, 90},
-                                          {1, 1, 1, 140, 9, 16}};
+                                          {1, 1, 1, 140, 9, 32}};
     check_costs(flash_v2_kernels, counted, sizeof counted / sizeof *counted);
     check_costs(other_tiles, counted, sizeof counted / sizeof *counted);
 }

@@ -264,8 +264,7 @@ TEST(shapes, padded_heads)
  * and one of 1, two tiles each. One rung stands for all that share tile_order.cuh. */
 TEST(shapes, heads_in_groups)
 {
-    const struct kernel *kernel =
-        ladder_find(&attention_problem, causal_half_kernels, "mma_ordered");
+    const struct kernel *kernel = ladder_find(&attention_problem, causal_half_kernels, "wgmma");
     if (strcmp(backend_name(), "check") == 0) {
         fprintf(stderr, "too large to watch every access: heads in groups\n");
         return;
@@ -273,8 +272,8 @@ TEST(shapes, heads_in_groups)
     struct trial trial =
         half_trial((struct size){1, 33, 33, 129, 512, 128}, true, INPUTS_NORMAL, 171);
     const struct verdict verdict = trial_run(&trial, kernel);
-    cr_expect(verdict.status == VERDICT_PASS || verdict.status == VERDICT_SKIPPED,
-              "mma_ordered: %s", verdict.reason);
+    cr_expect(verdict.status == VERDICT_PASS || verdict.status == VERDICT_SKIPPED, "wgmma: %s",
+              verdict.reason);
     trial_destroy(&trial);
 }
 

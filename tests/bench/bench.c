@@ -488,8 +488,8 @@ static void write_header(struct race *race, const struct cudaDeviceProp *propert
             properties->l2CacheSize >> 20);
     fprintf(race->csv, "# versions: driver %s; CUDA runtime %d.%d", driver, runtime / 1000,
             runtime % 1000 / 10);
-    for (const char *const *version = race->bench->versions; version && *version; version++)
-        fprintf(race->csv, "; %s", *version);
+    if (race->bench->version)
+        fprintf(race->csv, "; %s", race->bench->version());
     fprintf(race->csv, "\n# date: %s\n", date);
     fprintf(race->csv,
             "# cold: %.0f ms of rest, one untimed run, then laps each after the L2 cache was "
@@ -514,9 +514,9 @@ static bool races(const struct bench_shape *shape, const struct bench *bench, bo
     return !lesson_only || strcmp(shape->label, bench->lesson) == 0;
 }
 
-int bench_main(int argc, char **argv, const struct bench *bench)
+int main(int argc, char **argv)
 {
-    struct race race = {.bench = bench, .seed = (uint64_t)time(NULL)};
+    struct race race = {.bench = &bench, .seed = (uint64_t)time(NULL)};
     struct cudaDeviceProp properties;
     int devices = 0;
     char path[256], bus[32], driver[96];
@@ -531,28 +531,28 @@ int bench_main(int argc, char **argv, const struct bench *bench)
     if (status == cudaSuccess)
         status = cudaDeviceGetPCIBusId(bus, sizeof bus, 0);
     if (status != cudaSuccess) {
-        fprintf(stderr, "%s: a benchmark needs a GPU: %s\n", bench->step,
+        fprintf(stderr, "%s: a benchmark needs a GPU: %s\n", bench.step,
                 cudaGetErrorString(status));
         return 3;
     }
-    snprintf(path, sizeof path, "build/%s.csv", bench->step);
+    snprintf(path, sizeof path, "build/%s.csv", bench.step);
     const bool lesson_only = argc > 2 && strcmp(argv[2], "lesson") == 0;
     race.csv = fopen(argc > 1 ? argv[1] : path, lesson_only ? "a" : "w");
     if (!race.csv) {
-        fprintf(stderr, "%s: cannot write %s\n", bench->step, argc > 1 ? argv[1] : path);
+        fprintf(stderr, "%s: cannot write %s\n", bench.step, argc > 1 ? argv[1] : path);
         return 1;
     }
 
     sensors_open(&race.sensors, bus, driver, sizeof driver);
     srand((unsigned)race.seed);
-    enter(&race, RUNG, bench->ladder);
-    enter(&race, PEER, bench->peers);
+    enter(&race, RUNG, bench.ladder);
+    enter(&race, PEER, bench.peers);
     race.entrant[race.entrants++] = (struct entrant){.role = CEILING, .name = "copy"};
     write_header(&race, &properties, driver);
-    for (const struct bench_shape *shape = bench->shapes; shape->label; shape++)
-        race.cells += races(shape, bench, lesson_only) ? 2 : 0;
-    for (const struct bench_shape *shape = bench->shapes; shape->label; shape++)
-        if (races(shape, bench, lesson_only) && !race_shape(&race, shape))
+    for (const struct bench_shape *shape = bench.shapes; shape->label; shape++)
+        race.cells += races(shape, &bench, lesson_only) ? 2 : 0;
+    for (const struct bench_shape *shape = bench.shapes; shape->label; shape++)
+        if (races(shape, &bench, lesson_only) && !race_shape(&race, shape))
             break;
     const bool written = output_arrived(race.csv);
     fclose(race.csv);

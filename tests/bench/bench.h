@@ -14,6 +14,9 @@
  *
  * Results go to a CSV file with the hardware, the versions and the protocols in its header; what
  * was skipped, and why, goes to both. A progress bar appears on a terminal only.
+ *
+ * The program writes argv[1], or build/STEP.csv; with a further argument "lesson" at that shape
+ * alone, and appends. Its exit status: 0, 1 something failed, 3 no device.
  */
 #ifndef TESTS_BENCH_BENCH_H
 #define TESTS_BENCH_BENCH_H
@@ -35,13 +38,10 @@ struct bench {
         *shapes; /* ascending work, so that a slow kernel's time can be foreseen; null label ends */
     const char
         *lesson; /* the label of the shape that the lesson and docs/results/ladder.csv quote */
-    const void *ladder, *peers; /* tables of the problem's kernel rows; peers may be null */
-    const char *const
-        *versions; /* of the libraries behind the peers, "cuBLAS 13.1"; null ends; may be null */
+    const void *ladder, *peers;   /* tables of the problem's kernel rows; peers may be null */
+    const char *(*version)(void); /* of the library behind the peers, "cuBLAS 13.1"; may be null */
 };
 
-/* Runs `bench` and writes argv[1], or build/STEP.csv; with a further argument "lesson" at that
- * shape alone, and appends. Returns the exit status: 0, 1 something failed, 3 no device. */
-int bench_main(int argc, char **argv, const struct bench *bench);
+extern const struct bench bench; /* each bench_NN.c has its step's */
 
 #endif

@@ -8,10 +8,5 @@ static const struct bench_shape shapes[] = {
     {"4096x4096x4096", {4096, 4096, 4096}}, {NULL, {0}},
 };
 
-int main(int argc, char **argv)
-{
-    const char *const versions[] = {cublas_version(), NULL};
-    const struct bench bench = {"01_naive_matmul",    &matmul_problem, shapes,  "4096x4096x4096",
-                                naive_matmul_kernels, cublas_kernels,  versions};
-    return bench_main(argc, argv, &bench);
-}
+const struct bench bench = {"01_naive_matmul",    &matmul_problem, shapes,        "4096x4096x4096",
+                            naive_matmul_kernels, cublas_kernels,  cublas_version};

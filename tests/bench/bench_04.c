@@ -11,10 +11,5 @@ static const struct bench_shape shapes[] = {
 };
 
 /* flash_v1 (Br = Bc = 16) is the published walk-through's kernel with its faults corrected. */
-int main(int argc, char **argv)
-{
-    const struct bench bench = {
-        "04_flash_v1", &attention_problem, shapes, "B4 H32 N4096 d64", flash_v1_kernels, NULL,
-        NULL};
-    return bench_main(argc, argv, &bench);
-}
+const struct bench bench = {
+    "04_flash_v1", &attention_problem, shapes, "B4 H32 N4096 d64", flash_v1_kernels, NULL, NULL};

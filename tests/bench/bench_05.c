@@ -13,10 +13,5 @@ static const struct bench_shape shapes[] = {
     {NULL, {0}},
 };
 
-int main(int argc, char **argv)
-{
-    const struct bench bench = {
-        "05_flash_v2", &attention_problem, shapes, "B4 H32 N4096 d64", flash_v2_kernels, NULL,
-        NULL};
-    return bench_main(argc, argv, &bench);
-}
+const struct bench bench = {
+    "05_flash_v2", &attention_problem, shapes, "B4 H32 N4096 d64", flash_v2_kernels, NULL, NULL};

@@ -14,14 +14,10 @@ static const struct bench_shape shapes[] = {
     {NULL, {0}},
 };
 
-int main(int argc, char **argv)
-{
-    const struct bench bench = {"06_causal_half",
-                                &attention_problem,
-                                shapes,
-                                "N16384 d128 causal",
-                                causal_half_kernels,
-                                NULL,
-                                NULL};
-    return bench_main(argc, argv, &bench);
-}
+const struct bench bench = {"06_causal_half",
+                            &attention_problem,
+                            shapes,
+                            "N16384 d128 causal",
+                            causal_half_kernels,
+                            NULL,
+                            NULL};
