@@ -219,7 +219,7 @@ static const struct shape *choose(int M, int N)
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
 
-    const struct shape *best = NULL;
+    const struct shape *best = &shapes[1]; /* fits every device, and stays if there is none */
     double best_time = INFINITY;
     for (const struct shape &shape : shapes) {
         const int tiles = ceil_div(M, shape.BM) * ceil_div(N, shape.BN);
