@@ -1,7 +1,7 @@
 /*
  * Idea: no warp waits for what it does not need yet. V is copied in the background while the scores
- * are computed, and what O, m and l are before the first tile is known, so nobody stores or loads
- * it.
+ * are computed, and what O, m and l are before the first tile is known, so it is neither stored nor
+ * loaded.
  *
  *     for each tile j of Bc keys, for each slice i of 4·TR queries:
  *         S = log2 e · scale · Q_i·K_jᵀ     m' = max(m, rowmax S)     P = 2^(S - m')

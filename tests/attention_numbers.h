@@ -18,10 +18,11 @@ static inline void upload(struct trial *trial)
         cr_assert(device_buffer_upload(&trial->device[t], trial->host[t]) == cudaSuccess);
 }
 
-/* Runs the kernel and brings O and LSE to the host. */
+/* Runs the kernel on poisoned O and LSE and brings them to the host. */
 static inline void run_both(const struct attention_kernel *row, const struct trial *trial,
                             const struct attention *call)
 {
+    cr_assert(trial_poison(trial, NULL) == cudaSuccess);
     cr_assert(run_once(row, *call) == cudaSuccess, "%s: %s", row->about.name, refusal());
     for (int t = O_AT; t <= LSE_AT; t++)
         cr_assert(device_buffer_download(&trial->device[t], trial->host[t]) == cudaSuccess);
