@@ -53,12 +53,9 @@ static __device__ __forceinline__ void copy_async(uint32_t to, const float *from
 
 /* After how many copies a thread is back at its first column of B's tile: it copies element
  * `thread`, then one `threads` further each time, in rows of `lanes`. */
-static constexpr __host__ __device__ int columns_of_thread(int threads, int lanes)
+static constexpr __host__ __device__ int columns_of_thread(int threads, int lanes, int copies = 1)
 {
-    int copies = 1;
-    while (copies * threads % lanes != 0)
-        copies++;
-    return copies;
+    return copies * threads % lanes == 0 ? copies : columns_of_thread(threads, lanes, copies + 1);
 }
 
 /* Reads a thread's COUNT elements of a row of a tile, in runs of four or two, `lanes` runs apart.
