@@ -68,7 +68,7 @@ static inline __device__ void read_spread(float to[COUNT], const float *from, in
 #pragma unroll
     for (int i = 0; i < COUNT; i += run_of(COUNT)) {
         const float *run = &from[spread(i, COUNT, lane, lanes)];
-        if constexpr (COUNT == 2)
+        if constexpr (run_of(COUNT) == 2)
             *(float2 *)&to[i] = *(const float2 *)run;
         else
             *(float4 *)&to[i] = *(const float4 *)run;
@@ -81,7 +81,7 @@ static inline __device__ void write_spread(float *to, const float from[COUNT], i
 #pragma unroll
     for (int i = 0; i < COUNT; i += run_of(COUNT)) {
         float *run = &to[spread(i, COUNT, lane, lanes)];
-        if constexpr (COUNT == 2)
+        if constexpr (run_of(COUNT) == 2)
             *(float2 *)run = make_float2(from[i], from[i + 1]);
         else
             *(float4 *)run = make_float4(from[i], from[i + 1], from[i + 2], from[i + 3]);
@@ -90,8 +90,8 @@ static inline __device__ void write_spread(float *to, const float from[COUNT], i
 
 /*
  * Adds to the thread's TM x TN rectangle: rows k = 0 .. depth - 1 of A, at the pitch PITCH_A, times
- * those of B. TM is 2 or a multiple of 4, TN a multiple of 4. A and B are in shared memory, aligned
- * to 16 bytes, pitches are multiples of TM's run and of 4.
+ * those of B. TM is even, TN a multiple of 4. A and B are in shared memory, aligned to 16 bytes,
+ * pitches are multiples of TM's run and of 4.
  */
 template <int TM, int TN, int PITCH_A, int PITCH_B>
 static inline __device__ void multiply_add(float C[TM][TN], const float *A, const float *B,
