@@ -21,6 +21,26 @@ static __device__ __forceinline__ void pass_turn(const struct consumer<Config> &
     named_barrier_arrive(1 + (c.warpgroup + 1) % Config::WARPGROUPS, 256);
 }
 
+/* The scores of one block, while the output of the block before is under way. */
+template <class Config>
+static __device__ __forceinline__ void next_scores(struct consumer<Config> &c, int block,
+                                                   bool masked)
+{
+    mbarrier_wait(&c.shared->K_full[c.K_at.stage], c.K_at.phase);
+    take_turn(c);
+    start_scores(c, c.shared->K[c.K_at.stage]);
+    mbarrier_wait(&c.shared->V_full[c.V_at.stage], c.V_at.phase);
+    start_output(c, c.shared->V[c.V_at.stage]);
+    pass_turn(c);
+    wgmma_wait<1>();
+    wgmma_hold(c.S);
+    if (threadIdx.x % WARP == 0)
+        mbarrier_arrive(&c.shared->K_empty[c.K_at.stage]);
+    advance<Config::STAGES>(c.K_at);
+    if (masked)
+        mask_scores(c.S, block * Bc, c.visible);
+}
+
 /*
  * The scores and softmax of one block, and the output of the block before. Then O is complete up to
  * the block before, and `rescale` is the factor that it needs because of the new block.
@@ -34,20 +54,8 @@ template <class Config>
 static __device__ __forceinline__ void both_products(struct consumer<Config> &c, int block,
                                                      bool masked, float (&rescale)[2])
 {
-    mbarrier_wait(&c.shared->K_full[c.K_at.stage], c.K_at.phase);
-    take_turn(c);
-    start_scores(c, c.shared->K[c.K_at.stage]);
-    mbarrier_wait(&c.shared->V_full[c.V_at.stage], c.V_at.phase);
-    start_output(c, c.shared->V[c.V_at.stage]);
-    pass_turn(c);
     float shift[2];
-    wgmma_wait<1>();
-    wgmma_hold(c.S);
-    if (threadIdx.x % WARP == 0)
-        mbarrier_arrive(&c.shared->K_empty[c.K_at.stage]);
-    advance<Config::STAGES>(c.K_at);
-    if (masked)
-        mask_scores(c.S, block * Bc, c.visible);
+    next_scores(c, block, masked);
     new_maximum(c.S, c.m, shift, rescale, c.scale_log2);
     scheduling_border(isnan(c.scale_log2));
     finish_output(c);

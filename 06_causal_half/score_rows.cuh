@@ -56,14 +56,20 @@ static __device__ __forceinline__ void mask_scores(float (&S)[COUNT], int first_
  * or sums would spend its time waiting for itself.
  */
 template <int COUNT>
+static __device__ __forceinline__ void start_maximum(const float (&S)[COUNT], float (&chain)[4])
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+        chain[i % 4] = i < 4 ? S[i] : fmaxf(chain[i % 4], S[i]);
+}
+
+template <int COUNT>
 static __device__ __forceinline__ void new_maximum(const float (&S)[COUNT], float (&m)[2],
                                                    float (&shift)[2], float (&rescale)[2],
                                                    float scale_log2)
 {
-    float chain[4] = {S[0], S[1], S[2], S[3]};
-#pragma unroll
-    for (int i = 4; i < COUNT; i++)
-        chain[i % 4] = fmaxf(chain[i % 4], S[i]);
+    float chain[4];
+    start_maximum(S, chain);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const float m_new = fmaxf(m[r], warp_max(fmaxf(chain[2 * r], chain[2 * r + 1]), ROW_LANES));

@@ -91,6 +91,7 @@ __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_
 __forceinline__ float exp2_approximate(float x) { return x < -126.0f ? 0.0f : exp2f(x); }
 
 /* There is nothing to order. */
+__forceinline__ float multiply_unless_one(float x, float factor) { return x * factor; }
 __forceinline__ void scheduling_border(bool) {}
 
 /* ---- barriers that count arrivals and bytes: mbarrier.cpp ---- */

@@ -1,0 +1,445 @@
+// needs: sm_90a
+/*
+ * Idea: a maximum that has grown a little is not followed, so O is rarely multiplied.
+ *
+ *     for each block of Bc keys, last to first:
+ *         start S_next = Q·K_nextᵀ             start O += P·V
+ *         m_new = max(m, rowmax S_next)        if c · (m_new - m) > 8:   c = scale · log2 e
+ *                                                  O = O · 2^(c · m - c · m_new)   m = m_new
+ *         P = 2^(c · S_next - c · m)           no larger than 2⁸
+ *     at the end:  O = O / l                   LSE   = (c · m + log2 l) · ln 2
+ *     where K_next may be the next tile's first: then O is stored and starts from 0
+ *
+ * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
+ * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is above 64, and HEAD_DIM 128.
+ *
+ * Any m serves that keeps P within what T can hold: l is a sum of the same P, so O / l does not
+ * depend on it. The multiplications of O stay where they are in the schedule, each under a
+ * predicate; one that is off costs no energy, and power is what limits long sequences.
+ *
+ * Where it pays: head_dim above 64; full attention where multicast has pairs, causal from 2048 keys
+ * on. Elsewhere this rung is folded.
+ *
+ * Cost: as folded's, but full attention's pairs draw their tiles, too.
+ *
+ * Source: conditional rescaling as in FlashAttention-4
+ * (https://github.com/Dao-AILab/flash-attention).
+ */
+#include "06_step.h"
+#include "clusters.cuh"
+#include "device.h"
+#include "ping_pong.cuh"
+#include "tma_store.cuh"
+
+static const int PAIR = 2; /* blocks of a cluster */
+
+/* CONSUMERS warpgroups of 64 queries each, and the producer. */
+template <typename ELEMENT, int D, int CONSUMERS>
+struct config {
+    typedef ELEMENT T;
+    static const int HEAD_DIM = D;
+    static const int WARPGROUPS = CONSUMERS;
+    static const int Br = WARPGROUPS * WARPGROUP_ROWS;
+    static const int THREADS = 128 * (WARPGROUPS + 1);
+    static const int STAGES = HEAD_DIM == 64 ? 3 : 2;
+};
+
+/*
+ * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
+ * it. `empty` completes when the last consumer warp is done reading: the producer waits for it
+ * before it fills the place again. A place of K or V has a third: `agreed` completes when both
+ * producers of the pair have found theirs empty. Its phase n comes before that of `full`. (Aligned
+ * as TMA wants its boxes; so is what lies behind it.)
+ */
+template <class Config>
+struct __align__(1024) shared_tiles
+{
+    typename Config::T Q[2][Config::Br * Config::HEAD_DIM];
+    typename Config::T K[Config::STAGES][Bc * Config::HEAD_DIM];
+    typename Config::T V[Config::STAGES][Bc * Config::HEAD_DIM];
+    uint64_t Q_full[2], K_full[Config::STAGES], V_full[Config::STAGES];
+    uint64_t Q_empty[2], K_empty[Config::STAGES], V_empty[Config::STAGES];
+    uint64_t K_agreed[Config::STAGES], V_agreed[Config::STAGES];
+    struct hopper_tile tile[2];       /* whose queries Q holds; no blocks: there is no more */
+    int drawn;                        /* the pair's next tile */
+    uint64_t drawn_full, drawn_empty; /* the latter is block 0's */
+};
+
+/* By one thread. */
+template <class Config>
+static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<Config> *shared)
+{
+    for (int place = 0; place < 2; place++) {
+        mbarrier_init(&shared->Q_full[place], 1);
+        mbarrier_init(&shared->Q_empty[place], 4 * Config::WARPGROUPS);
+    }
+    for (int stage = 0; stage < Config::STAGES; stage++) {
+        mbarrier_init(&shared->K_full[stage], 1);
+        mbarrier_init(&shared->V_full[stage], 1);
+        mbarrier_init(&shared->K_empty[stage], 4 * Config::WARPGROUPS);
+        mbarrier_init(&shared->V_empty[stage], 4 * Config::WARPGROUPS);
+        mbarrier_init(&shared->K_agreed[stage], PAIR);
+        mbarrier_init(&shared->V_agreed[stage], PAIR);
+    }
+    mbarrier_init(&shared->drawn_full, 1);
+    mbarrier_init(&shared->drawn_empty, PAIR);
+    mbarrier_init_fence();
+}
+
+/* Where a warpgroup's rows begin in the pair's tile: of its four quarters block 0 has the first and
+ * the last, block 1 those in between. */
+static __device__ __forceinline__ int rows_of(int warpgroup)
+{
+    return WARPGROUP_ROWS * (warpgroup == 0 ? cluster_rank() : 3 - cluster_rank());
+}
+
+/*
+ * This block's share of a block of keys, or of values, into both blocks of the pair; the other one
+ * loads the rest. `full` expects all of it. No barrier of the cluster is needed at the end: before
+ * a block ends it has waited for all that the other one sends it, arrivals at `agreed` and bytes.
+ */
+template <class Config>
+static __device__ __forceinline__ void load_share(typename Config::T *stage, const CUtensorMap *map,
+                                                  int block, int kv_head, uint64_t *full,
+                                                  uint64_t *agreed, int phase)
+{
+    mbarrier_arrive_expect(full, Bc * Config::HEAD_DIM * sizeof *stage);
+    for (int rank = 0; rank < PAIR; rank++)
+        cluster_mbarrier_arrive(cluster_address(shared_address(agreed), rank));
+    mbarrier_wait(agreed, phase);
+    const int row = cluster_rank() * (Bc / PAIR);
+#pragma unroll
+    for (int col = 0; col < Config::HEAD_DIM; col += PANEL_COLS)
+        tma_load_multicast(shared_address(stage + col * Bc + row * PANEL_COLS), map, col,
+                           block * Bc + row, kv_head, full, (1 << PAIR) - 1);
+}
+
+template <class Config>
+static __device__ __forceinline__ void
+produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
+               const struct hopper_problem &problem, int block, int kv_head)
+{
+    mbarrier_wait(&shared->V_empty[V_at.stage], V_at.phase ^ 1);
+    load_share<Config>(shared->V[V_at.stage], &problem.maps.V, block, kv_head,
+                       &shared->V_full[V_at.stage], &shared->V_agreed[V_at.stage], V_at.phase);
+    advance<Config::STAGES>(V_at);
+}
+
+/*
+ * Requests everything that the consumers will read, by one thread. For use n = 0, 1, ... of a place
+ * the consumers wait for phase n of `full`, and before it the producer waits for phase n - 1 of
+ * `empty`, which has the other parity. On a new barrier phase -1 counts as over: new places are
+ * empty.
+ */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
+                                               const struct hopper_problem &problem)
+{
+    struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
+    int values = -1, values_head = 0; /* the block whose values are to be requested next */
+    for (int phase = 0;; phase ^= 1) {
+        mbarrier_arrive_expect(&shared->drawn_full, sizeof shared->drawn);
+        mbarrier_wait(&shared->drawn_full, phase);
+        if (shared->drawn >= problem.order.tiles)
+            break;
+        struct hopper_tile tile = hopper_tile_of<PAIR * Config::Br, CAUSAL>(problem, shared->drawn);
+        mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
+        shared->tile[Q_at.stage] = tile;
+        mbarrier_arrive_expect(&shared->Q_full[Q_at.stage], sizeof shared->Q[0]);
+        for (int warpgroup = 0; warpgroup < Config::WARPGROUPS; warpgroup++)
+            load_panels<WARPGROUP_ROWS, Config::HEAD_DIM>(
+                shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM,
+                &problem.maps.Q, tile.row0 + rows_of(warpgroup), tile.head,
+                &shared->Q_full[Q_at.stage]);
+        advance<2>(Q_at);
+        for (int block = tile.blocks - 1; block >= 0; block--) {
+            /* late, so that the pair done first takes the next tile; early enough for the answer */
+            if (block == min(tile.blocks - 1, 3))
+                cluster_mbarrier_arrive(cluster_address(shared_address(&shared->drawn_empty), 0));
+            mbarrier_wait(&shared->K_empty[K_at.stage], K_at.phase ^ 1);
+            load_share<Config>(shared->K[K_at.stage], &problem.maps.K, block, tile.kv_head,
+                               &shared->K_full[K_at.stage], &shared->K_agreed[K_at.stage],
+                               K_at.phase);
+            advance<Config::STAGES>(K_at);
+            if (values >= 0)
+                produce_values(shared, V_at, problem, values, values_head);
+            values = block;
+            values_head = tile.kv_head;
+        }
+    }
+    mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
+    shared->tile[Q_at.stage] = {0, 0, 0, 0, 0};
+    /* no bytes are expected: this arrival alone completes the phase */
+    mbarrier_arrive(&shared->Q_full[Q_at.stage]);
+    produce_values(shared, V_at, problem, values, values_head);
+}
+
+/* Draws for both blocks, by one thread of block 0. The first tile needs no draw. A producer has
+ * read the last number when it asks for the next, so the place is free then. */
+template <class Shared>
+static __device__ __forceinline__ void draw(Shared *shared, int tiles, unsigned int *counter)
+{
+    for (int number = blockIdx.x / PAIR, phase = 0;; phase ^= 1) {
+        for (int rank = 0; rank < PAIR; rank++)
+            cluster_store_async(cluster_address(shared_address(&shared->drawn), rank), number,
+                                cluster_address(shared_address(&shared->drawn_full), rank));
+        if (number >= tiles)
+            break;
+        mbarrier_wait(&shared->drawn_empty, phase);
+        number = (int)(gridDim.x / PAIR + atomicAdd(counter, 1u));
+    }
+}
+
+/* What the producer wrote, but for kv_head. Lane 0 reads it: the same lane will arrive at Q_empty,
+ * so it reads before the producer writes again. The shuffles pass the values on, and tell the
+ * compiler that all lanes have the same. */
+static __device__ __forceinline__ struct hopper_tile
+announced_tile(const struct hopper_tile *shared)
+{
+    struct hopper_tile tile = {0, 0, 0, 0, 0};
+    if (threadIdx.x % WARP == 0)
+        tile = *shared;
+    tile.head = __shfl_sync(FULL_MASK, tile.head, 0);
+    tile.row0 = __shfl_sync(FULL_MASK, tile.row0, 0);
+    tile.blocks = __shfl_sync(FULL_MASK, tile.blocks, 0);
+    tile.unmasked = __shfl_sync(FULL_MASK, tile.unmasked, 0);
+    return tile;
+}
+
+/* A maximum is followed when it has grown by more than a factor of 2^LAG. P is at most 2^LAG then;
+ * half holds numbers up to 65504. */
+static const float LAG = 8.0f;
+
+/* As new_maximum, but a row's maximum stays where it has grown by less; then rescale is 1. */
+template <int COUNT>
+static __device__ __forceinline__ void follow_maximum(const float (&S)[COUNT], float (&m)[2],
+                                                      float (&shift)[2], float (&rescale)[2],
+                                                      float scale_log2)
+{
+    float chain[4];
+    start_maximum(S, chain);
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const float m_new = fmaxf(m[r], warp_max(fmaxf(chain[2 * r], chain[2 * r + 1]), ROW_LANES));
+        const bool follow = (m_new - m[r]) * scale_log2 > LAG; /* the first score above -inf, too */
+        const float m_old = m[r];
+        m[r] = follow ? m_new : m_old;
+        shift[r] = shift_of(m[r] * scale_log2);
+        rescale[r] = follow ? exp2_approximate(m_old * scale_log2 - shift[r]) : 1.0f;
+    }
+}
+
+/* As step. A tile's first block has both_products: its maximum is followed anyway. */
+template <class Config>
+static __device__ __forceinline__ void lazy_step(struct consumer<Config> &c, int block, bool masked)
+{
+    float shift[2], rescale[2];
+    next_scores(c, block, masked);
+    follow_maximum(c.S, c.m, shift, rescale, c.scale_log2);
+    scheduling_border(isnan(c.scale_log2));
+    finish_output(c);
+    exponentials(c.S, c.l, shift, rescale, c.scale_log2);
+#pragma unroll
+    for (int i = 0; i < Config::HEAD_DIM / 2; i++)
+        c.O[i] = multiply_unless_one(c.O[i], rescale[i / 2 % 2]);
+    pack_rows<typename Config::T>(c.P, c.S);
+}
+
+/* Gives a place back unread. Not before it is full: an arrival at `empty` would count for its last
+ * use, and the other warpgroup may still be reading that. */
+template <class Config>
+static __device__ __forceinline__ void skip(uint64_t *full, uint64_t *empty,
+                                            struct ring_position &at)
+{
+    mbarrier_wait(&full[at.stage], at.phase);
+    if (threadIdx.x % WARP == 0)
+        mbarrier_arrive(&empty[at.stage]);
+    advance<Config::STAGES>(at);
+}
+
+/*
+ * Gives back the tile's blocks of keys that no row of this warpgroup sees, and returns how many.
+ * Each costs a turn, since the other warpgroup waits for it. `tile` is moved: rows are counted from
+ * its row0 by threadIdx.x, as if a block's warpgroups had neighbouring rows.
+ */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ int
+skip_keys(struct consumer<Config> &c, struct hopper_tile &tile, const struct attention &call)
+{
+    const int first = tile.row0 + rows_of(c.warpgroup);
+    const int seen = visible_keys<CAUSAL>(first + WARPGROUP_ROWS - 1, call.seq_q, call.seq_kv);
+    const int skipped = tile.blocks - max(1, ceil_div(seen, Bc));
+    tile.row0 = first - c.warpgroup * WARPGROUP_ROWS;
+    tile.unmasked = visible_keys<CAUSAL>(max(first, 0), call.seq_q, call.seq_kv) / Bc;
+    for (int i = 0; i < skipped; i++) {
+        take_turn(c);
+        skip<Config>(c.shared->K_full, c.shared->K_empty, c.K_at);
+        pass_turn(c);
+    }
+    return skipped;
+}
+
+/* `staging` is the warp's. */
+template <class Config>
+static __device__ __forceinline__ void
+store_tile(const struct hopper_problem &problem, const CUtensorMap *map,
+           typename Config::T *staging, const struct hopper_tile &tile,
+           float (&O)[Config::HEAD_DIM / 2], const float (&m)[2], const float (&l)[2])
+{
+    const int seq_q = problem.call.seq_q;
+    const int warp_row = tile.row0 + threadIdx.x / WARP * WARP_ROWS;
+    const size_t first = (size_t)tile.head * seq_q; /* the head's first row */
+    float *LSE = problem.call.LSE == NULL ? NULL : problem.call.LSE + first;
+    finish_rows(O, m, l, LSE, warp_row, seq_q, problem.scale_log2);
+    uint32_t packed[Config::HEAD_DIM / 4];
+    pack_rows<typename Config::T>(packed, O);
+    if (threadIdx.x % WARP == 0)
+        tma_store_wait_read<0>(); /* the tile before may still be read from the staging place */
+    __syncwarp();
+    store_by_tma<Config::HEAD_DIM>(map, staging, packed, warp_row, tile.head);
+}
+
+/* Computes one warpgroup's 64 rows of each of the block's tiles. */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> *shared,
+                                                    const struct hopper_problem &problem,
+                                                    const CUtensorMap *map, int warpgroup)
+{
+    /* the warp's, behind the tiles */
+    typename Config::T *staging =
+        (typename Config::T *)(shared + 1) + threadIdx.x / WARP * WARP_ROWS * Config::HEAD_DIM;
+    struct ring_position Q_at = {0, 0};
+    struct consumer<Config> c;
+    c.shared = shared;
+    c.warpgroup = warpgroup;
+    c.K_at = c.V_at = {0, 0};
+    c.scale_log2 = problem.scale_log2;
+
+    /* The first turn is warpgroup 0's, as if the last warpgroup had passed it on. */
+    if (warpgroup == Config::WARPGROUPS - 1)
+        pass_turn(c);
+    mbarrier_wait(&shared->Q_full[Q_at.stage], Q_at.phase);
+    struct hopper_tile tile = announced_tile(&shared->tile[Q_at.stage]);
+    c.Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM;
+    int skipped = skip_keys<Config, CAUSAL>(c, tile, problem.call);
+    begin_rows<CAUSAL>(c, problem, tile);
+    clear_output(c);
+
+    /* The first block: there is no output yet to overlap with. */
+    int block = tile.blocks - skipped - 1;
+    float rescale[2];
+    mbarrier_wait(&shared->K_full[c.K_at.stage], c.K_at.phase);
+    take_turn(c);
+    start_scores(c, shared->K[c.K_at.stage]);
+    pass_turn(c);
+    finish_scores<0>(c, block, block >= tile.unmasked, rescale);
+    pack_rows<typename Config::T>(c.P, c.S);
+
+    for (;;) {
+        /* only now: the last V of the tile before came first */
+        for (; skipped > 0; skipped--)
+            skip<Config>(shared->V_full, shared->V_empty, c.V_at);
+        for (block--; block >= tile.unmasked; block--)
+            lazy_step(c, block, true);
+        for (; block >= 0; block--)
+            lazy_step(c, block, false);
+        if (threadIdx.x % WARP == 0)
+            mbarrier_arrive(&shared->Q_empty[Q_at.stage]);
+        advance<2>(Q_at);
+
+        mbarrier_wait(&shared->Q_full[Q_at.stage], Q_at.phase);
+        struct hopper_tile next = announced_tile(&shared->tile[Q_at.stage]);
+        if (next.blocks == 0)
+            break;
+        /* Across the edge: the next tile's first block with this tile's last output. */
+        const float m[2] = {c.m[0], c.m[1]}, l[2] = {c.l[0], c.l[1]};
+        c.Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM;
+        skipped = skip_keys<Config, CAUSAL>(c, next, problem.call);
+        begin_rows<CAUSAL>(c, problem, next);
+        block = next.blocks - skipped - 1;
+        both_products(c, block, block >= next.unmasked, rescale);
+        store_tile<Config>(problem, map, staging, tile, c.O, m, l);
+        clear_output(c);
+        pack_rows<typename Config::T>(c.P, c.S);
+        tile = next;
+    }
+
+    /* The last block's output. */
+    mbarrier_wait(&shared->V_full[c.V_at.stage], c.V_at.phase);
+    start_output(c, shared->V[c.V_at.stage]);
+    finish_output(c);
+    store_tile<Config>(problem, map, staging, tile, c.O, c.m, c.l);
+    /* Warpgroup 0 takes the last turn too: no barrier is left with half of its threads. */
+    if (warpgroup == 0)
+        take_turn(c);
+    if (threadIdx.x % WARP == 0)
+        tma_store_wait<0>(); /* shared memory stays this block's until it has been read */
+}
+
+template <class Config, bool CAUSAL>
+__global__ void __launch_bounds__(Config::THREADS, 1)
+    flash_lazy_rescale(const __grid_constant__ struct hopper_problem problem,
+                       const __grid_constant__ CUtensorMap map, unsigned int *counter)
+{
+    extern __shared__ __align__(1024) char shared_memory[];
+    struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
+    /* the shuffle tells the compiler that all lanes have the same value */
+    const int warpgroup = __shfl_sync(FULL_MASK, threadIdx.x / 128, 0);
+
+    if (threadIdx.x == 0)
+        initialise_barriers(shared);
+    cluster_arrive();
+    cluster_wait(); /* the barriers of both blocks exist before any thread reaches them */
+
+    /* Registers are those of the launch, 65536 over THREADS, moved from the producer to the
+     * consumers. */
+    if (warpgroup == Config::WARPGROUPS) {
+        registers_decrease<CAUSAL ? 40 : 24>();
+        if (threadIdx.x == 128 * Config::WARPGROUPS)
+            produce<Config, CAUSAL>(shared, problem);
+        if (threadIdx.x == 128 * Config::WARPGROUPS + WARP && cluster_rank() == 0)
+            draw(shared, problem.order.tiles, counter);
+    } else {
+        registers_increase<CAUSAL ? 232 : 240>();
+        compute_rows<Config, CAUSAL>(shared, problem, &map, warpgroup);
+    }
+}
+
+template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HEAD_DIM == 64 ? 3 : 2>
+static cudaError_t launch(const struct attention *call)
+{
+    typedef config<T, HEAD_DIM, WARPGROUPS> Config;
+    struct hopper_problem problem;
+    CUtensorMap map;
+    const int bytes = sizeof(struct shared_tiles<Config>) + Config::Br * HEAD_DIM * sizeof(T);
+    cudaError_t status =
+        prepare_hopper(&problem, call, PAIR * Config::Br,
+                       (const void *)flash_lazy_rescale<Config, CAUSAL>, bytes, Bc / PAIR);
+    if (status == cudaSuccess)
+        status = tensor_map_of_halves(&map, call->O, (size_t)call->batch * call->heads, call->seq_q,
+                                      call->head_dim, WARP_ROWS);
+    int multiprocessors;
+    if (status == cudaSuccess)
+        status = device_attribute(cudaDevAttrMultiProcessorCount, &multiprocessors);
+    if (status == cudaSuccess)
+        status = cudaMemsetAsync(call->workspace, 0, sizeof(unsigned int), call->stream);
+    if (status != cudaSuccess)
+        return status;
+    const int pairs = min(problem.order.tiles, multiprocessors / PAIR);
+    return launch_in_clusters(PAIR, PAIR * pairs, Config::THREADS, bytes, call->stream,
+                              flash_lazy_rescale<Config, CAUSAL>, problem, map,
+                              (unsigned int *)call->workspace);
+}
+
+extern "C" cudaError_t attention_lazy_rescale(const struct attention *call)
+{
+    /* measured; keys */
+    const int least = call->causal ? 2048 : 512, tiles = ceil_div(call->seq_q, 2 * WARPGROUP_ROWS);
+    if (call->head_dim <= 64 || call->seq_kv <= least || tiles % PAIR != 0)
+        return attention_folded(call);
+    if (call->causal)
+        return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, true>(call)
+                                         : launch<__half, 128, true>(call);
+    return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, false>(call)
+                                     : launch<__half, 128, false>(call);
+}
