@@ -20,7 +20,7 @@
  * Where it pays: head_dim above 64; full attention where multicast has pairs, causal from 2048 keys
  * on. Elsewhere this rung is folded.
  *
- * Cost: as folded's, but full attention's pairs draw their tiles, too.
+ * Cost: as folded's.
  *
  * Source: conditional rescaling as in FlashAttention-4
  * (https://github.com/Dao-AILab/flash-attention).
@@ -137,12 +137,16 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
 {
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
     int values = -1, values_head = 0; /* the block whose values are to be requested next */
-    for (int phase = 0;; phase ^= 1) {
-        mbarrier_arrive_expect(&shared->drawn_full, sizeof shared->drawn);
-        mbarrier_wait(&shared->drawn_full, phase);
-        if (shared->drawn >= problem.order.tiles)
+    int number = blockIdx.x / PAIR;   /* of the tile; full attention's are dealt, as in multicast */
+    for (int phase = 0;; phase ^= 1, number += gridDim.x / PAIR) {
+        if (CAUSAL) {
+            mbarrier_arrive_expect(&shared->drawn_full, sizeof shared->drawn);
+            mbarrier_wait(&shared->drawn_full, phase);
+            number = shared->drawn;
+        }
+        if (number >= problem.order.tiles)
             break;
-        struct hopper_tile tile = hopper_tile_of<PAIR * Config::Br, CAUSAL>(problem, shared->drawn);
+        struct hopper_tile tile = hopper_tile_of<PAIR * Config::Br, CAUSAL>(problem, number);
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
         shared->tile[Q_at.stage] = tile;
         mbarrier_arrive_expect(&shared->Q_full[Q_at.stage], sizeof shared->Q[0]);
@@ -154,7 +158,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
         advance<2>(Q_at);
         for (int block = tile.blocks - 1; block >= 0; block--) {
             /* late, so that the pair done first takes the next tile; early enough for the answer */
-            if (block == min(tile.blocks - 1, 3))
+            if (CAUSAL && block == min(tile.blocks - 1, 3))
                 cluster_mbarrier_arrive(cluster_address(shared_address(&shared->drawn_empty), 0));
             mbarrier_wait(&shared->K_empty[K_at.stage], K_at.phase ^ 1);
             load_share<Config>(shared->K[K_at.stage], &problem.maps.K, block, tile.kv_head,
@@ -397,7 +401,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
         registers_decrease<CAUSAL ? 40 : 24>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)
             produce<Config, CAUSAL>(shared, problem);
-        if (threadIdx.x == 128 * Config::WARPGROUPS + WARP && cluster_rank() == 0)
+        if (CAUSAL && threadIdx.x == 128 * Config::WARPGROUPS + WARP && cluster_rank() == 0)
             draw(shared, problem.order.tiles, counter);
     } else {
         registers_increase<CAUSAL ? 232 : 240>();
@@ -421,7 +425,7 @@ static cudaError_t launch(const struct attention *call)
     int multiprocessors;
     if (status == cudaSuccess)
         status = device_attribute(cudaDevAttrMultiProcessorCount, &multiprocessors);
-    if (status == cudaSuccess)
+    if (CAUSAL && status == cudaSuccess)
         status = cudaMemsetAsync(call->workspace, 0, sizeof(unsigned int), call->stream);
     if (status != cudaSuccess)
         return status;
