@@ -29,12 +29,12 @@
 #include "hopper_tile.cuh"
 #include "store_rows.cuh"
 
-/* The scores become P, as soon as at most PENDING newer groups of products are under way. */
-template <int PENDING, class Config>
+/* The scores become P, as soon as all products have ended. */
+template <class Config>
 static __device__ __forceinline__ void finish_scores(struct consumer<Config> &c, int block,
                                                      bool masked, float (&rescale)[2])
 {
-    wgmma_wait<PENDING>();
+    wgmma_wait<0>();
     wgmma_hold(c.S);
     advance<Config::STAGES>(c.K_at);
     if (masked)
@@ -133,7 +133,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
         float rescale[2];
         mbarrier_wait(&shared->K_full[c.K_at.stage], c.K_at.phase);
         start_scores(c, shared->K[c.K_at.stage]);
-        finish_scores<0>(c, block, block >= tile.unmasked, rescale);
+        finish_scores(c, block, block >= tile.unmasked, rescale);
         scale_rows(c.O, rescale);
         pack_rows<typename Config::T>(c.P, c.S);
         mbarrier_wait(&shared->V_full[c.V_at.stage], c.V_at.phase);

@@ -66,7 +66,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
         float rescale[2];
         mbarrier_wait(&shared->K_full[c.K_at.stage], c.K_at.phase);
         start_scores(c, shared->K[c.K_at.stage]);
-        finish_scores<0>(c, block, block >= tile.unmasked, rescale);
+        finish_scores(c, block, block >= tile.unmasked, rescale);
         scale_rows(c.O, rescale);
         pack_rows<typename Config::T>(c.P, c.S);
         mbarrier_wait(&shared->V_full[c.V_at.stage], c.V_at.phase);

@@ -30,17 +30,32 @@
 #include "producer.cuh"
 #include "store_rows.cuh"
 
+/* The scores of one block, while the output of the block before is under way. */
+template <class Config>
+static __device__ __forceinline__ void next_scores(struct consumer<Config> &c, int block,
+                                                   bool masked)
+{
+    mbarrier_wait(&c.shared->K_full[c.K_at.stage], c.K_at.phase);
+    start_scores(c, c.shared->K[c.K_at.stage]);
+    mbarrier_wait(&c.shared->V_full[c.V_at.stage], c.V_at.phase);
+    start_output(c, c.shared->V[c.V_at.stage]);
+    wgmma_wait<1>();
+    wgmma_hold(c.S);
+    if (threadIdx.x % WARP == 0)
+        mbarrier_arrive(&c.shared->K_empty[c.K_at.stage]);
+    advance<Config::STAGES>(c.K_at);
+    if (masked)
+        mask_scores(c.S, block * Bc, c.visible);
+}
+
 /* The scores and softmax of one block, and the output of the block before. Then O is complete up to
  * the block before, and `rescale` is the factor that it needs because of the new block. */
 template <class Config>
 static __device__ __forceinline__ void both_products(struct consumer<Config> &c, int block,
                                                      bool masked, float (&rescale)[2])
 {
-    mbarrier_wait(&c.shared->K_full[c.K_at.stage], c.K_at.phase);
-    start_scores(c, c.shared->K[c.K_at.stage]);
-    mbarrier_wait(&c.shared->V_full[c.V_at.stage], c.V_at.phase);
-    start_output(c, c.shared->V[c.V_at.stage]);
-    finish_scores<1>(c, block, masked, rescale);
+    next_scores(c, block, masked);
+    online_softmax(c.S, c.m, c.l, rescale, c.scale_log2);
     finish_output(c);
 }
 
@@ -92,7 +107,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     float rescale[2];
     mbarrier_wait(&shared->K_full[c.K_at.stage], c.K_at.phase);
     start_scores(c, shared->K[c.K_at.stage]);
-    finish_scores<0>(c, block, block >= tile.unmasked, rescale);
+    finish_scores(c, block, block >= tile.unmasked, rescale);
     pack_rows<typename Config::T>(c.P, c.S);
 
     for (block--; block >= tile.unmasked; block--)

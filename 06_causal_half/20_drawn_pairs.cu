@@ -251,7 +251,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     take_turn(c);
     start_scores(c, shared->K[c.K_at.stage]);
     pass_turn(c);
-    finish_scores<0>(c, block, block >= tile.unmasked, rescale);
+    finish_scores(c, block, block >= tile.unmasked, rescale);
     pack_rows<typename Config::T>(c.P, c.S);
 
     for (;;) {

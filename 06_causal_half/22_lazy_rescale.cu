@@ -15,7 +15,8 @@
  *
  * Any m serves that keeps P within what T can hold: l is a sum of the same P, so O / l does not
  * depend on it. The multiplications of O stay where they are in the schedule, each under a
- * predicate; one that is off costs no energy, and power is what limits long sequences.
+ * predicate; one that is off costs no energy, and power is what limits long sequences. The tiles of
+ * full attention are dealt, as in multicast.
  *
  * Where it pays: head_dim above 64; full attention where multicast has pairs, causal from 2048 keys
  * on. Elsewhere this rung is folded.
@@ -137,16 +138,12 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
 {
     struct ring_position Q_at = {0, 0}, K_at = {0, 0}, V_at = {0, 0};
     int values = -1, values_head = 0; /* the block whose values are to be requested next */
-    int number = blockIdx.x / PAIR;   /* of the tile; full attention's are dealt, as in multicast */
-    for (int phase = 0;; phase ^= 1, number += gridDim.x / PAIR) {
-        if (CAUSAL) {
-            mbarrier_arrive_expect(&shared->drawn_full, sizeof shared->drawn);
-            mbarrier_wait(&shared->drawn_full, phase);
-            number = shared->drawn;
-        }
-        if (number >= problem.order.tiles)
+    for (int phase = 0;; phase ^= 1) {
+        mbarrier_arrive_expect(&shared->drawn_full, sizeof shared->drawn);
+        mbarrier_wait(&shared->drawn_full, phase);
+        if (shared->drawn >= problem.order.tiles)
             break;
-        struct hopper_tile tile = hopper_tile_of<PAIR * Config::Br, CAUSAL>(problem, number);
+        struct hopper_tile tile = hopper_tile_of<PAIR * Config::Br, CAUSAL>(problem, shared->drawn);
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
         shared->tile[Q_at.stage] = tile;
         mbarrier_arrive_expect(&shared->Q_full[Q_at.stage], sizeof shared->Q[0]);
@@ -158,7 +155,7 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
         advance<2>(Q_at);
         for (int block = tile.blocks - 1; block >= 0; block--) {
             /* late, so that the pair done first takes the next tile; early enough for the answer */
-            if (CAUSAL && block == min(tile.blocks - 1, 3))
+            if (block == min(tile.blocks - 1, 3))
                 cluster_mbarrier_arrive(cluster_address(shared_address(&shared->drawn_empty), 0));
             mbarrier_wait(&shared->K_empty[K_at.stage], K_at.phase ^ 1);
             load_share<Config>(shared->K[K_at.stage], &problem.maps.K, block, tile.kv_head,
@@ -178,8 +175,9 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     produce_values(shared, V_at, problem, values, values_head);
 }
 
-/* Draws for both blocks, by one thread of block 0. The first tile needs no draw. A producer has
- * read the last number when it asks for the next, so the place is free then. */
+/* Draws for both blocks, by one thread of block 0. The first tile needs no draw; without a counter
+ * tiles are dealt. A producer has read the last number when it asks for the next, so the place is
+ * free then. */
 template <class Shared>
 static __device__ __forceinline__ void draw(Shared *shared, int tiles, unsigned int *counter)
 {
@@ -190,7 +188,7 @@ static __device__ __forceinline__ void draw(Shared *shared, int tiles, unsigned 
         if (number >= tiles)
             break;
         mbarrier_wait(&shared->drawn_empty, phase);
-        number = (int)(gridDim.x / PAIR + atomicAdd(counter, 1u));
+        number = (int)(gridDim.x / PAIR + (counter ? atomicAdd(counter, 1u) : number));
     }
 }
 
@@ -224,12 +222,13 @@ static __device__ __forceinline__ void follow_maximum(const float (&S)[COUNT], f
     start_maximum(S, chain);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const float m_new = fmaxf(m[r], warp_max(fmaxf(chain[2 * r], chain[2 * r + 1]), ROW_LANES));
-        const bool follow = (m_new - m[r]) * scale_log2 > LAG; /* the first score above -inf, too */
-        const float m_old = m[r];
-        m[r] = follow ? m_new : m_old;
-        shift[r] = shift_of(m[r] * scale_log2);
-        rescale[r] = follow ? exp2_approximate(m_old * scale_log2 - shift[r]) : 1.0f;
+        float m_new = fmaxf(m[r], warp_max(fmaxf(chain[2 * r], chain[2 * r + 1]), ROW_LANES));
+        if ((m_new - m[r]) * scale_log2 <= LAG)
+            m_new = m[r];
+        shift[r] = shift_of(m_new * scale_log2);
+        /* exactly 1, which the difference of two roundings is not */
+        rescale[r] = m_new == m[r] ? 1.0f : exp2_approximate(m[r] * scale_log2 - shift[r]);
+        m[r] = m_new;
     }
 }
 
@@ -336,7 +335,7 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     take_turn(c);
     start_scores(c, shared->K[c.K_at.stage]);
     pass_turn(c);
-    finish_scores<0>(c, block, block >= tile.unmasked, rescale);
+    finish_scores(c, block, block >= tile.unmasked, rescale);
     pack_rows<typename Config::T>(c.P, c.S);
 
     for (;;) {
@@ -401,8 +400,8 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
         registers_decrease<CAUSAL ? 40 : 24>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)
             produce<Config, CAUSAL>(shared, problem);
-        if (CAUSAL && threadIdx.x == 128 * Config::WARPGROUPS + WARP && cluster_rank() == 0)
-            draw(shared, problem.order.tiles, counter);
+        if (threadIdx.x == 128 * Config::WARPGROUPS + WARP && cluster_rank() == 0)
+            draw(shared, problem.order.tiles, CAUSAL ? counter : NULL);
     } else {
         registers_increase<CAUSAL ? 232 : 240>();
         compute_rows<Config, CAUSAL>(shared, problem, &map, warpgroup);
@@ -425,7 +424,7 @@ static cudaError_t launch(const struct attention *call)
     int multiprocessors;
     if (status == cudaSuccess)
         status = device_attribute(cudaDevAttrMultiProcessorCount, &multiprocessors);
-    if (CAUSAL && status == cudaSuccess)
+    if (status == cudaSuccess)
         status = cudaMemsetAsync(call->workspace, 0, sizeof(unsigned int), call->stream);
     if (status != cudaSuccess)
         return status;
@@ -437,13 +436,10 @@ static cudaError_t launch(const struct attention *call)
 
 extern "C" cudaError_t attention_lazy_rescale(const struct attention *call)
 {
+    const int tiles = ceil_div(call->seq_q, 2 * WARPGROUP_ROWS);
     /* measured; keys */
-    const int least = call->causal ? 2048 : 512, tiles = ceil_div(call->seq_q, 2 * WARPGROUP_ROWS);
-    if (call->head_dim <= 64 || call->seq_kv <= least || tiles % PAIR != 0)
+    if (call->head_dim <= 64 || call->seq_kv <= (call->causal ? 2048 : 512) || tiles % PAIR != 0)
         return attention_folded(call);
-    if (call->causal)
-        return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, true>(call)
-                                         : launch<__half, 128, true>(call);
-    return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, false>(call)
-                                     : launch<__half, 128, false>(call);
+    return call->type == TENSOR_BF16 ? LAUNCH_HEAD_DIM(__nv_bfloat16, 128, call)
+                                     : LAUNCH_HEAD_DIM(__half, 128, call);
 }

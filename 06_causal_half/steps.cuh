@@ -5,12 +5,12 @@
 
 #include "hopper_tile.cuh"
 
-/* The scores become P, as soon as at most PENDING newer groups of products are under way. */
-template <int PENDING, class Config>
+/* The scores become P, as soon as all products have ended. */
+template <class Config>
 static __device__ __forceinline__ void finish_scores(struct consumer<Config> &c, int block,
                                                      bool masked, float (&rescale)[2])
 {
-    wgmma_wait<PENDING>();
+    wgmma_wait<0>();
     wgmma_hold(c.S);
     if (threadIdx.x % WARP == 0)
         mbarrier_arrive(&c.shared->K_empty[c.K_at.stage]);
