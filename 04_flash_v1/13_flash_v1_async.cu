@@ -15,7 +15,7 @@
  * one slab for Q and P and goes through its own slices of 4·TR queries. Thread (y, x) of a warp
  * owns TR rows, TC = Bc / 8 scores and TD = D / 8 elements of O of each. The copies of V begin
  * before K is loaded (cp.async), and the warps wait for them where their first slice of the tile
- * needs V.
+ * needs V. A warp without queries comes there, too, with a slice of none.
  *
  * Cost: as flash_v1_registers, but O, l and m are neither stored before the first tile nor loaded
  * for it.
@@ -131,19 +131,10 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
         load_transposed<D>(K_tile, Bc, K + (first_key + j0) * d, keys, d, 1.0f, warp, warps);
         __syncthreads(); /* K is complete before any warp reads it */
 
-        /* All warps meet when V is there: each in its first slice, or after the loop if it has
-           none. A barrier of PTX's may stand in several places, unlike __syncthreads. */
+        /* Every warp has a first slice, if need be one of no queries: there it waits for V. */
         bool V_is_there = false;
-        const auto wait_for_V = [&] {
-            if (!V_is_there) {
-                cp_async_wait<0>();
-                named_barrier_sync(1, WARP * warps);
-                V_is_there = true;
-            }
-        };
-
-        for (int i0 = warp * ROWS; i0 < shape.seq_q; i0 += warps * ROWS) {
-            const int queries = min(ROWS, shape.seq_q - i0);
+        for (int i0 = warp * ROWS; i0 < shape.seq_q || !V_is_there; i0 += warps * ROWS) {
+            const int queries = min(ROWS, shape.seq_q - i0); /* none or fewer, past the end */
             __syncwarp(); /* every lane is done with the previous P before Q overwrites it */
             load_transposed<D>(slab, ROWS, Q + (first_query + i0) * d, queries, d,
                                shape.scale * CUDART_L2E_F, 0, 1);
@@ -222,7 +213,11 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
                         load_4(O_slice, spread(r, TR, y, LANES_DOWN),
                                spread(c, TD, x, LANES_ACROSS), first ? 0 : queries, d, ALIGNED);
 
-            wait_for_V();
+            if (!V_is_there) {
+                cp_async_wait<0>();
+                __syncthreads(); /* V is complete before any warp reads it */
+                V_is_there = true;
+            }
             float PV[TR][TD] = {};
             multiply_add<TR, TD, ROWS + PAD, D>(PV, slab, V_tile, keys);
 
@@ -239,7 +234,6 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
                             queries, d, ALIGNED, o);
                 }
         }
-        wait_for_V();
     }
 }
 

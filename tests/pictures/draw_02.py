@@ -344,30 +344,56 @@ def picture_02_sgemm():
         views.same(blocks, math.prod(math.ceil(256 / side) for side in tiles[kernel]), kernel)
         y = waves(picture, y,
                   f"{kernel}: {blocks} tiles of {tiles[kernel][0]} x {tiles[kernel][1]} on the CPU backend's 8 "
-                  "multiprocessors, C = 256 x 256", blocks, 8, math.prod(tiles[kernel]), 32768, 9)
+                  "multiprocessors, C = 256 x 256", [(blocks, math.prod(tiles[kernel]))], 8, 32768, 9)
     for kernel, factor in (("scheduled", 0.93), ("sgemm", 1)):
         count = math.prod(math.ceil(3000 / side) for side in tiles[kernel])
         y = waves(picture, y,
-                  f"{count} tiles of {tiles[kernel][0]} x {tiles[kernel][1]} on an H200's 132, C = 3000 x 3000", count,
-                  132,
-                  math.prod(tiles[kernel]) * factor, 3 * 32768 * 0.93, 1)
+                  f"{count} tiles of {tiles[kernel][0]} x {tiles[kernel][1]} on an H200's 132, C = 3000 x 3000",
+                  [(count, math.prod(tiles[kernel]) * factor)], 132, 3 * 32768 * 0.93, 1)
     picture.text(16, y + 4,
                  "From top to bottom: multiprocessors. One colour: one wave of tiles. To the right: time, in multiply-adds per k", "m")
     picture.text(16, y + 20, "(a tile of 128 x 256 counts 0.93 times its elements, as in the launcher).", "m")
     return picture
 
 
-def waves(picture, y, says, count, processors, cost, longest, height):
+def waves(picture, y, says, launches, processors, longest, height):
+    """How long each multiprocessor is busy; launches are (blocks, what a block costs), one after the other."""
     picture.text(16, y + 12, says, "t b")
-    y, scale, needed = y + 20, 640 / longest, math.ceil(count / processors)
+    y, scale, end, wave = y + 20, 640 / longest, 0, 0
     picture.cells("e", [(16, y, 640, processors * height)])
-    for wave in range(needed):
-        busy = min(count - wave * processors, processors)
-        picture.cells(views.PLACES[wave % 6], [(round(16 + wave * cost * scale, 1), y, round(cost * scale, 1) - 1,
-                                                busy * height)])
-    picture.text(668, y + 14, f"busy to {needed * cost:,.0f}")
-    picture.text(668, y + 30, f"{count / processors / needed * 100:.0f} % in use", "m")
+    for blocks, cost in launches:
+        for first in range(0, blocks, processors):
+            picture.cells(views.PLACES[wave % 6], [(round(16 + end * scale, 1), y, round(cost * scale, 1) - 1,
+                                                    min(blocks - first, processors) * height)])
+            end, wave = end + cost, wave + 1
+    picture.text(668, y + 14, f"busy to {end:,.0f}")
+    in_use = sum(blocks * cost for blocks, cost in launches) / processors / end
+    picture.text(668, y + 30, f"{in_use * 100:.0f} % in use", "m")
     return y + max(processors * height, 36) + 14
+
+
+def tiles_of_C(picture, x, y, scale, kernel, sizes, processors=8):
+    """What each block of a kernel stores of C, in the colour of its wave; (shape of tile, blocks of a tile, tiles) per launch.
+
+    The blocks of a tile lie close to each other, and say their numbers where tiles are large enough."""
+    found, wave = [], 0
+    for launch in views.traced("02", kernel, sizes):
+        shape = (0, 0)
+        for i, block in enumerate(launch.blocks):
+            stored = views.elements(launch, "store", "C", blocks=[block])
+            (top, left), (bottom, right) = min(stored), max(stored)
+            views.same((bottom - top + 1) * (right - left + 1), len(stored), f"block {i} of {kernel}")
+            height, width = bottom - top + 1, right - left + 1
+            shape = max(shape[0], height * launch.cluster[0]), max(shape[1], width)
+            gap = 1 if launch.cluster[0] == 1 else 4
+            picture.cells(views.PLACES[(wave + i // processors) % 6],
+                          [(round(x + left * scale, 1), round(y + top * scale, 1), round(width * scale - gap, 1),
+                            round(height * scale - (gap if (i + 1) % launch.cluster[0] == 0 else 1), 1))])
+            if scale > 1:
+                picture.text(x + left * scale + 6, y + top * scale + 16, f"block {i}", "in s")
+        wave += math.ceil(len(launch.blocks) / processors)
+        found.append((shape, launch.cluster[0], len(launch.blocks) // launch.cluster[0]))
+    return found
 
 
 def picture_02_sgemm_cluster():
@@ -397,4 +423,50 @@ def picture_02_sgemm_cluster():
     picture.text(16, 292,
                  f"Of its sums each block sends {sent[0, 1]:,} to the other's inboxes and keeps {sent[0, 0]:,} in its own; each group adds up")
     picture.text(16, 308, f"{len(groups)} copies of its rows, in the order of the shares, and stores them.")
+    return picture
+
+
+def picture_02_sgemm_cluster_tile():
+    def covering(shape):
+        return math.prod(math.ceil(side / of_tile) for side, of_tile in zip((1000, 777), shape))
+
+    picture = svg.Picture("sgemm_cluster: tiles that fit the number of multiprocessors",
+                          "Four tiles of 80 x 160, two blocks each, occupy eight multiprocessors once; nine of 64 x 128 need two rounds.")
+    sizes, found = "--m 150 --n 310 --k 96", {}
+    for x, kernel in ((16, "sgemm"), (424, "sgemm_cluster")):
+        found[kernel], = tiles_of_C(picture, x, 70, 1.2, kernel, sizes)
+        (rows, columns), blocks, tiles = found[kernel]
+        picture.text(x, 58, f"{kernel}: {tiles} tiles of {rows} x {columns}" + f", {blocks} blocks each" * (blocks > 1), "t b")
+    picture.text(16, 268, "C = 150 x 310. A rectangle: what one block stores. Its colour: the round in which the block runs, as below.", "m")
+    y = 286
+    for kernel, ((rows, columns), blocks, tiles) in found.items():
+        y = waves(picture, y, f"{kernel}: {tiles * blocks} blocks on the CPU backend's 8 multiprocessors",
+                  [(tiles * blocks, rows * columns / blocks)], 8, 16384, 6)
+    medium, small = found["sgemm_cluster"][0], min(found["sgemm"][0], found["sgemm"][0][::-1], key=covering)
+    for shape, blocks in ((small, 1), (small, 2), (medium, 2)):
+        tiles = covering(shape)
+        y = waves(picture, y,
+                  f"C = 1000 x 777 on an H200's 132: {tiles} tiles of {shape[0]} x {shape[1]}" +
+                  f" in clusters of {blocks}: {tiles * blocks} blocks" * (blocks > 1),
+                  [(tiles * blocks, math.prod(shape) / blocks)], 132, 16384, 0.4)
+    picture.text(16, y + 4, "From top to bottom: multiprocessors. To the right: time, in multiply-adds per k.", "m")
+    return picture
+
+
+def picture_02_sgemm_cluster_rest():
+    picture = svg.Picture("sgemm_cluster: large tiles inside, small ones for the rest",
+                          "C is cut in two: a launch of large tiles that lie inside, and one of small tiles beside and below them.")
+    sizes, found = "--m 552 --n 592 --k 32", {}
+    for x, kernel in ((16, "scheduled"), (290, "sgemm"), (564, "sgemm_cluster")):
+        found[kernel] = tiles_of_C(picture, x, 70, 0.42, kernel, sizes)
+        picture.text(x, 58, kernel, "t b")
+    picture.text(16, 320, "C = 552 x 592. A rectangle: the tile of a block. Its colour: the round in which the block runs, as below.", "m")
+    y = 338
+    for kernel, launches in found.items():
+        y = waves(picture, y,
+                  f"{kernel}: " + ", then ".join(f"{tiles} tiles of {shape[0]} x {shape[1]}" for shape, _, tiles in launches),
+                  [(tiles * blocks, math.prod(shape) / blocks * (0.93 if shape == (128, 256) else 1))
+                   for shape, blocks, tiles in launches], 8, 61000, 6)
+    picture.text(16, y + 4, "From top to bottom: the CPU backend's 8 multiprocessors. To the right: time, in multiply-adds per k", "m")
+    picture.text(16, y + 20, "(a tile of 128 x 256 counts 0.93 times its elements, as in the launcher).", "m")
     return picture

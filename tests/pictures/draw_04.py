@@ -276,7 +276,7 @@ def axes(title, says, step, sizes, sides, tile_of, rows, warp=0, note=None):
     end = max(max(span.end for span in views.replay.spans(launch, launch.blocks[0], tile_of)[0])
               for _, launch in launches)
     for kernel, launch in launches:
-        barriers = sum(event["event"] in ("barrier", "named_barrier") for event in launch.blocks[0].events)
+        barriers = sum(event["event"] == "barrier" for event in launch.blocks[0].events)
         y = views.axis(picture, y, launch, launch.blocks[0], tile_of, f"{kernel}: {barriers} barriers",
                        [(warp, what) for what in rows], end) + 8
     picture.text(16, y + 8, note
