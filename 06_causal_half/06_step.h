@@ -80,10 +80,12 @@ KERNEL(folded, "21_folded.cu", "a pair's rows are folded: both of its blocks ski
 KERNEL(lazy_rescale, "22_lazy_rescale.cu",
        "a maximum that has grown a little is not followed: O is rarely multiplied",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .workspace = counter_workspace, .cost = drawn_pairs_cost, .Br = {192, 128}, .Bc = {128, 128})
+       .workspace = multicast_workspace, .cost = drawn_pairs_cost, .Br = {192, 128},
+       .Bc = {128, 128})
 KERNEL(skipping, "23_skipping.cu", "a warpgroup skips keys that none of its own rows sees",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .workspace = counter_workspace, .cost = drawn_pairs_cost, .Br = {192, 128}, .Bc = {128, 128})
+       .workspace = multicast_workspace, .cost = drawn_pairs_cost, .Br = {192, 128},
+       .Bc = {128, 128})
 
 #else
 #ifndef STEP_06_H

@@ -15,11 +15,9 @@
  *
  * Any m serves that keeps P within what T can hold: l is a sum of the same P, so O / l does not
  * depend on it. The multiplications of O stay where they are in the schedule, each under a
- * predicate; one that is off costs no energy, and power is what limits long sequences. The tiles of
- * full attention are dealt, as in multicast.
+ * predicate; one that is off costs no energy, and power is what limits long sequences.
  *
- * Where it pays: head_dim above 64; full attention where multicast has pairs, causal from 2048 keys
- * on. Elsewhere this rung is folded.
+ * Where it pays: head_dim above 64, causal, more than 2048 keys. Elsewhere this rung is folded.
  *
  * Cost: as folded's.
  *
@@ -175,9 +173,8 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     produce_values(shared, V_at, problem, values, values_head);
 }
 
-/* Draws for both blocks, by one thread of block 0. The first tile needs no draw; without a counter
- * tiles are dealt. A producer has read the last number when it asks for the next, so the place is
- * free then. */
+/* Draws for both blocks, by one thread of block 0. The first tile needs no draw. A producer has
+ * read the last number when it asks for the next, so the place is free then. */
 template <class Shared>
 static __device__ __forceinline__ void draw(Shared *shared, int tiles, unsigned int *counter)
 {
@@ -188,7 +185,7 @@ static __device__ __forceinline__ void draw(Shared *shared, int tiles, unsigned 
         if (number >= tiles)
             break;
         mbarrier_wait(&shared->drawn_empty, phase);
-        number = (int)(gridDim.x / PAIR + (counter ? atomicAdd(counter, 1u) : number));
+        number = (int)(gridDim.x / PAIR + atomicAdd(counter, 1u));
     }
 }
 
@@ -397,13 +394,13 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
     /* Registers are those of the launch, 65536 over THREADS, moved from the producer to the
      * consumers. */
     if (warpgroup == Config::WARPGROUPS) {
-        registers_decrease<CAUSAL ? 40 : 24>();
+        registers_decrease<Config::WARPGROUPS == 3 ? 32 : 40>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)
             produce<Config, CAUSAL>(shared, problem);
         if (threadIdx.x == 128 * Config::WARPGROUPS + WARP && cluster_rank() == 0)
-            draw(shared, problem.order.tiles, CAUSAL ? counter : NULL);
+            draw(shared, problem.order.tiles, counter);
     } else {
-        registers_increase<CAUSAL ? 232 : 240>();
+        registers_increase<Config::WARPGROUPS == 3 ? 160 : 232>();
         compute_rows<Config, CAUSAL>(shared, problem, &map, warpgroup);
     }
 }
@@ -437,9 +434,9 @@ static cudaError_t launch(const struct attention *call)
 extern "C" cudaError_t attention_lazy_rescale(const struct attention *call)
 {
     const int tiles = ceil_div(call->seq_q, 2 * WARPGROUP_ROWS);
-    /* measured; keys */
-    if (call->head_dim <= 64 || call->seq_kv <= (call->causal ? 2048 : 512) || tiles % PAIR != 0)
+    /* measured; 2048 keys */
+    if (call->head_dim <= 64 || !call->causal || call->seq_kv <= 2048 || tiles % PAIR != 0)
         return attention_folded(call);
-    return call->type == TENSOR_BF16 ? LAUNCH_HEAD_DIM(__nv_bfloat16, 128, call)
-                                     : LAUNCH_HEAD_DIM(__half, 128, call);
+    return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, true>(call)
+                                     : launch<__half, 128, true>(call);
 }
