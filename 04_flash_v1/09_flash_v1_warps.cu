@@ -19,50 +19,13 @@
  * Shared traffic: S is not stored and loaded twice any more, P is stored once.
  */
 #include "04_step.h"
+#include "load_transposed.cuh"
 #include "rectangles.cuh"
+#include "slabs.cuh"
 #include "tiles.cuh"
 #include "warp.cuh"
 
 #include <math_constants.h>
-
-static const int MAX_WARPS = 8;
-static const size_t SMALLEST_LIMIT =
-    64 * 1024; /* of shared memory a block: sm_75's, later ones allow 99 KB or more */
-
-/* Rows of transposed tiles are padded so that 8 lanes along k and 4 across store to 32 different
- * banks. */
-static const int PAD = 4;
-
-static __host__ __device__ constexpr int slab_floats(int D, int Bc, int TR)
-{
-    return (D > Bc ? D : Bc) * (4 * TR + PAD);
-}
-
-static __host__ __device__ constexpr int tile_floats(int D, int Bc)
-{
-    return D * (Bc + PAD) + Bc * D;
-}
-
-/*
- * Copies rows 0 .. rows - 1 of a [rows, d] matrix, times `factor`, to the columns of a
- * [d][tile_rows + PAD] tile; columns past the end become zero. Eight lanes run along k and four
- * across; warp `warp` of `warps` takes every warps-th four rows.
- */
-template <int D>
-static __device__ __forceinline__ void load_transposed(float *tile, int tile_rows,
-                                                       const float *matrix, int rows, int d,
-                                                       float factor, int warp, int warps)
-{
-    const int lane = threadIdx.x % WARP, step = 4 * warps;
-    for (int row = 4 * warp + lane / 8; row < tile_rows; row += step)
-#pragma unroll
-        for (int e = 0; e < D / 8; e++) {
-            const int k = 8 * e + lane % 8;
-            if (k < d)
-                tile[k * (tile_rows + PAD) + row] =
-                    row < rows ? factor * matrix[(size_t)row * d + k] : 0.0f;
-        }
-}
 
 template <int D, int Bc, int TR>
 __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
