@@ -191,9 +191,9 @@ struct Place {
 /* Executions of an instruction by one lane, at addresses that lie one `step` apart, as in a loop.
  */
 struct Run {
-    uintptr_t next = 1; /* where one more would be part of it; 1 where none can */
-    uintptr_t step = 0;
-    size_t count = 0;
+    uintptr_t next; /* where one more would be part of it; 1 where none can */
+    uintptr_t step;
+    size_t count;
 };
 
 /* The executions of an instruction since its warp last met. The k-th of each lane are one request.
@@ -208,9 +208,14 @@ struct alignas(64) Instruction {
     Place place;
     uint32_t lanes = 0;  /* that have executed it, ... */
     uint32_t broken = 0; /* ... and those with earlier runs */
-    Run run[warp_size];  /* the last of each lane */
+    /* of each lane the last run: see Run */
+    uintptr_t next[warp_size], step[warp_size] = {};
+    size_t count[warp_size] = {};
     std::vector<Run> earlier[warp_size];
     std::vector<uint64_t> began; /* in a block that is traced: when the first lane made the k-th */
+
+    Instruction() { std::fill_n(next, warp_size, 1); }
+    Run last_run(unsigned lane) const { return {next[lane], step[lane], count[lane]}; }
 };
 
 /* The instructions of a warp by their places; in each slot the last that was executed. */
@@ -234,11 +239,10 @@ void begin_run(Instruction &instruction, unsigned lane, uintptr_t address);
 
 inline void add_execution(Instruction &instruction, unsigned lane, uintptr_t address)
 {
-    Run &run = instruction.run[lane];
-    if (run.next != address)
+    if (instruction.next[lane] != address)
         return begin_run(instruction, lane, address);
-    run.next += run.step;
-    run.count++;
+    instruction.next[lane] += instruction.step[lane];
+    instruction.count[lane]++;
 }
 
 /* ---- one worker ---- */
@@ -460,7 +464,7 @@ inline BlockState *current_block_state()
 
 inline ThreadState *current_thread_state(BlockState *block)
 {
-    return worker->thread ? worker->thread->checked : &block->engine;
+    return current_thread ? current_thread->checked : &block->engine;
 }
 
 /* For calls that only kernels make. */

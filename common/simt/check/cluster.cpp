@@ -150,7 +150,7 @@ void settle_visits(BlockState *block)
         for (unsigned t = 0; t < block->block->threads && !known; t++)
             known = ordered_before(visit.stamp, &block->thread[t]);
         if (!known)
-            report_visit(&block->thread[worker->thread->linear], block, visit.stamp, visit.where,
+            report_visit(&block->thread[current_thread->linear], block, visit.stamp, visit.where,
                          "which may have ended: no cluster_arrive() and cluster_wait() come after");
     }
 }

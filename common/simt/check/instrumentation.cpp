@@ -24,11 +24,10 @@ template <unsigned bytes, Kind kind>
 __attribute__((always_inline)) inline void on_plain(const void *pointer, const void *where)
 {
     const uintptr_t address = number_of(pointer);
-    const Worker *own = worker;
-    if (!own || !own->thread)
+    const Thread *thread = current_thread;
+    if (!thread)
         return on_access(pointer, bytes, kind, where);
-    const Thread &thread = *own->thread;
-    Instruction *instruction = thread.recent->at(where);
+    Instruction *instruction = thread->recent->at(where);
     if (instruction->where != where || address - instruction->begin >= instruction->room)
         return on_access(pointer, bytes, kind, where);
     /* Narrower ones lie as their types do, or another check has seen it. */
@@ -42,9 +41,9 @@ __attribute__((always_inline)) inline void on_plain(const void *pointer, const v
         quiet = when == instruction->quiet[0] || when == instruction->quiet[1];
     }
     if (quiet)
-        add_execution(*instruction, thread.lane, address);
+        add_execution(*instruction, thread->lane, address);
     else
-        on_known_access<bytes, kind>(thread.checked, *instruction, address);
+        on_known_access<bytes, kind>(thread->checked, *instruction, address);
 }
 
 #define ACCESS(name, bytes, kind)                                                                  \

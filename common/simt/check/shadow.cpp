@@ -429,7 +429,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
  */
 template <bool global>
 __attribute__((always_inline)) static inline bool
-usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, const ThreadState *thread)
+usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const ThreadState *thread)
 {
     const BlockState *block = thread->block;
     const LaunchState *launch = block->launch;
@@ -452,7 +452,7 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, const ThreadState *
     const bool written = is_live(cell.write);
     if (!is_settled(cell.write))
         return false;
-    if (writes(stamp.kind())) {
+    if (write) {
         if ((!global && cell.write.block == 0) || !is_settled(a) || !is_settled(b))
             return false; /* of shared memory that nobody ever wrote: it may be no variable */
         cell.write = stamp;
@@ -538,15 +538,16 @@ static inline bool may_be_usual(const ThreadState *thread, bool global, unsigned
 }
 
 template <bool global>
-__attribute__((always_inline)) static inline bool
-usual_word(Shadow &shadow, uintptr_t index, const Stamp &stamp, const ThreadState *thread)
+__attribute__((always_inline)) static inline bool usual_word(Shadow &shadow, uintptr_t index,
+                                                             const Stamp &stamp, bool write,
+                                                             const ThreadState *thread)
 {
     Cell &cell = shadow.plane[0][index];
     if (global)
         __builtin_prefetch(&cell + 4, 1); /* the next threads' words */
     if (global && !try_lock(cell))
         return false; /* what has the time to wait does it again */
-    const bool done = usual_access<global>(cell, shadow.quiet[index], stamp, thread);
+    const bool done = usual_access<global>(cell, shadow.quiet[index], stamp, write, thread);
     if (global)
         unlock(cell);
     return done;
@@ -555,11 +556,11 @@ usual_word(Shadow &shadow, uintptr_t index, const Stamp &stamp, const ThreadStat
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, const Stamp &stamp, const void *where)
 {
-    const bool usual = may_be_usual(thread, !home, bytes, stamp);
+    const bool usual = may_be_usual(thread, !home, bytes, stamp), write = writes(stamp.kind());
     const uintptr_t end = (address + bytes + 3 - shadow.base) / 4;
     for (uintptr_t i = (address - shadow.base) / 4; i < end && shadow.plane[0]; i++)
-        if (!(usual && (home ? usual_word<false>(shadow, i, stamp, thread)
-                             : usual_word<true>(shadow, i, stamp, thread))) &&
+        if (!(usual && (home ? usual_word<false>(shadow, i, stamp, write, thread)
+                             : usual_word<true>(shadow, i, stamp, write, thread))) &&
             !unusual_access(thread, home, shadow, i, address, bytes, stamp, where))
             return false;
     return true;
@@ -596,7 +597,7 @@ static inline bool usual_words(ThreadState *thread, const Instruction &instructi
     const Stamp stamp = stamp_of(thread, kind, instruction.place);
     for (unsigned i = 0; i < bytes / 4; i++)
         if (!usual_word<global>(*reach.shadow, (address - reach.shadow->base) / 4 + i, stamp,
-                                thread))
+                                kind == plain_write, thread))
             return false;
     return true;
 }

@@ -133,7 +133,7 @@ void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
     *place = mark;
     Mbarrier barrier = {};
     barrier.expected = barrier.missing = unsigned(arrivals);
-    barrier.initialiser = worker->thread->linear;
+    barrier.initialiser = current_thread->linear;
     barrier.place = place;
     checker->noted("mbarrier_init", place, barrier.expected, 0, __builtin_return_address(0));
     work.mbarriers[place] = barrier;
@@ -142,7 +142,7 @@ void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
 void ptx::mbarrier_init_fence(void)
 {
     for (auto &entry : block_work().mbarriers)
-        if (entry.second.initialiser == worker->thread->linear)
+        if (entry.second.initialiser == current_thread->linear)
             entry.second.fenced = true;
 }
 
@@ -172,7 +172,7 @@ void ptx::mbarrier_arrive_expect(uint64_t *place, int bytes, Site site)
 {
     static const char what[] = "mbarrier_arrive_expect()";
     Mbarrier &barrier = find_mbarrier(place, what, site);
-    barrier.announcer = worker->thread;
+    barrier.announcer = current_thread;
     arrive(*worker->block, barrier, bytes, what, site, __builtin_return_address(0));
 }
 

@@ -149,9 +149,9 @@ static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
 static void complete(const TensorLoad &load)
 {
     Block &block = *worker->block;
-    Thread *resting = worker->thread;
+    Thread *resting = current_thread;
     /* in whose name memory changes */
-    worker->thread = load.thread               ? load.thread
+    current_thread = load.thread               ? load.thread
                      : load.barrier->announcer ? load.barrier->announcer
                                                : block.thread;
     checker->asynchronous(load.to, load.bytes, proxy_write_ends, load.where);
@@ -161,7 +161,7 @@ static void complete(const TensorLoad &load)
         load_box(load, load.to);
     checker->noted("tma_load_done", load.to, load.barrier->phase, load.bytes, load.where);
     publish_on_mbarrier(block, *load.barrier);
-    worker->thread = resting;
+    current_thread = resting;
     count_on_mbarrier(block, *load.barrier, 0, -static_cast<long long>(load.bytes));
 }
 
@@ -254,7 +254,7 @@ void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, in
     Mbarrier &counting = find_mbarrier(barrier, what, site);
     TensorLoad load = load_of(shared, encoded, x, y, z, 0, what, site, __builtin_return_address(0));
     load.barrier = &counting;
-    load.thread = worker->thread;
+    load.thread = current_thread;
     start(*worker->block, load);
 }
 
@@ -274,7 +274,7 @@ void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x,
         load.to = to.place;
         load.barrier =
             &find_mbarrier(cluster_place(counting, sizeof *barrier, what, site), what, site);
-        load.thread = to.home == worker->block ? worker->thread : nullptr;
+        load.thread = to.home == worker->block ? current_thread : nullptr;
         start(*to.home, load);
     }
 }

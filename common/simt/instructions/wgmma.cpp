@@ -112,7 +112,7 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
 template <class Touch>
 static void for_own_core_rows(const Product &product, Touch touch)
 {
-    unsigned thread = worker->thread->linear % warpgroup_threads;
+    unsigned thread = current_thread->linear % warpgroup_threads;
     if (!product.registers) {
         Descriptor a = decode(product.a_descriptor);
         /* Two of 64 rows' pieces: warp w has rows 16w on. */
@@ -236,7 +236,7 @@ static void complete(void *const *slot, unsigned lanes)
 {
     if (lanes != ~0u)
         simt_fail("wgmma_wait() is for whole warps; only lanes 0x%08x are there", lanes);
-    Warp &warp = *worker->thread->warp;
+    Warp &warp = *current_thread->warp;
     BlockWork &work = block_work();
     ThreadWork *threads[warp_size];
     const unsigned pending = *static_cast<const unsigned *>(slot[0]);
@@ -293,7 +293,7 @@ using namespace simt;
 void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
                 uint64_t b_descriptor, bool b_along_n, int accumulate, bool bfloat16, Site site)
 {
-    unsigned thread = worker->thread->linear;
+    unsigned thread = current_thread->linear;
     BlockWork &block = block_work();
     ThreadWork &work = block.thread[thread];
     if ((thread | (warpgroup_threads - 1)) >= worker->block->threads)
@@ -341,7 +341,7 @@ void ptx::wgmma_commit(void)
 
 void ptx::wgmma_wait(unsigned pending, Site site)
 {
-    unsigned thread = worker->thread->linear;
+    unsigned thread = current_thread->linear;
     BlockWork &block = block_work();
     ThreadWork &work = block.thread[thread];
     size_t count = work.products.covered(pending);

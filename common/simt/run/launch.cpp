@@ -193,7 +193,7 @@ static bool run_a_little(PutOff &launch)
 static void run_all_waiting()
 {
     std::lock_guard<std::mutex> lock(launching);
-    if (waiting.empty() || current_thread())
+    if (waiting.empty() || current_thread)
         return;
     OpenDeviceMemory open;
     for (uint64_t turn = waiting.begin()->second.front().seed; !waiting.empty(); turn++) {
@@ -271,7 +271,7 @@ using namespace simt;
 
 cudaError_t simt_run(const struct simt_launch *asked)
 {
-    if (current_thread())
+    if (current_thread)
         simt_fail(
             "a kernel launches kernel %s; dynamic parallelism is not supported by the CPU backend",
             asked->kernel);

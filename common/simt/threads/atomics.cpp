@@ -19,8 +19,8 @@ static void notice(const void *address, size_t bytes, bool reads, bool writes, c
 {
     constexpr unsigned repeats_before_yield = 64;
     Block &block = *worker->block;
-    if (block.last_atomic != worker->thread || block.atomic_address != address) {
-        block.last_atomic = worker->thread;
+    if (block.last_atomic != current_thread || block.atomic_address != address) {
+        block.last_atomic = current_thread;
         block.atomic_address = address;
         block.atomic_repeats = 0;
     } else if (++block.atomic_repeats == repeats_before_yield) {
