@@ -9,7 +9,6 @@
  */
 #include "check/check.h"
 
-#include <algorithm>
 #include <numeric>
 
 namespace simt::check
@@ -191,8 +190,7 @@ void close_round(BlockState *block, WarpState *warp)
         trace_round(block, warp);
 }
 
-/* The warp's first execution since it last came together. Each lane likely goes on with its step.
- */
+/* The warp's first execution since it last came together. Each lane likely keeps its step. */
 static void begin_round(WarpState *warp, Instruction &instruction, const Place &place)
 {
     instruction.where = place.where;

@@ -51,10 +51,10 @@ static std::string verb(unsigned kind)
         return "updates atomically";
     if (is_pending(kind))
         return "starts an asynchronous copy into it";
-    if (kind == copy_access)
+    if (kind == copy_write)
         return "copies asynchronously into it";
     const std::string what = writes(kind) ? "write" : "read";
-    return kind < proxy_read_access ? what + "s" + ways[kind / 2] : "has asynchronous work " + what;
+    return kind < proxy_read ? what + "s" + ways[kind / 2] : "has asynchronous work " + what;
 }
 
 static std::string plural(unsigned long long count, const char *noun)

@@ -344,9 +344,8 @@ struct Outcome {
 static bool needs_proxy_fence(const Cell &cell, const Access &access)
 {
     unsigned kind = cell.write.kind();
-    return access.stamp.kind() == proxy_read_access && live(cell.write, access) &&
-           kind != proxy_write_access && kind != proxy_write_pending &&
-           !passed_proxy_fence(access.thread->block, cell.write);
+    return access.stamp.kind() == proxy_read && live(cell.write, access) && kind != proxy_write &&
+           kind != proxy_write_pending && !passed_proxy_fence(access.thread->block, cell.write);
 }
 
 /* Whether the block has written some part of a cell. */
@@ -567,7 +566,7 @@ bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintpt
 }
 
 static inline void count_known_access(ThreadState *thread, Instruction &instruction,
-                                      uintptr_t address, Kind kind)
+                                      uintptr_t address, AccessKind kind)
 {
     thread->unfenced_write |= instruction.place.space == global_space && kind == plain_write;
     add_execution(instruction, thread->lane, address);
@@ -575,7 +574,7 @@ static inline void count_known_access(ThreadState *thread, Instruction &instruct
 
 __attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
                                                         Instruction &instruction, uintptr_t address,
-                                                        unsigned bytes, Kind kind)
+                                                        unsigned bytes, AccessKind kind)
 {
     const Reach &reach = *instruction.reach;
     BlockState *home = instruction.place.space == global_space ? nullptr : thread->block;
@@ -586,7 +585,7 @@ __attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
         count_known_access(thread, instruction, address, kind);
 }
 
-template <bool global, unsigned bytes, Kind kind>
+template <bool global, unsigned bytes, AccessKind kind>
 static inline bool usual_words(ThreadState *thread, const Instruction &instruction,
                                uintptr_t address)
 {
@@ -602,7 +601,7 @@ static inline bool usual_words(ThreadState *thread, const Instruction &instructi
     return true;
 }
 
-template <unsigned bytes, Kind kind>
+template <unsigned bytes, AccessKind kind>
 void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address)
 {
     if (instruction.place.space == global_space

@@ -1,6 +1,5 @@
 /* TMA: copies of boxes between global and shared memory, by an engine that takes its time. */
 #include "instructions/asynchronous.h"
-#include "host/checker.h"
 #include "host/memory.h"
 #include "run/engine.h"
 #include <algorithm>
@@ -85,8 +84,7 @@ static Box box_of(const CUtensorMap *encoded, int x, int y, int z, const char *w
     const Box box = {map_of(encoded, what, site), {x, y, z}};
     if (box.map.rank != 3)
         fail_at(site, what, "the tensor map has rank %u, the copy 3 coordinates", box.map.rank);
-    /* The copy engine moves whole 16-byte chunks; a GPU calls anything else an illegal instruction.
-     */
+    /* The copy engine moves whole 16-byte chunks; to a GPU all else is an illegal instruction. */
     const long long bytes = static_cast<long long>(x) * box.map.element_bytes;
     if (bytes % static_cast<long long>(chunk) != 0)
         fail_at(
@@ -124,7 +122,7 @@ static void touch_global(const Box &box, const void *shared, bool writes, unsign
         if (row.bytes == 0)
             continue;
         check_row_exists(row, what, site);
-        checker->asynchronous(row.global, row.bytes, writes ? proxy_write_ends : proxy_read, where);
+        checker->access(row.global, row.bytes, writes ? proxy_write : proxy_read, where);
         uintptr_t begin = reinterpret_cast<uintptr_t>(row.global);
         copy.bytes += row.bytes;
         copy.sectors += (begin + row.bytes - 1) / sector - begin / sector + 1;
@@ -154,7 +152,7 @@ static void complete(const TensorLoad &load)
     current_thread = load.thread               ? load.thread
                      : load.barrier->announcer ? load.barrier->announcer
                                                : block.thread;
-    checker->asynchronous(load.to, load.bytes, proxy_write_ends, load.where);
+    checker->access(load.to, load.bytes, proxy_write, load.where);
     if (load.is_word)
         memcpy(load.to, &load.word, load.bytes);
     else
@@ -190,7 +188,7 @@ static void read_store(TensorStore &store)
         fail_at(store.site, "tma_store()",
                 "the shared memory that it was reading was overwritten; tma_store_wait_read() "
                 "comes first");
-    checker->asynchronous(store.from, box_bytes(store.map), proxy_read, store.where);
+    checker->access(store.from, box_bytes(store.map), proxy_read, store.where);
     store.was_read = true;
 }
 
@@ -243,7 +241,7 @@ static void start(const Block &home, const TensorLoad &load)
         fail_at(load.site, load.what,
                 "the copy engine does not know the mbarrier yet; mbarrier_init_fence() is missing "
                 "after mbarrier_init()");
-    checker->asynchronous(home, load.to, load.bytes, proxy_write_begins, load.where);
+    checker->access(load.to, load.bytes, proxy_write_pending, load.where, &home);
     home.work->loads.push_back(load);
 }
 
@@ -314,7 +312,7 @@ void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t sh
                     "coordinate %u of the box is %d; a store may not begin before the array", i,
                     store.coordinates[i]);
     store.from = box_place(store.map, shared, what, site);
-    checker->asynchronous(store.from, box_bytes(store.map), proxy_read, where);
+    checker->access(store.from, box_bytes(store.map), proxy_read, where);
     touch_global(store, store.from, true, 0, what, site, where);
     store.bytes = read_box(store.map, store.from);
     stores.work.push_back(std::move(store));

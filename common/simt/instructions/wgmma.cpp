@@ -8,7 +8,6 @@
  * is found out at the wait.
  */
 #include "instructions/asynchronous.h"
-#include "host/checker.h"
 #include "run/engine.h"
 #include "threads/wait.h"
 #include "instructions/matrix_product.h"
@@ -304,9 +303,9 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
                                             bfloat16, a_descriptor, b_descriptor};
     product.d = d;
     /* As for mma: registers are the thread's variables, and what is not is watched. */
-    checker->access(d, n / 2 * sizeof *d, true, __builtin_return_address(0));
+    checker->access(d, n / 2 * sizeof *d, plain_write, __builtin_return_address(0));
     if (a) {
-        checker->access(a, sizeof product.a, false, __builtin_return_address(0));
+        checker->access(a, sizeof product.a, plain_read, __builtin_return_address(0));
         memcpy(product.a, a, sizeof product.a);
     }
     product.number = work.products_issued++;
@@ -320,7 +319,7 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
         fail_at(site, "wgmma",
                 "wgmma_fence() is missing: registers were touched since the last wgmma_wait()");
     for_own_core_rows(product, [&](const char *row) {
-        checker->asynchronous(row, core_row, proxy_read, product.where);
+        checker->access(row, core_row, proxy_read, product.where);
     });
     if (!chained) {
         product.before.assign(d, d + n / 2);
@@ -355,7 +354,7 @@ void ptx::wgmma_wait(unsigned pending, Site site)
         const Product &product = work.products.work[i];
         for_own_core_rows(product, [&](const char *row) {
             checker->counted(row, core_row, false, product.where);
-            checker->asynchronous(row, core_row, proxy_read, product.where);
+            checker->access(row, core_row, proxy_read, product.where);
         });
     }
     checker->noted("wgmma_wait", nullptr, pending, count, __builtin_return_address(0));

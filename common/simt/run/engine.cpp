@@ -6,7 +6,6 @@
  * masks (ready warps, ready lanes), in scheduling positions: which warp and lane a position stands
  * for depends on SIMT_ORDER.
  */
-#include "host/checker.h"
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include "host/symbols.h"
@@ -74,8 +73,7 @@ static void add_stacks(Engine &e)
         e.free_stack[e.free_stacks++] = uint16_t(++e.usable_stacks);
 }
 
-/* Where a stack begins. If all did so at the same offset they would share few sets of the caches.
- */
+/* Where a stack begins. At the same offset all of them would share few sets of the caches. */
 static void *top_of(const Engine &e, unsigned short stack)
 {
     return e.stacks + stack * e.stack_stride - stack % 64 * 64;

@@ -1,7 +1,5 @@
 /* Launches: the arguments are checked as CUDA does, then OS threads share the blocks. A launch is
  * over when simt_run returns; a kernel's error shows at the next call that waits for the device. */
-#include "host/checker.h"
-#include "host/device.h"
 #include "run/engine.h"
 #include "host/errors.h"
 #include "host/memory.h"

@@ -85,8 +85,7 @@ struct Condition {
 /* A uint3 that is copied in one piece. */
 typedef unsigned Index __attribute__((vector_size(16)));
 
-/* A barrier or a warp operation touches of every thread its first line of the cache, and no more.
- */
+/* A barrier or a warp operation touches only the first cache line of every thread. */
 struct alignas(128) Thread {
     Index index;          /* threadIdx */
     simt_context context; /* where to resume it */

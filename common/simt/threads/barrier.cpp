@@ -1,5 +1,4 @@
 /* __syncthreads and its relatives, and PTX's named barriers. */
-#include "host/checker.h"
 #include "run/scheduling.h"
 #include <ptx.cuh>
 

@@ -1,5 +1,4 @@
 /* What device code reads and calls that is neither a barrier nor a warp operation nor an atomic. */
-#include "host/checker.h"
 #include "host/memory.h"
 #include "run/engine.h"
 #include <ctime>

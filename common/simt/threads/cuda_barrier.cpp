@@ -1,5 +1,4 @@
 /* The barriers of <cuda/barrier>. Their memory is the program's, its contents only ours. */
-#include "host/checker.h"
 #include "run/engine.h"
 #include "threads/wait.h"
 

@@ -1,5 +1,4 @@
 /* Operations of a warp: lanes meet, and the last to arrive does the work for all. */
-#include "host/checker.h"
 #include "run/scheduling.h"
 #include "threads/operations.h"
 #include <cstring>
@@ -68,8 +67,7 @@ __attribute__((noinline)) static uint64_t complete_and_go_on(Warp &warp, Meeting
     return self.context.value;
 }
 
-/* Whom a meeting still waits for: not lanes that never existed, nor, on most days, returned ones.
- */
+/* Whom a meeting still waits for: not lanes that never existed, nor, as a rule, returned ones. */
 static inline uint32_t missing(const Warp &warp, const Meeting &meeting)
 {
     return meeting.mask & warp.missed & ~meeting.arrived;
