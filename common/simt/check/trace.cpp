@@ -178,10 +178,9 @@ static const Array &array_at(const BlockState *block, uintptr_t address)
     for (const Array &array : block->trace->arrays)
         if (array.begin <= address && address < array.end)
             return array;
-    const bool shared =
-        address >= number_of(worker->shared_begin) && address < number_of(worker->shared_end);
-    block->trace->arrays.push_front(shared ? shared_array(address)
-                                           : global_array(block->launch, address));
+    block->trace->arrays.push_front(simt_is_shared(memory_at(address))
+                                        ? shared_array(address)
+                                        : global_array(block->launch, address));
     return block->trace->arrays.front();
 }
 

@@ -173,9 +173,7 @@ static void move_fragment(void *fragment, void *matrix, unsigned pitch, unsigned
 {
     /* CUDA asks for 32 bytes everywhere. But where an array of shared memory begins is the
      * compiler's choice, 16 bytes are enough for the hardware, and many programs count on that. */
-    const char *begin = static_cast<const char *>(matrix);
-    const bool shared = begin >= worker->shared_begin && begin < worker->shared_end;
-    const unsigned alignment = shared ? 16 : 32;
+    const unsigned alignment = simt_is_shared(matrix) ? 16 : 32;
     if (reinterpret_cast<uintptr_t>(matrix) % alignment)
         fail_at(site, what, "the matrix begins at %p, not at a multiple of %u bytes", matrix,
                 alignment);

@@ -21,8 +21,7 @@ static const int largest_count = (1 << 20) - 1; /* of arrivals, and of announced
 /* In shared memory, aligned: the mbarrier's place or a report. */
 static void check_place(const uint64_t *place, const char *what, Site site)
 {
-    const char *begin = reinterpret_cast<const char *>(place);
-    if (begin < worker->shared_begin || begin >= worker->shared_end)
+    if (!simt_is_shared(place))
         fail_at(site, what, "an mbarrier lies in shared memory, %p does not",
                 static_cast<const void *>(place));
     shared_place(simt_shared_address(place), sizeof *place, sizeof *place, what, site);
