@@ -39,9 +39,8 @@ static std::string thread_name(const LaunchState *launch, unsigned thread)
 static std::string culprit(const ThreadState *thread)
 {
     const LaunchState *launch = thread->block->launch;
-    std::string who = format("kernel %s, ", kernel_name(*launch->launch)) +
-                      block_name(launch, thread->block->number);
-    return thread->thread ? who + ", " + thread_name(launch, thread->number) : who;
+    return format("kernel %s, ", kernel_name(*launch->launch)) +
+           (thread->thread ? describe(*thread->thread) : block_name(launch, thread->block->number));
 }
 
 static std::string verb(unsigned kind)

@@ -128,13 +128,6 @@ static cudaError_t check_all(const Launch &launch)
     return cudaSuccess;
 }
 
-/* Says it on stderr too: a program from elsewhere does not ask for reports. */
-static cudaError_t refuse_environment(const char *complaint)
-{
-    fprintf(stderr, "simt: %s\n", complaint);
-    return refuse(cudaErrorInvalidValue, "%s", complaint);
-}
-
 static void begin(Launch &launch)
 {
     catch_faults_of_kernels();
@@ -245,8 +238,11 @@ static cudaError_t run(Launch &launch)
 {
     static unsigned long long launches;
     Environment environment;
-    if (const std::string complaint = read_environment(&environment); !complaint.empty())
-        return refuse_environment(complaint.c_str());
+    if (const std::string complaint = read_environment(&environment); !complaint.empty()) {
+        /* on stderr too: a program from elsewhere does not ask for reports */
+        fprintf(stderr, "simt: %s\n", complaint.c_str());
+        return refuse(cudaErrorInvalidValue, "%s", complaint.c_str());
+    }
     std::lock_guard<std::mutex> lock(launching);
     launch.number = ++launches;
     if (cudaError_t error =
