@@ -4,8 +4,8 @@
  * against its bounds, counted, and stamped.
  */
 #include "check/check.h"
+#include "run/cluster.h"
 
-#include <algorithm>
 #include <sys/mman.h>
 
 namespace simt::check
@@ -272,6 +272,83 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
         else if (!on_own_stack(part))
             on_piece(part, piece, kind, where);
     }
+}
+
+/* ---- shared memory of a cluster's other blocks ---- */
+
+/* They run one at a time (run/cluster.h), so they may look at each other's state. */
+static BlockState *state_of(const Cluster &cluster, unsigned rank)
+{
+    return cluster.member[rank].block->checked;
+}
+
+int cluster_rank_of(const BlockState *block, uint32_t number)
+{
+    const Cluster &cluster = *block->block->cluster;
+    if (block->number == number)
+        return int(block->block->rank);
+    for (unsigned rank = 0; cluster.blocks > 1 && rank < cluster.blocks; rank++)
+        if (state_of(cluster, rank)->number == number)
+            return int(rank);
+    return -1;
+}
+
+static void note_visit(BlockState *home, const Visit &visit)
+{
+    for (Visit &known : home->visits)
+        if (known.stamp.block == visit.stamp.block &&
+            known.stamp.thread() == visit.stamp.thread()) {
+            known = visit;
+            return;
+        }
+    home->visits.push_back(visit);
+}
+
+void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
+                      const void *where)
+{
+    BlockState *block = current_block_state();
+    ThreadState *thread = current_thread_state(block);
+    settle_overwrites(block);
+    if (thread->look_at)
+        order_look(thread);
+
+    const Stamp stamp = stamp_of(thread, kind, find_place(block, where, shared_space, true, 4));
+    if (home != block && known_cluster_phase(thread) == 0)
+        report_visit(thread, home, stamp, where,
+                     "which may not have begun: no cluster_wait() has come before");
+    shadow_access(thread, home, home->shared, address, bytes, stamp, where);
+    /* A block that waits for a copy is there until it comes; one that does not is reported at its
+     * end. */
+    if (home != block && kind != proxy_write_pending)
+        note_visit(home, Visit{stamp, where});
+}
+
+void settle_visits(BlockState *block)
+{
+    for (const Visit &visit : block->visits) {
+        bool known = false;
+        for (unsigned t = 0; t < block->block->threads && !known; t++)
+            known = ordered_before(visit.stamp, &block->thread[t]);
+        if (!known)
+            report_visit(&block->thread[current_thread->linear], block, visit.stamp, visit.where,
+                         "which may have ended: no cluster_arrive() and cluster_wait() come after");
+    }
+}
+
+uintptr_t own_place(uintptr_t address, const BlockState **home)
+{
+    const Cluster &cluster = *worker->block->cluster;
+    for (unsigned rank = 0; rank < cluster.blocks; rank++) {
+        const Worker &owner = *cluster.member[rank].worker;
+        const uintptr_t begin = number_of(owner.shared_begin);
+        if (address < begin || address >= number_of(owner.shared_end))
+            continue;
+        if (home)
+            *home = state_of(cluster, rank);
+        return address - begin + number_of(worker->shared_begin);
+    }
+    return address;
 }
 
 /* ---- the program's variables ---- */

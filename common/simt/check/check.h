@@ -8,7 +8,6 @@
  *   trace.cpp            the same, event by event, in a file
  *   shadow.cpp           who touched each word last: races, uninitialised shared memory
  *   order.cpp            which accesses are ordered before which
- *   cluster.cpp          blocks that share a cluster
  *   report.cpp           the sentences
  *   source.cpp           addresses in the code and in shared memory -> lines and names
  *   exit.cpp             the table that a program built by `simtcc --check` prints
@@ -39,21 +38,6 @@ inline bool within(uintptr_t address, const void *begin, const void *end)
 
 inline const void *memory_at(uintptr_t address) { return reinterpret_cast<const void *>(address); }
 
-enum Kind : unsigned {
-    plain_read,
-    plain_write,
-    volatile_read,
-    volatile_write,
-    atomic_read,
-    atomic_write,      /* a store or an exchange */
-    atomic_update = 7, /* reads and writes */
-    proxy_read_access, /* from here on: asynchronous work, which is not counted access by access */
-    proxy_write_access,
-    proxy_write_pending = 11, /* a write that may happen at any time from now on */
-    copy_access = 13,         /* a write of cp.async, by the same way as the threads' own */
-    copy_pending = 15
-};
-
 inline bool writes(unsigned kind) { return kind & 1; }
 
 inline bool is_pending(unsigned kind)
@@ -62,10 +46,7 @@ inline bool is_pending(unsigned kind)
 }
 
 /* What a pending write becomes when it has happened: the only access that may come upon one. */
-inline bool ends_pending(unsigned kind)
-{
-    return kind == proxy_write_access || kind == copy_access;
-}
+inline bool ends_pending(unsigned kind) { return kind == proxy_write || kind == copy_write; }
 
 /* The kind that conflicts with the same accesses. */
 inline unsigned conflict_kind(unsigned kind) { return kind <= atomic_update ? kind : kind & 1; }
@@ -188,16 +169,14 @@ struct Place {
     bool write;
 };
 
-/* Executions of an instruction by one lane, at addresses that lie one `step` apart, as in a loop.
- */
+/* Executions of an instruction by one lane, at addresses one `step` apart, as in a loop. */
 struct Run {
-    uintptr_t next = 1; /* where one more would be part of it; 1 where none can */
-    uintptr_t step = 0;
-    size_t count = 0;
+    uintptr_t next; /* where one more would be part of it; 1 where none can */
+    uintptr_t step;
+    size_t count;
 };
 
-/* The executions of an instruction since its warp last met. The k-th of each lane are one request.
- */
+/* The executions of an instruction since its warp last met: the k-th of all lanes, a request. */
 struct alignas(64) Instruction {
     const void *where = nullptr; /* as in `place`; null before its first execution */
     uintptr_t begin;             /* of what it last touched, where ... */
@@ -208,9 +187,14 @@ struct alignas(64) Instruction {
     Place place;
     uint32_t lanes = 0;  /* that have executed it, ... */
     uint32_t broken = 0; /* ... and those with earlier runs */
-    Run run[warp_size];  /* the last of each lane */
+    /* of each lane the last run: see Run */
+    uintptr_t next[warp_size], step[warp_size] = {};
+    size_t count[warp_size] = {};
     std::vector<Run> earlier[warp_size];
     std::vector<uint64_t> began; /* in a block that is traced: when the first lane made the k-th */
+
+    Instruction() { std::fill_n(next, warp_size, 1); }
+    Run last_run(unsigned lane) const { return {next[lane], step[lane], count[lane]}; }
 };
 
 /* The instructions of a warp by their places; in each slot the last that was executed. */
@@ -234,11 +218,10 @@ void begin_run(Instruction &instruction, unsigned lane, uintptr_t address);
 
 inline void add_execution(Instruction &instruction, unsigned lane, uintptr_t address)
 {
-    Run &run = instruction.run[lane];
-    if (run.next != address)
+    if (instruction.next[lane] != address)
         return begin_run(instruction, lane, address);
-    run.next += run.step;
-    run.count++;
+    instruction.next[lane] += instruction.step[lane];
+    instruction.count[lane]++;
 }
 
 /* ---- one worker ---- */
@@ -374,8 +357,7 @@ struct Visit {
     const void *where;
 };
 
-/* What a worker knows about its block. Time 0, which the engine's writes have, is before all else.
- */
+/* What a worker knows about its block. Time 0, which the engine's writes have, comes first. */
 struct BlockHistory {
     Block *block;
     LaunchState *launch;
@@ -460,7 +442,7 @@ inline BlockState *current_block_state()
 
 inline ThreadState *current_thread_state(BlockState *block)
 {
-    return worker->thread ? worker->thread->checked : &block->engine;
+    return current_thread ? current_thread->checked : &block->engine;
 }
 
 /* For calls that only kernels make. */
@@ -478,6 +460,15 @@ bool polls(const ThreadState *thread, const void *pointer);
 Look other_look(const BlockState *block, uintptr_t address);
 /* Any number of bytes, as as many accesses as the hardware would need. */
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
+/* The rank of a block of the same cluster; -1 for others. */
+int cluster_rank_of(const BlockState *block, uint32_t number);
+/* The running thread stores in the shared memory of `home`, or uses an mbarrier there. */
+void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
+                      const void *where);
+/* Before the last thread returns: no thread that could come later may have visited. */
+void settle_visits(BlockState *block);
+/* The same place in the calling worker's own shared memory; and whose of its cluster it is. */
+uintptr_t own_place(uintptr_t address, const BlockState **home);
 
 /* ---- count.cpp ---- */
 
@@ -497,7 +488,7 @@ void add_counters(struct counters *sum, const struct counters &part);
 
 /* A plain access within the reach of an instruction that the warp has come to since it last came
  * together: it is counted, too. */
-template <unsigned bytes, Kind kind>
+template <unsigned bytes, AccessKind kind>
 void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address);
 /* `home` is whose shared memory it is, or null. False for threadIdx and its like. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
@@ -517,16 +508,6 @@ void settle_guesses(LaunchState *launch);
 /* Gives all of the block numbers that no word of its shared memory has as its `quiet`. */
 void begin_moment(BlockState *block);
 bool ordered_before(const Stamp &earlier, const ThreadState *thread);
-void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from);
-void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from); /* the later of each */
-/* What the thread knows about its block, one number per thread: what all did before `block_time`,
- * its warp before `warp_time`, itself before `own_time`, and what it has learnt besides. */
-std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
-                                  uint32_t warp_time, uint32_t own_time);
-/* A new moment: what the thread does from now on is not covered by what it published before. */
-void step(ThreadState *thread);
-/* Lanes of the warp have learnt what threads of the block did; null for the engine. */
-void learnt(WarpState *warp);
 void order_barrier(BlockState *block);
 void order_warp(BlockState *block, WarpState *warp, uint32_t lanes);
 void order_grid_arrived(BlockState *block);
@@ -540,32 +521,16 @@ void order_release(ThreadState *thread, const void *object, const Block &home);
 void order_proxy_fence(ThreadState *thread);
 bool passed_proxy_fence(const BlockState *block, const Stamp &write);
 void order_acquire(ThreadState *thread, const void *object);
-
-/* ---- cluster.cpp ---- */
-
-/* The rank of a block of the same cluster; -1 for others. */
-int cluster_rank_of(const BlockState *block, uint32_t number);
-/* How often the cluster's barrier has opened, as far as the thread knows. */
+/* How often the barrier of its cluster has opened, as far as the thread knows. */
 inline uint32_t known_cluster_phase(const ThreadState *thread)
 {
     return std::max(thread->cluster_phase, thread->block->cluster_phase);
 }
-/* Whether what the thread knows from the barrier of its cluster covers an access. */
-bool cluster_orders(const ThreadState *thread, const Stamp &earlier);
-/* What it knows from there about the threads of its own block. */
-void add_cluster_knowledge(const ThreadState *thread, std::vector<uint32_t> &known);
-/* Before the last thread returns: no thread that could come later may have visited. */
-void settle_visits(BlockState *block);
 /* The barrier of the thread's cluster: it arrives, the barrier opens, it goes on. */
 void arrive_at_cluster(ThreadState *thread, bool relaxed);
 void open_cluster(Cluster &cluster);
 void leave_cluster_barrier(ThreadState *thread);
 void forget_cluster(Cluster &cluster);
-/* The running thread stores in the shared memory of `home`, or uses an mbarrier there. */
-void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
-                      const void *where);
-/* The same place in the calling worker's own shared memory; and whose of its cluster it is. */
-uintptr_t own_place(uintptr_t address, const BlockState **home);
 
 /* ---- source.cpp ---- */
 

@@ -9,7 +9,6 @@
  */
 #include "check/check.h"
 
-#include <algorithm>
 #include <numeric>
 
 namespace simt::check
@@ -135,10 +134,10 @@ static void close_requests(BlockState *block, const WarpState *warp, const Instr
     struct {
         size_t run, done;
     } cursor[warp_size] = {}; /* where each lane is in its runs */
-    const auto run_of = [&](unsigned lane) -> const Run & {
+    const auto run_of = [&](unsigned lane) {
         const bool early =
             broken >> lane & 1 && cursor[lane].run < instruction.earlier[lane].size();
-        return early ? instruction.earlier[lane][cursor[lane].run] : instruction.run[lane];
+        return early ? instruction.earlier[lane][cursor[lane].run] : instruction.last_run(lane);
     };
     Request request;
     request.lanes = instruction.lanes;
@@ -148,7 +147,7 @@ static void close_requests(BlockState *block, const WarpState *warp, const Instr
         const uintptr_t step = run_of(unsigned(__builtin_ctz(request.lanes))).step;
         size_t together = SIZE_MAX, most = 0;
         for (unsigned lane : bits(request.lanes)) {
-            const Run &run = run_of(lane);
+            const Run run = run_of(lane);
             const size_t left = run.count - cursor[lane].done;
             request.address[lane] = run.next - run.step * left;
             together = std::min(together, run.step == step ? left : 1);
@@ -179,8 +178,8 @@ void close_round(BlockState *block, WarpState *warp)
         close_requests(block, warp, instruction);
         instruction.where = nullptr;
         for (unsigned lane : bits(instruction.lanes)) {
-            instruction.run[lane].next = 1;
-            instruction.run[lane].count = 0;
+            instruction.next[lane] = 1;
+            instruction.count[lane] = 0;
         }
         for (unsigned lane : bits(instruction.broken))
             instruction.earlier[lane].clear();
@@ -191,8 +190,7 @@ void close_round(BlockState *block, WarpState *warp)
         trace_round(block, warp);
 }
 
-/* The warp's first execution since it last came together. Each lane likely goes on with its step.
- */
+/* The warp's first execution since it last came together. Each lane likely keeps its step. */
 static void begin_round(WarpState *warp, Instruction &instruction, const Place &place)
 {
     instruction.where = place.where;
@@ -203,25 +201,26 @@ static void begin_round(WarpState *warp, Instruction &instruction, const Place &
 
 void begin_run(Instruction &instruction, unsigned lane, uintptr_t address)
 {
-    Run &run = instruction.run[lane];
-    if (run.count == 1) {
-        run.step += address - run.next;
-        run.next = address + run.step;
-        run.count = 2;
+    uintptr_t &next = instruction.next[lane], &step = instruction.step[lane];
+    size_t &count = instruction.count[lane];
+    if (count == 1) {
+        step += address - next;
+        next = address + step;
+        count = 2;
         return;
     }
     instruction.lanes |= 1u << lane;
-    if (run.count > 0) {
-        instruction.earlier[lane].push_back(run);
+    if (count > 0) {
+        instruction.earlier[lane].push_back(instruction.last_run(lane));
         instruction.broken |= 1u << lane;
     }
-    run.next = address + run.step;
-    run.count = 1;
+    next = address + step;
+    count = 1;
 }
 
 static size_t executions(const Instruction &instruction, unsigned lane)
 {
-    size_t count = instruction.run[lane].count;
+    size_t count = instruction.count[lane];
     for (const Run &run : instruction.earlier[lane])
         count += run.count;
     return count;

@@ -251,13 +251,12 @@ struct Hooks final : Checker {
 
     /* ---- accesses ---- */
 
-    void atomic_access(const void *address, size_t bytes, bool reads, bool writes,
+    void atomic_access(const void *address, size_t bytes, AccessKind kind,
                        const void *where) override
     {
         static const char *const names[] = {"atomic_read", "atomic_write", "", "atomic_update"};
         BlockState *state = current_block_state();
-        const unsigned kind = !writes ? atomic_read : reads ? atomic_update : atomic_write;
-        if (writes || !polls(current_thread_state(state), address)) {
+        if (writes(kind) || !polls(current_thread_state(state), address)) {
             state->counted.atomics++;
             noted(names[kind - atomic_read], address, 0, bytes, where);
         }
@@ -272,33 +271,13 @@ struct Hooks final : Checker {
         confirm_guesses(current_thread_state(), number_of(address), bytes);
     }
 
-    void access(const void *address, size_t bytes, bool writes, const void *where) override
+    void access(const void *address, size_t bytes, AccessKind kind, const void *where,
+                const Block *home) override
     {
-        on_range(address, bytes, writes ? plain_write : plain_read, where);
-    }
-
-    void asynchronous(const void *address, size_t bytes, Asynchronous how,
-                      const void *where) override
-    {
-        on_range(address, bytes, kind_of(how), where);
-    }
-
-    void asynchronous(const Block &home, const void *address, size_t bytes, Asynchronous how,
-                      const void *where) override
-    {
-        if (&home == worker->block)
-            on_range(address, bytes, kind_of(how), where);
+        if (!home || home == worker->block)
+            on_range(address, bytes, kind, where);
         else
-            store_in_cluster(home.checked, number_of(address), unsigned(bytes), kind_of(how),
-                             where);
-    }
-
-    static Kind kind_of(Asynchronous how)
-    {
-        static const Kind kinds[] = {proxy_read_access, proxy_write_pending, proxy_write_access,
-                                     copy_pending,      copy_access,         copy_access,
-                                     atomic_read};
-        return kinds[how];
+            store_in_cluster(home->checked, number_of(address), unsigned(bytes), kind, where);
     }
 
     void counted(const void *pointer, size_t bytes, bool writes, const void *where) override

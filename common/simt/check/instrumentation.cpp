@@ -20,15 +20,14 @@ using namespace simt::check;
  * that others have read like this since they were last written: they are only counted. For other
  * plain accesses of such an instruction the shadow is looked at, too; all others go through
  * on_access. */
-template <unsigned bytes, Kind kind>
+template <unsigned bytes, AccessKind kind>
 __attribute__((always_inline)) inline void on_plain(const void *pointer, const void *where)
 {
     const uintptr_t address = number_of(pointer);
-    const Worker *own = worker;
-    if (!own || !own->thread)
+    const Thread *thread = current_thread;
+    if (!thread)
         return on_access(pointer, bytes, kind, where);
-    const Thread &thread = *own->thread;
-    Instruction *instruction = thread.recent->at(where);
+    Instruction *instruction = thread->recent->at(where);
     if (instruction->where != where || address - instruction->begin >= instruction->room)
         return on_access(pointer, bytes, kind, where);
     /* Narrower ones lie as their types do, or another check has seen it. */
@@ -42,9 +41,9 @@ __attribute__((always_inline)) inline void on_plain(const void *pointer, const v
         quiet = when == instruction->quiet[0] || when == instruction->quiet[1];
     }
     if (quiet)
-        add_execution(*instruction, thread.lane, address);
+        add_execution(*instruction, thread->lane, address);
     else
-        on_known_access<bytes, kind>(thread.checked, *instruction, address);
+        on_known_access<bytes, kind>(thread->checked, *instruction, address);
 }
 
 #define ACCESS(name, bytes, kind)                                                                  \
@@ -133,14 +132,14 @@ class AtomicBuiltIn
 
   public:
     /* A release is a fence before the operation, an acquire one after it. */
-    AtomicBuiltIn(const volatile void *address, size_t bytes, bool read, bool write, int order,
+    AtomicBuiltIn(const volatile void *address, size_t bytes, AccessKind kind, int order,
                   const void *where)
         : order(order)
     {
-        if (write && order >= __ATOMIC_RELEASE)
+        if (writes(kind) && order >= __ATOMIC_RELEASE)
             fence();
         if (current_block_state())
-            checker->atomic_access(const_cast<const void *>(address), bytes, read, write, where);
+            checker->atomic_access(const_cast<const void *>(address), bytes, kind, where);
     }
 
     ~AtomicBuiltIn()
@@ -158,13 +157,12 @@ class AtomicBuiltIn
     }
 };
 
-#define ATOMIC(read, write)                                                                        \
-    AtomicBuiltIn operation(address, sizeof *address, read, write, order, WHERE)
+#define ATOMIC(kind) AtomicBuiltIn operation(address, sizeof *address, kind, order, WHERE)
 
 #define ATOMIC_UPDATE(T, bits, name)                                                               \
     extern "C" T __tsan_atomic##bits##_##name(volatile T *address, T value, int order)             \
     {                                                                                              \
-        ATOMIC(true, true);                                                                        \
+        ATOMIC(atomic_update);                                                                     \
         return __atomic_##name(address, value, __ATOMIC_SEQ_CST);                                  \
     }
 
@@ -172,7 +170,7 @@ class AtomicBuiltIn
     extern "C" int __tsan_atomic##bits##_compare_exchange_##strength(                              \
         volatile T *address, T *expected, T value, int order, int)                                 \
     {                                                                                              \
-        ATOMIC(true, true);                                                                        \
+        ATOMIC(atomic_update);                                                                     \
         return __atomic_compare_exchange_n(address, expected, value, weak, __ATOMIC_SEQ_CST,       \
                                            __ATOMIC_SEQ_CST);                                      \
     }
@@ -180,17 +178,17 @@ class AtomicBuiltIn
 #define ATOMICS(T, bits)                                                                           \
     extern "C" T __tsan_atomic##bits##_load(const volatile T *address, int order)                  \
     {                                                                                              \
-        ATOMIC(true, false);                                                                       \
+        ATOMIC(atomic_read);                                                                       \
         return __atomic_load_n(address, __ATOMIC_SEQ_CST);                                         \
     }                                                                                              \
     extern "C" void __tsan_atomic##bits##_store(volatile T *address, T value, int order)           \
     {                                                                                              \
-        ATOMIC(false, true);                                                                       \
+        ATOMIC(atomic_write);                                                                      \
         __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                                        \
     }                                                                                              \
     extern "C" T __tsan_atomic##bits##_exchange(volatile T *address, T value, int order)           \
     {                                                                                              \
-        ATOMIC(false, true);                                                                       \
+        ATOMIC(atomic_write);                                                                      \
         return __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                              \
     }                                                                                              \
     ATOMIC_UPDATE(T, bits, fetch_add)                                                              \

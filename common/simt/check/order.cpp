@@ -19,6 +19,7 @@
  * all wrote) has a barrier there and no fence.
  */
 #include "check/check.h"
+#include "run/cluster.h"
 
 namespace simt::check
 {
@@ -52,12 +53,28 @@ static bool seen_covers(const std::vector<Seen> &seen, const Stamp &stamp,
     return false;
 }
 
+/* What the thread knows from the barrier of its cluster; null before it knows of any phase. */
+static const ClusterKnowledge *knowledge(const ThreadState *thread)
+{
+    const uint32_t phase = known_cluster_phase(thread);
+    const ClusterState *state = thread->block->block->cluster->checked;
+    return phase == 0 ? nullptr : &state->completed[phase % 2];
+}
+
+static bool cluster_orders(const ThreadState *thread, const Stamp &earlier)
+{
+    const ClusterKnowledge *known = knowledge(thread);
+    const int rank = known ? cluster_rank_of(thread->block, earlier.block) : -1;
+    return rank >= 0 && (earlier.time < known->full[rank] ||
+                         earlier.time < known->known[rank][earlier.thread()]);
+}
+
 bool ordered_before(const Stamp &earlier, const ThreadState *thread)
 {
     BlockState *block = thread->block;
     if (!thread->thread)
         return true; /* the engine */
-    if (known_cluster_phase(thread) > 0 && cluster_orders(thread, earlier))
+    if (cluster_orders(thread, earlier))
         return true;
     if (earlier.block == block->number) {
         unsigned number = earlier.thread();
@@ -91,7 +108,8 @@ void begin_moment(BlockState *block)
     }
 }
 
-void learnt(WarpState *warp)
+/* Lanes of the warp have learnt what threads of the block did; null for the engine. */
+static void learnt(WarpState *warp)
 {
     if (!warp)
         return;
@@ -104,7 +122,8 @@ void learnt(WarpState *warp)
 
 /* ---- small pieces ---- */
 
-void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
+/* The later of each. */
+static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
 {
     if (into.size() < from.size())
         into.resize(from.size());
@@ -124,7 +143,7 @@ static void add_seen(std::vector<Seen> &into, const Seen &look)
     into.push_back(look);
 }
 
-void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from)
+static void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from)
 {
     for (const Seen &look : from)
         add_seen(into, look);
@@ -148,8 +167,10 @@ static std::vector<uint32_t> known_by_times(const ThreadState *thread, uint32_t 
     return known;
 }
 
-std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
-                                  uint32_t warp_time, uint32_t own_time)
+/* What the thread knows about its block, one number per thread: what all did before `block_time`,
+ * its warp before `warp_time`, itself before `own_time`, and what it has learnt besides. */
+static std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
+                                         uint32_t warp_time, uint32_t own_time)
 {
     std::vector<uint32_t> known = known_by_times(thread, block_time, warp_time, own_time);
     join(known, thread->known);
@@ -162,7 +183,10 @@ static std::vector<uint32_t> all_known(const ThreadState *thread)
     std::vector<uint32_t> known =
         known_as_of(thread, thread->block->full_time, thread->warp ? thread->warp->full_time : 0,
                     thread->time + 1);
-    add_cluster_knowledge(thread, known);
+    const ClusterKnowledge *cluster = knowledge(thread);
+    const unsigned rank = thread->block->block->rank;
+    for (size_t i = 0; cluster && i < known.size(); i++)
+        known[i] = std::max({known[i], cluster->full[rank], cluster->known[rank][i]});
     return known;
 }
 
@@ -173,7 +197,8 @@ static std::vector<uint32_t> fenced_known(const ThreadState *thread)
                        thread->fence_warp, thread->fence_time);
 }
 
-void step(ThreadState *thread) { thread->time = ++thread->block->now; }
+/* A new moment: what the thread does from now on is not covered by what it published before. */
+static void step(ThreadState *thread) { thread->time = ++thread->block->now; }
 
 /* When all of these threads that wrote have fenced, each may publish what the group did. */
 static bool all_fenced(const BlockState *block, unsigned first, uint32_t lanes)
@@ -461,6 +486,66 @@ void order_acquire(ThreadState *thread, const void *object)
     add_seen(thread->seen, shared->seen);
     learnt(thread->warp);
     block->partial = true;
+}
+
+/* ---- the barrier of a cluster ---- */
+
+static ClusterState *cluster_state(Cluster &cluster)
+{
+    if (!cluster.checked) {
+        ClusterState *state = new ClusterState();
+        for (std::vector<uint32_t> &known : state->arriving.known)
+            known.assign(cluster.member[0].block->threads, 0);
+        cluster.checked = state;
+    }
+    return cluster.checked;
+}
+
+/* What the thread knows about its own block: about others it knows from earlier phases. */
+static void publish_to_cluster(const ThreadState *thread, ClusterKnowledge &arriving)
+{
+    const BlockState *block = thread->block;
+    const unsigned rank = block->block->rank;
+    arriving.full[rank] = std::max(arriving.full[rank], block->full_time);
+    join(arriving.known[rank], known_as_of(thread, 0, thread->warp->full_time, thread->time + 1));
+    add_seen(arriving.seen, thread->seen);
+    add_seen(arriving.seen, block->seen);
+}
+
+void arrive_at_cluster(ThreadState *thread, bool relaxed)
+{
+    settle_overwrites(thread->block);
+    ClusterState *state = cluster_state(*thread->block->block->cluster);
+    if (relaxed)
+        return;
+    publish_to_cluster(thread, state->arriving);
+    step(thread);
+}
+
+void open_cluster(Cluster &cluster)
+{
+    ClusterState *state = cluster_state(cluster);
+    state->completed[cluster.phase % 2] = state->arriving;
+    for (unsigned rank = 0; rank < cluster.blocks; rank++)
+        if (!cluster.member[rank].ended) {
+            BlockState *block = cluster.member[rank].block->checked;
+            block->counted.barriers++;
+            if (block->trace)
+                trace_barrier(block, "cluster_barrier", nowhere, -1);
+        }
+}
+
+void leave_cluster_barrier(ThreadState *thread)
+{
+    thread->cluster_phase = uint32_t(thread->thread->cluster_waits);
+    add_seen(thread->seen, knowledge(thread)->seen);
+    learnt(thread->warp);
+}
+
+void forget_cluster(Cluster &cluster)
+{
+    delete cluster.checked;
+    cluster.checked = nullptr;
 }
 
 } /* namespace simt::check */

@@ -39,9 +39,8 @@ static std::string thread_name(const LaunchState *launch, unsigned thread)
 static std::string culprit(const ThreadState *thread)
 {
     const LaunchState *launch = thread->block->launch;
-    std::string who = format("kernel %s, ", kernel_name(*launch->launch)) +
-                      block_name(launch, thread->block->number);
-    return thread->thread ? who + ", " + thread_name(launch, thread->number) : who;
+    return format("kernel %s, ", kernel_name(*launch->launch)) +
+           (thread->thread ? describe(*thread->thread) : block_name(launch, thread->block->number));
 }
 
 static std::string verb(unsigned kind)
@@ -51,10 +50,10 @@ static std::string verb(unsigned kind)
         return "updates atomically";
     if (is_pending(kind))
         return "starts an asynchronous copy into it";
-    if (kind == copy_access)
+    if (kind == copy_write)
         return "copies asynchronously into it";
     const std::string what = writes(kind) ? "write" : "read";
-    return kind < proxy_read_access ? what + "s" + ways[kind / 2] : "has asynchronous work " + what;
+    return kind < proxy_read ? what + "s" + ways[kind / 2] : "has asynchronous work " + what;
 }
 
 static std::string plural(unsigned long long count, const char *noun)

@@ -344,9 +344,8 @@ struct Outcome {
 static bool needs_proxy_fence(const Cell &cell, const Access &access)
 {
     unsigned kind = cell.write.kind();
-    return access.stamp.kind() == proxy_read_access && live(cell.write, access) &&
-           kind != proxy_write_access && kind != proxy_write_pending &&
-           !passed_proxy_fence(access.thread->block, cell.write);
+    return access.stamp.kind() == proxy_read && live(cell.write, access) && kind != proxy_write &&
+           kind != proxy_write_pending && !passed_proxy_fence(access.thread->block, cell.write);
 }
 
 /* Whether the block has written some part of a cell. */
@@ -429,7 +428,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
  */
 template <bool global>
 __attribute__((always_inline)) static inline bool
-usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, const ThreadState *thread)
+usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const ThreadState *thread)
 {
     const BlockState *block = thread->block;
     const LaunchState *launch = block->launch;
@@ -452,7 +451,7 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, const ThreadState *
     const bool written = is_live(cell.write);
     if (!is_settled(cell.write))
         return false;
-    if (writes(stamp.kind())) {
+    if (write) {
         if ((!global && cell.write.block == 0) || !is_settled(a) || !is_settled(b))
             return false; /* of shared memory that nobody ever wrote: it may be no variable */
         cell.write = stamp;
@@ -538,15 +537,16 @@ static inline bool may_be_usual(const ThreadState *thread, bool global, unsigned
 }
 
 template <bool global>
-__attribute__((always_inline)) static inline bool
-usual_word(Shadow &shadow, uintptr_t index, const Stamp &stamp, const ThreadState *thread)
+__attribute__((always_inline)) static inline bool usual_word(Shadow &shadow, uintptr_t index,
+                                                             const Stamp &stamp, bool write,
+                                                             const ThreadState *thread)
 {
     Cell &cell = shadow.plane[0][index];
     if (global)
         __builtin_prefetch(&cell + 4, 1); /* the next threads' words */
     if (global && !try_lock(cell))
         return false; /* what has the time to wait does it again */
-    const bool done = usual_access<global>(cell, shadow.quiet[index], stamp, thread);
+    const bool done = usual_access<global>(cell, shadow.quiet[index], stamp, write, thread);
     if (global)
         unlock(cell);
     return done;
@@ -555,18 +555,18 @@ usual_word(Shadow &shadow, uintptr_t index, const Stamp &stamp, const ThreadStat
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, const Stamp &stamp, const void *where)
 {
-    const bool usual = may_be_usual(thread, !home, bytes, stamp);
+    const bool usual = may_be_usual(thread, !home, bytes, stamp), write = writes(stamp.kind());
     const uintptr_t end = (address + bytes + 3 - shadow.base) / 4;
     for (uintptr_t i = (address - shadow.base) / 4; i < end && shadow.plane[0]; i++)
-        if (!(usual && (home ? usual_word<false>(shadow, i, stamp, thread)
-                             : usual_word<true>(shadow, i, stamp, thread))) &&
+        if (!(usual && (home ? usual_word<false>(shadow, i, stamp, write, thread)
+                             : usual_word<true>(shadow, i, stamp, write, thread))) &&
             !unusual_access(thread, home, shadow, i, address, bytes, stamp, where))
             return false;
     return true;
 }
 
 static inline void count_known_access(ThreadState *thread, Instruction &instruction,
-                                      uintptr_t address, Kind kind)
+                                      uintptr_t address, AccessKind kind)
 {
     thread->unfenced_write |= instruction.place.space == global_space && kind == plain_write;
     add_execution(instruction, thread->lane, address);
@@ -574,7 +574,7 @@ static inline void count_known_access(ThreadState *thread, Instruction &instruct
 
 __attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
                                                         Instruction &instruction, uintptr_t address,
-                                                        unsigned bytes, Kind kind)
+                                                        unsigned bytes, AccessKind kind)
 {
     const Reach &reach = *instruction.reach;
     BlockState *home = instruction.place.space == global_space ? nullptr : thread->block;
@@ -585,7 +585,7 @@ __attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
         count_known_access(thread, instruction, address, kind);
 }
 
-template <bool global, unsigned bytes, Kind kind>
+template <bool global, unsigned bytes, AccessKind kind>
 static inline bool usual_words(ThreadState *thread, const Instruction &instruction,
                                uintptr_t address)
 {
@@ -596,12 +596,12 @@ static inline bool usual_words(ThreadState *thread, const Instruction &instructi
     const Stamp stamp = stamp_of(thread, kind, instruction.place);
     for (unsigned i = 0; i < bytes / 4; i++)
         if (!usual_word<global>(*reach.shadow, (address - reach.shadow->base) / 4 + i, stamp,
-                                thread))
+                                kind == plain_write, thread))
             return false;
     return true;
 }
 
-template <unsigned bytes, Kind kind>
+template <unsigned bytes, AccessKind kind>
 void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address)
 {
     if (instruction.place.space == global_space

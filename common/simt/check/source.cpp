@@ -6,7 +6,6 @@
 #include "host/errors.h"
 #include "host/symbols.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <fcntl.h>
 #include <filesystem>

@@ -5,12 +5,10 @@
  * the number of workers nor on which was faster.
  */
 #include "check/check.h"
-#include "host/environment.h"
 #include "host/errors.h"
 #include "host/symbols.h"
 #include "instructions/tensor_map.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -180,10 +178,9 @@ static const Array &array_at(const BlockState *block, uintptr_t address)
     for (const Array &array : block->trace->arrays)
         if (array.begin <= address && address < array.end)
             return array;
-    const bool shared =
-        address >= number_of(worker->shared_begin) && address < number_of(worker->shared_end);
-    block->trace->arrays.push_front(shared ? shared_array(address)
-                                           : global_array(block->launch, address));
+    block->trace->arrays.push_front(simt_is_shared(memory_at(address))
+                                        ? shared_array(address)
+                                        : global_array(block->launch, address));
     return block->trace->arrays.front();
 }
 
@@ -197,8 +194,7 @@ static std::string array_json(const Array &array)
            list(array.shape.data(), array.shape.size()) + "}\n";
 }
 
-/* ,"at":[["A",0,4,32]]: for lanes in order, the array, the byte of the first, the step, how many.
- */
+/* ,"at":[["A",0,4,32]]: for lanes in order, the array, byte of the first, step, how many. */
 static std::string places_json(const char *key, const BlockState *block, uint32_t lanes,
                                const uintptr_t *address)
 {

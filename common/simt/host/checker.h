@@ -40,15 +40,22 @@ struct Region;
 struct ThreadState;
 } /* namespace check */
 
-/* How asynchronous work touches memory: its accesses begin at one moment and end at another. */
-enum Asynchronous {
+/* How memory is touched; odd kinds write. */
+enum AccessKind : unsigned {
+    plain_read,
+    plain_write,
+    volatile_read,
+    volatile_write,
+    atomic_read,
+    atomic_write,      /* a store or an exchange */
+    atomic_update = 7, /* reads and writes */
+    /* From here on asynchronous work: bounds and order are checked, nothing is counted. Pending is
+     * a write from its start until it is made; no thread may touch what it writes in between. */
     proxy_read, /* by the asynchronous proxy: an operand of wgmma, the source of a TMA store */
-    proxy_write_begins, /* the destination of a TMA load, from here ... */
-    proxy_write_ends,   /* ... to here */
-    copy_begins,        /* cp.async, which is not of the asynchronous proxy */
-    copy_ends,
-    barrier_begins,   /* an mbarrier is initialised ... */
-    barrier_operation /* ... and used */
+    proxy_write,
+    proxy_write_pending = 11,
+    copy_write = 13, /* of cp.async, which is not of the asynchronous proxy */
+    copy_pending = 15
 };
 
 /* A copy of a box between global and shared memory, by one instruction of one thread. */
@@ -109,7 +116,7 @@ struct Checker {
 
     /* The running thread's next atomic operation. No other on the same address comes between this
      * call and the next. `where` is an address in the kernel's code. */
-    virtual void atomic_access(const void *, size_t, bool /* reads */, bool /* writes */, const void * /* where */) {}
+    virtual void atomic_access(const void *, size_t, AccessKind, const void * /* where */) {}
     virtual void atomic_done() {}
     /* It was a compare-and-swap: had a plain read of the same place seen an old value, this would
      * have noticed. */
@@ -119,13 +126,9 @@ struct Checker {
     /* fence.proxy.async: the asynchronous proxy sees what the running thread knows of. */
     virtual void proxy_fence() {}
     /* Memory that a runtime function touches in the running thread's name, or, while no thread
-     * runs, in the name of an engine that is ordered with all threads. */
-    virtual void access(const void *, size_t, bool /* writes */, const void * /* where */) {}
-    /* The same of asynchronous work: bounds and order are checked, nothing is counted. Between its
-     * begin and its end no thread may touch what is written. */
-    virtual void asynchronous(const void *, size_t, Asynchronous, const void * /* where */) {}
-    /* The same in the shared memory of a block of the cluster that has not ended. */
-    virtual void asynchronous(const Block &, const void *, size_t, Asynchronous, const void * /* where */) {}
+     * runs, in the name of an engine that is ordered with all threads. `home`: the block of the
+     * cluster in whose shared memory it lies, if that is not the running one; it has not ended. */
+    virtual void access(const void *, size_t, AccessKind, const void * /* where */, const Block * /* home */ = nullptr) {}
     /* An access of up to 16 bytes is counted, together with those of the other lanes. */
     virtual void counted(const void *, size_t, bool /* writes */, const void * /* where */) {}
     /* A copy starts. It is counted as one load of one memory and one store to the other. */

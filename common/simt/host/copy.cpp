@@ -18,8 +18,7 @@ static bool is_variable(const void *begin, size_t bytes)
     return p >= &__data_start && p + bytes <= &_end;
 }
 
-/* Refuses a copy with `bytes` at `begin` as one side of it, if there is something wrong with that.
- */
+/* Refuses a copy with `bytes` at `begin` as one side of it, if something is wrong with that. */
 static cudaError_t check_side(const void *begin, size_t bytes, bool want_device, const char *call,
                               const char *role)
 {

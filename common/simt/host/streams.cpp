@@ -3,7 +3,7 @@
  * nothing to remember and an event is a point in time.
  */
 #include "host/errors.h"
-#include <ctime>
+#include <chrono>
 #include <new>
 
 struct simt_stream {
@@ -12,7 +12,7 @@ struct simt_stream {
 
 struct simt_event {
     bool recorded, timing;
-    struct timespec time;
+    std::chrono::steady_clock::time_point time;
 };
 
 using namespace simt;
@@ -93,7 +93,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
     if (run_waiting_launches)
         run_waiting_launches();
     event->recorded = true;
-    clock_gettime(CLOCK_MONOTONIC, &event->time);
+    event->time = std::chrono::steady_clock::now();
     return standing_error_without_waiting();
 }
 
@@ -103,7 +103,6 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
         return done(cudaErrorInvalidValue);
     if (!start || !stop || !start->recorded || !stop->recorded || !start->timing || !stop->timing)
         return done(cudaErrorInvalidResourceHandle);
-    *milliseconds = float(double(stop->time.tv_sec - start->time.tv_sec) * 1e3 +
-                          double(stop->time.tv_nsec - start->time.tv_nsec) * 1e-6);
+    *milliseconds = std::chrono::duration<float, std::milli>(stop->time - start->time).count();
     return standing_error();
 }

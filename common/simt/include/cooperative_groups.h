@@ -9,8 +9,7 @@
 namespace cooperative_groups
 {
 
-/* ---------------------------------------------------------------------------------------------- */
-/* Some lanes of a warp, by mask: what tiles and coalesced groups have in common */
+/* ---- some lanes of a warp, by mask: what tiles and coalesced groups have in common ---- */
 
 namespace details
 {
@@ -107,8 +106,7 @@ inline unsigned tile_mask(unsigned size)
 
 } /* namespace details */
 
-/* ---------------------------------------------------------------------------------------------- */
-/* The block */
+/* ---- the block ---- */
 
 class thread_block
 {
@@ -137,8 +135,7 @@ thread_block this_thread_block(block_tile_memory<Sizes...> &)
     return {};
 }
 
-/* ---------------------------------------------------------------------------------------------- */
-/* The grid */
+/* ---- the grid ---- */
 
 class grid_group
 {
@@ -171,8 +168,7 @@ class grid_group
 
 inline grid_group this_grid() { return grid_group(); }
 
-/* ---------------------------------------------------------------------------------------------- */
-/* Tiles: aligned pieces of 1, 2, 4, 8, 16 or 32 lanes */
+/* ---- tiles: aligned pieces of 1, 2, 4, 8, 16 or 32 lanes ---- */
 
 template <unsigned Size, class Parent = void>
 class thread_block_tile : public details::lanes
@@ -225,8 +221,7 @@ tiled_partition(const thread_block_tile<ParentSize, Parent> &)
     return thread_block_tile<Size, thread_block_tile<ParentSize, Parent>>(ParentSize);
 }
 
-/* ---------------------------------------------------------------------------------------------- */
-/* The lanes that came here together */
+/* ---- the lanes that came here together ---- */
 
 struct coalesced_group : details::lanes {
     using lanes::lanes;
@@ -250,8 +245,7 @@ inline coalesced_group binary_partition(const details::lanes &group, bool predic
     return coalesced_group(predicate ? yes : group.mask() & ~yes);
 }
 
-/* ---------------------------------------------------------------------------------------------- */
-/* Any of these, when the kind is not known before the program runs */
+/* ---- any of these, when the kind is not known before the program runs ---- */
 
 class thread_group
 {
@@ -291,9 +285,7 @@ void sync(const Group &group, SIMT_CALL_SITE)
     group.sync(site);
 }
 
-/* ---------------------------------------------------------------------------------------------- */
-/* Copies by a whole group. They are done at once; wait() is the barrier that programs need
- * anyway. */
+/* ---- copies by a whole group: done at once; wait() is the barrier that programs need ---- */
 
 template <class Group, class T>
 void memcpy_async(const Group &group, T *to, const T *from, size_t bytes)

@@ -1,6 +1,5 @@
 /* What all asynchronous work has in common: where a block keeps it, and when it is carried out. */
 #include "instructions/asynchronous.h"
-#include "host/device.h"
 #include "run/engine.h"
 #include <cstring>
 

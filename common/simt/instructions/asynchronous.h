@@ -171,7 +171,7 @@ inline BlockWork &block_work()
 inline ThreadWork &thread_work()
 {
     BlockWork &work = block_work();
-    return work.thread[worker->thread->linear];
+    return work.thread[current_thread->linear];
 }
 
 /* `bytes` of the block's shared memory at a shared-window address; a report when it lies elsewhere

@@ -3,7 +3,6 @@
  * line; shared memory changes only at the wait that covers the copy.
  */
 #include "instructions/asynchronous.h"
-#include "host/checker.h"
 #include "run/engine.h"
 #include <cstring>
 #include <ptx.cuh>
@@ -39,11 +38,11 @@ void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned
         if (reinterpret_cast<uintptr_t>(global) % bytes)
             fail_at(site, "cp.async", "the global address %p is not a multiple of %u", global,
                     bytes);
-        checker->access(global, source_bytes, false, where);
+        checker->access(global, source_bytes, plain_read, where);
         memcpy(copy.bytes, global, source_bytes);
     }
     checker->counted(copy.to, bytes, true, where);
-    checker->asynchronous(copy.to, bytes, copy_begins, where);
+    checker->access(copy.to, bytes, copy_pending, where);
     checker->noted("cp_async", copy.to, copy.group, bytes, where);
     copy.size = bytes;
     copies.work.push_back(copy);
@@ -60,7 +59,7 @@ void ptx::cp_async_wait(unsigned pending)
     const size_t done = copies.covered(pending);
     for (size_t i = 0; i < done; i++) {
         const CopyUnderWay &copy = copies.work[i];
-        checker->asynchronous(copy.to, copy.size, copy_ends, copy.where);
+        checker->access(copy.to, copy.size, copy_write, copy.where);
         memcpy(copy.to, copy.bytes, copy.size);
     }
     checker->noted("cp_async_wait", nullptr, pending, done, __builtin_return_address(0));

@@ -2,7 +2,6 @@
  * common/ptx.cuh for layouts. */
 #include "instructions/matrix_product.h"
 #include "instructions/asynchronous.h"
-#include "host/checker.h"
 #include "run/engine.h"
 #include <mma.h>
 #include <ptx.cuh>
@@ -11,6 +10,8 @@ namespace simt
 {
 
 static const uint32_t whole_warp = ~0u;
+
+static AccessKind plain_access(bool writes) { return writes ? plain_write : plain_read; }
 
 /* These operations are defined for 32 lanes only. */
 static void require_whole_warp(unsigned lanes, const char *what)
@@ -104,22 +105,17 @@ static void run_product(void *const *slot, unsigned lanes)
         }
 }
 
-/* Registers are variables of the thread, of which nothing is reported. Where a kernel passes other
- * memory in their place, it is memory that it reads or writes. */
-static void touch_registers(const void *operand, size_t bytes, bool writes, const void *where)
-{
-    checker->access(operand, bytes, writes, where);
-}
-
 template <unsigned cols>
 static void multiply(Multiplication product, Site site, const void *where)
 {
     constexpr size_t elements = cols / 2;
-    touch_registers(product.d, elements * sizeof *product.d, true, where);
-    touch_registers(product.a, fragment_elements * sizeof *product.a, false, where);
-    touch_registers(product.b, elements * sizeof *product.b, false, where);
+    /* Registers are variables of the thread, of which nothing is reported. Where a kernel passes
+     * other memory in their place, it is memory that it reads or writes. */
+    checker->access(product.d, elements * sizeof *product.d, plain_write, where);
+    checker->access(product.a, fragment_elements * sizeof *product.a, plain_read, where);
+    checker->access(product.b, elements * sizeof *product.b, plain_read, where);
     if (product.c != product.d)
-        touch_registers(product.c, elements * sizeof *product.c, false, where);
+        checker->access(product.c, elements * sizeof *product.c, plain_read, where);
     simt_meet(whole_warp, &product, run_product<cols>, product.what, 0, site);
 }
 
@@ -158,17 +154,17 @@ static void move_fragments(void *const *slot, unsigned lanes)
  * a row (or column) of the matrix. Floats move as each lane holds them: pairs along a row, or one
  * by one.
  */
-static void touch(const FragmentMove &move, bool writes, const void *where)
+static void touch(const FragmentMove &move, AccessKind kind, const void *where)
 {
     unsigned lane = self().lane;
     if (move.element_bytes == 2) {
-        checker->access(move.matrix + (lane % 16 * move.pitch + lane / 16 * 8) * 2, 16, writes,
+        checker->access(move.matrix + (lane % 16 * move.pitch + lane / 16 * 8) * 2, 16, kind,
                         where);
         return;
     }
     unsigned step = move.by_rows ? 2 : 1;
     for (unsigned i = 0; i < fragment_elements; i += step)
-        checker->access(in_memory(move, lane, i), step * 4, writes, where);
+        checker->access(in_memory(move, lane, i), step * 4, kind, where);
 }
 
 template <bool to_memory>
@@ -177,9 +173,7 @@ static void move_fragment(void *fragment, void *matrix, unsigned pitch, unsigned
 {
     /* CUDA asks for 32 bytes everywhere. But where an array of shared memory begins is the
      * compiler's choice, 16 bytes are enough for the hardware, and many programs count on that. */
-    const char *begin = static_cast<const char *>(matrix);
-    const bool shared = begin >= worker->shared_begin && begin < worker->shared_end;
-    const unsigned alignment = shared ? 16 : 32;
+    const unsigned alignment = simt_is_shared(matrix) ? 16 : 32;
     if (reinterpret_cast<uintptr_t>(matrix) % alignment)
         fail_at(site, what, "the matrix begins at %p, not at a multiple of %u bytes", matrix,
                 alignment);
@@ -188,8 +182,8 @@ static void move_fragment(void *fragment, void *matrix, unsigned pitch, unsigned
                 pitch, 16 / bytes);
     FragmentMove move = {static_cast<char *>(fragment), static_cast<char *>(matrix), pitch, bytes,
                          by_rows};
-    touch(move, to_memory, where);
-    touch_registers(fragment, fragment_elements * bytes, !to_memory, where);
+    touch(move, plain_access(to_memory), where);
+    checker->access(fragment, fragment_elements * bytes, plain_access(!to_memory), where);
     simt_meet(whole_warp, &move, move_fragments<to_memory>, what, 0, site);
 }
 
@@ -201,8 +195,8 @@ static void move_matrices(simt_meeting *run, const uint32_t *r, uint32_t row_add
                           const char *what, Site site, const void *where)
 {
     MatrixMove move = {shared_place(row_address, 16, 16, what, site), const_cast<uint32_t *>(r)};
-    checker->access(move.row, 16, writes, where);
-    touch_registers(r, 16, !writes, where);
+    checker->access(move.row, 16, plain_access(writes), where);
+    checker->access(r, 16, plain_access(!writes), where);
     simt_meet(whole_warp, &move, run, what, 0, site);
 }
 

@@ -5,7 +5,6 @@
  */
 #include "instructions/asynchronous.h"
 #include "threads/wait.h"
-#include "host/checker.h"
 #include "host/errors.h"
 #include "run/engine.h"
 #include <ptx.cuh>
@@ -16,11 +15,13 @@ namespace simt
 static const uint64_t mark = 0x7265697272616210;
 static const int largest_count = (1 << 20) - 1; /* of arrivals, and of announced bytes */
 
+/* To the checker an mbarrier is written once, by its initialisation; whoever uses it reads it
+ * atomically. */
+
 /* In shared memory, aligned: the mbarrier's place or a report. */
 static void check_place(const uint64_t *place, const char *what, Site site)
 {
-    const char *begin = reinterpret_cast<const char *>(place);
-    if (begin < worker->shared_begin || begin >= worker->shared_end)
+    if (!simt_is_shared(place))
         fail_at(site, what, "an mbarrier lies in shared memory, %p does not",
                 static_cast<const void *>(place));
     shared_place(simt_shared_address(place), sizeof *place, sizeof *place, what, site);
@@ -86,7 +87,7 @@ static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const 
     BlockWork &work = block_work();
     if (parity != 0 && parity != 1)
         fail_at(site, what, "the parity is %d; it must be 0 or 1", parity);
-    checker->asynchronous(place, sizeof *place, barrier_operation, where);
+    checker->access(place, sizeof *place, atomic_read, where);
     const auto is_over = [&] { return barrier.phase % 2 != unsigned(parity); };
     const unsigned long long phase = barrier.phase - is_over(), answers = work.answers;
     checker->noted("mbarrier_wait", place, phase, 0, where);
@@ -129,11 +130,11 @@ void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
                 largest_count);
     if (work.mbarriers.count(place) && *place == mark)
         fail_at(site, "mbarrier_init()", "the mbarrier is already initialised");
-    checker->asynchronous(place, sizeof *place, barrier_begins, __builtin_return_address(0));
+    checker->access(place, sizeof *place, copy_write, __builtin_return_address(0));
     *place = mark;
     Mbarrier barrier = {};
     barrier.expected = barrier.missing = unsigned(arrivals);
-    barrier.initialiser = worker->thread->linear;
+    barrier.initialiser = current_thread->linear;
     barrier.place = place;
     checker->noted("mbarrier_init", place, barrier.expected, 0, __builtin_return_address(0));
     work.mbarriers[place] = barrier;
@@ -142,7 +143,7 @@ void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
 void ptx::mbarrier_init_fence(void)
 {
     for (auto &entry : block_work().mbarriers)
-        if (entry.second.initialiser == worker->thread->linear)
+        if (entry.second.initialiser == current_thread->linear)
             entry.second.fenced = true;
 }
 
@@ -155,7 +156,7 @@ static void arrive(const Block &home, Mbarrier &barrier, int bytes, const char *
         fail_at(site, what,
                 "all %u arrivals of this phase were there already, which only waits for %lld bytes",
                 barrier.expected, barrier.bytes);
-    checker->asynchronous(home, barrier.place, sizeof mark, barrier_operation, where);
+    checker->access(barrier.place, sizeof mark, atomic_read, where, &home);
     checker->noted("mbarrier_arrive", barrier.place, barrier.phase, unsigned(bytes), where);
     publish_on_mbarrier(home, barrier);
     count_on_mbarrier(home, barrier, 1, bytes);
@@ -172,7 +173,7 @@ void ptx::mbarrier_arrive_expect(uint64_t *place, int bytes, Site site)
 {
     static const char what[] = "mbarrier_arrive_expect()";
     Mbarrier &barrier = find_mbarrier(place, what, site);
-    barrier.announcer = worker->thread;
+    barrier.announcer = current_thread;
     arrive(*worker->block, barrier, bytes, what, site, __builtin_return_address(0));
 }
 

@@ -29,7 +29,7 @@ void ptx::move_registers(unsigned per_thread, bool increase, Site site)
 {
     const char *what = increase ? "registers_increase()" : "registers_decrease()";
     BlockWork &work = block_work();
-    Thread &thread = *worker->thread;
+    Thread &thread = *current_thread;
     const Block &block = *thread.warp->block;
     simt_meet(~0u, nullptr, nothing, what, 0, site);
     if (thread.lane == 0) { /* for the warp */

@@ -1,6 +1,5 @@
 /* TMA: copies of boxes between global and shared memory, by an engine that takes its time. */
 #include "instructions/asynchronous.h"
-#include "host/checker.h"
 #include "host/memory.h"
 #include "run/engine.h"
 #include <algorithm>
@@ -85,8 +84,7 @@ static Box box_of(const CUtensorMap *encoded, int x, int y, int z, const char *w
     const Box box = {map_of(encoded, what, site), {x, y, z}};
     if (box.map.rank != 3)
         fail_at(site, what, "the tensor map has rank %u, the copy 3 coordinates", box.map.rank);
-    /* The copy engine moves whole 16-byte chunks; a GPU calls anything else an illegal instruction.
-     */
+    /* The copy engine moves whole 16-byte chunks; to a GPU all else is an illegal instruction. */
     const long long bytes = static_cast<long long>(x) * box.map.element_bytes;
     if (bytes % static_cast<long long>(chunk) != 0)
         fail_at(
@@ -124,7 +122,7 @@ static void touch_global(const Box &box, const void *shared, bool writes, unsign
         if (row.bytes == 0)
             continue;
         check_row_exists(row, what, site);
-        checker->asynchronous(row.global, row.bytes, writes ? proxy_write_ends : proxy_read, where);
+        checker->access(row.global, row.bytes, writes ? proxy_write : proxy_read, where);
         uintptr_t begin = reinterpret_cast<uintptr_t>(row.global);
         copy.bytes += row.bytes;
         copy.sectors += (begin + row.bytes - 1) / sector - begin / sector + 1;
@@ -149,19 +147,19 @@ static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
 static void complete(const TensorLoad &load)
 {
     Block &block = *worker->block;
-    Thread *resting = worker->thread;
+    Thread *resting = current_thread;
     /* in whose name memory changes */
-    worker->thread = load.thread               ? load.thread
+    current_thread = load.thread               ? load.thread
                      : load.barrier->announcer ? load.barrier->announcer
                                                : block.thread;
-    checker->asynchronous(load.to, load.bytes, proxy_write_ends, load.where);
+    checker->access(load.to, load.bytes, proxy_write, load.where);
     if (load.is_word)
         memcpy(load.to, &load.word, load.bytes);
     else
         load_box(load, load.to);
     checker->noted("tma_load_done", load.to, load.barrier->phase, load.bytes, load.where);
     publish_on_mbarrier(block, *load.barrier);
-    worker->thread = resting;
+    current_thread = resting;
     count_on_mbarrier(block, *load.barrier, 0, -static_cast<long long>(load.bytes));
 }
 
@@ -190,7 +188,7 @@ static void read_store(TensorStore &store)
         fail_at(store.site, "tma_store()",
                 "the shared memory that it was reading was overwritten; tma_store_wait_read() "
                 "comes first");
-    checker->asynchronous(store.from, box_bytes(store.map), proxy_read, store.where);
+    checker->access(store.from, box_bytes(store.map), proxy_read, store.where);
     store.was_read = true;
 }
 
@@ -243,7 +241,7 @@ static void start(const Block &home, const TensorLoad &load)
         fail_at(load.site, load.what,
                 "the copy engine does not know the mbarrier yet; mbarrier_init_fence() is missing "
                 "after mbarrier_init()");
-    checker->asynchronous(home, load.to, load.bytes, proxy_write_begins, load.where);
+    checker->access(load.to, load.bytes, proxy_write_pending, load.where, &home);
     home.work->loads.push_back(load);
 }
 
@@ -254,7 +252,7 @@ void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, in
     Mbarrier &counting = find_mbarrier(barrier, what, site);
     TensorLoad load = load_of(shared, encoded, x, y, z, 0, what, site, __builtin_return_address(0));
     load.barrier = &counting;
-    load.thread = worker->thread;
+    load.thread = current_thread;
     start(*worker->block, load);
 }
 
@@ -274,7 +272,7 @@ void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x,
         load.to = to.place;
         load.barrier =
             &find_mbarrier(cluster_place(counting, sizeof *barrier, what, site), what, site);
-        load.thread = to.home == worker->block ? worker->thread : nullptr;
+        load.thread = to.home == worker->block ? current_thread : nullptr;
         start(*to.home, load);
     }
 }
@@ -314,7 +312,7 @@ void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t sh
                     "coordinate %u of the box is %d; a store may not begin before the array", i,
                     store.coordinates[i]);
     store.from = box_place(store.map, shared, what, site);
-    checker->asynchronous(store.from, box_bytes(store.map), proxy_read, where);
+    checker->access(store.from, box_bytes(store.map), proxy_read, where);
     touch_global(store, store.from, true, 0, what, site, where);
     store.bytes = read_box(store.map, store.from);
     stores.work.push_back(std::move(store));

@@ -8,7 +8,6 @@
  * is found out at the wait.
  */
 #include "instructions/asynchronous.h"
-#include "host/checker.h"
 #include "run/engine.h"
 #include "threads/wait.h"
 #include "instructions/matrix_product.h"
@@ -112,7 +111,7 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
 template <class Touch>
 static void for_own_core_rows(const Product &product, Touch touch)
 {
-    unsigned thread = worker->thread->linear % warpgroup_threads;
+    unsigned thread = current_thread->linear % warpgroup_threads;
     if (!product.registers) {
         Descriptor a = decode(product.a_descriptor);
         /* Two of 64 rows' pieces: warp w has rows 16w on. */
@@ -236,7 +235,7 @@ static void complete(void *const *slot, unsigned lanes)
 {
     if (lanes != ~0u)
         simt_fail("wgmma_wait() is for whole warps; only lanes 0x%08x are there", lanes);
-    Warp &warp = *worker->thread->warp;
+    Warp &warp = *current_thread->warp;
     BlockWork &work = block_work();
     ThreadWork *threads[warp_size];
     const unsigned pending = *static_cast<const unsigned *>(slot[0]);
@@ -293,7 +292,7 @@ using namespace simt;
 void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
                 uint64_t b_descriptor, bool b_along_n, int accumulate, bool bfloat16, Site site)
 {
-    unsigned thread = worker->thread->linear;
+    unsigned thread = current_thread->linear;
     BlockWork &block = block_work();
     ThreadWork &work = block.thread[thread];
     if ((thread | (warpgroup_threads - 1)) >= worker->block->threads)
@@ -304,9 +303,9 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
                                             bfloat16, a_descriptor, b_descriptor};
     product.d = d;
     /* As for mma: registers are the thread's variables, and what is not is watched. */
-    checker->access(d, n / 2 * sizeof *d, true, __builtin_return_address(0));
+    checker->access(d, n / 2 * sizeof *d, plain_write, __builtin_return_address(0));
     if (a) {
-        checker->access(a, sizeof product.a, false, __builtin_return_address(0));
+        checker->access(a, sizeof product.a, plain_read, __builtin_return_address(0));
         memcpy(product.a, a, sizeof product.a);
     }
     product.number = work.products_issued++;
@@ -320,7 +319,7 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
         fail_at(site, "wgmma",
                 "wgmma_fence() is missing: registers were touched since the last wgmma_wait()");
     for_own_core_rows(product, [&](const char *row) {
-        checker->asynchronous(row, core_row, proxy_read, product.where);
+        checker->access(row, core_row, proxy_read, product.where);
     });
     if (!chained) {
         product.before.assign(d, d + n / 2);
@@ -341,7 +340,7 @@ void ptx::wgmma_commit(void)
 
 void ptx::wgmma_wait(unsigned pending, Site site)
 {
-    unsigned thread = worker->thread->linear;
+    unsigned thread = current_thread->linear;
     BlockWork &block = block_work();
     ThreadWork &work = block.thread[thread];
     size_t count = work.products.covered(pending);
@@ -355,7 +354,7 @@ void ptx::wgmma_wait(unsigned pending, Site site)
         const Product &product = work.products.work[i];
         for_own_core_rows(product, [&](const char *row) {
             checker->counted(row, core_row, false, product.where);
-            checker->asynchronous(row, core_row, proxy_read, product.where);
+            checker->access(row, core_row, proxy_read, product.where);
         });
     }
     checker->noted("wgmma_wait", nullptr, pending, count, __builtin_return_address(0));

@@ -1,6 +1,5 @@
 /* Clusters: which blocks are one, and whose turn it is. */
 #include "run/cluster.h"
-#include "host/checker.h"
 #include "run/engine.h"
 #include <algorithm>
 #include <chrono>

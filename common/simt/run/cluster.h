@@ -42,8 +42,7 @@ struct Cluster {
 /* The launch's block that runs as number `turn`; those of a cluster follow each other. */
 unsigned long long launched_in_turn(const Launch &launch, unsigned long long turn);
 
-/* Gives a block that is about to run its cluster and its rank; `alone` is for one without others.
- */
+/* Gives a block that is about to run its cluster and its rank; `alone`: for one without others. */
 void join_cluster(Block &block, Cluster &alone);
 /* Waits for the other blocks, and for this one's turn. False when the launch failed meanwhile. */
 bool enter_cluster(Block &block);

@@ -6,7 +6,6 @@
  * masks (ready warps, ready lanes), in scheduling positions: which warp and lane a position stands
  * for depends on SIMT_ORDER.
  */
-#include "host/checker.h"
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include "host/symbols.h"
@@ -21,6 +20,7 @@ namespace simt
 {
 
 __thread Worker *worker;
+__thread Thread *current_thread;
 
 constexpr unsigned stacks_at_a_time = 64;
 
@@ -52,9 +52,9 @@ bool on_thread_stack(const void *address)
 
 bool on_own_stack(const void *address)
 {
-    if (!current_thread())
+    if (!current_thread)
         return false;
-    const unsigned stack = worker->thread->stack; /* 0 as soon as the thread has returned */
+    const unsigned stack = current_thread->stack; /* 0 as soon as the thread has returned */
     const char *end = worker->stacks + stack * worker->stack_stride;
     return stack && size_t(end - static_cast<const char *>(address)) <= stack_bytes;
 }
@@ -73,8 +73,7 @@ static void add_stacks(Engine &e)
         e.free_stack[e.free_stacks++] = uint16_t(++e.usable_stacks);
 }
 
-/* Where a stack begins. If all did so at the same offset they would share few sets of the caches.
- */
+/* Where a stack begins. At the same offset all of them would share few sets of the caches. */
 static void *top_of(const Engine &e, unsigned short stack)
 {
     return e.stacks + stack * e.stack_stride - stack % 64 * 64;
@@ -147,7 +146,7 @@ static inline Thread &activate_next(Block &block)
 /* The running thread has returned. Another one begins on its stack, or goes on on its own. */
 static inline Step next_step(Engine &e, Block &block)
 {
-    Thread &thread = *e.thread;
+    Thread &thread = *current_thread;
     Warp &warp = *block.running;
     warp.alive &= ~(1u << thread.lane);
     if (checker->armed)
@@ -356,7 +355,7 @@ void run_block(Launch &launch, unsigned long long linear)
         e.abandoned = true;
     }
 
-    e.thread = nullptr;
+    current_thread = nullptr;
     if (e.abandoned)
         take_back_stacks(e);
     else if (block.finish)

@@ -15,7 +15,7 @@ void become_worker(char *stacks);
 void run_block(Launch &launch, unsigned long long linear);
 
 /* The running thread; never null in functions that only kernels call. */
-inline Thread &self() { return *worker->thread; }
+inline Thread &self() { return *current_thread; }
 
 /* ---- report.cpp ---- */
 

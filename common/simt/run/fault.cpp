@@ -17,7 +17,7 @@ static __thread bool failing; /* a fault while a fault is being reported is the 
 
 static void fail_kernel(int signal, const siginfo_t *info)
 {
-    if (!current_thread() || failing)
+    if (!current_thread || failing)
         return; /* a fault of host code */
     failing = true;
     Launch &launch = *worker->block->launch;
@@ -60,7 +60,7 @@ using namespace simt;
 extern "C" void __assert_fail(const char *assertion, const char *file, unsigned int line,
                               const char *function) noexcept
 {
-    Thread *thread = current_thread();
+    Thread *thread = current_thread;
     if (!thread) {
         fprintf(stderr, "%s:%u: %s: Assertion `%s' failed.\n", file, line, function, assertion);
         abort();

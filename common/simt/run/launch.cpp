@@ -1,7 +1,5 @@
 /* Launches: the arguments are checked as CUDA does, then OS threads share the blocks. A launch is
  * over when simt_run returns; a kernel's error shows at the next call that waits for the device. */
-#include "host/checker.h"
-#include "host/device.h"
 #include "run/engine.h"
 #include "host/errors.h"
 #include "host/memory.h"
@@ -130,13 +128,6 @@ static cudaError_t check_all(const Launch &launch)
     return cudaSuccess;
 }
 
-/* Says it on stderr too: a program from elsewhere does not ask for reports. */
-static cudaError_t refuse_environment(const char *complaint)
-{
-    fprintf(stderr, "simt: %s\n", complaint);
-    return refuse(cudaErrorInvalidValue, "%s", complaint);
-}
-
 static void begin(Launch &launch)
 {
     catch_faults_of_kernels();
@@ -193,7 +184,7 @@ static bool run_a_little(PutOff &launch)
 static void run_all_waiting()
 {
     std::lock_guard<std::mutex> lock(launching);
-    if (waiting.empty() || current_thread())
+    if (waiting.empty() || current_thread)
         return;
     OpenDeviceMemory open;
     for (uint64_t turn = waiting.begin()->second.front().seed; !waiting.empty(); turn++) {
@@ -247,8 +238,11 @@ static cudaError_t run(Launch &launch)
 {
     static unsigned long long launches;
     Environment environment;
-    if (const std::string complaint = read_environment(&environment); !complaint.empty())
-        return refuse_environment(complaint.c_str());
+    if (const std::string complaint = read_environment(&environment); !complaint.empty()) {
+        /* on stderr too: a program from elsewhere does not ask for reports */
+        fprintf(stderr, "simt: %s\n", complaint.c_str());
+        return refuse(cudaErrorInvalidValue, "%s", complaint.c_str());
+    }
     std::lock_guard<std::mutex> lock(launching);
     launch.number = ++launches;
     if (cudaError_t error =
@@ -271,7 +265,7 @@ using namespace simt;
 
 cudaError_t simt_run(const struct simt_launch *asked)
 {
-    if (current_thread())
+    if (current_thread)
         simt_fail(
             "a kernel launches kernel %s; dynamic parallelism is not supported by the CPU backend",
             asked->kernel);

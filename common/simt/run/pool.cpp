@@ -1,6 +1,5 @@
 /* The pool of workers, and the barrier between the blocks of a cooperative launch. */
 #include "run/engine.h"
-#include "host/checker.h"
 #include "run/cluster.h"
 #include "host/errors.h"
 #include <algorithm>
@@ -13,8 +12,7 @@
 namespace simt
 {
 
-/* When no block has ended for so long, running blocks may be waiting for some that have not begun.
- */
+/* When no block has ended for so long, running ones may be waiting for some that have not begun. */
 constexpr auto stall = std::chrono::milliseconds(50);
 /* address space; holds the thread-local variables too */
 constexpr size_t worker_stack_bytes = 16 << 20;

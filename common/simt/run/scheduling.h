@@ -90,7 +90,7 @@ inline unsigned next_thread(Block &block)
 inline Thread &activate(const Warp &warp, unsigned lane)
 {
     Thread &thread = warp.thread[lane];
-    worker->thread = &thread;
+    current_thread = &thread;
     thread_index = thread.index;
     return thread;
 }

@@ -85,8 +85,7 @@ struct Condition {
 /* A uint3 that is copied in one piece. */
 typedef unsigned Index __attribute__((vector_size(16)));
 
-/* A barrier or a warp operation touches of every thread its first line of the cache, and no more.
- */
+/* A barrier or a warp operation touches only the first cache line of every thread. */
 struct alignas(128) Thread {
     Index index;          /* threadIdx */
     simt_context context; /* where to resume it */
@@ -220,9 +219,8 @@ struct Launch : simt_launch {
 
 /* One per OS thread that runs blocks. */
 struct Worker {
-    Block *block;   /* the running one, or null between blocks */
-    Thread *thread; /* the running one, or null */
-    char *stacks;   /* see stacks.h */
+    Block *block; /* the running one, or null between blocks */
+    char *stacks; /* see stacks.h */
     size_t stack_stride;
     char *shared_begin,
         /* this OS thread's static __shared__ variables (and other TLS of the program) */
@@ -235,7 +233,8 @@ struct Worker {
 /* This OS thread's worker; null on threads that are not running kernels. */
 extern __thread Worker *worker SIMT_OWN; /* __thread: no initialisation check at each use */
 
-inline Thread *current_thread() { return worker ? worker->thread : nullptr; }
+/* The thread that it runs; null while it runs none. */
+extern __thread Thread *current_thread SIMT_OWN;
 
 /* True for addresses in the stacks of the calling worker's threads (their local variables). */
 bool on_thread_stack(const void *address);

@@ -7,6 +7,11 @@
  */
 #include "run/switch.h"
 
+/* What stands around a function's instructions. */
+#define FUNCTION(name, ...)                                                                        \
+    "    .p2align 4\n    .globl " name "\n    .type " name ", %function\n" name ":\n" __VA_ARGS__  \
+    "    .size " name ", . - " name "\n"
+
 #if defined(__x86_64__)
 
 __asm__(R"(
@@ -20,49 +25,30 @@ __asm__(R"(
     push %r15
     mov %rsp, (%rdi)
     .endm
-    .macro restore
+    .macro resume from
+    mov (\from), %rsp
+    mov 8(\from), %rax
     pop %r15
     pop %r14
     pop %r13
     pop %r12
     pop %rbx
     pop %rbp
-    .endm
-
-    .p2align 4
-    .globl simt_switch
-    .type simt_switch, @function
-simt_switch:
-    save
-    mov (%rsi), %rsp
-    mov 8(%rsi), %rax
-    restore
     pop %rcx
     jmp *%rcx
-    .size simt_switch, . - simt_switch
-
-    .p2align 4
-    .globl simt_switch_to_new
-    .type simt_switch_to_new, @function
-simt_switch_to_new:
+    .endm
+)" FUNCTION("simt_switch", R"(
+    save
+    resume %rsi
+)") FUNCTION("simt_switch_to_new", R"(
     save
     mov %rsi, %rsp
     push $0             /* nothing called it: backtraces end here */
     xor %ebp, %ebp
     jmp *%rdx
-    .size simt_switch_to_new, . - simt_switch_to_new
-
-    .p2align 4
-    .globl simt_resume
-    .type simt_resume, @function
-simt_resume:
-    mov (%rdi), %rsp
-    mov 8(%rdi), %rax
-    restore
-    pop %rcx
-    jmp *%rcx
-    .size simt_resume, . - simt_resume
-)");
+)") FUNCTION("simt_resume", R"(
+    resume %rdi
+)"));
 
 #elif defined(__aarch64__)
 
@@ -82,7 +68,9 @@ __asm__(R"(
     mov x9, sp
     str x9, [x0]
     .endm
-    .macro restore
+    .macro resume from
+    ldp x9, x0, [\from]
+    mov sp, x9
     ldp x19, x20, [sp, #16]
     ldp x21, x22, [sp, #32]
     ldp x23, x24, [sp, #48]
@@ -93,40 +81,20 @@ __asm__(R"(
     ldp d12, d13, [sp, #128]
     ldp d14, d15, [sp, #144]
     ldp x29, x30, [sp], #160
-    .endm
-
-    .p2align 4
-    .globl simt_switch
-    .type simt_switch, %function
-simt_switch:
-    save
-    ldp x9, x0, [x1]
-    mov sp, x9
-    restore
     br x30
-    .size simt_switch, . - simt_switch
-
-    .p2align 4
-    .globl simt_switch_to_new
-    .type simt_switch_to_new, %function
-simt_switch_to_new:
+    .endm
+)" FUNCTION("simt_switch", R"(
+    save
+    resume x1
+)") FUNCTION("simt_switch_to_new", R"(
     save
     mov sp, x1
     mov x29, #0         /* nothing called it: backtraces end here */
     mov x30, #0
     br x2
-    .size simt_switch_to_new, . - simt_switch_to_new
-
-    .p2align 4
-    .globl simt_resume
-    .type simt_resume, %function
-simt_resume:
-    ldp x9, x0, [x0]
-    mov sp, x9
-    restore
-    br x30
-    .size simt_resume, . - simt_resume
-)");
+)") FUNCTION("simt_resume", R"(
+    resume x0
+)"));
 
 #else
 #error "The CPU backend runs on x86-64 and arm64"

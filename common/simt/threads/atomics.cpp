@@ -1,5 +1,4 @@
 /* Atomic functions: relaxed, as CUDA's are. */
-#include "host/checker.h"
 #include "run/engine.h"
 #include "threads/operations.h"
 #include <cstring>
@@ -9,25 +8,30 @@ namespace simt
 {
 
 /* Most kernels ignore what an exchange returns: they set a flag with it for the first time. */
-static bool reads(int operation) { return operation != simt_store && operation != simt_exchange; }
+static AccessKind kind_of(int operation)
+{
+    return operation == simt_load                                  ? atomic_read
+           : operation == simt_store || operation == simt_exchange ? atomic_write
+                                                                   : atomic_update;
+}
 
 /*
  * A thread that keeps to one address may be waiting for another thread to change it: now and then
  * it lets the others run, or they never would.
  */
-static void notice(const void *address, size_t bytes, bool reads, bool writes, const void *where)
+static void notice(const void *address, size_t bytes, AccessKind kind, const void *where)
 {
     constexpr unsigned repeats_before_yield = 64;
     Block &block = *worker->block;
-    if (block.last_atomic != worker->thread || block.atomic_address != address) {
-        block.last_atomic = worker->thread;
+    if (block.last_atomic != current_thread || block.atomic_address != address) {
+        block.last_atomic = current_thread;
         block.atomic_address = address;
         block.atomic_repeats = 0;
     } else if (++block.atomic_repeats == repeats_before_yield) {
         block.atomic_repeats = 0;
         simt_yield();
     }
-    checker->atomic_access(address, bytes, reads, writes, where);
+    checker->atomic_access(address, bytes, kind, where);
 }
 
 /* Puts in what update(old) makes of the old value, which it returns. */
@@ -79,7 +83,7 @@ using namespace simt;
 
 uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value, uint64_t expected)
 {
-    notice(address, bytes, reads(operation), operation != simt_load, __builtin_return_address(0));
+    notice(address, bytes, kind_of(operation), __builtin_return_address(0));
     const uint64_t before = bytes == 4   ? perform<uint32_t>(address, operation, value, expected)
                             : bytes == 8 ? perform<uint64_t>(address, operation, value, expected)
                                          : perform<uint16_t>(address, operation, value, expected);
@@ -92,7 +96,7 @@ uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value,
 void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update,
                         const void *operand, void *before)
 {
-    notice(address, bytes, true, true, __builtin_return_address(0));
+    notice(address, bytes, atomic_update, __builtin_return_address(0));
     if (bytes == 2)
         update_word<uint16_t>(address, update, operand, before);
     else if (bytes == 4)

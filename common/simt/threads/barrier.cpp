@@ -1,5 +1,4 @@
 /* __syncthreads and its relatives, and PTX's named barriers. */
-#include "host/checker.h"
 #include "run/scheduling.h"
 #include <ptx.cuh>
 
@@ -103,7 +102,7 @@ __attribute__((noinline)) static void arrive_elsewhere(Block &block, Thread &sel
 __attribute__((always_inline)) static inline void synchronise(Site site, unsigned char name)
 {
     Block &block = *worker->block;
-    Thread &self = *worker->thread;
+    Thread &self = *current_thread;
     const Site &usual = block.barrier[0].site;
     note(self, Wait::usual_barrier, name);
     if (__builtin_expect(site.file != usual.file || site.line != usual.line, false))
@@ -140,7 +139,7 @@ static void complete_named(Block &block, unsigned id)
     checker->named_barrier_completed(block, id);
     for (unsigned t = 0; t < block.threads; t++) {
         Thread &thread = block.thread[t];
-        if (&thread != worker->thread && is_waiting(thread) && thread.wait == Wait::barrier &&
+        if (&thread != current_thread && is_waiting(thread) && thread.wait == Wait::barrier &&
             thread.barrier == plain_barrier + id)
             make_ready(thread);
     }

@@ -1,24 +1,19 @@
 /* What device code reads and calls that is neither a barrier nor a warp operation nor an atomic. */
-#include "host/checker.h"
 #include "host/memory.h"
 #include "run/engine.h"
-#include <ctime>
+#include <chrono>
 
 using namespace simt;
 
 /* ---- Clocks ---- */
 
-static unsigned long long nanoseconds()
+/* One tick per nanosecond: a device of 1 GHz. */
+long long simt_clock(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<unsigned long long>(now.tv_sec) * 1000000000u +
-           static_cast<unsigned long long>(now.tv_nsec);
+    return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/* One tick per nanosecond: a device of 1 GHz. */
-long long simt_clock(void) { return static_cast<long long>(nanoseconds()); }
-unsigned long long simt_globaltimer(void) { return nanoseconds(); }
+unsigned long long simt_globaltimer(void) { return uint64_t(simt_clock()); }
 
 /* ---- Fences and other small things ---- */
 

@@ -1,5 +1,4 @@
 /* The barriers of <cuda/barrier>. Their memory is the program's, its contents only ours. */
-#include "host/checker.h"
 #include "run/engine.h"
 #include "threads/wait.h"
 
@@ -9,8 +8,7 @@ static const unsigned long long initialised = 0xba441e4ba441e4bau;
 
 static void check_barrier(const struct simt_barrier *barrier, const char *what, Site site)
 {
-    const char *p = reinterpret_cast<const char *>(barrier);
-    if (p < worker->shared_begin || p >= worker->shared_end)
+    if (!simt_is_shared(barrier))
         fail_at(site, what, "the barrier is not in shared memory, which is all there is");
     if (barrier->mark != initialised)
         fail_at(site, what, "the barrier is not initialised");

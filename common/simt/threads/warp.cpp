@@ -1,5 +1,4 @@
 /* Operations of a warp: lanes meet, and the last to arrive does the work for all. */
-#include "host/checker.h"
 #include "run/scheduling.h"
 #include "threads/operations.h"
 #include <cstring>
@@ -68,8 +67,7 @@ __attribute__((noinline)) static uint64_t complete_and_go_on(Warp &warp, Meeting
     return self.context.value;
 }
 
-/* Whom a meeting still waits for: not lanes that never existed, nor, on most days, returned ones.
- */
+/* Whom a meeting still waits for: not lanes that never existed, nor, as a rule, returned ones. */
 static inline uint32_t missing(const Warp &warp, const Meeting &meeting)
 {
     return meeting.mask & warp.missed & ~meeting.arrived;
@@ -131,7 +129,7 @@ __attribute__((noinline)) static uint64_t arrive_elsewhere(uint32_t mask, simt_m
 __attribute__((always_inline)) static inline uint64_t
 meet(Warp &warp, uint32_t mask, simt_meeting *run, const char *what, bool orders_memory, Site site)
 {
-    Thread &self = *worker->thread;
+    Thread &self = *current_thread;
     self.site = site;
     self.what = what;
     self.wait = Wait::warp;
@@ -151,7 +149,7 @@ void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, i
                Site site)
 {
     Warp &warp = *worker->block->running;
-    warp.slot[worker->thread->lane] = slot;
+    warp.slot[current_thread->lane] = slot;
     meet(warp, mask, run, what, orders_memory != 0, site);
 }
 
@@ -215,7 +213,7 @@ uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned 
         fail_at(site, names[how], "the width is %d; it must be 1, 2, 4, 8, 16 or 32",
                 int(form) >> 2);
     Warp &warp = *worker->block->running;
-    warp.shuffled[worker->thread->lane] = Shuffled{value, operand, form};
+    warp.shuffled[current_thread->lane] = Shuffled{value, operand, form};
     return meet(warp, mask, nullptr, names[how], false, site);
 }
 

@@ -3,8 +3,7 @@
 
 #include <vector_types.h>
 
-/* In device code simtcc has to see these; what it makes of them is nothing, either, but __shared__.
- */
+/* In device code simtcc has to see these; it, too, makes nothing of them, but for __shared__. */
 #ifndef __CUDACC__
 #define __global__
 #define __device__

@@ -172,8 +172,7 @@ inline To rounded(Operation operation, T x, T y = T(0), T z = T(0))
 
 } /* namespace simt */
 
-/* In each direction: R name_rn(parameters) and so on, from an expression in a, b and c of type T.
- */
+/* In each direction: R name_rn(parameters) and so on, from an expression in a, b, c of type T. */
 #define SIMT_ROUNDED_TO(R, name, T, parameters, arguments, expression, direction)                  \
     inline R name parameters                                                                       \
     {                                                                                              \
