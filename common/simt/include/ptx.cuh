@@ -89,9 +89,9 @@ __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_
 
 /* Flushes results below the smallest normal float to 0, as the instruction does. */
 __forceinline__ float exp2_approximate(float x) { return x < -126.0f ? 0.0f : exp2f(x); }
+__forceinline__ float multiply_unless_one(float x, float factor) { return x * factor; }
 
 /* There is nothing to order. */
-__forceinline__ float multiply_unless_one(float x, float factor) { return x * factor; }
 __forceinline__ void scheduling_border(bool) {}
 
 /* ---- barriers that count arrivals and bytes: mbarrier.cpp ---- */
