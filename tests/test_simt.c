@@ -427,11 +427,7 @@ static void expect_orders(cudaError_t (*draw_order)(int *, int))
     cr_assert(moved > COUNT / 4, "two seeds gave nearly the same order");
 }
 
-TEST(environment, order_of_blocks)
-{
-    if (on_cpu())
-        expect_orders(order_of_blocks);
-}
+CALL_TEST(environment, order_of_blocks, if (on_cpu()) expect_orders(order_of_blocks))
 
 /* Streams overlap as on a GPU: what two launches share shows, what each has for itself is safe. */
 CONDITIONAL_TEST(environment, streams_overlap, on_cpu())
@@ -445,11 +441,7 @@ CONDITIONAL_TEST(environment, streams_overlap, on_cpu())
     }
 }
 
-TEST(environment, order_of_threads)
-{
-    if (on_cpu())
-        expect_orders(order_of_threads);
-}
+CALL_TEST(environment, order_of_threads, if (on_cpu()) expect_orders(order_of_threads))
 
 /* Each worker has 1024 stacks of its own: what the system limits must not depend on their number.
  */
