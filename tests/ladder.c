@@ -89,27 +89,26 @@ static bool watched(void)
     return strcmp(backend_name(), "check") == 0 || getenv(WATCHED_VARIABLE) != NULL;
 }
 
-/* "m=3 n=5 k=7" */
-static void describe(const struct problem *problem, const long long *sizes, char *text,
-                     size_t bytes)
+/* "m=3 n=5 k=7", until the next call. */
+static const char *describe(const struct problem *problem, const long long *sizes)
 {
+    static char text[200];
     size_t used = 0;
     text[0] = '\0';
-    for (int s = 0; problem->sizes[s].name && used < bytes; s++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s=%lld", s > 0 ? " " : "",
+    for (int s = 0; problem->sizes[s].name && used < sizeof text; s++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=%lld", s > 0 ? " " : "",
                                  problem->sizes[s].name, sizes[s]);
+    return text;
 }
 
 struct trial ladder_trial(const struct problem *problem, const long long *sizes,
                           enum input_kind kind, uint64_t seed, size_t offset)
 {
     struct trial trial;
-    char text[200];
-    describe(problem, sizes, text, sizeof text);
     refusal_clear();
     const cudaError_t status = trial_create(&trial, problem, sizes, kind, seed, offset);
-    cr_assert(status == cudaSuccess, "%s: no trial: %s %s", text, cudaGetErrorString(status),
-              refusal());
+    cr_assert(status == cudaSuccess, "%s: no trial: %s %s", describe(problem, sizes),
+              cudaGetErrorString(status), refusal());
     return trial;
 }
 
@@ -125,8 +124,7 @@ static void choose_orders(const struct problem *problem, const long long *sizes,
     *end = one ? *first + 1 : ORDERS;
 }
 
-static void check_kernel(struct trial *trial, const struct kernel *kernel, const char *text,
-                         const char *inputs)
+static void check_kernel(struct trial *trial, const struct kernel *kernel, const char *inputs)
 {
     const char *name = kernel->name;
     int order, end;
@@ -140,28 +138,26 @@ static void check_kernel(struct trial *trial, const struct kernel *kernel, const
         }
         cr_expect(verdict.status == VERDICT_PASS,
                   "%s %s inputs=%s offset=%zu order=%s: %s: %s (error %.3g, bound %.3g)", name,
-                  text, inputs, trial->offset, thread_orders[order],
-                  detector_name(verdict.detector), verdict.reason, verdict.error, verdict.bound);
+                  describe(trial->problem, trial->sizes), inputs, trial->offset,
+                  thread_orders[order], detector_name(verdict.detector), verdict.reason,
+                  verdict.error, verdict.bound);
     }
 }
 
 static void check_kernels(struct trial *trial, const void *table, const char *inputs)
 {
-    char text[200];
     const struct kernel *kernel;
-    describe(trial->problem, trial->sizes, text, sizeof text);
     for (size_t index = 0; (kernel = problem_kernel(trial->problem, table, index))->name; index++)
         if (wanted(kernel))
-            check_kernel(trial, kernel, text, inputs);
+            check_kernel(trial, kernel, inputs);
 }
 
 void ladder_check(const struct problem *problem, const void *table, const long long *sizes,
                   enum input_kind kind, uint64_t seed, size_t offset)
 {
-    char text[200];
-    describe(problem, sizes, text, sizeof text);
     if (watched() && problem->flops(sizes) > WATCHED_NONE) {
-        fprintf(stderr, "too large to watch every access: %s %s\n", problem->name, text);
+        fprintf(stderr, "too large to watch every access: %s %s\n", problem->name,
+                describe(problem, sizes));
         return;
     }
     struct trial trial = ladder_trial(problem, sizes, kind, seed, offset);
@@ -223,8 +219,7 @@ static bool count(const struct problem *problem, const struct kernel *kernel,
     cr_assert(verdict.status == VERDICT_PASS, "%s: %s", kernel->name, verdict.reason);
 
     const struct cost cost = problem->cost(kernel, trial->sizes);
-    char text[200];
-    describe(problem, sizes, text, sizeof text);
+    const char *text = describe(problem, sizes);
     expect_cost(kernel->name, text, "loads", did->global_loads, cost.loads);
     expect_cost(kernel->name, text, "stores", did->global_stores, cost.stores);
     expect_cost(kernel->name, text, "bytes read", did->global_load_bytes, cost.bytes_read);
@@ -254,8 +249,7 @@ static void expect_traffic(const char *name, const char *text, const char *what,
 void ladder_traffic(const struct problem *problem, const void *table, const long long *sizes,
                     const struct traffic *expected)
 {
-    char text[200];
-    describe(problem, sizes, text, sizeof text);
+    const char *text = describe(problem, sizes);
     for (const struct traffic *row = expected; row->name; row++)
         ladder_find(problem, table, row->name);
     const struct kernel *kernel;
@@ -304,8 +298,7 @@ static void expect_right(struct launched *one, const struct kernel *kernel, cons
 {
     struct trial *trial = &one->trial;
     struct verdict verdict = {.status = VERDICT_PASS, .bound = trial->problem->bound(trial->sizes)};
-    char text[200];
-    describe(trial->problem, trial->sizes, text, sizeof text);
+    const char *text = describe(trial->problem, trial->sizes);
     cr_assert(cudaStreamSynchronize(trial->stream) == cudaSuccess, "%s %s, %s: %s", kernel->name,
               text, what, backend_report());
     for (int t = trial->input_count; t < trial->tensor_count; t++)
@@ -316,16 +309,15 @@ static void expect_right(struct launched *one, const struct kernel *kernel, cons
     device_buffer_destroy(&one->workspace);
 }
 
-/* The kernels of a table that are to be tested and run on this device, one after another; begins
- * with index 0. */
+/* Of a table, the next kernel after this one, or the first after null, that is to be tested and
+ * runs on this device. */
 static const struct kernel *next_runnable(const struct problem *problem, const void *table,
-                                          size_t *index)
+                                          const struct kernel *kernel)
 {
-    const struct kernel *kernel;
-    while ((kernel = problem_kernel(problem, table, (*index)++))->name)
-        if (ladder_runs(kernel))
-            return kernel;
-    return NULL;
+    do
+        kernel = kernel ? problem_kernel(problem, kernel, 1) : problem_kernel(problem, table, 0);
+    while (kernel->name && !ladder_runs(kernel));
+    return kernel->name ? kernel : NULL;
 }
 
 /* Puts the buffer's data into managed memory; returns what it had. */
@@ -382,9 +374,8 @@ void ladder_streams(const struct problem *problem, const void *table, const long
         {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)},
         {.trial = ladder_trial(problem, other_sizes, INPUTS_NORMAL, 2, 0)},
     };
-    const struct kernel *kernel;
     setenv(ORDER_VARIABLE, "overlap", 1);
-    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+    for (const struct kernel *kernel = NULL; (kernel = next_runnable(problem, table, kernel));) {
         expect_held_back(&one[0].trial, kernel);
         for (int i = 0; i < 2; i++)
             prepare(&one[i], kernel);
@@ -404,8 +395,7 @@ void ladder_launches(const struct problem *problem, const void *table, const lon
     const bool gpu = strcmp(backend_name(), "gpu") == 0;
     const int launches = gpu ? 1025 : 17;
     struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
-    const struct kernel *kernel;
-    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+    for (const struct kernel *kernel = NULL; (kernel = next_runnable(problem, table, kernel));) {
         if (!gpu && problem_workspace(problem, kernel, one.trial.sizes) == 0)
             continue;
         prepare(&one, kernel);
@@ -439,9 +429,8 @@ void ladder_one_off(const struct problem *problem, const void *table, const long
 static size_t most_workspace(const struct problem *problem, const void *table,
                              const long long *sizes)
 {
-    const struct kernel *kernel;
     size_t most = 0;
-    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+    for (const struct kernel *kernel = NULL; (kernel = next_runnable(problem, table, kernel));) {
         const size_t bytes = problem_workspace(problem, kernel, sizes);
         most = bytes > most ? bytes : most;
     }
@@ -484,8 +473,7 @@ void ladder_past_2_to_the_31(const struct problem *problem, const void *table,
                       cudaSuccess);
         }
     }
-    const struct kernel *kernel;
-    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+    for (const struct kernel *kernel = NULL; (kernel = next_runnable(problem, table, kernel));) {
         struct verdict verdict = {.status = VERDICT_PASS, .bound = problem->bound(trial.sizes)};
         struct device_buffer workspace;
         cr_assert(device_buffer_create(&workspace, problem_workspace(problem, kernel, sizes), 0) ==
@@ -535,8 +523,7 @@ void ladder_returns_errors(const struct problem *problem, const void *table, con
         return;
     }
     struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
-    const struct kernel *kernel;
-    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+    for (const struct kernel *kernel = NULL; (kernel = next_runnable(problem, table, kernel));) {
         bool failed = true;
         for (int failing = 1; failing <= MOST_LAUNCHES && failed; failing++) {
             prepare(&one, kernel);
@@ -584,8 +571,7 @@ void ladder_refused_arrays(const struct problem *problem, const void *table, con
 {
     struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
     const struct trial *const trial = &one.trial;
-    const struct kernel *kernel;
-    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+    for (const struct kernel *kernel = NULL; (kernel = next_runnable(problem, table, kernel));) {
         prepare(&one, kernel);
         for (int t = 0; t < trial->tensor_count; t++) {
             const struct tensor *tensor = &trial->tensors[t];
@@ -618,8 +604,7 @@ void ladder_refused_size(const struct problem *problem, const void *table, const
                          int size, long long value, const char *words)
 {
     struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
-    const struct kernel *kernel;
-    for (size_t at = 0; (kernel = next_runnable(problem, table, &at));) {
+    for (const struct kernel *kernel = NULL; (kernel = next_runnable(problem, table, kernel));) {
         long long changed[MAX_SIZES];
         memcpy(changed, one.trial.sizes, sizeof changed);
         changed[size] = value;
@@ -636,10 +621,9 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
                     const long long *sizes, const char *words)
 {
     const struct kernel *kernel = ladder_find(problem, table, name);
-    char text[200];
+    const char *text = describe(problem, sizes);
     if (!wanted(kernel))
         return;
-    describe(problem, sizes, text, sizeof text);
     struct trial trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0);
     const struct verdict verdict = trial_run(&trial, kernel);
     cr_expect(verdict.status == VERDICT_REFUSED, "%s %s was not refused: status %d, %s", name, text,

@@ -367,71 +367,32 @@ static void expect_failure(cudaError_t (*fail)(void), cudaError_t expected, cons
     cr_expect_eq(result, 42);
 }
 
-CALL_TEST(failure, null_pointer,
-          expect_failure(fail_null_pointer, cudaErrorIllegalAddress,
-                         (const char *[]){"write_to", "block (1,0,0), thread (3,0,0)", NULL}))
-CALL_TEST(failure, past_the_end,
-          expect_failure(fail_past_the_end, cudaErrorIllegalAddress,
-                         (const char *[]){"write_to", "block (1,0,0), thread (3,0,0)", NULL}))
+#define FAILURE_TEST(name, condition, error, ...)                                                  \
+    cudaError_t fail_##name(void);                                                                 \
+    CONDITIONAL_TEST(failure, name, condition)                                                     \
+    {                                                                                              \
+        expect_failure(fail_##name, error, (const char *[]){__VA_ARGS__, NULL});                   \
+    }
 
+FAILURE_TEST(null_pointer, true, cudaErrorIllegalAddress, "write_to",
+             "block (1,0,0), thread (3,0,0)")
+FAILURE_TEST(past_the_end, true, cudaErrorIllegalAddress, "write_to",
+             "block (1,0,0), thread (3,0,0)")
 /* A GPU keeps freed memory mapped for the next allocation and reports nothing. */
-CONDITIONAL_TEST(failure, after_free, on_cpu())
-{
-    expect_failure(fail_after_free, cudaErrorIllegalAddress,
-                   (const char *[]){"write_to", "freed", NULL});
-}
-
-CALL_TEST(failure, assertion,
-          expect_failure(fail_assertion, cudaErrorAssert,
-                         (const char *[]){"assert_small", "(int)threadIdx.x < limit", NULL}))
-CALL_TEST(failure, trap,
-          expect_failure(fail_trap, cudaErrorLaunchFailure,
-                         (const char *[]){"__trap", "thread (1,0,0)", NULL}))
-
-TEST(failure, stack_overflow)
-{
-    if (on_cpu())
-        expect_failure(fail_stack_overflow, cudaErrorLaunchFailure,
-                       (const char *[]){"stack overflow", "recurse", NULL});
-}
-
-TEST(failure, barrier_that_some_threads_skip)
-{
-    if (on_cpu())
-        expect_failure(fail_barrier_some_skip, cudaErrorLaunchFailure,
-                       (const char *[]){"barrier_some_skip", "16 wait at __syncthreads()",
-                                        "16 wait at __shfl_sync()", "feature_error.cu", NULL});
-}
-
-TEST(failure, two_barriers)
-{
-    if (on_cpu())
-        expect_failure(fail_two_barriers, cudaErrorLaunchFailure,
-                       (const char *[]){"two_barriers", "divergent barrier",
-                                        "32 wait at __syncthreads()", NULL});
-}
-
-TEST(failure, warp_operation_that_some_lanes_skip)
-{
-    if (on_cpu())
-        expect_failure(
-            fail_warp_operation, cudaErrorLaunchFailure,
-            (const char *[]){"7 wait at __shfl_sync()", "lanes 0xffffff80 are missing", NULL});
-}
-
-TEST(failure, mask_without_the_caller)
-{
-    if (on_cpu())
-        expect_failure(fail_foreign_mask, cudaErrorLaunchFailure,
-                       (const char *[]){"__shfl_sync()", "mask 0x0000ffff", "lane 16", NULL});
-}
-
-TEST(failure, grid_sync_that_one_block_skips)
-{
-    if (on_cpu())
-        expect_failure(fail_grid_sync, cudaErrorLaunchFailure,
-                       (const char *[]){"grid.sync()", "3 of 4 blocks wait", NULL});
-}
+FAILURE_TEST(after_free, on_cpu(), cudaErrorIllegalAddress, "write_to", "freed")
+FAILURE_TEST(assertion, true, cudaErrorAssert, "assert_small", "(int)threadIdx.x < limit")
+FAILURE_TEST(trap, true, cudaErrorLaunchFailure, "__trap", "thread (1,0,0)")
+FAILURE_TEST(stack_overflow, on_cpu(), cudaErrorLaunchFailure, "stack overflow", "recurse")
+FAILURE_TEST(barrier_that_some_threads_skip, on_cpu(), cudaErrorLaunchFailure, "barrier_some_skip",
+             "16 wait at __syncthreads()", "16 wait at __shfl_sync()", "feature_error.cu")
+FAILURE_TEST(two_barriers, on_cpu(), cudaErrorLaunchFailure, "two_barriers", "divergent barrier",
+             "32 wait at __syncthreads()")
+FAILURE_TEST(warp_operation_that_some_lanes_skip, on_cpu(), cudaErrorLaunchFailure,
+             "7 wait at __shfl_sync()", "lanes 0xffffff80 are missing")
+FAILURE_TEST(mask_without_the_caller, on_cpu(), cudaErrorLaunchFailure, "__shfl_sync()",
+             "mask 0x0000ffff", "lane 16")
+FAILURE_TEST(grid_sync_that_one_block_skips, on_cpu(), cudaErrorLaunchFailure, "grid.sync()",
+             "3 of 4 blocks wait")
 
 /* ---------------------------------------------------------------------------------------------- */
 /* The environment */
@@ -466,11 +427,7 @@ static void expect_orders(cudaError_t (*draw_order)(int *, int))
     cr_assert(moved > COUNT / 4, "two seeds gave nearly the same order");
 }
 
-TEST(environment, order_of_blocks)
-{
-    if (on_cpu())
-        expect_orders(order_of_blocks);
-}
+CALL_TEST(environment, order_of_blocks, if (on_cpu()) expect_orders(order_of_blocks))
 
 /* Streams overlap as on a GPU: what two launches share shows, what each has for itself is safe. */
 CONDITIONAL_TEST(environment, streams_overlap, on_cpu())
@@ -484,11 +441,7 @@ CONDITIONAL_TEST(environment, streams_overlap, on_cpu())
     }
 }
 
-TEST(environment, order_of_threads)
-{
-    if (on_cpu())
-        expect_orders(order_of_threads);
-}
+CALL_TEST(environment, order_of_threads, if (on_cpu()) expect_orders(order_of_threads))
 
 /* Each worker has 1024 stacks of its own: what the system limits must not depend on their number.
  */

@@ -13,10 +13,9 @@
 namespace cg = cooperative_groups;
 
 struct check_case correct_programs[MOST_PROGRAMS];
-#define CORRECT(name) CHECK_PROGRAM(correct_programs, name)
-
-/* Waits for the kernel and compares data[0 .. count) with `expected`. */
-static cudaError_t compare(const int *data, const int *expected, int count)
+/* Waits for the kernel; data[i] must then be value(i) for each i below `count`. */
+template <class Value>
+static cudaError_t compare(const int *data, int count, Value value)
 {
     static int found[CHECK_INTS];
     cudaError_t error = cudaGetLastError();
@@ -24,25 +23,19 @@ static cudaError_t compare(const int *data, const int *expected, int count)
         error = cudaDeviceSynchronize();
     if (error == cudaSuccess)
         error = cudaMemcpy(found, data, count * sizeof *found, cudaMemcpyDeviceToHost);
-    if (error == cudaSuccess && memcmp(found, expected, count * sizeof *found) != 0)
-        error = cudaErrorUnknown;
+    for (int i = 0; error == cudaSuccess && i < count; i++)
+        if (found[i] != value(i))
+            error = cudaErrorUnknown;
     return error;
 }
 
-/* The same with value(i) for expected[i]. */
-template <class Value>
-static cudaError_t compare(const int *data, int count, Value value)
-{
-    static int expected[CHECK_INTS];
-    for (int i = 0; i < count; i++)
-        expected[i] = value(i);
-    return compare(data, expected, count);
-}
-
-static cudaError_t compare_one(const int *data, int expected)
-{
-    return compare(data, &expected, 1);
-}
+/* A program of these statements, which make data[i] `value` for each i below `count`. */
+#define CORRECT(name, count, value, ...)                                                           \
+    CHECK_PROGRAM(correct_programs, name)                                                          \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+        return compare(data, count, []([[maybe_unused]] int i) { return value; });                 \
+    }
 
 /* --------------------------------------------------------------------------------------- within a
  * warp */
@@ -61,11 +54,7 @@ __global__ void warp_sum(int *data)
         data[0] = s[0];
 }
 
-CORRECT(warp_sum)
-{
-    warp_sum<<<1, 32>>>(data);
-    return compare_one(data, 496);
-}
+CORRECT(warp_sum, 1, 496, warp_sum<<<1, 32>>>(data))
 
 /* Every warp of a block on its own part, and a barrier of its own. */
 __global__ void warps_apart(int *data)
@@ -82,12 +71,7 @@ __global__ void warps_apart(int *data)
     }
 }
 
-CORRECT(warps_apart)
-{
-    const int expected[4] = {0, 1, 2, 3};
-    warps_apart<<<1, 128>>>(data);
-    return compare(data, expected, 4);
-}
+CORRECT(warps_apart, 4, i, warps_apart<<<1, 128>>>(data))
 
 __global__ void half_warps(int *data)
 {
@@ -98,11 +82,7 @@ __global__ void half_warps(int *data)
     data[threadIdx.x] = s[threadIdx.x ^ 15];
 }
 
-CORRECT(half_warps)
-{
-    half_warps<<<1, 32>>>(data);
-    return compare(data, 32, [](int i) { return i ^ 15; });
-}
+CORRECT(half_warps, 32, i ^ 15, half_warps<<<1, 32>>>(data))
 
 __global__ void tiles_of_eight(int *data)
 {
@@ -116,11 +96,7 @@ __global__ void tiles_of_eight(int *data)
     data[threadIdx.x] = s[threadIdx.x];
 }
 
-CORRECT(tiles_of_eight)
-{
-    tiles_of_eight<<<1, 64>>>(data);
-    return compare(data, 64, [](int i) { return (i ^ 7) + (i / 8 * 8 + 7); });
-}
+CORRECT(tiles_of_eight, 64, (i ^ 7) + (i / 8 * 8 + 7), tiles_of_eight<<<1, 64>>>(data))
 
 __global__ void shuffles_only(int *data)
 {
@@ -131,11 +107,7 @@ __global__ void shuffles_only(int *data)
         data[0] = sum;
 }
 
-CORRECT(shuffles_only)
-{
-    shuffles_only<<<1, 32>>>(data);
-    return compare_one(data, 496);
-}
+CORRECT(shuffles_only, 1, 496, shuffles_only<<<1, 32>>>(data))
 
 /* -------------------------------------------------------------------------------------- within a
  * block */
@@ -153,11 +125,7 @@ __global__ void double_buffer(int *data)
     data[threadIdx.x] = sum;
 }
 
-CORRECT(double_buffer)
-{
-    double_buffer<<<1, 64>>>(data);
-    return compare(data, 64, [](int i) { return 5 * (63 - i) + 10; });
-}
+CORRECT(double_buffer, 64, 5 * (63 - i) + 10, double_buffer<<<1, 64>>>(data))
 
 __global__ void padded_transpose(int *data)
 {
@@ -169,11 +137,7 @@ __global__ void padded_transpose(int *data)
         data[32 * y + threadIdx.x] = s[threadIdx.x][y];
 }
 
-CORRECT(padded_transpose)
-{
-    padded_transpose<<<1, dim3(32, 8)>>>(data);
-    return compare(data, 1024, [](int i) { return 32 * (i % 32) + i / 32; });
-}
+CORRECT(padded_transpose, 1024, 32 * (i % 32) + i / 32, padded_transpose<<<1, dim3(32, 8)>>>(data))
 
 __global__ void own_writes(int *data)
 {
@@ -184,11 +148,7 @@ __global__ void own_writes(int *data)
     data[threadIdx.x] += s[threadIdx.x];
 }
 
-CORRECT(own_writes)
-{
-    own_writes<<<1, 64>>>(data);
-    return compare(data, 64, [](int i) { return 2 * (i + 1); });
-}
+CORRECT(own_writes, 64, 2 * (i + 1), own_writes<<<1, 64>>>(data))
 
 /* All who find something write the same: who comes last does not matter. */
 __global__ void same_value(int *data)
@@ -204,11 +164,7 @@ __global__ void same_value(int *data)
         data[0] = 7;
 }
 
-CORRECT(same_value)
-{
-    same_value<<<4, 64>>>(data);
-    return compare_one(data, 7);
-}
+CORRECT(same_value, 1, 7, same_value<<<4, 64>>>(data))
 
 __global__ void bytes_and_halves(int *data)
 {
@@ -222,11 +178,7 @@ __global__ void bytes_and_halves(int *data)
     data[threadIdx.x] = (int)(word >> threadIdx.x % 4 * 8 & 255) + halves[threadIdx.x];
 }
 
-CORRECT(bytes_and_halves)
-{
-    bytes_and_halves<<<1, 64>>>(data);
-    return compare(data, 64, [](int i) { return i + 1 + 63 - i; });
-}
+CORRECT(bytes_and_halves, 64, i + 1 + 63 - i, bytes_and_halves<<<1, 64>>>(data))
 
 /* Arrays of different types in one piece of dynamic shared memory, used to the last byte. */
 __global__ void carved(int *data)
@@ -242,11 +194,7 @@ __global__ void carved(int *data)
     data[x] = (int)doubles[15 - x] + (int)floats[15 - x] + bytes[15 - x];
 }
 
-CORRECT(carved)
-{
-    carved<<<1, 16, 16 * (8 + 4 + 1)>>>(data);
-    return compare(data, 16, [](int i) { return 3 * (15 - i); });
-}
+CORRECT(carved, 16, 3 * (15 - i), carved<<<1, 16, 16 * (8 + 4 + 1)>>>(data))
 
 /* Two instances of one template have two arrays, and a second launch finds nothing of the first. */
 template <int SIZE>
@@ -259,7 +207,7 @@ __global__ void instance(int *data)
     data[blockIdx.x * 32 + threadIdx.x] += s[SIZE - 1 - threadIdx.x];
 }
 
-CORRECT(instances)
+CHECK_PROGRAM(correct_programs, instances)
 {
     instance<64><<<2, 32>>>(data);
     instance<128><<<2, 32>>>(data);
@@ -290,11 +238,7 @@ __global__ void structs(int *data)
     data[threadIdx.x] = (int)copy.x + (int)copy.mass;
 }
 
-CORRECT(structs)
-{
-    structs<<<1, 32>>>(data);
-    return compare(data, 32, [](int i) { return 1 + (31 - i) + 8; });
-}
+CORRECT(structs, 32, 1 + (31 - i) + 8, structs<<<1, 32>>>(data))
 
 /* Structs with holes, filled member by member and copied whole. */
 struct tagged {
@@ -318,11 +262,7 @@ __global__ void padding(int *data)
     data[threadIdx.x] = (int)copy_of_small.value + copy_of_small.tag + (int)copy_of_large.mass;
 }
 
-CORRECT(padding)
-{
-    padding<<<1, 32>>>(data);
-    return compare(data, 32, [](int i) { return 31 - i + 1 + 2 * (31 - i); });
-}
+CORRECT(padding, 32, 31 - i + 1 + 2 * (31 - i), padding<<<1, 32>>>(data))
 
 /* ---- atomics ---- */
 
@@ -338,11 +278,7 @@ __global__ void histogram(int *data)
         atomicAdd(&data[threadIdx.x], bins[threadIdx.x]);
 }
 
-CORRECT(histogram)
-{
-    histogram<<<8, 64>>>(data);
-    return compare(data, 16, [](int) { return 8 * 4; });
-}
+CORRECT(histogram, 16, 8 * 4, histogram<<<8, 64>>>(data))
 
 /* The programming guide's example: partial result, fence, counter; the last to count adds up. */
 __global__ void last_block(int *data)
@@ -362,11 +298,7 @@ __global__ void last_block(int *data)
     }
 }
 
-CORRECT(last_block)
-{
-    last_block<<<64, 32>>>(data);
-    return compare_one(data, 63 * 32);
-}
+CORRECT(last_block, 1, 63 * 32, last_block<<<64, 32>>>(data))
 
 /* The same where all threads write, each with its fence, and one counts for the block after a
  * barrier. */
@@ -392,11 +324,7 @@ __global__ void last_block_all_threads(int *data)
         data[0] = sum;
 }
 
-CORRECT(last_block_all_threads)
-{
-    last_block_all_threads<<<16, 64>>>(data);
-    return compare_one(data, 16 * 64);
-}
+CORRECT(last_block_all_threads, 1, 16 * 64, last_block_all_threads<<<16, 64>>>(data))
 
 /* And where one fence by the counting thread, after the barrier, speaks for all. */
 __global__ void last_block_one_fence(int *data)
@@ -418,11 +346,7 @@ __global__ void last_block_one_fence(int *data)
     }
 }
 
-CORRECT(last_block_one_fence)
-{
-    last_block_one_fence<<<16, 64>>>(data);
-    return compare_one(data, 16 * 64);
-}
+CORRECT(last_block_one_fence, 1, 16 * 64, last_block_one_fence<<<16, 64>>>(data))
 
 /* Blocks add to one place in the order of their tickets: deterministic, without atomic
  * additions. */
@@ -440,13 +364,13 @@ __global__ void ordered_tickets(int *data)
     atomicExch(turn, ticket + 1);
 }
 
-CORRECT(ordered_tickets)
+CHECK_PROGRAM(correct_programs, ordered_tickets)
 {
-    int expected[3] = {10, 10, 0};
-    for (int i = 0; i < 10; i++)
-        expected[2] = 3 * expected[2] + i;
+    int sum = 0;
+    for (int ticket = 0; ticket < 10; ticket++)
+        sum = 3 * sum + ticket;
     ordered_tickets<<<10, 32>>>(data);
-    return compare(data, expected, 3);
+    return compare(data, 3, [sum](int i) { return i < 2 ? 10 : sum; });
 }
 
 __global__ void spin_lock(int *data)
@@ -462,12 +386,7 @@ __global__ void spin_lock(int *data)
     atomicExch(lock, 0);
 }
 
-CORRECT(spin_lock)
-{
-    const int expected[2] = {0, 12};
-    spin_lock<<<12, 32>>>(data);
-    return compare(data, expected, 2);
-}
+CORRECT(spin_lock, 2, 12 * i, spin_lock<<<12, 32>>>(data))
 
 /* A volatile flag, set by the first block and polled by the others. */
 __global__ void volatile_flag(int *data)
@@ -486,12 +405,7 @@ __global__ void volatile_flag(int *data)
     }
 }
 
-CORRECT(volatile_flag)
-{
-    const int expected[4] = {1, 5, 5, 5};
-    volatile_flag<<<4, 32>>>(data);
-    return compare(data, expected, 4);
-}
+CORRECT(volatile_flag, 4, i == 0 ? 1 : 5, volatile_flag<<<4, 32>>>(data))
 
 /* One warp hands over to another through shared memory, without a barrier. */
 __global__ void flag_between_warps(int *data)
@@ -513,11 +427,7 @@ __global__ void flag_between_warps(int *data)
     }
 }
 
-CORRECT(flag_between_warps)
-{
-    flag_between_warps<<<1, 64>>>(data);
-    return compare_one(data, 9);
-}
+CORRECT(flag_between_warps, 1, 9, flag_between_warps<<<1, 64>>>(data))
 
 /* The same with volatile variables, polled by a thread that may well run first. */
 __global__ void volatile_between_warps(int *data)
@@ -539,11 +449,7 @@ __global__ void volatile_between_warps(int *data)
     }
 }
 
-CORRECT(volatile_between_warps)
-{
-    volatile_between_warps<<<1, 64>>>(data);
-    return compare_one(data, 9);
-}
+CORRECT(volatile_between_warps, 1, 9, volatile_between_warps<<<1, 64>>>(data))
 
 /* --------------------------------------------------------------------------------------- global
  * memory */
@@ -555,7 +461,7 @@ __global__ void reverse(const int *from, int *to, int n)
     to[n - 1 - x] = from[x] + 1;
 }
 
-CORRECT(launches_in_a_row)
+CHECK_PROGRAM(correct_programs, launches_in_a_row)
 {
     int *other = data + 1024;
     reverse<<<4, 64>>>(data, other, 256);
@@ -580,14 +486,12 @@ __global__ void grid_steps(int *data, int n)
     }
 }
 
-CORRECT(grid_steps)
+CHECK_PROGRAM(correct_programs, grid_steps)
 {
-    int n = 128, expected[128];
-    for (int i = 0; i < n; i++)
-        expected[i] = (i + 4) % n;
+    int n = 128;
     void *arguments[] = {&data, &n};
     cudaLaunchCooperativeKernel((const void *)grid_steps, dim3(4), dim3(32), arguments, 0, 0);
-    return compare(data, expected, n);
+    return compare(data, n, [n](int i) { return (i + 4) % n; });
 }
 
 /* Different blocks write the two halves of a word. */
@@ -596,14 +500,7 @@ __global__ void halves_of_words(__half *data)
     data[2 * threadIdx.x + blockIdx.x] = __float2half((float)blockIdx.x);
 }
 
-CORRECT(halves_of_words)
-{
-    int expected[32];
-    for (int i = 0; i < 32; i++)
-        expected[i] = 0x3c000000; /* 1 above 0 */
-    halves_of_words<<<2, 32>>>((__half *)data);
-    return compare(data, expected, 32);
-}
+CORRECT(halves_of_words, 32, 0x3c000000 /* 1 above 0 */, halves_of_words<<<2, 32>>>((__half *)data))
 
 __constant__ int constants[4];
 __device__ int counter;
@@ -615,18 +512,16 @@ __global__ void program_variables(int *data)
     data[threadIdx.x] = constants[threadIdx.x % 4] * powers[threadIdx.x % 4];
 }
 
-CORRECT(program_variables)
+CHECK_PROGRAM(correct_programs, program_variables)
 {
-    const int values[4] = {1, 2, 3, 4}, zero = 0;
-    int expected[64];
-    for (int i = 0; i < 64; i++)
-        expected[i] = i % 4 == 0 ? 1 : i % 4 == 1 ? 20 : i % 4 == 2 ? 300 : 4000;
+    static const int values[4] = {1, 2, 3, 4}, expected[4] = {1, 20, 300, 4000}, zero = 0;
     cudaMemcpyToSymbol(constants, values, sizeof values);
     cudaMemcpyToSymbol(counter, &zero, sizeof zero);
     program_variables<<<1, 64>>>(data);
     int counted = 0;
     cudaMemcpyFromSymbol(&counted, counter, sizeof counted);
-    return counted == 64 ? compare(data, expected, 64) : cudaErrorUnknown;
+    return counted != 64 ? cudaErrorUnknown
+                         : compare(data, 64, [](int i) { return expected[i % 4]; });
 }
 
 __global__ void increment(int *to, const int *from)
@@ -635,21 +530,19 @@ __global__ void increment(int *to, const int *from)
 }
 
 /* Memory that host and kernels share: the host touches it between launches. */
-CORRECT(shared_with_host)
+CHECK_PROGRAM(correct_programs, shared_with_host)
 {
-    int expected[32], *managed, *pinned;
-    cudaMallocManaged((void **)&managed, sizeof expected);
-    cudaMallocHost((void **)&pinned, sizeof expected);
+    int *managed, *pinned;
+    cudaMallocManaged((void **)&managed, 32 * sizeof *managed);
+    cudaMallocHost((void **)&pinned, 32 * sizeof *pinned);
     for (int i = 0; i < 32; i++)
-        managed[i] = expected[i] = i;
+        managed[i] = i;
     increment<<<1, 32>>>(pinned, managed);
     cudaDeviceSynchronize();
-    for (int i = 0; i < 32; i++) {
-        expected[i] += 3;
+    for (int i = 0; i < 32; i++)
         pinned[i] += 1;
-    }
     increment<<<1, 32>>>(data, pinned);
-    cudaError_t error = compare(data, expected, 32);
+    cudaError_t error = compare(data, 32, [](int i) { return i + 3; });
     cudaFree(managed);
     cudaFreeHost(pinned);
     return error;
@@ -694,19 +587,14 @@ __global__ void cluster_ring(int *out)
     out[64 * block + threadIdx.x] += (int)box[63 - threadIdx.x].y;
 }
 
-CORRECT(cluster_ring)
+CHECK_PROGRAM(correct_programs, cluster_ring)
 {
     enum { BLOCKS = 12, SIZE = 4 };
-    int expected[64 * BLOCKS];
-    for (int block = 0; block < BLOCKS; block++) {
-        const int before = (block + SIZE - 1) % SIZE;
-        for (int i = 0; i < 64; i++)
-            expected[64 * block + i] =
-                64 * before + 63 - i + 7 + 10 * (block - block % SIZE + before) + 1;
-    }
-    cudaError_t error =
-        launch_in_clusters(dim3(2, 2), dim3(2, 2 * BLOCKS / SIZE), 64, 0, NULL, cluster_ring, data);
-    return error != cudaSuccess ? error : compare(data, expected, 64 * BLOCKS);
+    launch_in_clusters(dim3(2, 2), dim3(2, 2 * BLOCKS / SIZE), 64, 0, NULL, cluster_ring, data);
+    return compare(data, 64 * BLOCKS, [](int i) {
+        const int block = i / 64, before = (block + SIZE - 1) % SIZE;
+        return 64 * before + 63 - i % 64 + 7 + 10 * (block - block % SIZE + before) + 1;
+    });
 }
 
 /* All threads of one block poll for what the other does. */
@@ -724,14 +612,7 @@ __global__ void cluster_flag(int *data)
     }
 }
 
-CORRECT(cluster_flag)
-{
-    int expected[64];
-    for (int i = 0; i < 64; i++)
-        expected[i] = 5 + i;
-    cudaError_t error = launch_in_clusters(2, 2, 64, 0, NULL, cluster_flag, data);
-    return error != cudaSuccess ? error : compare(data, expected, 64);
-}
+CORRECT(cluster_flag, 64, 5 + i, launch_in_clusters(2, 2, 64, 0, NULL, cluster_flag, data))
 
 /* The Programming Guide's loop: the plain read is a guess, which the compare-and-swap confirms. */
 __device__ unsigned add_by_swap(unsigned *address, unsigned value)
@@ -769,9 +650,4 @@ __global__ void guess_and_swap(int *data)
         atomicAdd(&data[1], (int)sum);
 }
 
-CORRECT(guess_and_swap)
-{
-    guess_and_swap<<<6, 64>>>(data);
-    const int expected[] = {6 * 63 * 32, 6 * 64};
-    return compare(data, expected, 2);
-}
+CORRECT(guess_and_swap, 2, i == 0 ? 6 * 63 * 32 : 6 * 64, guess_and_swap<<<6, 64>>>(data))

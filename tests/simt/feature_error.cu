@@ -22,21 +22,21 @@ __global__ void write_to(int *data, size_t where)
         data[where] = 1;
 }
 
-cudaError_t fail_null_pointer(void)
+FAILURE(null_pointer)
 {
     write_to<<<2, 32>>>(NULL, 0);
     return outcome();
 }
 
 /* Far enough that no GPU has anything there either. */
-cudaError_t fail_past_the_end(void)
+FAILURE(past_the_end)
 {
     int *data = device_ints(1024);
     write_to<<<2, 32>>>(data, (size_t)1 << 36);
     return outcome();
 }
 
-cudaError_t fail_after_free(void)
+FAILURE(after_free)
 {
     int *data = device_ints((size_t)1 << 24);
     cudaFree(data);
@@ -49,7 +49,7 @@ __global__ void assert_small(int limit)
     assert((int)threadIdx.x < limit);
 }
 
-cudaError_t fail_assertion(void)
+FAILURE(assertion)
 {
     assert_small<<<1, 32>>>(32);
     cudaError_t error = outcome();
@@ -65,7 +65,7 @@ __global__ void trap()
         __trap();
 }
 
-cudaError_t fail_trap(void)
+FAILURE(trap)
 {
     trap<<<1, 2>>>();
     return outcome();
@@ -83,7 +83,7 @@ __global__ void recurse(int *data, int depth)
     data[1] = dig(data, depth);
 }
 
-cudaError_t fail_stack_overflow(void)
+FAILURE(stack_overflow)
 {
     recurse<<<1, 1>>>(device_ints(2), 1 << 20);
     return outcome();
@@ -100,7 +100,7 @@ __global__ void barrier_some_skip(int *data)
     }
 }
 
-cudaError_t fail_barrier_some_skip(void)
+FAILURE(barrier_that_some_threads_skip)
 {
     barrier_some_skip<<<1, 32>>>(device_ints(32));
     return outcome();
@@ -117,7 +117,7 @@ __global__ void two_barriers(int *data)
     }
 }
 
-cudaError_t fail_two_barriers(void)
+FAILURE(two_barriers)
 {
     two_barriers<<<1, 64>>>(device_ints(64));
     return outcome();
@@ -130,7 +130,7 @@ __global__ void warp_operation(int *data)
     __syncthreads();
 }
 
-cudaError_t fail_warp_operation(void)
+FAILURE(warp_operation_that_some_lanes_skip)
 {
     warp_operation<<<1, 32>>>(device_ints(32));
     return outcome();
@@ -141,7 +141,7 @@ __global__ void foreign_mask(int *data)
     data[threadIdx.x] = __shfl_sync(0x0000ffffu, 1, 0);
 }
 
-cudaError_t fail_foreign_mask(void)
+FAILURE(mask_without_the_caller)
 {
     foreign_mask<<<1, 32>>>(device_ints(32));
     return outcome();
@@ -153,7 +153,7 @@ __global__ void grid_sync_but_one()
         cooperative_groups::this_grid().sync();
 }
 
-cudaError_t fail_grid_sync(void)
+FAILURE(grid_sync_that_one_block_skips)
 {
     cudaError_t error =
         cudaLaunchCooperativeKernel((void *)grid_sync_but_one, 4, 32, nullptr, 0, nullptr);

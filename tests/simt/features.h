@@ -1,7 +1,7 @@
 /*
  * One function per feature of CUDA that kernels of this project, or small programs, rely on. Each
  * runs a kernel or two and returns how many results were wrong: 0 on every backend. A negative
- * number is a CUDA error. test_simt.c declares them where it tests them.
+ * number is a CUDA error. test_simt.c declares them, and the failures, where it tests them.
  */
 #ifndef FEATURES_H
 #define FEATURES_H
@@ -12,6 +12,8 @@
 #ifdef __cplusplus
 
 #define FEATURE(name) extern "C" int feature_##name(void)
+/* Returns the error that a synchronisation shows. */
+#define FAILURE(name) extern "C" cudaError_t fail_##name(void)
 
 /* Zeroed memory that host and device share; freed with the process. */
 template <class T>
@@ -71,18 +73,7 @@ int feature_alignment_of_shared(void); /* of dynamic shared memory, as declared 
 int feature_warps_at_two_barriers(void);
 cudaError_t read_unwritten_shared(unsigned *static_word, unsigned *dynamic_word);
 
-/* feature_error.cu: the error that a synchronisation shows */
-cudaError_t fail_null_pointer(void);
-cudaError_t fail_past_the_end(void);
-cudaError_t fail_after_free(void);
-cudaError_t fail_assertion(void);
-cudaError_t fail_trap(void);
-cudaError_t fail_stack_overflow(void);
-cudaError_t fail_barrier_some_skip(void);
-cudaError_t fail_two_barriers(void);
-cudaError_t fail_warp_operation(void);
-cudaError_t fail_foreign_mask(void);
-cudaError_t fail_grid_sync(void);
+/* feature_error.cu */
 cudaError_t run_harmless(int *result);
 
 /* feature_streams.cu: two streams number their blocks, with one __device__ counter for both or one
