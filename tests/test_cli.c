@@ -133,7 +133,7 @@ TEST(cli, list_tells_all_as_json)
                                         "\"name\": \"head-dim\"",
                                         "\"maximum\": 128, \"value\": 64",
                                         "\"inputs\": [\"normal\"",
-                                        "\"file\": \"21_folded.cu\"",
+                                        "\"file\": \"23_skipping.cu\"",
                                         "\"architecture\": \"sm_90a\"",
                                         "\"types\": [\"f16\"]",
                                         "\"head_dim_multiple\": 8",
