@@ -245,6 +245,63 @@ TEST(shapes, causal_pairs_that_change)
                 INPUTS_OUTLIERS, 271, 0);
 }
 
+/* lazy_rescale follows a maximum late where causal pairs have more than 2048 keys. With some kinds
+ * of inputs it grows by much from one block of keys to the next, with others by little. */
+static const struct attention_kernel *lazy(void)
+{
+    return (const struct attention_kernel *)ladder_find(&attention_problem, causal_half_kernels,
+                                                        "lazy_rescale");
+}
+
+TEST(shapes, lazy_rescale)
+{
+    static const struct size sizes[] = {
+        {1, 1, 1, 256, 2176, 128, true, TENSOR_F16}, {1, 2, 1, 130, 2049, 72, true, TENSOR_BF16},
+        {1, 1, 1, 129, 2048, 72, true, TENSOR_F16},  {1, 1, 1, 128, 2049, 72, true, TENSOR_F16},
+        {1, 1, 1, 130, 2049, 64, true, TENSOR_F16},  {1, 1, 1, 130, 2049, 72, false, TENSOR_F16},
+    };
+    check_each(lazy(), sizes, sizeof sizes / sizeof *sizes, 281);
+}
+
+CALL_TEST(shapes, lazy_rescale_and_inputs,
+          check_each_kind(lazy(), (struct size){1, 1, 1, 140, 2060, 72, true}, 291))
+
+TEST(shapes, lazy_rescale_of_tiles_that_change)
+{
+    const long long heads = 2 * (3 * (multiprocessors_here() / 2) / 2 + 1);
+    check_sizes(lazy(), in_half((struct size){1, heads, heads / 2, 129, 2060, 72}, true),
+                INPUTS_OUTLIERS, 301, 0);
+}
+
+static const struct attention_kernel *skipping(void)
+{
+    return (const struct attention_kernel *)ladder_find(&attention_problem, causal_half_kernels,
+                                                        "skipping");
+}
+
+/* One warpgroup or two of the first tile have no rows, with several blocks of keys; causal, one or
+ * two see a block less than the last one. */
+TEST(shapes, skipping)
+{
+    static const struct size sizes[] = {
+        {1, 1, 1, 64, 900, 64, true, TENSOR_F16},   {1, 1, 1, 64, 900, 64, false, TENSOR_BF16},
+        {1, 1, 1, 128, 640, 40, false, TENSOR_F16}, {1, 2, 1, 300, 700, 48, true, TENSOR_BF16},
+        {1, 1, 1, 500, 513, 64, true, TENSOR_F16},  {1, 1, 1, 130, 512, 64, true, TENSOR_F16},
+        {1, 1, 1, 700, 520, 64, true, TENSOR_F16},  {1, 1, 1, 192, 640, 64, true, TENSOR_F16},
+    };
+    check_each(skipping(), sizes, sizeof sizes / sizeof *sizes, 311);
+}
+
+/* Blocks take several tiles, with rows for all warpgroups and without. */
+TEST(shapes, skipping_tiles_that_change)
+{
+    const long long heads = 2 * multiprocessors_here() + 2;
+    check_sizes(skipping(), in_half((struct size){1, heads, heads / 2, 60, 520, 64}, false),
+                INPUTS_OUTLIERS, 321, 0);
+    check_sizes(skipping(), in_half((struct size){1, heads, heads / 2, 250, 520, 64}, true),
+                INPUTS_OUTLIERS, 322, 0);
+}
+
 /* Each stage of K and V is filled three times at least, in every rung. */
 TEST(shapes, rings_that_wrap)
 {
