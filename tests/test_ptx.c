@@ -165,6 +165,22 @@ TEST(ptx, exp2)
     expect_floats("exp2", out, expected, bound, EXP2_COUNT);
 }
 
+/* Every other factor is 1. */
+TEST(ptx, multiply_unless_one)
+{
+    enum { PRODUCTS = EXP2_COUNT / 2 };
+    static uint32_t in[EXP2_COUNT], out[PRODUCTS], expected[PRODUCTS];
+    for (int i = 0; i < PRODUCTS; i++) {
+        const float x = i == 2 ? -INFINITY : 1.5f * i - 40.0f;
+        const float factor = i % 2 == 0 ? 1.0f : 0.001f * i;
+        in[2 * i] = bits_of(x);
+        in[2 * i + 1] = bits_of(factor);
+        expected[i] = bits_of(x * factor);
+    }
+    run(ptx_multiply_unless_one, in, EXP2_COUNT, out, PRODUCTS);
+    expect_words("multiply_unless_one", out, expected, PRODUCTS);
+}
+
 /* ---- barriers and registers ---- */
 
 CONDITIONAL_TEST(ptx, mbarrier, has_architecture(90, false))

@@ -41,9 +41,9 @@ ptx_kernel ptx_mma_bfloat16;
 enum { WMMA_VARIANTS = 8, WMMA_IN = 128 + 128 + 256 + 256, WMMA_OUT = 256 * WMMA_VARIANTS };
 ptx_kernel ptx_wmma;
 
-/* exp2.cu: 2^x of EXP2_COUNT floats */
+/* arithmetic.cu: 2^x of EXP2_COUNT floats; the products of half as many pairs */
 enum { EXP2_COUNT = 1024 };
-ptx_kernel ptx_exp2;
+ptx_kernel ptx_exp2, ptx_multiply_unless_one;
 
 /* mbarrier.cu: HANDSHAKES times 32 words go from one warp to another through two places -> the
  * words, each plus its round. named_barrier.cu: 32 words go through three warps, each adds 1. */
