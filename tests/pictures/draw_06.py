@@ -1,6 +1,11 @@
 """Step 06: the causal mask, tensor cores' fragments, and the pipelines."""
 import collections
+import ctypes
 import math
+import operator
+import struct
+import subprocess
+import tempfile
 
 import replay
 import svg
@@ -507,6 +512,94 @@ def picture_06_folded():
         picture.text(x, 204, f"tiles computed and masked whole: {unseen}", "m")
         x += 410
     picture.legend(16, 232, [("c0", "by a warpgroup of block 0"), ("c1", "of block 1"), ("c7", "computed by block 0 and masked whole")])
+    return picture
+
+
+def normal_halves(rows, columns, stream):
+    """The program's normal inputs with seed 1, from its own generator, rounded to half."""
+    values = (ctypes.c_float * (rows * columns))()
+    with tempfile.TemporaryDirectory() as scratch:
+        library = f"{scratch}/inputs.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, views.ROOT / "common/inputs.c", "-lm"], check=True)
+        fill = ctypes.CDLL(library).input_matrix
+        fill.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64]
+        fill(values, rows, columns, 0, 1, stream)
+    halves = struct.unpack(f"{len(values)}e", struct.pack(f"{len(values)}e", *values))
+    return [halves[row * columns:(row + 1) * columns] for row in range(rows)]
+
+
+def picture_06_lazy_rescale():
+    picture = svg.Picture("lazy_rescale: which rows of O are multiplied after which tile of keys?",
+                          "folded multiplies where a maximum grew, lazy_rescale only where it grew a lot.")
+    queries, keys, d = 256, 2304, 128
+    launch = views.traced("06", "lazy_rescale", f"--heads 1 --seq-q {queries} --seq-kv {keys} --head-dim {d} --causal")[-1]
+    tiles = [event["from"][1] // 128 for event in launch.blocks[0].events
+             if event["event"] == "tma_load" and event["at"][0][0] == "K" and event["from"][0] == 0]
+    Q, K = normal_halves(queries, d, 0), normal_halves(keys, d, 1)
+    scores = [[sum(map(operator.mul, Q[row], K[key])) for key in range(keys - queries + row + 1)] for row in range(16)]
+    x = 16
+    for says, scale in (("scale 1 / √128", d ** -0.5), ("scale 1", 1.0)):
+        picture.text(x, 56, says, "t b")
+        picture.text(x, 78, "a row: a query; a column: a tile of keys, last to first", "m")
+        cells, grown = collections.defaultdict(list), collections.Counter()
+        for row, of_row in enumerate(scores):
+            m = lazy = -math.inf
+            for column, tile in enumerate(tile for tile in tiles if tile * 128 < len(of_row)):
+                largest = max(of_row[tile * 128:tile * 128 + 128]) * scale * math.log2(math.e)
+                role = "c7" if m == -math.inf else "c1" if largest - lazy > 8 else "c0" if largest > m else "e"
+                m, lazy = max(m, largest), largest if largest - lazy > 8 else lazy
+                cells[role].append((x + column * 20, 88 + row * 11, 19, 10))
+                grown[role] += 1
+        for role, some in cells.items():
+            picture.cells(role, some)
+        picture.text(x, 286, f"grew: {grown['c0'] + grown['c1']} of {sum(grown.values()) - grown['c7']}; "
+                             f"by more than 8 over what is followed: {grown['c1']}", "m")
+        x += 410
+    picture.legend(16, 312, [("c7", "first tile"), ("e", "times 1 in both"), ("c0", "multiplied in folded only"), ("c1", "lazy_rescale follows the maximum")])
+    picture.text(16, 348, "Scores of normal inputs, computed for this picture; the order of the tiles is the kernel's.", "m s")
+    return picture
+
+
+def tiles_read(block, bytes_of_tile):
+    """Which tiles of keys a warpgroup multiplies with, as {warpgroup: {(array, first key)}}: a product reads the last that was loaded there."""
+    places, found = {}, collections.defaultdict(set)
+    for event in block.events:
+        if event["event"] == "tma_load" and event["at"][0][0] in "KV":
+            places[event["shared"][0][1] // bytes_of_tile] = (event["at"][0][0], event["from"][1])
+        elif event["event"] == "wgmma":
+            found[event["warp"] // 4].add(places[event["at"][0][1] // bytes_of_tile])
+    return found
+
+
+def picture_06_skipping():
+    picture = svg.Picture("skipping: which tiles of keys does each warpgroup compute?",
+                          "A warpgroup passes by the keys that its rows do not see, and nearly all where it has no rows.")
+    x, keys, queries = 16, 768, 320
+    for kernel in ("persistent", "skipping"):
+        launch = views.traced("06", kernel, f"--heads 1 --seq-q {queries} --seq-kv {keys} --head-dim 64 --causal")[-1]
+        picture.text(x, 56, kernel, "t b")
+        picture.text(x + 150, 78, "tiles of 128 keys", "m")
+        y, unseen = 84, 0
+        for block in launch.blocks:
+            row0 = min(event["from"][1] for event in block.events if event["event"] == "tma_load" and event["at"][0][0] == "Q")
+            loaded = {event["from"][1] for event in block.events if event["event"] == "tma_load" and event["at"][0][0] == "K"}
+            read = tiles_read(block, 2 * 64 * 128)
+            views.same(12 * 4 * sum(map(len, read.values())) // 2, sum(event["event"] == "wgmma" for event in block.events), kernel)
+            for group in range(3):
+                first = row0 + 64 * group
+                seen = keys - queries + first + 64 if first >= 0 else 0
+                for tile in loaded:
+                    computed = ("K", tile) in read[group]
+                    role = "e" if not computed else "c7" if tile >= seen else f"c{group}"
+                    unseen += role == "c7"
+                    picture.cells(role, [(x + 150 + tile / 128 * 30, y, 28, 22)])
+                picture.text(x, y + 15, f"rows {first} to {first + 63}" if first >= 0 else "no rows", "m")
+                y += 26
+            y += 10
+        picture.text(x, y + 12, f"tiles computed for nothing: {unseen}", "m")
+        x += 410
+    picture.legend(16, y + 38, [("c0", "computed by warpgroup 0"), ("c1", "1"), ("c2", "2"), ("c7", "computed for nothing"),
+                                ("e", "given back unread")])
     return picture
 
 
