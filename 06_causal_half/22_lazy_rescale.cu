@@ -13,11 +13,12 @@
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
  * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is above 64, and HEAD_DIM 128.
  *
- * Any m serves that keeps P within what T can hold: l is a sum of the same P, so O / l does not
- * depend on it. The multiplications of O stay where they are in the schedule, each under a
- * predicate; one that is off costs no energy, and power is what limits long sequences.
+ * Any m serves that keeps P within what T can hold: l is a sum of the same P, so neither O / l nor
+ * LSE depends on it. The multiplications of O stay where they are in the schedule, each under a
+ * predicate; one that is off is issued but does not multiply, and power is what limits long
+ * sequences.
  *
- * Where it pays: head_dim above 64, causal, more than 2048 keys. Elsewhere this rung is folded.
+ * Where it pays: where folded has pairs, with more than 2048 keys. Elsewhere this rung is folded.
  *
  * Cost: as folded's.
  *
@@ -205,11 +206,12 @@ announced_tile(const struct hopper_tile *shared)
     return tile;
 }
 
-/* A maximum is followed when it has grown by more than a factor of 2^LAG. P is at most 2^LAG then;
- * half holds numbers up to 65504. */
+/* m follows when the maximum exceeds it by more than LAG / scale_log2. So P is at most 2^LAG; half
+ * holds numbers up to 65504. */
 static const float LAG = 8.0f;
 
-/* As new_maximum, but a row's maximum stays where it has grown by less; then rescale is 1. */
+/* As new_maximum, but m stays where the maximum exceeds it by no more than that; then rescale is 1.
+ */
 template <int COUNT>
 static __device__ __forceinline__ void follow_maximum(const float (&S)[COUNT], float (&m)[2],
                                                       float (&shift)[2], float (&rescale)[2],
@@ -223,13 +225,13 @@ static __device__ __forceinline__ void follow_maximum(const float (&S)[COUNT], f
         if ((m_new - m[r]) * scale_log2 <= LAG)
             m_new = m[r];
         shift[r] = shift_of(m_new * scale_log2);
-        /* exactly 1, which the difference of two roundings is not */
+        /* exactly 1: the exponent would be the rounding error of shift, not 0 */
         rescale[r] = m_new == m[r] ? 1.0f : exp2_approximate(m[r] * scale_log2 - shift[r]);
         m[r] = m_new;
     }
 }
 
-/* As step. A tile's first block has both_products: its maximum is followed anyway. */
+/* As step. A tile's first block goes to finish_scores or both_products: m follows there anyway. */
 template <class Config>
 static __device__ __forceinline__ void lazy_step(struct consumer<Config> &c, int block, bool masked)
 {

@@ -1,7 +1,7 @@
 // needs: sm_90a
 /*
- * Idea: a warpgroup skips the keys that none of its own rows sees, and whole tiles where it has no
- * rows.
+ * Idea: a warpgroup skips the keys that none of its own rows sees, and where it has no rows all
+ * but one block of them.
  *
  *     for each block of Bc keys that the warpgroup's rows see, last to first:
  *         start S_next = Q·K_nextᵀ             start O += P·V
@@ -14,9 +14,10 @@
  * T; LSE [batch, heads, seq_q], float; row-major. head_dim is at most 64 here, and HEAD_DIM 64.
  *
  * A tile has 192 queries, three warpgroups of 64. Causal, the first of them never sees the last
- * block of keys, and the second one sees it in every other tile. And where 192 does not divide
- * seq_q, the first tile of a head has one or two warpgroups without rows. Who skips gives the
- * places of its keys and values back unread and passes its turn on, so the others go faster.
+ * block of keys, and the second one sees it in every other tile. And where seq_q is 64 or more
+ * short of a multiple of 192, the first tile of a head has one or two warpgroups without rows. Who
+ * skips gives the places of its keys and values back unread and passes its turn on, so the others
+ * go faster.
  *
  * Where it pays: head_dim up to 64, but for causal sequences of up to 512 keys, whose tiles have
  * 128 queries. Elsewhere this rung is lazy_rescale.
@@ -155,8 +156,8 @@ static __device__ __forceinline__ void skip(uint64_t *full, uint64_t *empty,
 
 /*
  * Gives back the tile's blocks of keys that no row of this warpgroup sees, and returns how many:
- * none or one. Each costs a turn, since the others wait for it. `tile` is changed: fewer blocks
- * need no mask for these rows than for those of all warpgroups, or more.
+ * none or one. Each costs a turn, since the others wait for it. `tile.unmasked` is found again for
+ * these rows alone: as many blocks as before need no mask, or more.
  */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ int
@@ -234,6 +235,8 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
         /* only now: the last V of the tile before came first */
         for (; skipped > 0; skipped--)
             skip<Config>(shared->V_full, shared->V_empty, c.V_at);
+        /* No rows: of what is left only the last V, which goes with the next tile's scores. So that
+           P meets another block's V, but what becomes of it is never stored. */
         if (tile.row0 + (warpgroup + 1) * WARPGROUP_ROWS <= 0)
             for (; block > 0; block--) {
                 take_turn(c);

@@ -46,6 +46,16 @@ static __device__ __forceinline__ void mask_scores(float (&S)[COUNT], int first_
             S[i] = -CUDART_INF_F;
 }
 
+/* The lane's largest scores: of row r those of even columns in chain[2r], of odd ones in
+ * chain[2r + 1]. */
+template <int COUNT>
+static __device__ __forceinline__ void start_maximum(const float (&S)[COUNT], float (&chain)[4])
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+        chain[i % 4] = i < 4 ? S[i] : fmaxf(chain[i % 4], S[i]);
+}
+
 /*
  * One step of the online softmax, online_softmax() below, in two halves: some rungs have something
  * to do in between. S becomes P = 2^(S · scale_log2 - shift), m the maximum so far
@@ -55,14 +65,6 @@ static __device__ __forceinline__ void mask_scores(float (&S)[COUNT], int first_
  * Both rows go side by side, each in two chains for even and odd columns: a single chain of maxima
  * or sums would spend its time waiting for itself.
  */
-template <int COUNT>
-static __device__ __forceinline__ void start_maximum(const float (&S)[COUNT], float (&chain)[4])
-{
-#pragma unroll
-    for (int i = 0; i < COUNT; i++)
-        chain[i % 4] = i < 4 ? S[i] : fmaxf(chain[i % 4], S[i]);
-}
-
 template <int COUNT>
 static __device__ __forceinline__ void new_maximum(const float (&S)[COUNT], float (&m)[2],
                                                    float (&shift)[2], float (&rescale)[2],
