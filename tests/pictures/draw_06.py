@@ -556,7 +556,7 @@ def picture_06_lazy_rescale():
                              f"by more than 8 over what is followed: {grown['c1']}", "m")
         x += 410
     picture.legend(16, 312, [("c7", "first tile"), ("e", "times 1 in both"), ("c0", "multiplied in folded only"), ("c1", "lazy_rescale follows the maximum")])
-    picture.text(16, 348, "Scores of normal inputs, computed for this picture; the order of the tiles is the kernel's.", "m s")
+    picture.text(16, 348, "256 queries (16 shown), 2304 keys, causal. Scores of normal inputs, computed for this picture; the order of the tiles is the kernel's.", "m s")
     return picture
 
 
@@ -577,7 +577,7 @@ def picture_06_skipping():
     x, keys, queries = 16, 768, 320
     for kernel in ("persistent", "skipping"):
         launch = views.traced("06", kernel, f"--heads 1 --seq-q {queries} --seq-kv {keys} --head-dim 64 --causal")[-1]
-        picture.text(x, 56, kernel, "t b")
+        picture.text(x, 56, f"{kernel}: {queries} queries, {keys} keys, causal", "t b")
         picture.text(x + 150, 78, "tiles of 128 keys", "m")
         y, unseen = 84, 0
         for block in launch.blocks:
