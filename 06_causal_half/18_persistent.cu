@@ -30,18 +30,7 @@
 #include "06_step.h"
 #include "device.h"
 #include "ping_pong.cuh"
-#include "tma_store.cuh"
-
-/* CONSUMERS warpgroups of 64 queries each, and the producer. */
-template <typename ELEMENT, int D, int CONSUMERS>
-struct config {
-    typedef ELEMENT T;
-    static const int HEAD_DIM = D;
-    static const int WARPGROUPS = CONSUMERS;
-    static const int Br = WARPGROUPS * WARPGROUP_ROWS;
-    static const int THREADS = 128 * (WARPGROUPS + 1);
-    static const int STAGES = HEAD_DIM == 64 ? 3 : 2;
-};
+#include "announced_tile.cuh"
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
@@ -125,42 +114,6 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
     /* no bytes are expected: this arrival alone completes the phase */
     mbarrier_arrive(&shared->Q_full[Q_at.stage]);
     produce_values(shared, V_at, problem, values, values_head);
-}
-
-/* What the producer wrote, but for kv_head. Lane 0 reads it: the same lane will arrive at Q_empty,
- * so it reads before the producer writes again. The shuffles pass the values on, and tell the
- * compiler that all lanes have the same. */
-static __device__ __forceinline__ struct hopper_tile
-announced_tile(const struct hopper_tile *shared)
-{
-    struct hopper_tile tile = {0, 0, 0, 0, 0};
-    if (threadIdx.x % WARP == 0)
-        tile = *shared;
-    tile.head = __shfl_sync(FULL_MASK, tile.head, 0);
-    tile.row0 = __shfl_sync(FULL_MASK, tile.row0, 0);
-    tile.blocks = __shfl_sync(FULL_MASK, tile.blocks, 0);
-    tile.unmasked = __shfl_sync(FULL_MASK, tile.unmasked, 0);
-    return tile;
-}
-
-/* `staging` is the warp's. */
-template <class Config>
-static __device__ __forceinline__ void
-store_tile(const struct hopper_problem &problem, const CUtensorMap *map,
-           typename Config::T *staging, const struct hopper_tile &tile,
-           float (&O)[Config::HEAD_DIM / 2], const float (&m)[2], const float (&l)[2])
-{
-    const int seq_q = problem.call.seq_q;
-    const int warp_row = tile.row0 + threadIdx.x / WARP * WARP_ROWS;
-    const size_t first = (size_t)tile.head * seq_q; /* the head's first row */
-    float *LSE = problem.call.LSE == NULL ? NULL : problem.call.LSE + first;
-    finish_rows(O, m, l, LSE, warp_row, seq_q, problem.scale_log2);
-    uint32_t packed[Config::HEAD_DIM / 4];
-    pack_rows<typename Config::T>(packed, O);
-    if (threadIdx.x % WARP == 0)
-        tma_store_wait_read<0>(); /* the tile before may still be read from the staging place */
-    __syncwarp();
-    store_by_tma<Config::HEAD_DIM>(map, staging, packed, warp_row, tile.head);
 }
 
 /* Computes one warpgroup's 64 rows of each of the block's tiles. */

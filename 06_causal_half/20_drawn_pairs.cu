@@ -30,23 +30,10 @@
  * of CUTLASS.
  */
 #include "06_step.h"
-#include "clusters.cuh"
 #include "device.h"
 #include "ping_pong.cuh"
-#include "tma_store.cuh"
-
-static const int PAIR = 2; /* blocks of a cluster */
-
-/* CONSUMERS warpgroups of 64 queries each, and the producer. */
-template <typename ELEMENT, int D, int CONSUMERS>
-struct config {
-    typedef ELEMENT T;
-    static const int HEAD_DIM = D;
-    static const int WARPGROUPS = CONSUMERS;
-    static const int Br = WARPGROUPS * WARPGROUP_ROWS;
-    static const int THREADS = 128 * (WARPGROUPS + 1);
-    static const int STAGES = HEAD_DIM == 64 ? 3 : 2;
-};
+#include "announced_tile.cuh"
+#include "load_share.cuh"
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
@@ -88,38 +75,6 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
     mbarrier_init(&shared->drawn_full, 1);
     mbarrier_init(&shared->drawn_empty, PAIR);
     mbarrier_init_fence();
-}
-
-/*
- * This block's share of a block of keys, or of values, into both blocks of the pair; the other one
- * loads the rest. `full` expects all of it. No barrier of the cluster is needed at the end: before
- * a block ends it has waited for all that the other one sends it, arrivals at `agreed` and bytes.
- */
-template <class Config>
-static __device__ __forceinline__ void load_share(typename Config::T *stage, const CUtensorMap *map,
-                                                  int block, int kv_head, uint64_t *full,
-                                                  uint64_t *agreed, int phase)
-{
-    mbarrier_arrive_expect(full, Bc * Config::HEAD_DIM * sizeof *stage);
-    for (int rank = 0; rank < PAIR; rank++)
-        cluster_mbarrier_arrive(cluster_address(shared_address(agreed), rank));
-    mbarrier_wait(agreed, phase);
-    const int row = cluster_rank() * (Bc / PAIR);
-#pragma unroll
-    for (int col = 0; col < Config::HEAD_DIM; col += PANEL_COLS)
-        tma_load_multicast(shared_address(stage + col * Bc + row * PANEL_COLS), map, col,
-                           block * Bc + row, kv_head, full, (1 << PAIR) - 1);
-}
-
-template <class Config>
-static __device__ __forceinline__ void
-produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
-               const struct hopper_problem &problem, int block, int kv_head)
-{
-    mbarrier_wait(&shared->V_empty[V_at.stage], V_at.phase ^ 1);
-    load_share<Config>(shared->V[V_at.stage], &problem.maps.V, block, kv_head,
-                       &shared->V_full[V_at.stage], &shared->V_agreed[V_at.stage], V_at.phase);
-    advance<Config::STAGES>(V_at);
 }
 
 /*
@@ -181,42 +136,6 @@ static __device__ __forceinline__ void draw(Shared *shared, int tiles, unsigned 
         mbarrier_wait(&shared->drawn_empty, phase);
         number = (int)(gridDim.x / PAIR + atomicAdd(counter, 1u));
     }
-}
-
-/* What the producer wrote, but for kv_head. Lane 0 reads it: the same lane will arrive at Q_empty,
- * so it reads before the producer writes again. The shuffles pass the values on, and tell the
- * compiler that all lanes have the same. */
-static __device__ __forceinline__ struct hopper_tile
-announced_tile(const struct hopper_tile *shared)
-{
-    struct hopper_tile tile = {0, 0, 0, 0, 0};
-    if (threadIdx.x % WARP == 0)
-        tile = *shared;
-    tile.head = __shfl_sync(FULL_MASK, tile.head, 0);
-    tile.row0 = __shfl_sync(FULL_MASK, tile.row0, 0);
-    tile.blocks = __shfl_sync(FULL_MASK, tile.blocks, 0);
-    tile.unmasked = __shfl_sync(FULL_MASK, tile.unmasked, 0);
-    return tile;
-}
-
-/* `staging` is the warp's. */
-template <class Config>
-static __device__ __forceinline__ void
-store_tile(const struct hopper_problem &problem, const CUtensorMap *map,
-           typename Config::T *staging, const struct hopper_tile &tile,
-           float (&O)[Config::HEAD_DIM / 2], const float (&m)[2], const float (&l)[2])
-{
-    const int seq_q = problem.call.seq_q;
-    const int warp_row = tile.row0 + threadIdx.x / WARP * WARP_ROWS;
-    const size_t first = (size_t)tile.head * seq_q; /* the head's first row */
-    float *LSE = problem.call.LSE == NULL ? NULL : problem.call.LSE + first;
-    finish_rows(O, m, l, LSE, warp_row, seq_q, problem.scale_log2);
-    uint32_t packed[Config::HEAD_DIM / 4];
-    pack_rows<typename Config::T>(packed, O);
-    if (threadIdx.x % WARP == 0)
-        tma_store_wait_read<0>(); /* the tile before may still be read from the staging place */
-    __syncwarp();
-    store_by_tma<Config::HEAD_DIM>(map, staging, packed, warp_row, tile.head);
 }
 
 /* Computes one warpgroup's 64 rows of each of the block's tiles. */

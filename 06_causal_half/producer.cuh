@@ -5,17 +5,6 @@
 
 #include "steps.cuh"
 
-/* CONSUMERS warpgroups of 64 queries each, and the producer. */
-template <typename ELEMENT, int D, int CONSUMERS>
-struct config {
-    typedef ELEMENT T;
-    static const int HEAD_DIM = D;
-    static const int WARPGROUPS = CONSUMERS;
-    static const int Br = WARPGROUPS * WARPGROUP_ROWS;
-    static const int THREADS = 128 * (WARPGROUPS + 1);
-    static const int STAGES = HEAD_DIM == 64 ? 3 : 2;
-};
-
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
  * it. `empty` completes when the last consumer warp is done reading: the producer waits for it

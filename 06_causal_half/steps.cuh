@@ -5,6 +5,17 @@
 
 #include "hopper_tile.cuh"
 
+/* CONSUMERS warpgroups of 64 queries each, and the producer. */
+template <typename ELEMENT, int D, int CONSUMERS>
+struct config {
+    typedef ELEMENT T;
+    static const int HEAD_DIM = D;
+    static const int WARPGROUPS = CONSUMERS;
+    static const int Br = WARPGROUPS * WARPGROUP_ROWS;
+    static const int THREADS = 128 * (WARPGROUPS + 1);
+    static const int STAGES = HEAD_DIM == 64 ? 3 : 2;
+};
+
 /* The scores become P, as soon as all products have ended. */
 template <class Config>
 static __device__ __forceinline__ void finish_scores(struct consumer<Config> &c, int block,

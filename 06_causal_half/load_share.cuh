@@ -1,0 +1,43 @@
+/* The loads of a pair of blocks: what multicast (19_multicast.cu) brings and the rungs after it keep.
+ * The rung has defined shared_tiles. */
+#ifndef LOAD_SHARE_CUH
+#define LOAD_SHARE_CUH
+
+#include "clusters.cuh"
+#include "hopper_tile.cuh"
+
+static const int PAIR = 2; /* blocks of a cluster */
+
+/*
+ * This block's share of a block of keys, or of values, into both blocks of the pair; the other one
+ * loads the rest. `full` expects all of it. No barrier of the cluster is needed at the end: before
+ * a block ends it has waited for all that the other one sends it, arrivals at `agreed` and bytes.
+ */
+template <class Config>
+static __device__ __forceinline__ void load_share(typename Config::T *stage, const CUtensorMap *map,
+                                                  int block, int kv_head, uint64_t *full,
+                                                  uint64_t *agreed, int phase)
+{
+    mbarrier_arrive_expect(full, Bc * Config::HEAD_DIM * sizeof *stage);
+    for (int rank = 0; rank < PAIR; rank++)
+        cluster_mbarrier_arrive(cluster_address(shared_address(agreed), rank));
+    mbarrier_wait(agreed, phase);
+    const int row = cluster_rank() * (Bc / PAIR);
+#pragma unroll
+    for (int col = 0; col < Config::HEAD_DIM; col += PANEL_COLS)
+        tma_load_multicast(shared_address(stage + col * Bc + row * PANEL_COLS), map, col,
+                           block * Bc + row, kv_head, full, (1 << PAIR) - 1);
+}
+
+template <class Config>
+static __device__ __forceinline__ void
+produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
+               const struct hopper_problem &problem, int block, int kv_head)
+{
+    mbarrier_wait(&shared->V_empty[V_at.stage], V_at.phase ^ 1);
+    load_share<Config>(shared->V[V_at.stage], &problem.maps.V, block, kv_head,
+                       &shared->V_full[V_at.stage], &shared->V_agreed[V_at.stage], V_at.phase);
+    advance<Config::STAGES>(V_at);
+}
+
+#endif
