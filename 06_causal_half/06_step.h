@@ -69,16 +69,15 @@ KERNEL(persistent, "18_persistent.cu", "the pipeline runs on across the edge bet
 KERNEL(multicast, "19_multicast.cu", "pairs of blocks: one load brings keys and values to both",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
        .workspace = multicast_workspace, .cost = multicast_cost, .Br = {192, 128}, .Bc = {128, 128})
-KERNEL(drawn_pairs, "20_drawn_pairs.cu", "a warp of its own draws for a pair: causal pairs, too",
-       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .workspace = multicast_workspace, .cost = drawn_pairs_cost, .Br = {192, 128},
-       .Bc = {128, 128})
-KERNEL(folded, "21_folded.cu", "a pair's rows are folded: both of its blocks skip masked keys",
-       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .workspace = multicast_workspace, .cost = drawn_pairs_cost, .Br = {192, 128},
-       .Bc = {128, 128})
-KERNEL(lazy_rescale, "22_lazy_rescale.cu",
+KERNEL(lazy_rescale, "20_lazy_rescale.cu",
        "a maximum that has grown a little is not followed: O is rarely multiplied",
+       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .workspace = multicast_workspace, .cost = multicast_cost, .Br = {192, 128}, .Bc = {128, 128})
+KERNEL(drawn_pairs, "21_drawn_pairs.cu", "a warp of its own draws for a pair: causal pairs, too",
+       .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
+       .workspace = multicast_workspace, .cost = drawn_pairs_cost, .Br = {192, 128},
+       .Bc = {128, 128})
+KERNEL(folded, "22_folded.cu", "a pair's rows are folded: both of its blocks skip masked keys",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
        .workspace = multicast_workspace, .cost = drawn_pairs_cost, .Br = {192, 128},
        .Bc = {128, 128})

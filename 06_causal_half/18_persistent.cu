@@ -28,9 +28,9 @@
  * kernels of CUTLASS.
  */
 #include "06_step.h"
+#include "announced_tile.cuh"
 #include "device.h"
 #include "ping_pong.cuh"
-#include "announced_tile.cuh"
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for

@@ -31,10 +31,10 @@
  * Bikshandi and Shah, A Case Study in CUDA Kernel Fusion (arXiv:2312.11918), multicast.
  */
 #include "06_step.h"
-#include "device.h"
-#include "ping_pong.cuh"
 #include "announced_tile.cuh"
+#include "device.h"
 #include "load_share.cuh"
+#include "ping_pong.cuh"
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for

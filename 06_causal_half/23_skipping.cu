@@ -20,16 +20,16 @@
  * go faster.
  *
  * Where it pays: head_dim up to 64, but for causal sequences of up to 512 keys, whose tiles have
- * 128 queries. Elsewhere this rung is lazy_rescale.
+ * 128 queries. Elsewhere this rung is folded.
  *
  * Cost: as persistent's; what is skipped has been loaded for the other warpgroups.
  *
  * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), for what it is built on.
  */
 #include "06_step.h"
+#include "announced_tile.cuh"
 #include "device.h"
 #include "ping_pong.cuh"
-#include "announced_tile.cuh"
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
@@ -291,7 +291,7 @@ extern "C" cudaError_t attention_skipping(const struct attention *call)
 {
     constexpr int SHORT = 512; /* keys, measured */
     if (call->head_dim > 64 || (call->causal && call->seq_kv <= SHORT))
-        return attention_lazy_rescale(call);
+        return attention_folded(call);
     return call->type == TENSOR_BF16 ? LAUNCH_HEAD_DIM(__nv_bfloat16, 64, call)
                                      : LAUNCH_HEAD_DIM(__half, 64, call);
 }

@@ -1,5 +1,5 @@
-/* A tile that the producer announces in shared memory: what drawn (17_drawn.cu) brings and the rungs
- * after it keep. */
+/* A tile that the producer announces in shared memory: what drawn (17_drawn.cu) brings and the
+ * rungs after it keep. */
 #ifndef ANNOUNCED_TILE_CUH
 #define ANNOUNCED_TILE_CUH
 

@@ -27,9 +27,8 @@ from traces import read  # noqa: E402  (its path is set above)
 
 SIZES = {"matmul": "--m 64 --n 64 --k 256", "softmax": "--rows 1 --cols 66000",
          "attention": "--batch 1 --heads 1 --seq-q 64 --seq-kv 640 --head-dim 64",
-         "multicast": "--batch 1 --heads 1 --seq-q 256 --seq-kv 640 --head-dim 128",
+         **{kernel: "--batch 1 --heads 1 --seq-q 256 --seq-kv 640 --head-dim 128" for kernel in ("multicast", "lazy_rescale")},
          **{kernel: "--batch 1 --heads 1 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal" for kernel in ("drawn_pairs", "folded")},
-         "lazy_rescale": "--batch 1 --heads 1 --seq-q 256 --seq-kv 2176 --head-dim 128 --causal",
          }  # of problems, and of kernels of their own
 OVERLAPS_PRODUCTS = "overlap"  # this rung and those after it
 

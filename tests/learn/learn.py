@@ -54,9 +54,8 @@ CASES = {
 CAUSAL = ("--heads 1 --seq 40 --head-dim 64 --causal", "--heads 2 --seq-q 19 --seq-kv 37 --head-dim 32 --causal")
 COUNTED_AT = {"matmul": "--m 128 --n 128 --k 32", "softmax": "--rows 8 --cols 1024", "attention": "--heads 1 --seq 64 --head-dim 64"}
 # Of kernels that would leave those to another one: a first size to be right at, and to be counted at.
-OWN_SIZES = {"multicast": "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 72",
-             **dict.fromkeys(("drawn_pairs", "folded"), "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 1030 --head-dim 72 --causal"),
-             "lazy_rescale": "--heads 1 --seq-q 140 --seq-kv 2060 --head-dim 72 --causal"}
+OWN_SIZES = {**dict.fromkeys(("multicast", "lazy_rescale"), "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 520 --head-dim 72"),
+             **dict.fromkeys(("drawn_pairs", "folded"), "--heads 2 --kv-heads 1 --seq-q 140 --seq-kv 1030 --head-dim 72 --causal")}
 IN_ORDERS = 4  # how many of the cases run in each order of threads
 
 # What is counted, and whether a rung is only done when yours is about as low as ours.

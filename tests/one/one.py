@@ -18,10 +18,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 SIZES = {"matmul": "--m 128 --n 96 --k 80", "softmax": "--rows 3 --cols 40000",
          "attention": "--batch 1 --heads 4 --kv-heads 2 --seq-q 80 --seq-kv 100 --head-dim 64"}
 # Where a kernel would leave those to another one.
+PAIRS = "--batch 1 --heads 2 --kv-heads 1 --seq-q 200 --seq-kv 600 --head-dim 72"
 CAUSAL_PAIRS = "--batch 1 --heads 2 --kv-heads 1 --seq-q 200 --seq-kv 1100 --head-dim 72 --causal"
-OWN_SIZES = {"multicast": "--batch 1 --heads 2 --kv-heads 1 --seq-q 200 --seq-kv 600 --head-dim 72",
-             "drawn_pairs": CAUSAL_PAIRS, "folded": CAUSAL_PAIRS,
-             "lazy_rescale": "--batch 1 --heads 2 --kv-heads 1 --seq-q 140 --seq-kv 2100 --head-dim 72 --causal"}
+OWN_SIZES = {"multicast": PAIRS, "lazy_rescale": PAIRS, "drawn_pairs": CAUSAL_PAIRS, "folded": CAUSAL_PAIRS}
 
 # What a kernel's file may use of the rest of the project, in the order in which it must stand. It is left out where
 # nothing uses it.

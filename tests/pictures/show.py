@@ -35,9 +35,8 @@ SIZES = {"03/three_pass": "--rows 32 --cols 512", "03/online": "--rows 32 --cols
          **{f"05/{kernel}": "--heads 1 --seq-q 1 --seq-kv 1024" for kernel in ("split_kv_naive", "split_kv")},
          **{f"06/{kernel}": LONG for kernel in ("mma_tma", "wgmma", "producer_warp", "overlap", "ping_pong", "tma_store")},
          **{f"06/{kernel}": "--heads 5 --seq 256 --head-dim 128" for kernel in ("resident", "ahead", "drawn", "persistent")},
-         "06/multicast": "--heads 5 --seq-q 256 --seq-kv 640 --head-dim 128",
-         **{f"06/{kernel}": "--heads 3 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal" for kernel in ("drawn_pairs", "folded")},
-         "06/lazy_rescale": "--heads 1 --seq-q 256 --seq-kv 2176 --head-dim 128 --causal"}
+         **{f"06/{kernel}": "--heads 5 --seq-q 256 --seq-kv 640 --head-dim 128" for kernel in ("multicast", "lazy_rescale")},
+         **{f"06/{kernel}": "--heads 3 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal" for kernel in ("drawn_pairs", "folded")}}
 SIZEOF = {"float": 4, "int": 4, "unsigned": 4, "double": 8, "__half": 2, "float2": 8, "float4": 16, "uint32_t": 4, "uint64_t": 8,
           "char": 1}
 

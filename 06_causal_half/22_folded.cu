@@ -1,38 +1,34 @@
 // needs: sm_90a
 /*
- * Idea: pairs draw their tiles, too, so causal tiles can have pairs; a warp of its own draws.
+ * Idea: a pair's rows are folded, so that each of its blocks has a warpgroup that skips the keys
+ * which only later rows see.
  *
  *     for each block of Bc keys, last to first:
  *         start S_next = Q·K_nextᵀ             start O += P·V
- *         softmax of S_next as soon as that is there, while O is under way
- *         O = O · 2^(c · m - c · m_new)        P = P_next                        c = scale · log2 e
+ *         m_new = max(m, rowmax S_next)        if c · (m_new - m) > 8:   c = scale · log2 e
+ *                                                  O = O · 2^(c · m - c · m_new)   m = m_new
+ *         P = 2^(c · S_next - c · m)
  *     at the end:  O = O / l                   LSE   = (c · m + log2 l) · ln 2
  *     where K_next may be the next tile's first: then O is stored and starts from 0
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
  * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is above 64, and HEAD_DIM 128.
  *
- * multicast deals its tiles out, which suits full attention: its tiles are equally long. Causal
- * tiles are drawn, and both blocks of a pair need the number, so one thread draws for both. It is
- * not a producer: its arrivals in the other block would wait behind its atomic addition, 0.6 us a
- * tile. Three warps of the producer's warpgroup are idle, and a thread of one of them draws, sends
- * the number to both blocks, and waits until both have asked for the next.
+ * Of the four quarters of a pair's 256 queries block 0 has the first and the last, block 1 those in
+ * between. The last block of keys is seen by the last two quarters, so by one warpgroup of each
+ * block. The other one gives the places of its keys and values back unread, and passes its turn on:
+ * both blocks have equally much to do, and neither computes a block that is masked whole.
  *
- * A pair's tile has 256 queries, the first half block 0's. So block 1 alone sees its last block of
- * keys, and block 0 computes that for nothing: pairs pay where rows are long.
+ * Elsewhere this rung is lazy_rescale, as drawn_pairs is.
  *
- * Elsewhere this rung is multicast: with few causal keys or a head_dim up to 64 pairs were slower
- * or won too little, and where a head has an odd number of tiles, half of a pair would be idle.
+ * Cost: as drawn_pairs', with fewer products.
  *
- * Cost: as multicast's, and one atomic operation per pair of tiles.
- *
- * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), its producer warpgroup; tile schedulers
- * of CUTLASS.
+ * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), for what it is built on.
  */
 #include "06_step.h"
-#include "device.h"
-#include "ping_pong.cuh"
 #include "announced_tile.cuh"
+#include "device.h"
+#include "lazy_step.cuh"
 #include "load_share.cuh"
 
 /*
@@ -77,6 +73,13 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
     mbarrier_init_fence();
 }
 
+/* Where a warpgroup's rows begin in the pair's tile: of its four quarters block 0 has the first and
+ * the last, block 1 those in between. */
+static __device__ __forceinline__ int rows_of(int warpgroup)
+{
+    return WARPGROUP_ROWS * (warpgroup == 0 ? cluster_rank() : 3 - cluster_rank());
+}
+
 /*
  * Requests everything that the consumers will read, by one thread. For use n = 0, 1, ... of a place
  * the consumers wait for phase n of `full`, and before it the producer waits for phase n - 1 of
@@ -95,10 +98,14 @@ static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shar
         if (shared->drawn >= problem.order.tiles)
             break;
         struct hopper_tile tile = hopper_tile_of<PAIR * Config::Br, CAUSAL>(problem, shared->drawn);
-        tile.row0 += cluster_rank() * Config::Br;
         mbarrier_wait(&shared->Q_empty[Q_at.stage], Q_at.phase ^ 1);
         shared->tile[Q_at.stage] = tile;
-        load_queries<Config>(shared->Q[Q_at.stage], problem, tile, &shared->Q_full[Q_at.stage]);
+        mbarrier_arrive_expect(&shared->Q_full[Q_at.stage], sizeof shared->Q[0]);
+        for (int warpgroup = 0; warpgroup < Config::WARPGROUPS; warpgroup++)
+            load_panels<WARPGROUP_ROWS, Config::HEAD_DIM>(
+                shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM,
+                &problem.maps.Q, tile.row0 + rows_of(warpgroup), tile.head,
+                &shared->Q_full[Q_at.stage]);
         advance<2>(Q_at);
         for (int block = tile.blocks - 1; block >= 0; block--) {
             /* late, so that the pair done first takes the next tile; early enough for the answer */
@@ -138,6 +145,40 @@ static __device__ __forceinline__ void draw(Shared *shared, int tiles, unsigned 
     }
 }
 
+/* Gives a place back unread. Not before it is full: an arrival at `empty` would count for its last
+ * use, and the other warpgroup may still be reading that. */
+template <class Config>
+static __device__ __forceinline__ void skip(uint64_t *full, uint64_t *empty,
+                                            struct ring_position &at)
+{
+    mbarrier_wait(&full[at.stage], at.phase);
+    if (threadIdx.x % WARP == 0)
+        mbarrier_arrive(&empty[at.stage]);
+    advance<Config::STAGES>(at);
+}
+
+/*
+ * Gives back the tile's blocks of keys that no row of this warpgroup sees, and returns how many.
+ * Each costs a turn, since the other warpgroup waits for it. `tile` is moved: rows are counted from
+ * its row0 by threadIdx.x, as if a block's warpgroups had neighbouring rows.
+ */
+template <class Config, bool CAUSAL>
+static __device__ __forceinline__ int
+skip_keys(struct consumer<Config> &c, struct hopper_tile &tile, const struct attention &call)
+{
+    const int first = tile.row0 + rows_of(c.warpgroup);
+    const int seen = visible_keys<CAUSAL>(first + WARPGROUP_ROWS - 1, call.seq_q, call.seq_kv);
+    const int skipped = tile.blocks - max(1, ceil_div(seen, Bc));
+    tile.row0 = first - c.warpgroup * WARPGROUP_ROWS;
+    tile.unmasked = visible_keys<CAUSAL>(max(first, 0), call.seq_q, call.seq_kv) / Bc;
+    for (int i = 0; i < skipped; i++) {
+        take_turn(c);
+        skip<Config>(c.shared->K_full, c.shared->K_empty, c.K_at);
+        pass_turn(c);
+    }
+    return skipped;
+}
+
 /* Computes one warpgroup's 64 rows of each of the block's tiles. */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> *shared,
@@ -160,11 +201,12 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     mbarrier_wait(&shared->Q_full[Q_at.stage], Q_at.phase);
     struct hopper_tile tile = announced_tile(&shared->tile[Q_at.stage]);
     c.Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM;
+    int skipped = skip_keys<Config, CAUSAL>(c, tile, problem.call);
     begin_rows<CAUSAL>(c, problem, tile);
     clear_output(c);
 
     /* The first block: there is no output yet to overlap with. */
-    int block = tile.blocks - 1;
+    int block = tile.blocks - skipped - 1;
     float rescale[2];
     mbarrier_wait(&shared->K_full[c.K_at.stage], c.K_at.phase);
     take_turn(c);
@@ -174,23 +216,27 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
     pack_rows<typename Config::T>(c.P, c.S);
 
     for (;;) {
+        /* only now: the last V of the tile before came first */
+        for (; skipped > 0; skipped--)
+            skip<Config>(shared->V_full, shared->V_empty, c.V_at);
         for (block--; block >= tile.unmasked; block--)
-            step(c, block, true);
+            lazy_step(c, block, true);
         for (; block >= 0; block--)
-            step(c, block, false);
+            lazy_step(c, block, false);
         if (threadIdx.x % WARP == 0)
             mbarrier_arrive(&shared->Q_empty[Q_at.stage]);
         advance<2>(Q_at);
 
         mbarrier_wait(&shared->Q_full[Q_at.stage], Q_at.phase);
-        const struct hopper_tile next = announced_tile(&shared->tile[Q_at.stage]);
+        struct hopper_tile next = announced_tile(&shared->tile[Q_at.stage]);
         if (next.blocks == 0)
             break;
         /* Across the edge: the next tile's first block with this tile's last output. */
         const float m[2] = {c.m[0], c.m[1]}, l[2] = {c.l[0], c.l[1]};
         c.Q = shared->Q[Q_at.stage] + warpgroup * WARPGROUP_ROWS * Config::HEAD_DIM;
+        skipped = skip_keys<Config, CAUSAL>(c, next, problem.call);
         begin_rows<CAUSAL>(c, problem, next);
-        block = next.blocks - 1;
+        block = next.blocks - skipped - 1;
         both_products(c, block, block >= next.unmasked, rescale);
         store_tile<Config>(problem, map, staging, tile, c.O, m, l);
         clear_output(c);
@@ -212,8 +258,8 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
 
 template <class Config, bool CAUSAL>
 __global__ void __launch_bounds__(Config::THREADS, 1)
-    flash_drawn_pairs(const __grid_constant__ struct hopper_problem problem,
-                      const __grid_constant__ CUtensorMap map, unsigned int *counter)
+    flash_folded(const __grid_constant__ struct hopper_problem problem,
+                 const __grid_constant__ CUtensorMap map, unsigned int *counter)
 {
     extern __shared__ __align__(1024) char shared_memory[];
     struct shared_tiles<Config> *shared = (struct shared_tiles<Config> *)shared_memory;
@@ -248,7 +294,7 @@ static cudaError_t launch(const struct attention *call)
     const int bytes = sizeof(struct shared_tiles<Config>) + Config::Br * HEAD_DIM * sizeof(T);
     cudaError_t status =
         prepare_hopper(&problem, call, PAIR * Config::Br,
-                       (const void *)flash_drawn_pairs<Config, CAUSAL>, bytes, Bc / PAIR);
+                       (const void *)flash_folded<Config, CAUSAL>, bytes, Bc / PAIR);
     if (status == cudaSuccess)
         status = tensor_map_of_halves(&map, call->O, (size_t)call->batch * call->heads, call->seq_q,
                                       call->head_dim, WARP_ROWS);
@@ -261,16 +307,16 @@ static cudaError_t launch(const struct attention *call)
         return status;
     const int pairs = min(problem.order.tiles, multiprocessors / PAIR);
     return launch_in_clusters(PAIR, PAIR * pairs, Config::THREADS, bytes, call->stream,
-                              flash_drawn_pairs<Config, CAUSAL>, problem, map,
+                              flash_folded<Config, CAUSAL>, problem, map,
                               (unsigned int *)call->workspace);
 }
 
-extern "C" cudaError_t attention_drawn_pairs(const struct attention *call)
+extern "C" cudaError_t attention_folded(const struct attention *call)
 {
     const int tiles = ceil_div(call->seq_q, 2 * WARPGROUP_ROWS);
     /* measured; 1024 keys */
     if (call->head_dim <= 64 || !call->causal || call->seq_kv <= 1024 || tiles % PAIR != 0)
-        return attention_multicast(call);
+        return attention_lazy_rescale(call);
     return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, true>(call)
                                      : launch<__half, 128, true>(call);
 }
