@@ -74,6 +74,17 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
     mbarrier_init_fence();
 }
 
+template <class Config>
+static __device__ __forceinline__ void
+produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
+               const struct hopper_problem &problem, int block, int kv_head)
+{
+    mbarrier_wait(&shared->V_empty[V_at.stage], V_at.phase ^ 1);
+    load_share<Config>(shared->V[V_at.stage], &problem.maps.V, block, kv_head,
+                       &shared->V_full[V_at.stage], &shared->V_agreed[V_at.stage], V_at.phase);
+    advance<Config::STAGES>(V_at);
+}
+
 /*
  * Requests everything that the consumers will read, by one thread. For use n = 0, 1, ... of a place
  * the consumers wait for phase n of `full`, and before it the producer waits for phase n - 1 of

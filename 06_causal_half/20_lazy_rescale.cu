@@ -18,7 +18,7 @@
  * predicate; one that is off is issued but does not multiply, and power is what limits long
  * sequences.
  *
- * The consumers get eight registers more, which the producer does not need.
+ * The consumers get eight registers more, which the producer of full attention does not need.
  *
  * Where it pays: where multicast has pairs. Elsewhere this rung is persistent, as multicast is.
  *
@@ -69,6 +69,17 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
         mbarrier_init(&shared->V_agreed[stage], PAIR);
     }
     mbarrier_init_fence();
+}
+
+template <class Config>
+static __device__ __forceinline__ void
+produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
+               const struct hopper_problem &problem, int block, int kv_head)
+{
+    mbarrier_wait(&shared->V_empty[V_at.stage], V_at.phase ^ 1);
+    load_share<Config>(shared->V[V_at.stage], &problem.maps.V, block, kv_head,
+                       &shared->V_full[V_at.stage], &shared->V_agreed[V_at.stage], V_at.phase);
+    advance<Config::STAGES>(V_at);
 }
 
 /*
@@ -198,11 +209,11 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
     /* Registers are those of the launch, 65536 over THREADS, moved from the producer to the
      * consumers. */
     if (warpgroup == Config::WARPGROUPS) {
-        registers_decrease<24>();
+        registers_decrease<CAUSAL ? 40 : 24>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)
             produce<Config, CAUSAL>(shared, problem);
     } else {
-        registers_increase<240>();
+        registers_increase<CAUSAL ? 232 : 240>();
         compute_rows<Config, CAUSAL>(shared, problem, &map, warpgroup);
     }
 }

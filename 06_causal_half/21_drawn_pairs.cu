@@ -79,6 +79,17 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
     mbarrier_init_fence();
 }
 
+template <class Config>
+static __device__ __forceinline__ void
+produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
+               const struct hopper_problem &problem, int block, int kv_head)
+{
+    mbarrier_wait(&shared->V_empty[V_at.stage], V_at.phase ^ 1);
+    load_share<Config>(shared->V[V_at.stage], &problem.maps.V, block, kv_head,
+                       &shared->V_full[V_at.stage], &shared->V_agreed[V_at.stage], V_at.phase);
+    advance<Config::STAGES>(V_at);
+}
+
 /*
  * Requests everything that the consumers will read, by one thread. For use n = 0, 1, ... of a place
  * the consumers wait for phase n of `full`, and before it the producer waits for phase n - 1 of
@@ -230,13 +241,13 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
     /* Registers are those of the launch, 65536 over THREADS, moved from the producer to the
      * consumers. */
     if (warpgroup == Config::WARPGROUPS) {
-        registers_decrease<Config::WARPGROUPS == 3 ? 32 : 40>();
+        registers_decrease<CAUSAL ? 40 : 24>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)
             produce<Config, CAUSAL>(shared, problem);
         if (threadIdx.x == 128 * Config::WARPGROUPS + WARP && cluster_rank() == 0)
             draw(shared, problem.order.tiles, counter);
     } else {
-        registers_increase<Config::WARPGROUPS == 3 ? 160 : 232>();
+        registers_increase<CAUSAL ? 232 : 240>();
         compute_rows<Config, CAUSAL>(shared, problem, &map, warpgroup);
     }
 }

@@ -29,15 +29,4 @@ static __device__ __forceinline__ void load_share(typename Config::T *stage, con
                            block * Bc + row, kv_head, full, (1 << PAIR) - 1);
 }
 
-template <class Config>
-static __device__ __forceinline__ void
-produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
-               const struct hopper_problem &problem, int block, int kv_head)
-{
-    mbarrier_wait(&shared->V_empty[V_at.stage], V_at.phase ^ 1);
-    load_share<Config>(shared->V[V_at.stage], &problem.maps.V, block, kv_head,
-                       &shared->V_full[V_at.stage], &shared->V_agreed[V_at.stage], V_at.phase);
-    advance<Config::STAGES>(V_at);
-}
-
 #endif

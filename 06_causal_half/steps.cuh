@@ -5,17 +5,6 @@
 
 #include "hopper_tile.cuh"
 
-/* CONSUMERS warpgroups of 64 queries each, and the producer. */
-template <typename ELEMENT, int D, int CONSUMERS>
-struct config {
-    typedef ELEMENT T;
-    static const int HEAD_DIM = D;
-    static const int WARPGROUPS = CONSUMERS;
-    static const int Br = WARPGROUPS * WARPGROUP_ROWS;
-    static const int THREADS = 128 * (WARPGROUPS + 1);
-    static const int STAGES = HEAD_DIM == 64 ? 3 : 2;
-};
-
 /* The scores become P, as soon as all products have ended. */
 template <class Config>
 static __device__ __forceinline__ void finish_scores(struct consumer<Config> &c, int block,
@@ -42,5 +31,16 @@ static __device__ __forceinline__ void finish_output(struct consumer<Config> &c)
         mbarrier_arrive(&c.shared->V_empty[c.V_at.stage]);
     advance<Config::STAGES>(c.V_at);
 }
+
+/* CONSUMERS warpgroups of 64 queries each, and the producer. */
+template <typename ELEMENT, int D, int CONSUMERS>
+struct config {
+    typedef ELEMENT T;
+    static const int HEAD_DIM = D;
+    static const int WARPGROUPS = CONSUMERS;
+    static const int Br = WARPGROUPS * WARPGROUP_ROWS;
+    static const int THREADS = 128 * (WARPGROUPS + 1);
+    static const int STAGES = HEAD_DIM == 64 ? 3 : 2;
+};
 
 #endif

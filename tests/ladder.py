@@ -8,9 +8,10 @@ A step's rungs and their order come from `build/check/STEP --list --json`. A run
 step's .cuh files that the rung before it does not include, without their cost formulas: these are the table's.
 
 A line of code is a statement: comments, blank lines and line breaks do not count, whatever a formatter makes of them.
-`for (...) {`, `}`, `} else {`, `if (...)` without a brace, `template <...>` and a preprocessor line are a statement each;
-one that does not fit into 100 columns counts for as many lines as it fills. A function whose name differs only by the
-kernel's own name is the same function. Python's standard library suffices.
+`for (...) {`, `}`, `} else {`, `if (...)` without a brace, `template <...>` and a preprocessor line are a statement each,
+but #include and a header's guard count for none; one that does not fit into 100 columns counts for as many lines as it
+fills. A function is compared with the one of the same name, wherever that stands; where names differ only by the kernel's
+own, it is the same function. Python's standard library suffices.
 """
 import argparse
 import collections
@@ -38,6 +39,8 @@ COLUMNS, INDENT = 100, 4
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|(?<![^\n])[ \t]*#(?:\\\n|[^\n])*|\w+|[^\w\s]')
 COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.DOTALL)
 HEADS = ("if", "for", "while", "switch", "else")
+ATTRIBUTE, NAME = re.compile(r"__\w+__ ?\([^()]*\)"), re.compile(r"(\w+) ?[({]")
+NOT_COUNTED = re.compile(r"#include |#(ifndef|define) \w+_CUH$|#endif")
 
 
 def without_comments(source):
@@ -53,8 +56,9 @@ class Statement:
         self.begin, self.columns = begin, columns
         self.leads = not without_comments(source[:begin]).strip()  # nothing but comments stands before it
         self.text = " ".join(without_comments(source[begin:end]).split())
-        # How many lines of code it counts for: those it fills when formatted, one blank lost at each break.
+        # The lines that it fills when formatted, one blank lost at each break; then how many of code it counts for.
         self.lines = -(-len(re.sub(r"(?<=[(\[]) | (?=[)\]])", "", self.text)) // columns) if columns else 0
+        self.counted = 0 if NOT_COUNTED.match(self.text) else self.lines
         # Where it stands in the file, with the comment at its end: its first line's number, counted from 1, and its lines.
         for comment in COMMENT_OR_STRING.finditer(source, end):
             if "\n" not in source[end:comment.start()] and comment[0].startswith("/"):
@@ -204,7 +208,7 @@ class Rung:
 
     def lines(self):
         """How many lines of code the rung is, with all that it includes of its step's."""
-        return sum(statement.lines for path in [*self.headers(), self.path] for statement in code_of(path.read_text("utf-8")))
+        return sum(statement.counted for path in [*self.headers(), self.path] for statement in code_of(path.read_text("utf-8")))
 
     def __str__(self):
         return f"{self.step}/{self.name}"
@@ -262,6 +266,34 @@ def rename(old, new, old_name, new_name):
         statement.key = tuple(map(name, statement.key))
 
 
+def definitions(entries):
+    """(name, entries) of each function and type with the comments above it, and of each other statement.
+
+    >>> entries = [(None, s) for s in statements("int x; /* y */ template <int N> void f() { a(); } struct g { int b; };")]
+    >>> [(name, len(part)) for name, part in definitions(entries)]
+    [('', 1), ('f', 4), ('g', 3)]
+    """
+    found, part, name = [], [], ""
+    for entry in entries:
+        statement = entry[1]
+        part.append(entry)
+        if statement.columns == COLUMNS and not name and statement.text.endswith("{"):
+            found_name = NAME.search(ATTRIBUTE.sub("", statement.text))
+            name = found_name[1] if found_name else ""
+        if statement.columns == COLUMNS and not statement.text.endswith(("{", ">")):
+            found.append((name, part))
+            part, name = [], ""
+    return [*found, *([("", part)] if part else [])]
+
+
+def arranged(old, new):
+    """`old` with the definitions that `new` has, too, in the order of `new`."""
+    order = {name: place for place, (name, _) in enumerate(definitions(new)) if name}
+    parts = definitions(old)
+    known = iter(sorted((part for part in parts if part[0] in order), key=lambda part: order[part[0]]))
+    return [entry for part in parts for entry in (next(known) if part[0] in order else part)[1]]
+
+
 class Change:
     """What a rung changes in the one before it: `script` holds (sign, file, statement) in reading order.
 
@@ -276,6 +308,7 @@ class Change:
         new = self._statements(rung, [h for h in new_headers if h not in old_headers])
         if self.before:
             rename([s for _, s in old], [s for _, s in new], self.before.name, rung.name)
+            old = arranged(old, new)
         self.script, i, j = [], 0, 0
         for kept_i, kept_j in [*common([s for _, s in old], [s for _, s in new]), (len(old), len(new))]:
             self.script += [("-", *entry) for entry in old[i:kept_i]] + [("+", *entry) for entry in new[j:kept_j]]
@@ -287,7 +320,7 @@ class Change:
         return [(path, statement) for path in [*headers, rung.path] for statement in code_of(path.read_text("utf-8"))]
 
     def count(self, sign):
-        return sum(statement.lines for s, _, statement in self.script if s == sign)
+        return sum(statement.counted for s, _, statement in self.script if s == sign)
 
     def limit(self):
         """How many lines the rung may add; None for any number."""
@@ -325,8 +358,8 @@ def report(step):
 
 def show(rung):
     for sign, path, statement in Change(rung).script:
-        if sign != " " and statement.lines:
-            print(f"{path.name:24} {statement.lines} {sign} {statement.text}")
+        if sign != " " and statement.counted:
+            print(f"{path.name:24} {statement.counted} {sign} {statement.text}")
 
 
 def main():

@@ -530,13 +530,13 @@ def normal_halves(rows, columns, stream):
 
 def picture_06_lazy_rescale():
     picture = svg.Picture("lazy_rescale: which rows of O are multiplied after which tile of keys?",
-                          "folded multiplies where a maximum grew, lazy_rescale only where it grew a lot.")
+                          "multicast multiplies where a maximum grew, lazy_rescale only where it grew a lot.")
     queries, keys, d = 256, 2304, 128
-    launch = views.traced("06", "lazy_rescale", f"--heads 1 --seq-q {queries} --seq-kv {keys} --head-dim {d} --causal")[-1]
+    launch = views.traced("06", "lazy_rescale", f"--heads 1 --seq-q {queries} --seq-kv {keys} --head-dim {d}")[-1]
     tiles = [event["from"][1] // 128 for event in launch.blocks[0].events
              if event["event"] == "tma_load" and event["at"][0][0] == "K" and event["from"][0] == 0]
     Q, K = normal_halves(queries, d, 0), normal_halves(keys, d, 1)
-    scores = [[sum(map(operator.mul, Q[row], K[key])) for key in range(keys - queries + row + 1)] for row in range(16)]
+    scores = [[sum(map(operator.mul, Q[row], K[key])) for key in range(keys)] for row in range(16)]
     x = 16
     for says, scale in (("scale 1 / √128", d ** -0.5), ("scale 1", 1.0)):
         picture.text(x, 56, says, "t b")
@@ -544,7 +544,7 @@ def picture_06_lazy_rescale():
         cells, grown = collections.defaultdict(list), collections.Counter()
         for row, of_row in enumerate(scores):
             m = lazy = -math.inf
-            for column, tile in enumerate(tile for tile in tiles if tile * 128 < len(of_row)):
+            for column, tile in enumerate(tiles):
                 largest = max(of_row[tile * 128:tile * 128 + 128]) * scale * math.log2(math.e)
                 role = "c7" if m == -math.inf else "c1" if largest - lazy > 8 else "c0" if largest > m else "e"
                 m, lazy = max(m, largest), largest if largest - lazy > 8 else lazy
@@ -555,8 +555,8 @@ def picture_06_lazy_rescale():
         picture.text(x, 286, f"grew: {grown['c0'] + grown['c1']} of {sum(grown.values()) - grown['c7']}; "
                              f"by more than 8 over what is followed: {grown['c1']}", "m")
         x += 410
-    picture.legend(16, 312, [("c7", "first tile"), ("e", "times 1 in both"), ("c0", "multiplied in folded only"), ("c1", "lazy_rescale follows the maximum")])
-    picture.text(16, 348, "256 queries (16 shown), 2304 keys, causal. Scores of normal inputs, computed for this picture; the order of the tiles is the kernel's.", "m s")
+    picture.legend(16, 312, [("c7", "first tile"), ("e", "times 1 in both"), ("c0", "multiplied in multicast only"), ("c1", "lazy_rescale follows the maximum")])
+    picture.text(16, 348, "256 queries (16 shown), 2304 keys. Scores of normal inputs, computed for this picture; the order of the tiles is the kernel's.", "m s")
     return picture
 
 
