@@ -1,5 +1,5 @@
-/* The loads of a pair of blocks: what multicast (19_multicast.cu) brings and the rungs after it
- * keep. The rung has defined shared_tiles. */
+/* The loads of a pair of blocks: what multicast (19_multicast.cu) brings and the next rungs keep.
+ */
 #ifndef LOAD_SHARE_CUH
 #define LOAD_SHARE_CUH
 
