@@ -1,7 +1,6 @@
 // needs: sm_90a
 /*
- * Idea: blocks stay. One per multiprocessor computes tile after tile, and loads run ahead into the
- * next.
+ * Idea: blocks stay. One per multiprocessor computes tile after tile.
  *
  *     for each block of Bc keys, last to first:
  *         start S_next = Q·K_nextᵀ             start O += P·V
@@ -16,8 +15,9 @@
  * A block that computes one tile begins with empty places and ends with idle tensor cores, and a
  * multiprocessor has room for only one such block. Here a block begins once. Its tiles are dealt
  * out in advance: those whose number is the block's plus a multiple of the number of blocks. The
- * producer goes on with the next tile's Q, K and V as soon as places are empty, while the consumers
- * still compute this one's last output; a tile's stores leave while the next is computed.
+ * producer goes on with the next tile's Q, K and V as soon as the last scores have been computed
+ * from this one's Q, while the consumers still compute its last output; a tile's stores leave while
+ * the next is computed.
  *
  * Cost: as tma_store's.
  *

@@ -27,6 +27,7 @@
 #include "announced_tile.cuh"
 #include "device.h"
 #include "ping_pong.cuh"
+#include "store_tile.cuh"
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
@@ -41,7 +42,7 @@ struct __align__(1024) shared_tiles
     typename Config::T V[Config::STAGES][Bc * Config::HEAD_DIM];
     uint64_t Q_full[2], K_full[Config::STAGES], V_full[Config::STAGES];
     uint64_t Q_empty[2], K_empty[Config::STAGES], V_empty[Config::STAGES];
-    struct hopper_tile tile[2]; /* whose queries Q holds; no blocks: there is no more */
+    struct hopper_tile tile[2]; /* whose queries Q holds; 0 blocks: there are no more */
 };
 
 /* By one thread. */

@@ -35,6 +35,7 @@
 #include "device.h"
 #include "load_share.cuh"
 #include "ping_pong.cuh"
+#include "store_tile.cuh"
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
@@ -52,7 +53,7 @@ struct __align__(1024) shared_tiles
     uint64_t Q_full[2], K_full[Config::STAGES], V_full[Config::STAGES];
     uint64_t Q_empty[2], K_empty[Config::STAGES], V_empty[Config::STAGES];
     uint64_t K_agreed[Config::STAGES], V_agreed[Config::STAGES];
-    struct hopper_tile tile[2]; /* whose queries Q holds; no blocks: there is no more */
+    struct hopper_tile tile[2]; /* whose queries Q holds; 0 blocks: there are no more */
 };
 
 /* By one thread. */

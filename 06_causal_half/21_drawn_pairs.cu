@@ -4,11 +4,11 @@
  *
  *     for each block of Bc keys, last to first:
  *         start S_next = Q·K_nextᵀ             start O += P·V
- *         m_new = max(m, rowmax S_next)        if c · (m_new - m) > 8:   c = scale · log2 e
+ *         m_new = max(m, rowmax S_next)        if c · (m_new - m) > 8:
  *                                                  O = O · 2^(c · m - c · m_new)   m = m_new
  *         P = 2^(c · S_next - c · m)
- *     at the end:  O = O / l                   LSE   = (c · m + log2 l) · ln 2
- *     where K_next may be the next tile's first: then O is stored and starts from 0
+ *     at the end:  O = O / l                   LSE   = (c · m + log2 l) · ln 2    c = scale · log2
+ * e where K_next may be the next tile's first: then O is stored and starts from 0
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
  * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is above 64, and HEAD_DIM 128.
@@ -36,6 +36,7 @@
 #include "device.h"
 #include "lazy_step.cuh"
 #include "load_share.cuh"
+#include "store_tile.cuh"
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
@@ -53,9 +54,9 @@ struct __align__(1024) shared_tiles
     uint64_t Q_full[2], K_full[Config::STAGES], V_full[Config::STAGES];
     uint64_t Q_empty[2], K_empty[Config::STAGES], V_empty[Config::STAGES];
     uint64_t K_agreed[Config::STAGES], V_agreed[Config::STAGES];
-    struct hopper_tile tile[2];       /* whose queries Q holds; no blocks: there is no more */
+    struct hopper_tile tile[2];       /* whose queries Q holds; 0 blocks: there are no more */
     int drawn;                        /* the pair's next tile */
-    uint64_t drawn_full, drawn_empty; /* the latter is block 0's */
+    uint64_t drawn_full, drawn_empty; /* only block 0's drawn_empty is used */
 };
 
 /* By one thread. */

@@ -15,9 +15,9 @@
  *
  * A tile has 192 queries, three warpgroups of 64. Causal, the first of them never sees the last
  * block of keys, and the second one sees it in every other tile. And where seq_q is 64 or more
- * short of a multiple of 192, the first tile of a head has one or two warpgroups without rows. Who
- * skips gives the places of its keys and values back unread and passes its turn on, so the others
- * go faster.
+ * short of a multiple of 192, the first tile of a head has one or two warpgroups without rows. A
+ * warpgroup that skips gives the places of its keys and values back unread and passes its turn on,
+ * so the others go faster.
  *
  * Where it pays: head_dim up to 64, but for causal sequences of up to 512 keys, whose tiles have
  * 128 queries. Elsewhere this rung is folded.
@@ -30,6 +30,7 @@
 #include "announced_tile.cuh"
 #include "device.h"
 #include "ping_pong.cuh"
+#include "store_tile.cuh"
 
 /*
  * Every place has two barriers. `full` completes when its bytes have arrived: consumers wait for
@@ -44,7 +45,7 @@ struct __align__(1024) shared_tiles
     typename Config::T V[Config::STAGES][Bc * Config::HEAD_DIM];
     uint64_t Q_full[2], K_full[Config::STAGES], V_full[Config::STAGES];
     uint64_t Q_empty[2], K_empty[Config::STAGES], V_empty[Config::STAGES];
-    struct hopper_tile tile[2]; /* whose queries Q holds; no blocks: there is no more */
+    struct hopper_tile tile[2]; /* whose queries Q holds; 0 blocks: there are no more */
 };
 
 /* By one thread. */
@@ -188,8 +189,8 @@ static __device__ __forceinline__ void compute_rows(struct shared_tiles<Config> 
         /* only now: the last V of the tile before came first */
         for (; skipped > 0; skipped--)
             skip<Config>(shared->V_full, shared->V_empty, c.V_at);
-        /* No rows: of what is left only the last V, which goes with the next tile's scores. So that
-           P meets another block's V, but what becomes of it is never stored. */
+        /* No rows: of what is left only the last V, which goes with the next tile's scores. So P
+         * meets another block's V, but the result is never stored. */
         if (tile.row0 + (warpgroup + 1) * WARPGROUP_ROWS <= 0)
             for (; block > 0; block--) {
                 take_turn(c);

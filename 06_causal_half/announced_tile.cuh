@@ -3,7 +3,7 @@
 #ifndef ANNOUNCED_TILE_CUH
 #define ANNOUNCED_TILE_CUH
 
-#include "store_tile.cuh"
+#include "hopper_tile.cuh"
 
 /* What the producer wrote, but for kv_head. Lane 0 reads it: the same lane will arrive at Q_empty,
  * so it reads before the producer writes again. The shuffles pass the values on, and tell the

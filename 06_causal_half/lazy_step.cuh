@@ -1,5 +1,5 @@
-/* The step of a consumer whose maximum may lag: what lazy_rescale (20_lazy_rescale.cu) brings and
- * the rungs after it keep. */
+/* The step of a consumer whose maximum may lag: what lazy_rescale (20_lazy_rescale.cu) brings, and
+ * drawn_pairs and folded keep. */
 #ifndef LAZY_STEP_CUH
 #define LAZY_STEP_CUH
 

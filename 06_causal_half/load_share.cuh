@@ -1,4 +1,5 @@
-/* The loads of a pair of blocks: what multicast (19_multicast.cu) brings and the next rungs keep.
+/* The loads of a pair of blocks: what multicast (19_multicast.cu) brings and the next three
+ * rungs keep.
  */
 #ifndef LOAD_SHARE_CUH
 #define LOAD_SHARE_CUH
@@ -9,9 +10,10 @@
 static const int PAIR = 2; /* blocks of a cluster */
 
 /*
- * This block's share of a block of keys, or of values, into both blocks of the pair; the other one
- * loads the rest. `full` expects all of it. No barrier of the cluster is needed at the end: before
- * a block ends it has waited for all that the other one sends it, arrivals at `agreed` and bytes.
+ * This thread block's half of a block of keys, or of values, into both thread blocks of the pair;
+ * the other one loads the rest. `full` expects all of it. The kernel needs no barrier of the
+ * cluster at its end: before a thread block ends it has waited for all that the other one sends it,
+ * arrivals at `agreed` and bytes.
  */
 template <class Config>
 static __device__ __forceinline__ void load_share(typename Config::T *stage, const CUtensorMap *map,

@@ -1,5 +1,6 @@
 /* The steps of a consumer that takes turns with the others: ping_pong (13_ping_pong.cu) brings
- * them, the rungs after it keep them. The rung has defined shared_tiles. */
+ * them, the rungs after it keep them (from lazy_rescale on with another step, lazy_step.cuh). The
+ * rung defines shared_tiles. */
 #ifndef PING_PONG_CUH
 #define PING_PONG_CUH
 

@@ -1,5 +1,5 @@
 /* What a consumer does when products have ended; from producer_warp (11_producer_warp.cu) on. The
- * rung has defined shared_tiles. */
+ * rung defines shared_tiles. */
 #ifndef STEPS_CUH
 #define STEPS_CUH
 

@@ -130,7 +130,7 @@ def group_table(runs, title, pattern, unit, ratios):
         for name in (name for name, own in kernels.items() if own == role):
             if role == "ceiling" and unit != "GB/s":
                 continue
-            values = [first(run.value(label, "cold", name, column) for run in runs) for label in labels]
+            values = [first(run.value(label, "cold", name, column) for run in reversed(runs)) for label in labels]
             digits = 0 if unit == "GB/s" or max((v for v in values if v), default=0) >= 100 else 1
             lines.append(markdown_row([f"`{name}`" if role == "rung" else name] +
                                       [f"{value:.{digits}f}" if value is not None else "–" for value in values]))
