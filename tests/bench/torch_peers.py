@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Times PyTorch's kernels and ours in turn: same tensors, same stream, outputs compared before any timing.
 
-    tests/bench/torch_peers.py build/gpu/libflashsteps.so STEP OUT.csv
+    tests/bench/torch_peers.py build/gpu/libflashsteps.so STEP OUT.csv [--cells REGEX] [--kernels NAME ...] [--slice MS]
 
 STEP is 03, 04, 05 or 06; OUT.csv has the columns that the benchmark programs write (tests/bench/bench.h). For other
-steps, or without a PyTorch that has a GPU, it prints one line that nothing was compared and exits with status 0.
+steps, or without a PyTorch that has a GPU, it prints one line that nothing was compared and exits with status 0. Where
+power limits, the clock swings for longer than the usual slice: a slice of 400 ms tells kernels apart that are 1 % apart.
 
 Peers: PyTorch's softmax (03); memory-efficient attention in single precision (04, 05); FlashAttention-2 and cuDNN's
 attention in half precision (06), and FlashAttention-3 and -4 where this Python has them: flash_attn_interface or
@@ -19,6 +20,7 @@ import importlib.metadata
 import importlib.util
 import pathlib
 import random
+import re
 import statistics
 import sys
 import time
@@ -31,7 +33,7 @@ except ImportError:
     torch = None
 
 COLD_ROUNDS, COLD_BURST, REST_S = 7, 3, 0.012
-SUSTAINED_ROUNDS, SLICE_MS = 7, 60.0
+SUSTAINED_ROUNDS = 7
 LEAD_CYCLES = 1_000_000  # half a millisecond: longer than Python takes to launch the slowest peer
 SLOWEST_MS, COLD_BUDGET_MS = 1500.0, 300.0
 COLUMNS = ["step", "shape", "protocol", "kernel", "role", "flops", "bytes", "ms", "ms_p10", "ms_p90", "laps", "tflops",
@@ -267,8 +269,8 @@ def event():
 
 
 class Race:
-    def __init__(self, step, writer, sensors):
-        self.step, self.writer, self.sensors = STEPS[step], writer, sensors
+    def __init__(self, step, writer, sensors, slice_ms):
+        self.step, self.writer, self.sensors, self.slice_ms = STEPS[step], writer, sensors, slice_ms
         self.rates = {}
         self.failed = False
         size = 2 * torch.cuda.get_device_properties(0).L2_cache_size
@@ -358,7 +360,7 @@ class Race:
         samples = {entrant[0]: [] for entrant in chosen}
         for _ in range(SUSTAINED_ROUNDS):
             for name, _role, run, _difference in random.sample(chosen, len(chosen)):
-                runs = max(1, min(1000, int(SLICE_MS * self.rates[name] / cell.work())))
+                runs = max(1, min(1000, int(self.slice_ms * self.rates[name] / cell.work())))
                 samples[name].append(self.lap(run, runs, flush=False, lead=runs))
         return samples
 
@@ -399,7 +401,7 @@ class Writer:
         self.file.flush()
 
 
-def write_header(writer, sensors, packages):
+def write_header(writer, sensors, packages, slice_ms):
     properties = torch.cuda.get_device_properties(0)
     writer.comment(f"device: {properties.name}, sm_{properties.major}{properties.minor}, "
                    f"{properties.multi_processor_count} multiprocessors, {properties.L2_cache_size >> 20} MB of L2 cache")
@@ -408,7 +410,7 @@ def write_header(writer, sensors, packages):
     writer.comment(f"date: {datetime.date.today()}")
     writer.comment(f"cold: {1000 * REST_S:.0f} ms of rest, one untimed run, then laps each after the L2 cache was "
                    f"overwritten; order shuffled, fresh inputs each of {COLD_ROUNDS} rounds")
-    writer.comment(f"sustained: {SLICE_MS:.0f} ms back to back untimed, then as long timed; order shuffled each of "
+    writer.comment(f"sustained: {slice_ms:.0f} ms back to back untimed, then as long timed; order shuffled each of "
                    f"{SUSTAINED_ROUNDS} rounds")
     writer.comment("ms: medians; p10 and p90 beside them. bytes: each input read and each output written once. "
                    "difference: ||out - first peer's|| / ||first peer's||")
@@ -426,6 +428,9 @@ def main():
     parser.add_argument("shared_object")
     parser.add_argument("step")
     parser.add_argument("out")
+    parser.add_argument("--cells", metavar="REGEX", default="", help="only shapes whose label has a match")
+    parser.add_argument("--kernels", metavar="NAME", nargs="+", help="of our kernels only these")
+    parser.add_argument("--slice", metavar="MS", type=float, default=60.0, help="length of a sustained lap [%(default)s]")
     arguments = parser.parse_args()
     if arguments.step not in STEPS:
         print(f"step {arguments.step}: no kernel of PyTorch's to compare with")
@@ -445,11 +450,17 @@ def main():
 
     with open(arguments.out, "w", encoding="utf-8") as file, torch.inference_mode():
         writer = Writer(file)
-        write_header(writer, sensors, packages)
-        race = Race(arguments.step, writer, sensors)
+        if arguments.kernels:
+            writer.comment(f"of the rungs only: {' '.join(arguments.kernels)}")
+        write_header(writer, sensors, packages, arguments.slice)
+        race = Race(arguments.step, writer, sensors, arguments.slice)
         for done, cell in enumerate(cells(library, arguments.step, stream, flash)):
-            progress(done, cell.label)
-            race.run(cell)
+            if re.search(arguments.cells, cell.label):
+                progress(done, cell.label)
+                if arguments.kernels:
+                    cell.entrants = [entrant for entrant in cell.entrants
+                                     if entrant[1] != "rung" or entrant[0] in arguments.kernels]
+                race.run(cell)
             del cell
     return 1 if race.failed else 0
 
