@@ -609,6 +609,17 @@ CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
     globfree(&sources);
 }
 
+/* Options for the host's compiler count when it links, too; an object may be called .obj. */
+CONDITIONAL_TEST(simtcc, host_options, on_cpu())
+{
+    expect_success("mkdir -p build/cpu/tests/host && cd build/cpu/tests/host && "
+                   "printf '#include <omp.h>\nint main() { int n = 0;\n#pragma omp parallel "
+                   "reduction(+ : n)\nn += omp_get_num_threads() > 0;\nreturn n == 0; }' >omp.cu "
+                   "&& ../../../../common/simt/simtcc -Xcompiler -fopenmp --default-stream "
+                   "per-thread -c omp.cu -o omp.obj 2>&1 && ../../../../common/simt/simtcc "
+                   "-Xcompiler -fopenmp omp.obj -o omp 2>&1 && ./omp");
+}
+
 /* A program may bring a stub for a library that is not there. */
 CONDITIONAL_TEST(simtcc, headers_of_ones_own, on_cpu())
 {

@@ -542,12 +542,15 @@ CONDITIONAL_TEST(programs, print_reports_and_counters_at_exit, checked())
         "  fill\n",
         "  neighbours\n",
         "\nsimt: report: race on shared memory (s, byte",
-        "reported_program.cu:12",
-        "reported_program.cu:13",
+        "reported_program.cu:14",
+        "reported_program.cu:15",
         "\nsimt: 1 report\n",
     };
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         cr_expect_not_null(strstr(text, says[i]), "'%s' is not in the output", says[i]);
+
+    read_output("build/check/tests/reported_program abort 2>&1; [ $? -eq 134 ]", text, sizeof text);
+    cr_expect_not_null(strstr(text, "\nsimt: 1 report\n"), "no reports after abort(): %s", text);
 
     read_output("cat build/check/tests/reported_trace", text, sizeof text);
     static const char *const traces[] = {

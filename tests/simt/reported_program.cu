@@ -1,5 +1,7 @@
-/* A whole program with one race, for what `simtcc --check` prints when a program ends. */
+/* A whole program with one race, for what `simtcc --check` prints at its end; at an early one with
+ * an argument. */
 #include <cstdio>
+#include <cstdlib>
 
 __global__ void fill(float *data)
 {
@@ -13,7 +15,7 @@ __global__ void neighbours(float *data)
     data[threadIdx.x] = s[63 - threadIdx.x];
 }
 
-int main()
+int main(int argc, char **)
 {
     float *data;
     cudaMalloc(&data, 64 * sizeof *data);
@@ -22,5 +24,7 @@ int main()
     printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
     neighbours<<<1, 64>>>(data);
     printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    if (argc > 1)
+        abort();
     return 0;
 }

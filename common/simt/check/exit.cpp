@@ -2,6 +2,7 @@
  * did. simtcc asks the linker for simt_print_at_exit, which pulls this file in. */
 #include "check/check.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -70,8 +71,22 @@ static void print_all()
     fprintf(stderr, "simt: %zu report%s\n", reports.size(), reports.size() == 1 ? "" : "s");
 }
 
-[[maybe_unused]] static const bool registered =
-    (launch_listener = remember_launch, report_listener = remember_report, !atexit(print_all));
+/* A program that ends by abort(), as after a failed assertion, or by a fault has its reports, too.
+ * What comes after the handler ends it. (print_all takes no memory: a heap may be what is broken.)
+ */
+static void print_and_end(int number)
+{
+    signal(number, SIG_DFL);
+    print_all();
+}
+
+[[maybe_unused]] static const bool registered = [] {
+    launch_listener = remember_launch;
+    report_listener = remember_report;
+    for (int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE})
+        signal(number, print_and_end);
+    return !atexit(print_all);
+}();
 
 } /* namespace simt::check */
 

@@ -1,2 +1,2 @@
-// says: <cub/cub.cuh> is not supported by the CPU backend
-#include <cub/cub.cuh>
+// says: <cub/block/block_load.cuh> is not supported by the CPU backend
+#include <cub/block/block_load.cuh>
