@@ -609,7 +609,8 @@ CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
     globfree(&sources);
 }
 
-/* Options for the host's compiler count when it links, too; an object may be called .obj. */
+/* Options for the host's compiler count when it links, too; an object may be called .obj, and CUDA
+ * anything. */
 CONDITIONAL_TEST(simtcc, host_options, on_cpu())
 {
     expect_success("mkdir -p build/cpu/tests/host && cd build/cpu/tests/host && "
@@ -617,7 +618,9 @@ CONDITIONAL_TEST(simtcc, host_options, on_cpu())
                    "reduction(+ : n)\nn += omp_get_num_threads() > 0;\nreturn n == 0; }' >omp.cu "
                    "&& ../../../../common/simt/simtcc -Xcompiler -fopenmp --default-stream "
                    "per-thread -c omp.cu -o omp.obj 2>&1 && ../../../../common/simt/simtcc "
-                   "-Xcompiler -fopenmp omp.obj -o omp 2>&1 && ./omp");
+                   "-Xcompiler -fopenmp omp.obj -o omp 2>&1 && ./omp && "
+                   "echo '__global__ void k() {} int main() { k<<<1, 1>>>(); }' >named.cpp && "
+                   "../../../../common/simt/simtcc -x cu named.cpp -o named 2>&1 && ./named");
 }
 
 /* A program may bring a stub for a library that is not there. */
