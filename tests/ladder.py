@@ -40,7 +40,8 @@ TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|(?<![^\n])[ \t]*#(?:
 COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.DOTALL)
 HEADS = ("if", "for", "while", "switch", "else")
 ATTRIBUTE, NAME = re.compile(r"__\w+__ ?\([^()]*\)"), re.compile(r"(\w+) ?[({]")
-NOT_COUNTED = re.compile(r"#include |#(ifndef|define) \w+_CUH$|#endif")
+GUARD = re.compile(r"#(ifndef|define) \w+_CUH$|#endif")
+NOT_COUNTED = re.compile(rf"#include |{GUARD.pattern}")
 
 
 def without_comments(source):

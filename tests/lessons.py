@@ -68,8 +68,10 @@ def smoothed(script):
 
 
 def diff_lines(change):
-    """The lines of the diff, a line that says where before each group of changes; without the files' header comments."""
-    script = smoothed([(sign, file, s) for sign, file, s in change.script if s.lines or not s.leads])
+    """The lines of the diff, a line that says where before each group of changes; without the files' header comments
+    and headers' guards."""
+    script = smoothed([(sign, file, s) for sign, file, s in change.script
+                       if (s.lines or not s.leads) and not ladder.GUARD.match(s.text)])
     changed = [place for place, entry in enumerate(script) if entry[0] != " "]
     near = {place for at in changed for place in range(at - CONTEXT, at + CONTEXT + 1)}
     lines, last, printed = [], None, {}
@@ -77,7 +79,8 @@ def diff_lines(change):
         if place not in near:
             continue
         if last is None or place != last + 1 or sign != "-" and script[last][0] != "-" and script[last][1] != file:
-            lines.append(f"@@ {file.name}, line {statement.number} @@")
+            new = " (new in this rung)" if sign != "-" and file.suffix == ".cuh" else ""
+            lines.append(f"@@ {file.name}{new}, line {statement.number} @@")
         elif sign != "-" and script[last][0] != "-" and not file.read_text("utf-8").split("\n")[statement.number - 2].strip():
             lines.append("")
         last = place
