@@ -116,6 +116,7 @@ FEATURE_TEST(memory, constants)
 FEATURE_TEST(memory, device_variables)
 FEATURE_TEST(memory, copies)
 FEATURE_TEST(memory, pitched_copies)
+FEATURE_TEST(memory, pitched_volume)
 FEATURE_TEST(memory, events_and_streams)
 FEATURE_TEST(memory, host_memory)
 FEATURE_TEST(memory, device_heap)
@@ -613,14 +614,15 @@ CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
  * anything. */
 CONDITIONAL_TEST(simtcc, host_options, on_cpu())
 {
-    expect_success("mkdir -p build/cpu/tests/host && cd build/cpu/tests/host && "
-                   "printf '#include <omp.h>\nint main() { int n = 0;\n#pragma omp parallel "
-                   "reduction(+ : n)\nn += omp_get_num_threads() > 0;\nreturn n == 0; }' >omp.cu "
-                   "&& ../../../../common/simt/simtcc -Xcompiler -fopenmp --default-stream "
-                   "per-thread -c omp.cu -o omp.obj 2>&1 && ../../../../common/simt/simtcc "
-                   "-Xcompiler -fopenmp omp.obj -o omp 2>&1 && ./omp && "
-                   "echo '__global__ void k() {} int main() { k<<<1, 1>>>(); }' >named.cpp && "
-                   "../../../../common/simt/simtcc -x cu named.cpp -o named 2>&1 && ./named");
+    expect_success(
+        "mkdir -p build/cpu/tests/host && cd build/cpu/tests/host && "
+        "printf '#include <omp.h>\nint main() { int n = 0;\n#pragma omp parallel "
+        "reduction(+ : n)\nn += omp_get_num_threads() > 0;\nreturn n == 0; }' >omp.cu "
+        "&& ../../../../common/simt/simtcc -Xcompiler -fopenmp --default-stream "
+        "per-thread -c omp.cu -o omp.obj 2>&1 && ../../../../common/simt/simtcc "
+        "-Xcompiler -fopenmp omp.obj -o omp 2>&1 && ./omp && "
+        "echo '__global__ void k() {} int main() { k<<<1, 1>>>(); }' >named.cpp && "
+        "../../../../common/simt/simtcc -std=c++11 -x cu named.cpp -o named 2>&1 && ./named");
 }
 
 /* A program may bring a stub for a library that is not there. */

@@ -403,7 +403,7 @@ REPORT_TEST(arrives_without_waiting, cudaErrorLaunchFailure, "race on shared mem
 REPORT_TEST(last_block_without_fence, cudaErrorLaunchFailure, "race on global memory",
             "@partial_write", "@partial_read", "__threadfence()")
 REPORT_TEST(turn_without_fence, cudaErrorLaunchFailure, "race on global memory",
-            "@turn_without_fence")
+            "@turn_without_fence", "is done, but a __threadfence() or a barrier is missing between")
 REPORT_TEST(early_return, cudaErrorLaunchFailure, "__syncthreads()", "@early_return")
 REPORT_TEST(barrier_for_some, cudaErrorLaunchFailure, "__syncthreads()", "@barrier_for_some")
 REPORT_TEST(shuffle_for_some, cudaErrorLaunchFailure, "__shfl_down_sync()", "@shuffle_for_some")
@@ -413,6 +413,11 @@ REPORT_TEST(uninitialised_dynamic, cudaErrorLaunchFailure,
             "uninitialised shared memory (byte 0 of the dynamic", "@uninitialised_dynamic")
 REPORT_TEST(uninitialised_counter, cudaErrorLaunchFailure, "uninitialised shared memory (count",
             "@uninitialised_counter")
+REPORT_TEST(new_memory, cudaErrorLaunchFailure,
+            "uninitialised global memory (element 32 of sums): reads 4 bytes", "@sum_in_new_memory",
+            "that neither a kernel nor the host has written", "thread (32,0,0)")
+REPORT_TEST(new_counter, cudaErrorLaunchFailure, "uninitialised global memory",
+            "@count_in_new_memory")
 REPORT_TEST(left_behind, cudaErrorLaunchFailure, "uninitialised shared memory", "block (1,0,0)")
 
 REPORT_TEST(cluster_relaxed, cudaErrorLaunchFailure, "race on global memory",

@@ -529,6 +529,39 @@ __global__ void uninitialised_counter(int *data)
 
 BROKEN(uninitialised_counter, uninitialised_counter<<<1, 32>>>(data))
 
+/* A sum in new memory that nobody set to zero. */
+__global__ void sum_in_new_memory(int *sums)
+{
+    sums[threadIdx.x] += 1; /* MARK sum_in_new_memory */
+}
+
+CHECK_PROGRAM(broken_programs, new_memory)
+{
+    int *sums;
+    cudaMalloc(&sums, 256);
+    cudaMemset(sums, 0, 128);
+    sum_in_new_memory<<<1, 64>>>(sums);
+    cudaError_t error = finished();
+    cudaFree(sums);
+    return error;
+}
+
+__global__ void count_in_new_memory(unsigned short *counts)
+{
+    atomicAdd((int *)counts + 1, counts[0]); /* MARK count_in_new_memory */
+}
+
+CHECK_PROGRAM(broken_programs, new_counter)
+{
+    unsigned short *counts;
+    cudaMalloc(&counts, 8);
+    cudaMemset(counts, 0xff, 4);
+    count_in_new_memory<<<1, 1>>>(counts);
+    cudaError_t error = finished();
+    cudaFree(counts);
+    return error;
+}
+
 /* The next block finds what the last one left behind: it is not its own. */
 __global__ void left_behind(int *data)
 {

@@ -651,3 +651,30 @@ __global__ void guess_and_swap(int *data)
 }
 
 CORRECT(guess_and_swap, 2, i == 0 ? 6 * 63 * 32 : 6 * 64, guess_and_swap<<<6, 64>>>(data))
+
+/* All bits of what is read are ones, as in new memory, but somebody wrote them: the host in pieces,
+ * a fill, a kernel byte by byte. */
+__global__ void write_ones(signed char *bytes)
+{
+    bytes[threadIdx.x] = -1;
+}
+
+__global__ void add_ones(const int *host, const int *fill, const int *kernel, int *data)
+{
+    data[threadIdx.x] = host[threadIdx.x] + fill[threadIdx.x] + kernel[threadIdx.x];
+}
+
+CHECK_PROGRAM(correct_programs, ones_in_new_memory)
+{
+    static const int minus_one = -1;
+    int *memory;
+    cudaMalloc(&memory, 96);
+    for (int i : {3, 0, 6, 2, 5, 1, 7, 4})
+        cudaMemcpy(memory + i, &minus_one, 4, cudaMemcpyHostToDevice);
+    cudaMemset(memory + 8, 0xff, 32);
+    write_ones<<<1, 32>>>((signed char *)(memory + 16));
+    add_ones<<<1, 8>>>(memory, memory + 8, memory + 16, data);
+    cudaError_t error = compare(data, 8, [](int) { return -3; });
+    cudaFree(memory);
+    return error;
+}

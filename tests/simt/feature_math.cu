@@ -153,14 +153,16 @@ __global__ void brains(float *f)
     f[1] = __bfloat162float(b);
     f[2] = __bfloat162float(__hmul(a, b));
     f[3] = __high2float(__floats2bfloat162_rn(1.0f, 257.0f));
+    f[4] = __bfloat162int_rn(__float2bfloat16(-2.5f)) + __bfloat162uint_ru(a);
+    f[5] = __bfloat162float(__int2bfloat16_rn(259));
 }
 
 FEATURE(bfloat16)
 {
-    float *f = shared_array<float>(4);
+    float *f = shared_array<float>(6);
     brains<<<1, 1>>>(f);
-    const float expected[4] = {3.0f, 0.333984375f, 1.0f, 256.0f};
-    return wrong_results(4, [&](int k) { return f[k] != expected[k]; });
+    const float expected[6] = {3.0f, 0.333984375f, 1.0f, 256.0f, 1.0f, 260.0f};
+    return wrong_results(6, [&](int k) { return f[k] != expected[k]; });
 }
 
 /* In ticks of one clock: reads in turn never go back, nor far ahead. */

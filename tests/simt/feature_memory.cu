@@ -136,6 +136,31 @@ FEATURE(pitched_copies)
     return wrong;
 }
 
+/* One plane of a volume is set to zero: no byte before or behind its rows is. */
+FEATURE(pitched_volume)
+{
+    enum { W = 37, H = 5, D = 3 };
+    char host[D * H][W];
+    cudaPitchedPtr volume;
+    cudaError_t error = cudaMalloc3D(&volume, make_cudaExtent(W, H, D));
+    if (error == cudaSuccess)
+        error = cudaMemset3D(volume, 1, make_cudaExtent(W, H, D));
+    if (error == cudaSuccess)
+        error = cudaMemset3D(
+            make_cudaPitchedPtr((char *)volume.ptr + H * volume.pitch, volume.pitch, W, H), 0,
+            make_cudaExtent(W, H, 1));
+    if (error == cudaSuccess)
+        error = cudaMemcpy2D(host, W, volume.ptr, volume.pitch, W, D * H, cudaMemcpyDeviceToHost);
+    if (error != cudaSuccess)
+        return -(int)error;
+    int wrong = volume.xsize != W || volume.ysize != H || volume.pitch < W;
+    for (int y = 0; y < D * H; y++)
+        for (int x = 0; x < W; x++)
+            wrong += host[y][x] != (y / H != 1);
+    cudaFree(volume.ptr);
+    return wrong;
+}
+
 __global__ void add(float *data, float value)
 {
     data[blockIdx.x * blockDim.x + threadIdx.x] += value;

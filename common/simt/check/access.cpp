@@ -6,6 +6,7 @@
 #include "check/check.h"
 #include "run/cluster.h"
 
+#include <cstring>
 #include <sys/mman.h>
 
 namespace simt::check
@@ -55,8 +56,11 @@ Region *add_region(const void *begin, size_t bytes, const Allocation *allocation
     return region;
 }
 
+static bool forgotten; /* what kernels wrote */
+
 void forget_shadows()
 {
+    forgotten = true;
     for (Region *region : regions)
         if (!region->freed) {
             shadow_release(region->shadow);
@@ -98,6 +102,40 @@ void add_fence(const void *begin, size_t bytes)
         return;
     region->fences.emplace_back(address, address + bytes);
     find_open_part(region);
+}
+
+static std::mutex writing;
+
+void add_written(const void *begin, size_t bytes)
+{
+    Region *region = find_region(number_of(begin));
+    if (!region)
+        return;
+    std::lock_guard<std::mutex> hold(writing);
+    auto &written = region->written;
+    uintptr_t from = number_of(begin), to = from + bytes;
+    auto piece = written.upper_bound(from);
+    if (piece != written.begin() && std::prev(piece)->second >= from)
+        --piece;
+    while (piece != written.end() && piece->first <= to) { /* they become one */
+        from = std::min(from, piece->first);
+        to = std::max(to, piece->second);
+        piece = written.erase(piece);
+    }
+    written[from] = to;
+}
+
+bool is_new(uintptr_t address, unsigned bytes)
+{
+    static const unsigned char fresh[] = {0xff, 0xff, 0xff, 0xff};
+    if (forgotten || memcmp(memory_at(address), fresh, bytes) != 0)
+        return false;
+    const Region *region = find_region(address);
+    if (!region || !region->allocation || region->allocation->managed)
+        return false;
+    std::lock_guard<std::mutex> hold(writing);
+    const auto piece = region->written.upper_bound(address);
+    return piece == region->written.begin() || std::prev(piece)->second <= address;
 }
 
 static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
@@ -157,7 +195,7 @@ static void remember_look(BlockState *block, const void *address, uint32_t place
 {
     if (block->looks[0].address != address)
         block->looks[1] = block->looks[0];
-    block->looks[0] = Look{address, place};
+    block->looks[0] = Look{address, place, false};
 }
 
 Look other_look(const BlockState *block, uintptr_t address)
@@ -165,7 +203,7 @@ Look other_look(const BlockState *block, uintptr_t address)
     for (const Look &look : block->looks)
         if (look.address && look.address != memory_at(address))
             return look;
-    return Look{nullptr, 0};
+    return Look{nullptr, 0, false};
 }
 
 /* The part of the worker's shared memory in which an address lies; null for other memory. */

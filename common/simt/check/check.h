@@ -131,6 +131,7 @@ struct Region {
     const Allocation *allocation; /* null for the program's variables */
     bool freed;
     std::vector<std::pair<uintptr_t, uintptr_t>> fences;
+    std::map<uintptr_t, uintptr_t> written; /* by the host: where pieces begin, and end */
     Shadow shadow;
 };
 
@@ -139,6 +140,9 @@ Region *add_region(const void *begin, size_t bytes, const Allocation *allocation
 void forget_shadows(); /* block numbers start again from 1 */
 void forget_quiet();   /* the numbers of Shadow::quiet do, in global memory */
 void add_fence(const void *begin, size_t bytes);
+void add_written(const void *begin, size_t bytes);
+/* Whether the memory, which no kernel wrote, still holds what allocating left there. */
+bool is_new(uintptr_t address, unsigned bytes);
 void add_program_variables(); /* __device__ and __constant__ ones are variables of the program */
 
 /* ---- counting ---- */
@@ -320,6 +324,7 @@ struct LaunchState;
 struct Look {
     const void *address; /* null for none */
     uint32_t place;
+    bool told; /* of the first of two accesses, had the looking thread fenced since */
 };
 
 /* A write over another thread's: a race unless it turns out to store what was there already. */
@@ -508,6 +513,7 @@ void settle_guesses(LaunchState *launch);
 /* Gives all of the block numbers that no word of its shared memory has as its `quiet`. */
 void begin_moment(BlockState *block);
 bool ordered_before(const Stamp &earlier, const ThreadState *thread);
+bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread);
 void order_barrier(BlockState *block);
 void order_warp(BlockState *block, WarpState *warp, uint32_t lanes);
 void order_grid_arrived(BlockState *block);

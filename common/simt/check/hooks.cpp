@@ -342,6 +342,7 @@ struct Hooks final : Checker {
         }
     }
 
+    void written(const void *begin, size_t bytes) override { add_written(begin, bytes); }
     void fenced(const void *begin, size_t bytes) override { add_fence(begin, bytes); }
 
     void reported(const char *text) override

@@ -95,6 +95,13 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
            seen_covers(block->seen, earlier, visited);
 }
 
+bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread)
+{
+    std::lock_guard<std::mutex> hold(thread->block->launch->lock);
+    std::map<const SyncObject *, size_t> visited;
+    return seen_covers(thread->glimpsed, earlier, visited);
+}
+
 void begin_moment(BlockState *block)
 {
     if (block->moments + block->block->warps >= last_quiet) {

@@ -290,11 +290,16 @@ static bool one_is_atomic(const Stamp &first, const Stamp &second)
 
 static std::string advice_between_blocks(const LaunchState *launch, const Stamp &first,
                                          const Stamp &second, const Look &look,
-                                         const std::string &first_line)
+                                         const std::string &first_line,
+                                         const std::string &second_line)
 {
     /* The second block has looked at something else, which may have told it that the first is done:
      * that means nothing without a fence. */
     const std::string block = block_name(launch, first.block);
+    if (look.told)
+        return "; the operation at " + at(place_address(look.place)) + " tells it that " + block +
+               " is done, but a __threadfence() or a barrier is missing between that and " +
+               second_line;
     if (writes(first.kind()) && look.address)
         return "; if the operation at " + at(place_address(look.place)) +
                " is what tells it that " + block + " is done, a __threadfence() of " + block +
@@ -357,7 +362,7 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
              cluster_rank_of(block, second.block) >= 0)
         text += "; a cluster_arrive() and a cluster_wait() are missing between them";
     else
-        text += advice_between_blocks(launch, first, second, look, first_line);
+        text += advice_between_blocks(launch, first, second, look, first_line, second_line);
     const char *name = kernel_name(*launch->launch);
     text += format(" (kernel %s", name);
     text += two_blocks ? "" : ", " + block_name(launch, first.block);
@@ -389,8 +394,9 @@ void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, con
     BlockState *block = thread->block;
     LaunchState *launch = block->launch;
     const bool many = launch->passes_races && launch->passed > 0;
-    const std::string text =
-        many ? "" : race_text(launch, block, address, first, second, other_look(block, address));
+    Look look = other_look(block, address);
+    look.told = would_be_ordered_by_fence(first, thread);
+    const std::string text = many ? "" : race_text(launch, block, address, first, second, look);
     if (launch->passes_races)
         return let_pass(launch, text);
     block->uninitialised.thread = nullptr; /* it may be this very access */
@@ -432,11 +438,16 @@ void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
 void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes, const void *where)
 {
     LaunchState *launch = thread->block->launch;
-    const std::string text = "uninitialised shared memory (" + shared_name(address) + "): reads " +
-                             plural(bytes, "byte") + " at " + at(where) +
-                             " that no thread of this block has written (" + culprit(thread) +
-                             format("; SIMT_IGNORE=uninitialised:%s lets it pass)",
-                                    bare(kernel_name(*launch->launch)).c_str());
+    const bool global = find_region(address);
+    const std::string text =
+        (global ? "uninitialised global memory (" + global_name(launch, address)
+                : "uninitialised shared memory (" + shared_name(address)) +
+        "): reads " + plural(bytes, "byte") + " at " + at(where) +
+        (global ? " that neither a kernel nor the host has written ("
+                : " that no thread of this block has written (") +
+        culprit(thread) +
+        format("; SIMT_IGNORE=uninitialised:%s lets it pass)",
+               bare(kernel_name(*launch->launch)).c_str());
     if (launch->passes_uninitialised)
         return let_pass(launch, text);
     fail(thread, cudaErrorLaunchFailure, text);

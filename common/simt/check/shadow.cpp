@@ -1,6 +1,7 @@
 /*
  * Shadow memory: who touched each word last. From it come races (two accesses, at least one a
- * write, with nothing that orders them) and reads of shared memory that the block never wrote.
+ * write, with nothing that orders them) and reads of shared memory that the block never wrote, or
+ * of global memory that nobody did.
  */
 #include "check/check.h"
 
@@ -391,6 +392,11 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     bool split = level < 2 && is_split(cell, access);
 
     if (whole && !split) {
+        if (!access.home && reads(access.stamp.kind()) && cell.write.block == 0 &&
+            is_new(shadow.base + offset, size)) {
+            outcome->uninitialised = true;
+            outcome->offset = offset;
+        }
         touch_whole(cell, offset, size, access, outcome);
         return;
     }
@@ -412,10 +418,11 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     /* A word with a hole that was read whole: the hole is the padding of a struct. */
     if (level == 0 && whole && partly_written(shadow, level, index, access))
         outcome->uninitialised = uninitialised_before;
+    if (writes(access.stamp.kind()))
+        cell.write = access.stamp; /* of a part: for later launches, it is new no more */
     if (whole && writes(access.stamp.kind())) {
         /* The parts have one history again. */
         cell.head &= 1;
-        cell.write = access.stamp;
         cell.other[0].block = cell.other[1].block = 0;
     }
 }
@@ -542,6 +549,9 @@ __attribute__((always_inline)) static inline bool usual_word(Shadow &shadow, uin
                                                              const ThreadState *thread)
 {
     Cell &cell = shadow.plane[0][index];
+    if (global && !write && cell.write.block == 0 &&
+        *reinterpret_cast<const uint32_t *>(shadow.base + index * 4) == UINT32_MAX)
+        return false; /* it may be new */
     if (global)
         __builtin_prefetch(&cell + 4, 1); /* the next threads' words */
     if (global && !try_lock(cell))

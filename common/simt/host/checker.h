@@ -140,6 +140,8 @@ struct Checker {
 
     virtual void allocated(Allocation &) {}
     virtual void freed(Allocation &) {}
+    /* The host wrote to memory, by a copy or a fill. */
+    virtual void written(const void *, size_t) {}
     /* backend_describe() */
     virtual void described(const void *, size_t, const struct ::description &) {}
     /* backend_fence() */

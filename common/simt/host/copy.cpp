@@ -67,6 +67,7 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcp
         return error;
     OpenDeviceMemory open(to, from);
     memmove(to, from, bytes);
+    checker->written(to, bytes);
     return cudaSuccess;
 }
 
@@ -86,6 +87,7 @@ static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call
         return cudaSuccess;
     OpenDeviceMemory open(pointer, pointer);
     memset(pointer, value, bytes);
+    checker->written(pointer, bytes);
     return cudaSuccess;
 }
 
@@ -135,6 +137,15 @@ cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width, s
     cudaError_t error = cudaSuccess;
     for (size_t y = 0; y < height && !error; y++)
         error = fill(static_cast<char *>(pointer) + y * pitch, value, width, "cudaMemset2D");
+    return error;
+}
+
+cudaError_t cudaMemset3D(cudaPitchedPtr pointer, int value, cudaExtent extent)
+{
+    cudaError_t error = cudaSuccess;
+    for (size_t z = 0; z < extent.depth && !error; z++)
+        error = cudaMemset2D(static_cast<char *>(pointer.ptr) + z * pointer.ysize * pointer.pitch,
+                             pointer.pitch, value, extent.width, extent.height);
     return error;
 }
 

@@ -321,6 +321,16 @@ cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t 
     return cudaMalloc(pointer, *pitch * height);
 }
 
+cudaError_t cudaMalloc3D(cudaPitchedPtr *pointer, cudaExtent extent)
+{
+    if (!pointer)
+        return done(cudaErrorInvalidValue);
+    pointer->xsize = extent.width;
+    pointer->ysize = extent.height;
+    return cudaMallocPitch(&pointer->ptr, &pointer->pitch, extent.width,
+                           extent.height * extent.depth);
+}
+
 cudaError_t cudaFree(void *pointer)
 {
     if (cudaError_t error = standing_error())

@@ -33,22 +33,6 @@ typedef __half2 __nv_half2;
 #define CUDART_ONE_FP16 __half::of_bits(0x3c00)
 #define CUDART_MAX_NORMAL_FP16 __half::of_bits(0x7bff)
 
-/* ---- To and from integers ---- */
-
-#define SIMT_INTEGER(name, T)                                                                      \
-    SIMT_TO_INTEGER(half, __half, name, T)                                                         \
-    inline __half __##name##2half_rn(T value) { return __half(double(value)); }
-
-/* clang-format off */
-SIMT_INTEGER(int, int)
-SIMT_INTEGER(uint, unsigned int)
-SIMT_INTEGER(short, short)
-SIMT_INTEGER(ushort, unsigned short)
-SIMT_INTEGER(ll, long long)
-SIMT_INTEGER(ull, unsigned long long)
-/* clang-format on */
-#undef SIMT_INTEGER
-
 /* ---- Parts of __half2 ---- */
 
 SIMT_INLINE(__half2, __half2half2, (__half value), {value, value})

@@ -36,6 +36,7 @@ cudaError_t cudaDeviceReset(void);
 cudaError_t cudaMalloc(void **pointer, size_t bytes);
 cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int flags);
 cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height);
+cudaError_t cudaMalloc3D(cudaPitchedPtr *pointer, cudaExtent extent);
 cudaError_t cudaFree(void *pointer);
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int flags);
 cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int flags);
@@ -51,6 +52,7 @@ cudaError_t cudaMemset(void *pointer, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes,
                             cudaStream_t stream SIMT_DEFAULT(0));
 cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width, size_t height);
+cudaError_t cudaMemset3D(cudaPitchedPtr pointer, int value, cudaExtent extent);
 cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
                                enum cudaMemcpyKind kind);
 cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,

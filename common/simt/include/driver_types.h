@@ -153,6 +153,28 @@ struct cudaMemLocation {
     int id;
 };
 
+typedef struct cudaPitchedPtr {
+    void *ptr;
+    size_t pitch, xsize, ysize;
+} cudaPitchedPtr;
+
+typedef struct cudaExtent {
+    size_t width, height, depth;
+} cudaExtent;
+
+static inline cudaPitchedPtr make_cudaPitchedPtr(void *ptr, size_t pitch, size_t xsize,
+                                                 size_t ysize)
+{
+    cudaPitchedPtr pointer = {ptr, pitch, xsize, ysize};
+    return pointer;
+}
+
+static inline cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth)
+{
+    cudaExtent extent = {width, height, depth};
+    return extent;
+}
+
 enum cudaComputeMode {
     cudaComputeModeDefault = 0,
     cudaComputeModeProhibited = 2,

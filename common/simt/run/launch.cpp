@@ -1,6 +1,7 @@
 /* Launches: the arguments are checked as CUDA does, then OS threads share the blocks. A launch is
  * over when simt_run returns; a kernel's error shows at the next call that waits for the device. */
 #include "run/engine.h"
+#include "host/checker.h"
 #include "host/errors.h"
 #include "host/memory.h"
 #include "host/symbols.h"
@@ -211,6 +212,7 @@ static bool wait_to_fill(void *pointer, int value, size_t bytes, cudaStream_t st
     std::lock_guard<std::mutex> lock(launching);
     wait_on(stream, order.seed, [=] {
         memset(pointer, value, bytes);
+        checker->written(pointer, bytes);
         return true;
     });
     return true;
