@@ -678,3 +678,20 @@ CHECK_PROGRAM(correct_programs, ones_in_new_memory)
     cudaFree(memory);
     return error;
 }
+
+/* A shared variable of the file, for a function and the kernel that calls it. */
+__shared__ int of_the_file[64];
+
+__device__ void fill_file_variable(int value)
+{
+    of_the_file[threadIdx.x] = value;
+    __syncthreads(); /* it is full */
+}
+
+__global__ void file_variable(int *data)
+{
+    fill_file_variable((int)threadIdx.x);
+    data[threadIdx.x] = of_the_file[63 - threadIdx.x];
+}
+
+CORRECT(file_variable, 64, 63 - i, file_variable<<<1, 64>>>(data))

@@ -1,8 +1,9 @@
 /*
  * Reads the symbol table of the running program, once, when something first asks.
  *
- * A __shared__ variable is a thread-local one inside its kernel, so its symbol is the kernel's with
- * the variable's name added: _Z4tilePf holds _ZZ4tilePfE2As.
+ * A __shared__ variable is a thread-local one, mostly inside its kernel, so its symbol is the
+ * kernel's with the variable's name added: _Z4tilePf holds _ZZ4tilePfE2As. But it may stand
+ * outside.
  */
 #include "host/symbols.h"
 #include <cstdlib>
@@ -79,7 +80,7 @@ static void read_table(Symbols &symbols, const char *file, const ElfW(Shdr) & ta
         if (type == STT_FUNC && symbol[i].st_value)
             symbols.functions[reinterpret_cast<const void *>(base + symbol[i].st_value)].symbol =
                 name;
-        if (type == STT_TLS && !strncmp(name, "_ZZ", 3)) {
+        if (type == STT_TLS && !strncmp(name, "_Z", 2) && strncmp(name, "_ZN4simt", 8) != 0) {
             symbols.thread_locals[name] = SharedVariable{symbol[i].st_value, symbol[i].st_size};
             symbols.by_offset[symbol[i].st_value] = name;
         }
