@@ -42,7 +42,7 @@ DETECTORS = ("comparison", "guard", "poison", "inputs", "race", "bounds", "barri
 EQUIVALENT = "equivalent"  # no fault after all: the file says why nothing can catch it, and nothing may
 REPORTS = (
     ("race", r"race on |shared memory without a proxy fence|shared memory of another block|cluster_store\(\)"),
-    ("uninitialised", r"uninitialised shared memory"),
+    ("uninitialised", r"uninitialised (?:shared|global) memory"),
     ("bounds", r"out of bounds|illegal address|an illegal memory access|use after free|misaligned address|null pointer|host pointer"),
     ("barrier", r"a divergent barrier|a barrier that not all|a warp operation|named barrier|threads wait for something|"
                 r"cluster_(?:arrive|wait)\(\)|\S+ at \S+: lane \d+ calls it with mask"),
