@@ -7,9 +7,9 @@
  *         start S_next = Q·K_nextᵀ             start O += P·V
  *         m_new = max(m, rowmax S_next)        if c · (m_new - m) > 8:
  *                                                  O = O · 2^(c · m - c · m_new)   m = m_new
- *         P = 2^(c · S_next - c · m)
- *     at the end:  O = O / l                   LSE   = (c · m + log2 l) · ln 2    c = scale · log2
- * e where K_next may be the next tile's first: then O is stored and starts from 0
+ *         P = 2^(c · S_next - c · m)                                             c = scale · log2 e
+ *     at the end:  O = O / l                   LSE   = (c · m + log2 l) · ln 2
+ *     where K_next may be the next tile's first: then O is stored and starts from 0
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], elements of type
  * T; LSE [batch, heads, seq_q], float; row-major. In pairs head_dim is above 64, and HEAD_DIM 128.
