@@ -143,7 +143,9 @@ gencode = $(foreach arch,$(1),'-gencode=arch=$(arch:sm_%=compute_%)$(comma)code=
 NEEDS := $(shell grep -Ho '^// needs: sm_[0-9]*a\?' 0?_*/*.cu common/*.cu tests/simt/*.cu tests/ptx/*.cu tests/tiles_*.cu 2>/dev/null | sed 's,:// needs: sm_,=,')
 needed = $(patsubst $(1)=%,%,$(filter $(1)=%,$(NEEDS)))
 at_least = $(foreach arch,$(ARCH),$(shell [ $(patsubst %a,%,$(patsubst sm_%,%,$(arch))) -ge $(1) ] && echo $(arch)))
-arches_for = $(if $(needed),$(if $(filter %a,$(needed)),sm_$(needed),$(or $(call at_least,$(needed)),sm_$(needed))),$(ARCH))
+# The others are compiled for sm_90 where ARCH says sm_90a, so that there is PTX of them.
+plain = $(sort $(patsubst %f,%,$(patsubst %a,%,$(1))))
+arches_for = $(if $(filter %a,$(needed)),sm_$(needed),$(call plain,$(if $(needed),$(or $(call at_least,$(needed)),sm_$(needed)),$(ARCH))))
 
 objects = $(patsubst %,build/$(1)/obj/%.o,$(2))
 

@@ -695,3 +695,38 @@ __global__ void file_variable(int *data)
 }
 
 CORRECT(file_variable, 64, 63 - i, file_variable<<<1, 64>>>(data))
+
+/* Structs with padding, copied whole: nobody writes the padding. */
+struct padded {
+    double value;
+    int index;
+};
+
+__global__ void fill_padded(struct padded *all)
+{
+    all[threadIdx.x].value = threadIdx.x;
+    all[threadIdx.x].index = 2 * (int)threadIdx.x;
+}
+
+__global__ void copy_padded(const struct padded *all, struct padded *other, int *data)
+{
+    __shared__ struct padded s[64];
+    s[threadIdx.x].value = all[threadIdx.x].value;
+    s[threadIdx.x].index = all[threadIdx.x].index;
+    __syncthreads(); /* s is complete */
+    const struct padded theirs = s[63 - threadIdx.x];
+    other[threadIdx.x] = all[threadIdx.x];
+    other[64 + threadIdx.x] = theirs;
+    data[threadIdx.x] = theirs.index + other[threadIdx.x].index;
+}
+
+CHECK_PROGRAM(correct_programs, padding_in_new_memory)
+{
+    struct padded *all;
+    cudaMalloc(&all, 3 * 64 * sizeof *all);
+    fill_padded<<<1, 64>>>(all);
+    copy_padded<<<1, 64>>>(all, all + 64, data);
+    cudaError_t error = compare(data, 64, [](int) { return 126; });
+    cudaFree(all);
+    return error;
+}

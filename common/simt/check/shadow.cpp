@@ -500,11 +500,19 @@ static bool is_padding(const ThreadState *thread, uintptr_t address)
     return thread->copied_struct != 0 && address - thread->copied_struct >= 4;
 }
 
+/* Words of one access that are read before anything wrote them. Where some of several are, they may
+ * be the padding of a struct. */
+struct Blank {
+    unsigned words = 0;
+    uintptr_t address = 0; /* the first */
+};
+
 /* The part of an access that lies in one word. */
 static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockState *home,
                                                      Shadow &shadow, uintptr_t index,
                                                      uintptr_t address, unsigned bytes,
-                                                     const Stamp &stamp, const void *where)
+                                                     const Stamp &stamp, const void *where,
+                                                     Blank &blank)
 {
     const Access access = access_of(thread, home, stamp);
     const uintptr_t begin = address - shadow.base;
@@ -525,8 +533,8 @@ static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockS
     if (!home)
         unlock(cell);
     const uintptr_t place = shadow.base + outcome.offset;
-    if (outcome.uninitialised && !is_padding(thread, place))
-        note_uninitialised(Uninitialised{thread, place, bytes, where});
+    if (outcome.uninitialised && !is_padding(thread, place) && blank.words++ == 0)
+        blank.address = place;
     if (outcome.conflict)
         conflict_found(access, place, outcome.bytes, outcome.enemy);
     else if (outcome.unfenced)
@@ -566,12 +574,16 @@ bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintpt
                    unsigned bytes, const Stamp &stamp, const void *where)
 {
     const bool usual = may_be_usual(thread, !home, bytes, stamp), write = writes(stamp.kind());
+    const uintptr_t begin = (address - shadow.base) / 4;
     const uintptr_t end = (address + bytes + 3 - shadow.base) / 4;
-    for (uintptr_t i = (address - shadow.base) / 4; i < end && shadow.plane[0]; i++)
+    Blank blank;
+    for (uintptr_t i = begin; i < end && shadow.plane[0]; i++)
         if (!(usual && (home ? usual_word<false>(shadow, i, stamp, write, thread)
                              : usual_word<true>(shadow, i, stamp, write, thread))) &&
-            !unusual_access(thread, home, shadow, i, address, bytes, stamp, where))
+            !unusual_access(thread, home, shadow, i, address, bytes, stamp, where, blank))
             return false;
+    if (blank.words == end - begin)
+        note_uninitialised(Uninitialised{thread, blank.address, bytes, where});
     return true;
 }
 

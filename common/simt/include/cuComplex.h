@@ -2,7 +2,7 @@
 #pragma once
 
 #include <math.h>
-#include <vector_functions.h>
+#include <vector_types.h>
 
 typedef float2 cuFloatComplex;
 typedef double2 cuDoubleComplex;

@@ -15,6 +15,15 @@ extern "C" {
 #endif
 
 #define CUDAAPI
+#define SIMT_DRIVER(type)                                                                          \
+    typedef struct simt_driver *type __attribute__((                                               \
+        unavailable("functions of the CUDA driver are not supported by the CPU backend (simt)")))
+SIMT_DRIVER(CUdevice);
+SIMT_DRIVER(CUcontext);
+SIMT_DRIVER(CUmodule);
+SIMT_DRIVER(CUfunction);
+SIMT_DRIVER(CUdeviceptr);
+#undef SIMT_DRIVER
 typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
 

@@ -8,7 +8,7 @@
 
 #include <simt/checked_memory.h>
 #include <cuda_runtime_api.h>
-#include <vector_functions.h>
+#include <vector_types.h>
 /* In C too, as nvcc's header has it: small functions are shared by host and device. */
 #include <simt/keywords.h>
 

@@ -242,6 +242,16 @@ typedef struct simt_access_policy cudaAccessPolicyWindow SIMT_UNSUPPORTED("L2 ac
 typedef struct simt_memory_access cudaMemAccessDesc SIMT_UNSUPPORTED("several devices");
 typedef struct simt_pool_properties cudaMemPoolProps SIMT_UNSUPPORTED("memory pools of one's own");
 typedef struct simt_array *cudaArray_t SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
+typedef struct simt_array cudaArray SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
+typedef struct simt_array *
+    cudaMipmappedArray_t SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
+typedef struct simt_channel
+    cudaChannelFormatDesc SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
+typedef struct simt_graph_node *cudaGraphNode_t SIMT_UNSUPPORTED("CUDA graphs");
+typedef struct simt_copy_3d cudaMemcpy3DParms SIMT_UNSUPPORTED("3D copies");
+typedef struct simt_handle cudaIpcMemHandle_t SIMT_UNSUPPORTED("handles shared between processes");
+typedef struct simt_handle *
+    cudaExternalMemory_t SIMT_UNSUPPORTED("handles shared between processes");
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,9 @@
 #define __shared__
 #define __launch_bounds__(...)
 #endif
+#define __cluster_dims__(...)                                                                      \
+    __attribute__((unavailable("sizes of clusters at the kernel instead of the launch are not "    \
+                               "supported by the CPU backend (simt)")))
 #define __constant__
 #define __managed__
 #define __grid_constant__

@@ -17,9 +17,9 @@ SIMT_UNSUPPORTED_CALL(cudaCreateTextureObject, "textures");
 SIMT_UNSUPPORTED_CALL(cudaCreateSurfaceObject, "surfaces");
 SIMT_UNSUPPORTED_CALL(cudaMallocArray, "CUDA arrays (textures and surfaces)");
 SIMT_UNSUPPORTED_CALL(cudaMalloc3DArray, "CUDA arrays (textures and surfaces)");
-SIMT_UNSUPPORTED_CALL(cudaMalloc3D, "3D pitched allocations");
 SIMT_UNSUPPORTED_CALL(cudaMemcpy3D, "3D copies");
 SIMT_UNSUPPORTED_CALL(cudaMemcpyPeer, "several devices");
+SIMT_UNSUPPORTED_CALL(cudaMemcpyPeerAsync, "several devices");
 SIMT_UNSUPPORTED_CALL(cudaDeviceEnablePeerAccess, "several devices");
 SIMT_UNSUPPORTED_CALL(cudaDeviceGetP2PAttribute, "several devices");
 enum cudaDeviceP2PAttr {

@@ -1,2 +1,0 @@
-/* make_float4() and its relatives stand with their types here. */
-#include <vector_types.h>
