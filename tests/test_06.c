@@ -210,6 +210,18 @@ TEST(shapes, pairs)
 CALL_TEST(shapes, pairs_and_inputs,
           check_each_kind(pairs(), (struct size){1, 1, 1, 130, 1040, 72, false}, 231))
 
+/* NaN, and scores below what half can hold. */
+TEST(shapes, pairs_and_numbers)
+{
+    const struct size full = {1, 1, 1, 130, 530, 72, false, TENSOR_F16},
+                      causal = {1, 1, 1, 130, 1100, 72, true, TENSOR_F16};
+    const struct scores above = {"scale 1000", 1000.0f, 1.0, -20.0, -30.0, 1};
+    check_nan_scores(pairs(), full);
+    check_nan_scores(causal_pairs(), causal);
+    expect_scores(pairs(), full, above, 2.0, -20000.0);
+    expect_scores(causal_pairs(), causal, above, 2.0, -20000.0);
+}
+
 /* Each pair takes three tiles and some take four, of other heads and kv heads. */
 TEST(shapes, pairs_that_change)
 {
