@@ -9,8 +9,7 @@
  * holds numbers up to 65504. */
 static const float LAG = 8.0f;
 
-/* As new_maximum, but m stays where the maximum exceeds it by no more than that; then rescale is 1.
- */
+/* As new_maximum, but m stays where the maximum exceeds it by no more; then rescale is 1. */
 template <int COUNT>
 static __device__ __forceinline__ void follow_maximum(const float (&S)[COUNT], float (&m)[2],
                                                       float (&shift)[2], float (&rescale)[2],

@@ -64,8 +64,7 @@ extern const struct mistakes matmul_mistakes, softmax_mistakes, attention_mistak
  */
 bool explain(const struct trial *trial, struct explanation *explanation);
 
-/* Replaces the explanation: two runs of the same kernel on the same inputs gave different outputs.
- */
+/* Replaces the explanation: two runs of one kernel on the same inputs gave different outputs. */
 void explain_as_unstable(struct explanation *explanation);
 
 #endif

@@ -29,8 +29,7 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-/* A half is a float with 3 bits less of exponent and 13 less of fraction: its bias differs by 112.
- */
+/* A half is a float with 3 bits less of exponent, 13 less of fraction; its bias differs by 112. */
 static double half_value(uint16_t bits)
 {
     const float value = float_of((bits & 0x7fffu) << 13) * 0x1p112f;

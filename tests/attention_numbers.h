@@ -1,5 +1,4 @@
-/* What the tests of attention share: scores that overflow, that are NaN, and that are very small.
- */
+/* What tests of attention share: scores that overflow, that are NaN, and that are very small. */
 #ifndef TESTS_ATTENTION_NUMBERS_H
 #define TESTS_ATTENTION_NUMBERS_H
 
@@ -152,8 +151,7 @@ static inline void check_nan_scores(const struct attention_kernel *table, struct
     }
 }
 
-/* LSE may be null. O is as accurate as with it, and nothing is written where LSE would have been.
- */
+/* LSE may be null. O is as accurate as with it; nothing is written where LSE would have been. */
 static inline void check_LSE_is_optional(const struct attention_kernel *table,
                                          enum tensor_type type)
 {

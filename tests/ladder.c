@@ -26,8 +26,7 @@ int git_libgit2_init(void)
     return 1; /* callers, this one included */
 }
 
-/* The tests set orders of their own and skip what a device is too old for: a bad value would pass.
- */
+/* Tests set orders of their own and skip what a device is too old for: a bad value would pass. */
 ReportHook(PRE_ALL)(struct criterion_test_set *tests)
 {
     (void)tests;

@@ -346,8 +346,7 @@ TEST(exact, first_row_is_the_first_value)
     trial_destroy(&trial);
 }
 
-/* How far the outputs of two trials are apart, at most, in rows first_row and after of each head.
- */
+/* How far the outputs of two trials are apart, at most, from row first_row of each head on. */
 static void largest_differences(const struct trial *masked, const struct trial *full,
                                 size_t first_row, int *apart, float *LSE_apart)
 {

@@ -430,7 +430,6 @@ static const char *table_of(char *option, unsigned long long times)
     return text;
 }
 
-/* Characters of the longest line. */
 TEST(cli, table_compares_with_the_formula_and_the_kernel_before)
 {
     const char *table = table_of(NULL, 1), *second = strstr(table, "\nsecond ");

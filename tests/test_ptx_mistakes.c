@@ -1,5 +1,4 @@
-/* Instructions used wrongly: what the CPU backend says, in the fast build and in the checked one.
- */
+/* Instructions used wrongly: what the CPU backend says, in the fast and in the checked build. */
 #include "ptx/box_cases.h"
 
 struct finding {

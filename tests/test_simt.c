@@ -444,8 +444,7 @@ CONDITIONAL_TEST(environment, streams_overlap, on_cpu())
 
 CALL_TEST(environment, order_of_threads, if (on_cpu()) expect_orders(order_of_threads))
 
-/* Each worker has 1024 stacks of its own: what the system limits must not depend on their number.
- */
+/* Each worker has 1024 stacks: what the system limits must not depend on their number. */
 TEST(environment, workers)
 {
     static const char *const workers[] = {"1", "2", "40", "64", "256", "1024"};

@@ -51,8 +51,7 @@ static void require(cudaError_t status)
     }
 }
 
-/* Reads `count` results back, compares them, and leaves NaN in their place. 0 when all are right.
- */
+/* Reads `count` results back, compares them, leaves NaN in their place. 0 when all are right. */
 static int wrong(const char *name, float *device, const float *expected, int count)
 {
     float got[COUNT];
