@@ -624,6 +624,18 @@ CONDITIONAL_TEST(simtcc, host_options, on_cpu())
         "../../../../common/simt/simtcc -std=c++11 -x cu named.cpp -o named 2>&1 && ./named");
 }
 
+/* The limit that keeps device memory away has a name. */
+CONDITIONAL_TEST(simtcc, little_address_space, on_cpu())
+{
+    char said[20000];
+    const char *command =
+        "mkdir -p build/cpu/tests/little && cd build/cpu/tests/little && echo 'int main() { void "
+        "*p; return cudaMalloc(&p, 4) != cudaErrorMemoryAllocation; }' >little.cu && "
+        "../../../../common/simt/simtcc little.cu -o little && (ulimit -v 4000000; ./little) 2>&1";
+    cr_expect_eq(run_command(command, said, sizeof said), 0, "%s", said);
+    cr_expect(strstr(said, "ulimit -v"), "%s", said);
+}
+
 /* A program may bring a stub for a library that is not there. */
 CONDITIONAL_TEST(simtcc, headers_of_ones_own, on_cpu())
 {

@@ -9,6 +9,7 @@
 #include "host/errors.h"
 #include "host/fault.h"
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -64,6 +65,8 @@ static bool reserve_arena()
         arena_next = arena + page_bytes();
         catch_faults(nullptr); /* from now on there are device pointers that host code may follow */
     }
+    if (!arena)
+        fprintf(stderr, "simt: no 4 GB of address space for device memory; see `ulimit -v`\n");
     return arena;
 }
 
