@@ -3,9 +3,9 @@
  * Idea: both products on the tensor cores, by warps, through CUDA's own wmma fragments.
  *
  *     for each tile of Bc keys that some query of the tile sees:
- *         S = scale * log2 e * Q·Kᵀ         m_new = max(m, rowmax S)
- *         P = 2^(S - m_new)                    l     = l * 2^(m - m_new) + rowsum P
- *                                              O     = O * 2^(m - m_new) + P·V
+ *         S = scale · log2 e · Q·Kᵀ            m_new = max(m, rowmax S)
+ *         P = 2^(S - m_new)                    l     = l · 2^(m - m_new) + rowsum P
+ *                                              O     = O · 2^(m - m_new) + P·V
  *     at the end:  O = O / l                   LSE   = (m + log2 l) * ln 2
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE

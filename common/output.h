@@ -13,12 +13,12 @@ extern "C" {
 #endif
 
 /*
- * False, with a sentence on stderr, when the program was started with a closed standard output. Ask
+ * False, with a message on stderr, when the program was started with a closed standard output. Ask
  * before anything is opened: the next file would get its descriptor, and then the report.
  */
 bool output_is_open(void);
 
-/* False, with a sentence on stderr, when something written to the stream did not arrive. */
+/* False, with a message on stderr, when something written to the stream did not arrive. */
 bool output_arrived(FILE *stream);
 
 #ifdef __cplusplus

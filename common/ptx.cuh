@@ -581,7 +581,7 @@ __device__ __forceinline__ void async_proxy_fence(void)
  *
  * wgmma_shared takes A and B from shared memory, both with k along the row: A as 64 rows, B as N
  * rows (B transposed, as the keys of Q·Kᵀ lie). wgmma_registers takes A from registers and B
- * from shared memory with n along the row: 16 rows of N (B as it is, as the values of P * V lie).
+ * from shared memory with n along the row: 16 rows of N (B as it is, as the values of P·V lie).
  * Both read shared memory through descriptors.
  *
  * The order of calls, by every thread of the warpgroup:

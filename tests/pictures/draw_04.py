@@ -345,7 +345,7 @@ def picture_04_flash_v1_registers():
         for i, what in enumerate(per_q):
             picture.cells("c4", [(x + i * 150, y + 36, 140, 28)])
             picture.text(x + i * 150 + 70, y + 55, what, "in b", "middle")
-        picture.text(200, y + 55, "Q K^T", "t b")
+        picture.text(200, y + 55, "Q·Kᵀ", "t b")
         picture.arrow("ow", 250, y + 50, 352, y + 50)
         for i, what in enumerate(per_score):
             picture.cells(("c0", "c3", "c2")[i] if len(per_score) == 3 else ("c0", "c2")[i],

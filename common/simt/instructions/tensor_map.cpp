@@ -16,7 +16,7 @@ static bool is_floating(CUtensorMapDataType type)
     return type >= CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
-/* Says no, with a sentence for backend_report(). */
+/* Says no, with a message for backend_report(). */
 template <class... T>
 static CUresult no(const char *format, T... arguments)
 {
