@@ -61,7 +61,7 @@ CONDITIONAL_TEST(ptx, tma_store, has_architecture(90, false))
     }
 }
 
-CONDITIONAL_TEST(ptx, tma_load_multicast, has_architecture(90, false))
+CONDITIONAL_TEST(ptx, tma_load_multicast, has_architecture(90, true))
 {
     enum { ROWS = 64 * MULTICAST_ROUNDS, OUT = 2 * MULTICAST_ROUNDS * MULTICAST_WORDS };
     static const struct box_case half = {
