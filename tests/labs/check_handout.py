@@ -176,10 +176,10 @@ def check_grade(step, folder, solved):
 def put_solutions(step, folder):
     """Also the objects that the project has of them: with the same flags the handout's would be no others."""
     name = handout.STEPS[step]
-    lab = json.loads((handout.ROOT / name / "lab.json").read_text())
-    for file in lab["files"]:
+    files = handout.lab_of(name)["files"]
+    for file in files:
         shutil.copyfile(handout.ROOT / name / file, folder / name / file)
-    objects = [f"build/cpu/obj/{name}/{file}.o" for file in lab["files"] if file.endswith(".cu")]
+    objects = [f"build/cpu/obj/{name}/{file}.o" for file in files if file.endswith(".cu")]
     output, status = make(handout.ROOT, "BACKEND=cpu", *objects)
     if status != 0:
         return [f"the project's own kernels do not compile: {output[-1500:]}"]

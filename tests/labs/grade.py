@@ -49,6 +49,10 @@ ROUNDS, LAPS = 5, 10  # of a timing: student and reference in turns; a few laps 
 # What an atomic operation counts as where traffic is limited: a whole sector.
 ATOMIC = {f"global_{kind}{unit}": number for kind in ("load", "store") for unit, number in (("s", 1), ("_bytes", 32), ("_sectors", 1))}
 KINDS = ("normal", "uniform", "large", "ascending", "descending", "outliers", "constant")
+# A problem's sizes in common/'s order, and those that follow others where they are not given.
+ATTENTION = "batch heads kv_heads seq seq_q seq_kv head_dim causal"
+SIZES = {"matmul": "m n k", "softmax": "rows cols", "attention": ATTENTION, "attention_half": ATTENTION}
+SAME = {"kv_heads": "heads", "seq_q": "seq", "seq_kv": "seq"}
 LIMIT = 1 << 20  # bytes of one submitted file
 REASON = 2000  # characters of a result's reason
 
@@ -61,7 +65,7 @@ def load_lab(step):
     folder = handout.STEPS.get(step)
     if folder is None:
         raise Unable(f"STEP is '{step}'; it must be one of {', '.join(handout.STEPS)}")
-    lab = json.loads((handout.ROOT / folder / "lab.json").read_text())
+    lab = handout.lab_of(folder)
     lab["step"] = folder
     lab["knobs"] = handout.knobs(lab, step)
     return lab
@@ -95,9 +99,9 @@ class Case:
         self.lab, self.name, self.weight = lab, entry.get("name", "a hidden case"), entry.get("weight", 1)
         # False for what needs no input: right answers to it, or to constant ones, alone earn nothing.
         self.alone = entry.get("alone", True)
-        self.sizes = {name: drawn(entry.get(name, 0), chance, lab["knobs"]) for name in lab["sizes"]}
-        for name, same in lab.get("same", {}).items():  # a size that follows another one where it is not given
-            self.sizes[name] = self.sizes[name] or self.sizes[same]
+        self.sizes = {name: drawn(entry.get(name, 0), chance, lab["knobs"]) for name in SIZES[lab["problem"]].split()}
+        for name in SAME.keys() & self.sizes:
+            self.sizes[name] = self.sizes[name] or self.sizes[SAME[name]]
         self.kind = chance.choice(entry.get("inputs", kinds))
         self.offset = chance.choice(entry["offsets"]) if "offsets" in entry else 0
         self.seed = chance.getrandbits(62)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests of the grader.
 
-    tests/labs/test_labs.py [NAME ...]  formats, sandbox, names, variants, speed, fallback, deadline, class, slurm (default: all)
+    tests/labs/test_labs.py [NAME ...]  formats, sandbox, names, variants, given, speed, fallback, deadline, class, slurm (default: all)
 
 `class` is the longest: solutions, mistakes and cheats of step 01, thirty at a time, are graded by the program itself, and
 every one must end in time with a valid results file, the right score and nothing told or left behind.
@@ -438,6 +438,28 @@ def test_variants():
     print(f"  tiles of {sorted(drawn)}; constants", flush=True)
 
 
+def test_given_kernels():
+    """A kernel that lab.json leaves out is handed out finished and costs nothing; one that it does not mention has points."""
+    with tempfile.TemporaryDirectory() as name:
+        lab_json = pathlib.Path(name) / STEP / "lab.json"
+        shutil.copytree(ROOT / STEP, lab_json.parent)
+        handout.ROOT = pathlib.Path(name)
+        try:
+            lab = json.loads(lab_json.read_text())
+            lab_json.write_text(json.dumps(lab | {"leave_out": ["coalesced"]}))
+            stubs = pathlib.Path(name) / "stubs"
+            handout.workspace(STEP, stubs)
+            expect([path.name for path in stubs.iterdir()] == ["1_uncoalesced.cu"], f"stubs beside a given kernel: {list(stubs.iterdir())}")
+            expect([row["name"] for row in handout.lab_of(STEP)["kernels"]] == ["uncoalesced"], "a given kernel is graded")
+            expect(workshop.given_files(STEP) == ["01_step.h", "2_coalesced.cu"], f"given: {workshop.given_files(STEP)}")
+            lab_json.write_text(json.dumps(lab | {"kernels": lab["kernels"][1:]}))
+            row = handout.lab_of(STEP)["kernels"][0]
+            expect(row == {"name": "uncoalesced", "correctness": 7, "sanitizer": 3, "file": "1_uncoalesced.cu"}, f"without a row: {row}")
+        finally:
+            handout.ROOT = ROOT
+    print("  a kernel that is given, a kernel without a row", flush=True)
+
+
 def test_speed():
     """What a GPU would be asked, asked of the CPU: laps, their outputs, the ratio's points, the leaderboard."""
     slow = in_sum("for (volatile int i = 0; i < 300; i++) {}")
@@ -564,8 +586,8 @@ def test_slurm_cluster():
         print(f"  points of the class: {scores}", flush=True)
 
 
-TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "variants": test_variants, "speed": test_speed,
-         "fallback": test_fallback,
+TESTS = {"formats": test_formats, "sandbox": test_sandbox, "names": test_names, "variants": test_variants,
+         "given": test_given_kernels, "speed": test_speed, "fallback": test_fallback,
          "deadline": test_deadline, "class": test_class, "slurm": test_slurm_cluster}
 
 if __name__ == "__main__":

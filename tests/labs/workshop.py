@@ -2,7 +2,6 @@
 import fcntl
 import functools
 import hashlib
-import json
 import os
 import pathlib
 import re
@@ -196,7 +195,7 @@ class Workshop:
         """The main() of a runner (runner.h) for a step's table."""
         entry = self.base / "labs" / f"{step}.c"
         if not entry.exists():
-            table = json.loads((ROOT / step / "lab.json").read_text())["table"]
+            table = handout.lab_of(step)["table"]
             entry.write_text(f'#include "{step}/{step[:2]}_step.h"\n#include "tests/labs/runner.h"\n\n'
                              f"int main(void)\n{{\n    return runner_main(LAB_CALLS({table}), {table});\n}}\n")
         return entry
@@ -475,9 +474,9 @@ def read_regular(path, most=64 << 20):
 
 def given_files(step):
     """Names of what a kernel of the step needs and nobody hands in."""
-    lab = json.loads((ROOT / step / "lab.json").read_text())
-    return [path.name for path in sorted((ROOT / step).iterdir())
-            if path.suffix in (".cu", ".cuh", ".h") and path.name not in lab["files"]]
+    files = handout.lab_of(step)["files"]
+    return [path.name for path in sorted((handout.ROOT / step).iterdir())
+            if path.suffix in (".cu", ".cuh", ".h") and path.name not in files]
 
 
 def device():
