@@ -207,6 +207,50 @@ TEST(accuracy, scores_near_and_beyond_the_largest_half)
     }
 }
 
+/*
+ * V at the end of the range. Where the scores are equal, P and l are exact, and O is V. Where three
+ * of four are -0.672, their weights round up: O is at most V (1 + 2^-11), which from 65472 on may
+ * be more than a half holds (docs/mathematics.md works it out).
+ */
+TEST(accuracy, values_at_the_end_of_the_range)
+{
+    static const struct {
+        double score, value;
+        bool may_overflow;
+    } cases[] = {
+        {0.0, 65504.0, false}, {-0.67236328125, 65472.0, false}, {-0.67236328125, 65504.0, true}};
+    static const struct size sizes[] = {
+        {1, 1, 1, 4, 4, 64}, {1, 1, 1, 70, 600, 64}, {1, 1, 1, 70, 600, 128}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct trial trial = half_trial(sizes[i], false, INPUTS_CONSTANT, 1);
+        struct attention call = call_on(&trial);
+        const size_t head_dim = (size_t)sizes[i].head_dim;
+        call.scale = 1.0f;
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            for (int t = Q_AT; t <= V_AT; t++)
+                for (size_t e = 0; e < trial.tensors[t].rows * head_dim; e++)
+                    tensor_store(trial.host[t], TENSOR_F16, e,
+                                 t == V_AT              ? cases[k].value
+                                 : e % head_dim > 0     ? 0.0
+                                 : t == Q_AT            ? 1.0
+                                 : e / head_dim % 4 > 0 ? cases[k].score
+                                                        : 0.0);
+            upload(&trial);
+            EACH_KERNEL (kernel, causal_half_kernels) {
+                run_both(kernel, &trial, &call);
+                for (size_t e = 0; e < trial.tensors[O_AT].rows * head_dim; e++) {
+                    const double O = O_of(&trial, e / head_dim, e % head_dim);
+                    cr_assert(O == cases[k].value || (cases[k].score < 0.0 && O == 65504.0) ||
+                                  (cases[k].may_overflow && O == INFINITY),
+                              "%s: V = %g, scores 0 and %g: element %zu is %g", kernel->about.name,
+                              cases[k].value, cases[k].score, e, O);
+                }
+            }
+        }
+        trial_destroy(&trial);
+    }
+}
+
 /* The lesson's table: what each precision costs. `--filter accuracy/what_each_precision_costs`
  * prints it. */
 TEST(accuracy, what_each_precision_costs)
