@@ -8,7 +8,7 @@
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
  * heads, seq_q], all row-major. "Row" counts the queries of all heads.
  *
- * A thread owns one query and all of its head_dim elements. The statements carry the numbers of the
+ * A thread owns one query and all of its head_dim features. The statements carry the numbers of the
  * loop nest in the lesson.
  *
  * Cost, in floats, per query: q once, every key and every value once, O loaded and stored once per

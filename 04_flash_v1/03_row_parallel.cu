@@ -1,6 +1,6 @@
 /*
- * Idea: queries and the elements of d in parallel, keys in order, and everything that the order
- * carries in registers.
+ * Idea: queries and features in parallel, keys in order, and everything that the order carries in
+ * registers.
  *
  *     for each key j:   S = scale · q·k_j       m' = max(m, S)       l' = l·e^(m - m') + e^(S - m')
  *                       o = o · l·e^(m - m') / l' + v_j · e^(S - m') / l'        m = m', l = l'
@@ -8,9 +8,9 @@
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
  * heads, seq_q], all row-major. "Row" counts the queries of all heads.
  *
- * A warp owns one query. Lane `lane` owns the elements c = lane, lane + 32, lane + 64, lane + 96 of
+ * A warp owns one query. Lane `lane` owns the features c = lane, lane + 32, lane + 64, lane + 96 of
  * every vector, as far as they exist, so neighbouring lanes load neighbours. The score is the one
- * thing that all elements share: the lanes add it up with shuffles.
+ * thing that all features share: the lanes add it up with shuffles.
  *
  * Cost, in floats, per query: q once, every key and every value once, head_dim·(1 + 2·seq_kv) loads
  * and head_dim + 1 stores. What is left is that queries share no load of K and V.

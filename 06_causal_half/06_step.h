@@ -34,7 +34,7 @@ KERNEL(mma_ordered, "08_mma_ordered.cu",
        "tiles in an order: the longest first, heads in groups that the L2 cache holds",
        .about.architecture = "sm_80", .types = F16 | BF16, TENSOR_CORE_LIMITS,
        .cost = mma_staged_cost, .Br = {128, 128}, .Bc = {48, 64})
-KERNEL(mma_tma, "09_mma_tma.cu", "one thread orders whole tiles from the copy engine",
+KERNEL(mma_tma, "09_mma_tma.cu", "one thread requests whole tiles from the copy engine",
        .about.architecture = "sm_90", .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = mma_tma_cost,
        .Br = {128, 128}, .Bc = {48, 64})
 KERNEL(wgmma, "10_wgmma.cu", "products by four warps at once, straight from shared memory",

@@ -1,6 +1,6 @@
 // needs: sm_90
 /*
- * Idea: one thread orders whole tiles from the copy engine; the others only wait for them.
+ * Idea: one thread requests whole tiles from the copy engine; the others only wait for them.
  *
  *     for each tile of Bc keys that some query of the tile sees:
  *         S = Q·Kᵀ                        m_new = max(m, rowmax S)               c = scale · log2 e

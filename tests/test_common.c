@@ -237,7 +237,7 @@ TEST(trial, blames_no_kernel_for_the_one_before)
         cr_expect(trial_run(&trial, &faulty_kernel.about).status == VERDICT_FAIL);
         passes_next(&trial, "a fault of another kernel");
     }
-    cudaSetDevice(-1); /* an error that somebody left behind */
+    cudaSetDevice(-1); /* an error left behind */
     passes_next(&trial, "an earlier error");
 
     /* A device that cannot be set up again after a failure, and one that can once more. */

@@ -37,7 +37,7 @@ struct lab_request {
 };
 
 enum lab_end {
-    LAB_CRASHED, /* what the file holds at first: nobody wrote an answer */
+    LAB_CRASHED, /* what the file holds at first: no answer was written */
     LAB_RAN,
     LAB_LAUNCHER_ERROR, /* the launcher itself returned an error */
     LAB_KERNEL_ERROR,   /* a launch failed, or a kernel did not end well */
@@ -55,7 +55,7 @@ struct lab_answer {
     long long magic;
     long long end;    /* enum lab_end */
     long long status; /* cudaError_t */
-    char report[512]; /* the backend's story, for instructors */
+    char report[512]; /* the backend's report, for instructors */
     size_t workspace; /* bytes asked for */
     long long counted;
     struct counters counters;

@@ -22,8 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
 PACKED = not (ROOT / "tests/labs/labs.mk").exists()  # this is a handout: the solutions are elsewhere
-GRADER = ("case.h", "formats.py", "grade.py", "handout.py", "judge.c", "keeper.h", "keeper_cpu.cpp", "keeper_gpu.c", "local.mk",
-          "runner.c", "runner.h", "sandbox.py", "workshop.py")
+GRADER = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "formats.py", "grade.py",
+          "handout.py", "judge.c", "local.mk", "runner.c", "runner.h", "sandbox.py", "workshop.py")
 SUPPORT = ("run", "ladder.c", "*.h", "learn/learn.mk", "learn/learn.py", "pictures/show.*", "pictures/page*",
            "pictures/traces.py")  # of tests/
 
@@ -181,7 +181,7 @@ def copied(path, text, steps):
         text = text.replace("include tests/labs/labs.mk", "include tests/labs/local.mk")
         text = re.sub(r"^-?include tests/(?!labs/local|learn/|pictures/show).*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text,
                       flags=re.M)
-        # nvcc's number for names that nobody refers to: an unfinished kernel does not use its constants yet.
+        # nvcc's number for names that nothing refers to: an unfinished kernel does not use its constants yet.
         return re.sub(r"^(NVCC_FLAGS := .*)$", r"\1 -diag-suppress 177", text, flags=re.M)
     if path.name.startswith("test_"):
         return "".join(line for line in text.splitlines(keepends=True)

@@ -322,7 +322,7 @@ static bool outputs_right(const unsigned char *file, char *what, size_t size, ch
 
 /*
  * Whether kernels loaded the inputs and stored the outputs: what falls short was computed
- * elsewhere, or out of sight. Under a causal mask what nobody sees need not be loaded.
+ * elsewhere, or out of sight. Under a causal mask what no query sees need not be loaded.
  */
 static const char *moved_too_little(const struct lab_answer *head)
 {

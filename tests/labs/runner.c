@@ -1,7 +1,7 @@
 #include "runner.h"
 
 #include "case.h"
-#include "keeper.h"
+#include "deferred_launches.h"
 #include "refusal.h"
 #include "stopwatch.h"
 
@@ -199,7 +199,7 @@ static void run_request(struct run *run, const char *file)
 
     refusal_clear();
     backend_counters_reset();
-    keeper_begin();
+    defer_launches();
     for (long long call = 0; call < run->request.calls && status == cudaSuccess; call++)
         if (call == 0 || (status = poison(run)) == cudaSuccess)
             status = launch(run);
@@ -207,7 +207,7 @@ static void run_request(struct run *run, const char *file)
         end(run, status == cudaErrorNotSupported ? LAB_SKIPPED : LAB_LAUNCHER_ERROR, status);
         return;
     }
-    status = keeper_run(run->stream, &strays);
+    status = run_deferred(run->stream, &strays);
     if (status == cudaSuccess)
         status = copy_out(run); /* on the stream: what runs elsewhere is not waited for */
     if (status == cudaSuccess)

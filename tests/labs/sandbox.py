@@ -1,5 +1,5 @@
 """
-Runs a program that nobody trusts: a compiler on a submission's files, or the submission itself.
+Runs a program that is not trusted: a compiler on a submission's files, or the submission itself.
 
 Bubblewrap gives it namespaces of its own (users, processes, mounts, network, IPC) that hold only what it is told to see;
 a filter by libseccomp lets it make the system calls of a list and no others; limits hold for time, memory, processes,

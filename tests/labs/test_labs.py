@@ -119,7 +119,7 @@ CHEATS = {
     "waiting": (in_launcher("cudaStreamSynchronize(stream);"), "uses cudaStreamSynchronize"),
     "opening device memory": (in_launcher("simt::OpenDeviceMemory open;", "namespace simt { struct OpenDeviceMemory { "
                                           "OpenDeviceMemory(); ~OpenDeviceMemory(); }; }\n"), "OpenDeviceMemory"),
-    "the keeper's back door": (in_launcher("__real_simt_run(0);", 'extern "C" int __real_simt_run(const void *);\n'),
+    "the way around deferral": (in_launcher("__real_simt_run(0);", 'extern "C" int __real_simt_run(const void *);\n'),
                                "uses __real_simt_run"),
     "a static constructor": (GOOD + "\nstatic volatile int early;\n__attribute__((constructor)) static void begin(void)\n"
                              "{\n    early = 1;\n}\n", "constructor"),

@@ -18,7 +18,7 @@ ROOT = handout.ROOT
 BUILDS = ("cpu", "check")
 COMMON = ("matmul", "softmax", "attention", "refusal", "problem", "inputs", "check", "mistakes", "tensor_map",
           "stopwatch")
-OWN = ("case.h", "keeper.h", "keeper_cpu.cpp", "keeper_gpu.c", "runner.h", "runner.c", "judge.c")
+OWN = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "runner.h", "runner.c", "judge.c")
 C_FLAGS = "-std=c17 -D_GNU_SOURCE -O2 -ffunction-sections -fdata-sections".split()
 LIBRARIES = "-lm -ldl".split()
 
@@ -156,8 +156,8 @@ class Workshop:
         sources = [self.base / "common" / f"{name}.c" for name in COMMON]
         for source in (*sources, labs / "runner.c", labs / "judge.c"):
             run(["gcc", *C_FLAGS, *self.include, "-c", str(source), "-o", str(self.object(source.stem))], source.name)
-        run(["g++", "-std=c++17", "-O2", *self.include, "-c", str(labs / "keeper_cpu.cpp"),
-             "-o", str(self.object("keeper_cpu"))], "keeper_cpu.cpp")
+        run(["g++", "-std=c++17", "-O2", *self.include, "-c", str(labs / "deferred_launches_cpu.cpp"),
+             "-o", str(self.object("deferred_launches_cpu"))], "deferred_launches_cpu.cpp")
         run(["ar", "rcs", str(self.base / "labs/libcommon.a"), *(str(self.object(path.stem)) for path in sources)],
             "libcommon.a")
         run(["g++", "-pthread", str(self.object("judge")), str(self.base / "labs/libcommon.a"), self.runtime,
@@ -165,7 +165,7 @@ class Workshop:
         for step in handout.STEPS.values():
             entry = self.entry(step)
             run(["gcc", *C_FLAGS, *self.include, "-c", str(entry), "-o", str(entry.with_suffix(".o"))], "entry")
-        harness = [self.runtime, str(self.base / "labs/libcommon.a"), *(str(self.object(name)) for name in ("runner", "keeper_cpu"))]
+        harness = [self.runtime, str(self.base / "labs/libcommon.a"), *(str(self.object(name)) for name in ("runner", "deferred_launches_cpu"))]
         names = {line.split()[0] for path in harness for line in nm("-g", "--defined-only", path)
                  if len(line.split()) > 2 and line.split()[1] in "TDBR"}
         (self.base / "labs/protected").write_text("\n".join(sorted(names | {"main"})))
@@ -225,7 +225,7 @@ class Workshop:
         done = subprocess.run(
             ["g++", "-static", "-no-pie", "-pthread", "-w", "-Wl,--gc-sections", "-Wl,--wrap=simt_run",
              "-Wl,--wrap=cudaMemsetAsync", str(self.entry(step).with_suffix(".o")), str(self.object("runner")),
-             str(self.object("keeper_cpu")), *map(str, objects), *missing, str(self.base / "labs/libcommon.a"),
+             str(self.object("deferred_launches_cpu")), *map(str, objects), *missing, str(self.base / "labs/libcommon.a"),
              self.runtime, *LIBRARIES, "-o", str(output)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         if done.returncode != 0:
@@ -416,7 +416,7 @@ class Workshop:
         labs, compiled = self.base / "tests/labs", []
         include = ["-isystem", str(home / "include"), f"-I{self.base / 'common'}", f"-I{self.base}"]
         for source in (*(self.base / "common" / f"{name}.c" for name in (*COMMON, "backend")), labs / "runner.c",
-                       labs / "keeper_gpu.c", self.entry(step)):
+                       labs / "deferred_launches_gpu.c", self.entry(step)):
             compiled.append(str(output.with_suffix(f".{source.stem}.o")))
             run(["gcc", *C_FLAGS, *include, "-c", str(source), "-o", compiled[-1]], source.name)
         there = set().union(*(defined(path) for path in objects))

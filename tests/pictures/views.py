@@ -156,7 +156,7 @@ def wavefronts(launch, event, words=None):
 
 
 def owners(picture, x, y, rows, columns, cell, who, says, kinds, under=""):
-    """A map of a matrix or a part of it: who is (row, column) -> index of kinds; what nobody has is grey."""
+    """A map of a matrix or a part of it: who is (row, column) -> index of kinds; what has none is grey."""
     if says:
         picture.text(x, y + 12, says, "t b")
         y += 20

@@ -50,7 +50,7 @@ __global__ void load_matrices(enum mistake mistake, const uint32_t *in, uint32_t
         out[(i * 8 + lane / 4) * 4 + lane % 4] = r[i];
 }
 
-/* ---- mbarriers and TMA loads: one thread orders the box, all wait for it ---- */
+/* ---- mbarriers and TMA loads: one thread requests the box, all wait for it ---- */
 
 __global__ void load_box(enum mistake mistake, const __grid_constant__ CUtensorMap map,
                          uint32_t *out)

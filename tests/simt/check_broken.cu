@@ -223,7 +223,7 @@ __global__ void same_place(int *data)
 {
     __shared__ int winner;
     winner = threadIdx.x; /* MARK same_place */
-    __syncthreads();      /* somebody has won */
+    __syncthreads();      /* a thread has won */
     data[threadIdx.x] = winner;
 }
 
@@ -244,7 +244,7 @@ __global__ void same_struct(int *data)
 {
     __shared__ struct seven winner;
     winner = seven_of(threadIdx.x); /* MARK same_struct */
-    __syncthreads();                /* somebody has won */
+    __syncthreads();                /* a thread has won */
     data[threadIdx.x] = winner.first;
 }
 
@@ -529,7 +529,7 @@ __global__ void uninitialised_counter(int *data)
 
 BROKEN(uninitialised_counter, uninitialised_counter<<<1, 32>>>(data))
 
-/* A sum in new memory that nobody set to zero. */
+/* A sum in new memory that was never set to zero. */
 __global__ void sum_in_new_memory(int *sums)
 {
     sums[threadIdx.x] += 1; /* MARK sum_in_new_memory */

@@ -652,8 +652,8 @@ __global__ void guess_and_swap(int *data)
 
 CORRECT(guess_and_swap, 2, i == 0 ? 6 * 63 * 32 : 6 * 64, guess_and_swap<<<6, 64>>>(data))
 
-/* All bits of what is read are ones, as in new memory, but somebody wrote them: the host in pieces,
- * a fill, a kernel byte by byte. */
+/* All bits of what is read are ones, as in new memory, but they were written: by the host in
+ * pieces, a fill, a kernel byte by byte. */
 __global__ void write_ones(signed char *bytes)
 {
     bytes[threadIdx.x] = -1;
@@ -696,7 +696,7 @@ __global__ void file_variable(int *data)
 
 CORRECT(file_variable, 64, 63 - i, file_variable<<<1, 64>>>(data))
 
-/* Structs with padding, copied whole: nobody writes the padding. */
+/* Structs with padding, copied whole: the padding is never written. */
 struct padded {
     double value;
     int index;

@@ -84,7 +84,7 @@ struct Cell {
 };
 
 /*
- * The shadow of a range of memory: a cell for every 4 bytes. A cell in which somebody touched less
+ * The shadow of a range of memory: a cell for every 4 bytes. A cell in which a thread touched less
  * than 4 bytes is split into two of 2 bytes, and those into two of 1 byte. The planes are reserved
  * addresses; pages come with first use.
  */
@@ -235,7 +235,7 @@ struct BlockTrace;
 struct LaunchTrace;
 struct SyncObject;
 
-/* The first `length` publications on an object: what somebody knows who looked at it then. */
+/* The first `length` publications on an object: what a thread knows that looked at it then. */
 struct Seen {
     const SyncObject *object;
     size_t length;
@@ -301,7 +301,7 @@ struct alignas(64) ThreadState {
     const void *look_at = nullptr;
     bool look_at_global = false;
     bool unfenced_write = false; /* wrote global memory since its last fence */
-    /* how often it has come out of the cluster's barrier, or knows of somebody who has */
+    /* how often it has come out of the cluster's barrier, or knows of a thread that has */
     uint32_t cluster_phase = 0;
     uintptr_t copied_struct = 0; /* while it reads one: where the struct begins */
     /* the address of its last access, if that was an atomic or volatile read ... */
@@ -415,7 +415,7 @@ struct LaunchState {
     uint32_t number;              /* 31 bits, for Cell::head */
     /* see Shadow; never_quiet as soon as a block of the launch can learn something of another */
     uint8_t quiet[2];                /* the same twice */
-    std::atomic<bool> fenced{false}; /* somebody executed a fence: publications are possible */
+    std::atomic<bool> fenced{false}; /* a thread executed a fence: publications are possible */
     std::atomic<bool> published{false};
     std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
     std::mutex lock;                 /* of all below */
@@ -459,7 +459,7 @@ inline ThreadState *current_thread_state() { return current_thread_state(current
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
 /* The thread's next access, whatever it is, has to be looked at. */
 void look_at_next(ThreadState *thread);
-/* Whether the thread's last access read the same address: it waits for somebody to write it. */
+/* Whether the thread's last access read the same address: it waits for a thread to write it. */
 bool polls(const ThreadState *thread, const void *pointer);
 /* What the block last looked at by an atomic or volatile operation, other than the word itself. */
 Look other_look(const BlockState *block, uintptr_t address);

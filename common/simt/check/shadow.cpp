@@ -1,7 +1,7 @@
 /*
  * Shadow memory: who touched each word last. From it come races (two accesses, at least one a
  * write, with nothing that orders them) and reads of shared memory that the block never wrote, or
- * of global memory that nobody did.
+ * of global memory that was never written.
  */
 #include "check/check.h"
 
@@ -460,7 +460,7 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const T
         return false;
     if (write) {
         if ((!global && cell.write.block == 0) || !is_settled(a) || !is_settled(b))
-            return false; /* of shared memory that nobody ever wrote: it may be no variable */
+            return false; /* of shared memory that was never written: it may be no variable */
         cell.write = stamp;
         a.block = b.block = quiet = 0;
         return true;
@@ -519,7 +519,7 @@ static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockS
     Cell &cell = shadow.plane[0][index];
     if (!home) {
         lock(cell);
-    } else if (cell.write.block == 0 && cell.other[0].block == 0) { /* nobody ever touched it */
+    } else if (cell.write.block == 0 && cell.other[0].block == 0) { /* never touched */
         if (is_builtin(memory_at(address)))
             return false;
         if (outside_variables(own_place(shadow.base + index * 4, nullptr)))

@@ -12,8 +12,8 @@
 namespace simt
 {
 
-static Checker nobody;
-Checker *checker = &nobody;
+static Checker unarmed;
+Checker *checker = &unarmed;
 
 } /* namespace simt */
 

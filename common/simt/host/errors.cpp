@@ -12,7 +12,7 @@ namespace simt
 static std::mutex mutex;
 static cudaError_t failed_kernel; /* not shown yet */
 static cudaError_t sticky;
-static std::string story;
+static std::string report;
 static bool noticed; /* the report, or its error */
 static __thread cudaError_t last;
 
@@ -39,7 +39,7 @@ std::string format(const char *pattern, ...)
 /* With the lock held. */
 static void tell(std::string text)
 {
-    story = std::move(text);
+    report = std::move(text);
     noticed = false;
 }
 
@@ -73,7 +73,7 @@ cudaError_t refuse(cudaError_t error, const char *pattern, ...)
     std::lock_guard<std::mutex> lock(mutex);
     va_list arguments;
     va_start(arguments, pattern);
-    if (failed_kernel == cudaSuccess && (story.empty() || noticed))
+    if (failed_kernel == cudaSuccess && (report.empty() || noticed))
         tell(format(pattern, arguments));
     va_end(arguments);
     return done(error);
@@ -93,21 +93,21 @@ void begin_launch()
 {
     std::lock_guard<std::mutex> lock(mutex);
     if (failed_kernel == cudaSuccess && noticed)
-        story.clear();
+        report.clear();
 }
 
 const char *last_report()
 {
     std::lock_guard<std::mutex> lock(mutex);
     noticed = true;
-    return story.c_str();
+    return report.c_str();
 }
 
 void clear_errors()
 {
     std::lock_guard<std::mutex> lock(mutex);
     failed_kernel = sticky = last = cudaSuccess;
-    story.clear();
+    report.clear();
 }
 
 } /* namespace simt */

@@ -1,5 +1,5 @@
 /*
- * Asynchronous work of a block: copies and products that are under way until somebody waits for
+ * Asynchronous work of a block: copies and products that are under way until a thread waits for
  * them. They are carried out as late as the rules allow, so that a missing wait shows as a wrong
  * answer or as a report, every time. INSTRUCTIONS.md has the table of when.
  */
@@ -54,7 +54,7 @@ struct Groups {
 
     void forget(size_t count) { work.erase(work.begin(), work.begin() + ptrdiff_t(count)); }
 
-    /* At the end of the block: what nobody waited for, and what is missing. */
+    /* At the end of the block: what no thread waited for, and what is missing. */
     void report(const char *what, const InGroup &one, const char *wait, const char *commit) const
     {
         report_unfinished(what, one.site, one.group < closed ? wait : commit);
@@ -206,7 +206,7 @@ Mbarrier &find_mbarrier(const ClusterPlace &at, const char *what, Site site);
  * no use. */
 bool answer_impatient(BlockWork &work);
 
-/* Carries out the load that somebody waits for; false when there is none. */
+/* Carries out the load that a thread waits for; false when there is none. */
 bool complete_tensor_load(BlockWork &work);
 /* At the end of the block: stores that were read are written; work that no thread waited for is
  * reported. */

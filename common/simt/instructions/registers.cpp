@@ -1,7 +1,7 @@
 /*
  * setmaxnreg: registers that move between the warps of a block. The block's pool is what a launch
  * can get at most: 65536 registers, shared equally, in steps of 8 per thread. Who asks for more
- * waits until somebody has given enough back.
+ * waits until others have given enough back.
  */
 #include "instructions/asynchronous.h"
 #include "run/engine.h"

@@ -133,7 +133,7 @@ static void touch_global(const Box &box, const void *shared, bool writes, unsign
 
 /* ---- loads ---- */
 
-/* Which of the loads that somebody waits for comes next: the engine keeps no order, so SIMT_ORDER
+/* Which of the loads that a thread waits for comes next: the engine keeps no order, so SIMT_ORDER
  * decides. */
 static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
 {

@@ -100,7 +100,7 @@ static bool poll_conditions(Block &block)
 
 unsigned wait_for_ready(Block &block)
 {
-    block.cluster->idle = 0; /* somebody has run just now */
+    block.cluster->idle = 0; /* a fiber has run just now */
     for (;;) {
         if (!(block.open_barrier && block.open_barrier(block)) && !poll_conditions(block) &&
             !(block.carry_out && block.carry_out(block)) && !let_cluster_run(block))

@@ -133,7 +133,7 @@ __attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, T
 
 /*
  * For operations that block. The caller has noted what it waits for in the thread; suspend returns
- * once somebody called make_ready for it (or at once, if that happened already).
+ * once make_ready was called for it (or at once, if that happened already).
  */
 __attribute__((always_inline)) inline void suspend(Thread &self)
 {

@@ -8,7 +8,7 @@ namespace simt
 {
 
 /* What a lane reads from a lane that is not there: on a GPU anything; here, NaN of every type. */
-static const uint64_t nobody = ~uint64_t(0);
+static const uint64_t no_lane = ~uint64_t(0);
 
 /* The lane that `lane` reads from; itself where that is outside its segment of `width` lanes. */
 static inline unsigned source_lane(unsigned lane, unsigned how, unsigned operand, unsigned width)
@@ -37,7 +37,7 @@ static void exchange(const Warp &warp, uint32_t lanes)
         const Shuffled &brought = warp.shuffled[lane];
         const unsigned from =
             source_lane(lane, brought.form & 3, brought.operand, brought.form >> 2);
-        warp.thread[lane].context.value = lanes >> from & 1 ? warp.shuffled[from].value : nobody;
+        warp.thread[lane].context.value = lanes >> from & 1 ? warp.shuffled[from].value : no_lane;
     }
 }
 

@@ -1,10 +1,10 @@
-#include "keeper.h"
+#include "deferred_launches.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
-struct Kept {
+struct Deferred {
     struct simt_launch launch; /* without a function: a memset */
     void *pointer;
     int value;
@@ -12,31 +12,31 @@ struct Kept {
     cudaStream_t stream;
 };
 
-static std::vector<Kept> kept;
-static bool keeping;
+static std::vector<Deferred> deferred;
+static bool deferring;
 
 /* More than any kernel of the project starts for a problem. */
 static const size_t most = 100000;
 
-extern "C" void keeper_begin(void)
+extern "C" void defer_launches(void)
 {
-    keeping = true;
+    deferring = true;
 }
 
 /* The linker's --wrap leads every launch and every cudaMemsetAsync through here. */
 extern "C" cudaError_t __real_simt_run(const struct simt_launch *launch);
 extern "C" cudaError_t __wrap_simt_run(const struct simt_launch *launch)
 {
-    if (!keeping)
+    if (!deferring)
         return __real_simt_run(launch);
-    if (kept.size() == most)
+    if (deferred.size() == most)
         return cudaErrorLaunchOutOfResources;
     const size_t alignment = 256; /* of tensor maps, and of whatever else is passed by value */
     void *arguments = aligned_alloc(alignment, launch->argument_bytes + alignment -
                                                    launch->argument_bytes % alignment);
     memcpy(arguments, launch->arguments, launch->argument_bytes);
-    kept.push_back({*launch, nullptr, 0, 0, launch->stream});
-    kept.back().launch.arguments = arguments;
+    deferred.push_back({*launch, nullptr, 0, 0, launch->stream});
+    deferred.back().launch.arguments = arguments;
     return cudaSuccess;
 }
 
@@ -45,26 +45,26 @@ extern "C" cudaError_t __real_cudaMemsetAsync(void *pointer, int value, size_t b
 extern "C" cudaError_t __wrap_cudaMemsetAsync(void *pointer, int value, size_t bytes,
                                               cudaStream_t stream)
 {
-    if (!keeping)
+    if (!deferring)
         return __real_cudaMemsetAsync(pointer, value, bytes, stream);
-    if (kept.size() == most)
+    if (deferred.size() == most)
         return cudaErrorLaunchOutOfResources;
-    kept.push_back({{}, pointer, value, bytes, stream});
+    deferred.push_back({{}, pointer, value, bytes, stream});
     return cudaSuccess;
 }
 
-extern "C" cudaError_t keeper_run(cudaStream_t stream, int *strays)
+extern "C" cudaError_t run_deferred(cudaStream_t stream, int *strays)
 {
     cudaError_t status = cudaSuccess;
-    keeping = false;
+    deferring = false;
     *strays = 0;
-    for (Kept &each : kept) {
+    for (const Deferred &each : deferred) {
         *strays += each.stream != stream;
         if (status == cudaSuccess)
             status = each.launch.invoke ? __real_simt_run(&each.launch)
                                         : __real_cudaMemsetAsync(each.pointer, each.value,
                                                                  each.bytes, each.stream);
     }
-    kept.clear();
+    deferred.clear();
     return status;
 }
