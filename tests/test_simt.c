@@ -55,6 +55,7 @@ FEATURE_TEST(launch, deduced_template)
 FEATURE_TEST(launch, launch_forms)
 FEATURE_TEST(launch, launch_by_pointer)
 FEATURE_TEST(launch, parameters)
+FEATURE_TEST(launch, parameters_with_destructors)
 FEATURE_TEST(launch, occupancy)
 
 /* ---------------------------------------------------------------------------------------------- */

@@ -150,6 +150,43 @@ FEATURE(parameters)
                      : (out[0] != 25.0f) + (out[1] != 3.5f) + (out[2] != 1.0f) + (out[3] != 1.0f);
 }
 
+/* Copied to the device as bytes: its constructor and destructor run on the host alone. */
+struct alignas(16) counted {
+    int value;
+    int *copies, *destroyed;
+
+    __host__ counted(int value, int *counts) : value(value), copies(counts), destroyed(counts + 1)
+    {
+    }
+    __host__ counted(const counted &from)
+        : value(from.value), copies(from.copies), destroyed(from.destroyed)
+    {
+        ++*copies;
+    }
+    __host__ ~counted()
+    {
+        ++*destroyed;
+    }
+};
+
+__global__ void change_own_copy(char first, counted c, int *out, counted d)
+{
+    c.value += threadIdx.x + first;
+    out[threadIdx.x] = c.value * d.value;
+}
+
+FEATURE(parameters_with_destructors)
+{
+    const int threads = 64;
+    int *out = shared_array<int>(threads), counts[2] = {0, 0};
+    {
+        const counted c(100, counts), d(2, counts);
+        change_own_copy<<<1, threads>>>(1, c, out, d);
+    }
+    return (counts[0] >= threads) + (counts[1] != counts[0] + 2) +
+           wrong_results(threads, [&](int i) { return out[i] != (101 + i) * 2; });
+}
+
 /* ---------------------------------------------------------------------------------------------- */
 /* What is refused */
 

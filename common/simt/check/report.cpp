@@ -120,7 +120,6 @@ static size_t element_bytes(const std::string &type)
     return 0;
 }
 
-/* The arguments lie in a tuple, which the library fills from the last to the first. */
 std::vector<Argument> pointer_arguments(const LaunchState *launch)
 {
     const Launch &made = *launch->launch;
@@ -131,7 +130,7 @@ std::vector<Argument> pointer_arguments(const LaunchState *launch)
         uintptr_t value;
         memcpy(&value, arguments + offset, sizeof value);
         if (in_device_arena(memory_at(value)))
-            pointers.insert(pointers.begin(), Argument{value, "", 0});
+            pointers.push_back({value, "", 0});
     }
     const std::vector<std::string> types = parameters(function_signature(made.entry));
     const std::vector<std::string> names = parameter_names(kernel_name(made), types.size());

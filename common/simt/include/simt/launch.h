@@ -10,9 +10,9 @@
  */
 #pragma once
 
+#include <cstring>
 #include <cuda_runtime_api.h>
 #include <simt/warp.h>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -46,35 +46,73 @@ extern "C" void simt_launch_bounds(unsigned threads, unsigned blocks = 0, unsign
 namespace simt
 {
 
+/* A parameter with a constructor or destructor of its own is copied as bytes, as CUDA does: neither
+ * runs in a CUDA thread. */
+template <class T>
+struct Bytes {
+    alignas(T) char bytes[sizeof(T)];
+
+    Bytes(const T &value) { memcpy(bytes, &value, sizeof value); }
+    operator T &() { return reinterpret_cast<T &>(bytes); }
+};
+
+template <class T>
+inline constexpr bool trivial_for_calls =
+    std::conjunction_v<std::is_trivially_copy_constructible<T>,
+                       std::is_trivially_move_constructible<T>, std::is_trivially_destructible<T>>;
+
+template <class T>
+using Stored = std::conditional_t<trivial_for_calls<T>, T, Bytes<T>>;
+
+/* What is not trivial for calls is passed as the address of the caller's copy: the Itanium C++
+ * ABI's rule, which every compiler for Linux keeps. */
+template <class T>
+using Passed = std::conditional_t<trivial_for_calls<T>, T, T &>;
+
+template <size_t Position, class T>
+struct Argument {
+    Stored<T> value;
+};
+
 /* Runs in every CUDA thread: calls the function with copies of the launch's arguments. */
-template <class Function, class... Parameters>
-struct Invocation {
+template <class Positions, class Function, class... Parameters>
+struct Invocation;
+
+template <size_t... Positions, class Function, class... Parameters>
+struct Invocation<std::index_sequence<Positions...>, Function, Parameters...>
+    : Argument<Positions, Parameters>... {
     Function function;
-    std::tuple<Parameters...> arguments;
 
-    /* Reading them is no access of the kernel's: std::apply would have it watched. */
-    template <size_t... Positions>
-    __attribute__((no_sanitize("thread"))) void call(std::index_sequence<Positions...>)
-    {
-        function(std::get<Positions>(arguments)...);
-    }
-
+    /* Reading the arguments is no access of the kernel's. */
     __attribute__((no_sanitize("thread"))) static void invoke(void *self)
     {
-        static_cast<Invocation *>(self)->call(std::index_sequence_for<Parameters...>());
+        Invocation &call = *static_cast<Invocation *>(self);
+        call.function(static_cast<Passed<Parameters>>(
+            Stored<Parameters>(call.Argument<Positions, Parameters>::value))...);
     }
 };
 
 /* Runs what is asked for, but for the kernel and its arguments. */
 template <class Function, class... Parameters>
-cudaError_t run(simt_launch launch, const void *entry, Function function, Parameters... arguments)
+cudaError_t run(simt_launch launch, const void *entry, Function function,
+                const Parameters &...arguments)
 {
-    Invocation<Function, Parameters...> call = {function, {arguments...}};
+    using Call = Invocation<std::index_sequence_for<Parameters...>, Function, Parameters...>;
+    Call call = {{arguments}..., function};
     launch.entry = entry;
     launch.invoke = call.invoke;
     launch.arguments = &call;
     launch.argument_bytes = sizeof call;
     return simt_run(&launch);
+}
+
+template <class... Parameters>
+cudaError_t run(const simt_launch &launch, void (*function)(Parameters...),
+                const Parameters &...arguments)
+{
+    const auto entry = reinterpret_cast<void (*)()>(function);
+    return run(launch, reinterpret_cast<const void *>(function),
+               reinterpret_cast<void (*)(Passed<Parameters>...)>(entry), arguments...);
 }
 
 /* The address of a kernel, where its name stands for exactly one. */
@@ -108,10 +146,7 @@ struct ConfiguredKernel<Call, void (*)(Parameters...)> {
     Call call;
     void (*function)(Parameters...);
 
-    void operator()(Parameters... arguments) const
-    {
-        run(launch, reinterpret_cast<const void *>(function), function, arguments...);
-    }
+    void operator()(Parameters... arguments) const { run(launch, function, arguments...); }
 
     template <class... Arguments,
               class = std::enable_if_t<(sizeof...(Arguments) < sizeof...(Parameters))>>
@@ -157,8 +192,7 @@ template <class... Parameters, size_t... Indices>
 cudaError_t run_by_address(const simt_launch &launch, void (*function)(Parameters...),
                            [[maybe_unused]] void **arguments, std::index_sequence<Indices...>)
 {
-    return run(launch, reinterpret_cast<const void *>(function), function,
-               *static_cast<std::remove_reference_t<Parameters> *>(arguments[Indices])...);
+    return run(launch, function, *static_cast<Parameters *>(arguments[Indices])...);
 }
 
 } /* namespace simt */
@@ -189,7 +223,5 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
         else if (attribute.id == cudaLaunchAttributeClusterDimension)
             launch.cluster = dim3(cluster.x, cluster.y, cluster.z);
     }
-    return simt::run<void (*)(Parameters...), Parameters...>(
-        launch, reinterpret_cast<const void *>(kernel), kernel,
-        static_cast<Parameters>(arguments)...);
+    return simt::run(launch, kernel, static_cast<Parameters>(arguments)...);
 }
