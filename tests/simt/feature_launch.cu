@@ -169,10 +169,11 @@ struct alignas(16) counted {
     }
 };
 
-__global__ void change_own_copy(char first, counted c, int *out, counted d)
+template <typename T>
+__global__ void change_own_copy(char first, counted c, T *out, counted d)
 {
     c.value += threadIdx.x + first;
-    out[threadIdx.x] = c.value * d.value;
+    out[threadIdx.x] += c.value * d.value;
 }
 
 FEATURE(parameters_with_destructors)
@@ -181,10 +182,11 @@ FEATURE(parameters_with_destructors)
     int *out = shared_array<int>(threads), counts[2] = {0, 0};
     {
         const counted c(100, counts), d(2, counts);
-        change_own_copy<<<1, threads>>>(1, c, out, d);
+        change_own_copy<int><<<1, threads>>>(1, c, out, d);
+        change_own_copy<<<1, threads>>>('\1', c, out, d);
     }
     return (counts[0] >= threads) + (counts[1] != counts[0] + 2) +
-           wrong_results(threads, [&](int i) { return out[i] != (101 + i) * 2; });
+           wrong_results(threads, [&](int i) { return out[i] != (101 + i) * 2 * 2; });
 }
 
 /* ---------------------------------------------------------------------------------------------- */

@@ -22,8 +22,10 @@ int main(void)
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     cudaDeviceProp deviceProp;
-    cudaSetDevice(0);
     cudaGetDeviceProperties(&deviceProp, 0);
+    int chosen = -1;
+    cudaChooseDevice(&chosen, &deviceProp);
+    cudaSetDevice(chosen);
     std::cout << deviceProp.name << ", compute capability " << deviceProp.major << "."
               << deviceProp.minor << ", " << deviceProp.multiProcessorCount << " multiprocessors, "
               << deviceProp.totalGlobalMem / (1024.0 * 1024.0) << " MBytes\n";

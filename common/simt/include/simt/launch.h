@@ -124,17 +124,27 @@ struct Address {
     }
 };
 
-/* Where it does not, because template arguments are to be deduced or functions overloaded, the
- * kernel is called by its name. */
-template <class Call, class Function>
+/* The address of the overload, or of the instance of the template, with just these parameters. */
+template <class... Parameters>
+struct AddressOf {
+    auto operator()(void (*function)(Parameters...)) const { return function; }
+};
+
+/* Where the name alone is no address, the arguments' types may choose one. Where they do not, as
+ * they have to be converted, the kernel is called by its name. */
+template <class Call, class Find>
 struct ConfiguredKernel {
     simt_launch launch;
     Call call;
+    Find find;
 
     template <class... Arguments>
     auto operator()(Arguments... arguments) const -> decltype(call(arguments...))
     {
-        run(launch, nullptr, call, arguments...);
+        if constexpr (std::is_invocable_v<Find, AddressOf<Arguments...>>)
+            run(launch, find(AddressOf<Arguments...>()), arguments...);
+        else
+            run(launch, nullptr, call, arguments...);
     }
 };
 
@@ -170,7 +180,7 @@ struct Kernel {
         if constexpr (std::is_invocable_v<Find, Address>)
             return ConfiguredKernel<Call, decltype(find(Address()))>{launch, call, find(Address())};
         else
-            return ConfiguredKernel<Call, void>{launch, call};
+            return ConfiguredKernel<Call, Find>{launch, call, find};
     }
 };
 
