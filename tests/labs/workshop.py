@@ -451,7 +451,8 @@ def attribute_names(source, begin, parenthesised):
 
 
 # Of GCC's dump: simtcc's call of a kernel; result = name (arguments);
-LAUNCH = re.compile(r"simt::Invocation<void \(\*\)\([^\n]*>::(?:invoke|call<[^\n]*>) \(_ZN4simt10InvocationIPFv\w+, ")
+LAUNCH = re.compile(r"simt::Invocation<std::integer_sequence<long unsigned int[^\n<>]*>, void \(\*\)\([^\n]*>::invoke "
+                    r"\(_ZN4simt10InvocationISt16integer_sequenceImJ(?:Lm\d+E)*EEPFv\w+, ")
 CALL = re.compile(r"^  (?:([^=\n]+) = )?([\w:~$.]+(?:<[^\n]*>)?|OBJ_TYPE_REF\([^\n]*\)) \(([^\n]*)\);(?: \[[^\n]*\])?$", re.M)
 
 

@@ -8,6 +8,7 @@
 
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
+#include <mma.h>
 #include <string.h>
 
 namespace cg = cooperative_groups;
@@ -695,6 +696,32 @@ __global__ void file_variable(int *data)
 }
 
 CORRECT(file_variable, 64, 63 - i, file_variable<<<1, 64>>>(data))
+
+/* In halves 2^20 would be infinite. */
+__global__ void bfloat16_fragments(int *data)
+{
+    using namespace nvcuda;
+    __shared__ __nv_bfloat16 A[256], B[256];
+    __shared__ float D[256];
+    for (int i = threadIdx.x; i < 256; i += 32) {
+        A[i] = __float2bfloat16(i / 16 == i % 16 ? 1 << 20 : 0);
+        B[i] = __float2bfloat16(i / 16 + 2 * (i % 16));
+    }
+    __syncwarp(); /* A and B are complete */
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, __nv_bfloat16, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, __nv_bfloat16, wmma::row_major> b;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> d;
+    wmma::load_matrix_sync(a, A, 16);
+    wmma::load_matrix_sync(b, B, 16);
+    wmma::fill_fragment(d, 0.0f);
+    wmma::mma_sync(d, a, b, d);
+    wmma::store_matrix_sync(D, d, 16, wmma::mem_row_major);
+    __syncwarp(); /* D is complete */
+    for (int i = threadIdx.x; i < 256; i += 32)
+        data[i] = (int)D[i];
+}
+
+CORRECT(bfloat16_fragments, 256, (i / 16 + 2 * (i % 16)) << 20, bfloat16_fragments<<<1, 32>>>(data))
 
 /* Structs with padding, copied whole: the padding is never written. */
 struct padded {

@@ -69,7 +69,7 @@ const std::vector<Segment> &segments()
 /* "/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
 static std::string shortened(std::string line)
 {
-    line.erase(std::min(line.find_first_of("\n "), line.size()));
+    line.erase(std::min(line.find(" (discriminator"), line.size() - 1));
     std::error_code gone;
     const std::string here = std::filesystem::current_path(gone).string() + "/";
     return line.compare(0, here.size(), here) == 0 ? line.substr(here.size()) : line;

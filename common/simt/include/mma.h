@@ -1,12 +1,13 @@
 /*
- * <mma.h> of the CPU backend: CUDA's warp matrix functions, for 16 x 16 x 16 products of halves
- * with float sums.
+ * <mma.h> of the CPU backend: CUDA's warp matrix functions, for 16 x 16 x 16 products of halves or
+ * bfloat16 with float sums.
  *
  * Which element of the matrix a fragment's x[i] is, CUDA does not say; only that fragments of one
  * kind agree. Here a lane has eight elements of each.
  */
 #pragma once
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <simt/warp.h>
 
@@ -18,7 +19,8 @@ void wmma_load(void *fragment, const void *matrix, unsigned pitch, unsigned elem
                bool by_rows, Site site);
 void wmma_store(const void *fragment, void *matrix, unsigned pitch, unsigned element_bytes,
                 bool by_rows, Site site);
-void wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, Site site);
+void wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, bool bfloat16,
+                   Site site);
 } /* namespace simt */
 
 namespace nvcuda
@@ -36,11 +38,12 @@ enum layout_t { mem_row_major, mem_col_major };
 
 template <class Use, int Rows, int Cols, int Depth, class T, class Layout = void>
 struct fragment {
-    static_assert(
-        Rows == 16 && Cols == 16 && Depth == 16 &&
-            std::is_same_v<T, std::conditional_t<std::is_same_v<Use, accumulator>, float, __half>>,
-        "the CPU backend has wmma fragments of 16 x 16 x 16 only, of __half as matrix_a "
-        "and matrix_b and of float as accumulator");
+    static_assert(Rows == 16 && Cols == 16 && Depth == 16 &&
+                      (std::is_same_v<Use, accumulator>
+                           ? std::is_same_v<T, float>
+                           : std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>),
+                  "the CPU backend has wmma fragments of 16 x 16 x 16 only, of __half or "
+                  "__nv_bfloat16 as matrix_a and matrix_b and of float as accumulator");
     enum { num_elements = 8 };
     T x[num_elements];
 };
@@ -52,9 +55,9 @@ __forceinline__ void fill_fragment(Fragment &fragment, T value)
         fragment.x[i] = value;
 }
 
-template <class Use, class Layout>
-__forceinline__ void load_matrix_sync(fragment<Use, 16, 16, 16, __half, Layout> &to,
-                                      const __half *matrix, unsigned pitch, SIMT_CALL_SITE)
+template <class Use, class T, class Layout>
+__forceinline__ void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout> &to, const T *matrix,
+                                      unsigned pitch, SIMT_CALL_SITE)
 {
     simt::wmma_load(to.x, matrix, pitch, 2, std::is_same_v<Layout, row_major>, site);
 }
@@ -73,15 +76,16 @@ __forceinline__ void store_matrix_sync(float *matrix,
     simt::wmma_store(from.x, matrix, pitch, 4, layout == mem_row_major, site);
 }
 
-template <class LayoutA, class LayoutB>
+template <class T, class LayoutA, class LayoutB>
 __forceinline__ void mma_sync(fragment<accumulator, 16, 16, 16, float> &d,
-                              const fragment<matrix_a, 16, 16, 16, __half, LayoutA> &a,
-                              const fragment<matrix_b, 16, 16, 16, __half, LayoutB> &b,
+                              const fragment<matrix_a, 16, 16, 16, T, LayoutA> &a,
+                              const fragment<matrix_b, 16, 16, 16, T, LayoutB> &b,
                               const fragment<accumulator, 16, 16, 16, float> &c, SIMT_CALL_SITE)
 {
-    static_assert(sizeof(__half) == 2, "a half is 16 bits");
+    static_assert(sizeof(T) == 2, "factors have 16 bits");
     simt::wmma_multiply(d.x, reinterpret_cast<const uint16_t *>(a.x),
-                        reinterpret_cast<const uint16_t *>(b.x), c.x, site);
+                        reinterpret_cast<const uint16_t *>(b.x), c.x,
+                        std::is_same_v<T, __nv_bfloat16>, site);
 }
 
 } /* namespace wmma */

@@ -239,7 +239,8 @@ void simt::wmma_store(const void *fragment, void *matrix, unsigned pitch, unsign
                         "wmma::store_matrix_sync()", site, __builtin_return_address(0));
 }
 
-void simt::wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, Site site)
+void simt::wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c,
+                         bool bfloat16, Site site)
 {
-    multiply<16>({d, a, b, c, false, "wmma::mma_sync()"}, site, __builtin_return_address(0));
+    multiply<16>({d, a, b, c, bfloat16, "wmma::mma_sync()"}, site, __builtin_return_address(0));
 }

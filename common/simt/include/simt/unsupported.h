@@ -30,6 +30,20 @@ enum cudaDeviceP2PAttr {
 SIMT_UNSUPPORTED_CALL(cudaIpcGetMemHandle, "handles shared between processes");
 #undef SIMT_UNSUPPORTED_CALL
 
+/* As in CUDA for devices of compute capability 7.0 and above. */
+#define SIMT_WITHOUT_MASK(name)                                                                    \
+    template <class... T>                                                                          \
+    SIMT_UNSUPPORTED("shuffles and votes without a mask (" #name "_sync has one)")                 \
+    int name(T...);
+SIMT_WITHOUT_MASK(__shfl)
+SIMT_WITHOUT_MASK(__shfl_up)
+SIMT_WITHOUT_MASK(__shfl_down)
+SIMT_WITHOUT_MASK(__shfl_xor)
+SIMT_WITHOUT_MASK(__ballot)
+SIMT_WITHOUT_MASK(__any)
+SIMT_WITHOUT_MASK(__all)
+#undef SIMT_WITHOUT_MASK
+
 template <class T, int dimensions = 1, int mode = 0>
 class SIMT_UNSUPPORTED("textures") texture;
 template <class T, int dimensions = 1>
