@@ -56,6 +56,7 @@ FEATURE_TEST(launch, launch_forms)
 FEATURE_TEST(launch, launch_by_pointer)
 FEATURE_TEST(launch, parameters)
 FEATURE_TEST(launch, parameters_with_destructors)
+FEATURE_TEST(launch, kernel_and_host_function_of_one_name)
 FEATURE_TEST(launch, occupancy)
 
 /* ---------------------------------------------------------------------------------------------- */

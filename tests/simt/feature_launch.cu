@@ -189,6 +189,24 @@ FEATURE(parameters_with_destructors)
            wrong_results(threads, [&](int i) { return out[i] != (101 + i) * 2 * 2; });
 }
 
+/* A host function may have a kernel's name, even without parameters. */
+__global__ void same_name(int *out)
+{
+    out[threadIdx.x] = int(threadIdx.x) + 7;
+}
+
+int same_name()
+{
+    int *out = shared_array<int>(32);
+    same_name<<<1, 32>>>(out);
+    return wrong_results(32, [&](int i) { return out[i] != i + 7; });
+}
+
+FEATURE(kernel_and_host_function_of_one_name)
+{
+    return same_name();
+}
+
 /* ---------------------------------------------------------------------------------------------- */
 /* What is refused */
 

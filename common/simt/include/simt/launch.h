@@ -115,10 +115,11 @@ cudaError_t run(const simt_launch &launch, void (*function)(Parameters...),
                reinterpret_cast<void (*)(Passed<Parameters>...)>(entry), arguments...);
 }
 
-/* The address of a kernel, where its name stands for exactly one. */
+/* The address of a kernel, where its name stands for exactly one function. (With the parameters'
+ * types for a template's arguments the compiler would take the one without any.) */
 struct Address {
-    template <class... Parameters>
-    auto operator()(void (*function)(Parameters...)) const
+    template <class Function>
+    auto operator()(Function *function) const
     {
         return function;
     }

@@ -48,3 +48,8 @@ template <class T, int dimensions = 1, int mode = 0>
 class SIMT_UNSUPPORTED("textures") texture;
 template <class T, int dimensions = 1>
 class SIMT_UNSUPPORTED("surfaces") surface;
+
+/* Many programs include <cuda_fp8.h> and use none of it. */
+using __nv_fp8_storage_t SIMT_UNSUPPORTED("8-bit floating-point numbers") = unsigned char;
+using __nv_fp8_e4m3 SIMT_UNSUPPORTED("8-bit floating-point numbers") = unsigned char;
+using __nv_fp8_e5m2 SIMT_UNSUPPORTED("8-bit floating-point numbers") = unsigned char;
