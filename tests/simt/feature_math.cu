@@ -13,7 +13,8 @@ __global__ void intrinsics(int *i, float *f)
     i[3] = static_cast<int>(__byte_perm(0x33221100u, 0x77665544u, 0x6521u));
     i[4] = __mulhi(1 << 30, -16) + static_cast<int>(__umulhi(1u << 31, 10u)) * 100;
     i[5] = __umul64hi(1ull << 63, 6ull) == 3 && __mul24(1000, -1000) == -1000000;
-    i[6] = __sad(-3, 7, 5u) + __dp4a(0x01020304, 0x01010101, 10) * 100;
+    i[6] = __sad(-3, 7, 5u) + __dp4a(0x01020304, 0x01010101, 10) * 100 +
+           __dp4a(make_char4(-1, 2, 3, 4), make_char4(2, 1, -1, 1), 1) * 10000;
     i[7] = static_cast<int>(__funnelshift_l(0x80000000u, 1u, 4u)) + min(3, -4) * 1000 +
            max(2u, 9u) * 100000;
     f[0] = rsqrtf(16.0f);
@@ -33,8 +34,8 @@ FEATURE(intrinsics)
     int *i = shared_array<int>(8);
     float *f = shared_array<float>(8);
     intrinsics<<<1, 1>>>(i, f);
-    const int expected[8] = {9 + 1500 + 70000, 24 + 2300, 1,         0x66552211,
-                             -4 + 500,         1,         15 + 2000, 24 - 4000 + 900000};
+    const int expected[8] = {9 + 1500 + 70000,  24 + 2300,         1, 0x66552211, -4 + 500, 1,
+                             15 + 2000 + 20000, 24 - 4000 + 900000};
     const float expected_floats[8] = {0.25f, 1.125f, -3.0f, 4.0f, 33.25f, 46.0f, 1.0f, 1.0f};
     return wrong_results(
         8, [&](int k) { return (i[k] != expected[k]) + (f[k] != expected_floats[k]); });

@@ -174,12 +174,13 @@ static void CUDART_CB note(void *argument)
 FEATURE(events_and_streams)
 {
     float *data = shared_array<float>(256), milliseconds = -1;
-    int calls = 0;
+    int calls = 0, least, greatest;
     cudaStream_t first, second;
     cudaEvent_t start, stop, unused;
-    if (cudaStreamCreate(&first) || cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking) ||
-        cudaEventCreate(&start) || cudaEventCreate(&stop) ||
-        cudaEventCreateWithFlags(&unused, cudaEventDisableTiming))
+    if (cudaDeviceGetStreamPriorityRange(&least, &greatest) ||
+        cudaStreamCreateWithPriority(&first, cudaStreamDefault, greatest) ||
+        cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking) || cudaEventCreate(&start) ||
+        cudaEventCreate(&stop) || cudaEventCreateWithFlags(&unused, cudaEventDisableTiming))
         return -(int)cudaGetLastError();
     cudaEventRecord(start, first);
     add<<<2, 128, 0, first>>>(data, 1.0f);
@@ -194,7 +195,8 @@ FEATURE(events_and_streams)
         error = cudaEventElapsedTime(&milliseconds, start, stop);
     if (error != cudaSuccess)
         return -(int)error;
-    int wrong = (milliseconds < 0.0f) + (calls != 1) + (cudaStreamQuery(second) != cudaSuccess);
+    int wrong = (milliseconds < 0.0f) + (calls != 1) + (greatest >= least) +
+                (cudaStreamQuery(second) != cudaSuccess);
     for (int i = 0; i < 256; i++)
         wrong += data[i] != 3.0f;
     wrong += cudaEventElapsedTime(&milliseconds, start, unused) != cudaErrorInvalidResourceHandle;

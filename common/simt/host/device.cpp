@@ -150,7 +150,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     if (least)
         *least = 0;
     if (greatest)
-        *greatest = 0;
+        *greatest = -5;
     return cudaSuccess;
 }
 

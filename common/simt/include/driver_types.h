@@ -193,11 +193,10 @@ struct cudaDeviceProp {
 #include <simt/device_properties.def>
     /* 0: there is no such thing here */
     int maxTexture1D, maxTexture2D[2], maxTexture3D[3], maxTexture1DLayered[2],
-        maxTexture2DLayered[3], deviceOverlap, kernelExecTimeoutEnabled, integrated, computeMode,
-        ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver, asyncEngineCount,
-        persistingL2CacheMaxSize, streamPrioritiesSupported, isMultiGpuBoard, multiGpuBoardGroupID,
-        hostNativeAtomicSupported, pageableMemoryAccess, computePreemptionSupported,
-        cooperativeMultiDeviceLaunch;
+        maxTexture2DLayered[3], kernelExecTimeoutEnabled, integrated, computeMode, ECCEnabled,
+        pciBusID, pciDeviceID, pciDomainID, tccDriver, persistingL2CacheMaxSize, isMultiGpuBoard,
+        multiGpuBoardGroupID, hostNativeAtomicSupported, pageableMemoryAccess,
+        computePreemptionSupported, cooperativeMultiDeviceLaunch;
     size_t surfaceAlignment;
 };
 

@@ -17,6 +17,7 @@
 #include <math.h>
 #include <simt/keywords.h>
 #include <type_traits>
+#include <vector_types.h>
 
 /* ---- min, max, abs for every pair of types that CUDA has ---- */
 
@@ -347,13 +348,17 @@ inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int sel
 }
 
 /* Dot products of four bytes, added to an accumulator. */
-#define SIMT_DOT(T, Byte)                                                                          \
+#define SIMT_DOT(T, Byte, Vector)                                                                  \
     inline T __dp4a(T a, T b, T sum)                                                               \
     {                                                                                              \
         for (int i = 0; i < 32; i += 8)                                                            \
             sum += static_cast<Byte>(a >> i) * static_cast<Byte>(b >> i);                          \
         return sum;                                                                                \
+    }                                                                                              \
+    inline T __dp4a(Vector a, Vector b, T sum)                                                     \
+    {                                                                                              \
+        return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;                                \
     }
-SIMT_DOT(int, signed char)
-SIMT_DOT(unsigned int, unsigned char)
+SIMT_DOT(int, signed char, char4)
+SIMT_DOT(unsigned int, unsigned char, uchar4)
 #undef SIMT_DOT
