@@ -56,42 +56,10 @@ Region *add_region(const void *begin, size_t bytes, const Allocation *allocation
     return region;
 }
 
-static bool forgotten; /* what kernels wrote */
-
-void forget_shadows()
-{
-    forgotten = true;
-    for (Region *region : regions)
-        if (!region->freed) {
-            shadow_release(region->shadow);
-            shadow_reserve(region->shadow, memory_at(region->begin), region->end - region->begin);
-            region->open = reach_of(region->open.begin, region->open.end, region->shadow);
-        }
-}
-
 void forget_quiet()
 {
     for (Region *region : regions)
         shadow_forget_quiet(region->shadow);
-}
-
-/* Finds the widest part of the region that no fence covers. */
-static void find_open_part(Region *region)
-{
-    std::sort(region->fences.begin(), region->fences.end());
-    uintptr_t from = region->begin;
-    region->open.begin = region->open.end = region->begin;
-    auto consider = [region](uintptr_t begin, uintptr_t end) {
-        if (end > begin && end - begin > region->open.end - region->open.begin) {
-            region->open.begin = begin;
-            region->open.end = end;
-        }
-    };
-    for (const auto &fence : region->fences) {
-        consider(from, fence.first);
-        from = std::max(from, fence.second);
-    }
-    consider(from, region->end);
 }
 
 void add_fence(const void *begin, size_t bytes)
@@ -101,7 +69,14 @@ void add_fence(const void *begin, size_t bytes)
     if (!region || bytes == 0)
         return;
     region->fences.emplace_back(address, address + bytes);
-    find_open_part(region);
+    /* The longer piece stays open. */
+    Reach &open = region->open;
+    const uintptr_t before = std::clamp(address, open.begin, open.end) - open.begin;
+    const uintptr_t behind = open.end - std::clamp(address + bytes, open.begin, open.end);
+    if (before > behind)
+        open.end = open.begin + before;
+    else
+        open.begin = open.end - behind;
 }
 
 static std::mutex writing;
@@ -128,7 +103,7 @@ void add_written(const void *begin, size_t bytes)
 bool is_new(uintptr_t address, unsigned bytes)
 {
     static const unsigned char fresh[] = {0xff, 0xff, 0xff, 0xff};
-    if (forgotten || memcmp(memory_at(address), fresh, bytes) != 0)
+    if (memcmp(memory_at(address), fresh, bytes) != 0)
         return false;
     const Region *region = find_region(address);
     if (!region || !region->allocation || region->allocation->managed)

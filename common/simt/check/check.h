@@ -127,7 +127,7 @@ inline Reach reach_of(uintptr_t begin, uintptr_t end, Shadow &shadow)
 /* Memory that kernels may touch: one allocation, or the program's own variables. */
 struct Region {
     uintptr_t begin, end;
-    Reach open;                   /* the widest part without a fence */
+    Reach open;                   /* a wide part without a fence: what lies between two */
     const Allocation *allocation; /* null for the program's variables */
     bool freed;
     std::vector<std::pair<uintptr_t, uintptr_t>> fences;
@@ -137,8 +137,7 @@ struct Region {
 
 Region *find_region(uintptr_t address); /* the one that owns the address's page, or null */
 Region *add_region(const void *begin, size_t bytes, const Allocation *allocation);
-void forget_shadows(); /* block numbers start again from 1 */
-void forget_quiet();   /* the numbers of Shadow::quiet do, in global memory */
+void forget_quiet(); /* the numbers of Shadow::quiet start again, in global memory */
 void add_fence(const void *begin, size_t bytes);
 void add_written(const void *begin, size_t bytes);
 /* Whether the memory, which no kernel wrote, still holds what allocating left there. */
@@ -264,11 +263,10 @@ struct SyncObject {
 };
 
 /*
- * What the barrier of a cluster makes known to those who wait there: for each block, accesses
- * before `full` of all its threads, and for each thread those before a time of its own.
+ * What the barrier of a cluster makes known to those who wait there: of each block, by rank, and
+ * each of its threads, accesses before a time of its own.
  */
 struct ClusterKnowledge {
-    uint32_t full[max_cluster_blocks];
     std::vector<uint32_t> known[max_cluster_blocks];
     std::vector<Seen> seen;
 };

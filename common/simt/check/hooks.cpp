@@ -73,10 +73,8 @@ struct Hooks final : Checker {
         LaunchState *state = new LaunchState();
         state->launch = &launch;
         state->number = ++launches & 0x7fffffff;
-        if (launch.blocks > UINT32_MAX - next_block) {
-            forget_shadows();
-            next_block = 1;
-        }
+        if (launch.blocks > UINT32_MAX - next_block)
+            next_block = 1; /* what has these numbers is four billion blocks old */
         state->first_block = next_block;
         state->blocks = uint32_t(launch.blocks);
         next_block += state->blocks;
@@ -168,9 +166,9 @@ struct Hooks final : Checker {
     {
         block_came_together(block.checked);
         if (block.checked->trace)
-            trace_barrier(block.checked, "barrier", block.barrier[0].site, -1);
+            trace_barrier(block.checked, "barrier", block.barrier.site, -1);
         order_barrier(block.checked);
-        remember_barrier(block.checked, block.barrier[0].site);
+        remember_barrier(block.checked, block.barrier.site);
     }
 
     void named_barrier_completed(Block &block, unsigned id) override

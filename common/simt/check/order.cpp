@@ -65,8 +65,7 @@ static bool cluster_orders(const ThreadState *thread, const Stamp &earlier)
 {
     const ClusterKnowledge *known = knowledge(thread);
     const int rank = known ? cluster_rank_of(thread->block, earlier.block) : -1;
-    return rank >= 0 && (earlier.time < known->full[rank] ||
-                         earlier.time < known->known[rank][earlier.thread()]);
+    return rank >= 0 && earlier.time < known->known[rank][earlier.thread()];
 }
 
 bool ordered_before(const Stamp &earlier, const ThreadState *thread)
@@ -190,10 +189,8 @@ static std::vector<uint32_t> all_known(const ThreadState *thread)
     std::vector<uint32_t> known =
         known_as_of(thread, thread->block->full_time, thread->warp ? thread->warp->full_time : 0,
                     thread->time + 1);
-    const ClusterKnowledge *cluster = knowledge(thread);
-    const unsigned rank = thread->block->block->rank;
-    for (size_t i = 0; cluster && i < known.size(); i++)
-        known[i] = std::max({known[i], cluster->full[rank], cluster->known[rank][i]});
+    if (const ClusterKnowledge *cluster = knowledge(thread))
+        join(known, cluster->known[thread->block->block->rank]);
     return known;
 }
 
@@ -512,9 +509,8 @@ static ClusterState *cluster_state(Cluster &cluster)
 static void publish_to_cluster(const ThreadState *thread, ClusterKnowledge &arriving)
 {
     const BlockState *block = thread->block;
-    const unsigned rank = block->block->rank;
-    arriving.full[rank] = std::max(arriving.full[rank], block->full_time);
-    join(arriving.known[rank], known_as_of(thread, 0, thread->warp->full_time, thread->time + 1));
+    join(arriving.known[block->block->rank],
+         known_as_of(thread, block->full_time, thread->warp->full_time, thread->time + 1));
     add_seen(arriving.seen, thread->seen);
     add_seen(arriving.seen, block->seen);
 }

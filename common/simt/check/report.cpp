@@ -454,46 +454,40 @@ void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes
 
 /* ---- out of bounds ---- */
 
-/* "12 bytes past the end of", "4 bytes before the start of". */
-static std::string distance(uintptr_t address, uintptr_t begin, uintptr_t end)
-{
-    if (address < begin)
-        return plural(begin - address, "byte") + " before the start of ";
-    if (address >= end)
-        return address == end ? "just past the end of "
-                              : plural(address - end, "byte") + " past the end of ";
-    return "across the end of ";
-}
-
 static std::string access_at(const Touch &touch)
 {
     return (touch.write ? "writes " : "reads ") + plural(touch.bytes, "byte") + " at " +
            at(touch.where);
 }
 
-static std::string out_of_bounds(const Touch &touch)
+/* "out of bounds: writes 4 bytes at file.cu:12, 8 bytes past the end of " */
+static std::string out_of_bounds(const Touch &touch, uintptr_t begin, uintptr_t end)
 {
-    return "out of bounds: " + access_at(touch) + ", ";
+    const uintptr_t address = touch.address;
+    return "out of bounds: " + access_at(touch) + ", " +
+           (address < begin  ? plural(begin - address, "byte") + " before the start of "
+            : address > end  ? plural(address - end, "byte") + " past the end of "
+            : address == end ? "just past the end of "
+                             : "across the end of ");
 }
 
 static std::string outside_allocation(const LaunchState *launch, const Touch &touch)
 {
     const Allocation *allocation = meant_allocation(launch, touch.address);
     if (!allocation)
-        return out_of_bounds(touch) + "where no memory was ever allocated";
+        return "out of bounds: " + access_at(touch) + ", where no memory was ever allocated";
     if (allocation->freed && distance_to(*allocation, touch.address) == 0)
         return format("use after free: %s, byte %zu of %s, which was freed",
                       access_at(touch).c_str(), touch.address - number_of(allocation->begin),
                       allocation_name(launch, *allocation).c_str());
     const Reach &open = allocation->checked->open;
-    return out_of_bounds(touch) + distance(touch.address, open.begin, open.end) +
-           buffer_name(launch, *allocation);
+    return out_of_bounds(touch, open.begin, open.end) + buffer_name(launch, *allocation);
 }
 
 static std::string outside_dynamic_shared(const Touch &touch)
 {
     const uintptr_t begin = number_of(worker->dynamic_begin), end = number_of(worker->dynamic_end);
-    return out_of_bounds(touch) + distance(touch.address, begin, end) +
+    return out_of_bounds(touch, begin, end) +
            (begin == end
                 ? "the dynamic shared memory, of which the launch asked for none: give its size as "
                   "the third launch parameter"
@@ -506,11 +500,10 @@ static std::string outside_variable(const Touch &touch)
     size_t offset = 0, size = 0;
     const uintptr_t shared = number_of(worker->shared_begin);
     const std::string variable = shared_variable_before(touch.address - shared, &offset, &size);
-    const uintptr_t begin = shared + offset;
-    return out_of_bounds(touch) + (variable.empty() ? "before the first shared variable"
-                                                    : distance(touch.address, begin, begin + size) +
-                                                          "the shared variable " + variable + " (" +
-                                                          plural(size, "byte") + ")");
+    if (variable.empty())
+        return "out of bounds: " + access_at(touch) + ", before the first shared variable";
+    return out_of_bounds(touch, shared + offset, shared + offset + size) + "the shared variable " +
+           variable + " (" + plural(size, "byte") + ")";
 }
 
 static std::string foreign(const Touch &touch)

@@ -361,10 +361,12 @@ static bool partly_written(const Shadow &shadow, unsigned level, uintptr_t index
 }
 
 /* The whole of a cell that is not split; `offset` from the shadow's base. */
-static inline void touch_whole(Cell &cell, uintptr_t offset, unsigned size, const Access &access,
-                               Outcome *outcome)
+static inline void touch_whole(Cell &cell, const Shadow &shadow, uintptr_t offset, unsigned size,
+                               const Access &access, Outcome *outcome)
 {
-    if (access.home && reads(access.stamp.kind()) && !live(cell.write, access)) {
+    if (reads(access.stamp.kind()) &&
+        (access.home ? !live(cell.write, access)
+                     : cell.write.block == 0 && is_new(shadow.base + offset, size))) {
         outcome->uninitialised = true;
         outcome->offset = offset;
     }
@@ -392,12 +394,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
     bool split = level < 2 && is_split(cell, access);
 
     if (whole && !split) {
-        if (!access.home && reads(access.stamp.kind()) && cell.write.block == 0 &&
-            is_new(shadow.base + offset, size)) {
-            outcome->uninitialised = true;
-            outcome->offset = offset;
-        }
-        touch_whole(cell, offset, size, access, outcome);
+        touch_whole(cell, shadow, offset, size, access, outcome);
         return;
     }
 

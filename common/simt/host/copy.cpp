@@ -9,8 +9,7 @@
 /* the program's variables, __device__ and __constant__ ones among them */
 extern char __data_start, _end;
 
-namespace simt
-{
+using namespace simt;
 
 static bool is_variable(const void *begin, size_t bytes)
 {
@@ -71,7 +70,7 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcp
     return cudaSuccess;
 }
 
-bool (*put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t stream);
+bool (*simt::put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t stream);
 
 static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call,
                         cudaStream_t stream = cudaStreamLegacy)
@@ -90,10 +89,6 @@ static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call
     checker->written(pointer, bytes);
     return cudaSuccess;
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {

@@ -14,8 +14,7 @@
 /* cudaDeviceProp's last members are 0. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-namespace simt
-{
+using namespace simt;
 
 static std::mutex mutex;
 static std::map<const void *, size_t>
@@ -30,7 +29,7 @@ static int architecture()
 }
 
 /* CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". */
-SharedMemory shared_memory()
+SharedMemory simt::shared_memory()
 {
     const int arch = architecture();
     const size_t per_multiprocessor = arch < 75                  ? 96 << 10
@@ -42,7 +41,7 @@ SharedMemory shared_memory()
     return {per_multiprocessor, reserved, per_multiprocessor - reserved};
 }
 
-size_t static_shared_bytes(const void *kernel)
+size_t simt::static_shared_bytes(const void *kernel)
 {
     size_t bytes = 0;
     for (const SharedVariable &variable : shared_variables(kernel))
@@ -50,7 +49,7 @@ size_t static_shared_bytes(const void *kernel)
     return bytes;
 }
 
-size_t dynamic_shared_limit(const void *kernel)
+size_t simt::dynamic_shared_limit(const void *kernel)
 {
     std::lock_guard<std::mutex> lock(mutex);
     auto found = raised_limits.find(kernel);
@@ -60,13 +59,7 @@ size_t dynamic_shared_limit(const void *kernel)
     return fixed < default_dynamic_shared ? default_dynamic_shared - fixed : 0;
 }
 
-void forget_kernel_attributes()
-{
-    std::lock_guard<std::mutex> lock(mutex);
-    raised_limits.clear();
-}
-
-int resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared)
+int simt::resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared)
 {
     if (threads == 0 || threads > max_block_threads)
         return 0;
@@ -97,10 +90,6 @@ static cudaError_t answer(T *place, T value)
     *place = value;
     return cudaSuccess;
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
@@ -157,8 +146,9 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 cudaError_t cudaDeviceReset(void)
 {
     free_all_device_memory();
-    forget_kernel_attributes();
     clear_errors();
+    std::lock_guard<std::mutex> lock(mutex);
+    raised_limits.clear();
     return cudaSuccess;
 }
 

@@ -35,7 +35,4 @@ size_t dynamic_shared_limit(const void *kernel);
 /* Blocks of this kernel that one multiprocessor holds at a time; 0 where not even one fits. */
 int resident_blocks(const void *kernel, unsigned threads, size_t dynamic_shared);
 
-/* cudaDeviceReset. */
-void forget_kernel_attributes();
-
 } /* namespace simt */

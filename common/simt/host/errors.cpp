@@ -5,8 +5,7 @@
 #include <cstdio>
 #include <mutex>
 
-namespace simt
-{
+using namespace simt;
 
 /* guards everything below but `last`, which each host thread has for itself */
 static std::mutex mutex;
@@ -16,7 +15,17 @@ static std::string report;
 static bool noticed; /* the report, or its error */
 static __thread cudaError_t last;
 
-std::string format(const char *pattern, va_list arguments)
+/* To a program that never asks, the end tells that its results are not those of its kernels. (The
+ * checked build prints all its reports then.) */
+static struct Farewell {
+    ~Farewell()
+    {
+        if (failed_kernel && !noticed && !checker->armed)
+            fprintf(stderr, "simt: %s\n", report.c_str());
+    }
+} farewell;
+
+std::string simt::format(const char *pattern, va_list arguments)
 {
     va_list again;
     va_copy(again, arguments);
@@ -27,7 +36,7 @@ std::string format(const char *pattern, va_list arguments)
     return text;
 }
 
-std::string format(const char *pattern, ...)
+std::string simt::format(const char *pattern, ...)
 {
     va_list arguments;
     va_start(arguments, pattern);
@@ -43,22 +52,22 @@ static void tell(std::string text)
     noticed = false;
 }
 
-cudaError_t done(cudaError_t error)
+cudaError_t simt::done(cudaError_t error)
 {
     if (error != cudaSuccess)
         last = error;
     return error;
 }
 
-cudaError_t standing_error_without_waiting()
+cudaError_t simt::standing_error_without_waiting()
 {
     std::lock_guard<std::mutex> lock(mutex);
     return done(sticky);
 }
 
-void (*run_waiting_launches)();
+void (*simt::run_waiting_launches)();
 
-cudaError_t standing_error()
+cudaError_t simt::standing_error()
 {
     if (run_waiting_launches)
         run_waiting_launches();
@@ -68,7 +77,7 @@ cudaError_t standing_error()
     return done(sticky);
 }
 
-cudaError_t refuse(cudaError_t error, const char *pattern, ...)
+cudaError_t simt::refuse(cudaError_t error, const char *pattern, ...)
 {
     std::lock_guard<std::mutex> lock(mutex);
     va_list arguments;
@@ -79,7 +88,7 @@ cudaError_t refuse(cudaError_t error, const char *pattern, ...)
     return done(error);
 }
 
-void kernel_failed(cudaError_t error, const char *text)
+void simt::kernel_failed(cudaError_t error, const char *text)
 {
     std::lock_guard<std::mutex> lock(mutex);
     if (failed_kernel == cudaSuccess) {
@@ -89,30 +98,26 @@ void kernel_failed(cudaError_t error, const char *text)
     checker->reported(text);
 }
 
-void begin_launch()
+void simt::begin_launch()
 {
     std::lock_guard<std::mutex> lock(mutex);
     if (failed_kernel == cudaSuccess && noticed)
         report.clear();
 }
 
-const char *last_report()
+const char *simt::last_report()
 {
     std::lock_guard<std::mutex> lock(mutex);
     noticed = true;
     return report.c_str();
 }
 
-void clear_errors()
+void simt::clear_errors()
 {
     std::lock_guard<std::mutex> lock(mutex);
     failed_kernel = sticky = last = cudaSuccess;
     report.clear();
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 cudaError_t cudaGetLastError(void)
 {

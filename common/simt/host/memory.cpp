@@ -20,8 +20,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace simt
-{
+using namespace simt;
 
 constexpr size_t alignment = 256;
 /* Large allocations begin at a multiple, so that the system may give them such pages: a kernel that
@@ -44,7 +43,7 @@ static size_t page_bytes()
 
 static size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-size_t device_memory_bytes()
+size_t simt::device_memory_bytes()
 {
     static const size_t bytes = [] {
         struct sysinfo info;
@@ -70,7 +69,7 @@ static bool reserve_arena()
     return arena;
 }
 
-bool in_device_arena(const void *address)
+bool simt::in_device_arena(const void *address)
 {
     const char *p = static_cast<const char *>(address);
     return p >= arena && p < arena_end;
@@ -85,13 +84,13 @@ static Allocation *find_locked(const void *address)
     return after == allocations.begin() ? nullptr : *(after - 1);
 }
 
-const Allocation *find_allocation(const void *address)
+const Allocation *simt::find_allocation(const void *address)
 {
     std::lock_guard<std::mutex> lock(mutex);
     return find_locked(address);
 }
 
-bool is_device_range(const void *begin, size_t bytes)
+bool simt::is_device_range(const void *begin, size_t bytes)
 {
     const Allocation *allocation = find_allocation(begin);
     const char *p = static_cast<const char *>(begin);
@@ -245,7 +244,7 @@ static void give_back(Allocation &allocation)
     checker->freed(allocation);
 }
 
-void free_all_device_memory()
+void simt::free_all_device_memory()
 {
     std::lock_guard<std::mutex> lock(mutex);
     for (Allocation *allocation : allocations)
@@ -253,7 +252,7 @@ void free_all_device_memory()
             give_back(*allocation);
 }
 
-void *allocate_in_kernel(size_t bytes)
+void *simt::allocate_in_kernel(size_t bytes)
 {
     std::lock_guard<std::mutex> lock(mutex);
     const Allocation *allocation =
@@ -275,11 +274,7 @@ static std::string free_device(void *pointer)
     return "";
 }
 
-bool free_in_kernel(void *pointer) { return free_device(pointer).empty(); }
-
-} /* namespace simt */
-
-using namespace simt;
+bool simt::free_in_kernel(void *pointer) { return free_device(pointer).empty(); }
 
 /* delete cannot tell by its form whose memory it is. */
 void operator delete(void *pointer) noexcept

@@ -27,34 +27,25 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
     return *stream ? cudaSuccess : done(cudaErrorMemoryAllocation);
 }
 
+/* With an error standing no handle is looked at: the call that should have made it has failed. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    if (cudaError_t error = standing_error())
+        return error;
     if (!stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
         return done(cudaErrorInvalidResourceHandle);
     delete stream;
-    return standing_error();
+    return cudaSuccess;
 }
 
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
 {
+    if (cudaError_t error = standing_error())
+        return error;
     if (!flags)
         return done(cudaErrorInvalidValue);
     bool own = stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
     *flags = own ? stream->flags : cudaStreamDefault;
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned int)
-{
-    return event ? standing_error() : done(cudaErrorInvalidResourceHandle);
-}
-
-cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
-                                  void *argument, unsigned int)
-{
-    if (!callback)
-        return done(cudaErrorInvalidValue);
-    callback(stream, standing_error(), argument);
     return cudaSuccess;
 }
 
@@ -80,29 +71,35 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    if (cudaError_t error = standing_error())
+        return error;
     if (!event)
         return done(cudaErrorInvalidResourceHandle);
     delete event;
-    return standing_error();
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
 {
-    if (!event)
-        return done(cudaErrorInvalidResourceHandle);
     if (run_waiting_launches)
         run_waiting_launches();
+    if (cudaError_t error = standing_error_without_waiting())
+        return error;
+    if (!event)
+        return done(cudaErrorInvalidResourceHandle);
     event->recorded = true;
     event->time = std::chrono::steady_clock::now();
-    return standing_error_without_waiting();
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t stop)
 {
+    if (cudaError_t error = standing_error())
+        return error;
     if (!milliseconds)
         return done(cudaErrorInvalidValue);
     if (!start || !stop || !start->recorded || !stop->recorded || !start->timing || !stop->timing)
         return done(cudaErrorInvalidResourceHandle);
     *milliseconds = std::chrono::duration<float, std::milli>(stop->time - start->time).count();
-    return standing_error();
+    return cudaSuccess;
 }

@@ -196,7 +196,8 @@ struct cudaDeviceProp {
         maxTexture2DLayered[3], kernelExecTimeoutEnabled, integrated, computeMode, ECCEnabled,
         pciBusID, pciDeviceID, pciDomainID, tccDriver, persistingL2CacheMaxSize, isMultiGpuBoard,
         multiGpuBoardGroupID, hostNativeAtomicSupported, pageableMemoryAccess,
-        computePreemptionSupported, cooperativeMultiDeviceLaunch;
+        pageableMemoryAccessUsesHostPageTables, computePreemptionSupported,
+        cooperativeMultiDeviceLaunch;
     size_t surfaceAlignment;
 };
 

@@ -7,8 +7,7 @@
 #include <cstring>
 #include <ptx.cuh>
 
-namespace simt
-{
+using namespace simt;
 
 /* ---- the barrier: its instructions are for whole warps (.aligned) ---- */
 
@@ -53,10 +52,6 @@ static std::string describe(const Cluster &cluster)
 /* What cluster_address() puts above the 28 bits of a shared-window address: the rank, counted from
  * 1. */
 constexpr unsigned rank_shift = 28;
-
-} /* namespace simt */
-
-using namespace simt;
 
 int ptx::cluster_rank(void) { return int(worker->block->rank); }
 int ptx::cluster_blocks(void) { return int(worker->block->cluster->blocks); }

@@ -7,11 +7,10 @@
 #include <cstring>
 #include <ptx.cuh>
 
-namespace simt
-{
+using namespace simt;
 
 /* A thread's oldest copy stands for all of them. */
-void finish_copies(BlockWork &work)
+void simt::finish_copies(BlockWork &work)
 {
     for (const ThreadWork &thread : work.thread)
         if (!thread.copies.work.empty()) {
@@ -20,10 +19,6 @@ void finish_copies(BlockWork &work)
             return;
         }
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,
                    Site site)

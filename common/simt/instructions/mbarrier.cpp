@@ -9,8 +9,7 @@
 #include "run/engine.h"
 #include <ptx.cuh>
 
-namespace simt
-{
+using namespace simt;
 
 static const uint64_t mark = 0x7265697272616210;
 static const int largest_count = (1 << 20) - 1; /* of arrivals, and of announced bytes */
@@ -38,23 +37,24 @@ static Mbarrier &initialised(BlockWork *work, const uint64_t *place, const char 
     return work->mbarriers.find(place)->second;
 }
 
-Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site)
+Mbarrier &simt::find_mbarrier(uint64_t *place, const char *what, Site site)
 {
     check_place(place, what, site);
     return initialised(&block_work(), place, what, site);
 }
 
-Mbarrier &find_mbarrier(const ClusterPlace &at, const char *what, Site site)
+Mbarrier &simt::find_mbarrier(const ClusterPlace &at, const char *what, Site site)
 {
     return initialised(at.home->work, reinterpret_cast<const uint64_t *>(at.place), what, site);
 }
 
-void publish_on_mbarrier(const Block &home, Mbarrier &barrier)
+void simt::publish_on_mbarrier(const Block &home, Mbarrier &barrier)
 {
     checker->released(&barrier.order[barrier.phase % 2], home);
 }
 
-void count_on_mbarrier(const Block &home, Mbarrier &barrier, unsigned arrivals, long long bytes)
+void simt::count_on_mbarrier(const Block &home, Mbarrier &barrier, unsigned arrivals,
+                             long long bytes)
 {
     home.work->timeouts = 0;
     barrier.missing -= arrivals;
@@ -108,7 +108,7 @@ static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const 
  * what it waits for. */
 static const unsigned most_timeouts = 1000;
 
-bool answer_impatient(BlockWork &work)
+bool simt::answer_impatient(BlockWork &work)
 {
     if (work.impatient == 0 || work.timeouts >= most_timeouts)
         return false;
@@ -116,10 +116,6 @@ bool answer_impatient(BlockWork &work)
     work.answers++;
     return true;
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
 {

@@ -8,8 +8,7 @@
 #include "threads/wait.h"
 #include <ptx.cuh>
 
-namespace simt
-{
+using namespace simt;
 
 static const unsigned register_file = 65536;
 
@@ -20,10 +19,6 @@ static unsigned at_launch(const Block &block)
 }
 
 static void nothing(void *const *, unsigned) {}
-
-} /* namespace simt */
-
-using namespace simt;
 
 void ptx::move_registers(unsigned per_thread, bool increase, Site site)
 {

@@ -140,8 +140,7 @@ static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
     const Order::Kind order = worker->block->launch->order.kind;
     if (order == Order::in_order || order == Order::reversed)
         return order == Order::in_order ? candidates.front() : candidates.back();
-    work.random = work.random * 6364136223846793005u + 1442695040888963407u;
-    return candidates[(work.random >> 33) % candidates.size()];
+    return candidates[scramble(work.random++) % candidates.size()];
 }
 
 static void complete(const TensorLoad &load)

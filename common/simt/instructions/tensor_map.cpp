@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace simt
-{
+using namespace simt;
 
 /* By CUtensorMapDataType: of integers from UINT8 to INT64, then of floating-point types. */
 static const unsigned char element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
@@ -59,10 +58,6 @@ static CUresult encode_dimensions(TensorMap &map, const cuuint64_t *sizes,
                   row, span);
     return CUDA_SUCCESS;
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
                                 void *address, const cuuint64_t *sizes, const cuuint64_t *strides,

@@ -281,7 +281,8 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear)
     block.finish = nullptr;
     block.work = nullptr;
     join_cluster(block, e.alone);
-    std::fill(std::begin(block.barrier), std::end(block.barrier), Barrier());
+    block.barrier = Barrier();
+    std::fill(std::begin(block.named_barrier), std::end(block.named_barrier), NamedBarrier());
     if (e.launch != launch.number || launch.order.kind == Order::random) {
         put_in_order(block.warp_at, block.warp_position, block.warps, launch.order, 2 * linear);
         put_in_order(block.lane_at, block.lane_position, warp_size, launch.order, 2 * linear + 1);

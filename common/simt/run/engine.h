@@ -19,13 +19,10 @@ inline Thread &self() { return *current_thread; }
 
 /* ---- report.cpp ---- */
 
-/*
- * Each says who waits where, fails the launch and gives the block up: when no thread of it can go
- * on, when not all came to the same barrier, when lanes have returned that a warp operation names.
- */
-[[noreturn]] void report_deadlock(Block &block);
-[[noreturn]] void report_divergent_barrier(Block &block);
-[[noreturn]] void report_incomplete_meeting(const Warp &warp);
+/* Says what is wrong and who waits where, fails the launch and gives the block up. */
+[[noreturn]] void report_waiting(const Block &block, const char *headline);
+/* The same when no thread of the block can go on. */
+[[noreturn]] void report_deadlock(const Block &block);
 
 /* ---- builtins.cpp: threadIdx and its relatives, which kernels see as constants ---- */
 
@@ -59,7 +56,8 @@ void shuffle(unsigned char *values, unsigned count, uint64_t seed);
 /* Runs the blocks of the launch before launch.stop_at. Begins with `workers` OS threads (a
  * cooperative launch: one for each block). When no block ends for a while, it adds more, up to
  * `resident`: running blocks may be waiting for some that have not begun. */
-cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident);
+cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident,
+                           bool traced = false);
 /* grid.sync() at `site`, once per block and barrier: its OS thread waits for the others'. */
 void wait_for_grid(Block &block, Site site);
 

@@ -10,8 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace simt
-{
+using namespace simt;
 
 static __thread bool failing; /* a fault while a fault is being reported is the runtime's own */
 
@@ -39,9 +38,9 @@ static void fail_kernel(int signal, const siginfo_t *info)
     abandon_block();
 }
 
-void catch_faults_of_kernels() { catch_faults(fail_kernel); }
+void simt::catch_faults_of_kernels() { catch_faults(fail_kernel); }
 
-void catch_faults_on_this_thread()
+void simt::catch_faults_on_this_thread()
 {
     constexpr size_t bytes = 64 << 10;
     stack_t stack = {};
@@ -51,10 +50,6 @@ void catch_faults_on_this_thread()
     if (stack.ss_sp)
         sigaltstack(&stack, nullptr);
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 /* What assert() calls, in place of the C library's. */
 extern "C" void __assert_fail(const char *assertion, const char *file, unsigned int line,

@@ -115,12 +115,9 @@ static cudaError_t check_cluster(const Launch &launch)
 
 static cudaError_t check_all(const Launch &launch)
 {
-    if (cudaError_t error = check_shape(launch))
-        return error;
-    if (cudaError_t error = check_cluster(launch))
-        return error;
-    if (cudaError_t error = check_shared_memory(launch))
-        return error;
+    for (auto *check : {check_shape, check_cluster, check_shared_memory})
+        if (cudaError_t error = check(launch))
+            return error;
     if (launch.cooperative && launch.blocks > resident_limit(launch))
         return refuse(cudaErrorCooperativeLaunchTooLarge,
                       "kernel %s: a cooperative launch of %llu blocks; at most %llu of them are "
@@ -256,7 +253,8 @@ static cudaError_t run(Launch &launch)
         return cudaSuccess;
     OpenDeviceMemory open;
     begin(launch);
-    const cudaError_t error = run_on_workers(launch, environment.workers, resident_limit(launch));
+    const cudaError_t error = run_on_workers(launch, environment.workers, resident_limit(launch),
+                                             environment.trace.file != nullptr);
     const cudaError_t refused = end(launch);
     return error ? error : refused;
 }

@@ -12,8 +12,9 @@
 namespace simt
 {
 
-/* When no block has ended for so long, running ones may be waiting for some that have not begun. */
-constexpr auto stall = std::chrono::milliseconds(50);
+/* When no block has ended for so long, running ones may be waiting for some that have not begun.
+ * A trace is not to depend on how busy the machine is. */
+constexpr std::chrono::milliseconds stall(50), stall_of_a_trace(3000);
 /* address space; holds the thread-local variables too */
 constexpr size_t worker_stack_bytes = 16 << 20;
 
@@ -128,7 +129,8 @@ static bool over(const Pool &p, const Launch &launch)
     return p.working == 0 && (launch.failed || launch.next_block >= launch.stop_at);
 }
 
-cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident)
+cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident,
+                           bool traced)
 {
     Pool &p = the_pool();
     std::unique_lock<std::mutex> lock(p.mutex);
@@ -159,7 +161,8 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
                       p.wanted, count);
     }
     unsigned long long finished = 0;
-    while (!p.idle.wait_for(lock, stall, [&] { return over(p, launch); })) {
+    while (!p.idle.wait_for(lock, traced ? stall_of_a_trace : stall,
+                            [&] { return over(p, launch); })) {
         if (finished == launch.finished_blocks && launch.next_block < launch.blocks &&
             p.wanted < limit) {
             launch.stop_at = launch.blocks;

@@ -43,18 +43,13 @@ struct Group {
     unsigned count;
 };
 
-static const char *barrier_name(unsigned char barrier)
-{
-    static const char *const names[] = {"__syncthreads_count()", "__syncthreads_and()",
-                                        "__syncthreads_or()", "__syncthreads()"};
-    return barrier <= plain_barrier ? names[barrier] : "a named barrier";
-}
-
 /* What a thread waits for, in words. */
 static std::string awaited(const Thread &thread)
 {
+    static const char *const barriers[] = {"__syncthreads_count()", "__syncthreads_and()",
+                                           "__syncthreads_or()", "__syncthreads()"};
     if (thread.wait <= Wait::barrier)
-        return barrier_name(thread.barrier);
+        return barriers[thread.barrier];
     if (thread.wait == Wait::warp)
         return thread.what;
     return thread.condition->name();
@@ -117,7 +112,7 @@ static std::string described(const Group &group)
 }
 
 /* "...: 16 of 32 threads wait at __syncthreads(), f.cu:7; 16 have returned" */
-[[noreturn]] static void fail_with_groups(const Block &block, const char *headline)
+void report_waiting(const Block &block, const char *headline)
 {
     constexpr size_t shown = 4;
     const std::vector<Group> groups = group_threads(block);
@@ -152,28 +147,18 @@ static const Block &block_to_blame(const Block &block)
     return block;
 }
 
-void report_deadlock(Block &standing)
+void report_deadlock(const Block &standing)
 {
     bool barrier = false, warp = false;
     const Block &block = block_to_blame(standing);
     for (unsigned t = 0; t < block.threads; t++) {
         const Thread &thread = block.thread[t];
-        barrier |= thread.stack && (thread.wait <= Wait::barrier || thread.wait == Wait::cluster);
+        barrier |= thread.stack && thread.wait != Wait::warp && thread.wait != Wait::condition;
         warp |= thread.stack && thread.wait == Wait::warp;
     }
-    fail_with_groups(block, warp      ? "a warp operation that not all of its lanes reach"
-                            : barrier ? "a barrier that not all threads reach"
-                                      : "threads wait for something that no thread will do");
-}
-
-void report_divergent_barrier(Block &block)
-{
-    fail_with_groups(block, "a divergent barrier (not all threads reach the same __syncthreads)");
-}
-
-void report_incomplete_meeting(const Warp &warp)
-{
-    fail_with_groups(*warp.block, "a warp operation that names lanes which have returned");
+    report_waiting(block, warp      ? "a warp operation that not all of its lanes reach"
+                          : barrier ? "a barrier that not all threads reach"
+                                    : "threads wait for something that no thread will do");
 }
 
 void fail_at(Site site, const char *what, const char *pattern, ...)

@@ -29,8 +29,7 @@ namespace simt
 constexpr size_t dynamic_shared_offset = 16;
 constexpr unsigned max_warps = max_block_threads / warp_size;
 constexpr unsigned max_cluster_blocks = 8;
-/* barrier 0 is __syncthreads, 1 to 15 are PTX's named barriers */
-constexpr unsigned max_barriers = 16;
+constexpr unsigned named_barriers = 16; /* PTX's */
 
 inline bool same_site(const Site &a, const Site &b)
 {
@@ -57,8 +56,9 @@ namespace check
 class Recent;
 }
 
-/* What a thread is waiting for. The usual barrier is number 0, where its first thread arrived. */
-enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, cluster };
+/* What a thread is waiting for: the block's barrier, usually where its first thread arrived, its
+ * warp, or a condition, which may be one of the other barriers. */
+enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, named_barrier, cluster };
 
 /* A function that its caller keeps. */
 template <class Result>
@@ -92,7 +92,7 @@ struct alignas(128) Thread {
     Site site;            /* while it waits for a barrier or its warp: where (see site_of()), ... */
     const char *what;     /* ... in which operation of the warp, ... */
     Wait wait;
-    unsigned char barrier; /* ... or at which barrier: see plain_barrier */
+    unsigned char barrier; /* ... or at which form of the barrier: see plain_barrier */
     unsigned short stack;  /* of the worker's, from 1; 0 before it runs and after it returned */
     unsigned short linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
     unsigned char lane;
@@ -142,13 +142,19 @@ struct alignas(64) Warp {
 
 constexpr Site nowhere = {nullptr, -1};
 
+/* __syncthreads. Who waits there, Warp::at_barrier tells. */
 struct Barrier {
-    unsigned arrived;    /* named barriers: threads that wait or came by; see Warp::at_barrier */
-    unsigned expected;   /* named barriers: the count that their callers gave */
     bool mixed;          /* arrivals came from different places in the source */
     Site site = nowhere; /* of the first arrival, until the barrier opens */
     unsigned truths;     /* __syncthreads_count, _and, _or: arrivals with a predicate that holds */
     int count, all, any; /* the same, as the last completed barrier left them */
+};
+
+struct NamedBarrier {
+    unsigned arrived;  /* threads that wait or came by */
+    unsigned expected; /* the count that their callers gave */
+    unsigned phase;    /* how often it has opened */
+    char order[2];     /* stand for the phases of either parity, for the checker */
 };
 
 /* Who has to know that a thread has returned. */
@@ -172,7 +178,8 @@ struct Block {
     /* scheduling order <-> warp number */
     unsigned char warp_at[max_warps], warp_position[max_warps];
     unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
-    Barrier barrier[max_barriers];
+    Barrier barrier;
+    NamedBarrier named_barrier[named_barriers];
     unsigned grid_barriers;     /* grid.sync() calls that the block has begun */
     const Thread *last_atomic;  /* who made the block's last atomic operation, ... */
     const void *atomic_address; /* ... on which address, ... */
@@ -193,7 +200,7 @@ struct Block {
 /* Where a thread waits for a barrier or its warp. */
 inline const Site &site_of(const Thread &thread)
 {
-    return thread.wait == Wait::usual_barrier ? thread.warp->block->barrier[0].site : thread.site;
+    return thread.wait == Wait::usual_barrier ? thread.warp->block->barrier.site : thread.site;
 }
 
 /* Whether a thread has begun and cannot go on. Says yes of the running one. */
@@ -242,7 +249,7 @@ bool on_thread_stack(const void *address);
 bool on_own_stack(const void *address);
 
 /* What Thread::barrier stands for: 0 to 2 are those of simt_syncthreads_reduce, this is the plain
- * one, and a named barrier is its number plus 3. */
+ * one. */
 constexpr unsigned char plain_barrier = 3;
 
 /* "kernel<16>(float*, int)": from the symbol table, or else as spelled at the launch. */

@@ -4,8 +4,7 @@
 #include <cstring>
 #include <simt/atomics.h>
 
-namespace simt
-{
+using namespace simt;
 
 /* Most kernels ignore what an exchange returns: they set a flag with it for the first time. */
 static AccessKind kind_of(int operation)
@@ -76,10 +75,6 @@ static void update_word(void *address, simt_atomic_function *update, const void 
     });
     memcpy(before, &old, sizeof old);
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value, uint64_t expected)
 {

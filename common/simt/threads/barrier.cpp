@@ -1,18 +1,11 @@
 /* __syncthreads and its relatives, and PTX's named barriers. */
 #include "run/scheduling.h"
+#include "threads/wait.h"
 #include <ptx.cuh>
 
-namespace simt
-{
+using namespace simt;
 
-/* What a report would say about the thread until it goes on. */
-static inline void note(Thread &thread, Wait wait, unsigned barrier)
-{
-    thread.wait = wait;
-    thread.barrier = uint8_t(barrier);
-}
-
-/* ---- Barrier 0: all threads of the block ---- */
+/* ---- __syncthreads: all threads of the block ---- */
 
 /* Some lanes of a warp have returned and others wait. Whole warps may return on any hardware. */
 static bool splits_a_warp(const Block &block)
@@ -48,14 +41,14 @@ static bool at_different_sites(const Block &block)
 /* No thread can go on: the barrier opens, unless some that have not returned wait elsewhere. */
 static bool open(Block &block)
 {
-    Barrier &barrier = block.barrier[0];
+    Barrier &barrier = block.barrier;
     for (unsigned w = 0; w < block.warps; w++)
         if (block.warp[w].at_barrier != in_positions(block, block.warp[w].alive))
             return false;
     if (block.launch->failed.load(std::memory_order_relaxed))
         abandon_block();
     if ((barrier.mixed && at_different_sites(block)) || (checker->armed && splits_a_warp(block)))
-        report_divergent_barrier(block);
+        report_waiting(block, "a divergent barrier (not all threads reach the same __syncthreads)");
     barrier.count = int(barrier.truths);
     barrier.all = barrier.truths == block.alive;
     barrier.any = barrier.truths > 0;
@@ -85,7 +78,7 @@ __attribute__((always_inline)) static inline void wait_at_barrier(Block &block, 
 /* It is the first to arrive, or came to another place than the first. */
 __attribute__((noinline)) static void arrive_elsewhere(Block &block, Thread &self, Site site)
 {
-    Barrier &barrier = block.barrier[0];
+    Barrier &barrier = block.barrier;
     if (!barrier.site.file) { /* nowhere */
         barrier.site = site;
         barrier.mixed = false;
@@ -103,79 +96,70 @@ __attribute__((always_inline)) static inline void synchronise(Site site, unsigne
 {
     Block &block = *worker->block;
     Thread &self = *current_thread;
-    const Site &usual = block.barrier[0].site;
-    note(self, Wait::usual_barrier, name);
+    const Site &usual = block.barrier.site;
+    self.wait = Wait::usual_barrier;
+    self.barrier = name;
     if (__builtin_expect(site.file != usual.file || site.line != usual.line, false))
         return arrive_elsewhere(block, self, site);
     wait_at_barrier(block, self);
 }
 
+void simt_syncthreads(Site site) { synchronise(site, plain_barrier); }
+
+int simt_syncthreads_reduce(int which, int value, Site site)
+{
+    Barrier &barrier = worker->block->barrier;
+    barrier.truths += value != 0;
+    synchronise(site, uint8_t(which));
+    return which == 0 ? barrier.count : which == 1 ? barrier.all : barrier.any;
+}
+
 /* ---- Named barriers: those that arrive are counted, whoever they are ---- */
 
-static bool arrive_named(Thread &thread, unsigned id, unsigned threads, Site site, bool waits,
-                         const void *where)
+/* For the checker: who waits for a phase knows of arrivals in that one, not in the next. */
+static const void *order_of(const NamedBarrier &barrier, unsigned phase)
 {
-    Block &block = *thread.warp->block;
-    if (id >= max_barriers || threads == 0 || threads % warp_size || threads > max_block_threads)
+    return &barrier.order[phase % 2];
+}
+
+/* The phase in which the running thread arrives. */
+static unsigned arrive(unsigned id, unsigned threads, Site site, const char *event,
+                       const void *where)
+{
+    Block &block = *worker->block;
+    if (id >= named_barriers || threads == 0 || threads % warp_size || threads > max_block_threads)
         simt_fail("named barrier %u with %u threads at %s:%d: the barrier must be 0 to 15 and the "
                   "count a multiple of 32",
                   id, threads, site.file, site.line);
-    Barrier &barrier = block.barrier[id];
+    NamedBarrier &barrier = block.named_barrier[id];
     if (barrier.arrived == 0)
         barrier.expected = threads;
     if (barrier.expected != threads)
         simt_fail("named barrier %u at %s:%d expects %u threads, but others came to it with a "
                   "count of %u",
                   id, site.file, site.line, threads, barrier.expected);
-    checker->noted(waits ? "named_barrier_sync" : "named_barrier_arrive", nullptr, id, threads,
-                   where);
-    checker->released(&barrier, *worker->block);
-    return ++barrier.arrived == threads;
-}
-
-static void complete_named(Block &block, unsigned id)
-{
-    block.barrier[id].arrived = 0;
-    checker->named_barrier_completed(block, id);
-    for (unsigned t = 0; t < block.threads; t++) {
-        Thread &thread = block.thread[t];
-        if (&thread != current_thread && is_waiting(thread) && thread.wait == Wait::barrier &&
-            thread.barrier == plain_barrier + id)
-            make_ready(thread);
+    checker->noted(event, nullptr, id, threads, where);
+    const unsigned phase = barrier.phase;
+    checker->released(order_of(barrier, phase), block);
+    if (++barrier.arrived == threads) {
+        barrier.arrived = 0;
+        barrier.phase++;
+        checker->named_barrier_completed(block, id);
     }
-}
-
-} /* namespace simt */
-
-using namespace simt;
-
-void simt_syncthreads(Site site) { synchronise(site, plain_barrier); }
-
-int simt_syncthreads_reduce(int which, int value, Site site)
-{
-    Barrier &barrier = worker->block->barrier[0];
-    barrier.truths += value != 0;
-    synchronise(site, uint8_t(which));
-    return which == 0 ? barrier.count : which == 1 ? barrier.all : barrier.any;
+    return phase;
 }
 
 void ptx::named_barrier_sync(int id, int threads, Site site)
 {
-    Thread &thread = self();
-    Block &block = *thread.warp->block;
-    if (arrive_named(thread, id, threads, site, true, __builtin_return_address(0))) {
-        complete_named(block, id);
-    } else {
-        note(thread, Wait::barrier, plain_barrier + unsigned(id));
-        thread.site = site;
-        suspend(thread);
-    }
-    checker->acquired(&block.barrier[id]);
+    const unsigned phase =
+        arrive(id, threads, site, "named_barrier_sync", __builtin_return_address(0));
+    const NamedBarrier &barrier = worker->block->named_barrier[id];
+    wait_until([&] { return barrier.phase != phase; }, site, [] { return "a named barrier"; },
+               Wait::named_barrier);
+    checker->acquired(order_of(barrier, phase));
 }
 
 void ptx::named_barrier_arrive(int id, int threads, Site site)
 {
-    Thread &thread = self();
-    if (arrive_named(thread, id, threads, site, false, __builtin_return_address(0)))
-        complete_named(*thread.warp->block, id);
+    arrive(id, threads, site, "named_barrier_arrive", __builtin_return_address(0));
 }

@@ -6,10 +6,9 @@
 #include <chrono>
 #include <thread>
 
-namespace simt
-{
+using namespace simt;
 
-void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wait kind)
+void simt::wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wait kind)
 {
     if (holds())
         return;
@@ -20,10 +19,6 @@ void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wai
     thread.warp->polling |= 1u << thread.lane;
     suspend(thread);
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 /* What a block waits for whose threads all poll must come from another OS thread. When it does not
  * come soon, there may be many more of those than cores: the more of them sleep, the sooner it

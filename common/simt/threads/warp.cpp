@@ -67,6 +67,8 @@ __attribute__((noinline)) static uint64_t complete_and_go_on(Warp &warp, Meeting
     return self.context.value;
 }
 
+constexpr char lanes_have_returned[] = "a warp operation that names lanes which have returned";
+
 /* Whom a meeting still waits for: not lanes that never existed, nor, as a rule, returned ones. */
 static inline uint32_t missing(const Warp &warp, const Meeting &meeting)
 {
@@ -81,7 +83,7 @@ static void meetings_after_return_of(Thread &thread)
         if (!(meeting.mask >> thread.lane & 1))
             continue;
         if (checker->armed)
-            report_incomplete_meeting(warp);
+            report_waiting(*warp.block, lanes_have_returned);
         if (!missing(warp, meeting))
             complete(warp, meeting);
     }
@@ -102,7 +104,7 @@ __attribute__((always_inline)) static inline uint64_t arrive(Block &block, Warp 
     if (!absent)
         return complete_and_go_on(warp, meeting, self);
     if (__builtin_expect(absent & ~warp.alive, 0))
-        report_incomplete_meeting(warp);
+        report_waiting(*warp.block, lanes_have_returned);
     return leave(block, &warp, self);
 }
 

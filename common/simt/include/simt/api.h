@@ -51,6 +51,7 @@ SIMT_FORM(template <class T>, cudaStreamAttachMemAsync, (cudaStream_t stream, T 
 SIMT_FORM(inline, cudaMemPrefetchAsync, (const void *pointer, size_t bytes, int device), cudaMemPrefetchAsync(pointer, bytes, device, nullptr))
 SIMT_FORM(inline, cudaMemPrefetchAsync, (const void *pointer, size_t bytes, cudaMemLocation location, unsigned int, cudaStream_t stream = nullptr), cudaMemPrefetchAsync(pointer, bytes, simt::device_of(location), stream))
 SIMT_FORM(inline, cudaMemAdvise, (const void *pointer, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation location), cudaMemAdvise(pointer, bytes, advice, simt::device_of(location)))
+SIMT_FORM(inline, cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event), cudaStreamWaitEvent(stream, event, 0))
 SIMT_FORM(inline, cudaEventCreate, (cudaEvent_t *event, unsigned int flags), cudaEventCreateWithFlags(event, flags))
 
 /* A symbol is a __device__, __constant__ or __managed__ variable, named without &. */

@@ -56,13 +56,22 @@ struct Bytes {
     operator T &() { return reinterpret_cast<T &>(bytes); }
 };
 
+/* Of an object that a kernel takes by reference (in managed memory), the address. */
+template <class T>
+struct Bytes<T &> {
+    T *address;
+
+    Bytes(T &object) : address(__builtin_addressof(object)) {}
+    operator T &() { return *address; }
+};
+
 template <class T>
 inline constexpr bool trivial_for_calls =
     std::conjunction_v<std::is_trivially_copy_constructible<T>,
                        std::is_trivially_move_constructible<T>, std::is_trivially_destructible<T>>;
 
 template <class T>
-using Stored = std::conditional_t<trivial_for_calls<T>, T, Bytes<T>>;
+using Stored = std::conditional_t<trivial_for_calls<T> && !std::is_reference_v<T>, T, Bytes<T>>;
 
 /* What is not trivial for calls is passed as the address of the caller's copy: the Itanium C++
  * ABI's rule, which every compiler for Linux keeps. */
@@ -108,11 +117,12 @@ cudaError_t run(simt_launch launch, const void *entry, Function function,
 
 template <class... Parameters>
 cudaError_t run(const simt_launch &launch, void (*function)(Parameters...),
-                const Parameters &...arguments)
+                const std::enable_if_t<true, Parameters> &...arguments)
 {
+    using Function = void (*)(Passed<Parameters>...);
     const auto entry = reinterpret_cast<void (*)()>(function);
-    return run(launch, reinterpret_cast<const void *>(function),
-               reinterpret_cast<void (*)(Passed<Parameters>...)>(entry), arguments...);
+    return run<Function, Parameters...>(launch, reinterpret_cast<const void *>(function),
+                                        reinterpret_cast<Function>(entry), arguments...);
 }
 
 /* The address of a kernel, where its name stands for exactly one function. (With the parameters'
