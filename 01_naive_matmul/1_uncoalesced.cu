@@ -7,8 +7,7 @@
  * each k its lanes read 32 elements of A that lie K floats apart, each in a 32-byte sector of its
  * own, and one element of B that all share.
  *
- * Cost: 2·M·N·K global loads of 4 bytes and M·N stores. A warp's request touches 32 sectors of A, 1
- * of B, 32 of C.
+ * Cost: 2·M·N·K global loads, M·N stores, 4 bytes each. Sectors per request: A 32, B 1, C 32.
  */
 #include "01_step.h"
 #include "tiles.cuh"

@@ -7,8 +7,7 @@
  * each k its lanes read one element of A that all share, and 32 elements of B that lie side by side
  * in four 32-byte sectors.
  *
- * Cost: 2·M·N·K global loads of 4 bytes and M·N stores. A warp's request touches 1 sector of A, 4
- * of B, 4 of C.
+ * Cost: 2·M·N·K global loads, M·N stores, 4 bytes each. Sectors per request: A 1, B 4, C 4.
  */
 #include "01_step.h"
 #include "tiles.cuh"

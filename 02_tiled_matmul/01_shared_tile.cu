@@ -30,8 +30,7 @@ __global__ void __launch_bounds__(T *T)
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += T) {
-        /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers
-         * need all of them. */
+        /* Past an edge the tile has zeros, which add nothing. All threads stay for the barriers. */
         As[y][x] = row < M && k0 + x < K ? A[(size_t)row * K + k0 + x] : 0.0f;
         Bs[y][x] = k0 + y < K && col < N ? B[(size_t)(k0 + y) * N + col] : 0.0f;
         __syncthreads(); /* the tiles are complete before any thread reads them */

@@ -39,8 +39,7 @@ __global__ void __launch_bounds__(THREADS)
 
     float sum[TM] = {};
     for (int k0 = 0; k0 < K; k0 += BK) {
-        /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers
-         * need all of them. */
+        /* Past an edge the tile has zeros, which add nothing. All threads stay for the barriers. */
         As[row_A][k_A] =
             row0 + row_A < M && k0 + k_A < K ? A[(size_t)(row0 + row_A) * K + k0 + k_A] : 0.0f;
         Bs[k_B][col_B] =

@@ -1,6 +1,5 @@
 /*
- * Idea: one thread computes TM x TN elements of C, so each value it reads from shared memory serves
- * many of them.
+ * Idea: one thread computes TM x TN elements of C: each value read from shared memory serves many.
  *
  *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
@@ -36,8 +35,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 
     float sum[TM][TN] = {};
     for (int k0 = 0; k0 < K; k0 += BK) {
-        /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers
-         * need all of them. */
+        /* Past an edge the tile has zeros, which add nothing. All threads stay for the barriers. */
         for (int i = 0; i < BM * BK / THREADS; i++) {
             const int row = threadIdx.x / BK + i * (THREADS / BK), k = threadIdx.x % BK;
             As[row][k] = row0 + row < M && k0 + k < K ? A[(size_t)(row0 + row) * K + k0 + k] : 0.0f;

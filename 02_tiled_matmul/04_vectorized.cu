@@ -1,6 +1,5 @@
 /*
- * Idea: move four neighbouring floats with one instruction, from global memory and from shared
- * memory.
+ * Idea: move four neighbouring floats with one instruction, from global and from shared memory.
  *
  *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
@@ -47,8 +46,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 
     float sum[TM][TN] = {};
     for (int k0 = 0; k0 < K; k0 += BK) {
-        /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers
-         * need all of them. */
+        /* Past an edge the tile has zeros, which add nothing. All threads stay for the barriers. */
         const float4 from_A = load_4(A, row0 + row_A, k0 + k_A, M, K, aligned_A);
         const float4 from_B = load_4(B, k0 + k_B, col0 + col_B, K, N, aligned_B);
         As[k_A + 0][row_A] = from_A.x;

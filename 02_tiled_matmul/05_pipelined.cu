@@ -1,6 +1,5 @@
 /*
- * Idea: fetch the next tile into registers while computing on this one, and keep two tiles in
- * shared memory.
+ * Idea: with two tiles in shared memory, fetch the next into registers while computing on this one.
  *
  *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
@@ -10,8 +9,7 @@
  * that a run of four rows lies side by side there too.
  *
  * The loads of the next tile are issued before the arithmetic that hides their latency and stored
- * after it, into the buffer that no thread reads. One barrier per tile is enough: it covers both
- * buffers.
+ * after it, into the buffer that no thread reads. One barrier per tile covers both buffers.
  *
  * Cost: M·N·K·(1/BM + 1/BN) / 4 global loads of 16 bytes where rows are aligned to 16 bytes (K and
  * N multiples of 4), of 4 bytes and four times as many where they are not. (TM + TN) / 4 shared
@@ -49,8 +47,7 @@ __global__ void __launch_bounds__(THREADS, 2)
     const int row_A = threadIdx.x / (BK / 4), k_A = threadIdx.x % (BK / 4) * 4;
     const int k_B = threadIdx.x / (BN / 4), col_B = threadIdx.x % (BN / 4) * 4;
 
-    /* Past an edge the tile holds zeros, which add nothing. Every thread stays: the barriers need
-     * all of them. */
+    /* Past an edge the tile has zeros, which add nothing. All threads stay for the barriers. */
     float4 from_A = load_4(A, row0 + row_A, k_A, M, K, aligned_A);
     float4 from_B = load_4(B, k_B, col0 + col_B, K, N, aligned_B);
 

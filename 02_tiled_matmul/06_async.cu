@@ -1,6 +1,5 @@
 /*
- * Idea: copy tiles from global to shared memory past the registers, several tiles ahead of the
- * arithmetic.
+ * Idea: copy from global to shared memory past the registers, several tiles before the arithmetic.
  *
  *     C[row][col] = sum over k of A[row][k] * B[k][col]     A [M, K], B [K, N], C [M, N], row-major
  *
@@ -10,9 +9,8 @@
  * that a run of four rows lies side by side there too.
  *
  * Shared memory holds STAGES tiles of each matrix: one being read, the others on their way. A copy
- * is issued and forgotten; a wait for the group it belongs to, STAGES - 1 tiles later, says that it
- * has arrived. Copies of 4 bytes need no alignment, can transpose, and put zeros where the matrix
- * has ended.
+ * is issued and forgotten; a wait for its group, STAGES - 1 tiles later, says that it has arrived.
+ * Copies of 4 bytes need no alignment, can transpose, and put zeros past the end of the matrix.
  *
  * Cost: M·N·K·(1/BM + 1/BN) global loads of 4 bytes, M·N stores (a quarter of the instructions
  * where rows are aligned to 16 bytes). (TM + TN) / 4 shared loads per TM·TN multiply-adds. STAGES
@@ -69,8 +67,7 @@ __global__ void __launch_bounds__(THREADS, 2)
 
     float sum[TM][TN] = {};
     for (int k0 = 0, stage = 0; k0 < K; k0 += BK, stage = (stage + 1) % STAGES) {
-        /* All but the newest STAGES - 2 groups of this thread have arrived, this tile's among
-         * them. */
+        /* All groups of this thread but the newest STAGES - 2 have arrived, this tile's too. */
         cp_async_wait<STAGES - 2>();
         /* Every thread's copies of this tile have arrived before any thread reads it, and every
            thread has read the tile before this one: its stage is free for the copies issued next.

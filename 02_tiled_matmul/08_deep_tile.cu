@@ -103,8 +103,7 @@ __global__ void __launch_bounds__(THREADS, 2)
             if (k == BK - 1) {
                 cp_async_wait<STAGES - 2>();
                 /* Every thread's copies of the next tile have arrived before any thread reads it,
-                   and every thread has read this tile: its stage is free for the copies issued
-                   next. */
+                   and all threads have read this tile: its stage is free for the next copies. */
                 __syncthreads();
                 writing = reading;
                 reading = reading == (STAGES - 1) * STAGE ? 0 : reading + STAGE;

@@ -91,8 +91,7 @@ __global__ void __launch_bounds__(THREADS)
     const int wrap_row = max(min(row0, M - BM), 0), rows = min(M, BM);
     const int wrap_col = max(min(col0, N - BN), 0), cols = min(N, BN);
 
-    /* What this thread copies: two elements each of ROWS_A rows of A, WIDTH elements each of ROWS_B
-     * rows of B. */
+    /* This thread copies 2 elements each of ROWS_A rows of A, WIDTH each of ROWS_B rows of B. */
     const int k_A = threadIdx.x % LANES_ALONG_K, row_A = threadIdx.x / LANES_ALONG_K;
     const int k_B = threadIdx.x / LANES_ALONG_N, col_B = threadIdx.x % LANES_ALONG_N * WIDTH;
     const float *from_A[ROWS_A];
@@ -152,8 +151,7 @@ __global__ void __launch_bounds__(THREADS)
             if (k == BK - 1) {
                 cp_async_wait<STAGES - 2>();
                 /* Every thread's copies of the next tile have arrived before any thread reads it,
-                   and every thread has read this tile: its stage is free for the copies issued
-                   next. */
+                   and all threads have read this tile: its stage is free for the next copies. */
                 __syncthreads();
                 writing = reading;
                 reading = reading == (STAGES - 1) * STAGE ? 0 : reading + STAGE;

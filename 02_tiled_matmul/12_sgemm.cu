@@ -80,8 +80,7 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN), BLOCKS)
     const int wrap_row = max(min(row0, M - BM), 0), rows = min(M, BM);
     const int wrap_col = max(min(col0, N - BN), 0), cols = min(N, BN);
 
-    /* What this thread copies: two elements each of ROWS_A rows of A, WIDTH elements each of ROWS_B
-     * rows of B. */
+    /* This thread copies 2 elements each of ROWS_A rows of A, WIDTH each of ROWS_B rows of B. */
     const int k_A = threadIdx.x % LANES_ALONG_K, row_A = threadIdx.x / LANES_ALONG_K;
     const int k_B = threadIdx.x / LANES_ALONG_N, col_B = threadIdx.x % LANES_ALONG_N * WIDTH;
     const float *from_A[ROWS_A];
@@ -124,7 +123,7 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN), BLOCKS)
     float sum[TM][TN] = {};
     __align__(16) float a[2][TM], b[2][TN];
     /* Reads the operands of one step: runs of four, from row y and column x on. Multiply-adds of
-       the step before are to hide how long that takes, so the loads have to stay where they are. */
+       the step before are to hide the latency, so the loads have to stay in place. */
     const auto read_operands = [&](int stage, int k) {
         for (int i = 0; i < TM; i += 4)
             *(float4 *)&a[k % 2][i] = volatile_load(&As[stage + k * PITCH_A + y + i * LANES_DOWN]);
@@ -146,8 +145,7 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN), BLOCKS)
                 cp_async_commit();
                 cp_async_wait<STAGES - 2>();
                 /* Every thread's copies of the next tile have arrived before any thread reads it,
-                   and every thread has read this tile: its stage is free for the copies issued
-                   next. */
+                   and all threads have read this tile: its stage is free for the next copies. */
                 __syncthreads();
                 writing = reading;
                 reading = reading == (STAGES - 1) * STAGE ? 0 : reading + STAGE;

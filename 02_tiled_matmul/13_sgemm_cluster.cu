@@ -59,8 +59,7 @@ static constexpr __host__ __device__ int columns_of_thread(int threads, int lane
 }
 
 /* Reads a thread's COUNT elements of a row of a tile, in runs of four or two, `lanes` runs apart.
- * Multiply-adds of the step before are to hide how long that takes, so the loads have to stay where
- * they are. */
+ * Multiply-adds of the step before are to hide the latency, so the loads have to stay in place. */
 template <int COUNT>
 static __device__ __forceinline__ void read_runs(float *to, const float *from, int lanes)
 {
@@ -271,8 +270,7 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN) * GROUPS, BLOCKS_PER_MULTI
                 cp_async_commit();
                 cp_async_wait<STAGES - 2>();
                 /* Every thread's copies of the next tile have arrived before any thread reads it,
-                   and every thread has read this tile: its stage is free for the copies issued
-                   next. */
+                   and all threads have read this tile: its stage is free for the next copies. */
                 group_barrier<GROUPS, THREADS>();
                 writing = reading;
                 reading = reading == (STAGES - 1) * STAGE ? 0 : reading + STAGE;
@@ -367,8 +365,7 @@ static const double SEQUENCE_TIME = 1.08;
 /* clusters of more than two, whose blocks are spread unevenly */
 static const double MANY_BLOCKS_TIME = 1.3;
 
-/* How long the busiest multiprocessor works, in arbitrary units: its blocks, times a block's
- * multiply-adds. */
+/* The busiest multiprocessor's time in arbitrary units: blocks times a block's multiply-adds. */
 static double expected_time(const struct choice *choice, long long tiles, int multiprocessors)
 {
     const long long blocks = tiles * choice->blocks;

@@ -8,8 +8,7 @@
  * exponential overflows. Each sweep needs the result of the one before: m must be complete before
  * the first term of l can be formed, and l before y.
  *
- * A block owns 128 rows, a thread one. The lanes of a warp are cols floats apart: 32 sectors a
- * request.
+ * A block owns 128 rows, a thread one. A warp's lanes are cols floats apart: 32 sectors a request.
  *
  * Cost: 3·rows·cols global loads of 4 bytes, rows·cols stores, 2·rows·cols exponentials.
  */
@@ -19,8 +18,7 @@
 #include <math_constants.h>
 
 static const int THREADS = 128;
-/* A long sum that has grown large rounds small terms away one by one: 256 at a time are added up
- * first. */
+/* A large sum rounds small terms away one by one, so 256 at a time are added up first. */
 static const int PIECE = 256;
 
 __global__ void three_pass(const float *input, float *output, int rows, int cols)

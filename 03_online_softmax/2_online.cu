@@ -8,8 +8,7 @@
  * (Milakov and Gimelshein: Online normalizer calculation for softmax, 2018, algorithm 3.) The step
  * is the merge of running_softmax.cuh with one number.
  *
- * A block owns 128 rows, a thread one. The lanes of a warp are cols floats apart: 32 sectors a
- * request.
+ * A block owns 128 rows, a thread one. A warp's lanes are cols floats apart: 32 sectors a request.
  *
  * Cost: 2·rows·cols global loads of 4 bytes, rows·cols stores, 3·rows·cols exponentials.
  */
@@ -18,8 +17,7 @@
 #include "tiles.cuh"
 
 static const int THREADS = 128;
-/* A long sum that has grown large rounds small terms away one by one: 256 at a time are added up
- * first. */
+/* A large sum rounds small terms away one by one, so 256 at a time are added up first. */
 static const int PIECE = 256;
 
 __global__ void online(const float *input, float *output, int rows, int cols)

@@ -12,8 +12,7 @@
  * A block of LANES threads owns a row; there are as many as give each about 32 columns, up to 1024.
  * A row of at most 1024 columns is a single warp's: online_warp has it.
  *
- * Cost: 2·rows·cols global loads of 4 bytes, rows·cols stores, 3·rows·cols exponentials, a barrier
- * a row.
+ * Cost, per row: 2·cols global loads of 4 bytes, cols stores, 3·cols exponentials, one barrier.
  */
 #include "03_step.h"
 #include "merge_row.cuh"

@@ -21,8 +21,7 @@
 
 static const int KEPT = 32; /* columns of a thread: half of the 64 registers of each of 1024 */
 
-/* A thread's part of a row: `first`, first + LANES, ... as far as it lies before `end`; elsewhere
- * -inf. */
+/* A thread's part of a row: elements `first`, first + LANES, ... before `end`, and -inf past it. */
 template <int LANES>
 static __device__ void load_kept(float (&e)[KEPT], const float *row, int first, int end)
 {

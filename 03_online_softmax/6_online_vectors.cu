@@ -43,8 +43,7 @@ static __device__ void store4(float *output, float4 e, float factor, bool aligne
     }
 }
 
-/* A thread's part of a row: `first`, first + LANES, ... as far as it lies before `end`; elsewhere
- * -inf. */
+/* A thread's part of a row: elements `first`, first + LANES, ... before `end`, and -inf past it. */
 template <int LANES>
 static __device__ void load_kept(float4 (&e)[KEPT], const float4 *row, int first, int end)
 {

@@ -1,15 +1,13 @@
 // needs: sm_90
 /*
- * Idea: a CLUSTER of blocks computes one row that is too long for one: each block keeps a share of
- * it.
+ * Idea: a CLUSTER of blocks computes one row that is too long for one: each block keeps a share.
  *
  *     each thread: (m, l) and the e^(x[c] - m) of its own columns; merged over its block, then over
  *     the cluster to (M, L); then y[c] = e^(x[c] - m) · (e^(m - M) / L)
  *
  * input and output are [rows, cols], row-major; x and y are one row of them. The blocks of a
- * cluster run together and can store into each other's shared memory: each PUSHES its 8 bytes of
- * state to all of them, and then each merges the states that came to it. Nothing travels but those
- * 8 bytes.
+ * cluster run together and can store into each other's shared memory: each PUSHES its state, 8
+ * bytes, to all of them, and then each merges the states that came to it. Nothing else travels.
  *
  * A cluster owns a row, a block of LANES threads 1/blocks of its float4, a thread up to KEPT of
  * them. As few blocks as can hold the row, so that each is as full as possible, and at most 8: more
@@ -30,8 +28,7 @@
 static const int LANES = 1024;
 static const int MAX_BLOCKS = 8; /* of a cluster, on any device that has them */
 static const int MAX_KEPT = 11;  /* 44 of the 64 registers that each of 1024 threads can have */
-/* Of each thread in two blocks. With fewer, reading a part of the row twice is quicker than the
- * cluster. */
+/* Of each thread in two blocks. With fewer, reading part of the row twice beats the cluster. */
 static const int MIN_KEPT = 7;
 
 /* How many float4 each block keeps: whole warps of them, so that the next block's begin at a

@@ -17,8 +17,7 @@ static __device__ int head_of(const float *row, int cols)
     return min(floats_to_alignment, cols);
 }
 
-/* The column that thread `lane` takes from the row's ends, -1 for none: three threads for each
- * end. */
+/* The column that thread `lane` takes from the row's ends, -1 for none: three threads an end. */
 static __device__ int end_column(int head, int lane, int cols)
 {
     const int tail = head + (cols - head) / 4 * 4;
@@ -47,8 +46,7 @@ static __device__ void store4(float *output, float4 e, float factor, bool aligne
     }
 }
 
-/* A thread's part of a row: `first`, first + LANES, ... as far as it lies before `end`; elsewhere
- * -inf. */
+/* A thread's part of a row: elements `first`, first + LANES, ... before `end`, and -inf past it. */
 template <int LANES, int KEPT>
 static __device__ void load_kept(float4 (&e)[KEPT], const float4 *row, int first, int end)
 {

@@ -1,6 +1,5 @@
 /*
- * The state of a softmax that has seen some of its numbers: their maximum m and the sum l of their
- * e^(x - m).
+ * State of a softmax that has seen some numbers: their maximum m and the sum l of their e^(x - m).
  *
  * Two states merge into the state of both sets together. The merge is associative and commutative,
  * and the empty state changes nothing, so a row may be cut into pieces anywhere and the pieces

@@ -1,6 +1,5 @@
 /*
- * Idea: attention as it is written down. Three kernels, and between them the scores as a matrix in
- * global memory.
+ * Idea: attention as it is written down: three kernels, the scores as a matrix in global memory.
  *
  *     S = scale · Q·Kᵀ        P = softmax(S), row by row, in place        O = P·V
  *

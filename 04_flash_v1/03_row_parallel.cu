@@ -1,6 +1,5 @@
 /*
- * Idea: queries and features in parallel, keys in order, and everything that the order carries in
- * registers.
+ * Idea: queries and features in parallel, keys in order, and what the order carries in registers.
  *
  *     for each key j:   S = scale · q·k_j       m' = max(m, S)       l' = l·e^(m - m') + e^(S - m')
  *                       o = o · l·e^(m - m') / l' + v_j · e^(S - m') / l'        m = m', l = l'

@@ -1,7 +1,6 @@
 /*
- * Idea: the keys in parallel as well. Every chunk of keys has a warp of its own, and the warps of a
- * query take turns, in the order of the chunks, to merge what they found into m, l and O in global
- * memory.
+ * Idea: the keys in parallel as well. Every chunk of keys has its own warp, and a query's warps
+ * take turns, in the chunks' order, to merge their results into m, l and O in global memory.
  *
  *     of a chunk alone:   m, l, o by the loop of row_parallel
  *     at its turn:        M = max(m, m')        L = l·e^(m - M) + l'·e^(m' - M)
@@ -10,8 +9,7 @@
  * where m', l' and O' are what the chunks before it left in memory.
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
- * heads, seq_q], all row-major. Workspace: m, l and turn, one each per query, and the counter of
- * tickets.
+ * heads, seq_q], all row-major. Workspace: m, l and turn of each query, and the ticket counter.
  *
  * Waiting for another block is safe only when that block is sure to be running. Blocks start in no
  * promised order and not all at once, so a warp does not take its work from its block number: it

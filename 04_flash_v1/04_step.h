@@ -210,8 +210,7 @@ static struct cost flash_v1_warps_cost(const struct attention_kernel *row,
     return cost;
 }
 
-/* 128 keys a tile, 16 bytes at a time, where a block may have the shared memory and rows are
- * aligned. */
+/* 128 keys a tile, 16 bytes at a time, where shared memory suffices and rows are aligned. */
 static struct cost large_tiles_cost(const struct attention *call, bool known_start)
 {
     const int needed = 210 * 1024;

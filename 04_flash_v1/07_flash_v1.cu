@@ -1,7 +1,6 @@
 /*
- * Idea: FlashAttention. Tiles of keys and values stay on chip while all queries pass; a query's
- * O, l and m wait in global memory between one tile of keys and the next. The scores never leave
- * the chip.
+ * Idea: FlashAttention. Tiles of keys and values stay on chip while all queries pass; a query's O,
+ * l and m wait in global memory between two tiles of keys. Scores never leave the chip.
  *
  *     for each tile j of keys, for each tile i of queries:
  *         S = scale · Q_i·K_jᵀ     m' = max(m, rowmax S)     P = e^(S - m')
@@ -42,8 +41,7 @@ __global__ void flash_v1(const float *Q, const float *K, const float *V, float *
     const int row = threadIdx.x / Bc; /* of the tile of queries */
     const int col = threadIdx.x % Bc; /* of the tile of keys */
 
-    /* This block's head: a matrix [seq_q, d] of Q and O, [seq_kv, d] of K and V, [seq_q] of l, m
-     * and LSE. */
+    /* This block's head: [seq_q, d] of Q and O, [seq_kv, d] of K and V, [seq_q] of l, m and LSE. */
     const int head = blockIdx.x;
     const size_t first_query = (size_t)head * shape.seq_q;
     const size_t first_key = (size_t)(head / (shape.heads / shape.kv_heads)) * shape.seq_kv;

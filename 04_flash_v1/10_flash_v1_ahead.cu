@@ -1,7 +1,6 @@
 /*
- * Idea: loads ahead. What a product does not need is asked for before it and arrives while it runs:
- * m and l before Q·Kᵀ, O before P·V; and Q and K are loaded four rows at a time before any is
- * stored.
+ * Idea: loads ahead. What a product does not need is requested before it and arrives while it runs:
+ * m and l before Q·Kᵀ, O before P·V. Q and K are loaded four rows at a time before any is stored.
  *
  *     for each tile j of Bc keys, for each slice i of 4·TR queries:
  *         S = scale · Q_i·K_jᵀ     m' = max(m, rowmax S)     P = e^(S - m')
@@ -13,8 +12,7 @@
  *
  * A block owns one head; K [head_dim][Bc] and V [Bc][D] are shared by its warps, and each warp has
  * one slab for Q and P and goes through its own slices of 4·TR queries. Thread (y, x) of a warp
- * owns TR rows, TC = Bc / 8 scores and TD = D / 8 elements of O of each; lane i loads m and l of
- * row i.
+ * owns TR rows, TC = Bc / 8 scores and TD = D / 8 elements of O of each; lane i loads row i's m, l.
  *
  * Cost: global traffic as flash_v1 with this Bc. Registers: 32 more for O and the four rows.
  */
@@ -125,8 +123,7 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
             }
             __syncwarp(); /* P is complete before any lane reads it */
 
-            /* O is on its way while the product runs; loads and stores in turn would wait for each
-             * other. */
+            /* O travels during the product; loads and stores in turn would wait for each other. */
             float *O_slice = O + (first_query + i0) * d;
             float old[TR][TD];
 #pragma unroll

@@ -18,8 +18,8 @@
  * Tiles and warps are chosen by the shared memory that the device lets a block have: at head_dim 64
  * on sm_90 Bc = 128, TR = 8, 8 warps, 209 KiB. The small tiles of the rungs before serve the rest.
  *
- * Cost: global traffic as flash_v1 with this Bc; (TR + TC) / 4 reads of 16 bytes for TR·TC
- * multiply-adds.
+ * Cost: global traffic as flash_v1 with this Bc; (TR + TC) / 4 reads of 16 bytes from shared memory
+ * for TR·TC multiply-adds.
  */
 #include "04_step.h"
 #include "device.h"
@@ -131,8 +131,7 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
             }
             __syncwarp(); /* P is complete before any lane reads it */
 
-            /* O is on its way while the product runs; loads and stores in turn would wait for each
-             * other. */
+            /* O travels during the product; loads and stores in turn would wait for each other. */
             float *O_slice = O + (first_query + i0) * d;
             float4 old[TR][TD / 4];
 #pragma unroll

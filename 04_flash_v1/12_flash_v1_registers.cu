@@ -130,8 +130,7 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
             }
             __syncwarp(); /* P is complete before any lane reads it */
 
-            /* O is on its way while the product runs; loads and stores in turn would wait for each
-             * other. */
+            /* O travels during the product; loads and stores in turn would wait for each other. */
             float *O_slice = O + (first_query + i0) * d;
             float4 old[TR][TD / 4];
 #pragma unroll

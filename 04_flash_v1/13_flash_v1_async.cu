@@ -1,7 +1,6 @@
 /*
  * Idea: no warp waits for what it does not need yet. V is copied in the background while the scores
- * are computed, and what O, m and l are before the first tile is known, so it is neither stored nor
- * loaded.
+ * are computed, and O, m and l before the first tile are known: they are neither stored nor loaded.
  *
  *     for each tile j of Bc keys, for each slice i of 4·TR queries:
  *         S = log2 e · scale · Q_i·K_jᵀ     m' = max(m, rowmax S)     P = 2^(S - m')
@@ -17,8 +16,7 @@
  * before K is loaded (cp.async), and the warps wait for them where their first slice of the tile
  * needs V. A warp without queries comes there, too, with a slice of none.
  *
- * Cost: as flash_v1_registers, but O, l and m are neither stored before the first tile nor loaded
- * for it.
+ * Cost: as flash_v1_registers, but no O, l or m is stored before the first tile or loaded for it.
  *
  * Source: Dao et al., FlashAttention (arXiv:2205.14135), algorithm 1.
  */
@@ -152,8 +150,7 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
             }
             __syncwarp(); /* P is complete before any lane reads it */
 
-            /* O is on its way while the product runs; loads and stores in turn would wait for each
-             * other. */
+            /* O travels during the product; loads and stores in turn would wait for each other. */
             float *O_slice = O + (first_query + i0) * d;
             float4 old[TR][TD / 4];
 #pragma unroll

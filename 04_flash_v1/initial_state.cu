@@ -1,6 +1,5 @@
 /*
- * What an online softmax begins with: nothing seen yet. O = 0, l = 0, m = -inf, and LSE = m + ln l
- * = -inf.
+ * What an online softmax begins with, nothing seen: O = 0, l = 0, m = -inf, LSE = m + ln l = -inf.
  *
  * A byte fill could write the zeros but not the -inf: cudaMemset(m, -INFINITY, n) fills bytes.
  */

@@ -9,8 +9,7 @@ static const int MAX_WARPS = 8;
 static const size_t SMALLEST_LIMIT =
     64 * 1024; /* of shared memory a block: sm_75's, later ones allow 99 KB or more */
 
-/* Rows of transposed tiles are padded so that 8 lanes along k and 4 across store to 32 different
- * banks. */
+/* Pads rows of transposed tiles: 8 lanes along k and 4 across store to 32 different banks. */
 static const int PAD = 4;
 
 static __host__ __device__ constexpr int slab_floats(int D, int Bc, int TR)

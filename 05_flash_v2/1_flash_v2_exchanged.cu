@@ -1,7 +1,6 @@
 /*
- * Idea: flash_v1 with its two loops exchanged. Queries are outside now: a block owns one tile of
- * them and walks the keys, so m, l and O never leave the chip, and O is divided by l once, after
- * the last key.
+ * Idea: flash_v1 with its two loops exchanged. Queries are outside: a block owns a tile of them and
+ * walks the keys, so m, l and O stay on chip, and O is divided by l once, after the last key.
  *
  *     for each tile i of queries, for each tile j of keys:
  *         S = scale · Q_i·K_jᵀ     m' = max(m, rowmax S)     P = e^(S - m')
@@ -16,9 +15,8 @@
  * then one thread a row of it, with the row's m and l in registers; then each thread every Bc-th
  * element of a row of O, in registers, too.
  *
- * Cost, in floats, per head: Q, O and LSE once; K and V once per tile of queries. 4·(Br + 2·Bc)·
- * head_dim + 4·Br·Bc bytes of shared memory. batch·heads·ceil(seq_q / Br) blocks, which share
- * nothing.
+ * Cost, in floats, per head: Q, O and LSE once; K and V once per tile of queries. Shared memory:
+ * 4·(Br + 2·Bc)·head_dim + 4·Br·Bc bytes. batch·heads·ceil(seq_q / Br) blocks share nothing.
  *
  * Source: Dao, FlashAttention-2 (arXiv:2307.08691), algorithm 1.
  */

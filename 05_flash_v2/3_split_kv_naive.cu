@@ -9,8 +9,7 @@
  * heads, seq_q], row-major. Workspace: O_s [runs, batch, heads, seq_q, head_dim], then LSE_s [runs,
  * batch, heads, seq_q].
  *
- * Blocks and threads own what they own in flash_v2, for one run of the keys; then a thread owns a
- * row.
+ * Blocks and threads own what they do in flash_v2, for a run of the keys; then a thread owns a row.
  *
  * Cost, in floats, per head: as flash_v2, but Q and the partial O and LSE once per run; and the
  * merge, which loads the partial O once and the partial LSE three times, and stores O and LSE.

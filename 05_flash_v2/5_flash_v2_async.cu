@@ -13,9 +13,8 @@
  *
  * A block of 4 warps owns Br = 16·TR rows, a warp 4·TR of them, and its 32 lanes stand in 4 rows
  * (y) of 8 (x). Thread (y, x) has TR rows of the warp's, the keys x, x + 8, ... (TC of them) of S
- * and TD = D / 8 elements of each row of O. The copy of K
- * transposes on the way, 4 bytes at a time; V is copied 16 bytes at a time where its rows are
- * aligned.
+ * and TD = D / 8 elements of each row of O. The copy of K transposes on the way, 4 bytes at a time;
+ * V is copied 16 bytes at a time where its rows are aligned.
  *
  * D is head_dim rounded up to 32, 64, 96 or 128, the rest zeros. TR = TC = 4 (Br = 64, Bc = 32), at
  * head_dim 97 to 128 TR = 2: a block needs at most 64 KB of shared memory. sm_75 has no cp.async;
@@ -219,8 +218,7 @@ __global__ void __launch_bounds__(THREADS, 2)
         __syncthreads(); /* every thread is done with V before the next tile overwrites it */
     }
 
-    /* The copy of the tile after the last wrote only zeros, but no thread leaves before its
-     * copies. */
+    /* The copy after the last tile's wrote only zeros, but no thread leaves before its copies. */
     cp_async_wait<0>();
 
 #pragma unroll

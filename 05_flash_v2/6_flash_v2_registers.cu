@@ -11,9 +11,8 @@
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], LSE [batch,
  * heads, seq_q], row-major.
  *
- * e^x costs a multiplication by log2 e before 2^x. Here that factor and the scale go into Q while
- * it is loaded, once per block: S comes out of the product ready for the subtraction of the
- * maximum.
+ * e^x costs a multiplication by log2 e before 2^x. Here that factor and the scale go into Q as it
+ * is loaded, once per block: S comes out of the product ready to have its maximum subtracted.
  *
  * A block of 4 warps owns Br = 16·TR rows, a warp 4·TR of them, and its 32 lanes stand in 4 rows
  * (y) of 8 (x). Thread (y, x) has TR rows of the warp's, the keys x, x + 8, ... (TC of them) of S
@@ -228,8 +227,7 @@ __global__ void __launch_bounds__(THREADS, 2)
         __syncthreads(); /* every thread is done with V before the next tile overwrites it */
     }
 
-    /* The copy of the tile after the last wrote only zeros, but no thread leaves before its
-     * copies. */
+    /* The copy after the last tile's wrote only zeros, but no thread leaves before its copies. */
     cp_async_wait<0>();
 
 #pragma unroll
@@ -271,8 +269,7 @@ static cudaError_t launch(const struct attention *call)
     return cudaGetLastError();
 }
 
-/* The tile TR, TC where a block may have that much shared memory, else the small one, for sm_75's
- * 64 KB. */
+/* TR, TC where a block may have that much shared memory, else the small tile, for sm_75's 64 KB. */
 template <int TR, int TC, int SMALL_TR, int SMALL_TC, int D>
 static cudaError_t launch_what_fits(const struct attention *call, size_t shared_limit)
 {

@@ -21,14 +21,11 @@
  *         l = l_a·2^(m_a - m) + l_b·2^(m_b - m)               o = o_a·2^(m_a - m) + o_b·2^(m_b - m)
  *     nothing = (-inf, 0, 0)                                  a finished run = (LSE · log2 e, 1, O)
  *
- * Cost: global traffic in elements, per key/value head, for n rows in T = ceil(n / R) tiles and s
- * runs:
- *     T·2·seq_kv·head_dim + s·n·head_dim·256 / G loads (each group of a block reads the block's
- *     queries), and
- *     n·(head_dim + 1) stores. With s > 1 the partial results cost s·n·(head_dim + 1) more stores
- *     and
- *     s·n·(head_dim + G) loads. For few rows that is K and V once. Workspace: s·n·(head_dim + 1)
- *     floats.
+ * Cost: global traffic in elements per key/value head, n rows in T = ceil(n / R) tiles and s runs:
+ *     T·2·seq_kv·head_dim + s·n·head_dim·256 / G loads (each group reads its block's queries),
+ *     n·(head_dim + 1) stores, and with s > 1 for the partial results
+ *     s·n·(head_dim + 1) more stores and s·n·(head_dim + G) more loads.
+ * For few rows that is K and V once. Workspace: s·n·(head_dim + 1) floats.
  *
  * Source: the operator is Milakov & Gimelshein's (arXiv:1805.02867) with O added; splitting the
  * keys between blocks is known as Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023).
@@ -78,8 +75,7 @@ static __device__ __forceinline__ float4 plus_times(float4 a, float4 b, float fa
                        a.w + b.w * factor);
 }
 
-/* 2^(m - top), where top is the new maximum; nothing seen on either side gives 0 and not the NaN of
- * -inf - -inf. */
+/* 2^(m - top), top the new maximum; nothing seen on either side gives 0, not NaN (-inf - -inf). */
 static __device__ __forceinline__ float weight(float m, float top)
 {
     return m == -CUDART_INF_F ? 0.0f : exp2_approximate(m - top);
@@ -140,8 +136,7 @@ static __device__ void merge_block(struct running state[R])
     }
 }
 
-/* Writes a lane's part of a finished row: O / l and, from the first lane, LSE. No keys at all: O =
- * 0, LSE = -inf. */
+/* Writes a lane's part of a finished row: O / l, the first lane LSE too; no keys: 0 and -inf. */
 static __device__ __forceinline__ void write_row(float *O, float *LSE, int row, int rows,
                                                  int feature, int d, bool aligned,
                                                  const struct running *state)
@@ -166,8 +161,7 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
     const int group = threadIdx.x / G;
     const int feature = threadIdx.x % G * 4;
 
-    /* Tiles of rows that read the same run of keys are neighbours: all but the first find it in the
-     * L2 cache. */
+    /* Tiles of rows with the same run of keys are neighbours: all but the first find it in L2. */
     const int d = shape.head_dim;
     const int kv_head = blockIdx.x / tiles / runs;
     const int run = blockIdx.x / tiles % runs;

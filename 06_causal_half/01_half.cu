@@ -1,6 +1,5 @@
 /*
- * Idea: FlashAttention-2 with half storage and float arithmetic, and a causal mask that skips what
- * it hides.
+ * Idea: FlashAttention-2 with half storage and float arithmetic; a causal mask skips what it hides.
  *
  *     for each tile of Bc keys that some query of the tile sees:
  *         S = scale · log2 e · Q·Kᵀ            m_new = max(m, rowmax S)
@@ -9,8 +8,7 @@
  *     at the end:  O = O / l                   LSE   = (m + log2 l) * ln 2
  *
  * Q, O [batch, heads, seq_q, head_dim], K, V [batch, kv_heads, seq_kv, head_dim], halves; LSE
- * [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim rounded up to 64 or 128, the rest
- * zeros.
+ * [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim padded with zeros to 64 or 128.
  *
  * A block owns Br queries of one head. Its 256 threads stand in 16 rows of 16: thread (y, x) has 4
  * queries, 2 keys of each tile and HEAD_DIM / 16 features. Half is what travels and what shared
@@ -38,8 +36,7 @@ static const int Bc = 32;
 static const int PAD =
     2; /* halves: a row ends one bank further, so 16 rows read at one column meet 16 banks */
 
-/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile; what lies past `rows` or head_dim becomes
- * zero. */
+/* Copies rows 0 .. ROWS - 1 of `matrix` into a tile: zeros past `rows` and head_dim. */
 template <int ROWS, int HEAD_DIM>
 static __device__ __forceinline__ void load_tile(__half tile[ROWS][HEAD_DIM + PAD],
                                                  const __half *matrix, int rows, int head_dim)
@@ -150,8 +147,7 @@ __global__ void __launch_bounds__(THREADS)
                 }
             }
         }
-        __syncthreads(); /* all threads are done with K, V and P before the next tile overwrites
-                            them */
+        __syncthreads(); /* all threads are done with K, V and P, which the next tile overwrites */
     }
 
     for (int i = 0; i < TR; i++) {

@@ -1,7 +1,6 @@
 // needs: sm_80
 /*
- * Idea: the tensor core's own instruction, whose layout is known: S and P never leave the
- * registers.
+ * Idea: the tensor core's own instruction, whose layout is known: S and P stay in registers.
  *
  *     for each tile of Bc keys that some query of the tile sees:
  *         S = Q·Kᵀ                        m_new = max(m, rowmax S)               c = scale · log2 e

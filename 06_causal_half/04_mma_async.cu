@@ -13,9 +13,8 @@
  * to 64 or 128, the rest zeros.
  *
  * A block owns Br queries of one head, a warp 16 of them, as in mma. K and V have two stages each.
- * cp.async fills one while the other is used: no register holds the bytes on their way and no
- * thread waits for them. One barrier a tile says both "this stage is filled" and "that stage is
- * free".
+ * cp.async fills one while the other is used: no register holds the bytes on their way, no thread
+ * waits for them. One barrier a tile says "this stage is filled" and "that stage is free".
  *
  * Cost: global and shared traffic as mma's, and twice its shared memory for K and V.
  *
@@ -41,8 +40,7 @@ struct shared_tiles {
     T V[STAGES][Bc][HEAD_DIM + PAD];
 };
 
-/* Starts the copy of rows 0 .. ROWS - 1 of `matrix` into a tile; what lies past `rows` or head_dim
- * becomes zero. */
+/* Starts to copy rows 0 .. ROWS - 1 of `matrix` into a tile: zeros past `rows` and head_dim. */
 template <int ROWS, int HEAD_DIM, typename T>
 static __device__ __forceinline__ void copy_tile(T tile[ROWS][HEAD_DIM + PAD], const T *matrix,
                                                  int rows, int head_dim)

@@ -1,7 +1,6 @@
 // needs: sm_80
 /*
- * Idea: a warp owns 32 rows, so that every value of K and V read from shared memory is used twice
- * as often.
+ * Idea: a warp owns 32 rows, so values of K and V read from shared memory are used twice as often.
  *
  *     for each tile of Bc keys that some query of the tile sees:
  *         S = Q·Kᵀ                        m_new = max(m, rowmax S)               c = scale · log2 e
@@ -14,9 +13,8 @@
  * to 64 or 128, the rest zeros.
  *
  * A block owns Br queries of one head, a warp 32 of them, as two blocks of 16: K and V are read
- * from shared memory by half as many warps, once for both. The registers are full with S and O, so
- * Q stays in shared memory. Two blocks share a multiprocessor: one's softmax runs under another's
- * products.
+ * from shared memory by half as many warps, once for both. S and O fill the registers, so Q stays
+ * in shared memory. Two blocks share a multiprocessor: one's softmax runs under another's products.
  *
  * Cost: global traffic as half's with this Br. Shared: per warp and tile 2 · (2 · Bc + 32) ·
  * HEAD_DIM bytes for 64 · Bc · HEAD_DIM multiply-adds, about two thirds of what mma reads.
@@ -44,8 +42,7 @@ struct shared_tiles {
     T V[STAGES][Bc][HEAD_DIM + PAD];
 };
 
-/* Starts the copy of rows 0 .. ROWS - 1 of `matrix` into a tile; what lies past `rows` or head_dim
- * becomes zero. */
+/* Starts to copy rows 0 .. ROWS - 1 of `matrix` into a tile: zeros past `rows` and head_dim. */
 template <int ROWS, int HEAD_DIM, typename T>
 static __device__ __forceinline__ void copy_tile(T tile[ROWS][HEAD_DIM + PAD], const T *matrix,
                                                  int rows, int head_dim)

@@ -137,8 +137,7 @@ static size_t multicast_workspace(const struct attention *call)
     return pairs_pay(call) ? 0 : counter_workspace(call);
 }
 
-/* Q and two places for K and V, padded: beyond a head_dim of 64 more than the 99 KB of an sm_86, 89
- * or 120. */
+/* Q and two places for K and V, padded: for head_dim > 64 over the 99 KB of sm_86, 89 or 120. */
 static size_t mma_tall_shared(const struct attention *call)
 {
     return call->head_dim > 64 ? (128 + 2 * 2 * 64) * (128 + 8) * sizeof(uint16_t) : 0;

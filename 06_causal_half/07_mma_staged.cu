@@ -48,8 +48,7 @@ struct shared_tiles {
     T V[STAGES][tile_keys(HEAD_DIM) * HEAD_DIM];
 };
 
-/* Where in a tile the 8 elements of row `row` from column `col` on begin; col is a multiple of
- * 8. */
+/* Where in a tile the 8 elements of row `row` from column `col`, a multiple of 8, begin. */
 template <int ROWS>
 static __device__ __forceinline__ int swizzled(int row, int col)
 {
@@ -67,8 +66,7 @@ static __device__ __forceinline__ uint32_t features_on(uint32_t address, int d)
     return (address ^ d % PANEL_COLS * 2) + d / PANEL_COLS * ROWS * ROW_BYTES;
 }
 
-/* Starts the copy of rows 0 .. ROWS - 1 of `matrix` into a tile; what lies past `rows` or head_dim
- * becomes zero. */
+/* Starts to copy rows 0 .. ROWS - 1 of `matrix` into a tile: zeros past `rows` and head_dim. */
 template <int ROWS, int HEAD_DIM, typename T>
 static __device__ __forceinline__ void copy_tile(T *tile, const T *matrix, int rows, int head_dim)
 {

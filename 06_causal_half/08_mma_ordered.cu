@@ -12,9 +12,8 @@
  * T; LSE [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up
  * to 64 or 128, the rest zeros.
  *
- * Blocks start in the order of their numbers, so the number of a block decides when its tile is
- * computed. tile_order.cuh maps it to a tile: the longest first, heads in groups. All else is as in
- * mma_staged.
+ * Blocks start in order of their numbers, so these decide when a tile is computed. tile_order.cuh
+ * maps number to tile: the longest first, heads in groups. All else as in mma_staged.
  *
  * Cost: as mma_staged's; K and V come from the L2 cache more often.
  *
@@ -49,8 +48,7 @@ struct shared_tiles {
     T V[STAGES][tile_keys(HEAD_DIM) * HEAD_DIM];
 };
 
-/* Where in a tile the 8 elements of row `row` from column `col` on begin; col is a multiple of
- * 8. */
+/* Where in a tile the 8 elements of row `row` from column `col`, a multiple of 8, begin. */
 template <int ROWS>
 static __device__ __forceinline__ int swizzled(int row, int col)
 {
@@ -68,8 +66,7 @@ static __device__ __forceinline__ uint32_t features_on(uint32_t address, int d)
     return (address ^ d % PANEL_COLS * 2) + d / PANEL_COLS * ROWS * ROW_BYTES;
 }
 
-/* Starts the copy of rows 0 .. ROWS - 1 of `matrix` into a tile; what lies past `rows` or head_dim
- * becomes zero. */
+/* Starts to copy rows 0 .. ROWS - 1 of `matrix` into a tile: zeros past `rows` and head_dim. */
 template <int ROWS, int HEAD_DIM, typename T>
 static __device__ __forceinline__ void copy_tile(T *tile, const T *matrix, int rows, int head_dim)
 {

@@ -53,8 +53,7 @@ struct shared_tiles {
     uint64_t Q_full, full[STAGES];
 };
 
-/* Where in a tile the 8 elements of row `row` from column `col` on begin; col is a multiple of
- * 8. */
+/* Where in a tile the 8 elements of row `row` from column `col`, a multiple of 8, begin. */
 template <int ROWS>
 static __device__ __forceinline__ int swizzled(int row, int col)
 {

@@ -1,7 +1,6 @@
 // needs: sm_90a
 /*
- * Idea: one warp only loads, the warpgroups only compute, and no barrier of the whole block holds
- * them together.
+ * Idea: one warp only loads, warpgroups only compute; no block-wide barrier holds them together.
  *
  *     for each block of Bc keys, last to first:
  *         S = Q·Kᵀ                        m_new = max(m, rowmax S)               c = scale · log2 e
@@ -90,8 +89,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
         initialise_barriers(shared);
     __syncthreads(); /* the barriers exist before any thread waits on them */
 
-    /* Registers are those of the launch, 65536 over THREADS, moved from the producer to the
-     * consumers. */
+    /* The launch's registers, 65536 over THREADS, move from the producer to the consumers. */
     if (warpgroup == Config::WARPGROUPS) {
         registers_decrease<Config::WARPGROUPS == 3 ? 32 : 40>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)

@@ -136,8 +136,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
         initialise_barriers(shared);
     __syncthreads(); /* the barriers exist before any thread waits on them */
 
-    /* Registers are those of the launch, 65536 over THREADS, moved from the producer to the
-     * consumers. */
+    /* The launch's registers, 65536 over THREADS, move from the producer to the consumers. */
     if (warpgroup == Config::WARPGROUPS) {
         registers_decrease<Config::WARPGROUPS == 3 ? 32 : 40>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)

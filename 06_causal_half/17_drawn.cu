@@ -12,16 +12,14 @@
  * T; LSE [batch, heads, seq_q], float; row-major. HEAD_DIM is head_dim, a multiple of 8, rounded up
  * to 64 or 128, the rest zeros.
  *
- * Causal tiles differ in length, and dealt out in advance some blocks get more work than others.
- * The producer draws the next tile with an atomic addition while it requests this one's, and
+ * Causal tiles differ in length: dealt out in advance, they give some blocks more work than others.
+ * The producer draws the next tile with an atomic addition while it requests this one, and
  * announces it to the consumers beside its Q. With the longest first (tile_order.cuh) no block has
- * a long tile left when the others are done. The counter is the call's workspace, cleared on its
- * stream.
+ * a long tile left at the end. The counter is the call's workspace, cleared on its stream.
  *
  * Cost: as tma_store's, and one atomic operation per tile.
  *
- * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), section 3; persistent kernels of
- * CUTLASS.
+ * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), section 3; CUTLASS persistent kernels.
  */
 #include "06_step.h"
 #include "announced_tile.cuh"
@@ -63,10 +61,9 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
 }
 
 /*
- * Requests everything that the consumers will read, by one thread. For use n = 0, 1, ... of a place
- * the consumers wait for phase n of `full`, and before it the producer waits for phase n - 1 of
- * `empty`, which has the other parity. On a new barrier phase -1 counts as over: new places are
- * empty.
+ * Requests all that the consumers will read, by one thread. For use n = 0, 1, ... of a place the
+ * consumers wait for phase n of `full`; before it the producer waits for phase n - 1 of `empty`, of
+ * the other parity. On a new barrier phase -1 counts as over: new places are empty.
  */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
@@ -173,8 +170,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
         initialise_barriers(shared);
     __syncthreads(); /* the barriers exist before any thread waits on them */
 
-    /* Registers are those of the launch, 65536 over THREADS, moved from the producer to the
-     * consumers. */
+    /* The launch's registers, 65536 over THREADS, move from the producer to the consumers. */
     if (warpgroup == Config::WARPGROUPS) {
         registers_decrease<Config::WARPGROUPS == 3 ? 32 : 40>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)

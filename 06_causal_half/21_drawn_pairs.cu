@@ -23,13 +23,11 @@
  * keys, and block 0 computes that for nothing: pairs pay where rows are long.
  *
  * Elsewhere this rung is lazy_rescale: with few causal keys or a head_dim up to 64 pairs were
- * slower or won too little, and where a head has an odd number of tiles, half of a pair would be
- * idle.
+ * slower or won too little, and with an odd number of tiles in a head half a pair would be idle.
  *
  * Cost: as lazy_rescale's, and one atomic operation per pair of tiles.
  *
- * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), its producer warpgroup; tile schedulers
- * of CUTLASS.
+ * Source: Shah et al., FlashAttention-3 (arXiv:2407.08608), its producer; CUTLASS tile schedulers.
  */
 #include "06_step.h"
 #include "announced_tile.cuh"
@@ -92,10 +90,9 @@ produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
 }
 
 /*
- * Requests everything that the consumers will read, by one thread. For use n = 0, 1, ... of a place
- * the consumers wait for phase n of `full`, and before it the producer waits for phase n - 1 of
- * `empty`, which has the other parity. On a new barrier phase -1 counts as over: new places are
- * empty.
+ * Requests all that the consumers will read, by one thread. For use n = 0, 1, ... of a place the
+ * consumers wait for phase n of `full`; before it the producer waits for phase n - 1 of `empty`, of
+ * the other parity. On a new barrier phase -1 counts as over: new places are empty.
  */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
@@ -239,8 +236,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
     cluster_arrive();
     cluster_wait(); /* the barriers of both blocks exist before any thread reaches them */
 
-    /* Registers are those of the launch, 65536 over THREADS, moved from the producer to the
-     * consumers. */
+    /* The launch's registers, 65536 over THREADS, move from the producer to the consumers. */
     if (warpgroup == Config::WARPGROUPS) {
         registers_decrease<CAUSAL ? 40 : 24>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)

@@ -77,10 +77,9 @@ produce_values(struct shared_tiles<Config> *shared, struct ring_position &V_at,
 }
 
 /*
- * Requests everything that the consumers will read, by one thread. For use n = 0, 1, ... of a place
- * the consumers wait for phase n of `full`, and before it the producer waits for phase n - 1 of
- * `empty`, which has the other parity. On a new barrier phase -1 counts as over: new places are
- * empty.
+ * Requests all that the consumers will read, by one thread. For use n = 0, 1, ... of a place the
+ * consumers wait for phase n of `full`; before it the producer waits for phase n - 1 of `empty`, of
+ * the other parity. On a new barrier phase -1 counts as over: new places are empty.
  */
 template <class Config, bool CAUSAL>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,
@@ -249,8 +248,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
         initialise_barriers(shared);
     __syncthreads(); /* the barriers exist before any thread waits on them */
 
-    /* Registers are those of the launch, 65536 over THREADS, moved from the producer to the
-     * consumers. */
+    /* The launch's registers, 65536 over THREADS, move from the producer to the consumers. */
     if (warpgroup == Config::WARPGROUPS) {
         registers_decrease<Config::WARPGROUPS == 3 ? 32 : 40>();
         if (threadIdx.x == 128 * Config::WARPGROUPS)

@@ -13,8 +13,7 @@ static const float LOG2_E = 1.4426950408889634f;
 static const float LN_2 = 0.6931471805599453f;
 
 /* A row that has seen no key has maximum -inf, and so does one whose scores all overflowed. Its
- * exponents are shifted by 0 instead, so that 2^(-inf - 0) = 0 comes out and not 2^(-inf + inf),
- * which is NaN. */
+ * exponents are shifted by 0 instead: 2^(-inf - 0) = 0 comes out, not the NaN of 2^(-inf + inf). */
 static __device__ __forceinline__ float shift_of(float maximum)
 {
     return maximum == -CUDART_INF_F ? 0.0f : maximum;

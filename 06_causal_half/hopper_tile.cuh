@@ -46,8 +46,7 @@ struct hopper_problem {
 struct hopper_tile {
     int head, kv_head; /* over all batches */
     int row0;          /* may be negative */
-    /* key blocks that some query sees, at least one: a block of nothing but masked keys gives O =
-     * 0 */
+    /* key blocks that some query sees, at least one: masked keys alone give O = 0 */
     int blocks;
     int unmasked; /* the first so many of them need no mask */
 };
@@ -102,8 +101,7 @@ static __device__ __forceinline__ void load_queries(typename Config::T *Q,
 
 /* ---- places for K and V in shared memory, used in turn ---- */
 
-/* The place whose turn it is, and the parity of its phase, which flips each time that place 0 comes
- * again. */
+/* The place whose turn it is, and the parity of its phase, which flips when place 0 comes again. */
 struct ring_position {
     int stage, phase;
 };

@@ -4,8 +4,7 @@
 
 #include "score_rows.cuh"
 
-/* d, 16 x 16, += A · B, A 16 x 16, B 16 x 16 as one ldmatrix_x4 brings it: two right factors side
- * by side. */
+/* d += A · B, all 16 x 16, B as one ldmatrix_x4 brings it: two right factors side by side. */
 template <typename T>
 static __device__ __forceinline__ void mma_m16n16k16(float d[8], const uint32_t a[4],
                                                      const uint32_t b[4])

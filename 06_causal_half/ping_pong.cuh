@@ -48,8 +48,7 @@ static __device__ __forceinline__ void next_scores(struct consumer<Config> &c, i
  *
  * The border keeps the wait for O behind the maxima. Without it ptxas waits first of all and
  * multiplies O at the very end, where nothing runs beside that. With it, the exponentials (an
- * eighth of the speed of multiplications) begin before the wait, and O is multiplied between the
- * rest of them.
+ * eighth as fast as multiplications) begin before the wait, and O is multiplied between the others.
  */
 template <class Config>
 static __device__ __forceinline__ void both_products(struct consumer<Config> &c, int block,

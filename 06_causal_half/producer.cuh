@@ -35,10 +35,9 @@ static __device__ __forceinline__ void initialise_barriers(struct shared_tiles<C
 }
 
 /*
- * Requests everything that the consumers will read, by one thread. For use n = 0, 1, ... of a place
- * the consumers wait for phase n of `full`, and before it the producer waits for phase n - 1 of
- * `empty`, which has the other parity. On a new barrier phase -1 counts as over: new places are
- * empty.
+ * Requests all that the consumers will read, by one thread. For use n = 0, 1, ... of a place the
+ * consumers wait for phase n of `full`; before it the producer waits for phase n - 1 of `empty`, of
+ * the other parity. On a new barrier phase -1 counts as over: new places are empty.
  */
 template <class Config>
 static __device__ __forceinline__ void produce(struct shared_tiles<Config> *shared,

@@ -1,6 +1,5 @@
 /*
- * Softmax on scores that stay where the tensor cores left them: what one warp does with its 16
- * rows.
+ * Softmax on scores that stay where the tensor cores left them: what a warp does with its 16 rows.
  *
  * An accumulator x of 16 rows and COLS columns is x[COLS / 2] per lane. With g = lane / 4 and t =
  * lane % 4 element i is
@@ -46,8 +45,7 @@ static __device__ __forceinline__ void mask_scores(float (&S)[COUNT], int first_
             S[i] = -CUDART_INF_F;
 }
 
-/* The lane's largest scores: of row r those of even columns in chain[2r], of odd ones in
- * chain[2r + 1]. */
+/* The lane's largest scores of row r: even columns' in chain[2r], odd ones' in chain[2r + 1]. */
 template <int COUNT>
 static __device__ __forceinline__ void start_maximum(const float (&S)[COUNT], float (&chain)[4])
 {

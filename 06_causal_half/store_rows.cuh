@@ -4,8 +4,7 @@
 
 #include "score_rows.cuh"
 
-/* Stores the warp's rows, packed by pack_rows(), two elements at a time. O is the head's [seq_q,
- * head_dim]. */
+/* Stores the warp's rows, packed by pack_rows(), two elements at a time. O is [seq_q, head_dim]. */
 template <typename T, int COUNT>
 static __device__ __forceinline__ void store_rows(T *O, const uint32_t (&packed)[COUNT],
                                                   int first_row, int seq_q, int head_dim)

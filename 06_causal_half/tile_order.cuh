@@ -1,10 +1,8 @@
 /*
- * In which order the tiles of O are computed. They do not depend on each other, but they share two
- * things.
+ * The order in which the tiles of O are computed. They are independent but share two things.
  *
  * The chip: causal tiles near the end of the sequence see the most keys. Started last, one of them
- * would run alone when all others are done; so the longest come first and short ones fill the
- * gaps.
+ * would run alone when all others are done; so the longest come first and short ones fill gaps.
  *
  * The L2 cache: all tiles of a head read the same K and V. Heads go in groups whose K and V fit the
  * cache together, and the order "longest first" holds within a group. Full attention has nothing to
@@ -15,8 +13,7 @@
 
 #include "half_problem.cuh"
 
-/* All tiles, those of one head, heads over all batches, and heads in a group, of which the last may
- * have fewer. */
+/* All tiles, those of a head, heads over all batches, heads in a group: the last may have fewer. */
 struct tile_order {
     int tiles, row_tiles, heads, group;
 };
@@ -28,8 +25,7 @@ struct tile_place {
 
 static inline struct tile_order tile_order_of(const struct attention *shape, int Br)
 {
-    /* Short sequences start many tiles at once and want a group's K and V while they are still on
-     * their way in. */
+    /* Short sequences start many tiles at once and want a group's K and V before they arrive. */
     const long long cached_bytes = shape->seq_kv <= 512 ? 8 << 20 : 32 << 20;
     const long long head_bytes = 2LL * sizeof(uint16_t) * shape->seq_kv * shape->head_dim;
     const long long kv_heads = head_bytes > 0 ? cached_bytes / head_bytes : 1;

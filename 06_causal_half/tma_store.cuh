@@ -6,10 +6,9 @@
 #include "hopper_tile.cuh"
 
 /*
- * Stores the warp's 16 rows, packed by pack_rows(), through `staging`, [PANELS][16][64], which no
- * other warp uses. The four 8 x 8 matrices of one stmatrix are 16 rows of 8 columns, then the next
- * 8 columns; in a panel the chunk of 8 columns c of row r lies at c ^ (r % 8). Started, not waited
- * for.
+ * Starts to store the warp's 16 rows, packed by pack_rows(), through `staging`, [PANELS][16][64],
+ * which no other warp uses. The four 8 x 8 matrices of one stmatrix are 16 rows of 8 columns, then
+ * the next 8 columns; in a panel the chunk of 8 columns c of row r lies at c ^ (r % 8).
  */
 template <int HEAD_DIM, typename T>
 static __device__ __forceinline__ void store_by_tma(const CUtensorMap *map, T *staging,

@@ -25,9 +25,8 @@ __global__ void copy(const float *from, float *to, int n)
     (void)from, (void)to, (void)n; /* yours to write: which i is this thread's? */
 }
 
-/* 2. to[col][row] = from[row][col]; from is [rows, cols]. One thread per element; blocks of 16 x 16
- * threads, blockIdx.x and threadIdx.x along a row of `from`. Then count: which of the two accesses
- * is coalesced? */
+/* 2. to[col][row] = from[row][col]; from is [rows, cols]. One thread per element; 16 x 16 a block,
+ * blockIdx.x and threadIdx.x along a row of `from`. Then count: which access is coalesced? */
 __global__ void transpose(const float *from, float *to, int rows, int cols)
 {
     (void)from, (void)to, (void)rows, (void)cols; /* yours to write */
