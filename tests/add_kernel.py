@@ -52,20 +52,19 @@ ROW = '''KERNEL(square_tile, "3_square_tile.cu", "the same; a block computes 16 
 
 def copy_tree(target):
     """The sources, and what is built of those that stay as they are; times are kept, so nothing is built again."""
-    for name in ("Makefile", "common", STEP, "tests"):
-        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy2)(ROOT / name, target / name)
-    shutil.copytree(ROOT / "build/simt", target / "build/simt")
-    for build in ("cpu", "check"):
-        for name in ("obj/common", f"obj/{STEP}", "flags", "libcommon.a"):
-            source, copy = ROOT / "build" / build / name, target / "build" / build / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            (shutil.copytree if source.is_dir() else shutil.copy2)(source, copy)
+    parts = ("obj/common", f"obj/{STEP}", "flags", "libcommon.a")
+    for name in ("Makefile", "common", STEP, "tests", "build/simt",
+                 *(f"build/{build}/{part}" for build in ("cpu", "check") for part in parts)):
+        source, copy = ROOT / name, target / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if source.is_dir() else shutil.copy2)(source, copy)
 
 
-def run(*command, **variables):
+def run(*command, cwd=None, **variables):
+    """Status and output; make started by make must not take orders from the first."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"}
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-                          env=dict(environment, **variables))
+    done = subprocess.run(command, cwd=cwd, env=dict(environment, **variables), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=900)
     return done.returncode, done.stdout
 
 
@@ -73,6 +72,16 @@ def require(condition, what, output):
     if not condition:
         sys.exit(f"add_kernel: {what}:\n{output[-3000:]}")
     print(f"add_kernel: {what}", flush=True)
+
+
+def succeeds(what, *command, says=""):
+    status, output = run(*command)
+    require(status == 0 and re.search(says, output, re.M), what, output)
+
+
+def fails(what, *command, says=""):
+    status, output = run(*command)
+    require(status != 0 and says in output, what, output)
 
 
 def write(inside):
@@ -118,19 +127,16 @@ def main():
 
         write("row <= M && col < N")
         build()
-        status, output = run(f"build/check/{STEP}")
-        require(status == 0 and re.search(rf"^{NAME} +pass", output, re.M), "the run shows and checks it", output)
+        succeeds("the run shows and checks it", f"build/check/{STEP}", says=rf"^{NAME} +pass")
         for title, command in tests():
-            status, output = run(*command)
-            require(status != 0 and NAME in output, f"its fault is found by {title}", output)
+            fails(f"its fault is found by {title}", *command, says=NAME)
         status, output = grading()
         require(status == 1 and "ungraded" not in output, "its fault is found by the grading", output)
 
         write("row < M && col < N")
         build()
         for title, command in tests():
-            status, output = run(*command)
-            require(status == 0, f"without the fault it passes {title}", output)
+            succeeds(f"without the fault it passes {title}", *command)
         status, output = grading()
         require(status == 0 and NAME in output, "without the fault it has full marks", output)
 
@@ -138,15 +144,14 @@ def main():
         require(row["file"] == f"3_{NAME}.cu" and row["global_loads"] == counted["global_loads"] > 0 and
                 row["bytes_written"] == counted["global_store_bytes"] > 0,
                 "the program's list has it, with the costs that a run counts", f"{row}\n{counted}")
-        status, output = run("tests/lessons.py", "--check", STEP)
-        require(status != 0, "the lesson's table of counts wants it", output)
+        fails("the lesson's table of counts wants it", "tests/lessons.py", "--check", STEP)
         run("tests/lessons.py", "--write", STEP)
         lesson = pathlib.Path(STEP, "README.md").read_text()
         require(f"| `{NAME}` |" in lesson, "the lesson's table of counts has it", lesson)
 
         if shutil.which("nvcc") or pathlib.Path("/usr/local/cuda/bin/nvcc").exists():
-            status, output = run("make", "BACKEND=gpu", "ARCH=sm_80", f"build/gpu/{STEP}")
-            require(status == 0 and f"3_{NAME}.cu" in output, "nvcc compiles it", output)
+            succeeds("nvcc compiles it", "make", "BACKEND=gpu", "ARCH=sm_80", f"build/gpu/{STEP}",
+                     says=rf"3_{NAME}\.cu")
         else:
             print("add_kernel: skipped: there is no nvcc to compile it")
 

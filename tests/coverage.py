@@ -23,8 +23,7 @@ OUT = ROOT / "build" / "coverage"
 LISTED = Path(__file__).resolve().with_name("coverage.txt")
 LEAST = 3  # turns in a row: a second and a third that differ from the first
 
-# Counted per loop: how often it was entered, and the most turns of one time. Each loop stands in one of its own that turns
-# once, whose variable counts.
+# Counted per loop: how often it was entered, and the most turns of one time, by a variable of the loop's own.
 COUNTING = """
 #ifndef COVERAGE_H
 #define COVERAGE_H
@@ -50,16 +49,9 @@ coverage covered;
 struct turning {
     int loop;
     unsigned long long turns = 0;
-    bool begun = false;
     turning(int loop) : loop(loop)
     {
         covered.entered[loop].fetch_add(1, std::memory_order_relaxed);
-    }
-    bool first()
-    {
-        const bool was = begun;
-        begun = true;
-        return !was;
     }
     bool again(bool condition)
     {
@@ -105,7 +97,8 @@ class Counted:
                 raise broken.Broken(f"{file}: what kind of loop is {source[begin:tokens[close][2]]}?")
             head = " ".join(source[begin:tokens[close][2]].split())
             loop = len(self.loops)
-            edits.append((begin, begin, f"for (turning counted({loop}); counted.first();) "))
+            # With an else of its own, so that one after the loop stays another's.
+            edits.append((begin, begin, f"if (turning counted({loop}); false) {{}} else "))
             condition, end = tokens[ends[0]][2], tokens[ends[1]][1]
             edits.append((condition, end, f"counted.again({source[condition:end].strip() or 'true'})"))
             self.loops.append((file, source.count("\n", 0, begin) + 1, head))
@@ -124,12 +117,9 @@ def fixed(head):
 def listed(step, loops):
     """{(file, head): why} of this step's loops, from coverage.txt; an entry that is none of a file's is refused."""
     reasons = {}
-    for entry in LISTED.read_text(encoding="utf-8").split("\n\n"):
-        fields = dict(re.findall(r"^(file|step|loop|why): (.+)$", entry, re.MULTILINE))
-        if set(fields) - {"step"} not in (set(), {"file", "loop", "why"}):
-            raise broken.Broken(f"{LISTED.name}: an entry is file, loop, why: {entry}")
-        if fields and fields.get("step", fields["file"][:2]) == step:
-            reasons[fields["file"], fields["loop"]] = fields["why"]
+    for entry in mutants.entries(LISTED, "file", "loop", "why", optional="step"):
+        if entry.get("step", entry["file"][:2]) == step:
+            reasons[entry["file"], entry["loop"]] = entry["why"]
     unknown = set(reasons) - {(file, head) for file, _, head in loops}
     if unknown:
         raise broken.Broken(f"{LISTED.name}: there is no {' in '.join(reversed(min(unknown)))}")
@@ -159,13 +149,9 @@ def count(step, pool):
     for file in (*headers, *kernels):
         counted.wrap(file)
     made = dict(zip(kernels, pool.map(lambda file: compile_kernel(counted, file), kernels)))
-    objects = ROOT / "build" / "cpu" / "obj"
-    others = [path for path in [*folder.glob("*.cu"), *ROOT.glob(f"tests/tiles_{step}.cu")]
-              if str(path.relative_to(ROOT)) not in made]
     for test in sorted(path.stem for path in (ROOT / "tests").glob(f"test_{step}*.c")):
         program = counted.folder / test
-        broken.link(counted, "cpu", [objects / f"tests/{test}.c.o", objects / "tests/ladder.c.o", *made.values(),
-                                     *(objects / f"{path.relative_to(ROOT)}.o" for path in others)], program, ["-lcriterion"])
+        broken.link_test(counted, "cpu", test, made, program)
         failed = mutants.run_test(program, [], 600, "--jobs", str(os.cpu_count()))
         if failed:
             raise broken.Broken(f"{test} fails at {failed}")

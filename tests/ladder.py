@@ -61,10 +61,9 @@ class Statement:
         self.lines = -(-len(re.sub(r"(?<=[(\[]) | (?=[)\]])", "", self.text)) // columns) if columns else 0
         self.counted = 0 if NOT_COUNTED.match(self.text) else self.lines
         # Where it stands in the file, with the comment at its end: its first line's number, counted from 1, and its lines.
-        for comment in COMMENT_OR_STRING.finditer(source, end):
-            if "\n" not in source[end:comment.start()] and comment[0].startswith("/"):
-                end = comment.end()
-            break
+        comment = COMMENT_OR_STRING.search(source, end)
+        if comment and "\n" not in source[end:comment.start()] and comment[0].startswith("/"):
+            end = comment.end()
         self.number = source.count("\n", 0, begin) + 1
         self.shown = source.split("\n")[self.number - 1:source.count("\n", 0, end) + 1]
 

@@ -20,17 +20,16 @@ kernels count is the same on every machine. Python's standard library suffices.
 import argparse
 import csv
 import functools
-import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import textwrap
 
 import ladder
 
 ROOT = ladder.ROOT
+RESULTS = ROOT / "docs" / "results"
 WHOLE_STEP = ("counts", "bench", "ncu")  # a lesson has one of each; tests/bench fills the last two
 FOLD = 25  # a longer diff is folded
 CONTEXT = 2  # statements around a change
@@ -193,11 +192,6 @@ def counts_of(row):
     }
 
 
-def predictions_of(row):
-    """What the formulas of a table's row say."""
-    return {"loads": row["global_loads"], "stores": row["global_stores"], "bytes": row["bytes_read"] + row["bytes_written"]}
-
-
 def size_arguments(step):
     """The command line that gives another step the sizes which this one has unless told otherwise."""
     return [f"--{size['name']}" if size["flag"] else f"--{size['name']}={size['value']}"
@@ -210,7 +204,9 @@ class Numbers:
     def __init__(self, rung, step):
         sizes = [] if rung.step == step else size_arguments(step)
         self.name = rung.name
-        self.predicted = predictions_of(self._row(rung, "--list", *sizes))
+        formulas = self._row(rung, "--list", *sizes)
+        self.predicted = {"loads": formulas["global_loads"], "stores": formulas["global_stores"],
+                          "bytes": formulas["bytes_read"] + formulas["bytes_written"]}
         self.counted = counts_of(self._row(rung, *sizes, *([f"--kernel={rung.name}"] if sizes else [])))
         self.milliseconds = {shape: (float(row["ms"]), float(row["flops"]), float(row["bytes"]))
                              for (shape, kernel), row in measurements(rung.step).items() if kernel == rung.name}
@@ -232,22 +228,24 @@ class Numbers:
 
 
 @functools.lru_cache(maxsize=None)
-def results():
-    """The lines of docs/results/ladder.csv, in which `make bench-ladder` puts one table behind the other."""
-    path = ROOT / "docs" / "results" / "ladder.csv"
-    return path.read_text("utf-8").splitlines() if path.exists() else []
+def results(name):
+    """The comments, by what they begin with, and the rows of a file of docs/results; none where there is none."""
+    path = RESULTS / name
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    comments = dict(line[2:].split(": ", 1) for line in lines if line.startswith("# "))
+    return comments, list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
 def measurements(step):
-    """The rows of the step's rungs by (shape, kernel), each with a cold L2 cache."""
-    rows = csv.DictReader(line for line in results() if not line.startswith("#"))
-    return {(row["shape"], row["kernel"]): row for row in rows
+    """The rows of ladder.csv, in which `make bench-ladder` puts one table behind the other, of the step's rungs by
+    (shape, kernel), each with a cold L2 cache."""
+    return {(row["shape"], row["kernel"]): row for row in results("ladder.csv")[1]
             if row["step"] == step and row["role"] == "rung" and row["protocol"] == "cold"}
 
 
 def device():
     """The name of the device that all were measured on."""
-    return next(line[len("# device: "):].split(",")[0] for line in results() if line.startswith("# device: "))
+    return results("ladder.csv")[0]["device"].split(",")[0]
 
 
 def shape_of(numbers):
@@ -257,8 +255,12 @@ def shape_of(numbers):
 
 
 def measured_at(page, shape):
-    link = os.path.relpath(ROOT / "docs" / "results" / "ladder.csv", page.parent)
+    link = os.path.relpath(RESULTS / "ladder.csv", page.parent)
     return f"measured on an {device()} at {shape} ([ladder.csv]({link}))"
+
+
+def paragraph(text):
+    return textwrap.fill(text, 110, break_long_words=False, break_on_hyphens=False)
 
 
 def table(header, rows):
@@ -296,7 +298,7 @@ def counts(page):
     text = (f"Loads, stores and bytes of global memory: predicted by the table's formulas, counted by `make run-{step[:2]}` on a CPU at"
             f" {sizes} ({report['flops']:,.0f} FLOP, {report['compulsory_bytes']:,.0f} compulsory bytes)")
     text += f"; {measured_at(page, shape)}." if shape else "."
-    return (textwrap.fill(text, 110, break_long_words=False, break_on_hyphens=False) + "\n\n"
+    return (paragraph(text) + "\n\n"
             + table(["kernel", *(title for title, _ in columns)],
                     [[f"`{rung.name}`", *(texts[at] for _, texts in columns)] for at, rung in enumerate(numbers)]))
 

@@ -15,6 +15,7 @@ library suffices.
 """
 import argparse
 import collections
+import concurrent.futures
 import difflib
 import os
 import random
@@ -40,9 +41,15 @@ WALL_SECONDS = 900  # of one test program, on a busy machine
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\.?\d(?:[eE][+-]|[\w.])*|\w+|<<<|>>>|<<=|>>=|->|\+\+|--|::|'
                    r"<<|>>|[-+*/%&|^<>=!]=|&&|\|\||[^\w\s]")
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
-ARITHMETIC = {"+": "-", "-": "+", "*": "+", "/": "*", "%": "/", "&": "|", "|": "&", "<<": ">>", ">>": "<<"}
 ASSIGNMENTS = {"+=": "=", "*=": "=", "-=": "+=", "/=": "=", "|=": "="}
-LOGIC = {"&&": "||", "||": "&&", "==": "!=", "!=": "=="}
+# Tokens that become another: operators, which have blanks on both sides, and names and numbers.
+OTHERS = {token: (rule, other) for rule, others in (
+    ("arithmetic", {"+": "-", "-": "+", "*": "+", "/": "*", "%": "/", "&": "|", "|": "&", "<<": ">>", ">>": "<<",
+                    "fmaxf": "fminf", "fminf": "fmaxf"}),
+    ("assignment", ASSIGNMENTS), ("condition", {"&&": "||", "||": "&&", "==": "!=", "!=": "=="}),
+    ("constant", {"CUDART_INF_F": "1e4f", "INFINITY": "1e4f", "CUDART_L2E_F": "1.0f", "CUDART_LN2_F": "1.0f",
+                  "1.0f": "2.0f"}),
+) for token, other in others.items()}
 # What stands for another in an index, a stride, an argument: names of the same kind, where a file has both.
 NAMES = [set(names.split()) for names in (
     "M N K", "m n k", "BM BN BK", "Br Bc", "TM TN", "WM WN", "R C E", "rows cols", "row col", "row0 col0", "x y z",
@@ -99,9 +106,9 @@ def tokens_of(source):
 
 
 def matching(tokens, at, pair="()"):
-    """The index of the token that closes the bracket at `at`."""
+    """The index of the token that closes the bracket at `at`, or opens the one that is closed there."""
     depth = 0
-    for i in range(at, len(tokens)):
+    for i in range(at, -1, -1) if tokens[at][0] == pair[1] else range(at, len(tokens)):
         depth += (tokens[i][0] == pair[0]) - (tokens[i][0] == pair[1])
         if depth == 0:
             return i
@@ -140,13 +147,7 @@ def statements(tokens):
             if at < len(tokens) and tokens[at][0] == ";" and changes and not declares:
                 found.append((i, at))
         if text == ")":  # of a for or an if: what follows is a statement too
-            depth, at = 0, i
-            while at >= 0:
-                depth += (tokens[at][0] == ")") - (tokens[at][0] == "(")
-                if depth == 0:
-                    break
-                at -= 1
-            begins = tokens[at - 1][0] in ("for", "if", "while", "constexpr")
+            begins = tokens[matching(tokens, i) - 1][0] in ("for", "if", "while", "constexpr")
         else:
             begins = text in (";", "{", "}", "else", "do")
     return found
@@ -204,47 +205,32 @@ def edits_of(source):
                 yield "off by one", begin, close, f"({source[begin:close]} - 1)"
             else:
                 yield "bound", begin, end, {"min": "max", "max": "min"}[text]
-        elif text in ("fmaxf", "fminf"):
-            yield "arithmetic", begin, end, {"fmaxf": "fminf", "fminf": "fmaxf"}[text]
+        elif text in OTHERS and (spaced(at) or text[0].isalnum()):
+            rule, other = OTHERS[text]
+            yield rule, begin, end, other
         elif re.fullmatch(r"\d+", text):
             if not (before == after == "," and re.match(r"0, [\w>-]*stream>>>", source[begin:])):  # no array would use that byte
                 yield "off by one", begin, end, str(int(text) + 1)
             if int(text) > 0:
                 yield "off by one", begin, end, str(int(text) - 1)
-        elif text in ("CUDART_INF_F", "INFINITY"):
-            yield "constant", begin, end, "1e4f"
-        elif text in ("0.0f", "1.0f"):
-            yield "constant", begin, end, "2.0f" if text == "1.0f" else '__builtin_nanf("")' if padding else "1e-30f"
-        elif text in ("CUDART_L2E_F", "CUDART_LN2_F"):
-            yield "constant", begin, end, "1.0f"
+        elif text == "0.0f":
+            yield "constant", begin, end, '__builtin_nanf("")' if padding else "1e-30f"
         elif text == "^=" or (text == "^" and after == "1"):
             yield "stuck phase", begin, tokens[at + 1][2], "^= 0" if text == "^=" else "^ 0"
-        elif text in ASSIGNMENTS and spaced(at):
-            yield "assignment", begin, end, ASSIGNMENTS[text]
-        elif text in LOGIC and spaced(at):
-            yield "condition", begin, end, LOGIC[text]
-        elif text in ARITHMETIC and spaced(at):
-            yield "arithmetic", begin, end, ARITHMETIC[text]
         elif text == "!" and after != "=":
             yield "condition", begin, end, ""
         elif re.fullmatch(r"\d+\.\d+f", text):
             yield "constant", begin, end, "1.0f"
         elif text == "size_t" or (text == "long" and after == "long"):
             yield "64 bits", begin, end if text == "size_t" else tokens[at + 1][2], "int"
-        elif text == "<<<":
-            grid = operand_end(tokens, at + 1)
-            for cap in (2, 65535):
-                rule = "capped grid" if cap == 2 else "grid of 65535"
-                yield rule, tokens[at + 1][1], grid, f"min((int)({source[tokens[at + 1][1]:grid]}), {cap})"
+        elif text == "<<<" or (text == "dim3" and after != "(" and tokens[at + 2][0] == "("):
+            first = at + 1 if text == "<<<" else at + 3
+            grid = operand_end(tokens, first)
+            for cap, rule in ((2, "capped grid"), (65535, "grid of 65535")):
+                yield rule, tokens[first][1], grid, f"min((int)({source[tokens[first][1]:grid]}), {cap})"
         elif text == ">>>" and re.fullmatch(r"(?:\w+->)?stream", source[:begin].rsplit(", ", 1)[-1].strip()):
             last = source[:begin].rsplit(",", 1)[-1]
             yield "ignored stream", begin - len(last.lstrip()), begin, "0"
-        elif text == "dim3" and after != "(" and tokens[at + 2][0] == "(":
-            first = at + 3
-            grid = operand_end(tokens, first)
-            for cap in (2, 65535):
-                rule = "capped grid" if cap == 2 else "grid of 65535"
-                yield rule, tokens[first][1], grid, f"min((int)({source[tokens[first][1]:grid]}), {cap})"
         elif text == "cudaGetLastError" and before == "return":
             yield "status", begin, tokens[at + 2][2], "cudaSuccess"
         elif text == "return" and after == "status":
@@ -354,25 +340,25 @@ def in_turn(found, seed):
             yield queue.pop()
 
 
+def entries(path, *required, optional):
+    """The entries of a list: {field: value} of the lines between two blank ones. # begins a comment."""
+    for part in path.read_text(encoding="utf-8").split("\n\n"):
+        lines = [line for line in part.split("\n") if line and not line.startswith("#")]
+        entry = dict(line.partition(": ")[::2] for line in lines)
+        if entry and set(entry) - {optional} != set(required):
+            raise broken.Broken(f"{path.name}: an entry is {', '.join(required)}: {part}")
+        if entry:
+            yield entry
+
+
 def equivalent_ones(found):
     """{key: reason} from mutants.txt; an entry that no rule makes any more is refused."""
-    listed, entry = {}, {}
-    keys = {mutant.key() for mutant in found}
-    for number, line in enumerate([*EQUIVALENT.read_text(encoding="utf-8").splitlines(), ""], 1):
-        if line.startswith("#"):
-            continue
-        if line:
-            field, _, value = line.partition(": ")
-            entry[field] = value
-            continue
-        if entry:
-            if set(entry) - {"repeated"} != {"file", "rule", "before", "after", "why"}:
-                raise broken.Broken(f"{EQUIVALENT.name}:{number}: an entry is file, rule, before, after, why")
-            key = (*(entry[field] for field in ("file", "rule", "before", "after")), int(entry.get("repeated", 0)))
-            if key not in keys:
-                raise broken.Broken(f"{EQUIVALENT.name}:{number}: no rule makes this of {entry['file']}: {entry['after']}")
-            listed[key] = entry["why"]
-            entry = {}
+    listed, keys = {}, {mutant.key() for mutant in found}
+    for entry in entries(EQUIVALENT, "file", "rule", "before", "after", "why", optional="repeated"):
+        key = (*(entry[field] for field in ("file", "rule", "before", "after")), int(entry.get("repeated", 0)))
+        if key not in keys:
+            raise broken.Broken(f"{EQUIVALENT.name}: no rule makes this of {entry['file']}: {entry['after']}")
+        listed[key] = entry["why"]
     return listed
 
 
@@ -417,16 +403,13 @@ def variants(file):
 
 def test_program(mutant, backend, test):
     """Links a step's test program with the one kernel that has the fault."""
-    objects = ROOT / "build" / backend / "obj"
     directory = mutant.directory()
-    replaced = {mutant.compiled: directory / f"{backend}.o"}
+    made = {mutant.compiled: directory / f"{backend}.o"}
     tiles, _ = variants(mutant.compiled)
     if tiles:
-        replaced[f"tests/{tiles.name}"] = directory / f"{backend}_tiles.o"
-    files = [f"tests/{test}.c", "tests/ladder.c", *(str(path.relative_to(ROOT)) for path in sorted(
-        [*ROOT.glob(f"{mutant.step}/*.cu"), *ROOT.glob(f"tests/tiles_{mutant.step[:2]}.cu")]))]
+        made[f"tests/{tiles.name}"] = directory / f"{backend}_tiles.o"
     program = directory / f"{backend}_{test}"
-    broken.link(mutant, backend, [replaced.get(file, objects / (file + ".o")) for file in files], program, ["-lcriterion"])
+    broken.link_test(mutant, backend, test, made, program)
     return program
 
 
@@ -464,16 +447,20 @@ def same_object(mutant):
 SOUND = {}  # (build, test program, kernels, test): what the sound kernels say to it
 
 
-def killed_by(mutant, backend, test, names):
-    """The test that fails on the fault and passes on the sound kernel, or None."""
-    failed = run_test(test_program(mutant, backend, test), names, CPU_SECONDS)
-    key = backend, test, tuple(names), failed
-    if failed and key not in SOUND:
-        only = ("--filter", failed) if "/" in failed else ()
-        SOUND[key] = run_test(ROOT / "build" / backend / "tests" / test, names, CPU_SECONDS, *only)
-    if failed and SOUND[key]:
-        raise broken.Broken(f"{' '.join(names)} fails {backend}/{test} {SOUND[key]} without any fault")
-    return failed and f"{backend}/{test} {failed}"
+def killed_by(mutant, backend, names):
+    """The first of the step's tests that fails on the fault and passes on the sound kernel, or None."""
+    for test in sorted(path.stem for path in (ROOT / "tests").glob(f"test_{mutant.step[:2]}*.c")):
+        failed = run_test(test_program(mutant, backend, test), names, CPU_SECONDS)
+        if not failed:
+            continue
+        key = backend, test, tuple(names), failed
+        if key not in SOUND:
+            only = ("--filter", failed) if "/" in failed else ()
+            SOUND[key] = run_test(ROOT / "build" / backend / "tests" / test, names, CPU_SECONDS, *only)
+        if SOUND[key]:
+            raise broken.Broken(f"{' '.join(names)} fails {backend}/{test} {SOUND[key]} without any fault")
+        return f"{backend}/{test} {failed}"
+    return None
 
 
 def examine(mutant, kernel, folder):
@@ -483,25 +470,20 @@ def examine(mutant, kernel, folder):
         return "gpu", "only a GPU has sizes that show it"
     broken.copy_sources(mutant)
     names = [*kernels_in(kernel), *variants(kernel)[1]]
-    tests = sorted(path.stem for path in (ROOT / "tests").glob(f"test_{mutant.step[:2]}*.c"))
     try:
         compile_mutant(mutant, "cpu")
     except broken.Broken:
         return "invalid", "does not compile"
-    for test in tests:
-        killer = killed_by(mutant, "cpu", test, names)
-        if killer:
-            return "killed", killer
+    if killer := killed_by(mutant, "cpu", names):
+        return "killed", killer
     try:
         if same_object(mutant):
             return "same", "the same object"
     except broken.Broken:
         return "invalid", "the compiler's warnings refuse it"
     compile_mutant(mutant, "check")
-    for test in tests:
-        killer = killed_by(mutant, "check", test, names)
-        if killer:
-            return "killed", killer
+    if killer := killed_by(mutant, "check", names):
+        return "killed", killer
     if mutant.rule.startswith("wait"):
         program = broken.build(mutant, "check")
         for name in kernels_in(kernel):
@@ -598,12 +580,8 @@ def main():
           flush=True)
     tally = Tally(listed)
     queue = in_turn(found, options.seed)
-    threads = [threading.Thread(target=work, args=(number, queue, options.sample, tally, options.seed))
-               for number in range(options.workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:
+        list(pool.map(lambda number: work(number, queue, options.sample, tally, options.seed), range(options.workers)))
     shutil.rmtree(OUT, ignore_errors=True)
     if tally.error:
         raise tally.error

@@ -6,12 +6,13 @@
  * must give the report that names it.
  */
 #include "ptx/box_cases.h"
+#include "simt/counted.h"
 
 /* ---- copies and matrices of words ---- */
 
 TEST(ptx, cp_async)
 {
-    uint32_t in[COPY_ASYNC_WORDS], out[COPY_ASYNC_WORDS] = {0}, expected[COPY_ASYNC_WORDS];
+    uint32_t in[COPY_ASYNC_WORDS], expected[COPY_ASYNC_WORDS];
     random_words(in, COPY_ASYNC_WORDS, 1);
     for (int i = 0; i < 128; i++) {
         const int lane = i / 4, word = i % 4;
@@ -22,8 +23,7 @@ TEST(ptx, cp_async)
         expected[128 + i] = i % 2 ? in[128 + i] : 0;
         expected[288 + i] = in[288 + i];
     }
-    run(ptx_copy_async, in, COPY_ASYNC_WORDS, out, COPY_ASYNC_WORDS);
-    expect_words("cp_async", out, expected, COPY_ASYNC_WORDS);
+    expect_words_of("cp_async", ptx_copy_async, in, COPY_ASYNC_WORDS, expected, COPY_ASYNC_WORDS);
 }
 
 /* Element [row][col] of the matrices that lie in rows of eight halves. */
@@ -34,7 +34,7 @@ static uint32_t half_at(const uint32_t *words, int row, int col)
 
 CONDITIONAL_TEST(ptx, ldmatrix, has_architecture(75, false))
 {
-    uint32_t in[128], out[256] = {0}, expected[256];
+    uint32_t in[128], expected[256];
     random_words(in, 128, 2);
     for (int lane = 0; lane < 32; lane++)
         for (int matrix = 0; matrix < 4; matrix++) {
@@ -44,34 +44,31 @@ CONDITIONAL_TEST(ptx, ldmatrix, has_architecture(75, false))
             expected[128 + 4 * lane + matrix] =
                 half_at(in, first + 2 * t, g) | half_at(in, first + 2 * t + 1, g) << 16;
         }
-    run(ptx_ldmatrix, in, 128, out, 256);
-    expect_words("ldmatrix", out, expected, 256);
+    expect_words_of("ldmatrix", ptx_ldmatrix, in, 128, expected, 256);
 }
 
 CONDITIONAL_TEST(ptx, stmatrix, has_architecture(90, false))
 {
-    uint32_t in[128], out[128] = {0}, expected[128];
+    uint32_t in[128], expected[128];
     random_words(in, 128, 3);
     for (int row = 0; row < 32; row++)
         for (int word = 0; word < 4; word++)
             expected[4 * MATRIX_PLACE(row) + word] = in[4 * (row % 8 * 4 + word) + row / 8];
-    run(ptx_stmatrix, in, 128, out, 128);
-    expect_words("stmatrix", out, expected, 128);
+    expect_words_of("stmatrix", ptx_stmatrix, in, 128, expected, 128);
 }
 
 /* ---- products by a warp ---- */
 
 CONDITIONAL_TEST(ptx, movmatrix, has_architecture(75, false))
 {
-    uint32_t in[32], out[64] = {0}, expected[64];
+    uint32_t in[32], expected[64];
     random_words(in, 32, 14);
     for (int lane = 0; lane < 32; lane++) {
         const int row = lane / 4, col = lane % 4 * 2;
         expected[lane] = half_at(in, col, row) | half_at(in, col + 1, row) << 16;
         expected[32 + lane] = in[lane];
     }
-    run(ptx_movmatrix, in, 32, out, 64);
-    expect_words("movmatrix", out, expected, 64);
+    expect_words_of("movmatrix", ptx_movmatrix, in, 32, expected, 64);
 }
 
 static void test_mma(const char *name, ptx_kernel *kernel, bool bfloat16)
@@ -169,7 +166,7 @@ TEST(ptx, exp2)
 TEST(ptx, multiply_unless_one)
 {
     enum { PRODUCTS = EXP2_COUNT / 2 };
-    static uint32_t in[EXP2_COUNT], out[PRODUCTS], expected[PRODUCTS];
+    static uint32_t in[EXP2_COUNT], expected[PRODUCTS];
     for (int i = 0; i < PRODUCTS; i++) {
         const float x = i == 2 ? -INFINITY : 1.5f * i - 40.0f;
         const float factor = i % 2 == 0 ? 1.0f : 0.001f * i;
@@ -177,8 +174,8 @@ TEST(ptx, multiply_unless_one)
         in[2 * i + 1] = bits_of(factor);
         expected[i] = bits_of(x * factor);
     }
-    run(ptx_multiply_unless_one, in, EXP2_COUNT, out, PRODUCTS);
-    expect_words("multiply_unless_one", out, expected, PRODUCTS);
+    expect_words_of("multiply_unless_one", ptx_multiply_unless_one, in, EXP2_COUNT, expected,
+                    PRODUCTS);
 }
 
 /* ---- barriers and registers ---- */
@@ -186,28 +183,26 @@ TEST(ptx, multiply_unless_one)
 CONDITIONAL_TEST(ptx, mbarrier, has_architecture(90, false))
 {
     enum { WORDS = 32 * HANDSHAKES };
-    uint32_t in[WORDS], out[WORDS] = {0}, expected[WORDS];
+    uint32_t in[WORDS], expected[WORDS];
     random_words(in, WORDS, 11);
     for (int i = 0; i < WORDS; i++)
         expected[i] = in[i / 32 * 32 + 31 - i % 32] + i / 32;
-    run(ptx_mbarrier, in, WORDS, out, WORDS);
-    expect_words("mbarrier", out, expected, WORDS);
+    expect_words_of("mbarrier", ptx_mbarrier, in, WORDS, expected, WORDS);
 }
 
 TEST(ptx, named_barrier)
 {
-    uint32_t in[32], out[32] = {0}, expected[32];
+    uint32_t in[32], expected[32];
     random_words(in, 32, 12);
     for (int i = 0; i < 32; i++)
         expected[i] = in[i] + 3;
-    run(ptx_named_barrier, in, 32, out, 32);
-    expect_words("named_barrier", out, expected, 32);
+    expect_words_of("named_barrier", ptx_named_barrier, in, 32, expected, 32);
 }
 
 CONDITIONAL_TEST(ptx, cluster, has_architecture(90, false))
 {
     enum { BLOCKS = CLUSTERS * CLUSTER_BLOCKS, IN = 64 * BLOCKS, OUT = CLUSTER_OUT * BLOCKS };
-    static uint32_t in[IN], out[OUT], expected[OUT];
+    static uint32_t in[IN], expected[OUT];
     random_words(in, IN, 14);
     for (int block = 0; block < BLOCKS; block++) {
         const int rank = block % CLUSTER_BLOCKS, first = block - rank;
@@ -221,28 +216,21 @@ CONDITIONAL_TEST(ptx, cluster, has_architecture(90, false))
         received[CLUSTER_OUT - 2] = (uint32_t)rank;
         received[CLUSTER_OUT - 1] = CLUSTER_BLOCKS;
     }
-    run(ptx_cluster, in, IN, out, OUT);
-    expect_words("cluster", out, expected, OUT);
+    expect_words_of("cluster", ptx_cluster, in, IN, expected, OUT);
 }
 
 CONDITIONAL_TEST(ptx, registers, has_architecture(90, true))
 {
-    uint32_t in[64], out[256] = {0}, expected[256], sum = 0;
+    uint32_t in[64], expected[256], sum = 0;
     random_words(in, 64, 13);
     for (int i = 0; i < 64; i++)
         sum += in[i];
     for (int i = 0; i < 256; i++)
         expected[i] = sum;
-    run(ptx_registers, in, 64, out, 256);
-    expect_words("registers", out, expected, 256);
+    expect_words_of("registers", ptx_registers, in, 64, expected, 256);
 }
 
 /* ---- what the checked build counts ---- */
-
-#define EXPECT(counters, member, value)                                                            \
-    cr_expect_eq((counters).member, (unsigned long long)(value),                                   \
-                 #member " is %llu, expected %llu", (counters).member,                             \
-                 (unsigned long long)(value))
 
 TEST(ptx, counted)
 {
@@ -254,32 +242,23 @@ TEST(ptx, counted)
     static uint32_t words[MAX_WORDS];
     uint32_t *in = upload(words, MAX_WORDS), *out = upload(words, MAX_WORDS);
 
-    backend_counters_reset();
-    assert_success(ptx_ldmatrix(in, out));
-    cr_assert(backend_counters(&c));
+    c = counted(ptx_ldmatrix(in, out));
     EXPECT(c, shared_loads, 2 * 32);
     EXPECT(c, shared_stores, 4 * 32);
     /* Eight rows a wavefront; the stores go to every fourth bank, eight lanes to one. */
     EXPECT(c, shared_wavefronts, 2 * 4 + 4 * 4);
     EXPECT(c, shared_wavefronts_ideal, 2 * 4 + 4);
 
-    backend_counters_reset();
-    assert_success(ptx_copy_async(in, out));
-    cr_assert(backend_counters(&c));
+    c = counted(ptx_copy_async(in, out));
     EXPECT(c, global_load_bytes, 32 / 5 * (4 + 8 + 12 + 16) + 4 + 16 * 4 + 32 * 16 + 32 * 4);
 
-    backend_counters_reset();
-    assert_success(ptx_cluster(in, out));
-    cr_assert(backend_counters(&c));
+    c = counted(ptx_cluster(in, out));
     EXPECT(c, shared_stores, CLUSTERS * CLUSTER_BLOCKS / 2 * (32 + 16) * CLUSTER_BLOCKS);
     EXPECT(c, barriers, CLUSTERS * CLUSTER_BLOCKS * 2);
 
     const struct box_case *box = &box_cases[4]; /* 32 of 64 columns and 8 of 16 rows lie inside */
-    CUtensorMap map;
-    cr_assert_eq(describe(&map, in, box), CUDA_SUCCESS);
-    backend_counters_reset();
-    assert_success(ptx_tma_load(&map, box->x, box->y, box->z, 4 * box_words(box), out));
-    cr_assert(backend_counters(&c));
+    const CUtensorMap map = map_of(in, box);
+    c = counted(ptx_tma_load(&map, box->x, box->y, box->z, 4 * box_words(box), out));
     EXPECT(c, global_loads, 1);
     EXPECT(c, global_load_requests, 1);
     EXPECT(c, global_load_bytes, 8 * 64);

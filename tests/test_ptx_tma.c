@@ -15,9 +15,7 @@ CONDITIONAL_TEST(ptx, tma_load, has_architecture(90, false))
                 from < 0 ? 0 : ((uint16_t *)array)[from];
         }
         uint32_t *device_array = upload(array, array_words(c)), *device_out = upload(out, words);
-        CUtensorMap map;
-        cr_assert_eq(describe(&map, device_array, c), CUDA_SUCCESS, "%s: %s", c->name,
-                     backend_report());
+        const CUtensorMap map = map_of(device_array, c);
         for (int order = 0; order < ORDERS; order++) {
             setenv("SIMT_ORDER", orders[order], 1);
             assert_success(ptx_tma_load(&map, c->x, c->y, c->z, 4 * words, device_out));
@@ -50,9 +48,7 @@ CONDITIONAL_TEST(ptx, tma_store, has_architecture(90, false))
                 ((uint16_t *)expected)[to] = ((uint16_t *)box)[box_place(c, x, y, z)];
         }
         uint32_t *device_box = upload(box, box_words(c)), *device_array = upload(before, words);
-        CUtensorMap map;
-        cr_assert_eq(describe(&map, device_array, c), CUDA_SUCCESS, "%s: %s", c->name,
-                     backend_report());
+        const CUtensorMap map = map_of(device_array, c);
         assert_success(ptx_tma_store(&map, c->x, c->y, c->z, 4 * box_words(c), device_box));
         download(array, device_array, words);
         expect_words(name, array, expected, words);
@@ -76,8 +72,7 @@ CONDITIONAL_TEST(ptx, tma_load_multicast, has_architecture(90, true))
             expected[(2 * round + 1) * MULTICAST_WORDS + i] = word + 7 + (uint32_t)round;
         }
     uint32_t *device_array = upload(array, 32 * ROWS), *device_out = upload(out, OUT);
-    CUtensorMap map;
-    cr_assert_eq(describe(&map, device_array, &half), CUDA_SUCCESS, "%s", backend_report());
+    const CUtensorMap map = map_of(device_array, &half);
     for (int order = 0; order < ORDERS; order++) {
         setenv("SIMT_ORDER", orders[order], 1);
         assert_success(ptx_tma_load_multicast(&map, device_out));

@@ -63,18 +63,15 @@ static void place_operand(char *image, const struct operand *o, const uint16_t *
         }
 }
 
-typedef cudaError_t wgmma_kernel(const uint32_t *in, uint32_t *out, struct wgmma_layout layout);
-
-static wgmma_kernel *wgmma_now;
 static struct wgmma_layout wgmma_layout_now;
 
 static cudaError_t run_wgmma(const uint32_t *in, uint32_t *out)
 {
-    return wgmma_now(in, out, wgmma_layout_now);
+    return ptx_wgmma(in, out, wgmma_layout_now);
 }
 
-static void test_wgmma(const char *name, wgmma_kernel *kernel, int n, bool a_in_registers,
-                       int swizzle, int accumulate, bool bfloat16)
+static void test_wgmma(const char *name, int n, bool a_in_registers, int swizzle, int accumulate,
+                       bool bfloat16)
 {
     static uint16_t A[64 * STEPS_K], B[256 * STEPS_K];
     static uint32_t in[WGMMA_IMAGE / 4 + 128 * (4 * WGMMA_STEPS + 128)], out[128 * 128];
@@ -115,31 +112,30 @@ static void test_wgmma(const char *name, wgmma_kernel *kernel, int n, bool a_in_
             bound[thread * d_words + i] = bound_of(&sum);
         }
     }
-    wgmma_now = kernel;
-    wgmma_layout_now =
-        (struct wgmma_layout){swizzle,   a.begin,  a.leading, a.stride,   a.step,  b.begin,
-                              b.leading, b.stride, b.step,    accumulate, bfloat16};
+    wgmma_layout_now = (struct wgmma_layout){
+        n,       a_in_registers, swizzle,  a.begin, a.leading,  a.stride, a.step,
+        b.begin, b.leading,      b.stride, b.step,  accumulate, bfloat16};
     run(run_wgmma, in, WGMMA_IMAGE / 4 + 128 * (a_words + d_words), out, 128 * d_words);
     expect_floats(name, out, expected, bound, 128 * d_words);
 }
 
 CONDITIONAL_TEST(ptx, wgmma_shared, has_architecture(90, true))
 {
-    test_wgmma("wgmma_shared_128", ptx_wgmma_shared_128, 128, false, 1, 0, false);
-    test_wgmma("wgmma_shared_64", ptx_wgmma_shared_128, 128, false, 2, 1, false);
-    test_wgmma("wgmma_shared_32", ptx_wgmma_shared_128, 128, false, 3, 1, false);
-    test_wgmma("wgmma_shared_none", ptx_wgmma_shared_128, 128, false, 0, 1, false);
-    test_wgmma("wgmma_shared_bfloat16", ptx_wgmma_shared_128, 128, false, 1, 1, true);
+    test_wgmma("wgmma_shared_128", 128, false, 1, 0, false);
+    test_wgmma("wgmma_shared_64", 128, false, 2, 1, false);
+    test_wgmma("wgmma_shared_32", 128, false, 3, 1, false);
+    test_wgmma("wgmma_shared_none", 128, false, 0, 1, false);
+    test_wgmma("wgmma_shared_bfloat16", 128, false, 1, 1, true);
 }
 
 CONDITIONAL_TEST(ptx, wgmma_registers, has_architecture(90, true))
 {
-    test_wgmma("wgmma_registers_128", ptx_wgmma_registers_128, 128, true, 1, 1, false);
-    test_wgmma("wgmma_registers_64", ptx_wgmma_registers_128, 128, true, 2, 0, false);
-    test_wgmma("wgmma_registers_32", ptx_wgmma_registers_128, 128, true, 3, 1, false);
-    test_wgmma("wgmma_registers_none", ptx_wgmma_registers_128, 128, true, 0, 1, false);
-    test_wgmma("wgmma_registers_n64_128", ptx_wgmma_registers_64, 64, true, 1, 1, false);
-    test_wgmma("wgmma_registers_n64_none", ptx_wgmma_registers_64, 64, true, 0, 0, false);
-    test_wgmma("wgmma_registers_bfloat16", ptx_wgmma_registers_128, 128, true, 1, 1, true);
-    test_wgmma("wgmma_registers_n64_bfloat16", ptx_wgmma_registers_64, 64, true, 1, 0, true);
+    test_wgmma("wgmma_registers_128", 128, true, 1, 1, false);
+    test_wgmma("wgmma_registers_64", 128, true, 2, 0, false);
+    test_wgmma("wgmma_registers_32", 128, true, 3, 1, false);
+    test_wgmma("wgmma_registers_none", 128, true, 0, 1, false);
+    test_wgmma("wgmma_registers_n64_128", 64, true, 1, 1, false);
+    test_wgmma("wgmma_registers_n64_none", 64, true, 0, 0, false);
+    test_wgmma("wgmma_registers_bfloat16", 128, true, 1, 1, true);
+    test_wgmma("wgmma_registers_n64_bfloat16", 64, true, 1, 0, true);
 }

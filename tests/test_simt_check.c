@@ -3,15 +3,9 @@
  * correct programs on which it must stay silent. In the other builds there is nothing to test, and
  * the tests say so.
  */
-#include "harness.h"
-#include "backend.h"
 #include "simt/check_kernels.h"
-
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "simt/counted.h"
+#include "simt/said.h"
 
 static bool checked(void)
 {
@@ -25,7 +19,14 @@ static bool checked(void)
 
 static void report_says(const char *words)
 {
-    cr_expect(strstr(backend_report(), words), "'%s' is not in: %s", words, backend_report());
+    expect_said(backend_report(), words);
+}
+
+/* Errors stick until then. */
+static void reset_device(void)
+{
+    cr_expect_eq(cudaDeviceReset(), cudaSuccess);
+    cudaGetLastError();
 }
 
 /* CHECK_INTS zeros on the device. */
@@ -38,20 +39,6 @@ static int *zeros(void)
 }
 
 /* ---- counters ---- */
-
-static struct counters counted(cudaError_t error)
-{
-    struct counters counters;
-    cr_assert_eq(error, cudaSuccess, "%s: %s", cudaGetErrorName(error), backend_report());
-    cr_assert(backend_counters(&counters));
-    backend_counters_reset();
-    return counters;
-}
-
-#define EXPECT(counters, member, value)                                                            \
-    cr_expect_eq((counters).member, (unsigned long long)(value),                                   \
-                 #member " is %llu, expected %llu", (counters).member,                             \
-                 (unsigned long long)(value))
 
 CONDITIONAL_TEST(counters, naive_matmul, checked())
 {
@@ -257,11 +244,10 @@ CONDITIONAL_TEST(counters, waiting_is_one_load, checked())
 
 CONDITIONAL_TEST(counters, sum_until_reset, checked())
 {
-    struct counters c;
     int *data = zeros();
     for (int i = 0; i < 3; i++)
         cr_assert_eq(count_barriers(data, 2, 1), cudaSuccess);
-    c = counted(cudaSuccess);
+    struct counters c = counted(cudaSuccess);
     EXPECT(c, launches, 3);
     EXPECT(c, barriers, 6);
     cr_assert(backend_counters(&c));
@@ -318,113 +304,98 @@ static void expect_report(const char *name, cudaError_t expected, const char *co
     }
     /* Sticky, until the device is reset; then everything works again. */
     cr_expect_eq(cudaMalloc((void **)&data, 4), expected, "%s: the error does not stick", name);
-    cr_expect_eq(cudaDeviceReset(), cudaSuccess);
-    cudaGetLastError();
+    reset_device();
     cr_expect_eq(count_barriers(zeros(), 1, 1), cudaSuccess, "%s: nothing works after it", name);
 }
 
-#define REPORT_TEST(name, error, ...)                                                              \
+/* What the report says of a kernel, by the error that it leaves. */
+#define EXPECT_REPORT(error, name, ...)                                                            \
     TEST(reports, name)                                                                            \
     {                                                                                              \
         static const char *const says[] = {__VA_ARGS__, NULL};                                     \
         if (checked())                                                                             \
             expect_report(#name, error, says);                                                     \
     }
+#define REPORT_TEST(name, ...) EXPECT_REPORT(cudaErrorLaunchFailure, name, __VA_ARGS__)
+#define ADDRESS_TEST(name, ...) EXPECT_REPORT(cudaErrorIllegalAddress, name, __VA_ARGS__)
+#define MISALIGNED_TEST(name, ...) EXPECT_REPORT(cudaErrorMisalignedAddress, name, __VA_ARGS__)
 
-REPORT_TEST(load_past_end, cudaErrorIllegalAddress, "reads 4 bytes", "@load_past_end",
-            "just past the end", "262144 bytes", "the kernel's data",
-            "kernel load_past_end, block (0,0,0), thread (1,0,0)")
-REPORT_TEST(store_before_start, cudaErrorIllegalAddress, "writes 4 bytes", "@store_before_start",
-            "4 bytes before the start")
-REPORT_TEST(wild_address, cudaErrorIllegalAddress, "out of bounds", "bytes past the end")
-REPORT_TEST(use_after_free, cudaErrorIllegalAddress, "use after free", "@store_one", "256 bytes")
-REPORT_TEST(null_pointer, cudaErrorIllegalAddress, "null pointer", "@store_one")
-REPORT_TEST(host_pointer, cudaErrorIllegalAddress, "host pointer in a kernel", "@store_one",
-            "cudaMalloc")
-REPORT_TEST(dynamic_past_end, cudaErrorLaunchFailure,
-            "just past the end of the 256 bytes of dynamic shared memory", "@store_dynamic")
-REPORT_TEST(dynamic_none, cudaErrorLaunchFailure, "the launch asked for none", "@store_dynamic")
-REPORT_TEST(static_index, cudaErrorLaunchFailure, "index 32 of an array of type 'int [32]'",
-            "@store_static")
-REPORT_TEST(past_static, cudaErrorLaunchFailure,
-            "just past the end of the shared variable s (148 bytes)", "@past_static")
-REPORT_TEST(copy_too_much, cudaErrorIllegalAddress, "just past the end of", "@copy_too_much")
-REPORT_TEST(misaligned, cudaErrorMisalignedAddress, "float4", "4 bytes past a multiple of 16",
-            "@load_misaligned")
-REPORT_TEST(misaligned_dynamic, cudaErrorMisalignedAddress, "float4",
-            "12 bytes past a multiple of 16", "@store_behind_odd")
-REPORT_TEST(no_barrier, cudaErrorLaunchFailure, "race on shared memory (s, byte",
-            "@no_barrier_write", "@no_barrier_read", "__syncthreads() is missing between")
-REPORT_TEST(no_second_barrier, cudaErrorLaunchFailure, "race on shared memory",
-            "@no_second_barrier_write", "@no_second_barrier_read",
-            "__syncthreads() is missing after", "comes round again")
-REPORT_TEST(no_syncwarp, cudaErrorLaunchFailure, "race on shared memory", "@no_syncwarp",
-            "__syncwarp() or __syncthreads()")
-REPORT_TEST(volatile_warp, cudaErrorLaunchFailure, "race on shared memory", "@volatile_warp",
-            "volatile")
-REPORT_TEST(shuffle_instead_of_barrier, cudaErrorLaunchFailure, "race on shared memory",
-            "__syncwarp()")
-REPORT_TEST(half_a_warp, cudaErrorLaunchFailure, "race on shared memory", "__syncwarp()")
-REPORT_TEST(same_place, cudaErrorLaunchFailure, "race on shared memory (winner", "@same_place",
+ADDRESS_TEST(load_past_end, "reads 4 bytes", "@load_past_end", "just past the end", "262144 bytes",
+             "the kernel's data", "kernel load_past_end, block (0,0,0), thread (1,0,0)")
+ADDRESS_TEST(store_before_start, "writes 4 bytes", "@store_before_start",
+             "4 bytes before the start")
+ADDRESS_TEST(wild_address, "out of bounds", "bytes past the end")
+ADDRESS_TEST(use_after_free, "use after free", "@store_one", "256 bytes")
+ADDRESS_TEST(null_pointer, "null pointer", "@store_one")
+ADDRESS_TEST(host_pointer, "host pointer in a kernel", "@store_one", "cudaMalloc")
+REPORT_TEST(dynamic_past_end, "just past the end of the 256 bytes of dynamic shared memory",
+            "@store_dynamic")
+REPORT_TEST(dynamic_none, "the launch asked for none", "@store_dynamic")
+REPORT_TEST(static_index, "index 32 of an array of type 'int [32]'", "@store_static")
+REPORT_TEST(past_static, "just past the end of the shared variable s (148 bytes)", "@past_static")
+ADDRESS_TEST(copy_too_much, "just past the end of", "@copy_too_much")
+MISALIGNED_TEST(misaligned, "float4", "4 bytes past a multiple of 16", "@load_misaligned")
+MISALIGNED_TEST(misaligned_dynamic, "float4", "12 bytes past a multiple of 16", "@store_behind_odd")
+REPORT_TEST(no_barrier, "race on shared memory (s, byte", "@no_barrier_write", "@no_barrier_read",
+            "__syncthreads() is missing between")
+REPORT_TEST(no_second_barrier, "race on shared memory", "@no_second_barrier_write",
+            "@no_second_barrier_read", "__syncthreads() is missing after", "comes round again")
+REPORT_TEST(no_syncwarp, "race on shared memory", "@no_syncwarp", "__syncwarp() or __syncthreads()")
+REPORT_TEST(volatile_warp, "race on shared memory", "@volatile_warp", "volatile")
+REPORT_TEST(shuffle_instead_of_barrier, "race on shared memory", "__syncwarp()")
+REPORT_TEST(half_a_warp, "race on shared memory", "__syncwarp()")
+REPORT_TEST(same_place, "race on shared memory (winner", "@same_place", "different values")
+REPORT_TEST(same_struct, "race on shared memory (winner, byte 0 of 28)", "@same_struct",
             "different values")
-REPORT_TEST(same_struct, cudaErrorLaunchFailure, "race on shared memory (winner, byte 0 of 28)",
-            "@same_struct", "different values")
-REPORT_TEST(neighbouring_bytes, cudaErrorLaunchFailure, "race on shared memory (s, byte 1 of 64)")
-REPORT_TEST(global_in_block, cudaErrorLaunchFailure, "race on global memory",
-            "@global_in_block_write", "@global_in_block_read", "__syncthreads() is missing")
-REPORT_TEST(sum_without_atomic, cudaErrorLaunchFailure, "race on global memory (element 0 of data)",
-            "@sum_without_atomic", "atomic operation")
-REPORT_TEST(shift_left, cudaErrorLaunchFailure, "race on global memory", "@shift_left_read",
-            "@shift_left_write", "nothing orders the blocks")
-REPORT_TEST(atomic_and_plain, cudaErrorLaunchFailure, "race on global memory", "@atomic_side",
-            "@plain_side", "make the other access atomic too")
-REPORT_TEST(swap_and_plain, cudaErrorLaunchFailure, "race on global memory (element 0 of data)",
-            "@store_side")
-REPORT_TEST(last_block_of_atomics, cudaErrorLaunchFailure, "race on global memory (element",
-            "@sum_side", "@total_side", "if the operation at", "@count_side",
-            "a __threadfence() of block")
-REPORT_TEST(use_freed_heap, cudaErrorIllegalAddress, "use after free", "@use_freed_heap")
-REPORT_TEST(free_twice, cudaErrorLaunchFailure, "free or delete", "kernel free_twice")
-REPORT_TEST(no_first_barrier, cudaErrorLaunchFailure, "race on shared memory",
-            "@no_first_barrier_write", "@no_first_barrier_read",
-            "__syncthreads() is missing between line")
-REPORT_TEST(no_last_barrier, cudaErrorLaunchFailure, "race on shared memory",
-            "@no_last_barrier_write", "@no_last_barrier_read", "__syncthreads() is missing after",
-            "comes round again")
-REPORT_TEST(warps_at_two_barriers, cudaErrorLaunchFailure, "divergent barrier",
-            "@barrier_of_first_warp", "@barrier_of_second_warp")
-REPORT_TEST(one_lane_returns, cudaErrorLaunchFailure, "names lanes which have returned",
+REPORT_TEST(neighbouring_bytes, "race on shared memory (s, byte 1 of 64)")
+REPORT_TEST(global_in_block, "race on global memory", "@global_in_block_write",
+            "@global_in_block_read", "__syncthreads() is missing")
+REPORT_TEST(sum_without_atomic, "race on global memory (element 0 of data)", "@sum_without_atomic",
+            "atomic operation")
+REPORT_TEST(shift_left, "race on global memory", "@shift_left_read", "@shift_left_write",
+            "nothing orders the blocks")
+REPORT_TEST(atomic_and_plain, "race on global memory", "@atomic_side", "@plain_side",
+            "make the other access atomic too")
+REPORT_TEST(swap_and_plain, "race on global memory (element 0 of data)", "@store_side")
+REPORT_TEST(last_block_of_atomics, "race on global memory (element", "@sum_side", "@total_side",
+            "if the operation at", "@count_side", "a __threadfence() of block")
+ADDRESS_TEST(use_freed_heap, "use after free", "@use_freed_heap")
+REPORT_TEST(free_twice, "free or delete", "kernel free_twice")
+REPORT_TEST(no_first_barrier, "race on shared memory", "@no_first_barrier_write",
+            "@no_first_barrier_read", "__syncthreads() is missing between line")
+REPORT_TEST(no_last_barrier, "race on shared memory", "@no_last_barrier_write",
+            "@no_last_barrier_read", "__syncthreads() is missing after", "comes round again")
+REPORT_TEST(warps_at_two_barriers, "divergent barrier", "@barrier_of_first_warp",
+            "@barrier_of_second_warp")
+REPORT_TEST(one_lane_returns, "names lanes which have returned",
             "lanes 0x00000002 have returned, lanes 0xfffffffc are on their way",
             "@one_lane_returns")
-REPORT_TEST(element_of_argument, cudaErrorLaunchFailure, "race on global memory (element 441 of B)",
-            "@element_of_argument", "SIMT_IGNORE=race:element_of_argument lets it pass")
-REPORT_TEST(arrives_without_waiting, cudaErrorLaunchFailure, "race on shared memory (s, byte",
-            "@arrives_write", "@arrives_read")
-REPORT_TEST(last_block_without_fence, cudaErrorLaunchFailure, "race on global memory",
-            "@partial_write", "@partial_read", "__threadfence()")
-REPORT_TEST(turn_without_fence, cudaErrorLaunchFailure, "race on global memory",
-            "@turn_without_fence", "is done, but a __threadfence() or a barrier is missing between")
-REPORT_TEST(early_return, cudaErrorLaunchFailure, "__syncthreads()", "@early_return")
-REPORT_TEST(barrier_for_some, cudaErrorLaunchFailure, "__syncthreads()", "@barrier_for_some")
-REPORT_TEST(shuffle_for_some, cudaErrorLaunchFailure, "__shfl_down_sync()", "@shuffle_for_some")
-REPORT_TEST(uninitialised_static, cudaErrorLaunchFailure,
-            "uninitialised shared memory (s, byte 0 of 128)", "@uninitialised_static")
-REPORT_TEST(uninitialised_dynamic, cudaErrorLaunchFailure,
-            "uninitialised shared memory (byte 0 of the dynamic", "@uninitialised_dynamic")
-REPORT_TEST(uninitialised_counter, cudaErrorLaunchFailure, "uninitialised shared memory (count",
-            "@uninitialised_counter")
-REPORT_TEST(new_memory, cudaErrorLaunchFailure,
-            "uninitialised global memory (element 32 of sums): reads 4 bytes", "@sum_in_new_memory",
-            "that neither a kernel nor the host has written", "thread (32,0,0)")
-REPORT_TEST(new_counter, cudaErrorLaunchFailure, "uninitialised global memory",
-            "@count_in_new_memory")
-REPORT_TEST(left_behind, cudaErrorLaunchFailure, "uninitialised shared memory", "block (1,0,0)")
+REPORT_TEST(element_of_argument, "race on global memory (element 441 of B)", "@element_of_argument",
+            "SIMT_IGNORE=race:element_of_argument lets it pass")
+REPORT_TEST(arrives_without_waiting, "race on shared memory (s, byte", "@arrives_write",
+            "@arrives_read")
+REPORT_TEST(last_block_without_fence, "race on global memory", "@partial_write", "@partial_read",
+            "__threadfence()")
+REPORT_TEST(turn_without_fence, "race on global memory", "@turn_without_fence",
+            "is done, but a __threadfence() or a barrier is missing between")
+REPORT_TEST(early_return, "__syncthreads()", "@early_return")
+REPORT_TEST(barrier_for_some, "__syncthreads()", "@barrier_for_some")
+REPORT_TEST(shuffle_for_some, "__shfl_down_sync()", "@shuffle_for_some")
+REPORT_TEST(uninitialised_static, "uninitialised shared memory (s, byte 0 of 128)",
+            "@uninitialised_static")
+REPORT_TEST(uninitialised_dynamic, "uninitialised shared memory (byte 0 of the dynamic",
+            "@uninitialised_dynamic")
+REPORT_TEST(uninitialised_counter, "uninitialised shared memory (count", "@uninitialised_counter")
+REPORT_TEST(new_memory, "uninitialised global memory (element 32 of sums): reads 4 bytes",
+            "@sum_in_new_memory", "that neither a kernel nor the host has written",
+            "thread (32,0,0)")
+REPORT_TEST(new_counter, "uninitialised global memory", "@count_in_new_memory")
+REPORT_TEST(left_behind, "uninitialised shared memory", "block (1,0,0)")
 
-REPORT_TEST(cluster_relaxed, cudaErrorLaunchFailure, "race on global memory",
-            "@cluster_relaxed_write", "@cluster_relaxed_read", "block (0,0,0)", "block (1,0,0)",
-            "cluster_wait()")
-REPORT_TEST(cluster_block_barrier, cudaErrorLaunchFailure, "race on shared memory (box, byte",
-            "@cluster_push", "@cluster_pull", "of block (1,0,0)", "cluster_wait()")
+REPORT_TEST(cluster_relaxed, "race on global memory", "@cluster_relaxed_write",
+            "@cluster_relaxed_read", "block (0,0,0)", "block (1,0,0)", "cluster_wait()")
+REPORT_TEST(cluster_block_barrier, "race on shared memory (box, byte", "@cluster_push",
+            "@cluster_pull", "of block (1,0,0)", "cluster_wait()")
 
 /* The first failure is what backend_report() tells, whatever is tried after it. */
 CONDITIONAL_TEST(reports, first_is_kept, checked())
@@ -433,8 +404,7 @@ CONDITIONAL_TEST(reports, first_is_kept, checked())
     find(broken_programs, "no_barrier")->run(data);
     find(broken_programs, "shift_left")->run(data);
     report_says("kernel no_barrier");
-    cr_expect_eq(cudaDeviceReset(), cudaSuccess);
-    cudaGetLastError();
+    reset_device();
     cr_expect_str_empty(backend_report());
 }
 
@@ -446,8 +416,7 @@ CONDITIONAL_TEST(reports, are_let_pass_by_asking, checked())
                  backend_report());
     cr_expect_eq(find(broken_programs, "same_place")->run(zeros()), cudaErrorLaunchFailure);
     report_says("SIMT_IGNORE=race:same_place lets it pass");
-    cudaDeviceReset();
-    cudaGetLastError();
+    reset_device();
     setenv("SIMT_IGNORE", "uninitialised:uninitialised_dynamic", 1);
     cr_expect_eq(find(broken_programs, "uninitialised_dynamic")->run(zeros()), cudaSuccess, "%s",
                  backend_report());
@@ -456,35 +425,13 @@ CONDITIONAL_TEST(reports, are_let_pass_by_asking, checked())
     report_says("SIMT_IGNORE names 'everything'");
 }
 
-/* On the host a device pointer ends the program, as it does with a GPU, but first the place is
- * reported. */
 CONDITIONAL_TEST(reports, host_reads_device, checked())
 {
-    int *data = zeros();
-    int ends[2], status = 0;
-    cr_assert_eq(pipe(ends), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    cr_assert(child >= 0);
-    if (child == 0) {
-        dup2(ends[1], STDERR_FILENO);
-        signal(SIGSEGV, SIG_DFL);
-        _exit(host_reads_device(data) == 0 ? 1 : 2);
-    }
-    close(ends[1]);
-    char text[2000], place[100];
-    size_t length = 0;
-    ssize_t got;
-    while (length < sizeof text - 1 &&
-           (got = read(ends[0], text + length, sizeof text - 1 - length)) > 0)
-        length += (size_t)got;
-    text[length] = '\0';
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "the program went on: status %d",
-              status);
+    char said[2000], place[100];
+    follow_on_host(host_reads_device, zeros(), said, sizeof said);
     snprintf(place, sizeof place, "check_broken.cu:%d", marked_line("host_reads_device"));
-    cr_expect_not_null(strstr(text, place), "'%s' is not in: %s", place, text);
-    cr_expect_not_null(strstr(text, "device pointer on the host"), "%s", text);
+    expect_said(said, place);
+    expect_said(said, "device pointer on the host");
 }
 
 /* Whether a fault is found does not depend on the order; which thread it is reported for does. */
@@ -497,8 +444,7 @@ CONDITIONAL_TEST(reports, in_every_order, checked())
             cudaError_t error = each->run(zeros());
             cr_expect_neq(error, cudaSuccess, "%s is not caught with SIMT_ORDER=%s", each->name,
                           orders[i]);
-            cudaDeviceReset();
-            cudaGetLastError();
+            reset_device();
         }
 }
 
@@ -519,30 +465,25 @@ CONDITIONAL_TEST(fences, are_off_limits, checked())
 /* -------------------------------------------------------------------------------------- simtcc
  * --check */
 
-static void read_output(const char *command, char *text, size_t size)
+static void expect_output(const char *command, const char *const *says)
 {
-    FILE *output = popen(command, "r");
-    cr_assert_not_null(output);
-    size_t length = fread(text, 1, size - 1, output);
-    text[length] = '\0';
-    int status = pclose(output);
-    cr_assert_eq(status, 0, "%s: status %d: %.500s", command, status, text);
+    static char said[20000];
+    cr_assert_eq(run_command(command, said, sizeof said), 0, "%s: %.500s", command, said);
+    for (; *says; says++)
+        expect_said(said, *says);
 }
 
 CONDITIONAL_TEST(programs, print_reports_and_counters_at_exit, checked())
 {
-    static char text[20000];
+    static char said[20000];
     /* places in files whose names have a space are said whole, too */
     const char *compile =
         "cp tests/simt/reported_program.cu 'build/check/tests/reported program.cu' && "
         "common/simt/simtcc --check 'build/check/tests/reported program.cu' "
-        "-o build/check/tests/reported_program 2>&1";
-    read_output(compile, text, sizeof text);
-    cr_expect_str_empty(text, "simtcc says: %s", text);
-    read_output(
-        "SIMT_TRACE=build/check/tests/reported_trace build/check/tests/reported_program 2>&1", text,
-        sizeof text);
-    static const char *const says[] = {
+        "-o build/check/tests/reported_program";
+    cr_assert_eq(run_command(compile, said, sizeof said), 0);
+    cr_expect_str_empty(said, "simtcc says: %s", said);
+    static const char *const output[] = {
         "cudaSuccess\ncudaErrorLaunchFailure\n",
         "simt: launches  glob.loads      stores",
         /* two launches, no loads, 128 stores of 4 bytes, 4 sectors each */
@@ -553,23 +494,21 @@ CONDITIONAL_TEST(programs, print_reports_and_counters_at_exit, checked())
         "reported program.cu:14",
         "reported program.cu:15",
         "\nsimt: 1 report\n",
+        NULL,
     };
-    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
-        cr_expect_not_null(strstr(text, says[i]), "'%s' is not in the output", says[i]);
-
-    read_output("build/check/tests/reported_program abort 2>&1; [ $? -eq 134 ]", text, sizeof text);
-    cr_expect_not_null(strstr(text, "\nsimt: 1 report\n"), "no reports after abort(): %s", text);
-
-    read_output("cat build/check/tests/reported_trace", text, sizeof text);
-    static const char *const traces[] = {
+    expect_output("SIMT_TRACE=build/check/tests/reported_trace build/check/tests/reported_program",
+                  output);
+    static const char *const after_abort[] = {"\nsimt: 1 report\n", NULL};
+    expect_output("build/check/tests/reported_program abort; [ $? -eq 134 ]", after_abort);
+    static const char *const trace[] = {
         "\"kernel\":\"fill\",\"grid\":[2,1,1],\"threads\":[32,1,1]",
         "{\"event\":\"array\",\"name\":\"data\",\"space\":\"global\"",
         "\"lanes\":4294967295,\"bytes\":4,\"at\":[[\"data\",128,4,32]],\"sectors\":4,\"lines\":1}",
         "{\"event\":\"report\",\"block\":0,\"t\":",
         "\"text\":\"race on shared memory (s, byte",
+        NULL,
     };
-    for (size_t i = 0; i < sizeof traces / sizeof *traces; i++)
-        cr_expect_not_null(strstr(text, traces[i]), "'%s' is not in the trace", traces[i]);
+    expect_output("cat build/check/tests/reported_trace", trace);
 }
 
 /* ------------------------------------------------------------------------------------ correct
@@ -589,11 +528,9 @@ CONDITIONAL_TEST(correct_programs, are_not_reported, checked())
             cudaError_t error = each->run(data);
             cr_expect_eq(error, cudaSuccess, "%s with SIMT_ORDER=%s: %s %s", each->name, orders[i],
                          cudaGetErrorName(error), backend_report());
-            if (error != cudaSuccess) {
-                cudaDeviceReset();
-                cudaGetLastError();
-            } else {
+            if (error != cudaSuccess)
+                reset_device();
+            else
                 cudaFree(data);
-            }
         }
 }

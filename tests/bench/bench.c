@@ -26,8 +26,8 @@ enum {
 static const double REST_MS = 12.0; /* before a cold burst */
 /* how long one entrant is timed in a sustained round, after as long a warm-up */
 static const double SLICE_MS = 60.0;
-static const double SLOWEST_MS =
-    600.0; /* an entrant whose lap is expected to take longer is skipped */
+/* an entrant whose lap is expected to take longer is skipped */
+static const double SLOWEST_MS = 600.0;
 /* for one entrant and shape; at least three laps are timed */
 static const double COLD_BUDGET_MS = 600.0;
 
@@ -39,6 +39,7 @@ static double largest_difference(enum tensor_type type)
 }
 
 enum role { RUNG, PEER, CEILING };
+static const char *const ROLE_NAMES[] = {[RUNG] = "rung", [PEER] = "peer", [CEILING] = "ceiling"};
 
 /* A kernel of the ladder, a library's, or (CEILING) a copy that reads and writes what the problem
  * must. */
@@ -54,9 +55,8 @@ struct entrant {
 struct samples {
     float lap[MAX_LAPS];
     size_t laps;
-    double spent; /* ms */
-    double megahertz, watts;
-    size_t readings;
+    double spent;            /* ms */
+    double megahertz, watts; /* sums */
 };
 
 struct race {
@@ -76,14 +76,8 @@ struct race {
     struct tensor tensors[MAX_TENSORS];
     int tensor_count, input_count;
     void *device[MAX_TENSORS], *expected, *workspace, *copy_from, *copy_to;
-    size_t workspace_bytes, copy_bytes;
+    size_t copy_bytes;
 };
-
-static const char *role_name(enum role role)
-{
-    static const char *const names[] = {[RUNG] = "rung", [PEER] = "peer", [CEILING] = "ceiling"};
-    return names[role];
-}
 
 static void enter(struct race *race, enum role role, const void *table)
 {
@@ -152,8 +146,7 @@ static void release_shape(struct race *race)
  * more are not timed. */
 static void allocate_workspace(struct race *race)
 {
-    size_t available = 0, total = 0;
-    race->workspace_bytes = 0;
+    size_t available = 0, total = 0, largest = 0;
     if (cudaMemGetInfo(&available, &total) != cudaSuccess)
         return;
     for (size_t e = 0; e < race->entrants; e++) {
@@ -164,11 +157,10 @@ static void allocate_workspace(struct race *race)
         if (bytes > available / 10 * 9)
             snprintf(entrant->note, sizeof entrant->note, "needs %.1f GB of workspace",
                      bytes * 1e-9);
-        else if (bytes > race->workspace_bytes)
-            race->workspace_bytes = bytes;
+        else if (bytes > largest)
+            largest = bytes;
     }
-    if (race->workspace_bytes > 0 &&
-        cudaMalloc(&race->workspace, race->workspace_bytes) != cudaSuccess)
+    if (largest > 0 && cudaMalloc(&race->workspace, largest) != cudaSuccess)
         race->workspace = NULL;
 }
 
@@ -182,15 +174,12 @@ static cudaError_t prepare_shape(struct race *race, const struct bench_shape *sh
         race->input_count++;
     for (int t = 0; t < race->tensor_count && status == cudaSuccess; t++)
         status = cudaMalloc(&race->device[t], tensor_bytes(&race->tensors[t]));
-    if (status == cudaSuccess)
-        status = cudaMalloc(&race->expected, tensor_bytes(&race->tensors[race->input_count]));
-
     race->copy_bytes = (size_t)(race->bench->problem->compulsory_bytes(race->sizes) / 2.0);
-    if (status == cudaSuccess)
-        status = cudaMalloc(&race->copy_from, race->copy_bytes);
-    if (status == cudaSuccess)
-        status = cudaMalloc(&race->copy_to, race->copy_bytes);
-    if (status == cudaSuccess)
+    if (status == cudaSuccess &&
+        (status = cudaMalloc(&race->expected, tensor_bytes(&race->tensors[race->input_count]))) ==
+            cudaSuccess &&
+        (status = cudaMalloc(&race->copy_from, race->copy_bytes)) == cudaSuccess &&
+        (status = cudaMalloc(&race->copy_to, race->copy_bytes)) == cudaSuccess)
         status = fill_normal(race->copy_from, TENSOR_F32, race->copy_bytes / sizeof(float),
                              ++race->seed, race->stream);
     for (size_t e = 0; e < race->entrants; e++)
@@ -204,43 +193,41 @@ static cudaError_t prepare_shape(struct race *race, const struct bench_shape *sh
 static cudaError_t timed_lap(struct race *race, const struct entrant *entrant, bool flush, int lead,
                              int runs, float *lap, struct reading *reading)
 {
-    cudaError_t status = cudaSuccess;
-    if (flush)
-        status = cudaMemsetAsync(race->watch.flush, 0, race->watch.flush_bytes, race->stream);
+    const struct stopwatch *watch = &race->watch;
+    cudaError_t status =
+        flush ? cudaMemsetAsync(watch->flush, 0, watch->flush_bytes, race->stream) : cudaSuccess;
     for (int i = 0; i < lead && status == cudaSuccess; i++)
         status = run(race, entrant);
     if (status == cudaSuccess)
-        status = cudaEventRecord(race->watch.start, race->stream);
+        status = cudaEventRecord(watch->start, race->stream);
     for (int i = 0; i < runs && status == cudaSuccess; i++)
         status = run(race, entrant);
-    if (status == cudaSuccess)
-        status = cudaEventRecord(race->watch.stop, race->stream);
-    if (status == cudaSuccess)
-        status = cudaEventSynchronize(race->watch.start);
+    if (status == cudaSuccess &&
+        (status = cudaEventRecord(watch->stop, race->stream)) == cudaSuccess)
+        status = cudaEventSynchronize(watch->start);
     *reading = sensors_read(&race->sensors); /* while the device works */
-    if (status == cudaSuccess)
-        status = cudaEventSynchronize(race->watch.stop);
-    if (status == cudaSuccess)
-        status = cudaEventElapsedTime(lap, race->watch.start, race->watch.stop);
+    if (status == cudaSuccess && (status = cudaEventSynchronize(watch->stop)) == cudaSuccess)
+        status = cudaEventElapsedTime(lap, watch->start, watch->stop);
     *lap /= (float)runs;
     return status;
 }
 
 static void keep(struct samples *samples, float lap, struct reading reading)
 {
-    if (samples->laps < MAX_LAPS)
-        samples->lap[samples->laps++] = lap;
+    if (samples->laps == MAX_LAPS)
+        return;
+    samples->lap[samples->laps++] = lap;
+    samples->spent += lap;
     samples->megahertz += reading.megahertz;
     samples->watts += reading.watts;
-    samples->readings++;
 }
 
 /* A device error ends the run: later results would come from a broken context. */
-static bool succeeded(struct race *race, const struct entrant *entrant, cudaError_t status)
+static bool succeeded(struct race *race, const char *what, cudaError_t status)
 {
     if (status == cudaSuccess)
         return true;
-    fprintf(stderr, "%s: %s: %s\n", race->bench->step, entrant->name,
+    fprintf(stderr, "%s: %s: %s\n", race->bench->step, what,
             *refusal() ? refusal() : cudaGetErrorString(status));
     race->failed = true;
     return false;
@@ -272,17 +259,17 @@ static bool qualify(struct race *race, struct entrant *entrant, bool first)
         cudaGetLastError();
         return true;
     }
-    if (!succeeded(race, entrant, status))
+    if (!succeeded(race, entrant->name, status))
         return false;
     entrant->gflops = gflop / lap * 1e3;
     entrant->difference = 0.0;
     if (entrant->role == CEILING)
         return true;
     if (first)
-        return succeeded(race, entrant,
+        return succeeded(race, entrant->name,
                          cudaMemcpyAsync(race->expected, out, tensor_bytes(output),
                                          cudaMemcpyDeviceToDevice, race->stream));
-    if (!succeeded(race, entrant,
+    if (!succeeded(race, entrant->name,
                    relative_difference(out, race->expected, output->type,
                                        output->rows * output->cols, &entrant->difference,
                                        race->stream)))
@@ -307,12 +294,6 @@ static bool qualify_all(struct race *race)
     return true;
 }
 
-static void rest(double milliseconds)
-{
-    const struct timespec span = {.tv_nsec = (long)(milliseconds * 1e6)};
-    nanosleep(&span, NULL);
-}
-
 static void shuffle(size_t *order, size_t count)
 {
     for (size_t i = count; i > 1; i--) {
@@ -322,36 +303,26 @@ static void shuffle(size_t *order, size_t count)
     }
 }
 
-static bool race_cold(struct race *race, struct samples *samples)
+/* A rest and a short burst. */
+static bool cold_turn(struct race *race, size_t e, struct samples *kept)
 {
-    size_t order[MAX_ENTRANTS];
-    for (size_t e = 0; e < race->entrants; e++)
-        order[e] = e;
-    for (int round = 0; round < COLD_ROUNDS; round++) {
-        if (draw_inputs(race) != cudaSuccess)
+    const struct entrant *entrant = &race->entrant[e];
+    const bool slow = kept->laps > 0 && kept->lap[0] > 50.0f;
+    const struct timespec rest = {.tv_nsec = (long)(REST_MS * 1e6)};
+    struct reading reading;
+    float lap;
+    if (kept->laps >= 3 && kept->spent > COLD_BUDGET_MS)
+        return true;
+    if (!succeeded(race, entrant->name, cudaStreamSynchronize(race->stream)))
+        return false;
+    nanosleep(&rest, NULL);
+    if (!slow &&
+        !succeeded(race, entrant->name, timed_lap(race, entrant, true, 0, 1, &lap, &reading)))
+        return false;
+    for (int burst = 0; burst < (slow ? 1 : COLD_BURST); burst++) {
+        if (!succeeded(race, entrant->name, timed_lap(race, entrant, true, 0, 1, &lap, &reading)))
             return false;
-        shuffle(order, race->entrants);
-        for (size_t i = 0; i < race->entrants; i++) {
-            const struct entrant *entrant = &race->entrant[order[i]];
-            struct samples *kept = &samples[order[i]];
-            struct reading reading;
-            float lap;
-            const bool slow = kept->laps > 0 && kept->lap[0] > 50.0f;
-            if (entrant->note[0] != '\0' || (kept->laps >= 3 && kept->spent > COLD_BUDGET_MS))
-                continue;
-            if (!succeeded(race, entrant, cudaStreamSynchronize(race->stream)))
-                return false;
-            rest(REST_MS);
-            if (!slow &&
-                !succeeded(race, entrant, timed_lap(race, entrant, true, 0, 1, &lap, &reading)))
-                return false;
-            for (int burst = 0; burst < (slow ? 1 : COLD_BURST); burst++) {
-                if (!succeeded(race, entrant, timed_lap(race, entrant, true, 0, 1, &lap, &reading)))
-                    return false;
-                keep(kept, lap, reading);
-                kept->spent += lap;
-            }
-        }
+        keep(kept, lap, reading);
     }
     return true;
 }
@@ -369,36 +340,40 @@ static bool contends(const struct race *race, size_t e)
     return race->entrant[e].gflops > 0.8 * fastest;
 }
 
-static bool race_sustained(struct race *race, struct samples *samples)
+static bool sustained_turn(struct race *race, size_t e, struct samples *kept)
+{
+    const struct entrant *entrant = &race->entrant[e];
+    const double expected = race->bench->problem->flops(race->sizes) * 1e-6 / entrant->gflops;
+    const int runs = expected < SLICE_MS ? (int)fmin(SLICE_MS / expected, 1000.0) : 1;
+    struct reading reading;
+    float lap;
+    if (!contends(race, e))
+        return true;
+    if (!succeeded(race, entrant->name,
+                   timed_lap(race, entrant, false, runs, runs, &lap, &reading)))
+        return false;
+    keep(kept, lap, reading);
+    return true;
+}
+
+/* Rounds in which each entrant has its turn, in an order drawn anew. False after an error. */
+static bool race_rounds(struct race *race, int rounds, bool fresh_inputs,
+                        bool (*turn)(struct race *, size_t e, struct samples *kept),
+                        struct samples *samples)
 {
     size_t order[MAX_ENTRANTS];
     for (size_t e = 0; e < race->entrants; e++)
         order[e] = e;
-    for (int round = 0; round < SUSTAINED_ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
+        if (fresh_inputs && draw_inputs(race) != cudaSuccess)
+            return false;
         shuffle(order, race->entrants);
-        for (size_t i = 0; i < race->entrants; i++) {
-            const size_t e = order[i];
-            const struct entrant *entrant = &race->entrant[e];
-            struct reading reading;
-            float lap;
-            if (entrant->note[0] != '\0' || !contends(race, e))
-                continue;
-            const double expected =
-                race->bench->problem->flops(race->sizes) * 1e-6 / entrant->gflops;
-            const int runs = expected < SLICE_MS ? (int)fmin(SLICE_MS / expected, 1000.0) : 1;
-            if (!succeeded(race, entrant,
-                           timed_lap(race, entrant, false, runs, runs, &lap, &reading)))
+        for (size_t i = 0; i < race->entrants; i++)
+            if (race->entrant[order[i]].note[0] == '\0' &&
+                !turn(race, order[i], &samples[order[i]]))
                 return false;
-            keep(&samples[e], lap, reading);
-        }
     }
     return true;
-}
-
-static int ascending(const void *left, const void *right)
-{
-    const float a = *(const float *)left, b = *(const float *)right;
-    return (a > b) - (a < b);
 }
 
 /* The q-quantile of sorted laps. */
@@ -417,21 +392,19 @@ static void report(struct race *race, const struct bench_shape *shape, const cha
         struct samples *samples = &all[e];
         if (samples->laps == 0)
             continue;
-        qsort(samples->lap, samples->laps, sizeof *samples->lap, ascending);
-        const double median = stopwatch_median(samples->lap, samples->laps);
+        const double median = stopwatch_median(samples->lap, samples->laps); /* sorts them */
         const double own_flops = entrant->role == CEILING ? 0.0 : flops;
+        const double tflops = own_flops / median * 1e-9, gbps = bytes / median * 1e-6;
+        const double megahertz = samples->megahertz / (double)samples->laps;
+        const double watts = samples->watts / (double)samples->laps;
         fprintf(race->csv,
                 "%s,\"%s\",%s,%s,%s,%.0f,%.0f,%.6f,%.6f,%.6f,%zu,%.3f,%.1f,%.2e,%.0f,%.0f\n",
-                race->bench->step, shape->label, protocol, entrant->name, role_name(entrant->role),
+                race->bench->step, shape->label, protocol, entrant->name, ROLE_NAMES[entrant->role],
                 own_flops, bytes, median, quantile(samples, 0.1), quantile(samples, 0.9),
-                samples->laps, own_flops / median * 1e-9, bytes / median * 1e-6,
-                entrant->difference, samples->megahertz / (double)samples->readings,
-                samples->watts / (double)samples->readings);
+                samples->laps, tflops, gbps, entrant->difference, megahertz, watts);
         printf("%-22s %-10s %-24s %-8s %10.4f ms %9.2f TFLOP/s %8.0f GB/s %5.0f MHz %4.0f W\n",
-               shape->label, protocol, entrant->name, role_name(entrant->role), median,
-               own_flops / median * 1e-9, bytes / median * 1e-6,
-               samples->megahertz / (double)samples->readings,
-               samples->watts / (double)samples->readings);
+               shape->label, protocol, entrant->name, ROLE_NAMES[entrant->role], median, tflops,
+               gbps, megahertz, watts);
     }
     fflush(race->csv);
     fflush(stdout);
@@ -440,12 +413,11 @@ static void report(struct race *race, const struct bench_shape *shape, const cha
 static void report_skipped(struct race *race, const struct bench_shape *shape)
 {
     for (size_t e = 0; e < race->entrants; e++) {
-        if (race->entrant[e].note[0] == '\0')
+        const char *name = race->entrant[e].name, *note = race->entrant[e].note;
+        if (*note == '\0')
             continue;
-        fprintf(race->csv, "# skipped: %s, %s: %s\n", shape->label, race->entrant[e].name,
-                race->entrant[e].note);
-        printf("%-22s skipped    %-24s %s\n", shape->label, race->entrant[e].name,
-               race->entrant[e].note);
+        fprintf(race->csv, "# skipped: %s, %s: %s\n", shape->label, name, note);
+        printf("%-22s skipped    %-24s %s\n", shape->label, name, note);
     }
 }
 
@@ -453,17 +425,11 @@ static bool race_shape(struct race *race, const struct bench_shape *shape)
 {
     struct samples cold[MAX_ENTRANTS] = {{.laps = 0}}, sustained[MAX_ENTRANTS] = {{.laps = 0}};
     progress(race, shape->label, "cold");
-    const cudaError_t status = prepare_shape(race, shape);
-    bool complete = status == cudaSuccess;
-    if (!complete) {
-        fprintf(stderr, "%s: %s: %s\n", race->bench->step, shape->label,
-                *refusal() ? refusal() : cudaGetErrorString(status));
-        race->failed = true;
-    }
-    complete = complete && qualify_all(race) && race_cold(race, cold);
+    bool complete = succeeded(race, shape->label, prepare_shape(race, shape)) &&
+                    qualify_all(race) && race_rounds(race, COLD_ROUNDS, true, cold_turn, cold);
     race->cells_done++;
     progress(race, shape->label, "sustained");
-    complete = complete && race_sustained(race, sustained);
+    complete = complete && race_rounds(race, SUSTAINED_ROUNDS, false, sustained_turn, sustained);
     race->cells_done++;
     progress(race, shape->label, "");
     if (isatty(STDERR_FILENO))
@@ -483,30 +449,22 @@ static void write_header(struct race *race, const struct cudaDeviceProp *propert
     const time_t now = time(NULL);
     cudaRuntimeGetVersion(&runtime);
     strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
-    fprintf(race->csv, "# device: %s, sm_%d, %d multiprocessors, %d MB of L2 cache\n",
-            properties->name, backend_architecture(), properties->multiProcessorCount,
-            properties->l2CacheSize >> 20);
-    fprintf(race->csv, "# versions: driver %s; CUDA runtime %d.%d", driver, runtime / 1000,
-            runtime % 1000 / 10);
-    if (race->bench->version)
-        fprintf(race->csv, "; %s", race->bench->version());
-    fprintf(race->csv, "\n# date: %s\n", date);
     fprintf(race->csv,
+            "# device: %s, sm_%d, %d multiprocessors, %d MB of L2 cache\n"
+            "# versions: driver %s; CUDA runtime %d.%d%s%s\n"
+            "# date: %s\n"
             "# cold: %.0f ms of rest, one untimed run, then laps each after the L2 cache was "
-            "overwritten; order "
-            "shuffled, fresh inputs each of %d rounds\n",
-            REST_MS, COLD_ROUNDS);
-    fprintf(race->csv,
+            "overwritten; order shuffled, fresh inputs each of %d rounds\n"
             "# sustained: %.0f ms back to back untimed, then as long timed; order shuffled each of "
-            "%d rounds\n",
-            SLICE_MS, SUSTAINED_ROUNDS);
-    fprintf(race->csv, "# ms: medians; p10 and p90 beside them. bytes: each input read and each "
-                       "output written once. "
-                       "difference: ||out - last rung's|| / ||last rung's||\n");
-    fprintf(
-        race->csv,
-        "step,shape,protocol,kernel,role,flops,bytes,ms,ms_p10,ms_p90,laps,tflops,gbps,difference,"
-        "sm_mhz,watts\n");
+            "%d rounds\n"
+            "# ms: medians; p10 and p90 beside them. bytes: each input read and each output "
+            "written once. difference: ||out - last rung's|| / ||last rung's||\n"
+            "step,shape,protocol,kernel,role,flops,bytes,ms,ms_p10,ms_p90,laps,tflops,gbps,"
+            "difference,sm_mhz,watts\n",
+            properties->name, backend_architecture(), properties->multiProcessorCount,
+            properties->l2CacheSize >> 20, driver, runtime / 1000, runtime % 1000 / 10,
+            race->bench->version ? "; " : "", race->bench->version ? race->bench->version() : "",
+            date, REST_MS, COLD_ROUNDS, SLICE_MS, SUSTAINED_ROUNDS);
 }
 
 static bool races(const struct bench_shape *shape, const struct bench *bench, bool lesson_only)
@@ -522,15 +480,13 @@ int main(int argc, char **argv)
     char path[256], bus[32], driver[96];
 
     cudaError_t status = cudaGetDeviceCount(&devices);
-    if (status == cudaSuccess)
-        status = devices > 0 ? cudaGetDeviceProperties(&properties, 0) : cudaErrorNoDevice;
-    if (status == cudaSuccess)
-        status = cudaStreamCreateWithFlags(&race.stream, cudaStreamNonBlocking);
-    if (status == cudaSuccess)
-        status = stopwatch_create(&race.watch, race.stream);
-    if (status == cudaSuccess)
-        status = cudaDeviceGetPCIBusId(bus, sizeof bus, 0);
-    if (status != cudaSuccess) {
+    if (status == cudaSuccess && devices == 0)
+        status = cudaErrorNoDevice;
+    if (status != cudaSuccess ||
+        (status = cudaGetDeviceProperties(&properties, 0)) != cudaSuccess ||
+        (status = cudaStreamCreateWithFlags(&race.stream, cudaStreamNonBlocking)) != cudaSuccess ||
+        (status = stopwatch_create(&race.watch, race.stream)) != cudaSuccess ||
+        (status = cudaDeviceGetPCIBusId(bus, sizeof bus, 0)) != cudaSuccess) {
         fprintf(stderr, "%s: a benchmark needs a GPU: %s\n", bench.step,
                 cudaGetErrorString(status));
         return 3;

@@ -34,10 +34,9 @@ struct bench_shape {
 struct bench {
     const char *step;
     const struct problem *problem;
-    const struct bench_shape
-        *shapes; /* ascending work, so that a slow kernel's time can be foreseen; null label ends */
-    const char
-        *lesson; /* the label of the shape that the lesson and docs/results/ladder.csv quote */
+    /* ascending work, so that a slow kernel's time can be foreseen; null label ends */
+    const struct bench_shape *shapes;
+    const char *lesson; /* label of the shape that the lesson and docs/results/ladder.csv quote */
     const void *ladder, *peers;   /* tables of the problem's kernel rows; peers may be null */
     const char *(*version)(void); /* of the library behind the peers, "cuBLAS 13.1"; may be null */
 };

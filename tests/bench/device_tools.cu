@@ -21,33 +21,13 @@ static __device__ float normal(uint64_t seed, size_t index)
     return sqrtf(-2.0f * logf(u)) * cospif(2.0f * v);
 }
 
-static __device__ void store(float *data, size_t index, float x)
-{
-    data[index] = x;
-}
-
-static __device__ void store(__half *data, size_t index, float x)
-{
-    data[index] = __float2half_rn(x);
-}
-
-static __device__ float load(const float *data, size_t index)
-{
-    return data[index];
-}
-
-static __device__ float load(const __half *data, size_t index)
-{
-    return __half2float(data[index]);
-}
-
 template <typename ELEMENT>
 __global__ void fill(ELEMENT *data, size_t count, uint64_t seed)
 {
     const size_t stride = (size_t)gridDim.x * blockDim.x;
     for (size_t index = (size_t)blockIdx.x * blockDim.x + threadIdx.x; index < count;
          index += stride)
-        store(data, index, normal(seed, index));
+        data[index] = (ELEMENT)normal(seed, index);
 }
 
 /* Adds the squares of out - expected to sums[0] and those of expected to sums[1]. */
@@ -58,7 +38,7 @@ __global__ void add_squares(const ELEMENT *out, const ELEMENT *expected, size_t 
     double difference = 0.0, whole = 0.0;
     for (size_t index = (size_t)blockIdx.x * blockDim.x + threadIdx.x; index < count;
          index += stride) {
-        const double y = load(expected, index), distance = load(out, index) - y;
+        const double y = (float)expected[index], distance = (float)out[index] - y;
         difference += distance * distance;
         whole += y * y;
     }

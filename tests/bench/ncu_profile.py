@@ -9,18 +9,17 @@ Of what a rung launches, the kernel that takes longest is shown. ncu runs it onc
 clock held at its base: shares are of the peak at that clock. Needs build/gpu/STEP.
 """
 import argparse
+import concurrent.futures
 import csv
 import io
 import pathlib
 import subprocess
 import sys
-import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 import lessons  # noqa: E402
 
-RESULTS = ROOT / "docs" / "results"
 JOBS = 8  # programs at a time; ncu lets only one of them use the counters, the others check their results on the CPU
 
 # Large enough to fill a GPU, small enough for the reference on the CPU.
@@ -57,11 +56,11 @@ def rungs(step):
     return [line.split()[0] for line in listed.splitlines() if line and not line[0].isspace()]
 
 
-def start(step, rung):
+def run_ncu(step, rung):
     metrics = ",".join(metric for metric, _ in METRICS.values())
-    return subprocess.Popen(["ncu", "--csv", "--print-units", "base", "--launch-count", "8", "--metrics", metrics,
-                             ROOT / "build/gpu" / step, f"--kernel={rung}", "--repeat=1", *options(step)],
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.run(["ncu", "--csv", "--print-units", "base", "--launch-count", "8", "--metrics", metrics,
+                           ROOT / "build/gpu" / step, f"--kernel={rung}", "--repeat=1", *options(step)],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
 
 
 def longest_kernel(output):
@@ -82,45 +81,37 @@ def longest_kernel(output):
 
 
 def profile(step):
-    waiting, running, found = rungs(step), [], {}
-    order = list(waiting)
-    while waiting or running:
-        while waiting and len(running) < JOBS:
-            running.append((waiting[0], start(step, waiting.pop(0))))
-        rung, process = running.pop(0)
-        output = process.communicate()[0]
-        found[rung] = longest_kernel(output)
-        if not found[rung]:
-            print(f"{step}: nothing about {rung}: {output.strip().splitlines()[-1] if output.strip() else 'no output'}",
-                  file=sys.stderr)
+    found = {}
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        order = rungs(step)
+        for rung, output in zip(order, pool.map(lambda rung: run_ncu(step, rung), order)):
+            found[rung] = longest_kernel(output)
+            if not found[rung]:
+                last = output.strip().splitlines()[-1] if output.strip() else "no output"
+                print(f"{step}: nothing about {rung}: {last}", file=sys.stderr)
     device = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], check=True,
                             capture_output=True, text=True).stdout.splitlines()[0]
-    with open(RESULTS / f"{step}_ncu.csv", "w", encoding="utf-8", newline="") as file:
+    with open(lessons.RESULTS / f"{step}_ncu.csv", "w", encoding="utf-8", newline="") as file:
         file.write(f"# device: {device}\n# run: build/gpu/{step} {' '.join(options(step))}\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["rung", "kernel", *METRICS])
-        for rung in order:
-            if found[rung]:
-                writer.writerow([rung, found[rung]["kernel"],
-                                 *(found[rung].get(metric, "") for metric, _ in METRICS.values())])
+        for rung, launch in found.items():
+            if launch:
+                writer.writerow([rung, launch["kernel"], *(launch.get(metric, "") for metric, _ in METRICS.values())])
     return all(found.values())
 
 
 def table(step):
-    with open(RESULTS / f"{step}_ncu.csv", encoding="utf-8") as file:
-        lines = file.read().splitlines()
-    comments = dict(line[2:].split(": ", 1) for line in lines if line.startswith("# "))
-    rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    comments, rows = lessons.results(f"{step}_ncu.csv")
     shown = [name for name, (_, heading) in METRICS.items() if heading]
     if all(float(row["tensor"] or 0.0) < 10.0 for row in rows):  # no products of matrices: stray counts
         shown.remove("tensor")
-    text = textwrap.wrap(
+    text = lessons.paragraph(
         f"By ncu on one {comments['device'].split(',')[0]}, `make profile-{step[:2]}`, sizes "
         f"`{comments['run'].split(' ', 1)[1]}`: shares in % of the peak, bank conflicts in % of the passes over shared "
-        f"memory; of what a rung launches, the kernel that takes longest ([{step}_ncu.csv](../docs/results/{step}_ncu.csv)).",
-        width=110, break_long_words=False, break_on_hyphens=False)
-    text += ["", "| rung | " + " | ".join(METRICS[name][1] for name in shown) + " |",
-             "| --- |" + " ---: |" * len(shown)]
+        f"memory; of what a rung launches, the kernel that takes longest "
+        f"([{step}_ncu.csv](../docs/results/{step}_ncu.csv)).")
+    lines = []
     for row in rows:
         cells = []
         for name in shown:
@@ -129,8 +120,8 @@ def table(step):
                 passes = float(row["wavefronts"] or 0.0)
                 value = 100.0 * value / passes if value is not None and passes else None
             cells.append("–" if value is None else f"{value:.0f}")
-        text.append(f"| `{row['rung']}` | " + " | ".join(cells) + " |")
-    return "\n".join(text)
+        lines.append([f"`{row['rung']}`", *cells])
+    return text + "\n\n" + lessons.table(["rung", *(METRICS[name][1] for name in shown)], lines)
 
 
 def main():

@@ -8,7 +8,6 @@ Reads docs/results/STEP.csv and STEP_torch.csv, whichever is there. A ratio is a
 one run. Plots need gnuplot; without it a line says that there are none.
 """
 import argparse
-import csv
 import json
 import math
 import pathlib
@@ -16,24 +15,22 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 import lessons  # noqa: E402
 
-RESULTS = ROOT / "docs" / "results"
-
-
 # Colours that can be told apart, for as many kernels as a plot may show.
 COLOURS = ["#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#000075", "#008080", "#9a6324", "#808000", "#800000",
            "#f032e6", "#808080", "#000000"]
 
-# What a shape's size is, along a plot's x axis.
-SIZE_NAMES = {"01": "M = N = K", "02": "M = N = K", "03": "columns", "04": "N, queries and keys",
-              "05": "N, queries and keys", "06": "N, queries and keys"}
+# Of each problem: what a shape's size is, along a plot's x axis; the program's options for a shape's numbers.
+MATMUL, SOFTMAX = ("M = N = K", "m n k"), ("columns", "rows cols")
+ATTENTION = ("N, queries and keys", "batch heads seq head-dim")
+PROBLEMS = {"01": MATMUL, "02": MATMUL, "03": SOFTMAX, "04": ATTENTION, "05": ATTENTION, "06": ATTENTION}
 
 CUBE = r"(\d+)x\1x\1$"
+SIZE = re.compile(rf"{CUBE}|.*?\bN(\d+)|\d+x(\d+)$")
 FP32_PEAK = ("132 SMs x 128 lanes x 2 x 1.98 GHz", 66.9)
 # For each step: (title, which shapes, unit), the ratios worth a row, the roofline's shape and its ceiling in TFLOP/s.
 STEPS = {
@@ -64,13 +61,10 @@ STEPS = {
 class Run:
     """One CSV file: its comments and its rows by (shape, protocol, kernel), both in the order of the file."""
 
-    def __init__(self, path):
-        self.path = path
-        with path.open(encoding="utf-8") as file:
-            lines = file.read().splitlines()
-        self.comments = dict(line[2:].split(": ", 1) for line in lines if line.startswith("# "))
-        self.rows = {(row["shape"], row["protocol"], row["kernel"]): row
-                     for row in csv.DictReader(line for line in lines if not line.startswith("#"))}
+    def __init__(self, name):
+        self.name = name
+        self.comments, rows = lessons.results(name)
+        self.rows = {(row["shape"], row["protocol"], row["kernel"]): row for row in rows}
 
     def value(self, shape, protocol, kernel, column):
         row = self.rows.get((shape, protocol, kernel))
@@ -84,10 +78,10 @@ class Run:
 
 def runs_of(step):
     """What there is, of one device: a file from another machine is left out, and a line says so."""
-    runs = [Run(path) for path in (RESULTS / f"{step}.csv", RESULTS / f"{step}_torch.csv") if path.exists()]
+    runs = [Run(name) for name in (f"{step}.csv", f"{step}_torch.csv") if (lessons.RESULTS / name).exists()]
     for run in runs[1:]:
         if run.comments["device"] != runs[0].comments["device"]:
-            print(f"{step}: {run.path.name} is left out: it is of another device, {run.comments['device']}")
+            print(f"{step}: {run.name} is left out: it is of another device, {run.comments['device']}")
     return [run for run in runs if run.comments["device"] == runs[0].comments["device"]]
 
 
@@ -110,10 +104,6 @@ def short(label, labels):
     return cube.group(1) if cube else text
 
 
-def markdown_row(cells):
-    return "| " + " | ".join(cells) + " |"
-
-
 def group_table(runs, title, pattern, unit, ratios):
     labels = unique(shape for run in runs for shape, _, _ in run.rows if re.match(pattern, shape))
     if all(re.match(CUBE, label) or re.search(r"\bN\d", label) for label in labels):
@@ -124,16 +114,15 @@ def group_table(runs, title, pattern, unit, ratios):
             if shape in labels:
                 kernels.setdefault(name, row["role"])
     column = "gbps" if unit == "GB/s" else "tflops"
-    lines = [markdown_row([f"{title}: {unit}"] + [short(label, labels) for label in labels]),
-             "| --- |" + " ---: |" * len(labels)]
+    lines = []
     for role in ("rung", "peer", "ceiling"):
         for name in (name for name, own in kernels.items() if own == role):
             if role == "ceiling" and unit != "GB/s":
                 continue
             values = [first(run.value(label, "cold", name, column) for run in reversed(runs)) for label in labels]
             digits = 0 if unit == "GB/s" or max((v for v in values if v), default=0) >= 100 else 1
-            lines.append(markdown_row([f"`{name}`" if role == "rung" else name] +
-                                      [f"{value:.{digits}f}" if value is not None else "–" for value in values]))
+            lines.append([f"`{name}`" if role == "rung" else name,
+                          *(f"{value:.{digits}f}" if value is not None else "–" for value in values)])
     for kernel, other in ratios:
         if kernels.get(other) == "ceiling" and unit != "GB/s":
             continue
@@ -141,39 +130,32 @@ def group_table(runs, title, pattern, unit, ratios):
             values = [first(run.ratio(label, protocol, kernel, other) for run in reversed(runs)) for label in labels]
             if any(value is not None for value in values):
                 name = f"`{kernel}` / {other}" + (", sustained" if protocol == "sustained" else "")
-                lines.append(markdown_row([name] + [f"**{value:.2f}**" if value is not None else "–"
-                                                    for value in values]))
-    return "\n".join(lines)
+                lines.append([name, *(f"**{value:.2f}**" if value is not None else "–" for value in values)])
+    return lessons.table([f"{title}: {unit}", *(short(label, labels) for label in labels)], lines)
 
 
 def table(step, runs):
     groups, ratios, _, _ = STEPS[step]
     details = "; ".join(unique(part for run in runs for part in run.comments["versions"].split("; ")))
-    files = " and ".join(f"[{run.path.name}](../docs/results/{run.path.name})" for run in runs)
+    files = " and ".join(f"[{run.name}](../docs/results/{run.name})" for run in runs)
     plots = [f"[{what}](../docs/results/{step}_{suffix}.svg)" for what, suffix in
              (("time", "time"), ("share of the best peer", "share"), ("roofline", "roofline"))]
     sustained = any(protocol == "sustained" for run in runs for _, protocol, _ in run.rows)
     rungs = {path.stem.partition("_")[2] for path in (ROOT / step).glob("[0-9]*_*.cu")}
     gone = unique(name for run in runs for (_, _, name), row in run.rows.items() if row["role"] == "rung" and name not in rungs)
-    lines = textwrap.wrap(
+    text = lessons.paragraph(
         f"Measured by `make bench-{step[:2]}` on one {runs[0].comments['device']} ({details}): medians after a rest and with "
         f"a cold L2 cache{'; *sustained*: back to back' if sustained else ''}. A ratio is of speeds in the same run, above "
         f"1 where ours is faster. Spread, clocks and power: {files}. Plots: {', '.join(plots)}." +
         (f" Measured on an earlier ladder, whose rungs {' and '.join(f'`{name}`' for name in gone)} are cut in several now."
-         if gone else ""),
-        width=110, break_long_words=False, break_on_hyphens=False)
-    for title, pattern, unit in groups:
-        lines += ["", group_table(runs, title, pattern, unit, ratios)]
-    return "\n".join(lines)
+         if gone else ""))
+    return "\n\n".join([text, *(group_table(runs, *group, ratios) for group in groups)])
 
 
 def size_of(label):
     """The number along a plot's x axis: n, the columns, or the sequence."""
-    cube = re.match(CUBE, label)
-    sequence = re.match(r".*?\bN(\d+)", label)
-    columns = re.match(r"\d+x(\d+)$", label)
-    found = cube or sequence or columns
-    return int(found.group(1)) if found else None
+    found = SIZE.match(label)
+    return int(found[found.lastindex]) if found else None
 
 
 def quoted(text):
@@ -190,13 +172,12 @@ def look(number):
     return f"pt {number % 15 + 1} lc rgb '{COLOURS[number % len(COLOURS)]}'"
 
 
-def series(blocks, names, axes):
-    """Data blocks of gnuplot and the plot command that draws them."""
-    data, drawn = [], []
-    for number, (name, points) in enumerate(zip(names, blocks)):
-        data.append(f"${axes}{number} << EOD\n" + "\n".join(f"{x} {y}" for x, y in points) + "\nEOD")
-        drawn.append(f"${axes}{number} using 1:2 with linespoints lw 2 {look(number)} title {quoted(name)}")
-    return "\n".join(data), "plot " + ", ".join(drawn)
+def series(drawn, prefix, style):
+    """Data blocks of gnuplot for {name: points} and what draws them, in this style."""
+    data = "\n".join(f"${prefix}{number} << EOD\n" + "\n".join(f"{x} {y}" for x, y in points) + "\nEOD"
+                     for number, points in enumerate(drawn.values()))
+    return data, ", ".join(f"${prefix}{number} using 1:2 with {style} lw 2 {look(number)} title {quoted(name)}"
+                           for number, name in enumerate(drawn))
 
 
 def curves(runs, pattern, value):
@@ -230,23 +211,18 @@ def plot_over_size(step, runs, suffix, ylabel, value, extra):
     if len(groups) > 1:
         commands.append(f"set multiplot layout {math.ceil(len(groups) / 2)},2")
     for number, (title, drawn) in enumerate(groups):
-        data, plot = series(drawn.values(), drawn.keys(), f"curve{number}x")
-        commands += [f"set title {quoted(step + ', ' + title)}", f"set xlabel '{SIZE_NAMES[step[:2]]}'", data, plot]
-    gnuplot(RESULTS / f"{step}_{suffix}.svg", "\n".join(commands))
+        data, plot = series(drawn, f"curve{number}x", "linespoints")
+        commands += [f"set title {quoted(step + ', ' + title)}", f"set xlabel '{PROBLEMS[step[:2]][0]}'", data,
+                     f"plot {plot}"]
+    gnuplot(lessons.RESULTS / f"{step}_{suffix}.svg", "\n".join(commands))
 
 
 def options_of(step, shape):
     """The options of the step's program that ask for a shape of its benchmark."""
-    numbers = re.findall(r"\d+", shape)
-    if step < "03":
-        names = ("m", "n", "k")
-    elif step < "04":
-        names = ("rows", "cols")
-    elif step < "06":
-        names = ("batch", "heads", "seq", "head-dim")
-    else:
+    names, numbers = PROBLEMS[step[:2]][1].split(), re.findall(r"\d+", shape)
+    if step[:2] == "06":
         seq, dim = map(int, numbers)
-        names, numbers = ("batch", "heads", "seq", "head-dim"), (16384 // seq, 2048 // dim, seq, dim)
+        numbers = 16384 // seq, 2048 // dim, seq, dim
     causal = ["--causal"] if shape.endswith("causal") else []
     return [f"--{name}={number}" for name, number in zip(names, numbers)] + causal
 
@@ -270,16 +246,14 @@ def plot_roofline(step, runs):
             speed = run.value(shape, "cold", name, "tflops")
             if speed and name not in points:
                 flops = run.value(shape, "cold", name, "flops")
-                points[name] = (flops / moved[name], speed)
+                points[name] = [(flops / moved[name], speed)]
     if not points or not bandwidth:
         print(f"{step}: no roofline: {shape} was not measured")
         return
-    low = min(x for x, _ in points.values()) / 4
-    high = max(max(x for x, _ in points.values()), peak / bandwidth * 1e3) * 8
-    blocks = "\n".join(f"$rung{number} << EOD\n{x} {y}\nEOD" for number, (x, y) in enumerate(points.values()))
-    drawn = ", ".join(f"$rung{number} using 1:2 with points ps 1.6 lw 2 {look(number)} title {quoted(name)}"
-                      for number, name in enumerate(points))
-    gnuplot(RESULTS / f"{step}_roofline.svg", f"""
+    intensities = [x for [(x, _)] in points.values()]
+    low, high = min(intensities) / 4, max(*intensities, peak / bandwidth * 1e3) * 8
+    blocks, drawn = series(points, "rung", "points ps 1.6")
+    gnuplot(lessons.RESULTS / f"{step}_roofline.svg", f"""
 set logscale xy
 set samples 1000
 set grid

@@ -18,6 +18,7 @@ import datetime
 import importlib
 import importlib.metadata
 import importlib.util
+import itertools
 import pathlib
 import random
 import re
@@ -255,17 +256,12 @@ def float_cells(library, step, stream, _flash):
 
 def half_cells(library, step, stream, flash):
     peers = [("torch_flash2", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)]
-    for element, suffix in ((torch.float16, ""), (torch.bfloat16, " bf16")):
-        for head_dim in (64, 128):
-            for causal in (True, False):
-                for seq in (512, 1024, 2048, 4096, 8192, 16384):
-                    label = f"N{seq} d{head_dim} {'causal' if causal else 'full'}{suffix}"
-                    yield attention_cell(library, step, stream, (16384 // seq, 2048 // head_dim, seq, seq, head_dim,
-                                                                 causal), label, peers, element, flash)
-
-
-def event():
-    return torch.cuda.Event(enable_timing=True)
+    elements = ((torch.float16, ""), (torch.bfloat16, " bf16"))
+    lengths = (512, 1024, 2048, 4096, 8192, 16384)
+    for (element, suffix), head_dim, causal, seq in itertools.product(elements, (64, 128), (True, False), lengths):
+        label = f"N{seq} d{head_dim} {'causal' if causal else 'full'}{suffix}"
+        yield attention_cell(library, step, stream, (16384 // seq, 2048 // head_dim, seq, seq, head_dim, causal), label,
+                             peers, element, flash)
 
 
 class Race:
@@ -278,7 +274,7 @@ class Race:
 
     def lap(self, run, runs=1, flush=True, lead=0):
         """(ms a run, MHz, W) of `runs` runs, after `lead` untimed ones."""
-        begin, end = event(), event()
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         if flush:
             self.flush.zero_()
         if runs == 1:
@@ -312,12 +308,9 @@ class Race:
                 run()  # loads the kernel, and lets a library choose one
                 milliseconds, _, _ = self.lap(run, flush=False)
                 result = run() if role == "peer" else cell.output
-            except Refused as refused:
-                self.skip(cell, name, str(refused))
-                continue
-            except RuntimeError as error:  # a backend of PyTorch that does not support the shape
-                if role != "peer":
-                    raise
+            except (Refused, RuntimeError) as error:
+                if role != "peer" and not isinstance(error, Refused):
+                    raise  # of a peer: a backend of PyTorch that does not support the shape
                 self.skip(cell, name, str(error).splitlines()[0])
                 continue
             self.rates[name] = cell.work() / milliseconds

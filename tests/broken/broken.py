@@ -225,6 +225,14 @@ def build(fault, backend):
     return program
 
 
+def link_test(fault, backend, test, made, program):
+    """A test program of the step with the objects `made`, {source: object}, in the place of the sound ones."""
+    kernels = sorted([*ROOT.glob(f"{fault.step}/*.cu"), *ROOT.glob(f"tests/tiles_{fault.step[:2]}.cu")])
+    sources = [f"tests/{test}.c", "tests/ladder.c", *(str(path.relative_to(ROOT)) for path in kernels)]
+    objects = ROOT / "build" / backend / "obj"
+    link(fault, backend, [made.get(source, objects / f"{source}.o") for source in sources], program, ["-lcriterion"])
+
+
 explanations = collections.defaultdict(set)  # of wrong values: what was said of a fault's (common/explain.h), by its folder
 
 
@@ -259,13 +267,8 @@ def run(program, kernel, sizes, order):
 
 def miscounts(fault):
     """What the step's counters suite says of the broken kernel, which the checked build has just compiled; None when it passes."""
-    folder = ROOT / "build" / "check" / "obj"
-    test = "test_" + fault.step[:2]
-    sources = [path for path in (*ROOT.glob(f"{fault.step}/*.cu"), ROOT / f"tests/tiles_{fault.step[:2]}.cu",
-                                 ROOT / f"tests/{test}.c", ROOT / "tests/ladder.c") if path.exists()]
-    others = [folder / f"{path.relative_to(ROOT)}.o" for path in sources if str(path.relative_to(ROOT)) != fault.compiled]
-    program = fault.directory() / test
-    link(fault, "check", [fault.directory() / "check.o", *others], program, ["-lcriterion"])
+    program = fault.directory() / f"test_{fault.step[:2]}"
+    link_test(fault, "check", program.name, {fault.compiled: fault.directory() / "check.o"}, program)
     result = subprocess.run([str(program), "--filter", "counters/*", "--short-filename"], capture_output=True, text=True,
                             env=dict(os.environ, LADDER_KERNEL=fault.kernel), cwd=ROOT, check=False)
     said = re.search(rf"^\[.*?\] +({re.escape(fault.kernel)}\b.*)", result.stderr, re.MULTILINE)

@@ -23,17 +23,17 @@ struct lab_request {
     long long magic;
     char kernel[64]; /* the name of a row of the step's table */
     long long sizes[MAX_SIZES];
-    long long
-        calls; /* of the launcher, all before the first kernel runs; the last one's outputs count */
+    /* of the launcher, all before the first kernel runs; the last one's outputs count */
+    long long calls;
     long long laps; /* timed runs after them, 0 for none; the last one's outputs count */
     /* of threads and blocks, as tests/ladder.h has it; empty for the default */
     char order[32];
     long long output[LAB_IMAGES]; /* true for what the kernel is to write */
     size_t data[LAB_IMAGES];  /* where in its image a buffer begins, behind the guard in front */
     size_t bytes[LAB_IMAGES]; /* of the buffer; of the workspace, the most there is */
-    size_t image[LAB_IMAGES],
-        image_bytes[LAB_IMAGES]; /* in the file; 0 bytes for a buffer that there is not */
-    size_t total;                /* bytes of the file */
+    /* in the file; 0 bytes for a buffer that there is not */
+    size_t image[LAB_IMAGES], image_bytes[LAB_IMAGES];
+    size_t total; /* bytes of the file */
 };
 
 enum lab_end {

@@ -55,7 +55,7 @@ def check_no_solution(steps, folder):
                 lines = [line for line in code_lines(region.body) if line]
                 shown = folder / step / source.name
                 if shown in texts:
-                    outside = set(code_lines("".join(part for part in without_regions(text, regions))))
+                    outside = set(code_lines("".join(without_regions(text, regions))))
                     found += [f"{shown.relative_to(folder)}: {line}" for line in lines
                               if telling(line) and line in everything[shown] and line not in outside]
                 for pair in zip(lines, lines[1:]):
@@ -89,11 +89,11 @@ def lend_objects(folder):
             copy(source, target)
 
 
-def make(folder, *targets, timeout=1500, **more):
+def make(folder, *targets, **more):
     """Output and status of make on the CPU; the tests' own time-outs are shorter than this one."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"} | more
     done = subprocess.run(["make", *targets], cwd=folder, env=environment, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=timeout, check=False)
+                          stderr=subprocess.STDOUT, timeout=1500, check=False)
     return done.stdout.decode(errors="replace"), done.returncode
 
 
@@ -133,9 +133,8 @@ def check_stub(step, folder):
     lab = json.loads((handout.ROOT / handout.STEPS[step] / "lab.json").read_text())
     source = (folder / f"tests/test_{step}.c").read_text()
     declared = {f"{suite}.{test}" for suite, test in re.findall(r"^(?:CALL_|CONDITIONAL_)?TEST\((\w+),\s*(\w+)", source, re.M)}
-    given, problems = set(lab["given"]), []
-    for name in given - declared:
-        problems.append(f"lab.json gives a test that there is not: {name}")
+    given = set(lab["given"])
+    problems = [f"lab.json gives a test that there is not: {name}" for name in given - declared]
     results, wrong = run_tests(folder, f"build/cpu/tests/test_{step}")
     problems += wrong
     if set(results) != declared:
@@ -165,10 +164,9 @@ def check_grade(step, folder, solved):
     results = grade.Grading(step, folder, f"handout {step}").grade()
     problems = []
     for test in results["tests"]:
-        if solved and (test["status"] != "passed" or test["points"] != test["max"]):
-            problems.append(f"{what} earn {test['points']} of {test['max']} for {test['name']}: {test['reason']}")
-        if not solved and (test["status"] != "failed" or test["points"] != 0):
-            problems.append(f"{what} earns {test['points']} for {test['name']}: {test['status']}: {test['reason']}")
+        if (test["status"], test["points"]) != (("passed", test["max"]) if solved else ("failed", 0)):
+            problems.append(f"{what}: {test['points']} of {test['max']} for {test['name']}, "
+                            f"{test['status']}: {test['reason']}")
     print(f"  {step}: {what}: {results['score']} of {results['max']} points, graded in {results['seconds']} s", flush=True)
     return problems
 

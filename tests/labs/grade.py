@@ -29,7 +29,6 @@ import random
 import secrets
 import shutil
 import signal
-import stat
 import statistics
 import subprocess
 import sys
@@ -185,7 +184,7 @@ class Grading:
                 (self.folder / "source" / step / name).write_bytes(text)
             except FileNotFoundError:
                 self.not_taken[name] = f"{name} is not in the submission"
-            except (OSError, ValueError):  # a link, a loop of links, a pipe, a folder
+            except (OSError, NotBuilt, ValueError):  # a link, a loop of links, a pipe, a folder
                 self.not_taken[name] = f"{name} is not a regular file of at most {LIMIT} bytes"
 
     def read(self, step, name):
@@ -199,18 +198,14 @@ class Grading:
                 except FileNotFoundError:
                     continue
                 try:
-                    file = os.open(name, flags, dir_fd=folder)
+                    text = workshop.read_regular(pathlib.Path(name), LIMIT + 1, folder)
                 except FileNotFoundError:
                     continue
                 finally:
                     os.close(folder)
-                with os.fdopen(file, "rb") as stream:
-                    if not stat.S_ISREG(os.fstat(file).st_mode):
-                        raise ValueError
-                    text = stream.read(LIMIT + 1)
-                    if len(text) > LIMIT:
-                        raise ValueError
-                    return text
+                if len(text) > LIMIT:
+                    raise ValueError
+                return text
         finally:
             os.close(top)
         raise FileNotFoundError
@@ -464,9 +459,12 @@ class Grading:
                 signal.signal(number, handler)
             if judge:
                 judge.close()
+        return self.results(unable, time.monotonic() - begin)
+
+    def results(self, unable, seconds):
         return {"step": self.lab["step"], "title": self.lab["title"], "tests": self.outcomes, "unable": unable,
                 "score": sum(test["points"] for test in self.outcomes), "max": sum(test["max"] for test in self.outcomes),
-                "seconds": round(time.monotonic() - begin, 1), "timings": self.timings, "protection": self.protection,
+                "seconds": round(seconds, 1), "timings": self.timings, "protection": self.protection,
                 "not_judged": [] if self.on_gpu else ["speed (no GPU; its points are part of correctness)"]}
 
 
@@ -503,9 +501,7 @@ def main(arguments):
         results = grading.grade()
     except Exception as problem:  # a results file is owed even where this program is wrong
         grading.all_else_ungraded(f"the grader failed: {problem}"[:600])
-        results = {"step": grading.lab["step"], "title": grading.lab["title"], "tests": grading.outcomes, "unable": True,
-                   "score": sum(test["points"] for test in grading.outcomes), "seconds": 0.0, "timings": [],
-                   "max": sum(test["max"] for test in grading.outcomes), "protection": grading.protection, "not_judged": []}
+        results = grading.results(unable=True, seconds=0.0)
     text = formats.FORMATS[form](results)
     if output == "-":
         sys.stdout.write(text)

@@ -17,9 +17,11 @@ import random
 import re
 import shutil
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
+STUDENT = "docs/student.md"  # a handout's README.md
 PAGES = ("hardware.md", "loops.md", "mathematics.md")
 PACKED = not (ROOT / "tests/labs/labs.mk").exists()  # this is a handout: the solutions are elsewhere
 GRADER = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "formats.py", "grade.py",
@@ -45,32 +47,34 @@ class Region:
         if len(found) != 1:
             raise ValueError(f"lab.json: {len(found)} functions {name}")
         brace = self.opening(code, found[0].end())
-        close, depth = brace, 1
-        while depth:
-            close += 1
-            depth += {"{": 1, "}": -1}.get(code[close], 0)
+        close = self.behind(code, brace + 1) - 1
         stub = stub if isinstance(stub, dict) else {"hint": stub}
         self.hint, self.until = stub["hint"], stub.get("until")
         if self.hint:
-            self.head, self.begin, self.end = text[:brace + 1], brace + 2, close
+            self.parameters, self.begin, self.end = parameters(code[found[0].end():brace]), brace + 2, close
         else:
             self.begin, self.end = text.rfind("\n\n", 0, found[0].start()) + 2, close + 3
         self.body = text[brace + 1:close]
 
     @staticmethod
-    def opening(code, position):
-        """Where the function's `{` is, `position` being behind the `(` of its parameters; None where this is a call."""
+    def behind(code, position):
+        """Where the bracket ends that opened just before `position`."""
         depth = 1
         while depth:
-            depth += {"(": 1, ")": -1}.get(code[position], 0)
+            depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(code[position], 0)
             position += 1
-        brace = re.compile(r"\s*\{").match(code, position)
+        return position
+
+    @classmethod
+    def opening(cls, code, position):
+        """Where the function's `{` is, `position` being behind the `(` of its parameters; None where this is a call."""
+        brace = re.compile(r"\s*\{").match(code, cls.behind(code, position))
         return brace.end() - 1 if brace else None
 
     def replacement(self):
         if not self.hint:
             return ""
-        unused = "".join(f" (void){name};" for name in parameters(self.head))
+        unused = "".join(f" (void){name};" for name in self.parameters)
         return (comment("    ", "Yours to write: " + self.hint) + f"    {unused.strip()} {UNUSED}\n" +
                 (f"    {self.until}\n" if self.until else ""))
 
@@ -115,26 +119,11 @@ def assignment(steps):
     return "\n## Your variant\n\n" + "".join(lines) if lines else ""
 
 
-def parameters(head):
-    """The names in the last parameter list of a function's head, `head` ending with its '{'."""
-    close = head.rstrip().removesuffix("{").rstrip()
-    if not close.endswith(")"):
-        raise ValueError(f"no parameter list before: {close[-60:]}")
-    depth, first = 0, len(close)
-    while first > 0:
-        first -= 1
-        depth += {")": 1, "(": -1}.get(close[first], 0)
-        if depth == 0:
-            break
-    names, depth, name = [], 0, ""
-    for letter in close[first + 1:-1] + ",":
-        depth += {"<": 1, "(": 1, "[": 1, ">": -1, ")": -1, "]": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
-            names.append(re.findall(r"\w+", re.sub(r"\[.*", "", name))[-1])
-            name = ""
-        else:
-            name += letter
-    return names
+def parameters(listed):
+    """The names in a parameter list, `listed` being all of it behind its '('."""
+    while listed != (plainer := re.sub(r"<[^<>]*>|\([^()&*]*\)|\[[^][]*\]", "", listed)):
+        listed = plainer
+    return [re.findall(r"\w+", parameter)[-1] for parameter in listed.split(",")]
 
 
 def stub(path):
@@ -164,13 +153,9 @@ def workspace(step, folder):
 def comment(indent, text, width=110):
     if len(indent) + len(text) + 6 <= width:
         return f"{indent}/* {text} */\n"
-    lines, line = [], f"{indent} *"
-    for word in text.split():
-        if len(line) + 1 + len(word) > width:
-            lines.append(line)
-            line = f"{indent} *"
-        line += " " + word
-    return "\n".join([f"{indent}/*", *lines, line, f"{indent} */"]) + "\n"
+    lines = textwrap.wrap(text, width, initial_indent=f"{indent} * ", subsequent_indent=f"{indent} * ",
+                          break_long_words=False, break_on_hyphens=False)
+    return "\n".join([f"{indent}/*", *lines, f"{indent} */"]) + "\n"
 
 
 def copied(path, text, steps):
@@ -190,20 +175,19 @@ def copied(path, text, steps):
 
 
 def files_of(steps):
-    """Source and destination of every file of a handout, relative to the project and to the handout."""
-    yield from ((pathlib.Path(name),) * 2 for name in ("Makefile", "LICENSE", ".clang-format", ".gitignore", ".devcontainer/devcontainer.json"))
-    yield pathlib.Path("docs/student.md"), pathlib.Path("README.md")
-    yield from ((pathlib.Path("docs") / name,) * 2 for name in PAGES)
-    yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/results").glob(f"{step}*")))
-    yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "docs/pictures").glob(f"{step[:2]}_*")))
-    yield from ((path.relative_to(ROOT),) * 2 for name in SUPPORT for path in sorted((ROOT / "tests").glob(name)))
-    yield from ((pathlib.Path("tests/labs") / name,) * 2 for name in GRADER)
-    yield from ((path.relative_to(ROOT),) * 2 for step in steps for path in sorted((ROOT / "tests").glob(f"t*_{step[:2]}*.c*")))
+    """Every file of a handout, relative to the project."""
+    names = ["Makefile", "LICENSE", ".clang-format", ".gitignore", ".devcontainer/devcontainer.json", STUDENT,
+             *(f"docs/{page}" for page in PAGES), *(f"tests/labs/{name}" for name in GRADER)]
+    yield from map(pathlib.Path, names)
+    patterns = [f"tests/{name}" for name in SUPPORT]
+    for step in steps:
+        patterns += [f"docs/results/{step}*", f"docs/pictures/{step[:2]}_*", f"tests/t*_{step[:2]}*.c*"]
+    yield from (path.relative_to(ROOT) for pattern in patterns for path in sorted(ROOT.glob(pattern)))
     unused = unused_helpers(steps) | {ROOT / step / name for step in steps for name in lab_of(step)["files"]}
     for folder in ("common", *steps):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts and path not in unused:
-                yield (path.relative_to(ROOT),) * 2
+                yield path.relative_to(ROOT)
 
 
 def unused_helpers(steps):
@@ -233,8 +217,8 @@ def make(step, directory):
         directory.mkdir(parents=True)
     except FileExistsError:
         raise SystemExit(f"{directory} exists already; a handout goes into a new folder") from None
-    for source, destination in files_of(steps):
-        target = directory / destination
+    for source in files_of(steps):
+        target = directory / ("README.md" if str(source) == STUDENT else source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / source, target)
         text = target.read_text()

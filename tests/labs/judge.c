@@ -44,10 +44,8 @@ static struct {
     /* the request file as written: what the answer's images are compared with */
     unsigned char *file;
     double *value[MAX_TENSORS], *scale[MAX_TENSORS];
-    size_t
-        /* every stride-th row is compared, and the last: 1 unless the reference would take too
-         * long */
-        stride;
+    /* every stride-th row is compared, and the last: 1 unless the reference would take too long */
+    size_t stride;
 } now;
 
 /* The beginning of a line of JSON; the reason may hold anything. */
@@ -83,9 +81,7 @@ static void fill_random(unsigned char *bytes, size_t count, uint64_t stream)
 static void lay_out(size_t offset, size_t workspace)
 {
     struct lab_request *request = &now.request;
-    size_t end = (sizeof(struct lab_answer) > sizeof *request ? sizeof(struct lab_answer)
-                                                              : sizeof *request) +
-                 255;
+    size_t end = sizeof(struct lab_answer) + sizeof *request + 255; /* one of them is in a file */
     for (int t = 0; t < LAB_IMAGES; t++) {
         const bool there = t < now.count || (t == LAB_WORKSPACE && workspace > 0);
         request->bytes[t] = t < now.count ? tensor_bytes(&now.tensors[t]) : there ? workspace : 0;

@@ -84,14 +84,6 @@ struct run {
     cudaStream_t stream;
 };
 
-static void end(struct run *run, enum lab_end how, cudaError_t status)
-{
-    run->answer->end = how;
-    run->answer->status = status;
-    snprintf(run->answer->report, sizeof run->answer->report, "%s",
-             *backend_report() ? backend_report() : refusal());
-}
-
 static cudaError_t copy_in(struct run *run, const char *file)
 {
     const struct lab_request *request = &run->request;
@@ -175,27 +167,22 @@ static cudaError_t time_laps(struct run *run, bool *wrote)
     return status;
 }
 
-static void run_request(struct run *run, const char *file)
+static enum lab_end run_request(struct run *run, const char *file)
 {
     struct lab_answer *answer = run->answer;
     int strays = 0;
     bool wrote = true;
-    if (backend_architecture() == 0) {
-        end(run, LAB_NO_DEVICE, cudaErrorNoDevice);
-        return;
-    }
+    if (backend_architecture() == 0)
+        return LAB_NO_DEVICE;
     cudaError_t status = copy_in(run, file);
     munmap((void *)file, run->request.total);
     close(STDIN_FILENO);
-    if (status != cudaSuccess) {
-        end(run, LAB_NO_DEVICE, status);
-        return;
-    }
+    answer->status = status;
+    if (status != cudaSuccess)
+        return LAB_NO_DEVICE;
     answer->workspace = run->calls->workspace(run->kernel, run->request.sizes);
-    if (answer->workspace > run->request.bytes[LAB_WORKSPACE]) {
-        end(run, LAB_WORKSPACE_TOO_LARGE, cudaSuccess);
-        return;
-    }
+    if (answer->workspace > run->request.bytes[LAB_WORKSPACE])
+        return LAB_WORKSPACE_TOO_LARGE;
 
     refusal_clear();
     backend_counters_reset();
@@ -203,10 +190,9 @@ static void run_request(struct run *run, const char *file)
     for (long long call = 0; call < run->request.calls && status == cudaSuccess; call++)
         if (call == 0 || (status = poison(run)) == cudaSuccess)
             status = launch(run);
-    if (status != cudaSuccess) {
-        end(run, status == cudaErrorNotSupported ? LAB_SKIPPED : LAB_LAUNCHER_ERROR, status);
-        return;
-    }
+    answer->status = status;
+    if (status != cudaSuccess)
+        return status == cudaErrorNotSupported ? LAB_SKIPPED : LAB_LAUNCHER_ERROR;
     status = run_deferred(run->stream, &strays);
     if (status == cudaSuccess)
         status = copy_out(run); /* on the stream: what runs elsewhere is not waited for */
@@ -215,12 +201,10 @@ static void run_request(struct run *run, const char *file)
     answer->counted = backend_counters(&answer->counters);
     if (status == cudaSuccess && run->request.laps > 0 && run->request.laps <= 1000)
         status = time_laps(run, &wrote);
-    end(run,
-        status != cudaSuccess ? LAB_KERNEL_ERROR
-        : strays > 0          ? LAB_OTHER_STREAM
-        : wrote               ? LAB_RAN
-                              : LAB_IDLE_LAP,
-        status);
+    answer->status = status;
+    if (status != cudaSuccess)
+        return LAB_KERNEL_ERROR;
+    return strays > 0 ? LAB_OTHER_STREAM : wrote ? LAB_RAN : LAB_IDLE_LAP;
 }
 
 /* The answer goes to what is stdout at first; kernels may print, to nowhere. */
@@ -240,7 +224,9 @@ int runner_main(const struct lab_calls *calls, const void *table)
         setenv("SIMT_ORDER", run.request.order, 1);
 
     run.answer->magic = LAB_MAGIC;
-    run_request(&run, file);
+    run.answer->end = run_request(&run, file);
+    snprintf(run.answer->report, sizeof run.answer->report, "%s",
+             *backend_report() ? backend_report() : refusal());
     for (size_t done = 0; done < total;) {
         const ssize_t wrote = pwrite(output, (char *)run.answer + done, total - done, (off_t)done);
         if (wrote <= 0)

@@ -180,7 +180,7 @@ class Sandbox:
         if self.mode == "filter" and not self.filters["run"]:
             return False
         try:
-            return all(self.run(["/usr/bin/true"], kind, Limits(5, 20, 512)).status == 0 for kind in ("build",))
+            return self.run(["/usr/bin/true"], "build", Limits(5, 20, 512)).status == 0
         except OSError:
             return False
 

@@ -31,51 +31,47 @@ VISIBILITY = {"enum": ["hidden", "after_due_date", "after_published", "visible"]
 TEXT_FORMAT = {"enum": ["text", "simple_format", "md"]}
 INSTANT = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}T([01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$"}
 
-GRADESCOPE = {
-    "type": "object", "additionalProperties": False,
-    "properties": {
-        "score": NUMBER, "execution_time": NUMBER, "output": TEXT, "output_format": TEXT_FORMAT,
-        "test_output_format": TEXT_FORMAT, "test_name_format": TEXT_FORMAT, "visibility": VISIBILITY,
-        "stdout_visibility": VISIBILITY, "extra_data": {"type": "object"}, "leaderboard": {"type": "array"},
-        "tests": {"type": "array", "items": {
-            "type": "object", "additionalProperties": False,
-            "properties": {"score": NUMBER, "max_score": POINTS, "status": {"enum": ["passed", "failed"]}, "name": TEXT,
-                           "name_format": TEXT_FORMAT, "number": TEXT, "output": TEXT, "output_format": TEXT_FORMAT,
-                           "tags": {"type": "array", "items": TEXT}, "visibility": VISIBILITY,
-                           "extra_data": {"type": "object"}}}}}}
 
-PRAIRIELEARN = {
-    "type": "object",
-    "properties": {
-        "gradable": YES_NO, "score": {"type": "number", "minimum": 0, "maximum": 1}, "message": TEXT, "output": TEXT,
-        "format_errors": {"type": "array", "items": TEXT}, "images": {"type": "array"},
-        "tests": {"type": "array", "items": {
-            "type": "object", "required": ["name"],
-            "properties": {"name": TEXT, "description": TEXT, "points": POINTS, "max_points": POINTS, "message": TEXT,
-                           "output": TEXT, "images": {"type": "array"}}}}}}
+def record(properties, required=(), more=True):
+    """An object with these properties, those that are required, and perhaps more."""
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": more}
 
-AUTOLAB_SCORES = {"type": "object", "required": ["scores"], "additionalProperties": False,
-                  "properties": {"scores": {"type": "object", "additionalProperties": NUMBER},
-                                 "scoreboard": {"type": "array"}}}
-AUTOLAB_TEST = {"type": "object", "required": ["passed"], "properties": {"passed": YES_NO, "hint": TEXT}}
-AUTOLAB_FEEDBACK = {"type": "object", "required": ["_presentation", "stages"],
-                    "properties": {"_presentation": {"const": "semantic"}, "stages": {"type": "array", "items": TEXT}},
-                    "additionalProperties": {"type": "object", "additionalProperties": AUTOLAB_TEST}}
 
-CLASSROOM50 = {
-    "type": "object", "additionalProperties": False,
-    "required": ["schema", "classroom", "assignment", "assignment_type", "owner", "submission", "commit", "release",
-                 "review", "datetime", "score", "max-score", "tests"],
-    "properties": {
-        "schema": {"const": "classroom50/result/v1"}, "classroom": NAMED, "assignment": NAMED,
-        "assignment_type": {"enum": ["individual", "group", "team"]}, "owner": NAMED,
-        "submission": {"type": "string", "pattern": "^submit/"}, "commit": NAMED, "release": NAMED, "review": NAMED,
-        "datetime": INSTANT, "graded_at": INSTANT, "score": WHOLE, "max-score": WHOLE,
-        "submitted_by": {"type": "object", "required": ["username"], "additionalProperties": False,
-                         "properties": {"username": NAMED, "id": {}}},
-        "tests": {"type": "array", "items": {
-            "type": "object", "required": ["test-name", "passed", "score", "max-score"],
-            "properties": {"test-name": NAMED, "passed": YES_NO, "score": WHOLE, "max-score": WHOLE}}}}}
+def array(items):
+    return {"type": "array", "items": items}
+
+
+GRADESCOPE = record({
+    "score": NUMBER, "execution_time": NUMBER, "output": TEXT, "output_format": TEXT_FORMAT,
+    "test_output_format": TEXT_FORMAT, "test_name_format": TEXT_FORMAT, "visibility": VISIBILITY,
+    "stdout_visibility": VISIBILITY, "extra_data": {"type": "object"}, "leaderboard": {"type": "array"},
+    "tests": array(record({
+        "score": NUMBER, "max_score": POINTS, "status": {"enum": ["passed", "failed"]}, "name": TEXT,
+        "name_format": TEXT_FORMAT, "number": TEXT, "output": TEXT, "output_format": TEXT_FORMAT,
+        "tags": array(TEXT), "visibility": VISIBILITY, "extra_data": {"type": "object"}}, more=False))}, more=False)
+
+PRAIRIELEARN = record({
+    "gradable": YES_NO, "score": {"type": "number", "minimum": 0, "maximum": 1}, "message": TEXT, "output": TEXT,
+    "format_errors": array(TEXT), "images": {"type": "array"},
+    "tests": array(record({
+        "name": TEXT, "description": TEXT, "points": POINTS, "max_points": POINTS, "message": TEXT, "output": TEXT,
+        "images": {"type": "array"}}, ["name"]))})
+
+AUTOLAB_SCORES = record({"scores": record({}, more=NUMBER), "scoreboard": {"type": "array"}}, ["scores"], more=False)
+AUTOLAB_TEST = record({"passed": YES_NO, "hint": TEXT}, ["passed"])
+AUTOLAB_FEEDBACK = record({"_presentation": {"const": "semantic"}, "stages": array(TEXT)}, ["_presentation", "stages"],
+                          more=record({}, more=AUTOLAB_TEST))
+
+CLASSROOM50 = record({
+    "schema": {"const": "classroom50/result/v1"}, "classroom": NAMED, "assignment": NAMED,
+    "assignment_type": {"enum": ["individual", "group", "team"]}, "owner": NAMED,
+    "submission": {"type": "string", "pattern": "^submit/"}, "commit": NAMED, "release": NAMED, "review": NAMED,
+    "datetime": INSTANT, "graded_at": INSTANT, "score": WHOLE, "max-score": WHOLE,
+    "submitted_by": record({"username": NAMED, "id": {}}, ["username"], more=False),
+    "tests": array(record({"test-name": NAMED, "passed": YES_NO, "score": WHOLE, "max-score": WHOLE},
+                          ["test-name", "passed", "score", "max-score"]))},
+    ["schema", "classroom", "assignment", "assignment_type", "owner", "submission", "commit", "release", "review",
+     "datetime", "score", "max-score", "tests"], more=False)
 
 # Elements of a JUnit file: attributes that are required, those that are allowed besides, and what may lie inside. A
 # part of the schema, enough for what is written here.

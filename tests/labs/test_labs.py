@@ -10,7 +10,6 @@ import concurrent.futures
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -112,7 +111,7 @@ SECRET = "sizes-are-told-here"
 CHEATS = {
     "exit(0)": (in_launcher("exit(0);", "#include <stdlib.h>\n"), "uses exit"),
     "reading the seed": (in_launcher('if (getenv("LAB_SEED")) return cudaSuccess;', "#include <stdlib.h>\n"), "uses getenv"),
-    "calling the reference": (without_launch("matmul_problem.reference(0, 0, 0, 0, 0);"), "uses matmul_problem"),
+    "calling the reference": (without_launch("matmul_problem.reference(0, 0, 0, 0, 0, 0);"), "uses matmul_problem"),
     "cudaMemcpy": (in_launcher("float a; cudaMemcpy(&a, A, 4, cudaMemcpyDeviceToHost);"), "uses cudaMemcpy"),
     "copying a symbol": (in_launcher("float a; cudaMemcpyFromSymbol(&a, x, 4);", "#include <cuda_runtime.h>\n"
                                      "__device__ float x;\n"), "uses cudaMemcpyFromSymbol"),
@@ -165,8 +164,8 @@ CHEATS = {
                                  "struct wide {\n    float x[9];\n};\n__device__ __attribute__((noinline)) float pick(struct wide w, int i)"
                                  "\n{\n    return w.x[i % 9];\n}\n"), "the checked build cannot watch"),
     "a struct by value in another namespace": (through_function(
-        "namespace simt {\nstruct wide {\n    float x[9];\n};\n__device__ __noinline__ float first(struct wide w)\n{\n    return w.x[0];\n}\n"
-        "__device__ __noinline__ float got(const float *p)\n{\n    return first(*(const struct wide *)p);\n}\n}\n"
+        "namespace simt {\nstruct nine {\n    float x[9];\n};\n__device__ __noinline__ float first(struct nine w)\n{\n    return w.x[0];\n}\n"
+        "__device__ __noinline__ float got(const float *p)\n{\n    return first(*(const struct nine *)p);\n}\n}\n"
         "__device__ float peek(const float *p)\n{\n    return simt::got(p);\n}"), "the checked build cannot watch"),
     "forged loads": (in_sum("__tsan_read4((void *)A);", 'extern "C" void __tsan_read4(void *);\n'), "uses __tsan_read4"),
     "memory of an OS thread": (in_sum("much[k] = sum;", "static thread_local float much[1 << 22];\n"), "uses thread_local"),
@@ -212,26 +211,27 @@ PARTLY = {
     if (row < M""").replace('#include "tiles', '#include <ptx.cuh>\n#include "tiles'), "may be at most"),
     "wasteful": (GOOD.replace("sum += A", "sum += 0 * ((volatile float *)A)[(size_t)row * K + k] + A"), "may be at most"),
 }
+# name: (text of 2_coalesced.cu, what it earns, words of the reason)
 HONEST = {
-    "the solution": (GOOD, True, ""),
+    "the solution": (GOOD, FULL - OTHER, ""),
     "what looks odd": ('#include <algorithm>\n#define JOIN(a, b) a##b\n' + GOOD.replace(
         "    const int tiles_across", "    /* asm, __attribute__((constructor)) and #include </etc/passwd> are words */\n"
         "    struct Guard { int *v; __device__ ~Guard() { *v = 0; } };\n    int JOIN(va, lue) = 1;\n    Guard guard = {&value};\n"
         "    const int attribute = 0, asm_ = attribute;\n"
         "    const int tiles_across").replace("float sum = 0.0f;", "float sum = std::min(0.0f, 1.0f);").replace(
         "static const int TILE", "__device__ float ftw[4];\nextern \"C\" int backtrace(int i) { return i; }\nstatic const int TILE"),
-        True, ""),
+        FULL - OTHER, ""),
     "a computed table": (GOOD.replace("static const int TILE", "static int twice(int x) { return x > 3 ? 2 * x : x; }\n"
                                       "volatile int table[2] = {twice(4), twice(rand() % 2)};\nstatic const int TILE"
-                                      ).replace("rand() % 2", "warpSize"), True, ""),
-    "Windows line ends": (GOOD.replace("\n", "\r\n"), True, ""),
-    "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), False, "never written"),
-    "wrong at the edge": (GOOD.replace("row < M && col < N", "row < M && col < N - 1"), False, "never written"),
-    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), False, "the output C is wrong"),
-    "not C": (GOOD.replace("float sum", "flaot sum"), False, "2_coalesced.cu:"),
-    "empty": ("", False, "does not define"),
-    "renamed": (GOOD.replace("matmul_coalesced", "my_matmul"), False, "does not define"),
-    "not there": (None, False, "not in the submission"),
+                                      ).replace("rand() % 2", "warpSize"), FULL - OTHER, ""),
+    "Windows line ends": (GOOD.replace("\n", "\r\n"), FULL - OTHER, ""),
+    "the untouched handout": (handout.stub(pathlib.Path(STEP) / "2_coalesced.cu"), 0, "never written"),
+    "wrong at the edge": (GOOD.replace("row < M && col < N", "row < M && col < N - 1"), 0, "never written"),
+    "a wrong sum": (GOOD.replace("k < K", "k < K - 1"), 0, "the output C is wrong"),
+    "not C": (GOOD.replace("float sum", "flaot sum"), 0, "2_coalesced.cu:"),
+    "empty": ("", 0, "does not define"),
+    "renamed": (GOOD.replace("matmul_coalesced", "my_matmul"), 0, "does not define"),
+    "not there": (None, 0, "not in the submission"),
 }
 
 
@@ -337,28 +337,21 @@ def test_sandbox():
             expect(mode == "filter" or ending.status != 0, f"{mode}: a compiler sees the project")
             print(f"  {mode}: {len(ATTACKS)} attacks and a loop stopped ({box.protection})", flush=True)
         expect(works > 0, "no mode of the sandbox works")
-    expect(not os.path.exists(OUTSIDE), "a file was written outside")
 
 
 def test_names():
     """Names are data; what stands in the place of a file is not read; a wrong path is an error."""
-    def link(path):
-        path.symlink_to(SOLUTION.with_name("2_coalesced.cu"))
-
-    def large(path):
-        path.write_text(GOOD + "/" * grade.LIMIT)
-
-    def loop(path):
-        path.symlink_to(path.name)
-
+    instead = {"link": lambda path: path.symlink_to(SOLUTION.with_name("2_coalesced.cu")),
+               "large": lambda path: path.write_text(GOOD + "/" * grade.LIMIT),
+               "loop": lambda path: path.symlink_to(path.name), "pipe": os.mkfifo, "a folder": pathlib.Path.mkdir}
     with tempfile.TemporaryDirectory() as name:
         top = pathlib.Path(name)
-        for make in (link, loop, os.mkfifo, pathlib.Path.mkdir, large):
-            folder = top / make.__name__
-            make(pathlib.Path(submit(folder, None)) / STEP / "2_coalesced.cu")
+        for what, make in instead.items():
+            folder = top / what
+            make(submit(folder, None) / STEP / "2_coalesced.cu")
             grading = grade.Grading("01", folder, "files", "coalesced")
             reason = grading.grade()["tests"][0]["reason"]
-            expect("not a regular file" in reason, f"{make.__name__}: {reason}")
+            expect("not a regular file" in reason, f"{what}: {reason}")
         (top / "folder").mkdir()
         (top / "folder" / STEP).symlink_to(ROOT / STEP)
         results = grade.Grading("01", top / "folder", "files").grade()
@@ -393,17 +386,15 @@ def test_fallback():
         "reading the inputs": without_launch(HOST_LOOP),
     }
     with tempfile.TemporaryDirectory() as name:
-        for mode, attacks in (("filter", list(hostile)), (None, ["forking", "reading the inputs"])):
+        for mode, attacks in (("filter", hostile), (None, ["forking", "reading the inputs"])):
             for attack in attacks:
-                text = hostile[attack]
-                folder = pathlib.Path(submit(pathlib.Path(name) / f"{mode} {attack}", text))
+                folder = submit(pathlib.Path(name) / f"{mode} {attack}", hostile[attack])
                 results = grade.Grading("01", folder, "second line", "coalesced", check_symbols=False, mode=mode).grade()
                 expect(results["score"] == 0 and results["tests"][0]["status"] == "failed",
                        f"{attack}, {mode}: {results['tests']}")
         folder = submit(pathlib.Path(name) / "good", GOOD)
         results = grade.Grading("01", folder, "second line", "coalesced", mode="filter").grade()
         expect(results["score"] == FULL - OTHER and "NO namespaces" in results["protection"], f"without namespaces: {results}")
-    expect(not os.path.exists(OUTSIDE), "a file was written outside")
     print("  without namespaces, and without a look at symbols", flush=True)
 
 
@@ -504,12 +495,11 @@ def test_speed():
 
 def submissions():
     """(name, text, points of its kernel or None for some of them, words of the reasons, format)"""
-    for name, (text, right, words) in HONEST.items():
-        yield name, text, FULL - OTHER if right else 0 if right is False else None, words, "gradescope"
-    for name, (text, words) in CHEATS.items():
-        yield name, text, 0, words, "gradescope"
-    for name, (text, words) in PARTLY.items():
-        yield name, text, None, words, "gradescope"
+    for name, (text, points, words) in HONEST.items():
+        yield name, text, points, words, "gradescope"
+    for table, points in ((CHEATS, 0), (PARTLY, None)):
+        for name, (text, words) in table.items():
+            yield name, text, points, words, "gradescope"
     for form in formats.FORMATS:
         yield f"the solution as {form}", GOOD, FULL - OTHER, "", form
 
@@ -547,7 +537,6 @@ def test_class():
                     expect(words in reasons, f"{name}: the reason is '{reasons[:300]}', not '{words}'")
                     print(f"  {score:>3} {seconds:4.0f} s  {name}: {tests[0]['output'][:90]}", flush=True)
         print(f"  the slowest took {slowest:.0f} s of {SECONDS}", flush=True)
-    expect(not os.path.exists(OUTSIDE), "a file was written outside")
 
 
 def test_deadline():
@@ -597,6 +586,7 @@ if __name__ == "__main__":
         begin = time.monotonic()
         print(f"== {wanted}", flush=True)
         TESTS[wanted]()
+        expect(not os.path.exists(OUTSIDE), "a file was written outside")
         print(f"   {time.monotonic() - begin:.0f} s", flush=True)
     print(f"{len(failures)} failed" if failures else "all passed")
     sys.exit(1 if failures else 0)

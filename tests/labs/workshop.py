@@ -154,7 +154,8 @@ class Workshop:
     def _compile_own(self):
         labs = self.base / "tests/labs"
         sources = [self.base / "common" / f"{name}.c" for name in COMMON]
-        for source in (*sources, labs / "runner.c", labs / "judge.c"):
+        entries = [self.entry(step) for step in handout.STEPS.values()]
+        for source in (*sources, labs / "runner.c", labs / "judge.c", *entries):
             run(["gcc", *C_FLAGS, *self.include, "-c", str(source), "-o", str(self.object(source.stem))], source.name)
         run(["g++", "-std=c++17", "-O2", *self.include, "-c", str(labs / "deferred_launches_cpu.cpp"),
              "-o", str(self.object("deferred_launches_cpu"))], "deferred_launches_cpu.cpp")
@@ -162,9 +163,6 @@ class Workshop:
             "libcommon.a")
         run(["g++", "-pthread", str(self.object("judge")), str(self.base / "labs/libcommon.a"), self.runtime,
              *LIBRARIES, "-o", str(self.base / "labs/judge")], "judge")
-        for step in handout.STEPS.values():
-            entry = self.entry(step)
-            run(["gcc", *C_FLAGS, *self.include, "-c", str(entry), "-o", str(entry.with_suffix(".o"))], "entry")
         harness = [self.runtime, str(self.base / "labs/libcommon.a"), *(str(self.object(name)) for name in ("runner", "deferred_launches_cpu"))]
         names = {line.split()[0] for path in harness for line in nm("-g", "--defined-only", path)
                  if len(line.split()) > 2 and line.split()[1] in "TDBR"}
@@ -364,7 +362,7 @@ class Workshop:
         main() are welcome: there is no input in the process by then, and the list of symbols holds there, too.
         """
         strong, asked = set(), set()
-        for line in nm("", str(output)):
+        for line in nm(str(output)):
             name, kind = line.split()[:2]
             if kind == "i":
                 raise Refused("an indirect function, whose resolver runs before main()")
@@ -464,9 +462,9 @@ def behind_pointer(value, own):
     return False
 
 
-def read_regular(path, most=64 << 20):
-    """Of a file that another user made: no link, no pipe, not too long."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+def read_regular(path, most=64 << 20, folder=None):
+    """Of a file that another user made: no link, no pipe, not too long. The path begins at the descriptor `folder`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise NotBuilt(f"{path.name} is not a regular file")
@@ -504,7 +502,7 @@ def run(command, what):
 
 
 def nm(*arguments):
-    return [line for line in run(["nm", "-P", *filter(None, arguments)], "nm").splitlines() if len(line.split()) > 1]
+    return [line for line in run(["nm", "-P", *arguments], "nm").splitlines() if len(line.split()) > 1]
 
 
 def defined(path):

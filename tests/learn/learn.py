@@ -79,6 +79,11 @@ def wrapped(text, indent="  "):
     return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
+def prose(comment):
+    """The words of a comment of C."""
+    return " ".join(line.strip(" /*") for line in comment.splitlines()).strip()
+
+
 def relative(path):
     return str(path.relative_to(ROOT))
 
@@ -108,11 +113,11 @@ class Progress:
         fresh.replace(PROGRESS)
 
 
-def tool(command, **options):
+def tool(command):
     """Output and status of a command; make started by make must not take orders from the first."""
     environment = {name: value for name, value in os.environ.items() if name not in MAKES_OWN}
     result = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            errors="replace", check=False, **options)
+                            errors="replace", check=False)
     return result.stdout, result.returncode
 
 
@@ -374,13 +379,12 @@ class Rung:
         source = ROOT / self.step / self.about["file"]
         text = source.read_text()
         head = re.match(r"(?:// [^\n]*\n)*/\*(.*?)\*/", text, re.S)
-        paragraphs = [" ".join(line.strip(" *") for line in part.splitlines()).strip()
-                      for part in re.split(r"\n[ *]*\n", head[1])] if head else []
+        paragraphs = [prose(part) for part in re.split(r"\n[ *]*\n", head[1])] if head else []
         yield "What it costs", [line for part in paragraphs if part.startswith(("Cost", "A block", "Idea")) for line in wrapped(part)]
         if handout.PACKED:
             return
         bodies = "".join(region.body for region in handout.regions(source.relative_to(ROOT)))
-        comments = [" ".join(line.strip(" /*") for line in match[0].splitlines()).strip() for match in handout.COMMENT.finditer(bodies)]
+        comments = [prose(match[0]) for match in handout.COMMENT.finditer(bodies)]
         if comments:
             yield "What our kernel says of itself, from top to bottom", [line for c in comments for line in wrapped(c, "  - ")]
         control = r"^\s*(for|if|else|while|do)\b.*|^.*(__sync\w+\(|_wait\w*[<(]|_commit\(|__shared__).*"
@@ -605,16 +609,18 @@ def status(progress):
     """What was done, a line a step."""
     marks = {"new": ".", "tried": "o", "right": "+", "passed": "#", "skipped": "-"}
     print("# done   + right, but costs more than ours   o tried   - left out   . to do")
-    names = {number: list(dict.fromkeys(json.loads((ROOT / step / "lab.json").read_text())["stubs"])) for number, step in STEPS.items()}
+    rows = []  # name, keys of progress, remark
     for number, step in STEPS.items():
-        kernels = [re.sub(r"^\d+_|\.cu$", "", name) for name in names[number]
-                   if re.match(r"\d+_.*\.cu$", name) and (ROOT / step / name).exists()]
-        states = [progress.all["rungs"].get(f"{number}/{kernel}", {"state": "new"})["state"] for kernel in kernels]
-        here = "  <- here" if progress.all["step"] == number else ""
-        print(f"  {step:<20} {''.join(marks[state] for state in states):<20} {states.count('passed')} of {len(states)}{here}")
-    repaired = [progress.all["rungs"].get(exercise.key, {"state": "new"})["state"] for exercise in exercises()]
-    if repaired:
-        print(f"  {'broken kernels':<20} {''.join(marks[state] for state in repaired):<20} {repaired.count('passed')} of {len(repaired)}")
+        stubs = json.loads((ROOT / step / "lab.json").read_text())["stubs"]
+        kernels = [re.fullmatch(r"\d+_(.*)\.cu", name) for name in stubs if (ROOT / step / name).exists()]
+        remark = "  <- here" if progress.all["step"] == number else ""
+        rows.append((step, [f"{number}/{kernel[1]}" for kernel in kernels if kernel], remark))
+    rows.append(("broken kernels", [exercise.key for exercise in exercises()], ""))
+    for name, keys, remark in rows:
+        states = [progress.all["rungs"].get(key, {"state": "new"})["state"] for key in keys]
+        if states:
+            done = f"{states.count('passed')} of {len(states)}"
+            print(f"  {name:<20} {''.join(marks[state] for state in states):<20} {done}{remark}")
     tries = [rung for rung in progress.all["rungs"].values() if rung["state"] != "new"]
     print(f"  {sum(rung['tries'] for rung in tries)} tries, {sum(rung['hints'] for rung in tries)} hints")
 

@@ -11,7 +11,6 @@ import pathlib
 import pty
 import re
 import select
-import subprocess
 import sys
 import tempfile
 import time
@@ -37,9 +36,7 @@ def expect(condition, what, said=""):
 
 def once(top, *arguments):
     """Status and output without a terminal."""
-    result = subprocess.run([sys.executable, "tests/learn/learn.py", *arguments], cwd=top, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=600)
-    return result.returncode, result.stdout
+    return add_kernel.run(sys.executable, "tests/learn/learn.py", *arguments, cwd=top)
 
 
 def solution(edit=("", "")):
@@ -140,8 +137,7 @@ def run_cells(path):
         source = "".join(cell["source"])
         if source.startswith("!"):
             script = "\n".join(line.removeprefix("!") for line in source.splitlines())
-            printed += subprocess.run(["bash", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                      stderr=subprocess.STDOUT, text=True, check=False, timeout=900).stdout
+            printed += add_kernel.run("bash", "-c", script)[1]
         else:
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(source, names)  # pylint: disable=exec-used

@@ -87,10 +87,10 @@ def middle(chromium, selector):
 def views(chromium):
     """Choosing in one view shows in the others, by mouse and by keys."""
     opened(chromium, made(show.show_step, step="02_tiled_matmul", kernel=["shared_tile"]))
-    line = chromium.run("page.lines.findIndex(line => line.endsWith('01_shared_tile.cu:40'))")
+    line = chromium.run("page.lines.findIndex(line => line.endsWith('01_shared_tile.cu:39'))")
     chromium.mouse(*middle(chromium, f"#source tr[data-line='{line}']"))
-    expect(chromium.run("document.querySelector('#source tr.chosen')?.dataset.at") == "01_shared_tile.cu:40", "a click does not choose a source line")
-    expect("line 40" in chromium.run("$('#request h2').textContent"), "the request is not that of the chosen line")
+    expect(chromium.run("document.querySelector('#source tr.chosen')?.dataset.at") == "01_shared_tile.cu:39", "a click does not choose a source line")
+    expect("line 39" in chromium.run("$('#request h2').textContent"), "the request is not that of the chosen line")
     expect(chromium.run("L.match.reduce((a, b) => a + b)") == 1024, "the chosen line has other than 1,024 requests in the time view")
     expect("wavefront" in chromium.run("$('#request .scroll').textContent"), "a request to shared memory does not show its wavefronts")
     expect(chromium.run("$('#whatif').textContent").count("words") >= 4, "there is no table of other row lengths")
@@ -104,10 +104,10 @@ def views(chromium):
     spot = chromium.run("(v => { const r = v.canvas.getBoundingClientRect(); return [r.x + 1 + 5.5 * v.cell, r.y + 1 + 3.5 * v.cell]; })(L.views.find(v => v.a.name === 'A'))")
     chromium.mouse(*spot)
     said = chromium.run("$('#element').textContent")
-    expect("A[3][5] read 1 time by warp 1, lane 21 (line 35)" in said, f"of A[3][5] the page says: {said}")
-    expect("From As[3][5]: read 16 times by warp 1, lanes 16–31 (line 40)" in said, f"of the copy of A[3][5] the page says: {said}")
+    expect("A[3][5] read 1 time by warp 1, lane 21 (line 34)" in said, f"of A[3][5] the page says: {said}")
+    expect("From As[3][5]: read 16 times by warp 1, lanes 16–31 (line 39)" in said, f"of the copy of A[3][5] the page says: {said}")
     expect(sorted(chromium.run("[...document.querySelectorAll('#source tr.touch')].map(tr => tr.dataset.at)")) ==
-           ["01_shared_tile.cu:35", "01_shared_tile.cu:40"], "the lines that touch A[3][5] are not marked")
+           ["01_shared_tile.cu:34", "01_shared_tile.cu:39"], "the lines that touch A[3][5] are not marked")
     chromium.press("Escape")
 
     chromium.mouse(*middle(chromium, "#request [data-lane='7']"))
@@ -118,7 +118,7 @@ def views(chromium):
     wall = chromium.run("(b => [b.x + xOf(L.walls[1], b.width), b.y + AXIS + 5])($('#over').getBoundingClientRect())")
     chromium.mouse(*wall)
     kept = chromium.run("$('#request .pairs').textContent")
-    expect("As" in kept and "line 40 reads→line 35 writes" in kept, f"the second barrier keeps apart: {kept}")
+    expect("As" in kept and "line 39 reads→line 34 writes" in kept, f"the second barrier keeps apart: {kept}")
     chromium.press("End")
     expect(chromium.run("state.tick === L.end && +$('#tick').value === L.end"), "End does not go to the end")
     expect(chromium.run("L.arrays.every(a => a.now.reads.every((n, i) => n === a.total.reads[i]))"), "at the end not all is counted")

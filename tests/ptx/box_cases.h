@@ -54,6 +54,13 @@ static inline CUresult describe(CUtensorMap *map, void *array, const struct box_
                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
+static inline CUtensorMap map_of(void *array, const struct box_case *c)
+{
+    CUtensorMap map;
+    cr_assert_eq(describe(&map, array, c), CUDA_SUCCESS, "%s: %s", c->name, backend_report());
+    return map;
+}
+
 static inline int array_words(const struct box_case *c)
 {
     return c->depth * c->height * c->pitch / 2;

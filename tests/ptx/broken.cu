@@ -3,13 +3,19 @@
  * Correct kernels, and what is left of them when something is forgotten. On a GPU most of these
  * mistakes hang, or go unnoticed for years; they are for the CPU backend, which must find each.
  */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 #include "clusters.cuh"
 
 static const int ROW_WORDS = 32;
 static const int BOX_BYTES = BROKEN_WORDS * 4;
+
+/* Where word i lies in a box that is swizzled in 128 bytes. */
+static __device__ int swizzled(int i)
+{
+    const int row = i / ROW_WORDS, chunk = i % ROW_WORDS / 4 ^ row % 8;
+    return row * ROW_WORDS + chunk * 4 + i % 4;
+}
 
 /* ---- cp.async: thread i copies rows' quarters, another thread reads them ---- */
 
@@ -87,10 +93,8 @@ __global__ void load_box(enum mistake mistake, const __grid_constant__ CUtensorM
     else if (mistake != TMA_NO_WAIT && (mistake != TMA_READ_TOO_EARLY || threadIdx.x < 32))
         mbarrier_wait(&arrived, 0);
 
-    for (int i = threadIdx.x; i < BROKEN_WORDS; i += blockDim.x) {
-        const int row = i / ROW_WORDS, chunk = i % ROW_WORDS / 4 ^ row % 8; /* the swizzle */
-        out[i] = box[row * ROW_WORDS + chunk * 4 + i % 4];
-    }
+    for (int i = threadIdx.x; i < BROKEN_WORDS; i += blockDim.x)
+        out[i] = box[swizzled(i)];
 
     /* The same once more, to the same place. */
     if (mistake != TMA_REFILLED_TOO_EARLY)
@@ -110,10 +114,8 @@ __global__ void store_box(enum mistake mistake, const __grid_constant__ CUtensor
                           const uint32_t *in)
 {
     extern __shared__ __align__(1024) uint32_t box[];
-    for (int i = threadIdx.x; i < BROKEN_WORDS; i += blockDim.x) {
-        const int row = i / ROW_WORDS, chunk = i % ROW_WORDS / 4 ^ row % 8;
-        box[row * ROW_WORDS + chunk * 4 + i % 4] = in[i];
-    }
+    for (int i = threadIdx.x; i < BROKEN_WORDS; i += blockDim.x)
+        box[swizzled(i)] = in[i];
     if (mistake != TMA_STORE_NO_PROXY_FENCE)
         async_proxy_fence();
     __syncthreads(); /* the box is complete, and visible to the copy engine */
@@ -227,13 +229,6 @@ __global__ void swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *
         received[i] = place[i];
 }
 
-static cudaError_t launch_swap_halves(enum mistake mistake, const uint32_t *in, uint32_t *out)
-{
-    const cudaError_t status =
-        launch_in_clusters(2, 2, 64, BOX_BYTES / 2, NULL, swap_halves, mistake, in, out);
-    return status != cudaSuccess ? status : finished();
-}
-
 /* Block 0 loads the box into both blocks, twice into the same place, and sends block 1 a number
  * that it adds; each writes its half of the words to `out`. */
 __global__ void load_for_both(enum mistake mistake, const __grid_constant__ CUtensorMap map,
@@ -293,9 +288,8 @@ cudaError_t ptx_broken(enum mistake mistake, bool correct, const CUtensorMap *lo
     else if (mistake <= REGISTERS_TOO_MANY)
         multiply<<<1, 256, 3 * BOX_BYTES>>>(made, in, out);
     else if (mistake <= CLUSTER_NO_ADDRESS)
-        return launch_swap_halves(made, in, out);
-    else if (launch_in_clusters(2, 2, 64, BOX_BYTES, NULL, load_for_both, made, *load, out) !=
-             cudaSuccess)
-        return cudaGetLastError();
+        launch_in_clusters(2, 2, 64, BOX_BYTES / 2, NULL, swap_halves, made, in, out);
+    else
+        launch_in_clusters(2, 2, 64, BOX_BYTES, NULL, load_for_both, made, *load, out);
     return finished();
 }

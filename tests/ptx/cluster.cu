@@ -4,8 +4,7 @@
  * blocks of even rank the even lanes four; each block writes down what came to it, then which block
  * of how many it is.
  */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 #include "clusters.cuh"
 
@@ -41,9 +40,5 @@ __global__ void exchange(const uint32_t *in, uint32_t *out)
     }
 }
 
-cudaError_t ptx_cluster(const uint32_t *in, uint32_t *out)
-{
-    const cudaError_t status = launch_in_clusters(CLUSTER_BLOCKS, CLUSTERS * CLUSTER_BLOCKS, 32, 0,
-                                                  NULL, exchange, in, out);
-    return status != cudaSuccess ? status : finished();
-}
+PTX_KERNEL(cluster, launch_in_clusters(CLUSTER_BLOCKS, CLUSTERS *CLUSTER_BLOCKS, 32, 0, NULL,
+                                       exchange, in, out))

@@ -1,7 +1,6 @@
 /* cp.async: both sizes, every number of source bytes, three groups of which one after the other is
  * waited for; and ld.volatile.shared, which reads what came last. */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 
 __global__ void copy_async(const uint32_t *in, uint32_t *out)
@@ -32,8 +31,4 @@ __global__ void copy_async(const uint32_t *in, uint32_t *out)
     out[160 + 4 * lane + 3] = __float_as_uint(words.w);
 }
 
-cudaError_t ptx_copy_async(const uint32_t *in, uint32_t *out)
-{
-    copy_async<<<1, 32>>>(in, out);
-    return finished();
-}
+PTX_KERNEL(copy_async, copy_async<<<1, 32>>>(in, out))

@@ -1,7 +1,6 @@
 // needs: sm_75
 /* ldmatrix, plain and transposed, from rows in any order. */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 
 __global__ void load_matrices(const uint32_t *in, uint32_t *out)
@@ -21,8 +20,4 @@ __global__ void load_matrices(const uint32_t *in, uint32_t *out)
         out[128 + 4 * lane + i] = r[i];
 }
 
-cudaError_t ptx_ldmatrix(const uint32_t *in, uint32_t *out)
-{
-    load_matrices<<<1, 32>>>(in, out);
-    return finished();
-}
+PTX_KERNEL(ldmatrix, load_matrices<<<1, 32>>>(in, out))

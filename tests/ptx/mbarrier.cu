@@ -1,7 +1,6 @@
 // needs: sm_90
 /* mbarriers without copies: a producer warp and a consumer warp, through many phases. */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 
 __global__ void handshakes(const uint32_t *in, uint32_t *out)
@@ -13,7 +12,7 @@ __global__ void handshakes(const uint32_t *in, uint32_t *out)
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2; i++) {
             mbarrier_init(&full[i], 32);
-            mbarrier_init(&empty[i], 1);
+            mbarrier_init(&empty[i], 32);
         }
         mbarrier_init_fence();
     }
@@ -29,15 +28,9 @@ __global__ void handshakes(const uint32_t *in, uint32_t *out)
             while (!mbarrier_try_wait(&full[at], parity)) {
             }
             out[32 * round + lane] = place[at][31 - lane];
-            __syncwarp(); /* every lane has read before one of them says so */
-            if (lane == 0)
-                mbarrier_arrive(&empty[at]);
+            mbarrier_arrive(&empty[at]);
         }
     }
 }
 
-cudaError_t ptx_mbarrier(const uint32_t *in, uint32_t *out)
-{
-    handshakes<<<1, 64>>>(in, out);
-    return finished();
-}
+PTX_KERNEL(mbarrier, handshakes<<<1, 64>>>(in, out))

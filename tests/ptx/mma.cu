@@ -1,7 +1,6 @@
 // needs: sm_80
 /* mma.sync: registers in, registers out. */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 
 template <typename T>
@@ -21,14 +20,6 @@ __global__ void multiply(const uint32_t *in, uint32_t *out)
         out[4 * lane + i] = __float_as_uint(d[i]);
 }
 
-cudaError_t ptx_mma(const uint32_t *in, uint32_t *out)
-{
-    multiply<__half><<<1, 32>>>(in, out);
-    return finished();
-}
+PTX_KERNEL(mma, multiply<__half><<<1, 32>>>(in, out))
 
-cudaError_t ptx_mma_bfloat16(const uint32_t *in, uint32_t *out)
-{
-    multiply<__nv_bfloat16><<<1, 32>>>(in, out);
-    return finished();
-}
+PTX_KERNEL(mma_bfloat16, multiply<__nv_bfloat16><<<1, 32>>>(in, out))

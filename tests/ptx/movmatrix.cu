@@ -1,7 +1,6 @@
 // needs: sm_75
 /* movmatrix, and back again. */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 
 __global__ void transpose_matrix(const uint32_t *in, uint32_t *out)
@@ -12,8 +11,4 @@ __global__ void transpose_matrix(const uint32_t *in, uint32_t *out)
     out[32 + lane] = movmatrix_transposed(transposed);
 }
 
-cudaError_t ptx_movmatrix(const uint32_t *in, uint32_t *out)
-{
-    transpose_matrix<<<1, 32>>>(in, out);
-    return finished();
-}
+PTX_KERNEL(movmatrix, transpose_matrix<<<1, 32>>>(in, out))

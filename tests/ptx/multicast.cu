@@ -3,8 +3,7 @@
  * Loads by multicast: a pair of blocks that load for each other. ptxas advises against the
  * instruction for any other architecture, and an advice is an error here.
  */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 #include "clusters.cuh"
 
@@ -51,6 +50,6 @@ __global__ void load_together(const __grid_constant__ CUtensorMap map, uint32_t 
 
 cudaError_t ptx_tma_load_multicast(const CUtensorMap *map, uint32_t *out)
 {
-    const cudaError_t status = launch_in_clusters(2, 2, 64, 0, NULL, load_together, *map, out);
-    return status != cudaSuccess ? status : finished();
+    launch_in_clusters(2, 2, 64, 0, NULL, load_together, *map, out);
+    return finished();
 }

@@ -1,6 +1,5 @@
 /* bar.sync and bar.arrive: three warps in a row, each waits for the one before. */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 
 __global__ void relay(const uint32_t *in, uint32_t *out)
@@ -20,8 +19,4 @@ __global__ void relay(const uint32_t *in, uint32_t *out)
     }
 }
 
-cudaError_t ptx_named_barrier(const uint32_t *in, uint32_t *out)
-{
-    relay<<<1, 96>>>(in, out);
-    return finished();
-}
+PTX_KERNEL(named_barrier, relay<<<1, 96>>>(in, out))

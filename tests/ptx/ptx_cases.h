@@ -158,6 +158,16 @@ static inline void expect_words(const char *name, const uint32_t *words, const u
     compare_with_gpu(name, words, count, NULL);
 }
 
+/* The words that a kernel makes of `in`. */
+static inline void expect_words_of(const char *name, ptx_kernel *kernel, const uint32_t *in,
+                                   size_t in_words, const uint32_t *expected, size_t count)
+{
+    uint32_t *out = calloc(count, sizeof *out);
+    run(kernel, in, in_words, out, count);
+    expect_words(name, out, expected, count);
+    free(out);
+}
+
 static inline void expect_floats(const char *name, const uint32_t *words, const double *expected,
                                  const double *bound, size_t count)
 {

@@ -79,15 +79,15 @@ cudaError_t ptx_tma_load_multicast(const CUtensorMap *map, uint32_t *out);
  */
 enum { WGMMA_IMAGE = 40960, WGMMA_STEPS = 2 };
 struct wgmma_layout {
-    int swizzle; /* bits 62 and 63 of both descriptors */
+    int n;              /* 128, or 64 where A is in registers */
+    int a_in_registers; /* else in shared memory, as B always is */
+    int swizzle;        /* bits 62 and 63 of both descriptors */
     int a_begin, a_leading, a_stride, a_step;
     int b_begin, b_leading, b_stride, b_step;
     int accumulate;
     int bfloat16; /* the factors' type; else halves */
 };
-cudaError_t ptx_wgmma_shared_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout);
-cudaError_t ptx_wgmma_registers_64(const uint32_t *in, uint32_t *out, struct wgmma_layout layout);
-cudaError_t ptx_wgmma_registers_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout);
+cudaError_t ptx_wgmma(const uint32_t *in, uint32_t *out, struct wgmma_layout layout);
 
 /*
  * broken.cu: kernels that move 64 rows of 32 words, each with one mistake, or without it when

@@ -1,7 +1,6 @@
 // needs: sm_90a
 /* setmaxnreg: the last warpgroup gives registers back, the others take them. */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 
 __global__ void __launch_bounds__(384, 1) redistribute(const uint32_t *in, uint32_t *out)
@@ -17,8 +16,4 @@ __global__ void __launch_bounds__(384, 1) redistribute(const uint32_t *in, uint3
     }
 }
 
-cudaError_t ptx_registers(const uint32_t *in, uint32_t *out)
-{
-    redistribute<<<1, 384>>>(in, out);
-    return finished();
-}
+PTX_KERNEL(registers, redistribute<<<1, 384>>>(in, out))

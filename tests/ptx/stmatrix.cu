@@ -1,7 +1,6 @@
 // needs: sm_90
 /* stmatrix, to rows in any order. */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 
 __global__ void store_matrices(const uint32_t *in, uint32_t *out)
@@ -17,8 +16,4 @@ __global__ void store_matrices(const uint32_t *in, uint32_t *out)
         out[4 * lane + i] = rows[lane][i];
 }
 
-cudaError_t ptx_stmatrix(const uint32_t *in, uint32_t *out)
-{
-    store_matrices<<<1, 32>>>(in, out);
-    return finished();
-}
+PTX_KERNEL(stmatrix, store_matrices<<<1, 32>>>(in, out))

@@ -1,7 +1,6 @@
 // needs: sm_90
 /* Bulk tensor copies: one box to shared memory, one back. */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 
 __global__ void load_box(const __grid_constant__ CUtensorMap map, int x, int y, int z, int bytes,

@@ -1,7 +1,6 @@
 // needs: sm_90a
 /* wgmma: operands wherever the layout says, two products in one group. */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 #include "ptx.cuh"
 
 /* The swizzle is not one of wgmma_descriptor's arguments: it says 1, 128 bytes. */
@@ -66,17 +65,9 @@ static cudaError_t run(const uint32_t *in, uint32_t *out, struct wgmma_layout la
     return finished();
 }
 
-cudaError_t ptx_wgmma_shared_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
+cudaError_t ptx_wgmma(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
 {
-    return run<128, false>(in, out, layout);
-}
-
-cudaError_t ptx_wgmma_registers_64(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
-{
-    return run<64, true>(in, out, layout);
-}
-
-cudaError_t ptx_wgmma_registers_128(const uint32_t *in, uint32_t *out, struct wgmma_layout layout)
-{
-    return run<128, true>(in, out, layout);
+    if (!layout.a_in_registers)
+        return run<128, false>(in, out, layout);
+    return layout.n == 64 ? run<64, true>(in, out, layout) : run<128, true>(in, out, layout);
 }

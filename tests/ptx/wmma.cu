@@ -1,7 +1,6 @@
 // needs: sm_75
 /* wmma: all layouts, and arithmetic on the elements of two fragments of one kind. */
-#include "finished.cuh"
-#include "ptx_kernels.h"
+#include "launches.cuh"
 
 #include <cuda_fp16.h>
 #include <mma.h>

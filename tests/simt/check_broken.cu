@@ -11,12 +11,6 @@
 
 struct check_case broken_programs[MOST_PROGRAMS];
 
-static cudaError_t finished(void)
-{
-    cudaError_t error = cudaGetLastError();
-    return error != cudaSuccess ? error : cudaDeviceSynchronize();
-}
-
 /* A program of these statements. */
 #define BROKEN(name, ...)                                                                          \
     CHECK_PROGRAM(broken_programs, name)                                                           \

@@ -19,9 +19,7 @@ template <class Value>
 static cudaError_t compare(const int *data, int count, Value value)
 {
     static int found[CHECK_INTS];
-    cudaError_t error = cudaGetLastError();
-    if (error == cudaSuccess)
-        error = cudaDeviceSynchronize();
+    cudaError_t error = finished();
     if (error == cudaSuccess)
         error = cudaMemcpy(found, data, count * sizeof *found, cudaMemcpyDeviceToHost);
     for (int i = 0; error == cudaSuccess && i < count; i++)

@@ -1,11 +1,13 @@
 /* Kernels whose counters have closed formulas; test_simt_check.c has the formulas. */
 #include "check_kernels.h"
 
-static cudaError_t finished(void)
-{
-    cudaError_t error = cudaGetLastError();
-    return error != cudaSuccess ? error : cudaDeviceSynchronize();
-}
+/* A function that launches. */
+#define COUNT(name, parameters, ...)                                                               \
+    cudaError_t count_##name parameters                                                            \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+        return finished();                                                                         \
+    }
 
 __global__ void naive_matmul(const float *A, const float *B, float *C, int N)
 {
@@ -17,11 +19,8 @@ __global__ void naive_matmul(const float *A, const float *B, float *C, int N)
     C[y * N + x] = sum;
 }
 
-cudaError_t count_naive_matmul(const float *A, const float *B, float *C, int N)
-{
-    naive_matmul<<<dim3(N / 32, N / 8), dim3(32, 8)>>>(A, B, C, N);
-    return finished();
-}
+COUNT(naive_matmul, (const float *A, const float *B, float *C, int N),
+      naive_matmul<<<dim3(N / 32, N / 8), dim3(32, 8)>>>(A, B, C, N))
 
 template <int T>
 __global__ void tiled_matmul(const float *A, const float *B, float *C, int N)
@@ -40,33 +39,24 @@ __global__ void tiled_matmul(const float *A, const float *B, float *C, int N)
     C[y * N + x] = sum;
 }
 
-cudaError_t count_tiled_matmul(const float *A, const float *B, float *C, int N)
-{
-    tiled_matmul<16><<<dim3(N / 16, N / 16), dim3(16, 16)>>>(A, B, C, N);
-    return finished();
-}
+COUNT(tiled_matmul, (const float *A, const float *B, float *C, int N),
+      tiled_matmul<16><<<dim3(N / 16, N / 16), dim3(16, 16)>>>(A, B, C, N))
 
 __global__ void strided_loads(const float *in, float *out, int stride, int offset)
 {
     out[threadIdx.x] = in[threadIdx.x * stride + offset];
 }
 
-cudaError_t count_strided_loads(const float *in, float *out, int threads, int stride, int offset)
-{
-    strided_loads<<<1, threads>>>(in, out, stride, offset);
-    return finished();
-}
+COUNT(strided_loads, (const float *in, float *out, int threads, int stride, int offset),
+      strided_loads<<<1, threads>>>(in, out, stride, offset))
 
 __global__ void strided_stores(float *out, int stride, int offset)
 {
     out[threadIdx.x * stride + offset] = 1;
 }
 
-cudaError_t count_strided_stores(float *out, int threads, int stride, int offset)
-{
-    strided_stores<<<1, threads>>>(out, stride, offset);
-    return finished();
-}
+COUNT(strided_stores, (float *out, int threads, int stride, int offset),
+      strided_stores<<<1, threads>>>(out, stride, offset))
 
 template <class T>
 __global__ void wide_loads(const T *in, float *out)
@@ -89,11 +79,7 @@ __global__ void half_loads(const unsigned short *in, unsigned short *out)
     out[threadIdx.x] = in[threadIdx.x];
 }
 
-cudaError_t count_half_loads(const unsigned short *in, unsigned short *out)
-{
-    half_loads<<<1, 32>>>(in, out);
-    return finished();
-}
+COUNT(half_loads, (const unsigned short *in, unsigned short *out), half_loads<<<1, 32>>>(in, out))
 
 template <int PITCH>
 __global__ void pitch(float *out, int by_column)
@@ -140,11 +126,8 @@ __global__ void shared_stride(float *out, int stride)
     out[threadIdx.x] = s[threadIdx.x * stride];
 }
 
-cudaError_t count_shared_stride(float *out, int stride)
-{
-    shared_stride<<<1, 32, (31 * stride + 1) * sizeof(float)>>>(out, stride);
-    return finished();
-}
+COUNT(shared_stride, (float *out, int stride),
+      shared_stride<<<1, 32, (31 * stride + 1) * sizeof(float)>>>(out, stride))
 
 __global__ void broadcast(float *out)
 {
@@ -155,11 +138,7 @@ __global__ void broadcast(float *out)
     out[threadIdx.x] = s;
 }
 
-cudaError_t count_broadcast(float *out)
-{
-    broadcast<<<1, 32>>>(out);
-    return finished();
-}
+COUNT(broadcast, (float *out), broadcast<<<1, 32>>>(out))
 
 /* Lanes leave the first loop at different times. Only if the warp meets do they enter the second
  * one together. */
@@ -176,11 +155,7 @@ __global__ void uneven_loops(const float *in, float *out, int meet)
     out[x] = sum;
 }
 
-cudaError_t count_uneven_loops(const float *in, float *out, int meet)
-{
-    uneven_loops<<<1, 32>>>(in, out, meet);
-    return finished();
-}
+COUNT(uneven_loops, (const float *in, float *out, int meet), uneven_loops<<<1, 32>>>(in, out, meet))
 
 __global__ void barriers(int *out, int count)
 {
@@ -189,11 +164,7 @@ __global__ void barriers(int *out, int count)
     out[blockIdx.x * blockDim.x + threadIdx.x] = count;
 }
 
-cudaError_t count_barriers(int *out, int count, int blocks)
-{
-    barriers<<<blocks, 96>>>(out, count);
-    return finished();
-}
+COUNT(barriers, (int *out, int count, int blocks), barriers<<<blocks, 96>>>(out, count))
 
 __global__ void atomics(int *out)
 {
@@ -207,11 +178,7 @@ __global__ void atomics(int *out)
         atomicAdd(out, sum);
 }
 
-cudaError_t count_atomics(int *out, int blocks)
-{
-    atomics<<<blocks, 64>>>(out);
-    return finished();
-}
+COUNT(atomics, (int *out, int blocks), atomics<<<blocks, 64>>>(out))
 
 __global__ void waiting(int *data)
 {
@@ -223,8 +190,4 @@ __global__ void waiting(int *data)
     data[1 + blockIdx.x] = 1;
 }
 
-cudaError_t count_waiting(int *data, int blocks)
-{
-    waiting<<<blocks, 1>>>(data);
-    return finished();
-}
+COUNT(waiting, (int *data, int blocks), waiting<<<blocks, 1>>>(data))

@@ -52,6 +52,13 @@ int host_reads_device(const int *data);
 #ifdef __cplusplus
 }
 
+/* Waits for the kernel; the error of its launch, or its own. */
+static inline cudaError_t finished(void)
+{
+    const cudaError_t error = cudaGetLastError();
+    return error != cudaSuccess ? error : cudaDeviceSynchronize();
+}
+
 /* The head of a function that runs a program on `data`, which it puts into the table. */
 #define CHECK_PROGRAM(table, name)                                                                 \
     static cudaError_t run_##name(int *data);                                                      \

@@ -31,14 +31,13 @@ FEATURE(integer_atomics)
     s[4] = 0x1ff;
     u[1] = 5000;
     integer_atomics<<<8, 64>>>(s, u, w);
-    int wrong = wait_for_kernel();
-    if (wrong < 0)
-        return wrong;
-    return (s[0] != N * (N - 1) / 2) + (s[1] != -2 * N) + (s[2] != 1 - N) + (s[3] != N - 1) +
-           (s[4] != 0x100) + (s[5] != 0xfffff) + (s[6] != 0) + (u[0] != 3 * N) +
-           (u[1] != 1000 - (N - 1)) + (u[2] != 4000000000u + N - 1) + (u[3] != N % 7) +
-           (u[4] != (5 - N % 5) % 5) + (w[0] != (1ull << 33) * N) +
-           (w[1] != (unsigned long long)(N - 1) << 40) + (u[5] != 99);
+    return wrong_results([&] {
+        return (s[0] != N * (N - 1) / 2) + (s[1] != -2 * N) + (s[2] != 1 - N) + (s[3] != N - 1) +
+               (s[4] != 0x100) + (s[5] != 0xfffff) + (s[6] != 0) + (u[0] != 3 * N) +
+               (u[1] != 1000 - (N - 1)) + (u[2] != 4000000000u + N - 1) + (u[3] != N % 7) +
+               (u[4] != (5 - N % 5) % 5) + (w[0] != (1ull << 33) * N) +
+               (w[1] != (unsigned long long)(N - 1) << 40) + (u[5] != 99);
+    });
 }
 
 __global__ void float_atomics(float *f, double *d)
@@ -53,8 +52,7 @@ FEATURE(float_atomics)
     float *f = shared_array<float>(2);
     double *d = shared_array<double>(1);
     float_atomics<<<16, 96>>>(f, d);
-    int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong : (f[0] != 384.0f) + (f[1] != 8.0f) + (d[0] != 192.0);
+    return wrong_results([&] { return (f[0] != 384.0f) + (f[1] != 8.0f) + (d[0] != 192.0); });
 }
 
 /* The greatest float, by compare and swap on its bits. */
@@ -79,8 +77,7 @@ FEATURE(compare_and_swap)
     float *out = shared_array<float>(1);
     *out = -1e30f;
     greatest<<<4, 128>>>(in, out, N);
-    int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong : *out != N - 1 - 600.0f;
+    return wrong_results([&] { return *out != N - 1 - 600.0f; });
 }
 
 __global__ void histogram(const unsigned char *in, int n, unsigned *out)
@@ -122,8 +119,7 @@ FEATURE(atomic_ref)
 {
     int *data = shared_array<int>(2);
     atomic_refs<<<4, 50>>>(data);
-    int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong : (data[0] != 400) + (data[1] != 49);
+    return wrong_results([&] { return (data[0] != 400) + (data[1] != 49); });
 }
 
 /* One thread of each warp at a time: the lock is held across a barrier of the warp. */
@@ -198,8 +194,7 @@ FEATURE(volatile_flag)
 {
     int *data = shared_array<int>(3);
     wait_for_flag<<<7, 32>>>(data, data + 1);
-    int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong : data[2] != 6;
+    return wrong_results([&] { return data[2] != 6; });
 }
 
 /* The block that finishes last adds what all blocks left. */
@@ -240,9 +235,7 @@ FEATURE(last_block)
     for (int run = 0; run < 3 && wrong == 0; run++) {
         *out = 0;
         sum_in_last_block<<<BLOCKS, 64>>>(in, N, partial, finished, out);
-        wrong = wait_for_kernel();
-        if (wrong == 0)
-            wrong = *out != expected;
+        wrong = wrong_results([&] { return *out != expected; });
     }
     return wrong;
 }
@@ -273,6 +266,6 @@ FEATURE(polling)
         *arrived = shared_array<int>(1);
     first_lanes_poll<<<BLOCKS, THREADS>>>(others, out);
     all_poll<<<BLOCKS, THREADS>>>(arrived);
-    const int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong : (*out != BLOCKS * THREADS) + (*arrived != BLOCKS * THREADS);
+    return wrong_results(
+        [&] { return (*out != BLOCKS * THREADS) + (*arrived != BLOCKS * THREADS); });
 }

@@ -35,13 +35,9 @@ FEATURE(dynamic_shared)
 {
     int wrong = 0;
     for (int n = 32; n <= 1024 && wrong == 0; n *= 2) {
-        float *data = shared_array<float>(n);
-        for (int i = 0; i < n; i++)
-            data[i] = (float)i;
+        float *data = shared_array<float>(n, [](int i) { return i; });
         reverse_dynamic<<<1, n, 2 * n * sizeof(float)>>>(data, n);
-        wrong = wait_for_kernel();
-        for (int i = 0; wrong >= 0 && i < n; i++)
-            wrong += data[i] != 3.0f * (float)(n - 1 - i);
+        wrong = wrong_results(n, [&](int i) { return data[i] != 3.0f * (float)(n - 1 - i); });
     }
     return wrong;
 }
@@ -70,9 +66,8 @@ FEATURE(alignment_of_shared)
     unsigned *places = shared_array<unsigned>(2);
     dynamic_unaligned<<<1, 1, 256>>>(places);
     dynamic_aligned<<<1, 1, 256>>>(places);
-    const int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong
-                     : (places[0] % 16 != 0) + (places[0] % 128 == 0) + (places[1] % 1024 != 0);
+    return wrong_results(
+        [&] { return (places[0] % 16 != 0) + (places[0] % 128 == 0) + (places[1] % 1024 != 0); });
 }
 
 extern __shared__ __align__(16) unsigned char file_scope[];
@@ -126,13 +121,10 @@ __global__ void argmax(const float *data, int n, int *out)
 FEATURE(shared_struct)
 {
     enum { N = 1000 };
-    float *data = shared_array<float>(N);
+    float *data = shared_array<float>(N, [](int i) { return i * 37 % 101 + (i == 777 ? 500 : 0); });
     int *out = shared_array<int>(1);
-    for (int i = 0; i < N; i++)
-        data[i] = (float)(i * 37 % 101) + (i == 777 ? 500.0f : 0.0f);
     argmax<<<1, THREADS>>>(data, N, out);
-    int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong : *out != 777 + 4;
+    return wrong_results([&] { return *out != 777 + 4; });
 }
 
 __global__ void count_and_or(int *out)
@@ -227,7 +219,7 @@ cudaError_t read_unwritten_shared(unsigned *static_word, unsigned *dynamic_word)
 {
     unsigned *out = shared_array<unsigned>(2);
     copy_unwritten<<<50, 1, 128>>>(out);
-    cudaError_t error = (cudaError_t)-wait_for_kernel();
+    const cudaError_t error = finished();
     *static_word = out[0];
     *dynamic_word = out[1];
     return error;

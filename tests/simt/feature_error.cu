@@ -1,12 +1,15 @@
-/* Kernels that go wrong: each function returns what the next synchronisation says. */
+/* Kernels that go wrong. */
 #include "features.h"
 #include <assert.h>
 #include <cooperative_groups.h>
 
-static cudaError_t outcome(void)
-{
-    return (cudaError_t)-wait_for_kernel();
-}
+/* A function that launches what goes wrong, and returns what the next synchronisation says. */
+#define FAILURE(name, ...)                                                                         \
+    extern "C" cudaError_t fail_##name(void)                                                       \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+        return finished();                                                                         \
+    }
 
 static int *device_ints(size_t count)
 {
@@ -22,42 +25,27 @@ __global__ void write_to(int *data, size_t where)
         data[where] = 1;
 }
 
-FAILURE(null_pointer)
-{
-    write_to<<<2, 32>>>(NULL, 0);
-    return outcome();
-}
+FAILURE(null_pointer, write_to<<<2, 32>>>(NULL, 0))
 
 /* Far enough that no GPU has anything there either. */
-FAILURE(past_the_end)
+FAILURE(past_the_end, write_to<<<2, 32>>>(device_ints(1024), (size_t)1 << 36))
+
+static int *freed_ints(size_t count)
 {
-    int *data = device_ints(1024);
-    write_to<<<2, 32>>>(data, (size_t)1 << 36);
-    return outcome();
+    int *data = device_ints(count);
+    cudaFree(data);
+    return data;
 }
 
-FAILURE(after_free)
-{
-    int *data = device_ints((size_t)1 << 24);
-    cudaFree(data);
-    write_to<<<2, 32>>>(data, 5);
-    return outcome();
-}
+FAILURE(after_free, write_to<<<2, 32>>>(freed_ints((size_t)1 << 24), 5))
 
 __global__ void assert_small(int limit)
 {
     assert((int)threadIdx.x < limit);
 }
 
-FAILURE(assertion)
-{
-    assert_small<<<1, 32>>>(32);
-    cudaError_t error = outcome();
-    if (error != cudaSuccess)
-        return error;
-    assert_small<<<1, 32>>>(20);
-    return outcome();
-}
+/* The first launch goes well. */
+FAILURE(assertion, assert_small<<<1, 32>>>(32); assert_small<<<1, 32>>>(20))
 
 __global__ void trap()
 {
@@ -65,11 +53,7 @@ __global__ void trap()
         __trap();
 }
 
-FAILURE(trap)
-{
-    trap<<<1, 2>>>();
-    return outcome();
-}
+FAILURE(trap, trap<<<1, 2>>>())
 
 __device__ int dig(volatile int *data, int depth)
 {
@@ -83,11 +67,7 @@ __global__ void recurse(int *data, int depth)
     data[1] = dig(data, depth);
 }
 
-FAILURE(stack_overflow)
-{
-    recurse<<<1, 1>>>(device_ints(2), 1 << 20);
-    return outcome();
-}
+FAILURE(stack_overflow, recurse<<<1, 1>>>(device_ints(2), 1 << 20))
 
 __global__ void barrier_some_skip(int *data)
 {
@@ -100,11 +80,7 @@ __global__ void barrier_some_skip(int *data)
     }
 }
 
-FAILURE(barrier_that_some_threads_skip)
-{
-    barrier_some_skip<<<1, 32>>>(device_ints(32));
-    return outcome();
-}
+FAILURE(barrier_that_some_threads_skip, barrier_some_skip<<<1, 32>>>(device_ints(32)))
 
 __global__ void two_barriers(int *data)
 {
@@ -117,11 +93,7 @@ __global__ void two_barriers(int *data)
     }
 }
 
-FAILURE(two_barriers)
-{
-    two_barriers<<<1, 64>>>(device_ints(64));
-    return outcome();
-}
+FAILURE(two_barriers, two_barriers<<<1, 64>>>(device_ints(64)))
 
 __global__ void warp_operation(int *data)
 {
@@ -130,22 +102,14 @@ __global__ void warp_operation(int *data)
     __syncthreads();
 }
 
-FAILURE(warp_operation_that_some_lanes_skip)
-{
-    warp_operation<<<1, 32>>>(device_ints(32));
-    return outcome();
-}
+FAILURE(warp_operation_that_some_lanes_skip, warp_operation<<<1, 32>>>(device_ints(32)))
 
 __global__ void foreign_mask(int *data)
 {
     data[threadIdx.x] = __shfl_sync(0x0000ffffu, 1, 0);
 }
 
-FAILURE(mask_without_the_caller)
-{
-    foreign_mask<<<1, 32>>>(device_ints(32));
-    return outcome();
-}
+FAILURE(mask_without_the_caller, foreign_mask<<<1, 32>>>(device_ints(32)))
 
 __global__ void grid_sync_but_one()
 {
@@ -153,12 +117,8 @@ __global__ void grid_sync_but_one()
         cooperative_groups::this_grid().sync();
 }
 
-FAILURE(grid_sync_that_one_block_skips)
-{
-    cudaError_t error =
-        cudaLaunchCooperativeKernel((void *)grid_sync_but_one, 4, 32, nullptr, 0, nullptr);
-    return error == cudaSuccess ? outcome() : error;
-}
+FAILURE(grid_sync_that_one_block_skips,
+        cudaLaunchCooperativeKernel((void *)grid_sync_but_one, 4, 32, nullptr, 0, nullptr))
 
 __global__ void set_to(int *data, int value)
 {

@@ -39,14 +39,12 @@ FEATURE(block_and_tiles)
 {
     int *out = shared_array<int>(5 * 96);
     tiles<<<1, dim3(48, 2)>>>(out);
-    int wrong = wait_for_kernel();
-    for (int t = 0; wrong >= 0 && t < 96; t++) {
+    return wrong_results(96, [&](int t) {
         const int *mine = out + 5 * t;
-        wrong += (mine[0] != 3204) + (mine[1] != t / 32 * 1000 + t % 32 / 4 * 10 + t % 4) +
-                 (mine[2] != 4 + (t / 48 == 1) * 100) + (mine[3] != (t % 4 ^ 1) + 7) +
-                 (mine[4] != 48096024);
-    }
-    return wrong;
+        return (mine[0] != 3204) + (mine[1] != t / 32 * 1000 + t % 32 / 4 * 10 + t % 4) +
+               (mine[2] != 4 + (t / 48 == 1) * 100) + (mine[3] != (t % 4 ^ 1) + 7) +
+               (mine[4] != 48096024);
+    });
 }
 
 __global__ void coalesced(int *count, int *out)
@@ -91,14 +89,11 @@ FEATURE(group_collectives)
 {
     int *out = shared_array<int>(5 * 64);
     collectives<<<1, 64>>>(out);
-    int wrong = wait_for_kernel();
-    for (int t = 0; wrong >= 0 && t < 64; t++) {
-        int n = t % 16 + 1;
-        const int *mine = out + 5 * t;
-        wrong += (mine[0] != 136) + (mine[1] != 16) + (mine[2] != n * (n + 1) / 2) +
-                 (mine[3] != n * (n - 1) / 2) + (mine[4] != (n % 3 == 1 ? 6 : 5));
-    }
-    return wrong;
+    return wrong_results(64, [&](int t) {
+        const int n = t % 16 + 1, *mine = out + 5 * t;
+        return (mine[0] != 136) + (mine[1] != 16) + (mine[2] != n * (n + 1) / 2) +
+               (mine[3] != n * (n - 1) / 2) + (mine[4] != (n % 3 == 1 ? 6 : 5));
+    });
 }
 
 /* Each phase reads what another block wrote in the phase before. */

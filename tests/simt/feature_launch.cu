@@ -42,9 +42,7 @@ FEATURE(templates)
     arithmetic<3, 4><<<dim3(1), /* a launch over several lines, */
                        32       // with comments
                        >>>(out);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 32; i++)
-        wrong += out[i] != (i + 3) * 4;
+    const int wrong = wrong_results(32, [&](int i) { return out[i] != (i + 3) * 4; });
     return wrong < 0 ? wrong : wrong + run_nested<2>(out) + run_nested<3>(out);
 }
 
@@ -112,8 +110,7 @@ FEATURE(launch_forms)
     LAUNCH(add_one, out, 0);
     if (out)
         add_one<<<1, 1, 0, nullptr>>>(out, 0);
-    int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong : *out != 1115;
+    return wrong_results([&] { return *out != 1115; });
 }
 
 FEATURE(launch_by_pointer)
@@ -121,8 +118,7 @@ FEATURE(launch_by_pointer)
     int *out = shared_array<int>(1), value = 7;
     void *arguments[] = {&out, &value};
     cudaLaunchKernel((const void *)deep::down::add, dim3(2), dim3(3), arguments, 0, nullptr);
-    int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong : *out != 42;
+    return wrong_results([&] { return *out != 42; });
 }
 
 struct parameters {
@@ -141,13 +137,12 @@ __global__ void read_parameters(const __grid_constant__ parameters p, char c, do
 
 FEATURE(parameters)
 {
+    const float expected[4] = {25.0f, 3.5f, 1.0f, 1.0f};
     float *out = shared_array<float>(4);
     parameters p = {{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}, 20};
     read_parameters<<<1, 1>>>(p, 3, 0.5, NULL, (size_t)5 << 32,
                               out); /* NULL and an int convert, as in any call */
-    int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong
-                     : (out[0] != 25.0f) + (out[1] != 3.5f) + (out[2] != 1.0f) + (out[3] != 1.0f);
+    return wrong_results(4, [&](int i) { return out[i] != expected[i]; });
 }
 
 /* Copied to the device as bytes: its constructor and destructor run on the host alone. */
@@ -187,6 +182,23 @@ FEATURE(parameters_with_destructors)
     }
     return (counts[0] >= threads) + (counts[1] != counts[0] + 2) +
            wrong_results(threads, [&](int i) { return out[i] != (101 + i) * 2 * 2; });
+}
+
+/* A reference to an object in managed memory: the kernel changes the caller's. */
+__global__ void change_callers(counted &c, const int &by)
+{
+    c.value += by;
+}
+
+FEATURE(parameters_by_reference)
+{
+    int *amount = shared_array<int>(4);
+    counted *c = reinterpret_cast<counted *>(shared_array<char>(sizeof *c));
+    amount[2] = 5;
+    change_callers<<<1, 1>>>(*c, amount[2]);
+    change_callers<<<1, 1>>>(*c, amount[2]);
+    const int error = finished();
+    return error + (c->value != 10);
 }
 
 /* A host function may have a kernel's name, even without parameters. */
@@ -242,14 +254,12 @@ __global__ void __launch_bounds__(2 * 32) bounded(int *data)
 cudaError_t launch_bounded(int threads)
 {
     bounded<<<1, threads>>>(shared_array<int>(threads));
-    const cudaError_t error = cudaGetLastError();
-    return error != cudaSuccess ? error : cudaDeviceSynchronize();
+    return finished();
 }
 
 cudaError_t launch_too_much_static_shared(void)
 {
-    int *out = shared_array<int>(32);
-    hold_shared<<<1, 32, 16384>>>(out);
+    hold_shared<<<1, 32, 16384>>>(shared_array<int>(32));
     return cudaGetLastError();
 }
 
@@ -268,14 +278,10 @@ cudaError_t launch_cluster(dim3 grid, dim3 cluster)
 FEATURE(occupancy)
 {
     int blocks = 0, smaller = 0, grid = 0, block = 0, processors = 0;
-    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, idle, 1024, 0);
-    if (error == cudaSuccess)
-        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&smaller, idle, 128, 0);
-    if (error == cudaSuccess)
-        error = cudaOccupancyMaxPotentialBlockSize(&grid, &block, idle);
-    if (error == cudaSuccess)
-        error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0);
-    if (error != cudaSuccess)
-        return -(int)error;
+    if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, idle, 1024, 0) ||
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&smaller, idle, 128, 0) ||
+        cudaOccupancyMaxPotentialBlockSize(&grid, &block, idle) ||
+        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0))
+        return call_failed();
     return (blocks < 1) + (smaller < blocks) + (block < 32 || block > 1024) + (grid < processors);
 }

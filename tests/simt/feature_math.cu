@@ -58,10 +58,10 @@ FEATURE(conversions)
     int *i = shared_array<int>(6);
     long long *l = shared_array<long long>(2);
     conversions<<<1, 1>>>(i, l);
-    int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong
-                     : (i[0] != 2 + 40 - 200) + (i[1] != 3 - 30) + (i[2] != 1) + (i[3] != 1) +
-                           (i[4] != -8 + 1) + (i[5] != 1) + (l[0] != -16) + (l[1] != 1);
+    return wrong_results([&] {
+        return (i[0] != 2 + 40 - 200) + (i[1] != 3 - 30) + (i[2] != 1) + (i[3] != 1) +
+               (i[4] != -8 + 1) + (i[5] != 1) + (l[0] != -16) + (l[1] != 1);
+    });
 }
 
 __global__ void vectors(const float4 *in, float4 *out, int2 *pairs, uchar4 *bytes)
@@ -86,13 +86,12 @@ FEATURE(vectors)
     for (int i = 0; i < 32; i++)
         in[i] = make_float4(i, i + 0.25f, i + 0.5f, i + 0.75f);
     vectors<<<1, 32>>>(in, out, pairs, bytes);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 32; i++) {
-        float b = (float)(31 - i);
-        wrong += (out[i].x != 2 * b + 0.75f) + (out[i].y != b + 0.25f) + (out[i].z != b + 0.75f) +
-                 (out[i].w != b + 0.5f) + (pairs[i].y != -i) + (bytes[i].x != i) +
-                 (bytes[i].w != 255);
-    }
+    const int wrong = wrong_results(32, [&](int i) {
+        const float b = (float)(31 - i);
+        return (out[i].x != 2 * b + 0.75f) + (out[i].y != b + 0.25f) + (out[i].z != b + 0.75f) +
+               (out[i].w != b + 0.5f) + (pairs[i].y != -i) + (bytes[i].x != i) +
+               (bytes[i].w != 255);
+    });
     return wrong + (sizeof(float4) != 16) + (alignof(float4) != 16) + (sizeof(float3) != 12) +
            (alignof(int2) != 8) + (sizeof(double2) != 16);
 }

@@ -20,17 +20,15 @@ FEATURE(constants)
 {
     enum { N = 100 };
     const float host[4] = {1, 2, 3, 4}, last = 5;
-    float *x = shared_array<float>(N), *y = shared_array<float>(N), back[4];
-    if (cudaMemcpyToSymbol(coefficients, host, sizeof host) != cudaSuccess ||
-        cudaMemcpyToSymbol(coefficients, &last, sizeof last, 3 * sizeof last) != cudaSuccess ||
-        cudaMemcpyFromSymbol(back, coefficients, sizeof back) != cudaSuccess)
-        return -(int)cudaGetLastError();
-    for (int i = 0; i < N; i++)
-        x[i] = (float)i;
+    float *x = shared_array<float>(N, [](int i) { return i; }), *y = shared_array<float>(N),
+          back[4];
+    if (cudaMemcpyToSymbol(coefficients, host, sizeof host) ||
+        cudaMemcpyToSymbol(coefficients, &last, sizeof last, 3 * sizeof last) ||
+        cudaMemcpyFromSymbol(back, coefficients, sizeof back))
+        return call_failed();
     polynomial<<<1, 128>>>(x, y, N);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < N; i++)
-        wrong += y[i] != ((5.0f * i + 3) * i + 2) * i + 1 + 34;
+    int wrong =
+        wrong_results(N, [&](int i) { return y[i] != ((5.0f * i + 3) * i + 2) * i + 1 + 34; });
     if (wrong >= 0)
         wrong += (back[0] != 1) + (back[3] != 5) +
                  (cudaMemcpyToSymbol(coefficients, host, sizeof host, sizeof last) !=
@@ -57,18 +55,15 @@ FEATURE(device_variables)
     float *address = NULL, values[8];
     int count = 0;
     size_t bytes = 0;
-    if (cudaGetSymbolAddress((void **)&address, table) != cudaSuccess ||
-        cudaMemset(address, 0, sizeof table) != cudaSuccess ||
-        cudaGetSymbolSize(&bytes, table) != cudaSuccess)
-        return -(int)cudaGetLastError();
+    if (cudaGetSymbolAddress((void **)&address, table) || cudaMemset(address, 0, sizeof table) ||
+        cudaGetSymbolSize(&bytes, table))
+        return call_failed();
     touch_variables<<<1, 8>>>();
     touch_variables<<<1, 8>>>();
-    int wrong = wait_for_kernel();
-    if (wrong < 0)
-        return wrong;
-    if (cudaMemcpyFromSymbol(&count, counter, sizeof count) != cudaSuccess ||
-        cudaMemcpy(values, address, sizeof values, cudaMemcpyDeviceToHost) != cudaSuccess)
-        return -(int)cudaGetLastError();
+    if (finished() || cudaMemcpyFromSymbol(&count, counter, sizeof count) ||
+        cudaMemcpy(values, address, sizeof values, cudaMemcpyDeviceToHost))
+        return call_failed();
+    int wrong = 0;
     for (int i = 0; i < 8; i++)
         wrong += values[i] != 2.0f * i;
     runs++; /* the variables keep their values from run to run */
@@ -81,25 +76,14 @@ FEATURE(copies)
     enum { N = 1000 };
     unsigned char *a = NULL, *b = NULL, host[N], back[N];
     cudaStream_t stream;
-    cudaError_t error = cudaMalloc(&a, N);
     for (int i = 0; i < N; i++)
         host[i] = (unsigned char)(i * 7);
-    if (error == cudaSuccess)
-        error = cudaMalloc(&b, N);
-    if (error == cudaSuccess)
-        error = cudaStreamCreate(&stream);
-    if (error == cudaSuccess)
-        error = cudaMemcpy(a, host, N, cudaMemcpyHostToDevice);
-    if (error == cudaSuccess)
-        error = cudaMemcpyAsync(b, a, N, cudaMemcpyDeviceToDevice, stream);
-    if (error == cudaSuccess)
-        error = cudaMemsetAsync(b + 10, 0xab, 20, stream);
-    if (error == cudaSuccess)
-        error = cudaMemcpyAsync(back, b, N, cudaMemcpyDefault, stream);
-    if (error == cudaSuccess)
-        error = cudaStreamSynchronize(stream);
-    if (error != cudaSuccess)
-        return -(int)error;
+    if (cudaMalloc(&a, N) || cudaMalloc(&b, N) || cudaStreamCreate(&stream) ||
+        cudaMemcpy(a, host, N, cudaMemcpyHostToDevice) ||
+        cudaMemcpyAsync(b, a, N, cudaMemcpyDeviceToDevice, stream) ||
+        cudaMemsetAsync(b + 10, 0xab, 20, stream) ||
+        cudaMemcpyAsync(back, b, N, cudaMemcpyDefault, stream) || cudaStreamSynchronize(stream))
+        return call_failed();
     int wrong = 0;
     for (int i = 0; i < N; i++)
         wrong += back[i] != (i >= 10 && i < 30 ? 0xab : host[i]);
@@ -117,18 +101,13 @@ FEATURE(pitched_copies)
     for (int y = 0; y < H; y++)
         for (int x = 0; x < W; x++)
             host[y][x] = (float)(100 * y + x);
-    cudaError_t error = cudaMallocPitch(&device, &pitch, W * sizeof(float), H);
-    if (error == cudaSuccess)
-        error = cudaMemcpy2D(device, pitch, host, W * sizeof(float), W * sizeof(float), H,
-                             cudaMemcpyHostToDevice);
-    if (error == cudaSuccess)
-        error = cudaMemset2D(device, pitch, 0, 2 * sizeof(float), H);
-    if (error == cudaSuccess)
-        error = cudaMemcpy2D(back, W * sizeof(float), device, pitch, W * sizeof(float), H,
-                             cudaMemcpyDeviceToHost);
-    if (error != cudaSuccess)
-        return -(int)error;
-    int wrong = pitch < W * sizeof(float);
+    const size_t row = sizeof *host;
+    if (cudaMallocPitch(&device, &pitch, row, H) ||
+        cudaMemcpy2D(device, pitch, host, row, row, H, cudaMemcpyHostToDevice) ||
+        cudaMemset2D(device, pitch, 0, 2 * sizeof(float), H) ||
+        cudaMemcpy2D(back, row, device, pitch, row, H, cudaMemcpyDeviceToHost))
+        return call_failed();
+    int wrong = pitch < row;
     for (int y = 0; y < H; y++)
         for (int x = 0; x < W; x++)
             wrong += back[y][x] != (x < 2 ? 0.0f : host[y][x]);
@@ -142,17 +121,12 @@ FEATURE(pitched_volume)
     enum { W = 37, H = 5, D = 3 };
     char host[D * H][W];
     cudaPitchedPtr volume;
-    cudaError_t error = cudaMalloc3D(&volume, make_cudaExtent(W, H, D));
-    if (error == cudaSuccess)
-        error = cudaMemset3D(volume, 1, make_cudaExtent(W, H, D));
-    if (error == cudaSuccess)
-        error = cudaMemset3D(
-            make_cudaPitchedPtr((char *)volume.ptr + H * volume.pitch, volume.pitch, W, H), 0,
-            make_cudaExtent(W, H, 1));
-    if (error == cudaSuccess)
-        error = cudaMemcpy2D(host, W, volume.ptr, volume.pitch, W, D * H, cudaMemcpyDeviceToHost);
-    if (error != cudaSuccess)
-        return -(int)error;
+    if (cudaMalloc3D(&volume, make_cudaExtent(W, H, D)) ||
+        cudaMemset3D(volume, 1, make_cudaExtent(W, H, D)) ||
+        cudaMemset3D(make_cudaPitchedPtr((char *)volume.ptr + H * volume.pitch, volume.pitch, W, H),
+                     0, make_cudaExtent(W, H, 1)) ||
+        cudaMemcpy2D(host, W, volume.ptr, volume.pitch, W, D * H, cudaMemcpyDeviceToHost))
+        return call_failed();
     int wrong = volume.xsize != W || volume.ysize != H || volume.pitch < W;
     for (int y = 0; y < D * H; y++)
         for (int x = 0; x < W; x++)
@@ -181,20 +155,16 @@ FEATURE(events_and_streams)
         cudaStreamCreateWithPriority(&first, cudaStreamDefault, greatest) ||
         cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking) || cudaEventCreate(&start) ||
         cudaEventCreate(&stop) || cudaEventCreateWithFlags(&unused, cudaEventDisableTiming))
-        return -(int)cudaGetLastError();
+        return call_failed();
     cudaEventRecord(start, first);
     add<<<2, 128, 0, first>>>(data, 1.0f);
     cudaEventRecord(stop, first);
     cudaStreamWaitEvent(second, stop, 0);
     add<<<2, 128, 0, second>>>(data, 2.0f);
     cudaLaunchHostFunc(second, note, &calls);
-    cudaError_t error = cudaStreamSynchronize(second);
-    if (error == cudaSuccess)
-        error = cudaEventSynchronize(stop);
-    if (error == cudaSuccess)
-        error = cudaEventElapsedTime(&milliseconds, start, stop);
-    if (error != cudaSuccess)
-        return -(int)error;
+    if (cudaStreamSynchronize(second) || cudaEventSynchronize(stop) ||
+        cudaEventElapsedTime(&milliseconds, start, stop))
+        return call_failed();
     int wrong = (milliseconds < 0.0f) + (calls != 1) + (greatest >= least) +
                 (cudaStreamQuery(second) != cudaSuccess);
     for (int i = 0; i < 256; i++)
@@ -215,13 +185,12 @@ FEATURE(host_memory)
     if (cudaMallocHost(&pinned, 256 * sizeof(float)) ||
         cudaHostAlloc(&mapped, 256 * sizeof(float), cudaHostAllocMapped) ||
         cudaHostGetDevicePointer(&device_view, mapped, 0))
-        return -(int)cudaGetLastError();
+        return call_failed();
     for (int i = 0; i < 256; i++)
         pinned[i] = mapped[i] = (float)i;
     add<<<2, 128>>>(device_view, 5.0f);
-    int wrong = wait_for_kernel();
-    for (int i = 0; wrong >= 0 && i < 256; i++)
-        wrong += (mapped[i] != i + 5.0f) + (pinned[i] != i);
+    const int wrong =
+        wrong_results(256, [&](int i) { return (mapped[i] != i + 5.0f) + (pinned[i] != i); });
     cudaFreeHost(pinned);
     cudaFreeHost(mapped);
     return wrong;
@@ -242,7 +211,7 @@ FEATURE(large_offsets)
     if (available < 2 * bytes)
         return 0;
     if (cudaMalloc(&data, bytes) != cudaSuccess)
-        return -(int)cudaGetLastError();
+        return call_failed();
     touch_far<<<1, 32>>>(data, (size_t)1 << 32);
     int wrong = wait_for_kernel();
     if (wrong < 0)
@@ -289,6 +258,5 @@ FEATURE(device_heap)
     int *sum = shared_array<int>(1);
     make_chain<<<1, 1>>>(100);
     take_chain<<<1, 1>>>(sum);
-    int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong : *sum != 4953;
+    return wrong_results([&] { return *sum != 4953; });
 }

@@ -1,21 +1,15 @@
 /* Who comes first: every block, or every thread of one block, draws a number. */
 #include "features.h"
 
-__global__ void draw_by_block(int *next, int *order)
+/* There is one thread a block, or one block. */
+__global__ void draw(int *next, int *order)
 {
-    order[atomicAdd(next, 1)] = blockIdx.x;
-}
-
-__global__ void draw_by_thread(int *next, int *order)
-{
-    order[atomicAdd(next, 1)] = threadIdx.x;
+    order[atomicAdd(next, 1)] = blockIdx.x + threadIdx.x;
 }
 
 static cudaError_t collect(int *order, const int *data, int count)
 {
-    cudaError_t error = cudaGetLastError();
-    if (error == cudaSuccess)
-        error = cudaDeviceSynchronize();
+    const cudaError_t error = finished();
     for (int i = 0; error == cudaSuccess && i < count; i++)
         order[i] = data[1 + i];
     return error;
@@ -24,14 +18,14 @@ static cudaError_t collect(int *order, const int *data, int count)
 cudaError_t order_of_blocks(int *order, int blocks)
 {
     int *data = shared_array<int>(1 + blocks);
-    draw_by_block<<<blocks, 1>>>(data, data + 1);
+    draw<<<blocks, 1>>>(data, data + 1);
     return collect(order, data, blocks);
 }
 
 cudaError_t order_of_threads(int *order, int threads)
 {
     int *data = shared_array<int>(1 + threads);
-    draw_by_thread<<<1, threads>>>(data, data + 1);
+    draw<<<1, threads>>>(data, data + 1);
     return collect(order, data, threads);
 }
 

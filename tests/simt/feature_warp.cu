@@ -19,19 +19,16 @@ FEATURE(shuffles)
 {
     int *out = shared_array<int>(6 * 96);
     shuffle_all<<<1, 96>>>(out);
-    int wrong = wait_for_kernel();
-    for (int t = 0; wrong >= 0 && t < 96; t++) {
-        int lane = t % 32, base = t - lane;
-        int from[6] = {5,
-                       (lane + 7) % 32,
-                       lane >= 3 ? lane - 3 : lane,
-                       lane + 4 < 32 ? lane + 4 : lane,
-                       lane ^ 9,
-                       5};
-        for (int k = 0; k < 6; k++)
-            wrong += out[6 * t + k] != (base + from[k]) * 3 + 1;
-    }
-    return wrong;
+    return wrong_results(6 * 96, [&](int i) {
+        const int t = i / 6, lane = t % 32, base = t - lane;
+        const int from[6] = {5,
+                             (lane + 7) % 32,
+                             lane >= 3 ? lane - 3 : lane,
+                             lane + 4 < 32 ? lane + 4 : lane,
+                             lane ^ 9,
+                             5};
+        return out[i] != (base + from[i % 6]) * 3 + 1;
+    });
 }
 
 __global__ void shuffle_narrow(int *out, int width)
@@ -48,14 +45,12 @@ FEATURE(shuffle_widths)
     int *out = shared_array<int>(4 * 32), wrong = 0;
     for (int width = 2; width <= 32 && wrong == 0; width *= 2) {
         shuffle_narrow<<<1, 32>>>(out, width);
-        wrong = wait_for_kernel();
-        for (int t = 0; wrong >= 0 && t < 32; t++) {
-            int begin = t / width * width;
-            int from[4] = {begin + 1, t > begin ? t - 1 : t, t + 1 < begin + width ? t + 1 : t,
-                           t ^ (width / 2)};
-            for (int k = 0; k < 4; k++)
-                wrong += out[4 * t + k] != from[k] + 100;
-        }
+        wrong = wrong_results(4 * 32, [&](int i) {
+            const int t = i / 4, begin = t / width * width;
+            const int from[4] = {begin + 1, t > begin ? t - 1 : t,
+                                 t + 1 < begin + width ? t + 1 : t, t ^ (width / 2)};
+            return out[i] != from[i % 4] + 100;
+        });
     }
     return wrong;
 }
@@ -78,8 +73,7 @@ FEATURE(shuffle_types)
     shuffle_type<unsigned long long><<<1, 32>>>(failures);
     shuffle_type<float><<<1, 32>>>(failures);
     shuffle_type<double><<<1, 32>>>(failures);
-    int wrong = wait_for_kernel();
-    return wrong < 0 ? wrong : *failures;
+    return wrong_results([&] { return *failures; });
 }
 
 __global__ void vote(unsigned *out)

@@ -12,8 +12,6 @@
 #ifdef __cplusplus
 
 #define FEATURE(name) extern "C" int feature_##name(void)
-/* Returns the error that a synchronisation shows. */
-#define FAILURE(name) extern "C" cudaError_t fail_##name(void)
 
 /* Zeroed memory that host and device share; freed with the process. */
 template <class T>
@@ -36,13 +34,24 @@ T *shared_array(int count, Value value)
     return array;
 }
 
-/* Waits for the kernel; the caller compares only when this is 0. */
+/* Waits for the kernel; the error of its launch, or its own. */
+inline cudaError_t finished(void)
+{
+    const cudaError_t error = cudaGetLastError();
+    return error != cudaSuccess ? error : cudaDeviceSynchronize();
+}
+
+/* The same as a feature returns it; the caller compares only when this is 0. */
 inline int wait_for_kernel(void)
 {
-    cudaError_t error = cudaGetLastError();
-    if (error == cudaSuccess)
-        error = cudaDeviceSynchronize();
-    return -(int)error;
+    return -(int)finished();
+}
+
+/* What a feature returns when a call failed: not 0, whatever the last error is. */
+inline int call_failed(void)
+{
+    const cudaError_t error = cudaGetLastError();
+    return -(int)(error != cudaSuccess ? error : cudaErrorUnknown);
 }
 
 /* What a feature returns: the sum of is_wrong(i) when the kernel is done. */
@@ -53,6 +62,13 @@ int wrong_results(int count, Wrong is_wrong)
     for (int i = 0; wrong >= 0 && i < count; i++)
         wrong += is_wrong(i);
     return wrong;
+}
+
+/* The same where one expression counts all that is wrong. */
+template <class CountWrong>
+int wrong_results(CountWrong count_wrong)
+{
+    return wrong_results(1, [&](int) { return count_wrong(); });
 }
 #endif
 

@@ -6,7 +6,7 @@
 
 template <class T>
 struct SharedMemory {
-    __device__ inline operator T *()
+    __inline__ __device__ operator T *()
     {
         extern __shared__ int __smem[];
         return (T *)__smem;
