@@ -67,7 +67,7 @@ bool ladder_full_size(void)
 bool ladder_full_size_or_skip(const char *what)
 {
     if (!ladder_full_size())
-        fprintf(stderr, "skipped: %s needs a GPU that no tool slows down\n", what);
+        fprintf(stderr, "skipped: %s needs a GPU that no tool watches\n", what);
     return ladder_full_size();
 }
 

@@ -38,7 +38,7 @@ bool ladder_runs(const struct kernel *kernel);
 
 extern const char *const thread_orders[]; /* in order, reversed, random; ends with null */
 
-/* True on a GPU that no tool slows down: cases may have billions of elements. */
+/* True on a GPU that no tool watches: cases may have billions of elements. */
 bool ladder_full_size(void);
 
 /* ladder_full_size(), and a line that says what is skipped without it. */
