@@ -89,6 +89,12 @@ step_named = $(filter $(1)_%,$(STEPS))
 # A kernel has the name of its file: 2_online.cu holds online.
 kernel_in = $(patsubst $(call before_underscore,$(1))_%,%,$(1))
 kernels_of = $(foreach file,$(wildcard $(1)/[0-9]*_*.cu),$(call kernel_in,$(basename $(notdir $(file)))))
+define newline
+
+
+endef
+# For a message: the kernels of some steps, a line a step.
+kernel_lines = $(foreach step,$(1),$(newline)  $(call before_underscore,$(step)): $(call kernels_of,$(step)))
 
 # STEP=03 and KERNEL=name choose, for the targets that take them; the end of this file refuses the rest. They are for this
 # make, not for programs that it starts.
@@ -389,6 +395,7 @@ clean: ## maintain: Remove build/
 # STEP and KERNEL are refused before anything is built. (A make that a make started was given them by the first.)
 
 goals_without = $(filter-out $(1) help clean,$(MAKECMDGOALS))
+without_numbers = $(filter-out $(STEP_NUMBERS:%=\%-%),$(1))
 ASKED_STEPS := $(or $(foreach goal,$(MAKECMDGOALS),$(call step_named,$(lastword $(subst -, ,$(goal))))),$(STEPS_OF_STEP))
 NO_KERNELS := $(filter-out $(foreach step,$(ASKED_STEPS),$(call kernels_of,$(step))),$(KERNEL))
 
@@ -397,12 +404,12 @@ ifeq ($(MAKELEVEL),0)
     $(error STEP is '$(STEP)'; it must be all, or some of $(STEP_NUMBERS))
   endif
   ifneq ($(if $(STEP),$(call goals_without,$(TAKES_STEP))),)
-    $(error make $(firstword $(call goals_without,$(TAKES_STEP))) takes no STEP; these do: $(TAKES_STEP))
+    $(error make $(firstword $(call goals_without,$(TAKES_STEP))) takes no STEP; these do: $(call without_numbers,$(TAKES_STEP)))
   endif
   ifneq ($(if $(KERNEL),$(call goals_without,$(TAKES_KERNEL) $(TAKES_FAULT))),)
-    $(error make $(firstword $(call goals_without,$(TAKES_KERNEL) $(TAKES_FAULT))) takes no KERNEL; these do: $(TAKES_KERNEL) $(TAKES_FAULT))
+    $(error make $(firstword $(call goals_without,$(TAKES_KERNEL) $(TAKES_FAULT))) takes no KERNEL; these do: $(call without_numbers,$(TAKES_KERNEL)) $(TAKES_FAULT))
   endif
   ifneq ($(if $(filter $(TAKES_KERNEL),$(MAKECMDGOALS)),$(NO_KERNELS)),)
-    $(error KERNEL is '$(KERNEL)'; it must be one of $(foreach step,$(ASKED_STEPS),$(call kernels_of,$(step))))
+    $(error KERNEL is '$(KERNEL)'; it must be one of these:$(call kernel_lines,$(ASKED_STEPS)))
   endif
 endif

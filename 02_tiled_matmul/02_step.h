@@ -23,7 +23,7 @@ KERNEL(async, "06_async.cu", "tiles travel past the registers, three ahead",
 KERNEL(warp_tile, "07_warp_tile.cu",
        "square warp tiles, operands one step ahead: the inner loop is almost all multiply-add",
        .cost = matmul_tiled_cost, .BM = 128, .BN = 128, .load_width = 1, .store_width = 4)
-KERNEL(deep_tile, "08_deep_tile.cu", "tiles twice as deep: a barrier half as often",
+KERNEL(deep_tile, "08_deep_tile.cu", "tiles twice as deep: half as many barriers",
        .cost = matmul_tiled_cost, .BM = 128, .BN = 128, .load_width = 1, .store_width = 4)
 KERNEL(ragged_first, "09_ragged_first.cu",
        "the ragged tile comes first, and nothing is compared in the loop",

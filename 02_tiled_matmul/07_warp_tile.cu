@@ -15,7 +15,7 @@
  * operands of the next step are read during the products of this one, also across the barrier
  * between two tiles.
  *
- * Cost: as 5_async, and TM + TN more registers. A warp's step reads 4·TM + 8·TN different floats
+ * Cost: as 06_async, and TM + TN more registers. A warp's step reads 4·TM + 8·TN different floats
  * for 32·TM·TN multiply-adds, where 2 lanes down and 16 across would read 2·TM + 16·TN.
  */
 #include "02_step.h"

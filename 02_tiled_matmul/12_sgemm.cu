@@ -12,7 +12,6 @@
  * Tiles lie along K so that they end where K ends: the ragged one comes first. Rows and columns
  * past an edge are replaced by others before it, and the sums of the replacements are not stored.
  *
- *
  * For small C, or long thin ones, tiles of 128 x 256 are too few, or their last wave fills the
  * multiprocessors badly. The launcher computes for each shape how long the busiest multiprocessor
  * works: 128 x 256 with 8 x 16 sums a thread, or 128 x 64 or 64 x 128 with 8 x 8.

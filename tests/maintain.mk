@@ -67,7 +67,7 @@ fuzz: packages-python $(FUZZED) ## maintain: Check kernels at random sizes, on a
 .PHONY: ladder check-ladder
 TAKES_STEP += ladder check-ladder lessons check-lessons
 ladder: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Count the lines that each rung adds; fail when too many
-	@$(PYTHON) tests/ladder.py $(STEPS)
+	@$(PYTHON) tests/ladder.py $(CHOSEN_STEPS)
 
 check-ladder: ladder
 	@$(PYTHON) -m doctest tests/ladder.py

@@ -59,7 +59,10 @@ static int wrong(const char *name, float *device, const float *expected, int cou
     require(cudaMemset(device, 0xff, COUNT * sizeof(float)));
     for (int i = 0; i < count; i++)
         if (!(fabsf(got[i] - expected[i]) <= 1e-4f)) {
-            printf("%-10s not yet: element %d is %g, not %g\n", name, i, got[i], expected[i]);
+            if (isnan(got[i]))
+                printf("%-10s not yet: element %d is NaN, as before the launch\n", name, i);
+            else
+                printf("%-10s not yet: element %d is %g, not %g\n", name, i, got[i], expected[i]);
             return 1;
         }
     printf("%-10s right\n", name);

@@ -361,7 +361,7 @@ class Grading:
         counted += verdict["counters"]["atomics"] * ATOMIC.get(counter["counter"], 0)
         reason = f"{counter['counter']} may be at most {counter['at_most']}"
         if self.full:
-            reason += f" = {most:g} at {case}, and is {counted}"
+            reason += f" = {most:,.10g} at {case}, and is {counted:,}"
         elif counted > most:
             reason += f", and is {counted / most:.3g} times that" if most > 0 else ", and is not"
         return "passed" if counted <= most else "failed", reason, counter["points"] if counted <= most else 0

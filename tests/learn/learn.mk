@@ -2,6 +2,9 @@
 
 TAKES_STEP += learn
 BROKEN ?=
+ifneq ($(if $(filter learn,$(MAKECMDGOALS)),$(or $(filter all,$(STEP)),$(word 2,$(STEP)))),)
+  $(error make learn begins at one step: STEP=02, say)
+endif
 
 .PHONY: learn learn-status
 learn: packages-check packages-python ## learn: Write the kernels yourself, checked at each save (STEP=02, BROKEN=1)

@@ -511,8 +511,11 @@ class Loop:
             if counter in self.memory["predicted"]:
                 continue
             answer = input(f"  {question} (a number, or Enter) ").replace(",", "").replace(" ", "")
-            with contextlib.suppress(ValueError):
+            try:
                 self.memory["predicted"][counter] = int(answer)
+            except ValueError:
+                if answer:
+                    print("  Not a number, so no prediction.")
         self.progress.save()
 
     def check(self):
@@ -616,11 +619,12 @@ def status(progress):
         remark = "  <- here" if progress.all["step"] == number else ""
         rows.append((step, [f"{number}/{kernel[1]}" for kernel in kernels if kernel], remark))
     rows.append(("broken kernels", [exercise.key for exercise in exercises()], ""))
+    widest = max(len(keys) for _, keys, _ in rows)
     for name, keys, remark in rows:
         states = [progress.all["rungs"].get(key, {"state": "new"})["state"] for key in keys]
         if states:
             done = f"{states.count('passed')} of {len(states)}"
-            print(f"  {name:<20} {''.join(marks[state] for state in states):<20} {done}{remark}")
+            print(f"  {name:<20} {''.join(marks[state] for state in states):<{widest}} {done}{remark}")
     tries = [rung for rung in progress.all["rungs"].values() if rung["state"] != "new"]
     print(f"  {sum(rung['tries'] for rung in tries)} tries, {sum(rung['hints'] for rung in tries)} hints")
 

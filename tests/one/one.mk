@@ -4,7 +4,7 @@ ONE := $(PYTHON) tests/one/one.py
 ALL_KERNELS := $(foreach step,$(STEPS),$(call kernels_of,$(step)))
 TAKES_KERNEL += one check-one
 ifneq ($(if $(filter one,$(MAKECMDGOALS)),$(words $(KERNEL)),1),1)
-  $(error which one? make one KERNEL=name, of $(ALL_KERNELS))
+  $(error which one? make one KERNEL=name, of these:$(call kernel_lines,$(STEPS)))
 endif
 
 # What is built goes to stderr: stdout is the file.

@@ -211,11 +211,13 @@ def make(program, name):
     arch = f"-arch={architecture or 'sm_75'}"
     if architecture.endswith("a"):
         arch = f"-gencode arch={architecture.replace('sm', 'compute')},code={architecture}"
+    gpu = f"nvcc -std=c++17 -O3 {arch} THIS.cu -o check && ./check"
+    cpu = "common/simt/simtcc THIS.cu -o check && ./check"
     banner = f"""/*
  * {step}, {name}: {kernel['idea']}.
  *
- *     nvcc -std=c++17 -O3 {arch} THIS.cu -o check && ./check           on a GPU
- *     common/simt/simtcc THIS.cu -o check && ./check           on a CPU, in a clone of the project
+ *     {gpu}     on a GPU
+ *     {cpu:<{len(gpu)}}     on a CPU, in a clone of the project
  *
  * It prints PASS or FAIL; exit status 0, 1, or 3 where the device is too old. Made by `make one KERNEL={name}`.
  */
