@@ -213,13 +213,14 @@ def make(program, name):
         arch = f"-gencode arch={architecture.replace('sm', 'compute')},code={architecture}"
     gpu = f"nvcc -std=c++17 -O3 {arch} THIS.cu -o check && ./check"
     cpu = "common/simt/simtcc THIS.cu -o check && ./check"
+    native = "" if architecture else " * With -arch=native in place of -arch=sm_75 it uses all that your own GPU can do.\n"
     banner = f"""/*
  * {step}, {name}: {kernel['idea']}.
  *
  *     {gpu}     on a GPU
  *     {cpu:<{len(gpu)}}     on a CPU, in a clone of the project
  *
- * It prints PASS or FAIL; exit status 0, 1, or 3 where the device is too old. Made by `make one KERNEL={name}`.
+{native} * It prints PASS or FAIL; exit status 0, 1, or 3 where the device is too old. Made by `make one KERNEL={name}`.
  */
 """
     system = "".join(f"#include {header}\n" for header in sorted(set(one.system)))
