@@ -77,6 +77,12 @@ cudaError_t simt::standing_error()
     return done(sticky);
 }
 
+cudaError_t simt::standing_error_or(bool arguments_are_right, cudaError_t otherwise)
+{
+    const cudaError_t standing = standing_error();
+    return standing || arguments_are_right ? standing : done(otherwise);
+}
+
 cudaError_t simt::refuse(cudaError_t error, const char *pattern, ...)
 {
     std::lock_guard<std::mutex> lock(mutex);

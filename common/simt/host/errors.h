@@ -18,6 +18,8 @@ namespace simt
  */
 cudaError_t standing_error();
 cudaError_t standing_error_without_waiting();
+/* The same, or else what a call with such arguments returns. */
+cudaError_t standing_error_or(bool arguments_are_right, cudaError_t otherwise);
 
 /* Runs launches and fills that have been put off; null as long as none ever were. */
 extern void (*run_waiting_launches)();

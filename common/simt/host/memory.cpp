@@ -209,8 +209,8 @@ static bool has_room(size_t bytes)
 
 static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
 {
-    if (!pointer)
-        return done(cudaErrorInvalidValue);
+    if (cudaError_t error = standing_error_or(pointer, cudaErrorInvalidValue))
+        return error;
     if (bytes == 0) {
         *pointer = nullptr;
         return cudaSuccess;
@@ -293,21 +293,14 @@ void operator delete[](void *pointer) noexcept { operator delete(pointer); }
 void operator delete(void *pointer, size_t) noexcept { operator delete(pointer); }
 void operator delete[](void *pointer, size_t) noexcept { operator delete(pointer); }
 
-cudaError_t cudaMalloc(void **pointer, size_t bytes)
-{
-    if (cudaError_t error = standing_error())
-        return error;
-    return allocate(pointer, bytes, false);
-}
+cudaError_t cudaMalloc(void **pointer, size_t bytes) { return allocate(pointer, bytes, false); }
 
 cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int)
 {
-    if (cudaError_t error = standing_error())
-        return error;
-    cudaError_t error = allocate(pointer, bytes, true);
-    if (error == cudaSuccess && bytes > 0)
-        memset(*pointer, 0,
-               bytes); /* fresh pages of a host are zero, and programs have come to count on it */
+    const cudaError_t error = allocate(pointer, bytes, true);
+    if (!error &&
+        bytes > 0) /* fresh pages of a host are zero, and programs have come to count on it */
+        memset(*pointer, 0, bytes);
     return error;
 }
 
@@ -361,10 +354,9 @@ cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int)
 
 cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int)
 {
-    if (cudaError_t error = standing_error())
+    if (cudaError_t error = standing_error_or(pointer && bytes > 0 && !in_device_arena(pointer),
+                                              cudaErrorInvalidValue))
         return error;
-    if (!pointer || bytes == 0 || in_device_arena(pointer))
-        return done(cudaErrorInvalidValue);
     if (is_registered(pointer))
         return done(cudaErrorHostMemoryAlreadyRegistered);
     std::lock_guard<std::mutex> lock(mutex);

@@ -8,13 +8,12 @@
  */
 #include "run/cluster.h"
 #include "run/scheduling.h"
-#include "host/symbols.h"
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <link.h>
 #include <new>
-#include <numeric>
+#include <optional>
 
 namespace simt
 {
@@ -31,12 +30,10 @@ struct Engine : Worker {
     unsigned free_stacks;
     simt_context main; /* of run_block, while the block runs */
     bool abandoned;
-    Cluster alone; /* of a block without others */
+    std::optional<Cluster> alone; /* of a block without others */
     /* the block shape that `storage` is laid out for */
     dim3 shape = dim3(0, 0, 0);
-    const std::vector<SharedVariable> *variables; /* the static shared ones of ... */
-    const void *variables_of;                     /* ... this kernel */
-    unsigned long long launch;                    /* the number of the last one */
+    unsigned long long launch; /* the number of the last one */
     Block storage;
 };
 
@@ -115,10 +112,7 @@ unsigned wait_for_ready(Block &block)
 uint64_t leave_idle_block(Block &block, Thread &self)
 {
     const unsigned lane = wait_for_ready(block);
-    if (block.running->thread + lane != &self)
-        return switch_to(*block.running, lane, self);
-    activate(*block.running, lane);
-    return self.context.value;
+    return switch_to(*block.running, lane, self);
 }
 
 /* ---- Running ---- */
@@ -239,34 +233,13 @@ static void lay_out(Engine &e, dim3 shape)
     }
 }
 
-static void put_in_order(unsigned char *at, unsigned char *position, unsigned count,
-                         const Order &order, uint64_t salt)
-{
-    std::iota(at, at + count, uint8_t(0));
-    if (order.kind == Order::reversed)
-        std::reverse(at, at + count);
-    else if (order.kind == Order::random)
-        shuffle(at, count, order.seed + salt);
-    for (unsigned i = 0; i < count; i++)
-        position[at[i]] = uint8_t(i);
-}
-
-/* The last block's threads counted its barriers with others. Most have none, and stay out of the
- * cache. */
-static void forget_barriers(Block &block)
-{
-    if (!block.grid_barriers && !block.after_return[cluster_after_return])
-        return;
-    for (unsigned t = 0; t < block.threads; t++)
-        block.thread[t].grid_barriers = block.thread[t].cluster_arrivals =
-            block.thread[t].cluster_waits = 0;
-    block.grid_barriers = 0;
-}
-
-static void prepare(Engine &e, Launch &launch, unsigned long long linear)
+static void prepare(Engine &e, Launch &launch, unsigned long long turn)
 {
     Block &block = e.storage;
-    forget_barriers(block);
+    const unsigned long long linear = launched_in_turn(launch, turn);
+    /* Threads that come to no barrier of a cluster stay out of the cache. */
+    for (unsigned t = 0; block.after_return[cluster_after_return] && t < block.threads; t++)
+        block.thread[t].cluster_arrivals = block.thread[t].cluster_waits = 0;
     lay_out(e, launch.block);
     block.launch = &launch;
     block.linear = linear;
@@ -274,18 +247,22 @@ static void prepare(Engine &e, Launch &launch, unsigned long long linear)
         uint3{unsigned(linear % launch.grid.x), unsigned(linear / launch.grid.x % launch.grid.y),
               unsigned(linear / launch.grid.x / launch.grid.y)};
     block.alive = block.threads;
-    block.pollers = 0;
+    block.pollers = block.leaving_grid = 0;
     block.last_atomic = nullptr;
     std::fill(std::begin(block.after_return), std::end(block.after_return), nullptr);
     block.open_barrier = block.carry_out = nullptr;
     block.finish = nullptr;
     block.work = nullptr;
-    join_cluster(block, e.alone);
+    join_cluster(block, turn, e.alone);
     block.barrier = Barrier();
     std::fill(std::begin(block.named_barrier), std::end(block.named_barrier), NamedBarrier());
     if (e.launch != launch.number || launch.order.kind == Order::random) {
-        put_in_order(block.warp_at, block.warp_position, block.warps, launch.order, 2 * linear);
-        put_in_order(block.lane_at, block.lane_position, warp_size, launch.order, 2 * linear + 1);
+        put_in_order(block.warp_at, block.warps, launch.order, 2 * linear);
+        put_in_order(block.lane_at, warp_size, launch.order, 2 * linear + 1);
+        for (unsigned w = 0; w < block.warps; w++)
+            block.warp_position[block.warp_at[w]] = uint8_t(w);
+        for (unsigned l = 0; l < warp_size; l++)
+            block.lane_position[block.lane_at[l]] = uint8_t(l);
         e.launch = launch.number; /* its other blocks take the same order */
     }
     block.ready_warps = ~0u >> (max_warps - block.warps);
@@ -315,11 +292,7 @@ static void fill_with_nan(char *begin, size_t bytes)
  * is from. */
 static void poison_shared_memory(Engine &e, const Launch &launch)
 {
-    if (!e.variables || e.variables_of != launch.entry) {
-        e.variables = &shared_variables(launch.entry);
-        e.variables_of = launch.entry;
-    }
-    for (const SharedVariable &variable : *e.variables)
+    for (const SharedVariable &variable : *launch.shared_variables)
         fill_with_nan(e.shared_begin + variable.offset, variable.bytes);
     fill_with_nan(e.dynamic_begin - dynamic_shared_offset,
                   dynamic_shared_offset + launch.dynamic_shared);
@@ -335,10 +308,10 @@ static void take_back_stacks(Engine &e)
         e.free_stack[e.free_stacks] = uint16_t(e.free_stacks + 1);
 }
 
-void run_block(Launch &launch, unsigned long long linear)
+void run_block(Launch &launch, unsigned long long turn)
 {
     Engine &e = engine();
-    prepare(e, launch, linear);
+    prepare(e, launch, turn);
     Block &block = e.storage;
     e.block = &block;
     e.dynamic_begin = simt_dynamic_shared;

@@ -11,8 +11,8 @@ namespace simt
 /* Makes the calling OS thread a worker, able to run blocks on these stacks. Once per OS thread. */
 void become_worker(char *stacks);
 
-/* Runs the launch's block number `linear` to its end, or until it is abandoned. */
-void run_block(Launch &launch, unsigned long long linear);
+/* Runs the block whose turn it is to its end, or until it is abandoned. */
+void run_block(Launch &launch, unsigned long long turn);
 
 /* The running thread; never null in functions that only kernels call. */
 inline Thread &self() { return *current_thread; }
@@ -48,8 +48,9 @@ unsigned long long block_in_turn(const Order &order, unsigned long long turn,
                                  unsigned long long blocks);
 /* A number that the seed decides. */
 uint64_t scramble(uint64_t seed);
-/* Puts values[0 .. count) into an order that the seed decides. */
-void shuffle(unsigned char *values, unsigned count, uint64_t seed);
+/* The numbers from 0 to count - 1 in the order in which warps, lanes or blocks of a cluster run; a
+ * random one depends on the salt too. */
+void put_in_order(unsigned char *numbers, unsigned count, const Order &order, uint64_t salt);
 
 /* ---- pool.cpp: the OS threads that run blocks ---- */
 

@@ -26,6 +26,7 @@ static void prepare(Launch &launch, const struct simt_launch &asked)
     launch.cluster_blocks = asked.cluster.x * asked.cluster.y * asked.cluster.z;
     launch.blocks = static_cast<unsigned long long>(asked.grid.x) * asked.grid.y * asked.grid.z;
     launch.stop_at = launch.blocks;
+    launch.shared_variables = &shared_variables(asked.entry);
 }
 
 static bool within(const dim3 &size, unsigned x, unsigned y, unsigned z)
@@ -91,8 +92,7 @@ static cudaError_t check_cluster(const Launch &launch)
 {
     const dim3 &cluster = launch.cluster, &grid = launch.grid;
     const char *name = kernel_name(launch);
-    int architecture;
-    read_architecture(&architecture); /* the launch itself complains */
+    const int architecture = read_architecture(); /* the launch itself complains */
     if (!within(cluster, max_cluster_blocks, max_cluster_blocks, max_cluster_blocks) ||
         cluster.x * cluster.y * cluster.z > max_cluster_blocks)
         return refuse(
@@ -203,8 +203,8 @@ static void wait_on(cudaStream_t stream, uint64_t seed, std::function<bool()> go
 
 static bool wait_to_fill(void *pointer, int value, size_t bytes, cudaStream_t stream)
 {
-    Order order;
-    if (!read_order(&order).empty() || order.kind != Order::overlap)
+    const Order order = read_order();
+    if (order.kind != Order::overlap)
         return false;
     std::lock_guard<std::mutex> lock(launching);
     wait_on(stream, order.seed, [=] {
@@ -236,8 +236,9 @@ static bool put_off(const Launch &launch)
 static cudaError_t run(Launch &launch)
 {
     static unsigned long long launches;
-    Environment environment;
-    if (const std::string complaint = read_environment(&environment); !complaint.empty()) {
+    std::string complaint;
+    const Environment environment = read_environment(&complaint);
+    if (!complaint.empty()) {
         /* on stderr too: a program from elsewhere does not ask for reports */
         fprintf(stderr, "simt: %s\n", complaint.c_str());
         return refuse(cudaErrorInvalidValue, "%s", complaint.c_str());

@@ -1,5 +1,6 @@
 /* In which order blocks, warps and lanes run. */
 #include "run/engine.h"
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -31,11 +32,15 @@ unsigned long long block_in_turn(const Order &order, unsigned long long turn,
         (static_cast<unsigned __int128>(turn) * stride + offset) % blocks);
 }
 
-void shuffle(unsigned char *values, unsigned count, uint64_t seed)
+void put_in_order(unsigned char *numbers, unsigned count, const Order &order, uint64_t salt)
 {
-    for (unsigned i = count; i > 1; i--) {
+    std::iota(numbers, numbers + count, uint8_t(0));
+    if (order.kind == Order::reversed)
+        std::reverse(numbers, numbers + count);
+    uint64_t seed = order.seed + salt;
+    for (unsigned i = count; order.kind == Order::random && i > 1; i--) {
         seed = scramble(seed);
-        std::swap(values[i - 1], values[seed % i]);
+        std::swap(numbers[i - 1], numbers[seed % i]);
     }
 }
 

@@ -56,7 +56,7 @@ static void take_part(Pool &p, Launch &launch)
         }
         if (turn >= launch.stop_at || launch.failed)
             return;
-        run_block(launch, launched_in_turn(launch, turn));
+        run_block(launch, turn);
         launch.finished_blocks++;
         if (launch.cooperative) {
             std::lock_guard<std::mutex> lock(p.mutex); /* a block that waits must not miss this */

@@ -102,8 +102,8 @@ __attribute__((always_inline)) inline void prefetch_context(const Thread &thread
     __builtin_prefetch(thread.context.stack);
 }
 
-/* From the running thread to a lane of `warp`, the running one: another thread.
- * Returns the value that the running thread's context has when it goes on. */
+/* From the running thread to a lane of `warp`, the running one. Returns the value that the running
+ * thread's context has when it goes on. */
 __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsigned lane,
                                                          Thread &self)
 {
@@ -140,11 +140,7 @@ __attribute__((always_inline)) inline void suspend(Thread &self)
     Block &block = *worker->block;
     if (block.launch->failed.load(std::memory_order_relaxed))
         abandon_block();
-    const unsigned lane = next_thread(block);
-    if (block.running->thread + lane == &self)
-        activate(*block.running, lane);
-    else
-        switch_to(*block.running, lane, self);
+    leave(block, block.running, self);
 }
 
 } /* namespace simt */

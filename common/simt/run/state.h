@@ -10,6 +10,7 @@
 #include "host/checker.h"
 #include "host/device.h"
 #include "host/environment.h"
+#include "host/symbols.h"
 #include "run/switch.h"
 #include <atomic>
 #include <cstddef>
@@ -99,8 +100,7 @@ struct alignas(128) Thread {
 
     Warp *warp;
     const Condition *condition;               /* while it waits for one */
-    unsigned grid_barriers;                   /* grid.sync() calls so far */
-    unsigned cluster_arrivals, cluster_waits; /* the same of the halves of the cluster's barrier */
+    unsigned cluster_arrivals, cluster_waits; /* calls so far of the halves of its barrier */
     check::ThreadState *checked;
     check::Recent *recent; /* what the checker looks up first */
 };
@@ -180,7 +180,7 @@ struct Block {
     unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
     Barrier barrier;
     NamedBarrier named_barrier[named_barriers];
-    unsigned grid_barriers;     /* grid.sync() calls that the block has begun */
+    unsigned leaving_grid;      /* threads that grid.sync() let go, and that have not gone on yet */
     const Thread *last_atomic;  /* who made the block's last atomic operation, ... */
     const void *atomic_address; /* ... on which address, ... */
     unsigned atomic_repeats;    /* ... and how often in a row: it may be waiting for others */
@@ -213,6 +213,7 @@ inline bool is_waiting(const Thread &thread)
 /* What the program asked for, and what has become of it. */
 struct Launch : simt_launch {
     unsigned cluster_blocks; /* in each cluster */
+    const std::vector<SharedVariable> *shared_variables;
     unsigned long long blocks;
     unsigned long long number = 0; /* launches since the program started, from 1 */
     Order order;

@@ -68,18 +68,17 @@ void simt_yield(void)
 
 void simt_grid_sync(Site site)
 {
-    Thread &thread = self();
-    Block &block = *thread.warp->block;
+    Block &block = *worker->block;
     if (!block.launch->cooperative)
         simt_fail("grid.sync() at %s:%d in a kernel that was not launched with "
                   "cudaLaunchCooperativeKernel",
                   site.file, site.line);
     simt_syncthreads(site);
-    /* the first of the block to come out waits for all */
-    if (++thread.grid_barriers > block.grid_barriers) {
-        block.grid_barriers++;
+    if (block.leaving_grid == 0) { /* the first of the block to come out waits for the others */
         wait_for_grid(block, site);
+        block.leaving_grid = block.alive;
     }
+    block.leaving_grid--;
 }
 
 int simt_is_cooperative(void) { return worker->block->launch->cooperative; }
