@@ -145,24 +145,28 @@ cudaError_t cudaMemset3D(cudaPitchedPtr pointer, int value, cudaExtent extent)
 }
 
 /* The C++ forms in simt/api.h give a null symbol for a copy that would not fit the variable. */
+static cudaError_t check_symbol(const void *symbol, size_t bytes, size_t offset, const char *call)
+{
+    return symbol
+               ? cudaSuccess
+               : refuse(cudaErrorInvalidValue,
+                        "%s: %zu bytes at offset %zu do not fit the variable", call, bytes, offset);
+}
+
 cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
                                enum cudaMemcpyKind kind)
 {
-    if (!symbol)
-        return refuse(cudaErrorInvalidValue,
-                      "cudaMemcpyToSymbol: %zu bytes at offset %zu do not fit the variable", bytes,
-                      offset);
-    return copy(static_cast<char *>(const_cast<void *>(symbol)) + offset, from, bytes, kind,
-                "cudaMemcpyToSymbol");
+    const char *call = "cudaMemcpyToSymbol";
+    char *to = static_cast<char *>(const_cast<void *>(symbol)) + offset;
+    const cudaError_t error = check_symbol(symbol, bytes, offset, call);
+    return error ? error : copy(to, from, bytes, kind, call);
 }
 
 cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
                                  enum cudaMemcpyKind kind)
 {
-    if (!symbol)
-        return refuse(cudaErrorInvalidValue,
-                      "cudaMemcpyFromSymbol: %zu bytes at offset %zu do not fit the variable",
-                      bytes, offset);
-    return copy(to, static_cast<const char *>(symbol) + offset, bytes, kind,
-                "cudaMemcpyFromSymbol");
+    const char *call = "cudaMemcpyFromSymbol";
+    const char *from = static_cast<const char *>(symbol) + offset;
+    const cudaError_t error = check_symbol(symbol, bytes, offset, call);
+    return error ? error : copy(to, from, bytes, kind, call);
 }

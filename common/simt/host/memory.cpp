@@ -12,11 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <new>
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 #include <vector>
 
@@ -35,7 +33,7 @@ static std::vector<Allocation *> closable;    /* those alive that the host may n
 static unsigned openings;                     /* OpenDeviceMemory objects that exist */
 static size_t in_use;
 
-static size_t page_bytes()
+size_t simt::page_bytes()
 {
     static const size_t page = size_t(sysconf(_SC_PAGESIZE));
     return page;
@@ -45,10 +43,7 @@ static size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) 
 
 size_t simt::device_memory_bytes()
 {
-    static const size_t bytes = [] {
-        struct sysinfo info;
-        return sysinfo(&info) == 0 ? size_t(info.totalram) * info.mem_unit / 2 : size_t(1) << 30;
-    }();
+    static const size_t bytes = size_t(sysconf(_SC_PHYS_PAGES)) * page_bytes() / 2;
     return bytes;
 }
 
@@ -332,21 +327,21 @@ cudaError_t cudaFree(void *pointer)
                : refuse(cudaErrorInvalidValue, "cudaFree(%p): %s", pointer, complaint.c_str());
 }
 
-/* The program's own memory, which kernels may touch from now on: by address. */
-static std::map<char *, Allocation *> registered;
+/* The program's own memory, which kernels may touch from now on. */
+static std::vector<Allocation *> registered;
 
-static bool is_registered(const void *pointer)
+static std::vector<Allocation *>::iterator find_registered(const void *pointer)
 {
-    std::lock_guard<std::mutex> lock(mutex);
-    const char *p = static_cast<const char *>(pointer);
-    auto after = registered.upper_bound(const_cast<char *>(p));
-    return after != registered.begin() &&
-           p < std::prev(after)->first + std::prev(after)->second->bytes;
+    return std::find_if(registered.begin(), registered.end(), [=](const Allocation *each) {
+        return size_t(static_cast<const char *>(pointer) - each->begin) < each->bytes;
+    });
 }
 
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int)
 {
-    if (!device || !(is_device_range(host, 1) || is_registered(host)))
+    const bool in_device_memory = is_device_range(host, 1);
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!device || !(in_device_memory || find_registered(host) != registered.end()))
         return done(cudaErrorInvalidValue);
     *device = host;
     return cudaSuccess;
@@ -357,13 +352,12 @@ cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int)
     if (cudaError_t error = standing_error_or(pointer && bytes > 0 && !in_device_arena(pointer),
                                               cudaErrorInvalidValue))
         return error;
-    if (is_registered(pointer))
-        return done(cudaErrorHostMemoryAlreadyRegistered);
     std::lock_guard<std::mutex> lock(mutex);
-    Allocation *allocation =
-        new Allocation{static_cast<char *>(pointer), bytes, true, false, false, 0, nullptr};
-    registered[allocation->begin] = allocation;
-    checker->allocated(*allocation);
+    if (find_registered(pointer) != registered.end())
+        return done(cudaErrorHostMemoryAlreadyRegistered);
+    registered.push_back(
+        new Allocation{static_cast<char *>(pointer), bytes, true, false, false, 0, nullptr});
+    checker->allocated(*registered.back());
     return cudaSuccess;
 }
 
@@ -372,11 +366,11 @@ cudaError_t cudaHostUnregister(void *pointer)
     if (cudaError_t error = standing_error())
         return error;
     std::lock_guard<std::mutex> lock(mutex);
-    auto found = registered.find(static_cast<char *>(pointer));
-    if (found == registered.end())
+    const auto found = find_registered(pointer);
+    if (found == registered.end() || (*found)->begin != pointer)
         return done(cudaErrorHostMemoryNotRegistered);
-    found->second->freed = true;
-    checker->freed(*found->second);
+    (*found)->freed = true;
+    checker->freed(**found);
     registered.erase(found);
     return cudaSuccess;
 }

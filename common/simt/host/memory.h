@@ -28,6 +28,8 @@ bool in_device_arena(const void *address);
  * null if none. */
 const Allocation *find_allocation(const void *address);
 
+size_t page_bytes();
+
 /* What cudaGetDeviceProperties and cudaMemGetInfo call the device's memory. */
 size_t device_memory_bytes();
 

@@ -24,14 +24,13 @@ namespace simt
 {
 
 struct Function {
-    std::string symbol;
-    std::string name;
+    std::string symbol, name;
+    std::vector<SharedVariable> shared;
 };
 
 struct Symbols {
     std::map<const void *, Function> functions;
     std::map<std::string, SharedVariable> thread_locals; /* by symbol */
-    std::map<size_t, std::string> by_offset;             /* their symbols */
 };
 
 /* "void tile<16>(float*)" -> "tile<16>": without parameters and result. */
@@ -80,10 +79,8 @@ static void read_table(Symbols &symbols, const char *file, const ElfW(Shdr) & ta
         if (type == STT_FUNC && symbol[i].st_value)
             symbols.functions[reinterpret_cast<const void *>(base + symbol[i].st_value)].symbol =
                 name;
-        if (type == STT_TLS && !strncmp(name, "_Z", 2) && strncmp(name, "_ZN4simt", 8) != 0) {
+        if (type == STT_TLS && !strncmp(name, "_Z", 2) && strncmp(name, "_ZN4simt", 8) != 0)
             symbols.thread_locals[name] = SharedVariable{symbol[i].st_value, symbol[i].st_size};
-            symbols.by_offset[symbol[i].st_value] = name;
-        }
     }
 }
 
@@ -118,24 +115,49 @@ static Symbols &symbols()
     return *all;
 }
 
-const char *function_name(const void *entry)
+static void find_shared_variables(Function &function)
 {
-    static std::mutex mutex;
-    std::lock_guard<std::mutex> lock(mutex);
-    auto found = symbols().functions.find(entry);
-    if (found == symbols().functions.end())
-        return nullptr;
-    Function &function = found->second;
-    if (function.name.empty())
-        function.name = bare_name(demangle(function.symbol));
-    return function.name.c_str();
+    const std::string &symbol = function.symbol;
+    const std::string prefix =
+        "_ZZ" +
+        (symbol.compare(0, 2, "_Z") == 0 ? symbol.substr(2)
+                                         : std::to_string(symbol.size()) + symbol) +
+        "E";
+    const auto &all = symbols().thread_locals;
+    for (auto each = all.lower_bound(prefix);
+         each != all.end() && each->first.compare(0, prefix.size(), prefix) == 0; ++each)
+        function.shared.push_back(each->second);
 }
 
-std::string function_signature(const void *entry)
+/* Without a name where nothing is known of it. */
+static const Function &function_at(const void *entry)
 {
-    auto found = symbols().functions.find(entry);
-    return found == symbols().functions.end() ? "" : demangle(found->second.symbol);
+    static std::mutex mutex;
+    static const Function unknown;
+    std::lock_guard<std::mutex> lock(mutex);
+    const auto found = symbols().functions.find(entry);
+    if (found == symbols().functions.end())
+        return unknown;
+    Function &function = found->second;
+    if (function.name.empty()) {
+        find_shared_variables(function);
+        function.name = bare_name(demangle(function.symbol));
+    }
+    return function;
 }
+
+const char *function_name(const void *entry)
+{
+    const Function &function = function_at(entry);
+    return function.name.empty() ? nullptr : function.name.c_str();
+}
+
+const std::vector<SharedVariable> &shared_variables(const void *entry)
+{
+    return function_at(entry).shared;
+}
+
+std::string function_signature(const void *entry) { return demangle(function_at(entry).symbol); }
 
 /* By the kernel's plain name. Files may have different kernels of one name: then none is known. */
 static std::map<std::string, std::string> &parameter_lists()
@@ -159,42 +181,16 @@ std::vector<std::string> parameter_names(const std::string &kernel, size_t count
 
 std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes)
 {
-    auto after = symbols().by_offset.upper_bound(offset);
-    if (after == symbols().by_offset.begin())
-        return "";
-    const std::string &symbol = std::prev(after)->second;
-    *begin = std::prev(after)->first;
-    *bytes = symbols().thread_locals[symbol].bytes;
-    std::string name = demangle(symbol);
-    size_t scope = name.rfind("::");
+    std::string name;
+    for (const auto &[symbol, variable] : symbols().thread_locals)
+        if (variable.offset <= offset && (name.empty() || variable.offset >= *begin)) {
+            name = symbol;
+            *begin = variable.offset;
+            *bytes = variable.bytes;
+        }
+    name = demangle(name);
+    const size_t scope = name.rfind("::");
     return scope == std::string::npos ? name : name.substr(scope + 2);
-}
-
-static std::vector<SharedVariable> find_shared_variables(const std::string &symbol)
-{
-    std::vector<SharedVariable> variables;
-    std::string inside =
-        symbol.compare(0, 2, "_Z") == 0 ? symbol.substr(2) : std::to_string(symbol.size()) + symbol;
-    std::string prefix = "_ZZ" + inside + "E";
-    const auto &all = symbols().thread_locals;
-    for (auto each = all.lower_bound(prefix);
-         each != all.end() && each->first.compare(0, prefix.size(), prefix) == 0; ++each)
-        variables.push_back(each->second);
-    return variables;
-}
-
-const std::vector<SharedVariable> &shared_variables(const void *entry)
-{
-    static std::mutex mutex;
-    static std::map<const void *, std::vector<SharedVariable>> known;
-    std::lock_guard<std::mutex> lock(mutex);
-    auto asked_before = known.find(entry);
-    if (asked_before != known.end())
-        return asked_before->second;
-    auto found = symbols().functions.find(entry);
-    return known[entry] = found == symbols().functions.end()
-                              ? std::vector<SharedVariable>()
-                              : find_shared_variables(found->second.symbol);
 }
 
 } /* namespace simt */

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <memory>
 #include <mutex>
 #include <pthread.h>
 
@@ -25,7 +24,8 @@ struct Pool {
     unsigned long long generation; /* launches so far */
     unsigned wanted;               /* workers that may take part */
     unsigned working;              /* workers that do */
-    unsigned threads;              /* workers that exist */
+    unsigned threads;              /* workers that exist, ... */
+    unsigned ready;                /* ... and those of them that have a number */
 
     /* The grid barrier. */
     std::condition_variable grid_wake;
@@ -65,20 +65,15 @@ static void take_part(Pool &p, Launch &launch)
     }
 }
 
-/* A new worker is given its number and stacks. */
-typedef std::pair<unsigned, char *> Equipment;
-
-static void *work(void *argument)
+static void *work(void *stacks)
 {
     Pool &p = *pool;
-    const auto [number, stacks] = *std::unique_ptr<Equipment>(static_cast<Equipment *>(argument));
     unsigned long long seen = 0;
-    become_worker(stacks);
+    become_worker(static_cast<char *>(stacks));
     std::unique_lock<std::mutex> lock(p.mutex);
+    const unsigned number = p.ready++;
     for (;;) {
-        p.wake.wait(lock, [&, number = number] {
-            return p.launch && p.generation != seen && number < p.wanted;
-        });
+        p.wake.wait(lock, [&] { return p.launch && p.generation != seen && number < p.wanted; });
         seen = p.generation;
         p.working++;
         Launch &launch = *p.launch;
@@ -97,11 +92,9 @@ static bool add_worker(Pool &p, const pthread_attr_t &attributes)
     char *stacks = reserve_stacks();
     if (!stacks)
         return false;
-    Equipment *equipment = new Equipment(p.threads, stacks);
     pthread_t thread;
-    if (pthread_create(&thread, &attributes, work, equipment) != 0) {
+    if (pthread_create(&thread, &attributes, work, stacks) != 0) {
         release_stacks(stacks);
-        delete equipment;
         return false;
     }
     p.threads++;
@@ -122,11 +115,6 @@ static bool want(Pool &p, unsigned count)
     p.wanted = std::min(count, p.threads);
     p.wake.notify_all();
     return created;
-}
-
-static bool over(const Pool &p, const Launch &launch)
-{
-    return p.working == 0 && (launch.failed || launch.next_block >= launch.stop_at);
 }
 
 cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident,
@@ -161,8 +149,10 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
                       p.wanted, count);
     }
     unsigned long long finished = 0;
-    while (!p.idle.wait_for(lock, traced ? stall_of_a_trace : stall,
-                            [&] { return over(p, launch); })) {
+    const auto over = [&] {
+        return p.working == 0 && (launch.failed || launch.next_block >= launch.stop_at);
+    };
+    while (!p.idle.wait_for(lock, traced ? stall_of_a_trace : stall, over)) {
         if (finished == launch.finished_blocks && launch.next_block < launch.blocks &&
             p.wanted < limit) {
             launch.stop_at = launch.blocks;

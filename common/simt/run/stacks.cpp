@@ -5,6 +5,7 @@
  * stacks cost two mappings each, and only as many are guarded as leave most of the limit to others.
  */
 #include "run/engine.h"
+#include "host/memory.h"
 #include <algorithm>
 #include <atomic>
 #include <fstream>
@@ -14,12 +15,6 @@
 
 namespace simt
 {
-
-static size_t page_bytes()
-{
-    static const size_t bytes = size_t(sysconf(_SC_PAGESIZE));
-    return bytes;
-}
 
 /* Below each stack: more than one page, which a function with a large array could step over. */
 static size_t guard_bytes()

@@ -96,10 +96,7 @@ SIMT_FUNCTION(erfcinv, simt::inverse_erf(1.0 - x))
 SIMT_FUNCTION(erfcx, std::exp(x * x) * std::erfc(x))
 SIMT_FUNCTION(normcdf, 0.5 * std::erfc(-x / std::sqrt(2.0)))
 SIMT_FUNCTION(normcdfinv, std::sqrt(2.0) * simt::inverse_erf(2.0 * x - 1.0))
-/* clang-format on */
 #undef SIMT_FUNCTION
-
-/* clang-format off */
 SIMT_INLINE(double, rsqrt, (double x), 1.0 / std::sqrt(x))
 SIMT_INLINE(float, rsqrt, (float x), 1.0f / std::sqrt(x))
 SIMT_INLINE(float, rsqrtf, (float x), 1.0f / std::sqrt(x))
@@ -108,18 +105,6 @@ SIMT_INLINE(float, norm3df, (float a, float b, float c), std::hypot(a, b, c))
 SIMT_INLINE(double, norm3d, (double a, double b, double c), std::hypot(a, b, c))
 SIMT_INLINE(float, rhypotf, (float x, float y), 1.0f / std::hypot(x, y))
 /* clang-format on */
-
-inline void sincospif(float x, float *sine, float *cosine)
-{
-    *sine = sinpif(x);
-    *cosine = cospif(x);
-}
-
-inline void sincospi(double x, double *sine, double *cosine)
-{
-    *sine = sinpi(x);
-    *cosine = cospi(x);
-}
 
 /* ---- Fast intrinsics. The C library declares the first ten under these names without defining
  * them. ---- */
@@ -141,11 +126,16 @@ SIMT_FAST(__exp2f, std::exp2)
 /* clang-format on */
 #undef SIMT_FAST
 
-extern "C" inline void __sincosf(float x, float *sine, float *cosine) noexcept
-{
-    *sine = std::sin(x);
-    *cosine = std::cos(x);
-}
+#define SIMT_SINE_AND_COSINE(language, T, name, sine_of, cosine_of)                                \
+    language inline void name(T x, T *sine, T *cosine) noexcept                                    \
+    {                                                                                              \
+        *sine = sine_of(x);                                                                        \
+        *cosine = cosine_of(x);                                                                    \
+    }
+SIMT_SINE_AND_COSINE(, float, sincospif, sinpif, cospif)
+SIMT_SINE_AND_COSINE(, double, sincospi, sinpi, cospi)
+SIMT_SINE_AND_COSINE(extern "C", float, __sincosf, std::sin, std::cos)
+#undef SIMT_SINE_AND_COSINE
 
 extern "C" inline float __powf(float x, float y) noexcept { return std::pow(x, y); }
 SIMT_INLINE(float, __fdividef, (float x, float y), x / y)
