@@ -454,8 +454,7 @@ class Translator
         const string dimensions = spelled(bracket + 2, end); /* of name[][N]: the N */
         erase(begin, end);
         if (device_depth < 0)
-            /* Outside of any function it cannot be a pointer: that would be set once, not once per
-             * worker. */
+            /* Outside of functions not a pointer: that would be set once, not once per worker. */
             replace(begin, "extern __thread " + type + " " + name + "[]" + dimensions +
                                " __asm__(\"simt_dynamic_shared\")");
         else

@@ -4,20 +4,12 @@
 #include "host/environment.h"
 #include <backend.h>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <string>
-
-namespace simt
-{
-
-static Checker unarmed;
-Checker *checker = &unarmed;
-
-} /* namespace simt */
 
 using namespace simt;
+
+static Checker unarmed;
+Checker *simt::checker = &unarmed;
 
 const char *backend_name(void) { return checker->armed ? "check" : "cpu"; }
 

@@ -6,7 +6,6 @@
 #include "host/environment.h"
 #include "host/symbols.h"
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -71,6 +70,12 @@ static cudaError_t bad_device(int device)
 {
     return refuse(cudaErrorInvalidDevice, "device %d: there is one device, and its number is 0",
                   device);
+}
+
+static cudaError_t does_not_fit(size_t bytes, size_t offset, const char *call)
+{
+    return refuse(cudaErrorInvalidValue, "%s: %zu bytes at offset %zu do not fit the variable",
+                  call, bytes, offset);
 }
 
 /* What a question with a place for its answer ends with. */
@@ -145,6 +150,7 @@ cudaError_t cudaDeviceReset(void)
 }
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+#define SIMT_DEFAULT(value) /* the header says it */
 #define SIMT_CALL(name, parameters, value)                                                         \
     cudaError_t name parameters { return value; }
 #include <simt/short_calls.def>

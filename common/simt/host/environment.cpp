@@ -4,14 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <cstdlib>
 #include <sstream>
-#include <string>
 #include <thread>
 #include <vector>
 
-namespace simt
-{
+using namespace simt;
 
 typedef unsigned long long Number;
 
@@ -40,16 +37,17 @@ static void complain(std::string *complaint, const char *name, const std::string
 
 /* `otherwise` when the variable is not set, or to what is no such number. */
 static Number read_number(const char *name, Number least, Number most, Number otherwise,
-                          std::string *complaint)
+                          std::string *complaint, const std::string &what = "")
 {
     Number value = otherwise;
     if (setting(name).empty() || parse(setting(name), least, most, &value))
         return value;
-    complain(complaint, name, format("a number from %llu to %llu", least, most));
+    complain(complaint, name,
+             what.empty() ? format("a number from %llu to %llu", least, most) : what);
     return otherwise;
 }
 
-Order read_order(std::string *complaint)
+Order simt::read_order(std::string *complaint)
 {
     static const char *const kinds[] = {"inorder", "reversed", "random", "overlap"};
     const std::string text = setting("SIMT_ORDER").empty() ? kinds[0] : setting("SIMT_ORDER");
@@ -67,15 +65,11 @@ Order read_order(std::string *complaint)
 
 static Number read_failing_launch(std::string *complaint)
 {
-    Number number = 0;
-    if (setting("SIMT_FAIL_LAUNCH").empty() ||
-        parse(setting("SIMT_FAIL_LAUNCH"), 0, UINT64_MAX, &number))
-        return number;
-    complain(complaint, "SIMT_FAIL_LAUNCH", "the number of a launch, counted from 1");
-    return 0;
+    return read_number("SIMT_FAIL_LAUNCH", 0, UINT64_MAX, 0, complaint,
+                       "the number of a launch, counted from 1");
 }
 
-cudaError_t fail_if_injected(const char *call)
+cudaError_t simt::fail_if_injected(const char *call)
 {
     static std::atomic<Number> counted;                  /* since SIMT_FAIL_LAUNCH was set */
     const Number failing = read_failing_launch(nullptr); /* the launch makes the complaint */
@@ -87,7 +81,7 @@ cudaError_t fail_if_injected(const char *call)
                         "%s: SIMT_FAIL_LAUNCH makes launch %llu fail", call, failing);
 }
 
-TraceOptions read_trace(std::string *complaint)
+TraceOptions simt::read_trace(std::string *complaint)
 {
     TraceOptions options = {
         getenv("SIMT_TRACE"),
@@ -124,7 +118,7 @@ static void check_ignored(std::string *complaint)
     }
 }
 
-bool is_ignored(const std::string &kind, const std::string &kernel)
+bool simt::is_ignored(const std::string &kind, const std::string &kernel)
 {
     const std::vector<std::string> all = read_ignored();
     const std::string bare = kernel.substr(0, kernel.find('<'));
@@ -133,20 +127,21 @@ bool is_ignored(const std::string &kind, const std::string &kernel)
     });
 }
 
-int read_architecture(std::string *complaint)
+int simt::read_architecture(std::string *complaint)
 {
     static const int known[] = {70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121};
+    const std::string text = setting("SIMT_ARCH");
     for (int each : known)
-        if (setting("SIMT_ARCH") == std::to_string(each))
+        if (text == std::to_string(each))
             return each;
-    if (!setting("SIMT_ARCH").empty())
+    if (!text.empty())
         complain(complaint, "SIMT_ARCH",
                  "a compute capability without the dot or a letter, "
                  "from 70 (Volta) to 121: 75, 80, 86, 89, 90, ...");
     return 90;
 }
 
-Environment read_environment(std::string *complaint)
+Environment simt::read_environment(std::string *complaint)
 {
     const Number workers = std::max(std::thread::hardware_concurrency(), 1u);
     const Environment environment = {
@@ -157,5 +152,3 @@ Environment read_environment(std::string *complaint)
     check_ignored(complaint);
     return environment;
 }
-
-} /* namespace simt */

@@ -9,8 +9,7 @@
 namespace simt
 {
 
-/* The order of blocks, warps and lanes; overlap: in order, but the blocks of launches on different
- * streams are mixed. */
+/* Of blocks, warps and lanes; overlap: in order, but blocks of different streams are mixed. */
 struct Order {
     enum Kind { in_order, reversed, random, overlap } kind;
     uint64_t seed;
@@ -30,7 +29,7 @@ struct Environment {
     TraceOptions trace;
 };
 
-/* Where a value is bad, the default; then *complaint becomes a sentence about the first such one. */
+/* The default where a value is bad; *complaint becomes a sentence about the first such one. */
 Environment read_environment(std::string *complaint);
 Order read_order(std::string *complaint = nullptr);
 int read_architecture(std::string *complaint = nullptr); /* 75 for a T4; by default 90 */

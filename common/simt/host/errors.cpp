@@ -1,7 +1,6 @@
 /* Error codes, sticky errors and reports. */
 #include "host/errors.h"
 #include "host/checker.h"
-#include <cstdarg>
 #include <cstdio>
 #include <mutex>
 

@@ -38,11 +38,9 @@ std::string format(const char *pattern, va_list arguments);
 /* A kernel failed: the error shows at the next call that waits, with the report. */
 void kernel_failed(cudaError_t error, const char *report);
 
-/*
- * What backend_report() says. Of several reports it keeps the first: that of a kernel that failed
- * until cudaDeviceReset, that of a refused call until a launch follows after it has been read,
- * or has taken its error with cudaGetLastError.
- */
+/* What backend_report() says. Of several reports it keeps the first: that of a kernel that failed
+ * until cudaDeviceReset, that of a refused call until a launch follows after it has been read, or
+ * has taken its error with cudaGetLastError. */
 const char *last_report();
 void begin_launch();
 

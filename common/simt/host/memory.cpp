@@ -1,15 +1,11 @@
-/*
- * Device memory lies in one reserved range of addresses, the arena. Each allocation takes whole
+/* Device memory lies in one reserved range of addresses, the arena. Each allocation takes whole
  * pages there and is moved against their end, so that the first byte past it (rounded to CUDA's
  * alignment of 256) is on a page that no access may touch. Addresses are not given out again before
- * the arena is used up: a stale pointer finds nothing.
- */
+ * the arena is used up: a stale pointer finds nothing. */
 #include "host/memory.h"
 #include "host/checker.h"
 #include "host/errors.h"
-#include "host/fault.h"
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -105,11 +101,9 @@ static size_t pages_of(const Allocation &allocation)
                       page_bytes());
 }
 
-/*
- * New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a
- * GPU. In very large allocations only the two ends do, so that unused memory is never taken
- * from the system.
- */
+/* New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a
+ * GPU. In very large allocations only the two ends do, so that unused memory is never taken from
+ * the system. */
 static void poison(char *begin, size_t bytes)
 {
     constexpr size_t most = size_t(64) << 20;
@@ -118,10 +112,8 @@ static void poison(char *begin, size_t bytes)
     memset(begin + bytes - last, 0xff, last);
 }
 
-/*
- * Changing the protection costs a system call for each allocation, twice a launch. Programs with
- * many allocations do without.
- */
+/* Changing the protection costs a system call for each allocation, twice a launch. Programs with
+ * many allocations do without. */
 constexpr size_t most_closable = 64;
 
 static void open(Allocation &allocation, bool is_open)

@@ -1,7 +1,5 @@
-/*
- * Streams and events. Work is done by the time the call that starts it returns, so a stream has
- * nothing to remember and an event is a point in time.
- */
+/* Streams and events. Work is done by the time the call that starts it returns, so a stream has
+ * nothing to remember and an event is a point in time. */
 #include "host/errors.h"
 #include <chrono>
 

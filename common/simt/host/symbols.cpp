@@ -1,12 +1,7 @@
-/*
- * Reads the symbol table of the running program, once, when something first asks.
- *
- * A __shared__ variable is a thread-local one, mostly inside its kernel, so its symbol is the
- * kernel's with the variable's name added: _Z4tilePf holds _ZZ4tilePfE2As. But it may stand
- * outside.
- */
+/* Reads the symbol table of the running program, once, when something first asks. A __shared__
+ * variable is a thread-local one, mostly inside its kernel, so its symbol is the kernel's with the
+ * variable's name added: _Z4tilePf holds _ZZ4tilePfE2As. */
 #include "host/symbols.h"
-#include <cstdlib>
 #include <cstring>
 #include <cxxabi.h>
 #include <elf.h>
@@ -15,10 +10,10 @@
 #include <map>
 #include <mutex>
 #include <sstream>
-#include <string>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+extern const char __ehdr_start; /* where the program lies in memory: the linker's */
 
 namespace simt
 {
@@ -31,6 +26,8 @@ struct Function {
 struct Symbols {
     std::map<const void *, Function> functions;
     std::map<std::string, SharedVariable> thread_locals; /* by symbol */
+    /* their symbols and sizes: files may have different variables of one symbol */
+    std::map<size_t, std::pair<std::string, size_t>> by_offset;
 };
 
 /* "void tile<16>(float*)" -> "tile<16>": without parameters and result. */
@@ -60,17 +57,9 @@ static std::string demangle(const std::string &symbol)
     return name;
 }
 
-static int find_program(struct dl_phdr_info *info, size_t, void *base)
-{
-    *static_cast<uintptr_t *>(base) = info->dlpi_addr;
-    return 1; /* the program itself comes first */
-}
-
-static void read_table(Symbols &symbols, const char *file, const ElfW(Shdr) & table,
+static void read_table(Symbols &symbols, const char *file, uintptr_t base, const ElfW(Shdr) & table,
                        const ElfW(Shdr) & strings)
 {
-    uintptr_t base = 0;
-    dl_iterate_phdr(find_program, &base);
     const char *names = file + strings.sh_offset;
     const ElfW(Sym) *symbol = reinterpret_cast<const ElfW(Sym) *>(file + table.sh_offset);
     for (size_t i = 0; i < table.sh_size / sizeof *symbol; i++) {
@@ -79,30 +68,30 @@ static void read_table(Symbols &symbols, const char *file, const ElfW(Shdr) & ta
         if (type == STT_FUNC && symbol[i].st_value)
             symbols.functions[reinterpret_cast<const void *>(base + symbol[i].st_value)].symbol =
                 name;
-        if (type == STT_TLS && !strncmp(name, "_Z", 2) && strncmp(name, "_ZN4simt", 8) != 0)
+        if (type == STT_TLS && !strncmp(name, "_Z", 2) && strncmp(name, "_ZN4simt", 8) != 0) {
             symbols.thread_locals[name] = SharedVariable{symbol[i].st_value, symbol[i].st_size};
+            symbols.by_offset[symbol[i].st_value] = {name, symbol[i].st_size};
+        }
     }
 }
 
 static void read_program(Symbols &symbols)
 {
     int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    struct stat status;
-    if (file < 0)
-        return;
-    void *memory = MAP_FAILED;
-    if (fstat(file, &status) == 0)
-        memory = mmap(nullptr, size_t(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+    const size_t bytes = size_t(lseek(file, 0, SEEK_END));
+    void *memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
     close(file);
     if (memory == MAP_FAILED)
         return;
     const char *begin = static_cast<const char *>(memory);
     const ElfW(Ehdr) *header = reinterpret_cast<const ElfW(Ehdr) *>(begin);
+    const uintptr_t base =
+        header->e_type == ET_DYN ? reinterpret_cast<uintptr_t>(&__ehdr_start) : 0;
     const ElfW(Shdr) *sections = reinterpret_cast<const ElfW(Shdr) *>(begin + header->e_shoff);
     for (unsigned i = 0; i < header->e_shnum; i++)
         if (sections[i].sh_type == SHT_SYMTAB)
-            read_table(symbols, begin, sections[i], sections[sections[i].sh_link]);
-    munmap(memory, size_t(status.st_size));
+            read_table(symbols, begin, base, sections[i], sections[sections[i].sh_link]);
+    munmap(memory, bytes);
 }
 
 static Symbols &symbols()
@@ -181,14 +170,13 @@ std::vector<std::string> parameter_names(const std::string &kernel, size_t count
 
 std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes)
 {
-    std::string name;
-    for (const auto &[symbol, variable] : symbols().thread_locals)
-        if (variable.offset <= offset && (name.empty() || variable.offset >= *begin)) {
-            name = symbol;
-            *begin = variable.offset;
-            *bytes = variable.bytes;
-        }
-    name = demangle(name);
+    const auto after = symbols().by_offset.upper_bound(offset);
+    if (after == symbols().by_offset.begin())
+        return "";
+    const auto &[symbol, size] = std::prev(after)->second;
+    *begin = std::prev(after)->first;
+    *bytes = size;
+    const std::string name = demangle(symbol);
     const size_t scope = name.rfind("::");
     return scope == std::string::npos ? name : name.substr(scope + 2);
 }

@@ -60,11 +60,9 @@ typedef enum CUtensorMapFloatOOBfill_enum {
 } CUtensorMapFloatOOBfill;
 /* clang-format on */
 
-/*
- * Strides are in bytes, from the second dimension on. What the copy engine cannot do is refused
+/* Strides are in bytes, from the second dimension on. What the copy engine cannot do is refused
  * with CUDA_ERROR_INVALID_VALUE; what only this backend cannot do (interleaving, element strides)
- * with CUDA_ERROR_NOT_SUPPORTED.
- */
+ * with CUDA_ERROR_NOT_SUPPORTED. */
 CUresult CUDAAPI cuTensorMapEncodeTiled(
     CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
     const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,

@@ -62,22 +62,15 @@ enum cudaLaunchAttributeID { cudaLaunchAttributeIgnore, cudaLaunchAttributeCoope
 
 struct cudaFuncAttributes {
     size_t sharedSizeBytes; /* static shared memory */
-    size_t constSizeBytes;
-    size_t localSizeBytes;
-    int maxThreadsPerBlock;
-    int numRegs;
-    int ptxVersion;
-    int binaryVersion;
-    int cacheModeCA;
-    int maxDynamicSharedSizeBytes;
-    int preferredShmemCarveout;
+    size_t constSizeBytes, localSizeBytes;
+    int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, cacheModeCA,
+        maxDynamicSharedSizeBytes, preferredShmemCarveout;
 };
 
 struct cudaPointerAttributes {
     enum cudaMemoryType type;
     int device;
-    void *devicePointer;
-    void *hostPointer;
+    void *devicePointer, *hostPointer;
 };
 
 struct cudaMemLocation {
@@ -94,18 +87,9 @@ typedef struct cudaExtent {
     size_t width, height, depth;
 } cudaExtent;
 
-static inline cudaPitchedPtr make_cudaPitchedPtr(void *ptr, size_t pitch, size_t xsize,
-                                                 size_t ysize)
-{
-    cudaPitchedPtr pointer = {ptr, pitch, xsize, ysize};
-    return pointer;
-}
-
-static inline cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth)
-{
-    cudaExtent extent = {width, height, depth};
-    return extent;
-}
+SIMT_MAKE(cudaPitchedPtr, (void *ptr, size_t pitch, size_t xsize, size_t ysize), ptr, pitch, xsize,
+          ysize)
+SIMT_MAKE(cudaExtent, (size_t width, size_t height, size_t depth), width, height, depth)
 
 enum cudaDeviceAttr {
 #define SIMT_PROPERTY(type, name, ...)
@@ -142,8 +126,7 @@ typedef struct cudaLaunchAttribute {
 } cudaLaunchAttribute;
 
 typedef struct cudaLaunchConfig_t {
-    dim3 gridDim;
-    dim3 blockDim;
+    dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;
     cudaStream_t stream;
     cudaLaunchAttribute *attrs;
@@ -153,6 +136,7 @@ typedef struct cudaLaunchConfig_t {
 /* Graphs, textures and surfaces are not there: using one of these types says so at compile time. */
 #define SIMT_UNSUPPORTED(what)                                                                     \
     __attribute__((unavailable(what " are not supported by the CPU backend (simt)")))
+/* clang-format off */
 typedef struct simt_graph *cudaGraph_t SIMT_UNSUPPORTED("CUDA graphs");
 typedef struct simt_graph_exec *cudaGraphExec_t SIMT_UNSUPPORTED("CUDA graphs");
 typedef unsigned long long cudaTextureObject_t SIMT_UNSUPPORTED("textures");
@@ -162,15 +146,13 @@ typedef struct simt_memory_access cudaMemAccessDesc SIMT_UNSUPPORTED("several de
 typedef struct simt_pool_properties cudaMemPoolProps SIMT_UNSUPPORTED("memory pools of one's own");
 typedef struct simt_array *cudaArray_t SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
 typedef struct simt_array cudaArray SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
-typedef struct simt_array *
-    cudaMipmappedArray_t SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
-typedef struct simt_channel
-    cudaChannelFormatDesc SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
+typedef struct simt_array *cudaMipmappedArray_t SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
+typedef struct simt_channel cudaChannelFormatDesc SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
 typedef struct simt_graph_node *cudaGraphNode_t SIMT_UNSUPPORTED("CUDA graphs");
 typedef struct simt_copy_3d cudaMemcpy3DParms SIMT_UNSUPPORTED("3D copies");
 typedef struct simt_handle cudaIpcMemHandle_t SIMT_UNSUPPORTED("handles shared between processes");
-typedef struct simt_handle *
-    cudaExternalMemory_t SIMT_UNSUPPORTED("handles shared between processes");
+typedef struct simt_handle *cudaExternalMemory_t SIMT_UNSUPPORTED("handles shared between processes");
+/* clang-format on */
 
 #ifdef __cplusplus
 }

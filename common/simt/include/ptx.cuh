@@ -131,11 +131,9 @@ template <int PENDING> __forceinline__ void wgmma_wait(SIMT_CALL_SITE) { wgmma_w
 template <class T, int COUNT> __forceinline__ void wgmma_hold(T (&)[COUNT]) {}
 /* clang-format on */
 
-/*
- * The address may need more than the 18 bits that the hardware has, because here a program's shared
+/* The address may need more than the 18 bits that the hardware has, because here a program's shared
  * variables lie beside each other, those of all kernels. The rest goes where the hardware has
- * nothing, from bit 52 on.
- */
+ * nothing, from bit 52 on. */
 __forceinline__ uint64_t wgmma_descriptor(uint32_t address, int leading_bytes, int stride_bytes)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(leading_bytes >> 4) << 16 |

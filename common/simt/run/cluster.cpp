@@ -4,13 +4,12 @@
 #include <chrono>
 #include <map>
 
-namespace simt
-{
+using namespace simt;
 
 /* How often a block that waits for its cluster looks whether the launch has failed. */
 constexpr auto look_again = std::chrono::milliseconds(50);
 
-unsigned long long launched_in_turn(const Launch &launch, unsigned long long turn)
+unsigned long long simt::launched_in_turn(const Launch &launch, unsigned long long turn)
 {
     const unsigned members = launch.cluster_blocks;
     const unsigned long long cluster =
@@ -30,13 +29,12 @@ static std::mutex mutex;                               /* of the table */
 static std::map<unsigned long long, Cluster> clusters; /* of the launch that runs */
 
 Cluster::Cluster(const Launch &launch, unsigned long long number)
-    : number(number), blocks(launch.cluster_blocks),
-      threads(blocks * launch.block.x * launch.block.y * launch.block.z)
+    : number(number), blocks(launch.cluster_blocks), threads(blocks * launch.threads)
 {
     put_in_order(rank_at, blocks, launch.order, number);
 }
 
-void join_cluster(Block &block, unsigned long long turn, std::optional<Cluster> &alone)
+void simt::join_cluster(Block &block, unsigned long long turn, std::optional<Cluster> &alone)
 {
     const Launch &launch = *block.launch;
     const unsigned long long number = turn / launch.cluster_blocks;
@@ -50,7 +48,7 @@ void join_cluster(Block &block, unsigned long long turn, std::optional<Cluster> 
     block.cluster->member[block.rank] = Member{&block, worker, false};
 }
 
-void forget_clusters()
+void simt::forget_clusters()
 {
     std::lock_guard<std::mutex> lock(mutex);
     for (auto &entry : clusters)
@@ -75,7 +73,7 @@ static void pass_turn(Cluster &cluster)
     cluster.turn.notify_all();
 }
 
-bool enter_cluster(Block &block)
+bool simt::enter_cluster(Block &block)
 {
     Cluster &cluster = *block.cluster;
     if (cluster.blocks == 1)
@@ -90,7 +88,7 @@ bool enter_cluster(Block &block)
     return !cluster.cancelled && !block.launch->failed;
 }
 
-void leave_cluster(Block &block)
+void simt::leave_cluster(Block &block)
 {
     Cluster &cluster = *block.cluster;
     if (cluster.blocks == 1) {
@@ -111,7 +109,7 @@ void leave_cluster(Block &block)
     clusters.erase(cluster.number);
 }
 
-bool let_cluster_run(Block &block)
+bool simt::let_cluster_run(Block &block)
 {
     Cluster &cluster = *block.cluster;
     if (++cluster.idle >= cluster.blocks - cluster.ended)
@@ -120,7 +118,7 @@ bool let_cluster_run(Block &block)
     return true;
 }
 
-void yield_to_cluster(Block &block)
+void simt::yield_to_cluster(Block &block)
 {
     Cluster &cluster = *block.cluster;
     if (cluster.blocks == 1)
@@ -129,5 +127,3 @@ void yield_to_cluster(Block &block)
     pass_turn(cluster);
     cluster.turn.wait(lock, [&] { return has_turn(block); });
 }
-
-} /* namespace simt */

@@ -1,8 +1,6 @@
-/*
- * Clusters: blocks that run together. Each has an OS thread, and with it shared memory of its own;
+/* Clusters: blocks that run together. Each has an OS thread, and with it shared memory of its own;
  * they take turns, so that only one of them runs at a time and what they share needs no lock. The
- * turn goes on when no thread of the block can.
- */
+ * turn goes on when no thread of the block can. */
 #pragma once
 
 #include "run/state.h"
@@ -46,8 +44,7 @@ struct Cluster {
 /* The launch's block that runs as number `turn`; those of a cluster follow each other. */
 unsigned long long launched_in_turn(const Launch &launch, unsigned long long turn);
 
-/* Gives a block that runs as number `turn` its cluster and its rank; `alone`: for one without
- * others. */
+/* Gives the block that runs as number `turn` its cluster and rank; `alone`: without others. */
 void join_cluster(Block &block, unsigned long long turn, std::optional<Cluster> &alone);
 /* Waits for the other blocks, and for this one's turn. False when the launch failed meanwhile. */
 bool enter_cluster(Block &block);

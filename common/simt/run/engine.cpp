@@ -9,17 +9,31 @@
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include <algorithm>
-#include <cstring>
-#include <iterator>
 #include <link.h>
-#include <new>
-#include <optional>
 
 namespace simt
 {
 
 __thread Worker *worker;
 __thread Thread *current_thread;
+
+/* ---- What kernels see of the block that an OS thread runs ---- */
+
+__thread Index thread_index __asm__("threadIdx");
+__thread uint3 block_index __asm__("blockIdx");
+__thread dim3 block_shape __asm__("blockDim");
+__thread dim3 grid_shape __asm__("gridDim");
+
+bool is_builtin(const void *address)
+{
+    const auto inside = [=](const auto &variable) {
+        return size_t(static_cast<const char *>(address) -
+                      reinterpret_cast<const char *>(&variable)) < sizeof(uint3);
+    };
+    return inside(thread_index) || inside(block_index) || inside(block_shape) || inside(grid_shape);
+}
+
+/* ---- What the engine knows ---- */
 
 constexpr unsigned stacks_at_a_time = 64;
 
@@ -131,12 +145,6 @@ static inline Step first_step(const Block &block)
     return Step{block.launch->invoke, block.launch->arguments};
 }
 
-static inline Thread &activate_next(Block &block)
-{
-    const unsigned lane = next_thread(block); /* may change block.running */
-    return activate(*block.running, lane);
-}
-
 /* The running thread has returned. Another one begins on its stack, or goes on on its own. */
 static inline Step next_step(Engine &e, Block &block)
 {
@@ -158,7 +166,10 @@ static inline Step next_step(Engine &e, Block &block)
         e.free_stack[e.free_stacks++] = stack;
         return Step{resume, &e.main};
     }
-    Thread &next = activate_next(block);
+    /* this may change block.running */
+    const unsigned lane =
+        find_ready(block) ? take_lane(block, *block.running) : wait_for_ready(block);
+    Thread &next = activate(*block.running, lane);
     if (next.stack) {
         prefetch_context((&next)[2]);
         e.free_stack[e.free_stacks++] = stack;
@@ -168,9 +179,8 @@ static inline Step next_step(Engine &e, Block &block)
     return first_step(block);
 }
 
-/* The body of every fiber. It starts threads and resumes others by the same call instruction, so
- * that what this leaves in the processor's predictor is where the kernel of a resumed thread
- * returns. */
+/* The body of every fiber. It starts threads and resumes others by one call instruction: what that
+ * leaves in the processor's predictor is where the kernel of a resumed thread returns. */
 static void fiber_main()
 {
     Engine &e = engine();
@@ -208,13 +218,14 @@ void abandon_block()
 /* ---- Blocks ---- */
 
 /* What depends on the block's shape only: a worker does it once for many blocks. */
-static void lay_out(Engine &e, dim3 shape)
+static void lay_out(Engine &e, const Launch &launch)
 {
     Block &block = e.storage;
+    const dim3 &shape = launch.block;
     if (e.shape.x == shape.x && e.shape.y == shape.y && e.shape.z == shape.z)
         return;
     e.shape = shape;
-    block.threads = shape.x * shape.y * shape.z;
+    block.threads = launch.threads;
     block.warps = (block.threads + warp_size - 1) / warp_size;
     for (unsigned t = 0; t < block.threads; t++) {
         Thread &thread = block.thread[t];
@@ -240,7 +251,7 @@ static void prepare(Engine &e, Launch &launch, unsigned long long turn)
     /* Threads that come to no barrier of a cluster stay out of the cache. */
     for (unsigned t = 0; block.after_return[cluster_after_return] && t < block.threads; t++)
         block.thread[t].cluster_arrivals = block.thread[t].cluster_waits = 0;
-    lay_out(e, launch.block);
+    lay_out(e, launch);
     block.launch = &launch;
     block.linear = linear;
     block.index =
@@ -288,8 +299,7 @@ static void fill_with_nan(char *begin, size_t bytes)
 }
 
 /* Shared memory begins as NaN, whatever the type: what was there before, or zeros, would hide a
- * missing store. Another NaN than in new device memory, so that a NaN in the result says where it
- * is from. */
+ * missing store. Not device memory's NaN, so that one in the result says where it is from. */
 static void poison_shared_memory(Engine &e, const Launch &launch)
 {
     for (const SharedVariable &variable : *launch.shared_variables)
@@ -366,3 +376,23 @@ void become_worker(char *stacks)
 }
 
 } /* namespace simt */
+
+/* The largest that a launch can ask for. */
+extern "C" {
+__thread char simt_dynamic_memory[simt::dynamic_shared_offset + simt::max_shared_per_block]
+    __attribute__((aligned(1024)));
+}
+__asm__(".globl simt_dynamic_shared\n"
+        ".set simt_dynamic_shared, simt_dynamic_memory + 16\n"
+        ".type simt_dynamic_shared, @tls_object\n");
+static_assert(simt::dynamic_shared_offset == 16, "as it says above");
+
+char *simt_aligned_dynamic_shared(void)
+{
+    simt::Worker &w = *simt::worker;
+    if (w.dynamic_begin != simt_dynamic_memory) {
+        w.dynamic_end -= w.dynamic_begin - simt_dynamic_memory;
+        w.dynamic_begin = simt_dynamic_memory;
+    }
+    return simt_dynamic_memory;
+}

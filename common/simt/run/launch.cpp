@@ -1,18 +1,13 @@
 /* Launches: the arguments are checked as CUDA does, then OS threads share the blocks. A launch is
  * over when simt_run returns; a kernel's error shows at the next call that waits for the device. */
 #include "run/engine.h"
-#include "host/checker.h"
 #include "host/errors.h"
 #include "host/memory.h"
-#include "host/symbols.h"
-#include <cstdio>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 namespace simt
 {
@@ -23,8 +18,9 @@ static std::mutex launching;
 static void prepare(Launch &launch, const struct simt_launch &asked)
 {
     static_cast<struct simt_launch &>(launch) = asked;
+    launch.threads = asked.block.x * asked.block.y * asked.block.z;
     launch.cluster_blocks = asked.cluster.x * asked.cluster.y * asked.cluster.z;
-    launch.blocks = static_cast<unsigned long long>(asked.grid.x) * asked.grid.y * asked.grid.z;
+    launch.blocks = 1ull * asked.grid.x * asked.grid.y * asked.grid.z;
     launch.stop_at = launch.blocks;
     launch.shared_variables = &shared_variables(asked.entry);
 }
@@ -54,10 +50,10 @@ static cudaError_t check_shape(const Launch &launch)
         return error;
     if (cudaError_t error = check_size(launch, "block", "threads", block, dim3(1024, 1024, 64)))
         return error;
-    if (block.x * block.y * block.z > max_block_threads)
+    if (launch.threads > max_block_threads)
         return refuse(cudaErrorInvalidConfiguration,
                       "kernel %s: a block of %u x %u x %u = %u threads; a block has at most %u",
-                      kernel_name(launch), block.x, block.y, block.z, block.x * block.y * block.z,
+                      kernel_name(launch), block.x, block.y, block.z, launch.threads,
                       max_block_threads);
     return cudaSuccess;
 }
@@ -83,9 +79,8 @@ static cudaError_t check_shared_memory(const Launch &launch)
 
 static unsigned long long resident_limit(const Launch &launch)
 {
-    unsigned threads = launch.block.x * launch.block.y * launch.block.z;
-    return static_cast<unsigned long long>(multiprocessors) *
-           unsigned(resident_blocks(launch.entry, threads, launch.dynamic_shared));
+    return 1ull * multiprocessors *
+           unsigned(resident_blocks(launch.entry, launch.threads, launch.dynamic_shared));
 }
 
 static cudaError_t check_cluster(const Launch &launch)
@@ -94,7 +89,7 @@ static cudaError_t check_cluster(const Launch &launch)
     const char *name = kernel_name(launch);
     const int architecture = read_architecture(); /* the launch itself complains */
     if (!within(cluster, max_cluster_blocks, max_cluster_blocks, max_cluster_blocks) ||
-        cluster.x * cluster.y * cluster.z > max_cluster_blocks)
+        launch.cluster_blocks > max_cluster_blocks)
         return refuse(
             cudaErrorInvalidClusterSize,
             "kernel %s: a cluster of %u x %u x %u blocks; it has at least 1 and at most %u", name,
@@ -138,8 +133,7 @@ static cudaError_t end(Launch &launch)
     if (launch.allowed_threads)
         return refuse(cudaErrorInvalidValue,
                       "kernel %s: a block of %u threads; its __launch_bounds__ allows %u",
-                      kernel_name(launch), launch.block.x * launch.block.y * launch.block.z,
-                      launch.allowed_threads.load());
+                      kernel_name(launch), launch.threads, launch.allowed_threads.load());
     return cudaSuccess;
 }
 

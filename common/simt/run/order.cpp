@@ -2,13 +2,11 @@
 #include "run/engine.h"
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
-namespace simt
-{
+using namespace simt;
 
 /* One step of the splitmix64 generator. */
-uint64_t scramble(uint64_t x)
+uint64_t simt::scramble(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -16,8 +14,8 @@ uint64_t scramble(uint64_t x)
     return x ^ x >> 31;
 }
 
-unsigned long long block_in_turn(const Order &order, unsigned long long turn,
-                                 unsigned long long blocks)
+unsigned long long simt::block_in_turn(const Order &order, unsigned long long turn,
+                                       unsigned long long blocks)
 {
     if (order.kind == Order::in_order || order.kind == Order::overlap)
         return turn;
@@ -32,7 +30,7 @@ unsigned long long block_in_turn(const Order &order, unsigned long long turn,
         (static_cast<unsigned __int128>(turn) * stride + offset) % blocks);
 }
 
-void put_in_order(unsigned char *numbers, unsigned count, const Order &order, uint64_t salt)
+void simt::put_in_order(unsigned char *numbers, unsigned count, const Order &order, uint64_t salt)
 {
     std::iota(numbers, numbers + count, uint8_t(0));
     if (order.kind == Order::reversed)
@@ -43,5 +41,3 @@ void put_in_order(unsigned char *numbers, unsigned count, const Order &order, ui
         std::swap(numbers[i - 1], numbers[seed % i]);
     }
 }
-
-} /* namespace simt */

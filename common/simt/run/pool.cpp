@@ -4,8 +4,6 @@
 #include "host/errors.h"
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <pthread.h>
 
 namespace simt
@@ -122,8 +120,7 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
 {
     Pool &p = the_pool();
     std::unique_lock<std::mutex> lock(p.mutex);
-    const unsigned threads = launch.block.x * launch.block.y * launch.block.z;
-    const unsigned long long affordable = affordable_blocks(threads);
+    const unsigned long long affordable = affordable_blocks(launch.threads);
     unsigned long long limit =
         std::min({launch.blocks, affordable, std::max<unsigned long long>(resident, workers)});
     /* Of the blocks of a cluster one runs at a time, and each has an OS thread. */
@@ -136,7 +133,7 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
         return refuse(cudaErrorLaunchOutOfResources,
                       "memory is enough for the stacks of %llu blocks of %u threads at a time, and "
                       "this cooperative launch has %llu",
-                      affordable, threads, launch.blocks);
+                      affordable, launch.threads, launch.blocks);
     p.launch = &launch;
     p.generation++;
     p.grid_arrived = p.grid_passed = 0;

@@ -72,8 +72,7 @@ SIMT_FORM(template <class... Parameters>, cudaOccupancyMaxActiveBlocksPerMultipr
 /* clang-format on */
 #undef SIMT_FORM
 
-/* The block size with the most resident threads and the smallest grid that fills the device with
- * it. */
+/* The block size with the most resident threads, and the smallest grid that fills the device. */
 template <class Kernel> /* a kernel, or its address as void * */
 cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, Kernel kernel,
                                                size_t dynamic_shared = 0, int block_limit = 0)

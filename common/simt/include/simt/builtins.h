@@ -33,6 +33,14 @@ inline T *dynamic_shared()
         return reinterpret_cast<T *>(simt_dynamic_shared);
 }
 
+/* Each thread of a group copies its share. */
+template <class Group>
+void copy_together(const Group &group, void *to, const void *from, size_t bytes)
+{
+    for (size_t i = group.thread_rank(); i < bytes; i += group.size())
+        static_cast<char *>(to)[i] = static_cast<const char *>(from)[i];
+}
+
 /* Where simtcc has device code's new take its memory. */
 struct DeviceHeap {
 };

@@ -5,8 +5,7 @@
  * to  simt::simt_kernel("kernel<16>", FIND, CALL, grid, block, shared, stream)(a, b)
  *
  * with two lambdas: FIND hands the kernel's address to whatever it is given, CALL calls the kernel
- * by its name. The names begin with simt_ because a macro around the launch may have a parameter of
- * any other name.
+ * by its name. Names begin with simt_ because a macro around the launch may have any other.
  */
 #pragma once
 
@@ -35,19 +34,16 @@ struct simt_launch {
 
 extern "C" cudaError_t simt_run(const struct simt_launch *launch);
 
-/* What simtcc puts behind a file's text, for its kernels, before main(): "Arguments,B,C,N", for
- * reports. */
+/* What simtcc puts behind a file's text, for reports on its kernels: names are "A,B,C,N". */
 extern "C" void simt_name_parameters(const char *kernel, const char *names);
 
-/* What simtcc makes of __launch_bounds__: the kernel's first statement. Only the first number means
- * anything here. */
+/* What simtcc makes of __launch_bounds__: the kernel's first statement. The first number counts. */
 extern "C" void simt_launch_bounds(unsigned threads, unsigned blocks = 0, unsigned cluster = 0);
 
 namespace simt
 {
 
-/* A parameter with a constructor or destructor of its own is copied as bytes, as CUDA does: neither
- * runs in a CUDA thread. */
+/* A parameter with a constructor or destructor is copied as bytes: no CUDA thread runs either. */
 template <class T>
 struct Bytes {
     alignas(T) char bytes[sizeof(T)];

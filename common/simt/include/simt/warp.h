@@ -1,7 +1,5 @@
-/*
- * What device-side headers (shuffles, cooperative groups, matrix and asynchronous-copy
- * instructions) are built on.
- */
+/* What device-side headers (shuffles, cooperative groups, matrix and asynchronous-copy
+ * instructions) are built on. */
 #pragma once
 
 #include <stddef.h>
@@ -27,10 +25,8 @@ struct Site {
 
 extern "C" {
 
-/*
- * `slot[lane]` is what lane deposited, for every lane of `lanes` (those of the mask that have not
- * returned). Runs once, while the lanes wait, on one of their stacks.
- */
+/* `slot[lane]` is what lane deposited, for every lane of `lanes` (those of the mask that have not
+ * returned). Runs once, while the lanes wait, on one of their stacks. */
 typedef void simt_meeting(void *const *slot, unsigned lanes);
 
 /*
