@@ -64,17 +64,10 @@ __forceinline__ void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout> &to, 
 
 using simt_sums = fragment<accumulator, 16, 16, 16, float>;
 
-__forceinline__ void load_matrix_sync(simt_sums &to, const float *matrix, unsigned pitch,
-                                      layout_t layout, SIMT_CALL_SITE)
-{
-    simt::wmma_load(to.x, matrix, pitch, 4, layout == mem_row_major, site);
-}
-
-__forceinline__ void store_matrix_sync(float *matrix, const simt_sums &from, unsigned pitch,
-                                       layout_t layout, SIMT_CALL_SITE)
-{
-    simt::wmma_store(from.x, matrix, pitch, 4, layout == mem_row_major, site);
-}
+/* clang-format off */
+__forceinline__ void load_matrix_sync(simt_sums &to, const float *matrix, unsigned pitch, layout_t layout, SIMT_CALL_SITE) { simt::wmma_load(to.x, matrix, pitch, 4, layout == mem_row_major, site); }
+__forceinline__ void store_matrix_sync(float *matrix, const simt_sums &from, unsigned pitch, layout_t layout, SIMT_CALL_SITE) { simt::wmma_store(from.x, matrix, pitch, 4, layout == mem_row_major, site); }
+/* clang-format on */
 
 template <class T, class LayoutA, class LayoutB>
 __forceinline__ void mma_sync(simt_sums &d, const fragment<matrix_a, 16, 16, 16, T, LayoutA> &a,

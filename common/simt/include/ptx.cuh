@@ -56,12 +56,9 @@ uint32_t movmatrix_transposed(uint32_t r, SIMT_CALL_SITE);
 void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], bool bfloat16,
                   simt::Site site);
 
-template <typename T = __half>
-__forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2],
-                                  SIMT_CALL_SITE)
-{
-    mma_m16n8k16(d, a, b, is_bfloat16<T>, site);
-}
+/* clang-format off */
+template <typename T = __half> __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], SIMT_CALL_SITE) { mma_m16n8k16(d, a, b, is_bfloat16<T>, site); }
+/* clang-format on */
 
 /* ---- arithmetic ---- */
 

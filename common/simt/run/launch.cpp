@@ -42,51 +42,27 @@ static cudaError_t check_size(const Launch &launch, const char *what, const char
         kernel_name(launch), what, size.x, size.y, size.z, of, most.x, most.y, most.z);
 }
 
-static cudaError_t check_shape(const Launch &launch)
-{
-    const dim3 &block = launch.block;
-    if (cudaError_t error =
-            check_size(launch, "grid", "blocks", launch.grid, dim3(2147483647, 65535, 65535)))
-        return error;
-    if (cudaError_t error = check_size(launch, "block", "threads", block, dim3(1024, 1024, 64)))
-        return error;
-    if (launch.threads > max_block_threads)
-        return refuse(cudaErrorInvalidConfiguration,
-                      "kernel %s: a block of %u x %u x %u = %u threads; a block has at most %u",
-                      kernel_name(launch), block.x, block.y, block.z, launch.threads,
-                      max_block_threads);
-    return cudaSuccess;
-}
-
-static cudaError_t check_shared_memory(const Launch &launch)
-{
-    size_t fixed = static_shared_bytes(launch.entry), limit = dynamic_shared_limit(launch.entry);
-    const char *name = kernel_name(launch);
-    if (fixed > default_dynamic_shared)
-        return refuse(cudaErrorInvalidValue,
-                      "kernel %s: %zu bytes of static shared memory; a kernel has at most %zu "
-                      "(more only as extern __shared__, after cudaFuncSetAttribute)",
-                      name, fixed, default_dynamic_shared);
-    if (launch.dynamic_shared > limit)
-        return refuse(cudaErrorInvalidValue,
-                      "kernel %s: %zu bytes of dynamic shared memory beside %zu of static; it may "
-                      "have %zu (up to %zu after cudaFuncSetAttribute with "
-                      "cudaFuncAttributeMaxDynamicSharedMemorySize)",
-                      name, launch.dynamic_shared, fixed, limit,
-                      shared_memory().per_block_optin - fixed);
-    return cudaSuccess;
-}
-
 static unsigned long long resident_limit(const Launch &launch)
 {
     return 1ull * multiprocessors *
            unsigned(resident_blocks(launch.entry, launch.threads, launch.dynamic_shared));
 }
 
-static cudaError_t check_cluster(const Launch &launch)
+/* Shapes, clusters, shared memory, cooperation. */
+static cudaError_t check_launch(const Launch &launch)
 {
-    const dim3 &cluster = launch.cluster, &grid = launch.grid;
     const char *name = kernel_name(launch);
+    const dim3 &block = launch.block, &cluster = launch.cluster, &grid = launch.grid;
+    if (cudaError_t error =
+            check_size(launch, "grid", "blocks", grid, dim3(2147483647, 65535, 65535)))
+        return error;
+    if (cudaError_t error = check_size(launch, "block", "threads", block, dim3(1024, 1024, 64)))
+        return error;
+    if (launch.threads > max_block_threads)
+        return refuse(cudaErrorInvalidConfiguration,
+                      "kernel %s: a block of %u x %u x %u = %u threads; a block has at most %u",
+                      name, block.x, block.y, block.z, launch.threads, max_block_threads);
+
     const int architecture = read_architecture(); /* the launch itself complains */
     if (!within(cluster, max_cluster_blocks, max_cluster_blocks, max_cluster_blocks) ||
         launch.cluster_blocks > max_cluster_blocks)
@@ -105,19 +81,26 @@ static cudaError_t check_cluster(const Launch &launch)
     if (launch.cluster_blocks > 1 && launch.cooperative)
         return refuse(cudaErrorNotSupported,
                       "kernel %s: the CPU backend has no cooperative launches with clusters", name);
-    return cudaSuccess;
-}
 
-static cudaError_t check_all(const Launch &launch)
-{
-    for (auto *check : {check_shape, check_cluster, check_shared_memory})
-        if (cudaError_t error = check(launch))
-            return error;
+    const size_t fixed = static_shared_bytes(launch.entry);
+    const size_t limit = dynamic_shared_limit(launch.entry);
+    if (fixed > default_dynamic_shared)
+        return refuse(cudaErrorInvalidValue,
+                      "kernel %s: %zu bytes of static shared memory; a kernel has at most %zu "
+                      "(more only as extern __shared__, after cudaFuncSetAttribute)",
+                      name, fixed, default_dynamic_shared);
+    if (launch.dynamic_shared > limit)
+        return refuse(cudaErrorInvalidValue,
+                      "kernel %s: %zu bytes of dynamic shared memory beside %zu of static; it may "
+                      "have %zu (up to %zu after cudaFuncSetAttribute with "
+                      "cudaFuncAttributeMaxDynamicSharedMemorySize)",
+                      name, launch.dynamic_shared, fixed, limit,
+                      shared_memory().per_block_optin - fixed);
     if (launch.cooperative && launch.blocks > resident_limit(launch))
         return refuse(cudaErrorCooperativeLaunchTooLarge,
                       "kernel %s: a cooperative launch of %llu blocks; at most %llu of them are "
                       "resident together",
-                      kernel_name(launch), launch.blocks, resident_limit(launch));
+                      name, launch.blocks, resident_limit(launch));
     return cudaSuccess;
 }
 
@@ -269,7 +252,7 @@ cudaError_t simt_run(const struct simt_launch *asked)
     begin_launch();
     Launch launch;
     prepare(launch, *asked);
-    if (cudaError_t error = check_all(launch))
+    if (cudaError_t error = check_launch(launch))
         return error;
     if (run_waiting_launches && (!asked->stream || asked->stream == cudaStreamLegacy))
         run_waiting_launches();

@@ -7,17 +7,10 @@
 namespace simt
 {
 
-template <class T>
-void **untyped(T **pointer)
-{
-    return reinterpret_cast<void **>(pointer);
-}
-
-template <class... Parameters>
-const void *untyped(void (*kernel)(Parameters...))
-{
-    return reinterpret_cast<const void *>(kernel);
-}
+/* clang-format off */
+template <class T> void **untyped(T **pointer) { return reinterpret_cast<void **>(pointer); }
+template <class... T> const void *untyped(void (*kernel)(T...)) { return reinterpret_cast<const void *>(kernel); }
+/* clang-format on */
 
 /* The variable's address; null, which every call refuses, where so many bytes do not fit there. */
 template <class T>
