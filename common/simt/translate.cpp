@@ -4,7 +4,7 @@
  * itself and every line says where it comes from, so that messages and debuggers name the author's
  * lines.
  *
- *     k<16><<<g, b>>>(x)           simt::simt_kernel("k<16>", ...).simt_configure(g, b)(x)
+ *     k<16><<<g, b>>>(x)           simt::simt_kernel("k<16>", ..., g, b)(x)
  *     __shared__ T s               STORAGE T s
  *     extern __shared__ T s[];     simt::pointer_to<T> const s = simt::dynamic_shared<T, 16>();
  *     __global__, __device__, __host__      nothing
@@ -18,7 +18,6 @@
  */
 #include <algorithm>
 #include <cctype>
-#include <initializer_list>
 #include <iostream>
 #include <iterator>
 #include <string>
@@ -184,15 +183,11 @@ class Translator
     string launch_bounds; /* of the kernel whose heading this is */
     string names;         /* calls that say what the kernels' parameters are called */
 
-    bool is(size_t i, const char *spelling) const
+    /* Whether a token is one of these. */
+    template <class... Spelling>
+    bool is(size_t i, Spelling... spelling) const
     {
-        return i < t.size() && t[i].kind != literal && t[i].spelling == spelling;
-    }
-
-    bool is_one_of(size_t i, std::initializer_list<const char *> spellings) const
-    {
-        return std::any_of(spellings.begin(), spellings.end(),
-                           [&](const char *each) { return is(i, each); });
+        return i < t.size() && t[i].kind != literal && ((t[i].spelling == spelling) || ...);
     }
 
     void replace(size_t i, const string &spelling)
@@ -222,7 +217,7 @@ class Translator
     {
         int level = 0;
         for (size_t i = open; i < t.size(); i++) {
-            level += is_one_of(i, {"(", "[", "{"}) - is_one_of(i, {")", "]", "}"});
+            level += is(i, "(", "[", "{") - is(i, ")", "]", "}");
             if (level == 0)
                 return i;
         }
@@ -233,10 +228,10 @@ class Translator
     size_t opening(size_t close) const
     {
         int level = 0;
-        for (size_t i = close; i > 0 && !is_one_of(i, {";", "{"}); i--) {
-            if (!is_one_of(close, {">", ">>>"}))
-                level += is_one_of(i, {")", "]"}) - is_one_of(i, {"(", "["});
-            else if (is_one_of(i, {")", "]"})) /* inside, < and > are what they like */
+        for (size_t i = close; i > 0 && !is(i, ";", "{"); i--) {
+            if (!is(close, ">", ">>>"))
+                level += is(i, ")", "]") - is(i, "(", "[");
+            else if (is(i, ")", "]")) /* inside, < and > are what they like */
                 i = opening(i);
             else
                 level += is(i, ">>>") ? 3 : is(i, ">") - is(i, "<");
@@ -248,7 +243,7 @@ class Translator
 
     void translate_punctuation(size_t i)
     {
-        if (is_one_of(i, {"<<<", "<<"})) {
+        if (is(i, "<<<", "<<")) {
             translate_launch(i);
         } else if (is(i, "{")) {
             if (device_heading && !host_heading && device_depth < 0)
@@ -259,7 +254,7 @@ class Translator
         } else if (is(i, "}") && --depth == device_depth) {
             device_depth = -1;
         }
-        if (is_one_of(i, {"{", "}", ";"})) {
+        if (is(i, "{", "}", ";")) {
             device_heading = host_heading = false;
             launch_bounds.clear();
         }
@@ -278,7 +273,7 @@ class Translator
                 list += (list.empty() ? "" : ",") + name;
                 name.clear();
                 named = false;
-            } else if (is_one_of(i, {"(", "[", "{"})) {
+            } else if (is(i, "(", "[", "{")) {
                 i = closing(i);
                 named = true;
             } else if (is(i, "<")) { /* template arguments; a comma there is not ours */
@@ -296,7 +291,7 @@ class Translator
     /* A kernel's heading begins at `i`: if its body follows, reports can name its parameters. */
     void note_parameters(size_t i)
     {
-        for (; i < t.size() && !is_one_of(i, {";", "{", "}"}); i++) {
+        for (; i < t.size() && !is(i, ";", "{", "}"); i++) {
             if (!is(i, "("))
                 continue;
             const size_t end = closing(i);
@@ -314,7 +309,7 @@ class Translator
     /* What device code calls by a name that the C library has too. */
     void translate_library_call(size_t i)
     {
-        if (is_one_of(i - 1, {".", "->"}) || !is(i + 1, "("))
+        if (is(i - 1, ".", "->") || !is(i + 1, "("))
             return;
         if (is(i - 1, "::") && is(i - 2, "std"))
             erase(i - 2, i);
@@ -323,7 +318,7 @@ class Translator
 
     void translate_word(size_t i)
     {
-        if (is_one_of(i, {"__global__", "__device__", "__host__"})) {
+        if (is(i, "__global__", "__device__", "__host__")) {
             (is(i, "__host__") ? host_heading : device_heading) = true;
             if (is(i, "__global__"))
                 note_parameters(i + 1);
@@ -331,13 +326,13 @@ class Translator
         } else if (is(i, "__launch_bounds__") && is(i + 1, "(")) {
             launch_bounds = spelled(i + 2, closing(i + 1));
             erase(i, closing(i + 1) + 1);
-        } else if (device_depth >= 0 && is_one_of(i, {"clock", "malloc", "free"})) {
+        } else if (device_depth >= 0 && is(i, "clock", "malloc", "free")) {
             translate_library_call(i);
         } else if (device_depth >= 0 && is(i, "new") && !is(i + 1, "(") && !is(i - 1, "operator")) {
             replace(i, "new (simt::device_heap)");
         } else if (is(i, "__shared__")) {
             translate_shared(i);
-        } else if (is_one_of(i, {"asm", "__asm__", "__asm"}) && device_depth >= 0) {
+        } else if (is(i, "asm", "__asm__", "__asm") && device_depth >= 0) {
             const size_t open = is(i + 1, "volatile") || is(i + 1, "__volatile__") ? i + 2 : i + 1;
             if (t[open + 1].spelling ==
                 "\"\"") /* no instruction: it only holds the compiler back */
@@ -348,7 +343,7 @@ class Translator
         } else if (is(i, "__noinline__") && !is(i - 1, "(")) {
             /* as a macro it would break the C++ library's own use */
             replace(i, "__attribute__((__noinline__))");
-        } else if (is_one_of(i, {"cudaLaunchKernel", "cudaLaunchCooperativeKernel"})) {
+        } else if (is(i, "cudaLaunchKernel", "cudaLaunchCooperativeKernel")) {
             /* (void *)kernel as the first argument: the cast would hide the parameters' types */
             const size_t type = is(i + 3, "const") ? i + 4 : i + 3;
             if (is(i + 2, "(") && is(type, "void") && is(type + 1, "*") && is(type + 2, ")"))
@@ -361,7 +356,7 @@ class Translator
     size_t kernel_begin(size_t end) const
     {
         for (size_t i = end - 1;; i--) {
-            while (is_one_of(i, {">", ">>>", "]", ")"})) {
+            while (is(i, ">", ">>>", "]", ")")) {
                 i = opening(i);
                 if (i == 0 || (is(i, "(") && t[i - 1].kind != word))
                     return i == 0 ? end : i;
@@ -371,7 +366,7 @@ class Translator
                 return end;
             if (is(i - 1, "::") && t[i - 2].kind != word && !is(i - 2, ">"))
                 return i - 1; /* ::name */
-            if (!is_one_of(i - 1, {"::", ".", "->"}))
+            if (!is(i - 1, "::", ".", "->"))
                 return i;
             i--;
         }
@@ -396,7 +391,7 @@ class Translator
         for (;; close++) {
             if (close >= t.size() || is(close, ";"))
                 return; /* no launch, or one that g++ will complain about */
-            if (is_one_of(close, {"(", "[", "{"}))
+            if (is(close, "(", "[", "{"))
                 close = closing(close);
             last = is(close, ">>>") ? close : close + 2;
             if ((is(close, ">>>") || (is(close, ">") && is(close + 1, ">") && is(last, ">"))) &&
@@ -404,15 +399,14 @@ class Translator
                 break;
         }
         const string kernel = spelled(begin, open);
-        const string call =
-            device_depth >= 0 ? "simt::simt_kernel_in_device_code(0)"
-                              : "simt::simt_kernel(" + quoted(kernel) +
-                                    ", [&](auto simt_take) -> decltype(simt_take(" + kernel +
-                                    ")) { return simt_take(" + kernel +
-                                    "); }, [&](auto... simt_arguments) -> decltype(" + kernel +
-                                    "(simt_arguments...)) { " + kernel + "(simt_arguments...); })";
         erase(begin, open + (spaced ? 2 : 1));
-        replace(begin, call + ".simt_configure(");
+        replace(begin, device_depth >= 0
+                           ? "simt::simt_kernel_in_device_code("
+                           : "simt::simt_kernel(" + quoted(kernel) +
+                                 ", [&](auto simt_take) -> decltype(simt_take(" + kernel +
+                                 ")) { return simt_take(" + kernel +
+                                 "); }, [&](auto... simt_arguments) -> decltype(" + kernel +
+                                 "(simt_arguments...)) { " + kernel + "(simt_arguments...); }, ");
         erase(close, last);
         replace(last, ")");
     }
@@ -450,7 +444,7 @@ class Translator
         replace(shared, "");
         string alignment = "16";
         for (size_t i = begin; i < bracket; i++)
-            if (is_one_of(i, {"alignas", "__attribute__"})) {
+            if (is(i, "alignas", "__attribute__")) {
                 const size_t open = is(i, "alignas") ? i + 1 : i + 4; /* __attribute__((aligned( */
                 if (is(open, "("))
                     alignment = spelled(open + 1, closing(open));
@@ -460,8 +454,7 @@ class Translator
         const string dimensions = spelled(bracket + 2, end); /* of name[][N]: the N */
         erase(begin, end);
         if (device_depth < 0)
-            /* Outside of any function it cannot be a pointer: that would be set once, not once per
-             * worker. */
+            /* Outside of functions not a pointer: that would be set once, not once per worker. */
             replace(begin, "extern __thread " + type + " " + name + "[]" + dimensions +
                                " __asm__(\"simt_dynamic_shared\")");
         else

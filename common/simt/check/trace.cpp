@@ -383,8 +383,8 @@ static bool open(const char *path)
 
 void trace_launch_begin(LaunchState *launch)
 {
-    TraceOptions options;
-    if (!read_trace(&options).empty() || !options.file)
+    const TraceOptions options = read_trace();
+    if (!options.file)
         return;
     std::lock_guard<std::mutex> hold(output.lock);
     if (!open(options.file)) {

@@ -4,34 +4,27 @@
 #include "host/environment.h"
 #include <backend.h>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <string>
-
-namespace simt
-{
-
-static Checker unarmed;
-Checker *checker = &unarmed;
-
-} /* namespace simt */
 
 using namespace simt;
+
+static Checker unarmed;
+Checker *simt::checker = &unarmed;
 
 const char *backend_name(void) { return checker->armed ? "check" : "cpu"; }
 
 int backend_architecture(void)
 {
-    int value;
-    return read_architecture(&value).empty() ? value : 0;
+    std::string complaint;
+    const int architecture = read_architecture(&complaint);
+    return complaint.empty() ? architecture : 0;
 }
 
 const char *backend_complaint(void)
 {
     static thread_local std::string complaint;
-    Environment environment;
-    complaint = read_environment(&environment);
+    complaint.clear();
+    read_environment(&complaint);
     return complaint.c_str();
 }
 

@@ -44,8 +44,8 @@ static cudaError_t check_side(const void *begin, size_t bytes, bool want_device,
                      format("%s %p is device memory, but the copy's kind says host", role, begin));
 }
 
-static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                        const char *call)
+cudaError_t simt::copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                       const char *call)
 {
     if (cudaError_t error = standing_error())
         return error;
@@ -72,8 +72,8 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcp
 
 bool (*simt::put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t stream);
 
-static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call,
-                        cudaStream_t stream = cudaStreamLegacy)
+cudaError_t simt::fill(void *pointer, int value, size_t bytes, const char *call,
+                       cudaStream_t stream)
 {
     const bool own_stream = stream && stream != cudaStreamLegacy;
     if (cudaError_t error = own_stream ? standing_error_without_waiting() : standing_error())
@@ -90,17 +90,6 @@ static cudaError_t fill(void *pointer, int value, size_t bytes, const char *call
     return cudaSuccess;
 }
 
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
-{
-    return copy(to, from, bytes, kind, "cudaMemcpy");
-}
-
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                            cudaStream_t)
-{
-    return copy(to, from, bytes, kind, "cudaMemcpyAsync");
-}
-
 cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                          size_t width, size_t height, enum cudaMemcpyKind kind)
 {
@@ -113,11 +102,6 @@ cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t fro
         error = copy(static_cast<char *>(to) + y * to_pitch,
                      static_cast<const char *>(from) + y * from_pitch, width, kind, "cudaMemcpy2D");
     return error;
-}
-
-cudaError_t cudaMemset(void *pointer, int value, size_t bytes)
-{
-    return fill(pointer, value, bytes, "cudaMemset");
 }
 
 cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream)
@@ -142,27 +126,4 @@ cudaError_t cudaMemset3D(cudaPitchedPtr pointer, int value, cudaExtent extent)
         error = cudaMemset2D(static_cast<char *>(pointer.ptr) + z * pointer.ysize * pointer.pitch,
                              pointer.pitch, value, extent.width, extent.height);
     return error;
-}
-
-/* The C++ forms in simt/api.h give a null symbol for a copy that would not fit the variable. */
-cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
-                               enum cudaMemcpyKind kind)
-{
-    if (!symbol)
-        return refuse(cudaErrorInvalidValue,
-                      "cudaMemcpyToSymbol: %zu bytes at offset %zu do not fit the variable", bytes,
-                      offset);
-    return copy(static_cast<char *>(const_cast<void *>(symbol)) + offset, from, bytes, kind,
-                "cudaMemcpyToSymbol");
-}
-
-cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
-                                 enum cudaMemcpyKind kind)
-{
-    if (!symbol)
-        return refuse(cudaErrorInvalidValue,
-                      "cudaMemcpyFromSymbol: %zu bytes at offset %zu do not fit the variable",
-                      bytes, offset);
-    return copy(to, static_cast<const char *>(symbol) + offset, bytes, kind,
-                "cudaMemcpyFromSymbol");
 }

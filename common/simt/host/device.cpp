@@ -6,7 +6,6 @@
 #include "host/environment.h"
 #include "host/symbols.h"
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -20,18 +19,10 @@ static std::mutex mutex;
 static std::map<const void *, size_t>
     raised_limits; /* kernel -> cudaFuncAttributeMaxDynamicSharedMemorySize */
 
-/* The architecture, or 90 with the complaint left for the next launch, which fails. */
-static int architecture()
-{
-    int value;
-    read_architecture(&value);
-    return value;
-}
-
 /* CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". */
 SharedMemory simt::shared_memory()
 {
-    const int arch = architecture();
+    const int arch = read_architecture();
     const size_t per_multiprocessor = arch < 75                  ? 96 << 10
                                       : arch < 80                ? 64 << 10
                                       : arch == 80 || arch == 87 ? 164 << 10
@@ -79,6 +70,12 @@ static cudaError_t bad_device(int device)
 {
     return refuse(cudaErrorInvalidDevice, "device %d: there is one device, and its number is 0",
                   device);
+}
+
+static cudaError_t does_not_fit(size_t bytes, size_t offset, const char *call)
+{
+    return refuse(cudaErrorInvalidValue, "%s: %zu bytes at offset %zu do not fit the variable",
+                  call, bytes, offset);
 }
 
 /* What a question with a place for its answer ends with. */
@@ -153,6 +150,7 @@ cudaError_t cudaDeviceReset(void)
 }
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+#define SIMT_DEFAULT(value) /* the header says it */
 #define SIMT_CALL(name, parameters, value)                                                         \
     cudaError_t name parameters { return value; }
 #include <simt/short_calls.def>
@@ -177,7 +175,7 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
         return refuse(cudaErrorInvalidValue,
                       "cudaFuncSetAttribute: %d bytes of dynamic shared memory beside %zu of "
                       "static; on sm_%d a block has at most %zu",
-                      value, fixed, architecture(), most);
+                      value, fixed, read_architecture(), most);
     std::lock_guard<std::mutex> lock(mutex);
     raised_limits[kernel] = size_t(value);
     return cudaSuccess;
@@ -193,7 +191,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     attributes->sharedSizeBytes = static_shared_bytes(kernel);
     attributes->maxThreadsPerBlock = max_block_threads;
     attributes->numRegs = 32;
-    attributes->ptxVersion = attributes->binaryVersion = architecture();
+    attributes->ptxVersion = attributes->binaryVersion = read_architecture();
     attributes->maxDynamicSharedSizeBytes = int(dynamic_shared_limit(kernel));
     attributes->preferredShmemCarveout = cudaSharedmemCarveoutDefault;
     return cudaSuccess;

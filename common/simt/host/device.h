@@ -1,6 +1,4 @@
-/* The device that the backend pretends to be: the same on every machine, so that choices and counts
- * are too.
- */
+/* The device that the backend pretends to be: everywhere the same, so that counts are too. */
 #pragma once
 
 #include <cstddef>

@@ -4,14 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <cstdlib>
 #include <sstream>
-#include <string>
 #include <thread>
 #include <vector>
 
-namespace simt
-{
+using namespace simt;
 
 typedef unsigned long long Number;
 
@@ -30,20 +27,27 @@ static bool parse(const std::string &text, Number least, Number most, Number *va
     return result.ec == std::errc() && result.ptr == end && *value >= least && *value <= most;
 }
 
-static std::string complain(const char *name, const std::string &what)
+/* Of several complaints the first is kept. */
+static void complain(std::string *complaint, const char *name, const std::string &what)
 {
-    return format("%s is '%.100s'; it must be %s", name, setting(name).c_str(), what.c_str());
+    if (complaint && complaint->empty())
+        *complaint =
+            format("%s is '%.100s'; it must be %s", name, setting(name).c_str(), what.c_str());
 }
 
-/* Leaves *value as it is when the variable is not set; a complaint about what is no such number. */
-static std::string read_number(const char *name, Number least, Number most, Number *value)
+/* `otherwise` when the variable is not set, or to what is no such number. */
+static Number read_number(const char *name, Number least, Number most, Number otherwise,
+                          std::string *complaint, const std::string &what = "")
 {
-    if (setting(name).empty() || parse(setting(name), least, most, value))
-        return "";
-    return complain(name, format("a number from %llu to %llu", least, most));
+    Number value = otherwise;
+    if (setting(name).empty() || parse(setting(name), least, most, &value))
+        return value;
+    complain(complaint, name,
+             what.empty() ? format("a number from %llu to %llu", least, most) : what);
+    return otherwise;
 }
 
-std::string read_order(Order *order)
+Order simt::read_order(std::string *complaint)
 {
     static const char *const kinds[] = {"inorder", "reversed", "random", "overlap"};
     const std::string text = setting("SIMT_ORDER").empty() ? kinds[0] : setting("SIMT_ORDER");
@@ -52,120 +56,99 @@ std::string read_order(Order *order)
     for (int kind = Order::in_order; kind <= Order::overlap; kind++)
         if (text.substr(0, colon) == kinds[kind] &&
             (colon == std::string::npos ||
-             (kind >= Order::random && parse(text.substr(colon + 1), 0, UINT64_MAX, &seed)))) {
-            *order = {Order::Kind(kind), seed};
-            return "";
-        }
-    return complain("SIMT_ORDER",
-                    "inorder, reversed, random or random:SEED, overlap or overlap:SEED");
+             (kind >= Order::random && parse(text.substr(colon + 1), 0, UINT64_MAX, &seed))))
+            return {Order::Kind(kind), seed};
+    complain(complaint, "SIMT_ORDER",
+             "inorder, reversed, random or random:SEED, overlap or overlap:SEED");
+    return {Order::in_order, seed};
 }
 
-std::string read_workers(unsigned *workers)
+static Number read_failing_launch(std::string *complaint)
 {
-    Number value = std::max(std::thread::hardware_concurrency(), 1u);
-    const std::string complaint = read_number("SIMT_WORKERS", 1, 1024, &value);
-    *workers = unsigned(value);
-    return complaint;
+    return read_number("SIMT_FAIL_LAUNCH", 0, UINT64_MAX, 0, complaint,
+                       "the number of a launch, counted from 1");
 }
 
-static std::string read_failing_launch(Number *number)
+cudaError_t simt::fail_if_injected(const char *call)
 {
-    *number = 0;
-    if (read_number("SIMT_FAIL_LAUNCH", 0, UINT64_MAX, number).empty())
-        return "";
-    return complain("SIMT_FAIL_LAUNCH", "the number of a launch, counted from 1");
-}
-
-cudaError_t fail_if_injected(const char *call)
-{
-    static std::atomic<Number> counted; /* since SIMT_FAIL_LAUNCH was set */
-    Number failing;
-    if (!read_failing_launch(&failing).empty() || failing == 0) {
-        counted = 0; /* the launch makes the complaint */
-        return cudaSuccess;
-    }
-    return ++counted != failing
+    static std::atomic<Number> counted;                  /* since SIMT_FAIL_LAUNCH was set */
+    const Number failing = read_failing_launch(nullptr); /* the launch makes the complaint */
+    if (failing == 0)
+        counted = 0;
+    return failing == 0 || ++counted != failing
                ? cudaSuccess
                : refuse(cudaErrorLaunchOutOfResources,
                         "%s: SIMT_FAIL_LAUNCH makes launch %llu fail", call, failing);
 }
 
-std::string read_trace(TraceOptions *options)
+TraceOptions simt::read_trace(std::string *complaint)
 {
-    Number megabytes = 64;
-    *options = {getenv("SIMT_TRACE"), TraceOptions::all, TraceOptions::all, 0};
-    if (options->file && !*options->file)
-        options->file = nullptr;
-    for (const std::string &complaint :
-         {read_number("SIMT_TRACE_BLOCK", 0, UINT64_MAX - 1, &options->block),
-          read_number("SIMT_TRACE_WARP", 0, 31, &options->warp),
-          read_number("SIMT_TRACE_LIMIT", 0, 1 << 20, &megabytes)})
-        if (!complaint.empty())
-            return complaint;
-    options->bytes = megabytes << 20;
-    if (options->file && !checker->armed)
-        return "SIMT_TRACE is set, but only the checked build (simtcc --check) can write a trace";
-    return "";
+    TraceOptions options = {
+        getenv("SIMT_TRACE"),
+        read_number("SIMT_TRACE_BLOCK", 0, UINT64_MAX - 1, TraceOptions::all, complaint),
+        read_number("SIMT_TRACE_WARP", 0, 31, TraceOptions::all, complaint),
+        read_number("SIMT_TRACE_LIMIT", 0, 1 << 20, 64, complaint) << 20};
+    if (options.file && !*options.file)
+        options.file = nullptr;
+    if (options.file && !checker->armed && complaint && complaint->empty())
+        *complaint =
+            "SIMT_TRACE is set, but only the checked build (simtcc --check) can write a trace";
+    return options;
 }
 
-struct Ignored {
-    std::string kind, kernel; /* of every kernel: "" */
-};
-
-static std::vector<Ignored> read_ignored()
+/* The entries of SIMT_IGNORE. */
+static std::vector<std::string> read_ignored()
 {
-    std::vector<Ignored> all;
+    std::vector<std::string> all;
     std::istringstream list(setting("SIMT_IGNORE"));
-    for (std::string entry; std::getline(list, entry, ',');) {
-        const size_t colon = std::min(entry.find(':'), entry.size());
-        all.push_back({entry.substr(0, colon), entry.substr(std::min(colon + 1, entry.size()))});
-    }
+    for (std::string entry; std::getline(list, entry, ',');)
+        all.push_back(entry);
     return all;
 }
 
-static std::string check_ignored()
+static void check_ignored(std::string *complaint)
 {
-    for (const Ignored &each : read_ignored())
-        if (each.kind != "race" && each.kind != "uninitialised")
-            return format("SIMT_IGNORE names '%.100s'; it must be race, race:KERNEL, uninitialised "
-                          "or uninitialised:KERNEL, or several with commas between them",
-                          each.kind.c_str());
-    return "";
+    for (const std::string &entry : read_ignored()) {
+        const std::string kind = entry.substr(0, entry.find(':'));
+        if (kind != "race" && kind != "uninitialised" && complaint->empty())
+            *complaint =
+                format("SIMT_IGNORE names '%.100s'; it must be race, race:KERNEL, uninitialised "
+                       "or uninitialised:KERNEL, or several with commas between them",
+                       kind.c_str());
+    }
 }
 
-bool is_ignored(const char *kind, const char *kernel)
+bool simt::is_ignored(const std::string &kind, const std::string &kernel)
 {
-    const std::vector<Ignored> all = read_ignored();
-    const std::string name = kernel, bare = name.substr(0, name.find('<'));
-    return std::any_of(all.begin(), all.end(), [&](const Ignored &each) {
-        return each.kind == kind &&
-               (each.kernel.empty() || each.kernel == name || each.kernel == bare);
+    const std::vector<std::string> all = read_ignored();
+    const std::string bare = kernel.substr(0, kernel.find('<'));
+    return std::any_of(all.begin(), all.end(), [&](const std::string &entry) {
+        return entry == kind || entry == kind + ":" + kernel || entry == kind + ":" + bare;
     });
 }
 
-std::string read_architecture(int *architecture)
+int simt::read_architecture(std::string *complaint)
 {
     static const int known[] = {70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121};
-    Number value = 90;
-    const bool is_number = read_number("SIMT_ARCH", 0, 1000, &value).empty();
-    const bool is_known =
-        is_number && std::find(std::begin(known), std::end(known), int(value)) != std::end(known);
-    *architecture = is_known ? int(value) : 90;
-    return is_known ? ""
-                    : complain("SIMT_ARCH", "a compute capability without the dot or a letter, "
-                                            "from 70 (Volta) to 121: 75, 80, 86, 89, 90, ...");
+    const std::string text = setting("SIMT_ARCH");
+    for (int each : known)
+        if (text == std::to_string(each))
+            return each;
+    if (!text.empty())
+        complain(complaint, "SIMT_ARCH",
+                 "a compute capability without the dot or a letter, "
+                 "from 70 (Volta) to 121: 75, 80, 86, 89, 90, ...");
+    return 90;
 }
 
-std::string read_environment(Environment *environment)
+Environment simt::read_environment(std::string *complaint)
 {
-    Number failing;
-    for (const std::string &complaint :
-         {read_order(&environment->order), read_workers(&environment->workers),
-          read_architecture(&environment->architecture), read_failing_launch(&failing),
-          read_trace(&environment->trace), check_ignored()})
-        if (!complaint.empty())
-            return complaint;
-    return "";
+    const Number workers = std::max(std::thread::hardware_concurrency(), 1u);
+    const Environment environment = {
+        read_order(complaint), unsigned(read_number("SIMT_WORKERS", 1, 1024, workers, complaint)),
+        read_trace(complaint)};
+    read_architecture(complaint);
+    read_failing_launch(complaint);
+    check_ignored(complaint);
+    return environment;
 }
-
-} /* namespace simt */

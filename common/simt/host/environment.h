@@ -9,8 +9,7 @@
 namespace simt
 {
 
-/* The order of blocks, warps and lanes; overlap: in order, but the blocks of launches on different
- * streams are mixed. */
+/* Of blocks, warps and lanes; overlap: in order, but blocks of different streams are mixed. */
 struct Order {
     enum Kind { in_order, reversed, random, overlap } kind;
     uint64_t seed;
@@ -27,15 +26,14 @@ struct TraceOptions {
 struct Environment {
     Order order;
     unsigned workers;
-    int architecture; /* 75 for a T4; 90 when SIMT_ARCH is not set */
     TraceOptions trace;
 };
 
-/* Each returns a sentence about a bad value, the first one; nothing when all is well. */
-std::string read_environment(Environment *environment);
-std::string read_order(Order *order);
-std::string read_architecture(int *architecture); /* 90 for a bad one */
-std::string read_trace(TraceOptions *options);
+/* The default where a value is bad; *complaint becomes a sentence about the first such one. */
+Environment read_environment(std::string *complaint);
+Order read_order(std::string *complaint = nullptr);
+int read_architecture(std::string *complaint = nullptr); /* 75 for a T4; by default 90 */
+TraceOptions read_trace(std::string *complaint = nullptr);
 
 /* Counts a launch, or another call that prepares one. SIMT_FAIL_LAUNCH is the number of the one
  * that is refused, counted from 1 since it was set. */
@@ -43,6 +41,6 @@ cudaError_t fail_if_injected(const char *call);
 
 /* Whether SIMT_IGNORE, a list like race:tile,uninitialised, names reports of a kind about a kernel
  * (with or without its template arguments). */
-bool is_ignored(const char *kind, const char *kernel);
+bool is_ignored(const std::string &kind, const std::string &kernel);
 
 } /* namespace simt */

@@ -1,7 +1,6 @@
 /* Error codes, sticky errors and reports. */
 #include "host/errors.h"
 #include "host/checker.h"
-#include <cstdarg>
 #include <cstdio>
 #include <mutex>
 
@@ -75,6 +74,12 @@ cudaError_t simt::standing_error()
     if (sticky == cudaSuccess)
         sticky = failed_kernel;
     return done(sticky);
+}
+
+cudaError_t simt::standing_error_or(bool arguments_are_right, cudaError_t otherwise)
+{
+    const cudaError_t standing = standing_error();
+    return standing || arguments_are_right ? standing : done(otherwise);
 }
 
 cudaError_t simt::refuse(cudaError_t error, const char *pattern, ...)

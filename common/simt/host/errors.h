@@ -18,6 +18,8 @@ namespace simt
  */
 cudaError_t standing_error();
 cudaError_t standing_error_without_waiting();
+/* The same, or else what a call with such arguments returns. */
+cudaError_t standing_error_or(bool arguments_are_right, cudaError_t otherwise);
 
 /* Runs launches and fills that have been put off; null as long as none ever were. */
 extern void (*run_waiting_launches)();
@@ -36,11 +38,9 @@ std::string format(const char *pattern, va_list arguments);
 /* A kernel failed: the error shows at the next call that waits, with the report. */
 void kernel_failed(cudaError_t error, const char *report);
 
-/*
- * What backend_report() says. Of several reports it keeps the first: that of a kernel that failed
- * until cudaDeviceReset, that of a refused call until a launch follows after it has been read,
- * or has taken its error with cudaGetLastError.
- */
+/* What backend_report() says. Of several reports it keeps the first: that of a kernel that failed
+ * until cudaDeviceReset, that of a refused call until a launch follows after it has been read, or
+ * has taken its error with cudaGetLastError. */
 const char *last_report();
 void begin_launch();
 

@@ -3,22 +3,20 @@
  * code are explained where a device pointer was followed, and go on to whoever handled them before.
  * The handler of kernels' faults never returns, so signals are not blocked meanwhile (SA_NODEFER).
  */
-#include "host/fault.h"
 #include "host/errors.h"
 #include "host/memory.h"
 #include <atomic>
-#include <csignal>
+#include <iterator>
 #include <mutex>
 #include <unistd.h>
 
-namespace simt
-{
+using namespace simt;
 
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 static std::atomic<fault_handler *> in_kernels;
-static struct sigaction previous[sizeof signals / sizeof *signals];
+static struct sigaction previous[std::size(signals)];
 
-std::string describe_address(const void *address)
+std::string simt::describe_address(const void *address)
 {
     const char *p = static_cast<const char *>(address);
     const Allocation *near = in_device_arena(address) ? find_allocation(address) : nullptr;
@@ -55,14 +53,13 @@ static void handle(int signal, siginfo_t *info, void *)
     if (fault_handler *handler = in_kernels)
         handler(signal, info); /* does not return if it is a kernel's */
     explain_host_fault(info->si_addr);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    for (size_t i = 0; i < std::size(signals); i++)
         if (signals[i] == signal)
             sigaction(signal, &previous[i], nullptr);
-    /* Returning runs the faulting instruction again, and this time the fault is the previous
-     * handler's. */
+    /* The faulting instruction runs again, and this time it is the previous handler's. */
 }
 
-void catch_faults(fault_handler *handler)
+void simt::catch_faults(fault_handler *handler)
 {
     if (handler)
         in_kernels = handler;
@@ -71,9 +68,7 @@ void catch_faults(fault_handler *handler)
         struct sigaction action = {};
         action.sa_sigaction = handle;
         action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-        for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        for (size_t i = 0; i < std::size(signals); i++)
             sigaction(signals[i], &action, &previous[i]);
     });
 }
-
-} /* namespace simt */

@@ -1,22 +1,16 @@
-/*
- * Device memory lies in one reserved range of addresses, the arena. Each allocation takes whole
+/* Device memory lies in one reserved range of addresses, the arena. Each allocation takes whole
  * pages there and is moved against their end, so that the first byte past it (rounded to CUDA's
  * alignment of 256) is on a page that no access may touch. Addresses are not given out again before
- * the arena is used up: a stale pointer finds nothing.
- */
+ * the arena is used up: a stale pointer finds nothing. */
 #include "host/memory.h"
 #include "host/checker.h"
 #include "host/errors.h"
-#include "host/fault.h"
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <new>
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 #include <vector>
 
@@ -35,7 +29,7 @@ static std::vector<Allocation *> closable;    /* those alive that the host may n
 static unsigned openings;                     /* OpenDeviceMemory objects that exist */
 static size_t in_use;
 
-static size_t page_bytes()
+size_t simt::page_bytes()
 {
     static const size_t page = size_t(sysconf(_SC_PAGESIZE));
     return page;
@@ -45,10 +39,7 @@ static size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) 
 
 size_t simt::device_memory_bytes()
 {
-    static const size_t bytes = [] {
-        struct sysinfo info;
-        return sysinfo(&info) == 0 ? size_t(info.totalram) * info.mem_unit / 2 : size_t(1) << 30;
-    }();
+    static const size_t bytes = size_t(sysconf(_SC_PHYS_PAGES)) * page_bytes() / 2;
     return bytes;
 }
 
@@ -110,11 +101,9 @@ static size_t pages_of(const Allocation &allocation)
                       page_bytes());
 }
 
-/*
- * New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a
- * GPU. In very large allocations only the two ends do, so that unused memory is never taken
- * from the system.
- */
+/* New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a
+ * GPU. In very large allocations only the two ends do, so that unused memory is never taken from
+ * the system. */
 static void poison(char *begin, size_t bytes)
 {
     constexpr size_t most = size_t(64) << 20;
@@ -123,10 +112,8 @@ static void poison(char *begin, size_t bytes)
     memset(begin + bytes - last, 0xff, last);
 }
 
-/*
- * Changing the protection costs a system call for each allocation, twice a launch. Programs with
- * many allocations do without.
- */
+/* Changing the protection costs a system call for each allocation, twice a launch. Programs with
+ * many allocations do without. */
 constexpr size_t most_closable = 64;
 
 static void open(Allocation &allocation, bool is_open)
@@ -209,8 +196,8 @@ static bool has_room(size_t bytes)
 
 static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
 {
-    if (!pointer)
-        return done(cudaErrorInvalidValue);
+    if (cudaError_t error = standing_error_or(pointer, cudaErrorInvalidValue))
+        return error;
     if (bytes == 0) {
         *pointer = nullptr;
         return cudaSuccess;
@@ -293,21 +280,14 @@ void operator delete[](void *pointer) noexcept { operator delete(pointer); }
 void operator delete(void *pointer, size_t) noexcept { operator delete(pointer); }
 void operator delete[](void *pointer, size_t) noexcept { operator delete(pointer); }
 
-cudaError_t cudaMalloc(void **pointer, size_t bytes)
-{
-    if (cudaError_t error = standing_error())
-        return error;
-    return allocate(pointer, bytes, false);
-}
+cudaError_t cudaMalloc(void **pointer, size_t bytes) { return allocate(pointer, bytes, false); }
 
 cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int)
 {
-    if (cudaError_t error = standing_error())
-        return error;
-    cudaError_t error = allocate(pointer, bytes, true);
-    if (error == cudaSuccess && bytes > 0)
-        memset(*pointer, 0,
-               bytes); /* fresh pages of a host are zero, and programs have come to count on it */
+    const cudaError_t error = allocate(pointer, bytes, true);
+    if (!error &&
+        bytes > 0) /* fresh pages of a host are zero, and programs have come to count on it */
+        memset(*pointer, 0, bytes);
     return error;
 }
 
@@ -339,21 +319,21 @@ cudaError_t cudaFree(void *pointer)
                : refuse(cudaErrorInvalidValue, "cudaFree(%p): %s", pointer, complaint.c_str());
 }
 
-/* The program's own memory, which kernels may touch from now on: by address. */
-static std::map<char *, Allocation *> registered;
+/* The program's own memory, which kernels may touch from now on. */
+static std::vector<Allocation *> registered;
 
-static bool is_registered(const void *pointer)
+static std::vector<Allocation *>::iterator find_registered(const void *pointer)
 {
-    std::lock_guard<std::mutex> lock(mutex);
-    const char *p = static_cast<const char *>(pointer);
-    auto after = registered.upper_bound(const_cast<char *>(p));
-    return after != registered.begin() &&
-           p < std::prev(after)->first + std::prev(after)->second->bytes;
+    return std::find_if(registered.begin(), registered.end(), [=](const Allocation *each) {
+        return size_t(static_cast<const char *>(pointer) - each->begin) < each->bytes;
+    });
 }
 
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int)
 {
-    if (!device || !(is_device_range(host, 1) || is_registered(host)))
+    const bool in_device_memory = is_device_range(host, 1);
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!device || !(in_device_memory || find_registered(host) != registered.end()))
         return done(cudaErrorInvalidValue);
     *device = host;
     return cudaSuccess;
@@ -361,17 +341,15 @@ cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int)
 
 cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int)
 {
-    if (cudaError_t error = standing_error())
+    if (cudaError_t error = standing_error_or(pointer && bytes > 0 && !in_device_arena(pointer),
+                                              cudaErrorInvalidValue))
         return error;
-    if (!pointer || bytes == 0 || in_device_arena(pointer))
-        return done(cudaErrorInvalidValue);
-    if (is_registered(pointer))
-        return done(cudaErrorHostMemoryAlreadyRegistered);
     std::lock_guard<std::mutex> lock(mutex);
-    Allocation *allocation =
-        new Allocation{static_cast<char *>(pointer), bytes, true, false, false, 0, nullptr};
-    registered[allocation->begin] = allocation;
-    checker->allocated(*allocation);
+    if (find_registered(pointer) != registered.end())
+        return done(cudaErrorHostMemoryAlreadyRegistered);
+    registered.push_back(
+        new Allocation{static_cast<char *>(pointer), bytes, true, false, false, 0, nullptr});
+    checker->allocated(*registered.back());
     return cudaSuccess;
 }
 
@@ -380,11 +358,11 @@ cudaError_t cudaHostUnregister(void *pointer)
     if (cudaError_t error = standing_error())
         return error;
     std::lock_guard<std::mutex> lock(mutex);
-    auto found = registered.find(static_cast<char *>(pointer));
-    if (found == registered.end())
+    const auto found = find_registered(pointer);
+    if (found == registered.end() || (*found)->begin != pointer)
         return done(cudaErrorHostMemoryNotRegistered);
-    found->second->freed = true;
-    checker->freed(*found->second);
+    (*found)->freed = true;
+    checker->freed(**found);
     registered.erase(found);
     return cudaSuccess;
 }

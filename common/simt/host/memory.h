@@ -1,8 +1,10 @@
 /* Device memory: allocations in a reserved range of addresses. */
 #pragma once
 
+#include <csignal>
 #include <cstddef>
 #include <cuda_runtime_api.h>
+#include <string>
 
 namespace simt
 {
@@ -24,9 +26,10 @@ struct Allocation {
 };
 
 bool in_device_arena(const void *address);
-/* The allocation (alive or freed) that holds `address`, or else the last one that begins below it;
- * null if none. */
+/* The allocation (alive or freed) that begins last at or below `address`; null if none does. */
 const Allocation *find_allocation(const void *address);
+
+size_t page_bytes();
 
 /* What cudaGetDeviceProperties and cudaMemGetInfo call the device's memory. */
 size_t device_memory_bytes();
@@ -34,11 +37,9 @@ size_t device_memory_bytes();
 /* True if [begin, begin + bytes) lies within one living allocation. */
 bool is_device_range(const void *begin, size_t bytes);
 
-/*
- * While one of these exists, device memory can be touched: during launches and copies. At other
+/* While one of these exists, device memory can be touched: during launches and copies. At other
  * times only managed memory can, so that host code which follows a device pointer faults, as it
- * does on a machine with a GPU.
- */
+ * does on a machine with a GPU. */
 class OpenDeviceMemory
 {
   public:
@@ -54,11 +55,27 @@ class OpenDeviceMemory
 void *allocate_in_kernel(size_t bytes);
 bool free_in_kernel(void *pointer);
 
+/* cudaMemcpy and cudaMemset, under whatever name they are called. */
+cudaError_t copy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, const char *call);
+cudaError_t fill(void *pointer, int value, size_t bytes, const char *call,
+                 cudaStream_t stream = cudaStreamLegacy);
+
 /* Puts a fill off until something asks for the stream's results; false where streams do not wait.
  * Null in a program without launches. */
 extern bool (*put_off_fill)(void *pointer, int value, size_t bytes, cudaStream_t stream);
 
 /* cudaDeviceReset. */
 void free_all_device_memory();
+
+/* ---- fault.cpp: signals that bad addresses and bad arithmetic raise ---- */
+
+/* Is asked first. Does not return when the fault is a kernel's. */
+typedef void fault_handler(int signal, const siginfo_t *info);
+
+/* From now on host code that follows a device pointer is told so, and the handler is asked. */
+void catch_faults(fault_handler *in_kernels);
+
+/* "0x..., 12 bytes past the end of allocation 3 (400 bytes)", or what else is known. */
+std::string describe_address(const void *address);
 
 } /* namespace simt */

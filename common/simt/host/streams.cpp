@@ -1,10 +1,7 @@
-/*
- * Streams and events. Work is done by the time the call that starts it returns, so a stream has
- * nothing to remember and an event is a point in time.
- */
+/* Streams and events. Work is done by the time the call that starts it returns, so a stream has
+ * nothing to remember and an event is a point in time. */
 #include "host/errors.h"
 #include <chrono>
-#include <new>
 
 struct simt_stream {
     unsigned flags;
@@ -19,41 +16,39 @@ using namespace simt;
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
 {
-    if (cudaError_t error = standing_error())
+    if (cudaError_t error =
+            standing_error_or(stream && flags <= cudaStreamNonBlocking, cudaErrorInvalidValue))
         return error;
-    if (!stream || flags > cudaStreamNonBlocking)
-        return done(cudaErrorInvalidValue);
-    *stream = new (std::nothrow) simt_stream{flags};
-    return *stream ? cudaSuccess : done(cudaErrorMemoryAllocation);
+    *stream = new simt_stream{flags};
+    return cudaSuccess;
+}
+
+/* The default ones are no objects. */
+static bool is_own(cudaStream_t stream)
+{
+    return stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
 }
 
 /* With an error standing no handle is looked at: the call that should have made it has failed. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-    if (cudaError_t error = standing_error())
+    if (cudaError_t error = standing_error_or(is_own(stream), cudaErrorInvalidResourceHandle))
         return error;
-    if (!stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
-        return done(cudaErrorInvalidResourceHandle);
     delete stream;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
 {
-    if (cudaError_t error = standing_error())
+    if (cudaError_t error = standing_error_or(flags, cudaErrorInvalidValue))
         return error;
-    if (!flags)
-        return done(cudaErrorInvalidValue);
-    bool own = stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
-    *flags = own ? stream->flags : cudaStreamDefault;
+    *flags = is_own(stream) ? stream->flags : unsigned(cudaStreamDefault);
     return cudaSuccess;
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *argument)
 {
-    if (!function)
-        return done(cudaErrorInvalidValue);
-    if (cudaError_t error = standing_error())
+    if (cudaError_t error = standing_error_or(function, cudaErrorInvalidValue))
         return error;
     function(argument);
     return cudaSuccess;
@@ -61,20 +56,16 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void *argume
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
 {
-    if (cudaError_t error = standing_error())
+    if (cudaError_t error = standing_error_or(event, cudaErrorInvalidValue))
         return error;
-    if (!event)
-        return done(cudaErrorInvalidValue);
-    *event = new (std::nothrow) simt_event{false, !(flags & cudaEventDisableTiming), {}};
-    return *event ? cudaSuccess : done(cudaErrorMemoryAllocation);
+    *event = new simt_event{false, !(flags & cudaEventDisableTiming), {}};
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-    if (cudaError_t error = standing_error())
+    if (cudaError_t error = standing_error_or(event, cudaErrorInvalidResourceHandle))
         return error;
-    if (!event)
-        return done(cudaErrorInvalidResourceHandle);
     delete event;
     return cudaSuccess;
 }
@@ -94,10 +85,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t stop)
 {
-    if (cudaError_t error = standing_error())
+    if (cudaError_t error = standing_error_or(milliseconds, cudaErrorInvalidValue))
         return error;
-    if (!milliseconds)
-        return done(cudaErrorInvalidValue);
     if (!start || !stop || !start->recorded || !stop->recorded || !start->timing || !stop->timing)
         return done(cudaErrorInvalidResourceHandle);
     *milliseconds = std::chrono::duration<float, std::milli>(stop->time - start->time).count();

@@ -1,12 +1,7 @@
-/*
- * Reads the symbol table of the running program, once, when something first asks.
- *
- * A __shared__ variable is a thread-local one, mostly inside its kernel, so its symbol is the
- * kernel's with the variable's name added: _Z4tilePf holds _ZZ4tilePfE2As. But it may stand
- * outside.
- */
+/* Reads the symbol table of the running program, once, when something first asks. A __shared__
+ * variable is a thread-local one, mostly inside its kernel, so its symbol is the kernel's with the
+ * variable's name added: _Z4tilePf holds _ZZ4tilePfE2As. */
 #include "host/symbols.h"
-#include <cstdlib>
 #include <cstring>
 #include <cxxabi.h>
 #include <elf.h>
@@ -15,23 +10,24 @@
 #include <map>
 #include <mutex>
 #include <sstream>
-#include <string>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+extern const char __ehdr_start; /* where the program lies in memory: the linker's */
 
 namespace simt
 {
 
 struct Function {
-    std::string symbol;
-    std::string name;
+    std::string symbol, name;
+    std::vector<SharedVariable> shared;
 };
 
 struct Symbols {
     std::map<const void *, Function> functions;
     std::map<std::string, SharedVariable> thread_locals; /* by symbol */
-    std::map<size_t, std::string> by_offset;             /* their symbols */
+    /* their symbols and sizes: files may have different variables of one symbol */
+    std::map<size_t, std::pair<std::string, size_t>> by_offset;
 };
 
 /* "void tile<16>(float*)" -> "tile<16>": without parameters and result. */
@@ -61,17 +57,9 @@ static std::string demangle(const std::string &symbol)
     return name;
 }
 
-static int find_program(struct dl_phdr_info *info, size_t, void *base)
-{
-    *static_cast<uintptr_t *>(base) = info->dlpi_addr;
-    return 1; /* the program itself comes first */
-}
-
-static void read_table(Symbols &symbols, const char *file, const ElfW(Shdr) & table,
+static void read_table(Symbols &symbols, const char *file, uintptr_t base, const ElfW(Shdr) & table,
                        const ElfW(Shdr) & strings)
 {
-    uintptr_t base = 0;
-    dl_iterate_phdr(find_program, &base);
     const char *names = file + strings.sh_offset;
     const ElfW(Sym) *symbol = reinterpret_cast<const ElfW(Sym) *>(file + table.sh_offset);
     for (size_t i = 0; i < table.sh_size / sizeof *symbol; i++) {
@@ -82,7 +70,7 @@ static void read_table(Symbols &symbols, const char *file, const ElfW(Shdr) & ta
                 name;
         if (type == STT_TLS && !strncmp(name, "_Z", 2) && strncmp(name, "_ZN4simt", 8) != 0) {
             symbols.thread_locals[name] = SharedVariable{symbol[i].st_value, symbol[i].st_size};
-            symbols.by_offset[symbol[i].st_value] = name;
+            symbols.by_offset[symbol[i].st_value] = {name, symbol[i].st_size};
         }
     }
 }
@@ -90,22 +78,20 @@ static void read_table(Symbols &symbols, const char *file, const ElfW(Shdr) & ta
 static void read_program(Symbols &symbols)
 {
     int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    struct stat status;
-    if (file < 0)
-        return;
-    void *memory = MAP_FAILED;
-    if (fstat(file, &status) == 0)
-        memory = mmap(nullptr, size_t(status.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+    const size_t bytes = size_t(lseek(file, 0, SEEK_END));
+    void *memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
     close(file);
     if (memory == MAP_FAILED)
         return;
     const char *begin = static_cast<const char *>(memory);
     const ElfW(Ehdr) *header = reinterpret_cast<const ElfW(Ehdr) *>(begin);
+    const uintptr_t base =
+        header->e_type == ET_DYN ? reinterpret_cast<uintptr_t>(&__ehdr_start) : 0;
     const ElfW(Shdr) *sections = reinterpret_cast<const ElfW(Shdr) *>(begin + header->e_shoff);
     for (unsigned i = 0; i < header->e_shnum; i++)
         if (sections[i].sh_type == SHT_SYMTAB)
-            read_table(symbols, begin, sections[i], sections[sections[i].sh_link]);
-    munmap(memory, size_t(status.st_size));
+            read_table(symbols, begin, base, sections[i], sections[sections[i].sh_link]);
+    munmap(memory, bytes);
 }
 
 static Symbols &symbols()
@@ -118,24 +104,49 @@ static Symbols &symbols()
     return *all;
 }
 
-const char *function_name(const void *entry)
+static void find_shared_variables(Function &function)
 {
-    static std::mutex mutex;
-    std::lock_guard<std::mutex> lock(mutex);
-    auto found = symbols().functions.find(entry);
-    if (found == symbols().functions.end())
-        return nullptr;
-    Function &function = found->second;
-    if (function.name.empty())
-        function.name = bare_name(demangle(function.symbol));
-    return function.name.c_str();
+    const std::string &symbol = function.symbol;
+    const std::string prefix =
+        "_ZZ" +
+        (symbol.compare(0, 2, "_Z") == 0 ? symbol.substr(2)
+                                         : std::to_string(symbol.size()) + symbol) +
+        "E";
+    const auto &all = symbols().thread_locals;
+    for (auto each = all.lower_bound(prefix);
+         each != all.end() && each->first.compare(0, prefix.size(), prefix) == 0; ++each)
+        function.shared.push_back(each->second);
 }
 
-std::string function_signature(const void *entry)
+/* Without a name where nothing is known of it. */
+static const Function &function_at(const void *entry)
 {
-    auto found = symbols().functions.find(entry);
-    return found == symbols().functions.end() ? "" : demangle(found->second.symbol);
+    static std::mutex mutex;
+    static const Function unknown;
+    std::lock_guard<std::mutex> lock(mutex);
+    const auto found = symbols().functions.find(entry);
+    if (found == symbols().functions.end())
+        return unknown;
+    Function &function = found->second;
+    if (function.name.empty()) {
+        find_shared_variables(function);
+        function.name = bare_name(demangle(function.symbol));
+    }
+    return function;
 }
+
+const char *function_name(const void *entry)
+{
+    const Function &function = function_at(entry);
+    return function.name.empty() ? nullptr : function.name.c_str();
+}
+
+const std::vector<SharedVariable> &shared_variables(const void *entry)
+{
+    return function_at(entry).shared;
+}
+
+std::string function_signature(const void *entry) { return demangle(function_at(entry).symbol); }
 
 /* By the kernel's plain name. Files may have different kernels of one name: then none is known. */
 static std::map<std::string, std::string> &parameter_lists()
@@ -159,42 +170,15 @@ std::vector<std::string> parameter_names(const std::string &kernel, size_t count
 
 std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes)
 {
-    auto after = symbols().by_offset.upper_bound(offset);
+    const auto after = symbols().by_offset.upper_bound(offset);
     if (after == symbols().by_offset.begin())
         return "";
-    const std::string &symbol = std::prev(after)->second;
+    const auto &[symbol, size] = std::prev(after)->second;
     *begin = std::prev(after)->first;
-    *bytes = symbols().thread_locals[symbol].bytes;
-    std::string name = demangle(symbol);
-    size_t scope = name.rfind("::");
+    *bytes = size;
+    const std::string name = demangle(symbol);
+    const size_t scope = name.rfind("::");
     return scope == std::string::npos ? name : name.substr(scope + 2);
-}
-
-static std::vector<SharedVariable> find_shared_variables(const std::string &symbol)
-{
-    std::vector<SharedVariable> variables;
-    std::string inside =
-        symbol.compare(0, 2, "_Z") == 0 ? symbol.substr(2) : std::to_string(symbol.size()) + symbol;
-    std::string prefix = "_ZZ" + inside + "E";
-    const auto &all = symbols().thread_locals;
-    for (auto each = all.lower_bound(prefix);
-         each != all.end() && each->first.compare(0, prefix.size(), prefix) == 0; ++each)
-        variables.push_back(each->second);
-    return variables;
-}
-
-const std::vector<SharedVariable> &shared_variables(const void *entry)
-{
-    static std::mutex mutex;
-    static std::map<const void *, std::vector<SharedVariable>> known;
-    std::lock_guard<std::mutex> lock(mutex);
-    auto asked_before = known.find(entry);
-    if (asked_before != known.end())
-        return asked_before->second;
-    auto found = symbols().functions.find(entry);
-    return known[entry] = found == symbols().functions.end()
-                              ? std::vector<SharedVariable>()
-                              : find_shared_variables(found->second.symbol);
 }
 
 } /* namespace simt */

@@ -1,7 +1,5 @@
-/*
- * Cooperative groups: blocks, grids, tiles of a warp, and the lanes that happen to be together.
- * Groups larger than a warp and smaller than a block, and clusters, are not there.
- */
+/* Cooperative groups: blocks, grids, tiles of a warp, and the lanes that happen to be together.
+ * Groups larger than a warp and smaller than a block, and clusters, are not there. */
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,30 +18,18 @@ class lanes
     explicit lanes(unsigned mask) : mask_(mask) {}
 
     unsigned thread_rank() const { return unsigned(__popc(mask_ & ((1u << simt_lane()) - 1))); }
-
     unsigned size() const { return unsigned(__popc(mask_)); }
     unsigned num_threads() const { return size(); }
     void sync(SIMT_CALL_SITE) const { simt_syncwarp(mask_, site); }
     int any(int predicate, SIMT_CALL_SITE) const { return __any_sync(mask_, predicate, site); }
     int all(int predicate, SIMT_CALL_SITE) const { return __all_sync(mask_, predicate, site); }
 
+    /* clang-format off */
     /* Bit i stands for the thread of rank i. */
-    unsigned ballot(int predicate, SIMT_CALL_SITE) const
-    {
-        return packed(__ballot_sync(mask_, predicate, site));
-    }
-
-    template <class T>
-    unsigned match_any(T value, SIMT_CALL_SITE) const
-    {
-        return packed(__match_any_sync(mask_, value, site));
-    }
-
-    template <class T>
-    unsigned match_all(T value, int &all_agree, SIMT_CALL_SITE) const
-    {
-        return packed(__match_all_sync(mask_, value, &all_agree, site));
-    }
+    unsigned ballot(int predicate, SIMT_CALL_SITE) const { return packed(__ballot_sync(mask_, predicate, site)); }
+    template <class T> unsigned match_any(T value, SIMT_CALL_SITE) const { return packed(__match_any_sync(mask_, value, site)); }
+    template <class T> unsigned match_all(T value, int &all_agree, SIMT_CALL_SITE) const { return packed(__match_all_sync(mask_, value, &all_agree, site)); }
+    /* clang-format on */
 
     /* The value of the member whose rank is `from`. */
 #define SIMT_SHUFFLE(name, operand, from)                                                          \
@@ -129,11 +115,9 @@ struct block_tile_memory {
     char unused;
 };
 
-template <unsigned... Sizes>
-thread_block this_thread_block(block_tile_memory<Sizes...> &)
-{
-    return {};
-}
+/* clang-format off */
+template <unsigned... Sizes> thread_block this_thread_block(block_tile_memory<Sizes...> &) { return {}; }
+/* clang-format on */
 
 /* ---- the grid ---- */
 
@@ -143,24 +127,13 @@ class grid_group
     bool is_valid() const { return simt_is_cooperative(); }
     void sync(SIMT_CALL_SITE) const { simt_grid_sync(site); }
 
-    static unsigned long long block_rank()
-    {
-        return blockIdx.x +
-               static_cast<unsigned long long>(gridDim.x) * (blockIdx.y + gridDim.y * blockIdx.z);
-    }
-
-    static unsigned long long num_blocks()
-    {
-        return static_cast<unsigned long long>(gridDim.x) * gridDim.y * gridDim.z;
-    }
-
-    static unsigned long long thread_rank()
-    {
-        return block_rank() * thread_block::size() + thread_block::thread_rank();
-    }
-
+    /* clang-format off */
+    static unsigned long long block_rank() { return blockIdx.x + 1ull * gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z); }
+    static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
+    static unsigned long long thread_rank() { return block_rank() * thread_block::size() + thread_block::thread_rank(); }
     static unsigned long long size() { return num_blocks() * thread_block::size(); }
     static unsigned long long num_threads() { return size(); }
+    /* clang-format on */
     static dim3 block_index() { return blockIdx; }
     static dim3 dim_blocks() { return gridDim; }
     static dim3 group_dim() { return gridDim; }
@@ -208,14 +181,13 @@ class thread_block_tile : public details::lanes
 };
 
 template <unsigned Size>
-thread_block_tile<Size, thread_block> tiled_partition(const thread_block &)
+auto tiled_partition(const thread_block &block)
 {
-    return thread_block_tile<Size, thread_block>(thread_block::size());
+    return thread_block_tile<Size, thread_block>(block.size());
 }
 
 template <unsigned Size, unsigned ParentSize, class Parent>
-thread_block_tile<Size, thread_block_tile<ParentSize, Parent>>
-tiled_partition(const thread_block_tile<ParentSize, Parent> &)
+auto tiled_partition(const thread_block_tile<ParentSize, Parent> &)
 {
     static_assert(Size <= ParentSize, "a tile cannot be larger than what it is a tile of");
     return thread_block_tile<Size, thread_block_tile<ParentSize, Parent>>(ParentSize);
@@ -253,21 +225,12 @@ class thread_group
     thread_group(const thread_block &) : whole_block(true), group(0) {}
     thread_group(const details::lanes &lanes) : whole_block(false), group(lanes) {}
 
-    void sync(SIMT_CALL_SITE) const
-    {
-        if (whole_block)
-            simt_syncthreads(site);
-        else
-            group.sync(site);
-    }
-
+    /* clang-format off */
+    void sync(SIMT_CALL_SITE) const { whole_block ? simt_syncthreads(site) : group.sync(site); }
     unsigned size() const { return whole_block ? thread_block::size() : group.size(); }
     unsigned num_threads() const { return size(); }
-
-    unsigned thread_rank() const
-    {
-        return whole_block ? thread_block::thread_rank() : group.thread_rank();
-    }
+    unsigned thread_rank() const { return whole_block ? thread_block::thread_rank() : group.thread_rank(); }
+    /* clang-format on */
 
   private:
     bool whole_block;
@@ -279,27 +242,13 @@ inline thread_group tiled_partition(const thread_group &, unsigned size)
     return thread_group(details::lanes(details::tile_mask(size)));
 }
 
-template <class Group>
-void sync(const Group &group, SIMT_CALL_SITE)
-{
-    group.sync(site);
-}
+/* clang-format off */
+template <class Group> void sync(const Group &group, SIMT_CALL_SITE) { group.sync(site); }
 
 /* ---- copies by a whole group: done at once; wait() is the barrier that programs need ---- */
 
-template <class Group, class T>
-void memcpy_async(const Group &group, T *to, const T *from, size_t bytes)
-{
-    char *target = reinterpret_cast<char *>(to);
-    const char *source = reinterpret_cast<const char *>(from);
-    for (size_t i = group.thread_rank(); i < bytes; i += group.size())
-        target[i] = source[i];
-}
-
-template <class Group>
-void wait(const Group &group, SIMT_CALL_SITE)
-{
-    group.sync(site);
-}
+template <class Group, class T> void memcpy_async(const Group &group, T *to, const T *from, size_t bytes) { simt::copy_together(group, to, from, bytes); }
+template <class Group> void wait(const Group &group, SIMT_CALL_SITE) { group.sync(site); }
+/* clang-format on */
 
 } /* namespace cooperative_groups */

@@ -1,7 +1,5 @@
-/*
- * <cuda_pipeline.h> of the CPU backend: asynchronous copies of one thread to shared memory. As on a
- * GPU, they are cp.async: done when waited for, and unfinished copies are reported.
- */
+/* <cuda_pipeline.h> of the CPU backend: asynchronous copies of one thread to shared memory. As on a
+ * GPU, they are cp.async: done when waited for, and unfinished copies are reported. */
 #pragma once
 
 #include <simt/warp.h>

@@ -1,12 +1,21 @@
-/*
- * <cuda_runtime.h> of the CPU backend: what nvcc's header of that name declares, for programs that
+/* <cuda_runtime.h> of the CPU backend: what nvcc's header of that name declares, for programs that
  * run without a GPU. C programs get the host functions; C++ programs also get the typed forms,
- * kernel launches and the device side.
- */
+ * kernel launches and the device side. */
 #pragma once
 #define __CUDA_RUNTIME_H__ /* asked for by programs, as in driver_types.h */
 
-#include <simt/checked_memory.h>
+#if defined(__SANITIZE_THREAD__) && defined(__cplusplus)
+#include <stddef.h>
+/* In the checked build, memcpy and its relatives in code compiled with the kernels call functions
+ * of the checker, which see what they touch: the compiler does not announce it. Before <string.h>.
+ */
+extern "C" {
+void *memcpy(void *to, const void *from, size_t bytes) noexcept __asm__("simt_memcpy");
+void *memmove(void *to, const void *from, size_t bytes) noexcept __asm__("simt_memmove");
+void *memset(void *to, int value, size_t bytes) noexcept __asm__("simt_memset");
+}
+#endif
+
 #include <cuda_runtime_api.h>
 #include <vector_types.h>
 /* In C too, as nvcc's header has it: small functions are shared by host and device. */

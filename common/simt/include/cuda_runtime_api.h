@@ -1,5 +1,4 @@
-/* The CUDA runtime's host functions, as far as the CPU backend has them. Readable from C and
- * C++. */
+/* The CUDA runtime's host functions, as far as the CPU backend has them, for C and C++. */
 #pragma once
 
 #include <driver_types.h>
@@ -19,6 +18,7 @@ extern "C" {
 #include <simt/short_calls.def>
 #undef SIMT_CALL
 
+/* clang-format off */
 /* Errors */
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaPeekAtLastError(void);
@@ -43,20 +43,10 @@ cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int flags);
 cudaError_t cudaHostUnregister(void *pointer);
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                            cudaStream_t stream SIMT_DEFAULT(0));
-cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                         size_t width, size_t height, enum cudaMemcpyKind kind);
-cudaError_t cudaMemset(void *pointer, int value, size_t bytes);
-cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes,
-                            cudaStream_t stream SIMT_DEFAULT(0));
+cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, enum cudaMemcpyKind kind);
+cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream SIMT_DEFAULT(0));
 cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width, size_t height);
 cudaError_t cudaMemset3D(cudaPitchedPtr pointer, int value, cudaExtent extent);
-cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
-                               enum cudaMemcpyKind kind);
-cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
-                                 enum cudaMemcpyKind kind);
 
 /* Streams and events */
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags);
@@ -71,20 +61,13 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
 /* Kernels */
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value);
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel);
-cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
-                             size_t dynamic_shared, cudaStream_t stream);
-cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
-                                        size_t dynamic_shared, cudaStream_t stream);
+cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t dynamic_shared, cudaStream_t stream);
+cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t dynamic_shared, cudaStream_t stream);
 
-/* How a program that does not link libcuda finds the driver's functions. The only one that there
- * is: cuTensorMapEncodeTiled (cuda.h). */
-cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
-                                    enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT(0));
-cudaError_t
-cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version,
-                                 unsigned long long flags,
-                                 enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT(0));
-
+/* How a program finds the driver's functions: the only one is cuTensorMapEncodeTiled (cuda.h). */
+cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags, enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT(0));
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version, unsigned long long flags, enum cudaDriverEntryPointQueryResult *result SIMT_DEFAULT(0));
+/* clang-format on */
 #undef SIMT_DEFAULT
 #ifdef __cplusplus
 }

@@ -16,14 +16,6 @@ enum cudaError {
 };
 typedef enum cudaError cudaError_t;
 
-enum cudaMemcpyKind {
-    cudaMemcpyHostToHost = 0,
-    cudaMemcpyHostToDevice = 1,
-    cudaMemcpyDeviceToHost = 2,
-    cudaMemcpyDeviceToDevice = 3,
-    cudaMemcpyDefault = 4
-};
-
 typedef struct simt_stream *cudaStream_t;
 typedef struct simt_event *cudaEvent_t;
 typedef struct simt_pool *cudaMemPool_t;
@@ -32,120 +24,53 @@ typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status, vo
 
 #define cudaStreamLegacy ((cudaStream_t)0x1)
 #define cudaStreamPerThread ((cudaStream_t)0x2)
-#define cudaStreamDefault 0x00
-#define cudaStreamNonBlocking 0x01
-
-#define cudaEventDefault 0x00
-#define cudaEventBlockingSync 0x01
-#define cudaEventDisableTiming 0x02
-#define cudaEventInterprocess 0x04
-#define cudaEventRecordDefault 0x00
-#define cudaEventWaitDefault 0x00
-
-#define cudaHostAllocDefault 0x00
-#define cudaHostAllocPortable 0x01
-#define cudaHostAllocMapped 0x02
-#define cudaHostAllocWriteCombined 0x04
-#define cudaHostRegisterDefault 0x00
-#define cudaHostRegisterPortable 0x01
-#define cudaHostRegisterMapped 0x02
-
-#define cudaMemAttachGlobal 0x01
-#define cudaMemAttachHost 0x02
-#define cudaMemAttachSingle 0x04
-
-#define cudaDeviceScheduleAuto 0x00
-#define cudaDeviceScheduleSpin 0x01
-#define cudaDeviceScheduleYield 0x02
-#define cudaDeviceScheduleBlockingSync 0x04
-#define cudaDeviceBlockingSync 0x04 /* its old name */
-#define cudaDeviceMapHost 0x08
-
-#define cudaOccupancyDefault 0x00
 #define cudaCpuDeviceId ((int)-1)
 #define cudaInvalidDeviceId ((int)-2)
 
-#define cudaEnableDefault 0x0
-#define cudaEnableLegacyStream 0x1
-#define cudaEnablePerThreadDefaultStream 0x2
+/* Flags of calls. */
+/* clang-format off */
+enum { cudaStreamDefault, cudaStreamNonBlocking };
+enum { cudaEventDefault, cudaEventBlockingSync, cudaEventDisableTiming, cudaEventInterprocess = 4 };
+enum { cudaEventRecordDefault, cudaEventWaitDefault = 0, cudaOccupancyDefault = 0 };
+enum { cudaHostAllocDefault, cudaHostAllocPortable, cudaHostAllocMapped, cudaHostAllocWriteCombined = 4 };
+enum { cudaHostRegisterDefault, cudaHostRegisterPortable, cudaHostRegisterMapped };
+enum { cudaMemAttachGlobal = 1, cudaMemAttachHost, cudaMemAttachSingle = 4 };
+enum { cudaDeviceScheduleAuto, cudaDeviceScheduleSpin, cudaDeviceScheduleYield, cudaDeviceScheduleBlockingSync = 4,
+       cudaDeviceBlockingSync = 4 /* its old name */, cudaDeviceMapHost = 8 };
+enum { cudaEnableDefault, cudaEnableLegacyStream, cudaEnablePerThreadDefaultStream };
 
-enum cudaDriverEntryPointQueryResult {
-    cudaDriverEntryPointSuccess = 0,
-    cudaDriverEntryPointSymbolNotFound = 1,
-    cudaDriverEntryPointVersionNotSufficent = 2
-};
-
-enum cudaFuncAttribute {
-    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
-    cudaFuncAttributePreferredSharedMemoryCarveout = 9
-};
-
-enum cudaSharedCarveout {
-    cudaSharedmemCarveoutDefault = -1,
-    cudaSharedmemCarveoutMaxL1 = 0,
-    cudaSharedmemCarveoutMaxShared = 100
-};
-
-enum cudaFuncCache {
-    cudaFuncCachePreferNone = 0,
-    cudaFuncCachePreferShared = 1,
-    cudaFuncCachePreferL1 = 2,
-    cudaFuncCachePreferEqual = 3
-};
-
-enum cudaSharedMemConfig {
-    cudaSharedMemBankSizeDefault = 0,
-    cudaSharedMemBankSizeFourByte = 1,
-    cudaSharedMemBankSizeEightByte = 2
-};
-
+enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice,
+                      cudaMemcpyDefault };
+enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess, cudaDriverEntryPointSymbolNotFound,
+                                       cudaDriverEntryPointVersionNotSufficent };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributePreferredSharedMemoryCarveout };
+enum cudaSharedCarveout { cudaSharedmemCarveoutDefault = -1, cudaSharedmemCarveoutMaxL1, cudaSharedmemCarveoutMaxShared = 100 };
+enum cudaFuncCache { cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1, cudaFuncCachePreferEqual };
+enum cudaSharedMemConfig { cudaSharedMemBankSizeDefault, cudaSharedMemBankSizeFourByte, cudaSharedMemBankSizeEightByte };
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
-
-enum cudaLimit { cudaLimitStackSize = 0, cudaLimitPrintfFifoSize = 1, cudaLimitMallocHeapSize = 2 };
+enum cudaLimit { cudaLimitStackSize, cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize };
+enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
+enum cudaMemoryAdvise { cudaMemAdviseSetReadMostly = 1, cudaMemAdviseUnsetReadMostly, cudaMemAdviseSetPreferredLocation,
+                        cudaMemAdviseUnsetPreferredLocation, cudaMemAdviseSetAccessedBy, cudaMemAdviseUnsetAccessedBy };
+/* Where managed memory is to lie; since CUDA 13 in place of a device's number. */
+enum cudaMemLocationType { cudaMemLocationTypeInvalid, cudaMemLocationTypeDevice, cudaMemLocationTypeHost,
+                           cudaMemLocationTypeHostNuma, cudaMemLocationTypeHostNumaCurrent };
+enum cudaComputeMode { cudaComputeModeDefault, cudaComputeModeProhibited = 2, cudaComputeModeExclusiveProcess };
+enum cudaLaunchAttributeID { cudaLaunchAttributeIgnore, cudaLaunchAttributeCooperative = 2,
+                             cudaLaunchAttributeClusterDimension = 4, cudaLaunchAttributePriority = 8 };
+/* clang-format on */
 
 struct cudaFuncAttributes {
     size_t sharedSizeBytes; /* static shared memory */
-    size_t constSizeBytes;
-    size_t localSizeBytes;
-    int maxThreadsPerBlock;
-    int numRegs;
-    int ptxVersion;
-    int binaryVersion;
-    int cacheModeCA;
-    int maxDynamicSharedSizeBytes;
-    int preferredShmemCarveout;
-};
-
-enum cudaMemoryType {
-    cudaMemoryTypeUnregistered = 0,
-    cudaMemoryTypeHost = 1,
-    cudaMemoryTypeDevice = 2,
-    cudaMemoryTypeManaged = 3
+    size_t constSizeBytes, localSizeBytes;
+    int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, cacheModeCA,
+        maxDynamicSharedSizeBytes, preferredShmemCarveout;
 };
 
 struct cudaPointerAttributes {
     enum cudaMemoryType type;
     int device;
-    void *devicePointer;
-    void *hostPointer;
-};
-
-enum cudaMemoryAdvise {
-    cudaMemAdviseSetReadMostly = 1,
-    cudaMemAdviseUnsetReadMostly = 2,
-    cudaMemAdviseSetPreferredLocation = 3,
-    cudaMemAdviseUnsetPreferredLocation = 4,
-    cudaMemAdviseSetAccessedBy = 5,
-    cudaMemAdviseUnsetAccessedBy = 6
-};
-
-/* Where managed memory is to lie; since CUDA 13 in place of a device's number. */
-enum cudaMemLocationType {
-    cudaMemLocationTypeInvalid = 0,
-    cudaMemLocationTypeDevice = 1,
-    cudaMemLocationTypeHost = 2,
-    cudaMemLocationTypeHostNuma = 3,
-    cudaMemLocationTypeHostNumaCurrent = 4
+    void *devicePointer, *hostPointer;
 };
 
 struct cudaMemLocation {
@@ -162,24 +87,9 @@ typedef struct cudaExtent {
     size_t width, height, depth;
 } cudaExtent;
 
-static inline cudaPitchedPtr make_cudaPitchedPtr(void *ptr, size_t pitch, size_t xsize,
-                                                 size_t ysize)
-{
-    cudaPitchedPtr pointer = {ptr, pitch, xsize, ysize};
-    return pointer;
-}
-
-static inline cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth)
-{
-    cudaExtent extent = {width, height, depth};
-    return extent;
-}
-
-enum cudaComputeMode {
-    cudaComputeModeDefault = 0,
-    cudaComputeModeProhibited = 2,
-    cudaComputeModeExclusiveProcess = 3
-};
+SIMT_MAKE(cudaPitchedPtr, (void *ptr, size_t pitch, size_t xsize, size_t ysize), ptr, pitch, xsize,
+          ysize)
+SIMT_MAKE(cudaExtent, (size_t width, size_t height, size_t depth), width, height, depth)
 
 enum cudaDeviceAttr {
 #define SIMT_PROPERTY(type, name, ...)
@@ -201,13 +111,6 @@ struct cudaDeviceProp {
     size_t surfaceAlignment;
 };
 
-enum cudaLaunchAttributeID {
-    cudaLaunchAttributeIgnore = 0,
-    cudaLaunchAttributeCooperative = 2,
-    cudaLaunchAttributeClusterDimension = 4,
-    cudaLaunchAttributePriority = 8
-};
-
 typedef union cudaLaunchAttributeValue {
     char pad[64];
     int cooperative;
@@ -223,8 +126,7 @@ typedef struct cudaLaunchAttribute {
 } cudaLaunchAttribute;
 
 typedef struct cudaLaunchConfig_t {
-    dim3 gridDim;
-    dim3 blockDim;
+    dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;
     cudaStream_t stream;
     cudaLaunchAttribute *attrs;
@@ -234,6 +136,7 @@ typedef struct cudaLaunchConfig_t {
 /* Graphs, textures and surfaces are not there: using one of these types says so at compile time. */
 #define SIMT_UNSUPPORTED(what)                                                                     \
     __attribute__((unavailable(what " are not supported by the CPU backend (simt)")))
+/* clang-format off */
 typedef struct simt_graph *cudaGraph_t SIMT_UNSUPPORTED("CUDA graphs");
 typedef struct simt_graph_exec *cudaGraphExec_t SIMT_UNSUPPORTED("CUDA graphs");
 typedef unsigned long long cudaTextureObject_t SIMT_UNSUPPORTED("textures");
@@ -243,15 +146,13 @@ typedef struct simt_memory_access cudaMemAccessDesc SIMT_UNSUPPORTED("several de
 typedef struct simt_pool_properties cudaMemPoolProps SIMT_UNSUPPORTED("memory pools of one's own");
 typedef struct simt_array *cudaArray_t SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
 typedef struct simt_array cudaArray SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
-typedef struct simt_array *
-    cudaMipmappedArray_t SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
-typedef struct simt_channel
-    cudaChannelFormatDesc SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
+typedef struct simt_array *cudaMipmappedArray_t SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
+typedef struct simt_channel cudaChannelFormatDesc SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
 typedef struct simt_graph_node *cudaGraphNode_t SIMT_UNSUPPORTED("CUDA graphs");
 typedef struct simt_copy_3d cudaMemcpy3DParms SIMT_UNSUPPORTED("3D copies");
 typedef struct simt_handle cudaIpcMemHandle_t SIMT_UNSUPPORTED("handles shared between processes");
-typedef struct simt_handle *
-    cudaExternalMemory_t SIMT_UNSUPPORTED("handles shared between processes");
+typedef struct simt_handle *cudaExternalMemory_t SIMT_UNSUPPORTED("handles shared between processes");
+/* clang-format on */
 
 #ifdef __cplusplus
 }

@@ -62,25 +62,17 @@ __forceinline__ void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout> &to, 
     simt::wmma_load(to.x, matrix, pitch, 2, std::is_same_v<Layout, row_major>, site);
 }
 
-__forceinline__ void load_matrix_sync(fragment<accumulator, 16, 16, 16, float> &to,
-                                      const float *matrix, unsigned pitch, layout_t layout,
-                                      SIMT_CALL_SITE)
-{
-    simt::wmma_load(to.x, matrix, pitch, 4, layout == mem_row_major, site);
-}
+using simt_sums = fragment<accumulator, 16, 16, 16, float>;
 
-__forceinline__ void store_matrix_sync(float *matrix,
-                                       const fragment<accumulator, 16, 16, 16, float> &from,
-                                       unsigned pitch, layout_t layout, SIMT_CALL_SITE)
-{
-    simt::wmma_store(from.x, matrix, pitch, 4, layout == mem_row_major, site);
-}
+/* clang-format off */
+__forceinline__ void load_matrix_sync(simt_sums &to, const float *matrix, unsigned pitch, layout_t layout, SIMT_CALL_SITE) { simt::wmma_load(to.x, matrix, pitch, 4, layout == mem_row_major, site); }
+__forceinline__ void store_matrix_sync(float *matrix, const simt_sums &from, unsigned pitch, layout_t layout, SIMT_CALL_SITE) { simt::wmma_store(from.x, matrix, pitch, 4, layout == mem_row_major, site); }
+/* clang-format on */
 
 template <class T, class LayoutA, class LayoutB>
-__forceinline__ void mma_sync(fragment<accumulator, 16, 16, 16, float> &d,
-                              const fragment<matrix_a, 16, 16, 16, T, LayoutA> &a,
+__forceinline__ void mma_sync(simt_sums &d, const fragment<matrix_a, 16, 16, 16, T, LayoutA> &a,
                               const fragment<matrix_b, 16, 16, 16, T, LayoutB> &b,
-                              const fragment<accumulator, 16, 16, 16, float> &c, SIMT_CALL_SITE)
+                              const simt_sums &c, SIMT_CALL_SITE)
 {
     static_assert(sizeof(T) == 2, "factors have 16 bits");
     simt::wmma_multiply(d.x, reinterpret_cast<const uint16_t *>(a.x),

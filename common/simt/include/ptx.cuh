@@ -21,9 +21,7 @@ namespace ptx
 
 /* The two element types that products take. */
 template <typename T>
-constexpr bool is_bfloat16 = false;
-template <>
-constexpr bool is_bfloat16<__nv_bfloat16> = true;
+constexpr bool is_bfloat16 = std::is_same_v<T, __nv_bfloat16>;
 
 /* ---- addresses ---- */
 
@@ -41,33 +39,13 @@ void cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned sour
 void cp_async_commit(void);
 void cp_async_wait(unsigned pending);
 
-__forceinline__ void cp_async_4(uint32_t shared, const void *global, SIMT_CALL_SITE)
-{
-    cp_async(shared, global, 4, 4, site);
-}
-
-__forceinline__ void cp_async_4_zero_fill(uint32_t shared, const void *global, int source_bytes,
-                                          SIMT_CALL_SITE)
-{
-    cp_async(shared, global, 4, source_bytes, site);
-}
-
-__forceinline__ void cp_async_16(uint32_t shared, const void *global, SIMT_CALL_SITE)
-{
-    cp_async(shared, global, 16, 16, site);
-}
-
-__forceinline__ void cp_async_16_zero_fill(uint32_t shared, const void *global, int source_bytes,
-                                           SIMT_CALL_SITE)
-{
-    cp_async(shared, global, 16, source_bytes, site);
-}
-
-template <int PENDING>
-__forceinline__ void cp_async_wait(void)
-{
-    cp_async_wait(PENDING);
-}
+/* clang-format off */
+__forceinline__ void cp_async_4(uint32_t shared, const void *global, SIMT_CALL_SITE) { cp_async(shared, global, 4, 4, site); }
+__forceinline__ void cp_async_4_zero_fill(uint32_t shared, const void *global, int source_bytes, SIMT_CALL_SITE) { cp_async(shared, global, 4, source_bytes, site); }
+__forceinline__ void cp_async_16(uint32_t shared, const void *global, SIMT_CALL_SITE) { cp_async(shared, global, 16, 16, site); }
+__forceinline__ void cp_async_16_zero_fill(uint32_t shared, const void *global, int source_bytes, SIMT_CALL_SITE) { cp_async(shared, global, 16, source_bytes, site); }
+template <int PENDING> __forceinline__ void cp_async_wait(void) { cp_async_wait(PENDING); }
+/* clang-format on */
 
 /* ---- matrices in a warp's registers: matrix.cpp ---- */
 
@@ -78,12 +56,9 @@ uint32_t movmatrix_transposed(uint32_t r, SIMT_CALL_SITE);
 void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], bool bfloat16,
                   simt::Site site);
 
-template <typename T = __half>
-__forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2],
-                                  SIMT_CALL_SITE)
-{
-    mma_m16n8k16(d, a, b, is_bfloat16<T>, site);
-}
+/* clang-format off */
+template <typename T = __half> __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], SIMT_CALL_SITE) { mma_m16n8k16(d, a, b, is_bfloat16<T>, site); }
+/* clang-format on */
 
 /* ---- arithmetic ---- */
 
@@ -133,17 +108,10 @@ void tma_store_wait(unsigned pending, bool only_read);
 void tma_prefetch_map(const CUtensorMap *map, SIMT_CALL_SITE);
 void async_proxy_fence(void);
 
-template <int PENDING>
-__forceinline__ void tma_store_wait_read(void)
-{
-    tma_store_wait(PENDING, true);
-}
-
-template <int PENDING>
-__forceinline__ void tma_store_wait(void)
-{
-    tma_store_wait(PENDING, false);
-}
+/* clang-format off */
+template <int PENDING> __forceinline__ void tma_store_wait_read(void) { tma_store_wait(PENDING, true); }
+template <int PENDING> __forceinline__ void tma_store_wait(void) { tma_store_wait(PENDING, false); }
+/* clang-format on */
 
 /* ---- matrix product by a warpgroup: wgmma.cpp ---- */
 
@@ -154,28 +122,15 @@ void wgmma_fence(void);
 void wgmma_commit(void);
 void wgmma_wait(unsigned pending, simt::Site site);
 
-template <int PENDING>
-__forceinline__ void wgmma_wait(SIMT_CALL_SITE)
-{
-    wgmma_wait(PENDING, site);
-}
-
+/* clang-format off */
+template <int PENDING> __forceinline__ void wgmma_wait(SIMT_CALL_SITE) { wgmma_wait(PENDING, site); }
 /* The runtime writes d through a pointer: the compiler cannot keep its elements anywhere else. */
-template <int COUNT>
-__forceinline__ void wgmma_hold(float (&)[COUNT])
-{
-}
+template <class T, int COUNT> __forceinline__ void wgmma_hold(T (&)[COUNT]) {}
+/* clang-format on */
 
-template <int COUNT>
-__forceinline__ void wgmma_hold(uint32_t (&)[COUNT])
-{
-}
-
-/*
- * The address may need more than the 18 bits that the hardware has, because here a program's shared
+/* The address may need more than the 18 bits that the hardware has, because here a program's shared
  * variables lie beside each other, those of all kernels. The rest goes where the hardware has
- * nothing, from bit 52 on.
- */
+ * nothing, from bit 52 on. */
 __forceinline__ uint64_t wgmma_descriptor(uint32_t address, int leading_bytes, int stride_bytes)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(leading_bytes >> 4) << 16 |
@@ -208,19 +163,17 @@ __forceinline__ void wgmma_registers(float (&d)[N / 2], const uint32_t a[4], uin
 
 void move_registers(unsigned per_thread, bool increase, simt::Site site);
 
-template <int REGISTERS>
-__forceinline__ void registers_decrease(SIMT_CALL_SITE)
+template <int REGISTERS, bool INCREASE>
+__forceinline__ void move_registers(simt::Site site)
 {
     static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "a multiple of 8");
-    move_registers(REGISTERS, false, site);
+    move_registers(REGISTERS, INCREASE, site);
 }
 
-template <int REGISTERS>
-__forceinline__ void registers_increase(SIMT_CALL_SITE)
-{
-    static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "a multiple of 8");
-    move_registers(REGISTERS, true, site);
-}
+/* clang-format off */
+template <int REGISTERS> __forceinline__ void registers_decrease(SIMT_CALL_SITE) { move_registers<REGISTERS, false>(site); }
+template <int REGISTERS> __forceinline__ void registers_increase(SIMT_CALL_SITE) { move_registers<REGISTERS, true>(site); }
+/* clang-format on */
 
 } /* namespace ptx */
 

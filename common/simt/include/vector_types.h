@@ -62,8 +62,7 @@ typedef struct {
 
 /* clang-format off */
 /* name1 to name4, and make_name1() to make_name4(). `two` and `four` are the sizes of two and four
- * components; vectors of 1 and 3 have the alignment of their component and move component by
- * component. */
+ * components; vectors of 1 and 3 are aligned as their component is, and move one by one. */
 #define SIMT_VECTORS(name, T, two, four)                                                           \
     struct name##1 { T x; };                                                                       \
     SIMT_PLAIN_VECTOR(name##1)                                                                     \

@@ -1,35 +1,15 @@
 /* Clusters: which blocks are one, and whose turn it is. */
 #include "run/cluster.h"
 #include "run/engine.h"
-#include <algorithm>
 #include <chrono>
 #include <map>
-#include <memory>
-#include <numeric>
 
-namespace simt
-{
+using namespace simt;
 
 /* How often a block that waits for its cluster looks whether the launch has failed. */
 constexpr auto look_again = std::chrono::milliseconds(50);
 
-/* ---- which blocks are a cluster ---- */
-
-/* A block's cluster, and its rank there. */
-struct Place {
-    unsigned long long cluster;
-    unsigned rank;
-};
-
-static Place place_of(const Launch &launch, const uint3 &block)
-{
-    const dim3 &size = launch.cluster;
-    const unsigned long long across = launch.grid.x / size.x, down = launch.grid.y / size.y;
-    return Place{block.x / size.x + across * (block.y / size.y + down * (block.z / size.z)),
-                 block.x % size.x + size.x * (block.y % size.y + size.y * (block.z % size.z))};
-}
-
-unsigned long long launched_in_turn(const Launch &launch, unsigned long long turn)
+unsigned long long simt::launched_in_turn(const Launch &launch, unsigned long long turn)
 {
     const unsigned members = launch.cluster_blocks;
     const unsigned long long cluster =
@@ -45,53 +25,34 @@ unsigned long long launched_in_turn(const Launch &launch, unsigned long long tur
 
 /* ---- who is there ---- */
 
-static std::mutex mutex; /* of the table */
-/* of the launch that runs */
-static std::map<unsigned long long, std::unique_ptr<Cluster>> clusters;
+static std::mutex mutex;                               /* of the table */
+static std::map<unsigned long long, Cluster> clusters; /* of the launch that runs */
 
-/* The state is that of a cluster that no block has joined. */
-static void start(Cluster &cluster, const Launch &launch, unsigned long long number)
+Cluster::Cluster(const Launch &launch, unsigned long long number)
+    : number(number), blocks(launch.cluster_blocks), threads(blocks * launch.threads)
 {
-    const Order &order = launch.order;
-    cluster.blocks = launch.cluster_blocks;
-    cluster.joined = cluster.ended = cluster.left = cluster.running = cluster.idle = 0;
-    cluster.cancelled = false;
-    cluster.phase = 0;
-    cluster.threads = cluster.blocks * launch.block.x * launch.block.y * launch.block.z;
-    cluster.arrived = 0;
-    std::iota(cluster.rank_at, cluster.rank_at + cluster.blocks, uint8_t(0));
-    if (order.kind == Order::reversed)
-        std::reverse(cluster.rank_at, cluster.rank_at + cluster.blocks);
-    else if (order.kind == Order::random)
-        shuffle(cluster.rank_at, cluster.blocks, order.seed + number);
+    put_in_order(rank_at, blocks, launch.order, number);
 }
 
-void join_cluster(Block &block, Cluster &alone)
+void simt::join_cluster(Block &block, unsigned long long turn, std::optional<Cluster> &alone)
 {
     const Launch &launch = *block.launch;
+    const unsigned long long number = turn / launch.cluster_blocks;
+    block.rank = unsigned(turn % launch.cluster_blocks);
     if (launch.cluster_blocks == 1) {
-        block.cluster = &alone;
-        block.rank = 0;
-        start(alone, launch, 0);
+        block.cluster = &alone.emplace(launch, number);
     } else {
-        const Place place = place_of(launch, block.index);
         std::lock_guard<std::mutex> lock(mutex);
-        std::unique_ptr<Cluster> &cluster = clusters[place.cluster];
-        if (!cluster) {
-            cluster = std::make_unique<Cluster>();
-            start(*cluster, launch, place.cluster);
-        }
-        block.cluster = cluster.get();
-        block.rank = place.rank;
+        block.cluster = &clusters.try_emplace(number, launch, number).first->second;
     }
     block.cluster->member[block.rank] = Member{&block, worker, false};
 }
 
-void forget_clusters()
+void simt::forget_clusters()
 {
     std::lock_guard<std::mutex> lock(mutex);
     for (auto &entry : clusters)
-        checker->cluster_end(*entry.second);
+        checker->cluster_end(entry.second);
     clusters.clear();
 }
 
@@ -112,7 +73,7 @@ static void pass_turn(Cluster &cluster)
     cluster.turn.notify_all();
 }
 
-bool enter_cluster(Block &block)
+bool simt::enter_cluster(Block &block)
 {
     Cluster &cluster = *block.cluster;
     if (cluster.blocks == 1)
@@ -127,7 +88,7 @@ bool enter_cluster(Block &block)
     return !cluster.cancelled && !block.launch->failed;
 }
 
-void leave_cluster(Block &block)
+void simt::leave_cluster(Block &block)
 {
     Cluster &cluster = *block.cluster;
     if (cluster.blocks == 1) {
@@ -145,10 +106,10 @@ void leave_cluster(Block &block)
     lock.unlock();
     std::lock_guard<std::mutex> table(mutex);
     checker->cluster_end(cluster);
-    clusters.erase(place_of(*block.launch, block.index).cluster);
+    clusters.erase(cluster.number);
 }
 
-bool let_cluster_run(Block &block)
+bool simt::let_cluster_run(Block &block)
 {
     Cluster &cluster = *block.cluster;
     if (++cluster.idle >= cluster.blocks - cluster.ended)
@@ -157,7 +118,7 @@ bool let_cluster_run(Block &block)
     return true;
 }
 
-void yield_to_cluster(Block &block)
+void simt::yield_to_cluster(Block &block)
 {
     Cluster &cluster = *block.cluster;
     if (cluster.blocks == 1)
@@ -166,5 +127,3 @@ void yield_to_cluster(Block &block)
     pass_turn(cluster);
     cluster.turn.wait(lock, [&] { return has_turn(block); });
 }
-
-} /* namespace simt */

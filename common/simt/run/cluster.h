@@ -1,13 +1,12 @@
-/*
- * Clusters: blocks that run together. Each has an OS thread, and with it shared memory of its own;
+/* Clusters: blocks that run together. Each has an OS thread, and with it shared memory of its own;
  * they take turns, so that only one of them runs at a time and what they share needs no lock. The
- * turn goes on when no thread of the block can.
- */
+ * turn goes on when no thread of the block can. */
 #pragma once
 
 #include "run/state.h"
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 
 namespace simt
 {
@@ -20,30 +19,33 @@ struct Member {
 };
 
 struct Cluster {
+    unsigned long long number; /* in the order in which they are launched */
     unsigned blocks;
-    Member member[max_cluster_blocks]; /* by rank */
+    Member member[max_cluster_blocks] = {}; /* by rank */
 
     std::mutex mutex;
     std::condition_variable turn;
-    unsigned joined, ended, left;
-    bool cancelled;                            /* the launch failed before all had joined */
+    unsigned joined = 0, ended = 0, left = 0;
+    bool cancelled = false;                    /* the launch failed before all had joined */
     unsigned char rank_at[max_cluster_blocks]; /* the order in which they take turns */
-    unsigned running;                          /* whose turn it is: an index into rank_at */
-    unsigned idle; /* how many in a row found no thread that can go on */
+    unsigned running = 0;                      /* whose turn it is: an index into rank_at */
+    unsigned idle = 0; /* how many in a row found no thread that can go on */
 
     /* The barrier of the cluster. */
-    unsigned long long phase; /* how often it has opened */
-    unsigned threads;         /* that have not returned */
-    unsigned arrived;
+    unsigned threads;             /* that have not returned */
+    unsigned long long phase = 0; /* how often it has opened */
+    unsigned arrived = 0;
 
-    check::ClusterState *checked;
+    check::ClusterState *checked = nullptr;
+
+    Cluster(const Launch &launch, unsigned long long number);
 };
 
 /* The launch's block that runs as number `turn`; those of a cluster follow each other. */
 unsigned long long launched_in_turn(const Launch &launch, unsigned long long turn);
 
-/* Gives a block that is about to run its cluster and its rank; `alone`: for one without others. */
-void join_cluster(Block &block, Cluster &alone);
+/* Gives the block that runs as number `turn` its cluster and rank; `alone`: without others. */
+void join_cluster(Block &block, unsigned long long turn, std::optional<Cluster> &alone);
 /* Waits for the other blocks, and for this one's turn. False when the launch failed meanwhile. */
 bool enter_cluster(Block &block);
 /* The block has ended. Waits for the others, which may yet look for its shared memory. */

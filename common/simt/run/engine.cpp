@@ -8,19 +8,32 @@
  */
 #include "run/cluster.h"
 #include "run/scheduling.h"
-#include "host/symbols.h"
 #include <algorithm>
-#include <cstring>
-#include <iterator>
 #include <link.h>
-#include <new>
-#include <numeric>
 
 namespace simt
 {
 
 __thread Worker *worker;
 __thread Thread *current_thread;
+
+/* ---- What kernels see of the block that an OS thread runs ---- */
+
+__thread Index thread_index __asm__("threadIdx");
+__thread uint3 block_index __asm__("blockIdx");
+__thread dim3 block_shape __asm__("blockDim");
+__thread dim3 grid_shape __asm__("gridDim");
+
+bool is_builtin(const void *address)
+{
+    const auto inside = [=](const auto &variable) {
+        return size_t(static_cast<const char *>(address) -
+                      reinterpret_cast<const char *>(&variable)) < sizeof(uint3);
+    };
+    return inside(thread_index) || inside(block_index) || inside(block_shape) || inside(grid_shape);
+}
+
+/* ---- What the engine knows ---- */
 
 constexpr unsigned stacks_at_a_time = 64;
 
@@ -31,12 +44,10 @@ struct Engine : Worker {
     unsigned free_stacks;
     simt_context main; /* of run_block, while the block runs */
     bool abandoned;
-    Cluster alone; /* of a block without others */
+    std::optional<Cluster> alone; /* of a block without others */
     /* the block shape that `storage` is laid out for */
     dim3 shape = dim3(0, 0, 0);
-    const std::vector<SharedVariable> *variables; /* the static shared ones of ... */
-    const void *variables_of;                     /* ... this kernel */
-    unsigned long long launch;                    /* the number of the last one */
+    unsigned long long launch; /* the number of the last one */
     Block storage;
 };
 
@@ -115,10 +126,7 @@ unsigned wait_for_ready(Block &block)
 uint64_t leave_idle_block(Block &block, Thread &self)
 {
     const unsigned lane = wait_for_ready(block);
-    if (block.running->thread + lane != &self)
-        return switch_to(*block.running, lane, self);
-    activate(*block.running, lane);
-    return self.context.value;
+    return switch_to(*block.running, lane, self);
 }
 
 /* ---- Running ---- */
@@ -135,12 +143,6 @@ static void resume(void *context) { simt_resume(static_cast<const simt_context *
 static inline Step first_step(const Block &block)
 {
     return Step{block.launch->invoke, block.launch->arguments};
-}
-
-static inline Thread &activate_next(Block &block)
-{
-    const unsigned lane = next_thread(block); /* may change block.running */
-    return activate(*block.running, lane);
 }
 
 /* The running thread has returned. Another one begins on its stack, or goes on on its own. */
@@ -164,7 +166,10 @@ static inline Step next_step(Engine &e, Block &block)
         e.free_stack[e.free_stacks++] = stack;
         return Step{resume, &e.main};
     }
-    Thread &next = activate_next(block);
+    /* this may change block.running */
+    const unsigned lane =
+        find_ready(block) ? take_lane(block, *block.running) : wait_for_ready(block);
+    Thread &next = activate(*block.running, lane);
     if (next.stack) {
         prefetch_context((&next)[2]);
         e.free_stack[e.free_stacks++] = stack;
@@ -174,9 +179,8 @@ static inline Step next_step(Engine &e, Block &block)
     return first_step(block);
 }
 
-/* The body of every fiber. It starts threads and resumes others by the same call instruction, so
- * that what this leaves in the processor's predictor is where the kernel of a resumed thread
- * returns. */
+/* The body of every fiber. It starts threads and resumes others by one call instruction: what that
+ * leaves in the processor's predictor is where the kernel of a resumed thread returns. */
 static void fiber_main()
 {
     Engine &e = engine();
@@ -214,13 +218,14 @@ void abandon_block()
 /* ---- Blocks ---- */
 
 /* What depends on the block's shape only: a worker does it once for many blocks. */
-static void lay_out(Engine &e, dim3 shape)
+static void lay_out(Engine &e, const Launch &launch)
 {
     Block &block = e.storage;
+    const dim3 &shape = launch.block;
     if (e.shape.x == shape.x && e.shape.y == shape.y && e.shape.z == shape.z)
         return;
     e.shape = shape;
-    block.threads = shape.x * shape.y * shape.z;
+    block.threads = launch.threads;
     block.warps = (block.threads + warp_size - 1) / warp_size;
     for (unsigned t = 0; t < block.threads; t++) {
         Thread &thread = block.thread[t];
@@ -239,53 +244,36 @@ static void lay_out(Engine &e, dim3 shape)
     }
 }
 
-static void put_in_order(unsigned char *at, unsigned char *position, unsigned count,
-                         const Order &order, uint64_t salt)
-{
-    std::iota(at, at + count, uint8_t(0));
-    if (order.kind == Order::reversed)
-        std::reverse(at, at + count);
-    else if (order.kind == Order::random)
-        shuffle(at, count, order.seed + salt);
-    for (unsigned i = 0; i < count; i++)
-        position[at[i]] = uint8_t(i);
-}
-
-/* The last block's threads counted its barriers with others. Most have none, and stay out of the
- * cache. */
-static void forget_barriers(Block &block)
-{
-    if (!block.grid_barriers && !block.after_return[cluster_after_return])
-        return;
-    for (unsigned t = 0; t < block.threads; t++)
-        block.thread[t].grid_barriers = block.thread[t].cluster_arrivals =
-            block.thread[t].cluster_waits = 0;
-    block.grid_barriers = 0;
-}
-
-static void prepare(Engine &e, Launch &launch, unsigned long long linear)
+static void prepare(Engine &e, Launch &launch, unsigned long long turn)
 {
     Block &block = e.storage;
-    forget_barriers(block);
-    lay_out(e, launch.block);
+    const unsigned long long linear = launched_in_turn(launch, turn);
+    /* Threads that come to no barrier of a cluster stay out of the cache. */
+    for (unsigned t = 0; block.after_return[cluster_after_return] && t < block.threads; t++)
+        block.thread[t].cluster_arrivals = block.thread[t].cluster_waits = 0;
+    lay_out(e, launch);
     block.launch = &launch;
     block.linear = linear;
     block.index =
         uint3{unsigned(linear % launch.grid.x), unsigned(linear / launch.grid.x % launch.grid.y),
               unsigned(linear / launch.grid.x / launch.grid.y)};
     block.alive = block.threads;
-    block.pollers = 0;
+    block.pollers = block.leaving_grid = 0;
     block.last_atomic = nullptr;
     std::fill(std::begin(block.after_return), std::end(block.after_return), nullptr);
     block.open_barrier = block.carry_out = nullptr;
     block.finish = nullptr;
     block.work = nullptr;
-    join_cluster(block, e.alone);
+    join_cluster(block, turn, e.alone);
     block.barrier = Barrier();
     std::fill(std::begin(block.named_barrier), std::end(block.named_barrier), NamedBarrier());
     if (e.launch != launch.number || launch.order.kind == Order::random) {
-        put_in_order(block.warp_at, block.warp_position, block.warps, launch.order, 2 * linear);
-        put_in_order(block.lane_at, block.lane_position, warp_size, launch.order, 2 * linear + 1);
+        put_in_order(block.warp_at, block.warps, launch.order, 2 * linear);
+        put_in_order(block.lane_at, warp_size, launch.order, 2 * linear + 1);
+        for (unsigned w = 0; w < block.warps; w++)
+            block.warp_position[block.warp_at[w]] = uint8_t(w);
+        for (unsigned l = 0; l < warp_size; l++)
+            block.lane_position[block.lane_at[l]] = uint8_t(l);
         e.launch = launch.number; /* its other blocks take the same order */
     }
     block.ready_warps = ~0u >> (max_warps - block.warps);
@@ -311,15 +299,10 @@ static void fill_with_nan(char *begin, size_t bytes)
 }
 
 /* Shared memory begins as NaN, whatever the type: what was there before, or zeros, would hide a
- * missing store. Another NaN than in new device memory, so that a NaN in the result says where it
- * is from. */
+ * missing store. Not device memory's NaN, so that one in the result says where it is from. */
 static void poison_shared_memory(Engine &e, const Launch &launch)
 {
-    if (!e.variables || e.variables_of != launch.entry) {
-        e.variables = &shared_variables(launch.entry);
-        e.variables_of = launch.entry;
-    }
-    for (const SharedVariable &variable : *e.variables)
+    for (const SharedVariable &variable : *launch.shared_variables)
         fill_with_nan(e.shared_begin + variable.offset, variable.bytes);
     fill_with_nan(e.dynamic_begin - dynamic_shared_offset,
                   dynamic_shared_offset + launch.dynamic_shared);
@@ -335,10 +318,10 @@ static void take_back_stacks(Engine &e)
         e.free_stack[e.free_stacks] = uint16_t(e.free_stacks + 1);
 }
 
-void run_block(Launch &launch, unsigned long long linear)
+void run_block(Launch &launch, unsigned long long turn)
 {
     Engine &e = engine();
-    prepare(e, launch, linear);
+    prepare(e, launch, turn);
     Block &block = e.storage;
     e.block = &block;
     e.dynamic_begin = simt_dynamic_shared;
@@ -393,3 +376,23 @@ void become_worker(char *stacks)
 }
 
 } /* namespace simt */
+
+/* The largest that a launch can ask for. */
+extern "C" {
+__thread char simt_dynamic_memory[simt::dynamic_shared_offset + simt::max_shared_per_block]
+    __attribute__((aligned(1024)));
+}
+__asm__(".globl simt_dynamic_shared\n"
+        ".set simt_dynamic_shared, simt_dynamic_memory + 16\n"
+        ".type simt_dynamic_shared, @tls_object\n");
+static_assert(simt::dynamic_shared_offset == 16, "as it says above");
+
+char *simt_aligned_dynamic_shared(void)
+{
+    simt::Worker &w = *simt::worker;
+    if (w.dynamic_begin != simt_dynamic_memory) {
+        w.dynamic_end -= w.dynamic_begin - simt_dynamic_memory;
+        w.dynamic_begin = simt_dynamic_memory;
+    }
+    return simt_dynamic_memory;
+}

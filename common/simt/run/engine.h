@@ -11,21 +11,13 @@ namespace simt
 /* Makes the calling OS thread a worker, able to run blocks on these stacks. Once per OS thread. */
 void become_worker(char *stacks);
 
-/* Runs the launch's block number `linear` to its end, or until it is abandoned. */
-void run_block(Launch &launch, unsigned long long linear);
+/* Runs the block whose turn it is to its end, or until it is abandoned. */
+void run_block(Launch &launch, unsigned long long turn);
 
 /* The running thread; never null in functions that only kernels call. */
 inline Thread &self() { return *current_thread; }
 
-/* ---- report.cpp ---- */
-
-/* Says what is wrong and who waits where, fails the launch and gives the block up. */
-[[noreturn]] void report_waiting(const Block &block, const char *headline);
-/* The same when no thread of the block can go on. */
-[[noreturn]] void report_deadlock(const Block &block);
-
-/* ---- builtins.cpp: threadIdx and its relatives, which kernels see as constants ---- */
-
+/* threadIdx and its relatives, which kernels see as constants. */
 extern __thread Index thread_index __asm__("threadIdx") SIMT_OWN;
 extern __thread uint3 block_index __asm__("blockIdx") SIMT_OWN;
 extern __thread dim3 block_shape __asm__("blockDim") SIMT_OWN;
@@ -33,6 +25,13 @@ extern __thread dim3 grid_shape __asm__("gridDim") SIMT_OWN;
 
 /* Whether an address is part of one of them: they lie among the OS thread's shared variables. */
 bool is_builtin(const void *address);
+
+/* ---- report.cpp ---- */
+
+/* Says what is wrong and who waits where, fails the launch and gives the block up. */
+[[noreturn]] void report_waiting(const Block &block, const char *headline);
+/* The same when no thread of the block can go on. */
+[[noreturn]] void report_deadlock(const Block &block);
 
 /* ---- fault.cpp: bad addresses, division by zero, failed asserts end the launch ---- */
 
@@ -48,8 +47,8 @@ unsigned long long block_in_turn(const Order &order, unsigned long long turn,
                                  unsigned long long blocks);
 /* A number that the seed decides. */
 uint64_t scramble(uint64_t seed);
-/* Puts values[0 .. count) into an order that the seed decides. */
-void shuffle(unsigned char *values, unsigned count, uint64_t seed);
+/* 0 to count - 1 as warps, lanes or blocks of a cluster run; if at random, the salt decides too. */
+void put_in_order(unsigned char *numbers, unsigned count, const Order &order, uint64_t salt);
 
 /* ---- pool.cpp: the OS threads that run blocks ---- */
 

@@ -1,14 +1,8 @@
-/*
- * Faults in kernels: bad addresses, integer division by zero, failed asserts. A worker that faults
- * leaves the handler by switching to its own stack, as abandon_block does anywhere else.
- */
+/* Faults in kernels: bad addresses, integer division by zero, failed asserts. A worker that faults
+ * leaves the handler by switching to its own stack, as abandon_block does anywhere else. */
 #include "run/engine.h"
-#include "host/fault.h"
+#include "host/memory.h"
 #include "host/errors.h"
-#include <cassert>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
 
 using namespace simt;
 

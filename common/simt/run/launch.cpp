@@ -1,18 +1,13 @@
 /* Launches: the arguments are checked as CUDA does, then OS threads share the blocks. A launch is
  * over when simt_run returns; a kernel's error shows at the next call that waits for the device. */
 #include "run/engine.h"
-#include "host/checker.h"
 #include "host/errors.h"
 #include "host/memory.h"
-#include "host/symbols.h"
-#include <cstdio>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 namespace simt
 {
@@ -23,9 +18,11 @@ static std::mutex launching;
 static void prepare(Launch &launch, const struct simt_launch &asked)
 {
     static_cast<struct simt_launch &>(launch) = asked;
+    launch.threads = asked.block.x * asked.block.y * asked.block.z;
     launch.cluster_blocks = asked.cluster.x * asked.cluster.y * asked.cluster.z;
-    launch.blocks = static_cast<unsigned long long>(asked.grid.x) * asked.grid.y * asked.grid.z;
+    launch.blocks = 1ull * asked.grid.x * asked.grid.y * asked.grid.z;
     launch.stop_at = launch.blocks;
+    launch.shared_variables = &shared_variables(asked.entry);
 }
 
 static bool within(const dim3 &size, unsigned x, unsigned y, unsigned z)
@@ -45,56 +42,30 @@ static cudaError_t check_size(const Launch &launch, const char *what, const char
         kernel_name(launch), what, size.x, size.y, size.z, of, most.x, most.y, most.z);
 }
 
-static cudaError_t check_shape(const Launch &launch)
+static unsigned long long resident_limit(const Launch &launch)
 {
-    const dim3 &block = launch.block;
+    return 1ull * multiprocessors *
+           unsigned(resident_blocks(launch.entry, launch.threads, launch.dynamic_shared));
+}
+
+/* Shapes, clusters, shared memory, cooperation. */
+static cudaError_t check_launch(const Launch &launch)
+{
+    const char *name = kernel_name(launch);
+    const dim3 &block = launch.block, &cluster = launch.cluster, &grid = launch.grid;
     if (cudaError_t error =
-            check_size(launch, "grid", "blocks", launch.grid, dim3(2147483647, 65535, 65535)))
+            check_size(launch, "grid", "blocks", grid, dim3(2147483647, 65535, 65535)))
         return error;
     if (cudaError_t error = check_size(launch, "block", "threads", block, dim3(1024, 1024, 64)))
         return error;
-    if (block.x * block.y * block.z > max_block_threads)
+    if (launch.threads > max_block_threads)
         return refuse(cudaErrorInvalidConfiguration,
                       "kernel %s: a block of %u x %u x %u = %u threads; a block has at most %u",
-                      kernel_name(launch), block.x, block.y, block.z, block.x * block.y * block.z,
-                      max_block_threads);
-    return cudaSuccess;
-}
+                      name, block.x, block.y, block.z, launch.threads, max_block_threads);
 
-static cudaError_t check_shared_memory(const Launch &launch)
-{
-    size_t fixed = static_shared_bytes(launch.entry), limit = dynamic_shared_limit(launch.entry);
-    const char *name = kernel_name(launch);
-    if (fixed > default_dynamic_shared)
-        return refuse(cudaErrorInvalidValue,
-                      "kernel %s: %zu bytes of static shared memory; a kernel has at most %zu "
-                      "(more only as extern __shared__, after cudaFuncSetAttribute)",
-                      name, fixed, default_dynamic_shared);
-    if (launch.dynamic_shared > limit)
-        return refuse(cudaErrorInvalidValue,
-                      "kernel %s: %zu bytes of dynamic shared memory beside %zu of static; it may "
-                      "have %zu (up to %zu after cudaFuncSetAttribute with "
-                      "cudaFuncAttributeMaxDynamicSharedMemorySize)",
-                      name, launch.dynamic_shared, fixed, limit,
-                      shared_memory().per_block_optin - fixed);
-    return cudaSuccess;
-}
-
-static unsigned long long resident_limit(const Launch &launch)
-{
-    unsigned threads = launch.block.x * launch.block.y * launch.block.z;
-    return static_cast<unsigned long long>(multiprocessors) *
-           unsigned(resident_blocks(launch.entry, threads, launch.dynamic_shared));
-}
-
-static cudaError_t check_cluster(const Launch &launch)
-{
-    const dim3 &cluster = launch.cluster, &grid = launch.grid;
-    const char *name = kernel_name(launch);
-    int architecture;
-    read_architecture(&architecture); /* the launch itself complains */
+    const int architecture = read_architecture(); /* the launch itself complains */
     if (!within(cluster, max_cluster_blocks, max_cluster_blocks, max_cluster_blocks) ||
-        cluster.x * cluster.y * cluster.z > max_cluster_blocks)
+        launch.cluster_blocks > max_cluster_blocks)
         return refuse(
             cudaErrorInvalidClusterSize,
             "kernel %s: a cluster of %u x %u x %u blocks; it has at least 1 and at most %u", name,
@@ -110,19 +81,26 @@ static cudaError_t check_cluster(const Launch &launch)
     if (launch.cluster_blocks > 1 && launch.cooperative)
         return refuse(cudaErrorNotSupported,
                       "kernel %s: the CPU backend has no cooperative launches with clusters", name);
-    return cudaSuccess;
-}
 
-static cudaError_t check_all(const Launch &launch)
-{
-    for (auto *check : {check_shape, check_cluster, check_shared_memory})
-        if (cudaError_t error = check(launch))
-            return error;
+    const size_t fixed = static_shared_bytes(launch.entry);
+    const size_t limit = dynamic_shared_limit(launch.entry);
+    if (fixed > default_dynamic_shared)
+        return refuse(cudaErrorInvalidValue,
+                      "kernel %s: %zu bytes of static shared memory; a kernel has at most %zu "
+                      "(more only as extern __shared__, after cudaFuncSetAttribute)",
+                      name, fixed, default_dynamic_shared);
+    if (launch.dynamic_shared > limit)
+        return refuse(cudaErrorInvalidValue,
+                      "kernel %s: %zu bytes of dynamic shared memory beside %zu of static; it may "
+                      "have %zu (up to %zu after cudaFuncSetAttribute with "
+                      "cudaFuncAttributeMaxDynamicSharedMemorySize)",
+                      name, launch.dynamic_shared, fixed, limit,
+                      shared_memory().per_block_optin - fixed);
     if (launch.cooperative && launch.blocks > resident_limit(launch))
         return refuse(cudaErrorCooperativeLaunchTooLarge,
                       "kernel %s: a cooperative launch of %llu blocks; at most %llu of them are "
                       "resident together",
-                      kernel_name(launch), launch.blocks, resident_limit(launch));
+                      name, launch.blocks, resident_limit(launch));
     return cudaSuccess;
 }
 
@@ -138,8 +116,7 @@ static cudaError_t end(Launch &launch)
     if (launch.allowed_threads)
         return refuse(cudaErrorInvalidValue,
                       "kernel %s: a block of %u threads; its __launch_bounds__ allows %u",
-                      kernel_name(launch), launch.block.x * launch.block.y * launch.block.z,
-                      launch.allowed_threads.load());
+                      kernel_name(launch), launch.threads, launch.allowed_threads.load());
     return cudaSuccess;
 }
 
@@ -203,8 +180,8 @@ static void wait_on(cudaStream_t stream, uint64_t seed, std::function<bool()> go
 
 static bool wait_to_fill(void *pointer, int value, size_t bytes, cudaStream_t stream)
 {
-    Order order;
-    if (!read_order(&order).empty() || order.kind != Order::overlap)
+    const Order order = read_order();
+    if (order.kind != Order::overlap)
         return false;
     std::lock_guard<std::mutex> lock(launching);
     wait_on(stream, order.seed, [=] {
@@ -236,8 +213,9 @@ static bool put_off(const Launch &launch)
 static cudaError_t run(Launch &launch)
 {
     static unsigned long long launches;
-    Environment environment;
-    if (const std::string complaint = read_environment(&environment); !complaint.empty()) {
+    std::string complaint;
+    const Environment environment = read_environment(&complaint);
+    if (!complaint.empty()) {
         /* on stderr too: a program from elsewhere does not ask for reports */
         fprintf(stderr, "simt: %s\n", complaint.c_str());
         return refuse(cudaErrorInvalidValue, "%s", complaint.c_str());
@@ -274,7 +252,7 @@ cudaError_t simt_run(const struct simt_launch *asked)
     begin_launch();
     Launch launch;
     prepare(launch, *asked);
-    if (cudaError_t error = check_all(launch))
+    if (cudaError_t error = check_launch(launch))
         return error;
     if (run_waiting_launches && (!asked->stream || asked->stream == cudaStreamLegacy))
         run_waiting_launches();

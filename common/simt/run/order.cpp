@@ -1,13 +1,12 @@
 /* In which order blocks, warps and lanes run. */
 #include "run/engine.h"
+#include <algorithm>
 #include <numeric>
-#include <utility>
 
-namespace simt
-{
+using namespace simt;
 
 /* One step of the splitmix64 generator. */
-uint64_t scramble(uint64_t x)
+uint64_t simt::scramble(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -15,8 +14,8 @@ uint64_t scramble(uint64_t x)
     return x ^ x >> 31;
 }
 
-unsigned long long block_in_turn(const Order &order, unsigned long long turn,
-                                 unsigned long long blocks)
+unsigned long long simt::block_in_turn(const Order &order, unsigned long long turn,
+                                       unsigned long long blocks)
 {
     if (order.kind == Order::in_order || order.kind == Order::overlap)
         return turn;
@@ -31,12 +30,14 @@ unsigned long long block_in_turn(const Order &order, unsigned long long turn,
         (static_cast<unsigned __int128>(turn) * stride + offset) % blocks);
 }
 
-void shuffle(unsigned char *values, unsigned count, uint64_t seed)
+void simt::put_in_order(unsigned char *numbers, unsigned count, const Order &order, uint64_t salt)
 {
-    for (unsigned i = count; i > 1; i--) {
+    std::iota(numbers, numbers + count, uint8_t(0));
+    if (order.kind == Order::reversed)
+        std::reverse(numbers, numbers + count);
+    uint64_t seed = order.seed + salt;
+    for (unsigned i = count; order.kind == Order::random && i > 1; i--) {
         seed = scramble(seed);
-        std::swap(values[i - 1], values[seed % i]);
+        std::swap(numbers[i - 1], numbers[seed % i]);
     }
 }
-
-} /* namespace simt */

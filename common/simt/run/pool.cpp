@@ -4,9 +4,6 @@
 #include "host/errors.h"
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <memory>
-#include <mutex>
 #include <pthread.h>
 
 namespace simt
@@ -25,7 +22,8 @@ struct Pool {
     unsigned long long generation; /* launches so far */
     unsigned wanted;               /* workers that may take part */
     unsigned working;              /* workers that do */
-    unsigned threads;              /* workers that exist */
+    unsigned threads;              /* workers that exist, ... */
+    unsigned ready;                /* ... and those of them that have a number */
 
     /* The grid barrier. */
     std::condition_variable grid_wake;
@@ -56,7 +54,7 @@ static void take_part(Pool &p, Launch &launch)
         }
         if (turn >= launch.stop_at || launch.failed)
             return;
-        run_block(launch, launched_in_turn(launch, turn));
+        run_block(launch, turn);
         launch.finished_blocks++;
         if (launch.cooperative) {
             std::lock_guard<std::mutex> lock(p.mutex); /* a block that waits must not miss this */
@@ -65,20 +63,15 @@ static void take_part(Pool &p, Launch &launch)
     }
 }
 
-/* A new worker is given its number and stacks. */
-typedef std::pair<unsigned, char *> Equipment;
-
-static void *work(void *argument)
+static void *work(void *stacks)
 {
     Pool &p = *pool;
-    const auto [number, stacks] = *std::unique_ptr<Equipment>(static_cast<Equipment *>(argument));
     unsigned long long seen = 0;
-    become_worker(stacks);
+    become_worker(static_cast<char *>(stacks));
     std::unique_lock<std::mutex> lock(p.mutex);
+    const unsigned number = p.ready++;
     for (;;) {
-        p.wake.wait(lock, [&, number = number] {
-            return p.launch && p.generation != seen && number < p.wanted;
-        });
+        p.wake.wait(lock, [&] { return p.launch && p.generation != seen && number < p.wanted; });
         seen = p.generation;
         p.working++;
         Launch &launch = *p.launch;
@@ -97,11 +90,9 @@ static bool add_worker(Pool &p, const pthread_attr_t &attributes)
     char *stacks = reserve_stacks();
     if (!stacks)
         return false;
-    Equipment *equipment = new Equipment(p.threads, stacks);
     pthread_t thread;
-    if (pthread_create(&thread, &attributes, work, equipment) != 0) {
+    if (pthread_create(&thread, &attributes, work, stacks) != 0) {
         release_stacks(stacks);
-        delete equipment;
         return false;
     }
     p.threads++;
@@ -124,18 +115,12 @@ static bool want(Pool &p, unsigned count)
     return created;
 }
 
-static bool over(const Pool &p, const Launch &launch)
-{
-    return p.working == 0 && (launch.failed || launch.next_block >= launch.stop_at);
-}
-
 cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident,
                            bool traced)
 {
     Pool &p = the_pool();
     std::unique_lock<std::mutex> lock(p.mutex);
-    const unsigned threads = launch.block.x * launch.block.y * launch.block.z;
-    const unsigned long long affordable = affordable_blocks(threads);
+    const unsigned long long affordable = affordable_blocks(launch.threads);
     unsigned long long limit =
         std::min({launch.blocks, affordable, std::max<unsigned long long>(resident, workers)});
     /* Of the blocks of a cluster one runs at a time, and each has an OS thread. */
@@ -148,7 +133,7 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
         return refuse(cudaErrorLaunchOutOfResources,
                       "memory is enough for the stacks of %llu blocks of %u threads at a time, and "
                       "this cooperative launch has %llu",
-                      affordable, threads, launch.blocks);
+                      affordable, launch.threads, launch.blocks);
     p.launch = &launch;
     p.generation++;
     p.grid_arrived = p.grid_passed = 0;
@@ -161,8 +146,10 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
                       p.wanted, count);
     }
     unsigned long long finished = 0;
-    while (!p.idle.wait_for(lock, traced ? stall_of_a_trace : stall,
-                            [&] { return over(p, launch); })) {
+    const auto over = [&] {
+        return p.working == 0 && (launch.failed || launch.next_block >= launch.stop_at);
+    };
+    while (!p.idle.wait_for(lock, traced ? stall_of_a_trace : stall, over)) {
         if (finished == launch.finished_blocks && launch.next_block < launch.blocks &&
             p.wanted < limit) {
             launch.stop_at = launch.blocks;

@@ -3,11 +3,7 @@
 #include "run/engine.h"
 #include "host/errors.h"
 #include "host/symbols.h"
-#include <cstdarg>
-#include <cstdio>
 #include <algorithm>
-#include <string>
-#include <vector>
 
 namespace simt
 {
@@ -39,6 +35,7 @@ bool report(Launch &launch, cudaError_t error, const char *pattern, ...)
 
 /* Threads that wait at the same call of the same operation. */
 struct Group {
+    std::string place;
     const Thread *first;
     unsigned count;
 };
@@ -55,16 +52,11 @@ static std::string awaited(const Thread &thread)
     return thread.condition->name();
 }
 
-/* And where. */
-static Site place(const Thread &thread)
+/* The same, and where. */
+static std::string place(const Thread &thread)
 {
-    return thread.wait <= Wait::warp ? site_of(thread) : thread.condition->site;
-}
-
-static bool belongs(const Thread &thread, const Group &group)
-{
-    return awaited(thread) == awaited(*group.first) &&
-           same_site(place(thread), place(*group.first));
+    const Site site = thread.wait <= Wait::warp ? site_of(thread) : thread.condition->site;
+    return format("%s, %s:%d", awaited(thread).c_str(), site.file, site.line);
 }
 
 static std::vector<Group> group_threads(const Block &block)
@@ -74,10 +66,11 @@ static std::vector<Group> group_threads(const Block &block)
         const Thread &thread = block.thread[t];
         if (!is_waiting(thread))
             continue;
+        const std::string where = place(thread);
         auto group = std::find_if(groups.begin(), groups.end(),
-                                  [&](const Group &each) { return belongs(thread, each); });
+                                  [&](const Group &each) { return each.place == where; });
         if (group == groups.end())
-            group = groups.insert(group, Group{&thread, 0});
+            group = groups.insert(group, Group{where, &thread, 0});
         group->count++;
     }
     return groups;
@@ -100,10 +93,9 @@ static std::string absent_lanes(const Warp &warp, const Meeting &meeting)
 static std::string described(const Group &group)
 {
     const Thread &thread = *group.first;
-    std::string text =
-        format("; %u %s at %s, %s:%d, the first of them thread (%u,%u,%u)", group.count,
-               group.count == 1 ? "waits" : "wait", awaited(thread).c_str(), place(thread).file,
-               place(thread).line, thread.index[0], thread.index[1], thread.index[2]);
+    std::string text = format("; %u %s at %s, the first of them thread (%u,%u,%u)", group.count,
+                              group.count == 1 ? "waits" : "wait", group.place.c_str(),
+                              thread.index[0], thread.index[1], thread.index[2]);
     const Warp &warp = *thread.warp;
     for (unsigned i = 0; thread.wait == Wait::warp && i < warp.meetings; i++)
         if (warp.meeting[i].arrived >> thread.lane & 1)
@@ -134,8 +126,7 @@ void report_waiting(const Block &block, const char *headline)
     abandon_block();
 }
 
-/* A block of the cluster in which a thread waits for something else than the others, if there is
- * one. */
+/* A block of the cluster in which a thread waits for something else, if there is one. */
 static const Block &block_to_blame(const Block &block)
 {
     for (unsigned rank = 0; rank < block.cluster->blocks; rank++) {

@@ -44,18 +44,12 @@ inline uint32_t next_bit(uint32_t mask, uint32_t after)
 
 constexpr uint32_t last_lane = 1u << (warp_size - 1);
 
-/* Whether a thread is ready. The running warp's bit of ready_warps may be left from before. */
-inline bool any_ready(Block &block)
-{
-    if (!block.running->ready)
-        block.ready_warps &= ~(1u << block.warp_cursor);
-    return block.ready_warps != 0;
-}
-
 /* The next warp that has a ready lane, after the running one. False if there is none. */
 inline bool next_warp(Block &block)
 {
-    if (!any_ready(block))
+    if (!block.running->ready) /* its bit may be left from before */
+        block.ready_warps &= ~(1u << block.warp_cursor);
+    if (!block.ready_warps)
         return false;
     block.warp_cursor =
         unsigned(__builtin_ctz(next_bit(block.ready_warps, 1u << block.warp_cursor)));
@@ -80,12 +74,6 @@ inline unsigned take_lane(Block &block, Warp &warp)
     return block.lane_at[size_t(__builtin_ctz(bit))];
 }
 
-/* The lane of the next thread to run, with its warp in block.running. */
-inline unsigned next_thread(Block &block)
-{
-    return find_ready(block) ? take_lane(block, *block.running) : wait_for_ready(block);
-}
-
 /* That lane of `warp`, the running one, is the running thread from now on. */
 inline Thread &activate(const Warp &warp, unsigned lane)
 {
@@ -102,8 +90,7 @@ __attribute__((always_inline)) inline void prefetch_context(const Thread &thread
     __builtin_prefetch(thread.context.stack);
 }
 
-/* From the running thread to a lane of `warp`, the running one: another thread.
- * Returns the value that the running thread's context has when it goes on. */
+/* From the running thread to a lane of `warp`, the running one. Returns what it goes on with. */
 __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsigned lane,
                                                          Thread &self)
 {
@@ -117,10 +104,8 @@ __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsig
 /* The running thread waits, and no other thread of the block is ready. */
 uint64_t leave_idle_block(Block &block, Thread &self);
 
-/*
- * The running thread, of `warp`, waits for others of its block. For a call in tail position: then
- * nothing is kept on the stack but what the switch itself saves. Returns what switch_to() does.
- */
+/* The running thread, of `warp`, waits for others of its block. For a call in tail position: then
+ * nothing is kept on the stack but what the switch itself saves. Returns what switch_to() does. */
 __attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, Thread &self)
 {
     if (__builtin_expect(!warp->ready, false)) {
@@ -131,20 +116,14 @@ __attribute__((always_inline)) inline uint64_t leave(Block &block, Warp *warp, T
     return switch_to(*warp, take_lane(block, *warp), self);
 }
 
-/*
- * For operations that block. The caller has noted what it waits for in the thread; suspend returns
- * once make_ready was called for it (or at once, if that happened already).
- */
+/* For operations that block. The caller has noted what it waits for in the thread; suspend returns
+ * once make_ready was called for it (or at once, if that happened already). */
 __attribute__((always_inline)) inline void suspend(Thread &self)
 {
     Block &block = *worker->block;
     if (block.launch->failed.load(std::memory_order_relaxed))
         abandon_block();
-    const unsigned lane = next_thread(block);
-    if (block.running->thread + lane == &self)
-        activate(*block.running, lane);
-    else
-        switch_to(*block.running, lane, self);
+    leave(block, block.running, self);
 }
 
 } /* namespace simt */

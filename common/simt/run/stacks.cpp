@@ -5,21 +5,13 @@
  * stacks cost two mappings each, and only as many are guarded as leave most of the limit to others.
  */
 #include "run/engine.h"
+#include "host/memory.h"
 #include <algorithm>
-#include <atomic>
 #include <fstream>
-#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace simt
-{
-
-static size_t page_bytes()
-{
-    static const size_t bytes = size_t(sysconf(_SC_PAGESIZE));
-    return bytes;
-}
+using namespace simt;
 
 /* Below each stack: more than one page, which a function with a large array could step over. */
 static size_t guard_bytes()
@@ -28,21 +20,21 @@ static size_t guard_bytes()
     return (least + page - 1) / page * page + page;
 }
 
-size_t stack_stride()
+size_t simt::stack_stride()
 {
     /* As a rule an odd number of pages: the tops of the stacks, which a barrier visits one after
      * the other, fall into different sets of the caches of address translations. */
     return stack_bytes + guard_bytes();
 }
 
-char *reserve_stacks()
+char *simt::reserve_stacks()
 {
     void *area = mmap(nullptr, max_block_threads * stack_stride(), PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return area == MAP_FAILED ? nullptr : static_cast<char *>(area);
 }
 
-void release_stacks(char *area) { munmap(area, max_block_threads * stack_stride()); }
+void simt::release_stacks(char *area) { munmap(area, max_block_threads * stack_stride()); }
 
 /* A number from a file of the system's, `otherwise` when there is none. */
 static unsigned long long read_number(const std::string &path, unsigned long long otherwise)
@@ -70,7 +62,7 @@ static void guard(char *begin)
         mprotect(begin, guard_bytes(), PROT_NONE);
 }
 
-bool prepare_stacks(char *area, unsigned first, unsigned count)
+bool simt::prepare_stacks(char *area, unsigned first, unsigned count)
 {
     char *begin = area + first * stack_stride();
     if (mprotect(begin, count * stack_stride(), PROT_READ | PROT_WRITE) != 0)
@@ -94,12 +86,10 @@ static unsigned long long group_memory()
     return least;
 }
 
-unsigned long long affordable_blocks(unsigned threads)
+unsigned long long simt::affordable_blocks(unsigned threads)
 {
     static const unsigned long long memory = std::min(
         static_cast<unsigned long long>(sysconf(_SC_PHYS_PAGES)) * page_bytes(), group_memory());
     /* Few kernels use more than a page of stack, and its top may lie in the page before. */
     return std::max(1ull, memory / 2 / (2 * page_bytes() * threads));
 }
-
-} /* namespace simt */

@@ -10,14 +10,11 @@
 #include "host/checker.h"
 #include "host/device.h"
 #include "host/environment.h"
+#include "host/symbols.h"
 #include "run/switch.h"
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <cuda_runtime.h>
 #include <simt/warp.h>
-#include <string>
 
 namespace simt
 {
@@ -99,8 +96,7 @@ struct alignas(128) Thread {
 
     Warp *warp;
     const Condition *condition;               /* while it waits for one */
-    unsigned grid_barriers;                   /* grid.sync() calls so far */
-    unsigned cluster_arrivals, cluster_waits; /* the same of the halves of the cluster's barrier */
+    unsigned cluster_arrivals, cluster_waits; /* calls so far of the halves of its barrier */
     check::ThreadState *checked;
     check::Recent *recent; /* what the checker looks up first */
 };
@@ -168,7 +164,7 @@ struct Block {
     unsigned rank; /* in the cluster */
     unsigned threads, warps;
     unsigned alive; /* threads that have not returned */
-    /* warps with a ready lane, by scheduling position; for the running one see any_ready() */
+    /* warps with a ready lane, by scheduling position; for the running one see next_warp() */
     uint32_t ready_warps;
     /* the scheduling position that runs or ran last: the warp's, and the lane's as a bit */
     unsigned warp_cursor;
@@ -180,14 +176,13 @@ struct Block {
     unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
     Barrier barrier;
     NamedBarrier named_barrier[named_barriers];
-    unsigned grid_barriers;     /* grid.sync() calls that the block has begun */
+    unsigned leaving_grid;      /* threads that grid.sync() let go, and that have not gone on yet */
     const Thread *last_atomic;  /* who made the block's last atomic operation, ... */
     const void *atomic_address; /* ... on which address, ... */
     unsigned atomic_repeats;    /* ... and how often in a row: it may be waiting for others */
     /* What the rooms above have to do here: set when it first comes up in this block, else null. */
     void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
-    /* No thread can go on: barrier 0 opens, or one piece of asynchronous work is done. False: not
-     * so. */
+    /* No thread can go on: barrier 0 opens, or a piece of work is done. False: neither. */
     bool (*open_barrier)(Block &);
     bool (*carry_out)(Block &);
     void (*finish)(Block &); /* all threads have returned */
@@ -212,14 +207,16 @@ inline bool is_waiting(const Thread &thread)
 
 /* What the program asked for, and what has become of it. */
 struct Launch : simt_launch {
+    unsigned threads;        /* in each block */
     unsigned cluster_blocks; /* in each cluster */
+    const std::vector<SharedVariable> *shared_variables;
     unsigned long long blocks;
     unsigned long long number = 0; /* launches since the program started, from 1 */
     Order order;
     std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
     std::atomic<unsigned long long> stop_at{0}; /* blocks from this one on are not started yet */
-    std::atomic<bool> failed{
-        false}; /* a report was made: blocks stop at their next wait, no new ones start */
+    /* a report was made: blocks stop at their next wait, no new ones start */
+    std::atomic<bool> failed{false};
     std::atomic<unsigned> allowed_threads{0}; /* by __launch_bounds__, when a block has more */
     check::LaunchState *checked = nullptr;
 };
@@ -229,11 +226,8 @@ struct Worker {
     Block *block; /* the running one, or null between blocks */
     char *stacks; /* see stacks.h */
     size_t stack_stride;
-    char *shared_begin,
-        /* this OS thread's static __shared__ variables (and other TLS of the program) */
-        *shared_end;
-    char *dynamic_begin,
-        *dynamic_end; /* this block's dynamic shared memory, exactly as large as the launch asked */
+    char *shared_begin, *shared_end; /* static __shared__ variables, and the program's other TLS */
+    char *dynamic_begin, *dynamic_end; /* this block's, as much as the launch asked for */
     check::BlockState *checked;
 };
 
@@ -248,8 +242,7 @@ bool on_thread_stack(const void *address);
 /* The same for the running thread's own stack. */
 bool on_own_stack(const void *address);
 
-/* What Thread::barrier stands for: 0 to 2 are those of simt_syncthreads_reduce, this is the plain
- * one. */
+/* Thread::barrier of the plain barrier: 0 to 2 are those of simt_syncthreads_reduce. */
 constexpr unsigned char plain_barrier = 3;
 
 /* "kernel<16>(float*, int)": from the symbol table, or else as spelled at the launch. */

@@ -1,7 +1,6 @@
 /* Atomic functions: relaxed, as CUDA's are. */
 #include "run/engine.h"
 #include "threads/operations.h"
-#include <cstring>
 #include <simt/atomics.h>
 
 using namespace simt;
@@ -14,10 +13,8 @@ static AccessKind kind_of(int operation)
                                                                    : atomic_update;
 }
 
-/*
- * A thread that keeps to one address may be waiting for another thread to change it: now and then
- * it lets the others run, or they never would.
- */
+/* A thread that keeps to one address may be waiting for another thread to change it: now and then
+ * it lets the others run, or they never would. */
 static void notice(const void *address, size_t bytes, AccessKind kind, const void *where)
 {
     constexpr unsigned repeats_before_yield = 64;
@@ -94,9 +91,7 @@ void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *updat
     notice(address, bytes, atomic_update, __builtin_return_address(0));
     if (bytes == 2)
         update_word<uint16_t>(address, update, operand, before);
-    else if (bytes == 4)
-        update_word<uint32_t>(address, update, operand, before);
     else
-        update_word<uint64_t>(address, update, operand, before);
+        update_word<uint32_t>(address, update, operand, before);
     checker->atomic_done();
 }

@@ -16,11 +16,9 @@ static bool splits_a_warp(const Block &block)
     return false;
 }
 
-/*
- * bar.sync counts arrivals, so on hardware whole warps may arrive from different lines; the lanes
+/* bar.sync counts arrivals, so on hardware whole warps may arrive from different lines; the lanes
  * of one warp may not, nor may barriers of different kinds be mixed. The checked build wants one
- * line for all. Calls of a file under two names are the same.
- */
+ * line for all. Calls of a file under two names are the same. */
 static bool at_different_sites(const Block &block)
 {
     const Thread *of_block = nullptr;

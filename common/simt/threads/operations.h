@@ -1,7 +1,6 @@
 /* What atomics and reductions compute. */
 #pragma once
 
-#include <cstring>
 #include <simt/warp.h>
 #include <type_traits>
 

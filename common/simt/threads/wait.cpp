@@ -22,8 +22,7 @@ void simt::wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> nam
 
 /* What a block waits for whose threads all poll must come from another OS thread. When it does not
  * come soon, there may be many more of those than cores: the more of them sleep, the sooner it
- * comes. Each sleeps, once for a look of all its threads, a part of the time that it has waited
- * already. */
+ * comes. Each sleeps, once for a look of all its threads, a part of what it has waited so far. */
 static void rest(bool alone, unsigned pollers)
 {
     constexpr unsigned patience = 100, longest = 100000; /* looks; microseconds */
@@ -60,26 +59,25 @@ void simt_yield(void)
     suspend(thread);
     block.pollers--;
     rest(alone, pollers);
-    static __thread unsigned
-        yields; /* several threads of the block may poll for another one of its cluster */
+    /* several threads of the block may poll for another one of its cluster */
+    static __thread unsigned yields;
     if (alone || ++yields % 64 == 0)
         yield_to_cluster(block);
 }
 
 void simt_grid_sync(Site site)
 {
-    Thread &thread = self();
-    Block &block = *thread.warp->block;
+    Block &block = *worker->block;
     if (!block.launch->cooperative)
         simt_fail("grid.sync() at %s:%d in a kernel that was not launched with "
                   "cudaLaunchCooperativeKernel",
                   site.file, site.line);
     simt_syncthreads(site);
-    /* the first of the block to come out waits for all */
-    if (++thread.grid_barriers > block.grid_barriers) {
-        block.grid_barriers++;
+    if (block.leaving_grid == 0) { /* the first of the block to come out waits for the others */
         wait_for_grid(block, site);
+        block.leaving_grid = block.alive;
     }
+    block.leaving_grid--;
 }
 
 int simt_is_cooperative(void) { return worker->block->launch->cooperative; }

@@ -1,7 +1,6 @@
 /* Operations of a warp: lanes meet, and the last to arrive does the work for all. */
 #include "run/scheduling.h"
 #include "threads/operations.h"
-#include <cstring>
 #include <simt/collectives.h>
 
 namespace simt
@@ -13,20 +12,16 @@ static const uint64_t no_lane = ~uint64_t(0);
 /* The lane that `lane` reads from; itself where that is outside its segment of `width` lanes. */
 static inline unsigned source_lane(unsigned lane, unsigned how, unsigned operand, unsigned width)
 {
-    unsigned begin = lane & ~(width - 1), end = begin + width;
-    unsigned from = lane;
+    const unsigned begin = lane & ~(width - 1), end = begin + width;
     switch (how) {
     case simt_shuffle_index:
         return begin | (operand & (width - 1));
     case simt_shuffle_up:
-        from = lane - operand;
-        return operand <= lane && from >= begin ? from : lane;
+        return operand <= lane && lane - operand >= begin ? lane - operand : lane;
     case simt_shuffle_down:
-        from = lane + operand;
-        return operand < warp_size && from < end ? from : lane;
+        return operand < warp_size && lane + operand < end ? lane + operand : lane;
     default: /* xor may reach into lower segments, but not into higher ones */
-        from = lane ^ operand;
-        return from < end ? from : lane;
+        return (lane ^ operand) < end ? lane ^ operand : lane;
     }
 }
 
@@ -41,7 +36,8 @@ static void exchange(const Warp &warp, uint32_t lanes)
     }
 }
 
-__attribute__((noinline)) static void complete(Warp &warp, Meeting &meeting)
+/* All are there. Returns what the running thread goes on with. */
+__attribute__((noinline)) static uint64_t complete(Warp &warp, Meeting &meeting)
 {
     const Meeting done = meeting;
     meeting = warp.meeting[--warp.meetings];
@@ -57,14 +53,7 @@ __attribute__((noinline)) static void complete(Warp &warp, Meeting &meeting)
         warp.ready |= waiting;
         block.ready_warps |= 1u << block.warp_position[warp.number];
     }
-}
-
-/* The running thread was the last to arrive. Returns its own value. */
-__attribute__((noinline)) static uint64_t complete_and_go_on(Warp &warp, Meeting &meeting,
-                                                             Thread &self)
-{
-    complete(warp, meeting);
-    return self.context.value;
+    return self().context.value;
 }
 
 constexpr char lanes_have_returned[] = "a warp operation that names lanes which have returned";
@@ -102,7 +91,7 @@ __attribute__((always_inline)) static inline uint64_t arrive(Block &block, Warp 
     meeting.arrived |= 1u << self.lane;
     const uint32_t absent = missing(warp, meeting);
     if (!absent)
-        return complete_and_go_on(warp, meeting, self);
+        return complete(warp, meeting);
     if (__builtin_expect(absent & ~warp.alive, 0))
         report_waiting(*warp.block, lanes_have_returned);
     return leave(block, &warp, self);
@@ -160,18 +149,8 @@ unsigned simt_thread_number(void) { return self().linear; }
 
 /* ---- __activemask: the lanes that come to the same place together ---- */
 
-static uint32_t ready_lanes(const Warp &warp)
-{
-    uint32_t lanes = 0;
-    for (unsigned lane : bits(warp.ready))
-        lanes |= 1u << warp.block->lane_at[lane];
-    return lanes;
-}
-
-/*
- * Lets the warp's other lanes run until each has come here too, or waits elsewhere, or has
- * returned. A lane that polls memory would never do any of these, so there is an end to it.
- */
+/* Lets the warp's other lanes run until each has come here too, or waits elsewhere, or has
+ * returned. A lane that polls memory would never do any of these, so there is an end to it. */
 unsigned simt_activemask(Site site)
 {
     Thread &thread = self();
@@ -180,7 +159,7 @@ unsigned simt_activemask(Site site)
     thread.site = site;
     warp.gathering |= me;
     for (int round = 0; warp.gathering & me; round++) {
-        if (ready_lanes(warp) & ~warp.gathering && round < 64) {
+        if (warp.ready & ~in_positions(*warp.block, warp.gathering) && round < 64) {
             make_ready(thread);
             suspend(thread);
             continue;

@@ -7,17 +7,10 @@
 namespace simt
 {
 
-template <class T>
-void **untyped(T **pointer)
-{
-    return reinterpret_cast<void **>(pointer);
-}
-
-template <class... Parameters>
-const void *untyped(void (*kernel)(Parameters...))
-{
-    return reinterpret_cast<const void *>(kernel);
-}
+/* clang-format off */
+template <class T> void **untyped(T **pointer) { return reinterpret_cast<void **>(pointer); }
+template <class... T> const void *untyped(void (*kernel)(T...)) { return reinterpret_cast<const void *>(kernel); }
+/* clang-format on */
 
 /* The variable's address; null, which every call refuses, where so many bytes do not fit there. */
 template <class T>
@@ -72,8 +65,7 @@ SIMT_FORM(template <class... Parameters>, cudaOccupancyMaxActiveBlocksPerMultipr
 /* clang-format on */
 #undef SIMT_FORM
 
-/* The block size with the most resident threads and the smallest grid that fills the device with
- * it. */
+/* The block size with the most resident threads, and the smallest grid that fills the device. */
 template <class Kernel> /* a kernel, or its address as void * */
 cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, Kernel kernel,
                                                size_t dynamic_shared = 0, int block_limit = 0)

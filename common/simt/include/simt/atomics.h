@@ -1,14 +1,9 @@
-/*
- * Atomic functions. All of them are calls into the runtime, so that the checked build counts each
+/* Atomic functions. All of them are calls into the runtime, so that the checked build counts each
  * as one atomic access and both builds notice a thread that does nothing but poll one address, and
- * let others run.
- */
+ * let others run. */
 #pragma once
 
-#include <cstdint>
-#include <cstring>
-#include <simt/keywords.h>
-#include <simt/warp.h>
+#include <simt/collectives.h>
 #include <type_traits>
 
 extern "C" {
@@ -16,8 +11,7 @@ extern "C" {
 /* Carries out a simt_operation on 2, 4 or 8 bytes and returns the value from before. */
 uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value, uint64_t expected);
 
-/* *cell = update(*cell, operand) in one step, for what has no operation of its own. `before`
- * receives the old value. */
+/* *cell = update(*cell, operand), of 2 or 4 bytes. `before` receives the old value. */
 typedef void simt_atomic_function(void *cell, const void *operand);
 void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *update,
                         const void *operand, void *before);
@@ -32,12 +26,9 @@ inline T atomic(const volatile T *address, int operation, T value, T expected = 
 {
     static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8,
                   "atomics are 2, 4 or 8 bytes wide");
-    uint64_t words[2] = {};
-    __builtin_memcpy(&words[0], static_cast<const void *>(&value), sizeof value);
-    __builtin_memcpy(&words[1], static_cast<const void *>(&expected), sizeof value);
-    words[0] = simt_atomic(const_cast<T *>(address), sizeof value, operation, words[0], words[1]);
-    __builtin_memcpy(static_cast<void *>(&value), &words[0], sizeof value);
-    return value;
+    return from_word(simt_atomic(const_cast<T *>(address), sizeof value, operation, to_word(value),
+                                 to_word(expected)),
+                     value);
 }
 
 /* T's own minimum and maximum: the word's is unsigned. */

@@ -33,6 +33,14 @@ inline T *dynamic_shared()
         return reinterpret_cast<T *>(simt_dynamic_shared);
 }
 
+/* Each thread of a group copies its share. */
+template <class Group>
+void copy_together(const Group &group, void *to, const void *from, size_t bytes)
+{
+    for (size_t i = group.thread_rank(); i < bytes; i += group.size())
+        static_cast<char *>(to)[i] = static_cast<const char *>(from)[i];
+}
+
 /* Where simtcc has device code's new take its memory. */
 struct DeviceHeap {
 };
@@ -74,38 +82,20 @@ SIMT_INLINE(clock_t, simt_device_clock, (), static_cast<clock_t>(simt_clock()))
 /* clang-format on */
 
 /* Loads and stores with a hint for the cache, which is all that tells them from ordinary ones. */
-#define SIMT_LOAD(name)                                                                            \
-    template <class T>                                                                             \
-    __forceinline__ T name(const T *pointer)                                                       \
-    {                                                                                              \
-        return *pointer;                                                                           \
-    }
-#define SIMT_STORE(name)                                                                           \
-    template <class T>                                                                             \
-    __forceinline__ void name(T *pointer, std::common_type_t<T> value)                             \
-    {                                                                                              \
-        *pointer = value;                                                                          \
-    }
-
 /* clang-format off */
-SIMT_LOAD(__ldg)
-SIMT_LOAD(__ldca)
-SIMT_LOAD(__ldcg)
-SIMT_LOAD(__ldcs)
-SIMT_LOAD(__ldlu)
-SIMT_LOAD(__ldcv)
-SIMT_STORE(__stwb)
-SIMT_STORE(__stcg)
-SIMT_STORE(__stcs)
-SIMT_STORE(__stwt)
-/* clang-format on */
-#undef SIMT_LOAD
-#undef SIMT_STORE
+template <class T> __forceinline__ T __ldg(const T *pointer) { return *pointer; }
+template <class T> __forceinline__ T __ldca(const T *pointer) { return *pointer; }
+template <class T> __forceinline__ T __ldcg(const T *pointer) { return *pointer; }
+template <class T> __forceinline__ T __ldcs(const T *pointer) { return *pointer; }
+template <class T> __forceinline__ T __ldlu(const T *pointer) { return *pointer; }
+template <class T> __forceinline__ T __ldcv(const T *pointer) { return *pointer; }
+template <class T> __forceinline__ void __stwb(T *pointer, std::common_type_t<T> value) { *pointer = value; }
+template <class T> __forceinline__ void __stcg(T *pointer, std::common_type_t<T> value) { *pointer = value; }
+template <class T> __forceinline__ void __stcs(T *pointer, std::common_type_t<T> value) { *pointer = value; }
+template <class T> __forceinline__ void __stwt(T *pointer, std::common_type_t<T> value) { *pointer = value; }
 
 extern "C" unsigned simt_is_shared(const void *pointer);
 extern "C" unsigned simt_is_local(const void *pointer);
-
-/* clang-format off */
 SIMT_INLINE(size_t, __cvta_generic_to_shared, (const void *pointer), simt_shared_address(pointer))
 SIMT_INLINE(void *, __cvta_shared_to_generic, (size_t address), simt_shared_pointer(unsigned(address)))
 SIMT_INLINE(unsigned, __isShared, (const void *pointer), simt_is_shared(pointer))

@@ -27,6 +27,7 @@ unsigned simt_activemask(simt::Site site);
 namespace simt
 {
 
+/* A value's bits, and back: `value` is any, for a type without a default. */
 template <class T>
 inline uint64_t to_word(T value)
 {
@@ -37,10 +38,8 @@ inline uint64_t to_word(T value)
 }
 
 template <class T>
-inline T shuffle(unsigned mask, T value, unsigned how, unsigned operand, int width, simt::Site site)
+inline T from_word(uint64_t word, T value)
 {
-    const uint64_t word =
-        simt_shuffle(mask, to_word(value), operand, how | unsigned(width) << 2, site);
     __builtin_memcpy(static_cast<void *>(&value), static_cast<const void *>(&word), sizeof value);
     return value;
 }
@@ -51,7 +50,9 @@ inline T shuffle(unsigned mask, T value, unsigned how, unsigned operand, int wid
     template <class T>                                                                             \
     inline T name(unsigned mask, T value, Operand operand, int width = 32, SIMT_CALL_SITE)         \
     {                                                                                              \
-        return simt::shuffle(mask, value, how, unsigned(operand), width, site);                    \
+        return simt::from_word(simt_shuffle(mask, simt::to_word(value), unsigned(operand),         \
+                                            how | unsigned(width) << 2, site),                     \
+                               value);                                                             \
     }
 #define SIMT_VOTE(R, name, how)                                                                    \
     SIMT_INLINE(R, name, (unsigned mask, int predicate, SIMT_CALL_SITE),                           \

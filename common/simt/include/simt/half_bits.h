@@ -1,5 +1,4 @@
-/* Bits of the two 16-bit floating-point formats, to and from float and double. Rounds to nearest,
- * ties to even. */
+/* The two 16-bit floating-point formats, to and from float and double: to nearest, ties to even. */
 #pragma once
 
 #include <cmath>
@@ -12,8 +11,7 @@ namespace simt
 struct Binary16 {
     static float to_float(uint16_t bits)
     {
-        /* Exponent and fraction move to float's places; the product repairs the bias, for
-         * subnormals too. */
+        /* Exponent and fraction move to float's places; the product repairs the bias. */
         float magnitude = same_bits<float>(uint32_t(bits & 0x7fff) << 13) * 0x1p112f;
         uint32_t result = same_bits<uint32_t>(magnitude);
         if ((bits & 0x7c00) == 0x7c00)
@@ -52,10 +50,8 @@ struct Brain16 {
     }
 };
 
-/*
- * double to float so that a second rounding, to 16 bits, gives what one rounding would: where the
- * float is inexact its last bit is made odd, which keeps it off every tie.
- */
+/* double to float so that a second rounding, to 16 bits, gives what one rounding would: where the
+ * float is inexact its last bit is made odd, which keeps it off every tie. */
 inline float rounded_to_odd(double value)
 {
     float nearest = float(value);

@@ -2,11 +2,10 @@
  * Kernel launches. simtcc rewrites
  *
  *     kernel<16><<<grid, block, shared, stream>>>(a, b)
- * to  simt::simt_kernel("kernel<16>", FIND, CALL).simt_configure(grid, block, shared, stream)(a, b)
+ * to  simt::simt_kernel("kernel<16>", FIND, CALL, grid, block, shared, stream)(a, b)
  *
  * with two lambdas: FIND hands the kernel's address to whatever it is given, CALL calls the kernel
- * by its name. The names begin with simt_ because a macro around the launch may have a parameter of
- * any other name.
+ * by its name. Names begin with simt_ because a macro around the launch may have any other.
  */
 #pragma once
 
@@ -35,19 +34,16 @@ struct simt_launch {
 
 extern "C" cudaError_t simt_run(const struct simt_launch *launch);
 
-/* What simtcc puts behind a file's text, for its kernels, before main(): "Arguments,B,C,N", for
- * reports. */
+/* What simtcc puts behind a file's text, for reports on its kernels: names are "A,B,C,N". */
 extern "C" void simt_name_parameters(const char *kernel, const char *names);
 
-/* What simtcc makes of __launch_bounds__: the kernel's first statement. Only the first number means
- * anything here. */
+/* What simtcc makes of __launch_bounds__: the kernel's first statement. The first number counts. */
 extern "C" void simt_launch_bounds(unsigned threads, unsigned blocks = 0, unsigned cluster = 0);
 
 namespace simt
 {
 
-/* A parameter with a constructor or destructor of its own is copied as bytes, as CUDA does: neither
- * runs in a CUDA thread. */
+/* A parameter with a constructor or destructor is copied as bytes: no CUDA thread runs either. */
 template <class T>
 struct Bytes {
     alignas(T) char bytes[sizeof(T)];
@@ -125,22 +121,6 @@ cudaError_t run(const simt_launch &launch, void (*function)(Parameters...),
                                         reinterpret_cast<Function>(entry), arguments...);
 }
 
-/* The address of a kernel, where its name stands for exactly one function. (With the parameters'
- * types for a template's arguments the compiler would take the one without any.) */
-struct Address {
-    template <class Function>
-    auto operator()(Function *function) const
-    {
-        return function;
-    }
-};
-
-/* The address of the overload, or of the instance of the template, with just these parameters. */
-template <class... Parameters>
-struct AddressOf {
-    auto operator()(void (*function)(Parameters...)) const { return function; }
-};
-
 /* Where the name alone is no address, the arguments' types may choose one. Where they do not, as
  * they have to be converted, the kernel is called by its name. */
 template <class Call, class Find>
@@ -152,8 +132,10 @@ struct ConfiguredKernel {
     template <class... Arguments>
     auto operator()(Arguments... arguments) const -> decltype(call(arguments...))
     {
-        if constexpr (std::is_invocable_v<Find, AddressOf<Arguments...>>)
-            run(launch, find(AddressOf<Arguments...>()), arguments...);
+        /* the overload, or the instance of the template, with just these parameters */
+        constexpr auto address = [](void (*function)(Arguments...)) { return function; };
+        if constexpr (std::is_invocable_v<Find, decltype(address)>)
+            run(launch, find(address), arguments...);
         else
             run(launch, nullptr, call, arguments...);
     }
@@ -178,35 +160,24 @@ struct ConfiguredKernel<Call, void (*)(Parameters...)> {
 };
 
 template <class Find, class Call>
-struct Kernel {
-    const char *name;
-    Find find;
-    Call call;
-    Site site;
-
-    auto simt_configure(dim3 grid, dim3 block, size_t shared = 0,
-                        cudaStream_t stream = nullptr) const
-    {
-        const simt_launch launch = {name, site.file, site.line, grid, block, shared, stream};
-        if constexpr (std::is_invocable_v<Find, Address>)
-            return ConfiguredKernel<Call, decltype(find(Address()))>{launch, call, find(Address())};
-        else
-            return ConfiguredKernel<Call, Find>{launch, call, find};
-    }
-};
-
-template <class Find, class Call>
-Kernel<Find, Call> simt_kernel(const char *name, Find find, Call call, SIMT_CALL_SITE)
+auto simt_kernel(const char *name, Find find, Call call, dim3 grid, dim3 block, size_t shared = 0,
+                 cudaStream_t stream = nullptr, SIMT_CALL_SITE)
 {
-    return {name, find, call, site};
+    const simt_launch launch = {name, site.file, site.line, grid, block, shared, stream};
+    /* A name that stands for exactly one function. (With the parameters' types for a template's
+     * arguments the compiler would take the one without any.) */
+    constexpr auto address = [](auto *function) { return function; };
+    if constexpr (std::is_invocable_v<Find, decltype(address)>)
+        return ConfiguredKernel<Call, decltype(find(address))>{launch, call, find(address)};
+    else
+        return ConfiguredKernel<Call, Find>{launch, call, find};
 }
 
 /* What simtcc makes of a launch inside a kernel or a __device__ function. */
 template <class... T>
 __attribute__((unavailable(
-    "launching a kernel from device code (dynamic parallelism) is not supported by the CPU "
-    "backend (simt)"))) Kernel<int, int>
-simt_kernel_in_device_code(T...);
+    "launching a kernel from device code (dynamic parallelism) is not "
+    "supported by the CPU backend (simt)"))) void (*simt_kernel_in_device_code(T...))(...);
 
 /* arguments[i] points to the i-th argument, as cudaLaunchKernel wants it. */
 template <class... Parameters, size_t... Indices>

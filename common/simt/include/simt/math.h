@@ -19,40 +19,6 @@
 #include <type_traits>
 #include <vector_types.h>
 
-/* ---- min, max, abs for every pair of types that CUDA has ---- */
-
-#define SIMT_MIN_MAX(A, B, R)                                                                      \
-    constexpr R min(A a, B b) { return (R)b < (R)a ? (R)b : (R)a; }                                \
-    constexpr R max(A a, B b) { return (R)a < (R)b ? (R)b : (R)a; }
-#define SIMT_MIN_MAX_INTEGER(S, U)                                                                 \
-    SIMT_MIN_MAX(S, S, S) SIMT_MIN_MAX(U, U, U) SIMT_MIN_MAX(S, U, U) SIMT_MIN_MAX(U, S, U)
-/* Like fminf and fmaxf: a number wins over NaN. */
-#define SIMT_MIN_MAX_FLOAT(A, B, R)                                                                \
-    inline R min(A a, B b) { return std::fmin(R(a), R(b)); }                                       \
-    inline R max(A a, B b) { return std::fmax(R(a), R(b)); }
-
-/* clang-format off */
-SIMT_MIN_MAX_INTEGER(int, unsigned int)
-SIMT_MIN_MAX_INTEGER(long, unsigned long)
-SIMT_MIN_MAX_INTEGER(long long, unsigned long long)
-SIMT_MIN_MAX_FLOAT(float, float, float)
-SIMT_MIN_MAX_FLOAT(double, double, double)
-SIMT_MIN_MAX_FLOAT(float, double, double)
-SIMT_MIN_MAX_FLOAT(double, float, double)
-/* clang-format on */
-#undef SIMT_MIN_MAX
-#undef SIMT_MIN_MAX_INTEGER
-#undef SIMT_MIN_MAX_FLOAT
-
-SIMT_INLINE(unsigned int, umin, (unsigned int a, unsigned int b), min(a, b))
-SIMT_INLINE(unsigned int, umax, (unsigned int a, unsigned int b), max(a, b))
-
-/* ---- Functions of float and double that <math.h> lacks ---- */
-
-#define SIMT_FUNCTION(name, expression)                                                            \
-    inline double name(double x) { return expression; }                                            \
-    inline float name##f(float single) { return float(name(double(single))); }
-
 namespace simt
 {
 
@@ -85,78 +51,6 @@ inline double inverse_erf(double y)
     return x;
 }
 
-} /* namespace simt */
-
-/* clang-format off */
-SIMT_FUNCTION(rcbrt, 1.0 / std::cbrt(x))
-SIMT_FUNCTION(sinpi, simt::sin_of_pi(x))
-SIMT_FUNCTION(cospi, simt::cos_of_pi(x))
-SIMT_FUNCTION(erfinv, simt::inverse_erf(x))
-SIMT_FUNCTION(erfcinv, simt::inverse_erf(1.0 - x))
-SIMT_FUNCTION(erfcx, std::exp(x * x) * std::erfc(x))
-SIMT_FUNCTION(normcdf, 0.5 * std::erfc(-x / std::sqrt(2.0)))
-SIMT_FUNCTION(normcdfinv, std::sqrt(2.0) * simt::inverse_erf(2.0 * x - 1.0))
-/* clang-format on */
-#undef SIMT_FUNCTION
-
-/* clang-format off */
-SIMT_INLINE(double, rsqrt, (double x), 1.0 / std::sqrt(x))
-SIMT_INLINE(float, rsqrt, (float x), 1.0f / std::sqrt(x))
-SIMT_INLINE(float, rsqrtf, (float x), 1.0f / std::sqrt(x))
-SIMT_INLINE(float, fdividef, (float x, float y), x / y)
-SIMT_INLINE(float, norm3df, (float a, float b, float c), std::hypot(a, b, c))
-SIMT_INLINE(double, norm3d, (double a, double b, double c), std::hypot(a, b, c))
-SIMT_INLINE(float, rhypotf, (float x, float y), 1.0f / std::hypot(x, y))
-/* clang-format on */
-
-inline void sincospif(float x, float *sine, float *cosine)
-{
-    *sine = sinpif(x);
-    *cosine = cospif(x);
-}
-
-inline void sincospi(double x, double *sine, double *cosine)
-{
-    *sine = sinpi(x);
-    *cosine = cospi(x);
-}
-
-/* ---- Fast intrinsics. The C library declares the first ten under these names without defining
- * them. ---- */
-
-#define SIMT_FAST(name, accurate)                                                                  \
-    extern "C" inline float name(float x) noexcept { return accurate(x); }
-
-/* clang-format off */
-SIMT_FAST(__expf, std::exp)
-SIMT_FAST(__exp10f, ::exp10f)
-SIMT_FAST(__logf, std::log)
-SIMT_FAST(__log2f, std::log2)
-SIMT_FAST(__log10f, std::log10)
-SIMT_FAST(__sinf, std::sin)
-SIMT_FAST(__cosf, std::cos)
-SIMT_FAST(__tanf, std::tan)
-SIMT_FAST(__tanhf, std::tanh)
-SIMT_FAST(__exp2f, std::exp2)
-/* clang-format on */
-#undef SIMT_FAST
-
-extern "C" inline void __sincosf(float x, float *sine, float *cosine) noexcept
-{
-    *sine = std::sin(x);
-    *cosine = std::cos(x);
-}
-
-extern "C" inline float __powf(float x, float y) noexcept { return std::pow(x, y); }
-SIMT_INLINE(float, __fdividef, (float x, float y), x / y)
-SIMT_INLINE(float, __frsqrt_rn, (float x), float(1.0 / std::sqrt(double(x))))
-SIMT_INLINE(float, __saturatef, (float x), x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f) /* NaN: 0 */
-
-/* ---- Arithmetic with a rounding direction ---- */
-
-namespace simt
-{
-
 /* volatile, or the compiler would calculate before the direction is set. */
 template <int direction, class To, class T, class Operation>
 inline To rounded(Operation operation, T x, T y = T(0), T z = T(0))
@@ -171,7 +65,118 @@ inline To rounded(Operation operation, T x, T y = T(0), T z = T(0))
     return result;
 }
 
+template <class To>
+inline To saturated(double whole)
+{
+    typedef std::numeric_limits<To> range;
+    /* 2^63 and the like are doubles; the largest To may not be. */
+    if (whole >= std::ldexp(1.0, range::digits))
+        return range::max();
+    if (whole < double(range::min()))
+        return range::min();
+    return whole != whole ? To(0) : To(whole);
+}
+
+template <class To, class From>
+inline To same_bits(From from)
+{
+    static_assert(sizeof(To) == sizeof(From));
+    To to;
+    __builtin_memcpy(&to, &from, sizeof to);
+    return to;
+}
+
+constexpr uint64_t joined(uint32_t high, uint32_t low) { return uint64_t(high) << 32 | low; }
+
+__extension__ typedef __int128 wide;
+__extension__ typedef unsigned __int128 unsigned_wide;
+
 } /* namespace simt */
+
+/* clang-format off */
+/* ---- min, max, abs for every pair of types that CUDA has ---- */
+
+#define SIMT_MIN_MAX(A, B, R)                                                                      \
+    constexpr R min(A a, B b) { return (R)b < (R)a ? (R)b : (R)a; }                                \
+    constexpr R max(A a, B b) { return (R)a < (R)b ? (R)b : (R)a; }
+#define SIMT_MIN_MAX_INTEGER(S, U)                                                                 \
+    SIMT_MIN_MAX(S, S, S) SIMT_MIN_MAX(U, U, U) SIMT_MIN_MAX(S, U, U) SIMT_MIN_MAX(U, S, U)
+/* Like fminf and fmaxf: a number wins over NaN. */
+#define SIMT_MIN_MAX_FLOAT(A, B, R)                                                                \
+    inline R min(A a, B b) { return std::fmin(R(a), R(b)); }                                       \
+    inline R max(A a, B b) { return std::fmax(R(a), R(b)); }
+
+SIMT_MIN_MAX_INTEGER(int, unsigned int)
+SIMT_MIN_MAX_INTEGER(long, unsigned long)
+SIMT_MIN_MAX_INTEGER(long long, unsigned long long)
+SIMT_MIN_MAX_FLOAT(float, float, float)
+SIMT_MIN_MAX_FLOAT(double, double, double)
+SIMT_MIN_MAX_FLOAT(float, double, double)
+SIMT_MIN_MAX_FLOAT(double, float, double)
+#undef SIMT_MIN_MAX
+#undef SIMT_MIN_MAX_INTEGER
+#undef SIMT_MIN_MAX_FLOAT
+
+SIMT_INLINE(unsigned int, umin, (unsigned int a, unsigned int b), min(a, b))
+SIMT_INLINE(unsigned int, umax, (unsigned int a, unsigned int b), max(a, b))
+
+/* ---- Functions of float and double that <math.h> lacks ---- */
+
+#define SIMT_FUNCTION(name, expression)                                                            \
+    inline double name(double x) { return expression; }                                            \
+    inline float name##f(float single) { return float(name(double(single))); }
+
+SIMT_FUNCTION(rcbrt, 1.0 / std::cbrt(x))
+SIMT_FUNCTION(sinpi, simt::sin_of_pi(x))
+SIMT_FUNCTION(cospi, simt::cos_of_pi(x))
+SIMT_FUNCTION(erfinv, simt::inverse_erf(x))
+SIMT_FUNCTION(erfcinv, simt::inverse_erf(1.0 - x))
+SIMT_FUNCTION(erfcx, std::exp(x * x) * std::erfc(x))
+SIMT_FUNCTION(normcdf, 0.5 * std::erfc(-x / std::sqrt(2.0)))
+SIMT_FUNCTION(normcdfinv, std::sqrt(2.0) * simt::inverse_erf(2.0 * x - 1.0))
+#undef SIMT_FUNCTION
+SIMT_INLINE(double, rsqrt, (double x), 1.0 / std::sqrt(x))
+SIMT_INLINE(float, rsqrt, (float x), 1.0f / std::sqrt(x))
+SIMT_INLINE(float, rsqrtf, (float x), 1.0f / std::sqrt(x))
+SIMT_INLINE(float, fdividef, (float x, float y), x / y)
+SIMT_INLINE(float, norm3df, (float a, float b, float c), std::hypot(a, b, c))
+SIMT_INLINE(double, norm3d, (double a, double b, double c), std::hypot(a, b, c))
+SIMT_INLINE(float, rhypotf, (float x, float y), 1.0f / std::hypot(x, y))
+
+/* ---- Fast intrinsics. The C library declares the first ten, without defining them. ---- */
+
+#define SIMT_FAST(name, accurate)                                                                  \
+    extern "C" inline float name(float x) noexcept { return accurate(x); }
+
+SIMT_FAST(__expf, std::exp)
+SIMT_FAST(__exp10f, ::exp10f)
+SIMT_FAST(__logf, std::log)
+SIMT_FAST(__log2f, std::log2)
+SIMT_FAST(__log10f, std::log10)
+SIMT_FAST(__sinf, std::sin)
+SIMT_FAST(__cosf, std::cos)
+SIMT_FAST(__tanf, std::tan)
+SIMT_FAST(__tanhf, std::tanh)
+SIMT_FAST(__exp2f, std::exp2)
+#undef SIMT_FAST
+
+#define SIMT_SINE_AND_COSINE(language, T, name, sine_of, cosine_of)                                \
+    language inline void name(T x, T *sine, T *cosine) noexcept                                    \
+    {                                                                                              \
+        *sine = sine_of(x);                                                                        \
+        *cosine = cosine_of(x);                                                                    \
+    }
+SIMT_SINE_AND_COSINE(, float, sincospif, sinpif, cospif)
+SIMT_SINE_AND_COSINE(, double, sincospi, sinpi, cospi)
+SIMT_SINE_AND_COSINE(extern "C", float, __sincosf, std::sin, std::cos)
+#undef SIMT_SINE_AND_COSINE
+
+extern "C" inline float __powf(float x, float y) noexcept { return std::pow(x, y); }
+SIMT_INLINE(float, __fdividef, (float x, float y), x / y)
+SIMT_INLINE(float, __frsqrt_rn, (float x), float(1.0 / std::sqrt(double(x))))
+SIMT_INLINE(float, __saturatef, (float x), x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f) /* NaN: 0 */
+
+/* ---- Arithmetic with a rounding direction ---- */
 
 /* In each direction: R name_rn(parameters) and so on, from an expression in a, b, c of type T. */
 #define SIMT_ROUNDED_TO(R, name, T, parameters, arguments, expression, direction)                  \
@@ -194,7 +199,6 @@ inline To rounded(Operation operation, T x, T y = T(0), T z = T(0))
 #define SIMT_ROUNDED_3(T, name, expression)                                                        \
     SIMT_ROUNDED(T, name, T, (T x, T y, T z), (operation, x, y, z), expression)
 
-/* clang-format off */
 SIMT_ROUNDED_2(float, __fadd, a + b)
 SIMT_ROUNDED_2(float, __fsub, a - b)
 SIMT_ROUNDED_2(float, __fmul, a * b)
@@ -216,7 +220,6 @@ SIMT_ROUNDED_1(float, __ull2float, unsigned long long, a)
 SIMT_ROUNDED_1(double, __ll2double, long long, a)
 SIMT_ROUNDED_1(double, __ull2double, unsigned long long, a)
 SIMT_ROUNDED_1(float, __double2float, double, a)
-/* clang-format on */
 #undef SIMT_ROUNDED
 #undef SIMT_ROUNDED_TO
 #undef SIMT_ROUNDED_1
@@ -225,30 +228,12 @@ SIMT_ROUNDED_1(float, __double2float, double, a)
 
 /* ---- Conversions: out-of-range values saturate, NaN becomes 0 ---- */
 
-namespace simt
-{
-
-template <class To>
-inline To saturated(double whole)
-{
-    typedef std::numeric_limits<To> range;
-    /* 2^63 and the like are doubles; the largest To may not be. */
-    if (whole >= std::ldexp(1.0, range::digits))
-        return range::max();
-    if (whole < double(range::min()))
-        return range::min();
-    return whole != whole ? To(0) : To(whole);
-}
-
-} /* namespace simt */
-
 #define SIMT_TO_INTEGER(from, From, to, To)                                                        \
     inline To __##from##2##to##_rn(From x) { return simt::saturated<To>(std::nearbyint(x)); }      \
     inline To __##from##2##to##_rz(From x) { return simt::saturated<To>(std::trunc(x)); }          \
     inline To __##from##2##to##_ru(From x) { return simt::saturated<To>(std::ceil(x)); }           \
     inline To __##from##2##to##_rd(From x) { return simt::saturated<To>(std::floor(x)); }
 
-/* clang-format off */
 SIMT_TO_INTEGER(float, float, int, int)
 SIMT_TO_INTEGER(float, float, uint, unsigned int)
 SIMT_TO_INTEGER(float, float, ll, long long)
@@ -259,30 +244,9 @@ SIMT_TO_INTEGER(double, double, ll, long long)
 SIMT_TO_INTEGER(double, double, ull, unsigned long long)
 SIMT_INLINE(double, __int2double_rn, (int x), x)
 SIMT_INLINE(double, __uint2double_rn, (unsigned int x), x)
-/* clang-format on */
 
 /* ---- The same bits under another type ---- */
 
-namespace simt
-{
-
-template <class To, class From>
-inline To same_bits(From from)
-{
-    static_assert(sizeof(To) == sizeof(From));
-    To to;
-    __builtin_memcpy(&to, &from, sizeof to);
-    return to;
-}
-
-constexpr uint64_t joined(uint32_t high, uint32_t low) { return uint64_t(high) << 32 | low; }
-
-__extension__ typedef __int128 wide;
-__extension__ typedef unsigned __int128 unsigned_wide;
-
-} /* namespace simt */
-
-/* clang-format off */
 SIMT_INLINE(int, __float_as_int, (float x), simt::same_bits<int>(x))
 SIMT_INLINE(unsigned int, __float_as_uint, (float x), simt::same_bits<unsigned int>(x))
 SIMT_INLINE(float, __int_as_float, (int x), simt::same_bits<float>(x))
@@ -331,8 +295,7 @@ inline unsigned long long __brevll(unsigned long long x)
     return simt::joined(__brev(unsigned(x)), __brev(unsigned(x >> 32)));
 }
 
-/* Each nibble of `selector` picks one of the eight bytes of y:x, or, with its top bit, that byte's
- * sign. */
+/* Each nibble of `selector` picks one of the bytes of y:x; with its top bit, that byte's sign. */
 inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector)
 {
     const uint64_t bytes = simt::joined(y, x);

@@ -1,7 +1,5 @@
-/*
- * What device-side headers (shuffles, cooperative groups, matrix and asynchronous-copy
- * instructions) are built on.
- */
+/* What device-side headers (shuffles, cooperative groups, matrix and asynchronous-copy
+ * instructions) are built on. */
 #pragma once
 
 #include <stddef.h>
@@ -27,10 +25,8 @@ struct Site {
 
 extern "C" {
 
-/*
- * `slot[lane]` is what lane deposited, for every lane of `lanes` (those of the mask that have not
- * returned). Runs once, while the lanes wait, on one of their stacks.
- */
+/* `slot[lane]` is what lane deposited, for every lane of `lanes` (those of the mask that have not
+ * returned). Runs once, while the lanes wait, on one of their stacks. */
 typedef void simt_meeting(void *const *slot, unsigned lanes);
 
 /*
@@ -41,25 +37,14 @@ typedef void simt_meeting(void *const *slot, unsigned lanes);
 void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, int orders_memory,
                simt::Site site);
 
-/* What the runtime computes for atomics and reductions, of an old value and another; the last four
- * are of atomics only. */
+/* What the runtime computes of an old value and another: for atomics and reductions, and, from
+ * atomicInc() on, which wraps to 0 past the value, for atomics only. */
+/* clang-format off */
 enum simt_operation {
-    simt_add,
-    simt_and,
-    simt_or,
-    simt_xor,
-    simt_min_signed,
-    simt_max_signed,
-    simt_min,
-    simt_max,
-    simt_increment, /* atomicInc: wraps to 0 past the value */
-    simt_decrement,
-    simt_add_float,
-    simt_exchange,
-    simt_compare, /* and swap */
-    simt_load,
-    simt_store
+    simt_add, simt_and, simt_or, simt_xor, simt_min_signed, simt_max_signed, simt_min, simt_max,
+    simt_increment, simt_decrement, simt_add_float, simt_exchange, simt_compare, simt_load, simt_store
 };
+/* clang-format on */
 
 /* Other threads of the block, and other blocks, get a chance to run. */
 void simt_yield(void);
