@@ -183,6 +183,7 @@ static const Reach *shared_reach(BlockState *block, uintptr_t address)
         return nullptr;
     if (!within(address, w.dynamic_begin, w.dynamic_begin + max_shared_per_block))
         return address < number_of(w.dynamic_begin) ? &block->static_before : &block->static_behind;
+    /* it begins elsewhere in a kernel that declares it as aligned */
     block->dynamic.begin = number_of(w.dynamic_begin);
     block->dynamic.end = number_of(w.dynamic_end);
     return &block->dynamic;
@@ -224,8 +225,8 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
 
     if (reach) {
         const Place &place = find_place(block, where, space, writes(kind), bytes);
-        if (shadow_access(thread, region ? nullptr : block, *reach->shadow, address, bytes,
-                          stamp_of(thread, kind, place), where)) {
+        if (shadow_access(thread, region ? nullptr : block, *reach->shadow, address, bytes, kind,
+                          place)) {
             if (is_counted(thread, kind, pointer))
                 count_access(thread, place, address, *reach);
             if (region && kind == plain_write)
@@ -299,11 +300,12 @@ void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsig
     if (thread->look_at)
         order_look(thread);
 
-    const Stamp stamp = stamp_of(thread, kind, find_place(block, where, shared_space, true, 4));
+    const Place &place = find_place(block, where, shared_space, true, 4);
+    const Stamp stamp = stamp_of(thread, kind, place);
     if (home != block && known_cluster_phase(thread) == 0)
         report_visit(block, home, stamp,
                      "which may not have begun: no cluster_wait() has come before");
-    shadow_access(thread, home, home->shared, address, bytes, stamp, where);
+    shadow_access(thread, home, home->shared, address, bytes, kind, place);
     /* A block that waits for a copy is there until it comes; one that does not is reported at its
      * end. */
     if (home != block && kind != proxy_write_pending)

@@ -394,7 +394,7 @@ struct BlockState : BlockHistory {
     uint8_t moments; /* the last number given to some WarpState::quiet */
 
     std::unordered_map<uintptr_t, Place> places; /* by what find_place is asked for */
-    unsigned long long places_launch;            /* the launch that they are numbered for */
+    uint32_t places_launch;                      /* the launch that they are numbered for */
 };
 
 struct LaunchState {
@@ -473,7 +473,7 @@ template <unsigned bytes, AccessKind kind>
 void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address);
 /* `home` is whose shared memory it is, or null. False for threadIdx and its like. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
-                   unsigned bytes, const Stamp &stamp, const void *where);
+                   unsigned bytes, unsigned kind, const Place &place);
 /* Called before the running thread does anything else. */
 void settle_overwrites(BlockState *block);
 /* At a barrier and at the block's end. */

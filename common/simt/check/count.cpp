@@ -131,13 +131,14 @@ static void close(const WarpState *warp, const Request &request, size_t requests
 static void close_requests(const WarpState *warp, const Instruction &instruction)
 {
     const Place &place = instruction.place;
+    const uint32_t broken = instruction.broken;
     const bool traced = warp->block()->trace;
     struct {
         size_t run, done;
     } cursor[warp_size] = {}; /* where each lane is in its runs */
     const auto run_of = [&](unsigned lane) {
         const bool early =
-            instruction.broken >> lane & 1 && cursor[lane].run < instruction.earlier[lane].size();
+            broken >> lane & 1 && cursor[lane].run < instruction.earlier[lane].size();
         return early ? instruction.earlier[lane][cursor[lane].run] : instruction.last(lane);
     };
     Request request = {place, instruction.lanes, 0, {}};
@@ -156,7 +157,7 @@ static void close_requests(const WarpState *warp, const Instruction &instruction
         if (traced)
             request.time = instruction.began[k];
         close(warp, request, together, step);
-        if (!instruction.broken && together == most)
+        if (!broken && together == most)
             return; /* as usual: all lanes did the same */
         for (unsigned lane : bits(request.lanes)) {
             cursor[lane].done += together;

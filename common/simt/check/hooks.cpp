@@ -103,11 +103,8 @@ struct Hooks final : Checker {
         block.checked = state;
         static_cast<BlockHistory &>(*state) = {&block, launch,
                                                launch->first_block + uint32_t(block.linear)};
-        if (state->places_launch != block.launch->number) {
-            /* Numbers start afresh: a warp's tables stay as short as its kernel. */
-            state->places_launch = block.launch->number;
-            state->places.clear();
-        }
+        if (std::exchange(state->places_launch, launch->number) != launch->number)
+            state->places.clear(); /* a warp's tables stay as short as its kernel */
         for (unsigned i = 0; i < block.warps; i++) {
             state->warp[i].warp = &block.warp[i];
             state->warp[i].full_time = 1;

@@ -519,15 +519,6 @@ static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockS
     return true;
 }
 
-/* Whether the times of its block and its warp say all that matters to an access of the thread. */
-static inline bool may_be_usual(const ThreadState *thread, bool global, unsigned bytes,
-                                const Stamp &stamp)
-{
-    const LaunchState *launch = thread->block->launch;
-    return stamp.kind() <= plain_write && bytes >= 4 && thread->warp && !thread->block->partial &&
-           (global ? launch->quiet[0] != never_quiet : launch->launch->cluster_blocks == 1);
-}
-
 template <bool global>
 __attribute__((always_inline)) static inline bool usual_word(Shadow &shadow, uintptr_t index,
                                                              const Stamp &stamp, bool write,
@@ -548,19 +539,24 @@ __attribute__((always_inline)) static inline bool usual_word(Shadow &shadow, uin
 }
 
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
-                   unsigned bytes, const Stamp &stamp, const void *where)
+                   unsigned bytes, unsigned kind, const Place &place)
 {
-    const bool usual = may_be_usual(thread, !home, bytes, stamp), write = writes(stamp.kind());
+    const LaunchState *launch = thread->block->launch;
+    const Stamp stamp = stamp_of(thread, kind, place);
+    /* whether the times of its block and its warp say all that matters to the thread's access */
+    const bool usual =
+        kind <= plain_write && bytes >= 4 && !thread->block->partial &&
+        (home ? launch->launch->cluster_blocks == 1 : launch->quiet[0] != never_quiet);
     const uintptr_t begin = (address - shadow.base) / 4;
     const uintptr_t end = (address + bytes + 3 - shadow.base) / 4;
     Blank blank;
     for (uintptr_t i = begin; i < end && shadow.plane[0]; i++)
-        if (!(usual && (home ? usual_word<false>(shadow, i, stamp, write, thread)
-                             : usual_word<true>(shadow, i, stamp, write, thread))) &&
-            !unusual_access(thread, home, shadow, i, address, bytes, stamp, where, blank))
+        if (!(usual && (home ? usual_word<false>(shadow, i, stamp, writes(kind), thread)
+                             : usual_word<true>(shadow, i, stamp, writes(kind), thread))) &&
+            !unusual_access(thread, home, shadow, i, address, bytes, stamp, place.where, blank))
             return false;
     if (blank.words == end - begin)
-        note_uninitialised(Uninitialised{thread, blank.address, bytes, where});
+        note_uninitialised(Uninitialised{thread, blank.address, bytes, place.where});
     return true;
 }
 
@@ -571,16 +567,17 @@ static inline void count_known_access(ThreadState *thread, Instruction &instruct
     add_execution(instruction, thread->lane, address);
 }
 
+/* Apart, so that the usual accesses need save no registers. */
 __attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
                                                         Instruction &instruction, uintptr_t address,
                                                         unsigned bytes, AccessKind kind)
 {
     const Reach &reach = *instruction.reach;
-    BlockState *home = instruction.place.space == global_space ? nullptr : thread->block;
+    const Place &place = instruction.place;
+    BlockState *home = place.space == global_space ? nullptr : thread->block;
     if (address >= reach.end) /* freed since */
-        on_access(memory_at(address), bytes, kind, instruction.where);
-    else if (shadow_access(thread, home, *reach.shadow, address, bytes,
-                           stamp_of(thread, kind, instruction.place), instruction.where))
+        on_access(memory_at(address), bytes, kind, place.where);
+    else if (shadow_access(thread, home, *reach.shadow, address, bytes, kind, place))
         count_known_access(thread, instruction, address, kind);
 }
 
