@@ -13,8 +13,6 @@
 namespace simt::check
 {
 
-constexpr unsigned cell_bytes[3] = {4, 2, 1};
-
 /* ---- storage ---- */
 
 /* One mapping holds `quiet`, up to a whole page, and the planes behind it. */
@@ -368,7 +366,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
                   const Access &access, Outcome *outcome)
 {
     Cell &cell = shadow.plane[level][index];
-    unsigned size = cell_bytes[level];
+    unsigned size = 4 >> level;
     uintptr_t offset = index * size;
     bool whole = begin <= offset && offset + size <= end;
     bool split = level < 2 && is_split(cell, access);
