@@ -115,12 +115,10 @@ bool is_new(uintptr_t address, unsigned bytes)
 
 static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
 {
-    if (region->freed || address < region->begin || address + bytes > region->end)
-        return false;
-    for (const auto &fence : region->fences)
-        if (address < fence.second && address + bytes > fence.first)
-            return false;
-    return true;
+    return region->begin <= address && address + bytes <= region->end &&
+           std::none_of(region->fences.begin(), region->fences.end(), [=](const auto &fence) {
+               return address < fence.second && address + bytes > fence.first;
+           });
 }
 
 /* ---- accesses ---- */
@@ -145,8 +143,7 @@ static void notice_polling(ThreadState *thread, unsigned kind, const void *point
     } else if (thread->polled != pointer) {
         thread->polled = pointer;
         thread->polls = 0;
-    } else if (++thread->polls % polls_before_yield == 0 && kind == volatile_read &&
-               thread->thread) {
+    } else if (++thread->polls % polls_before_yield == 0 && kind == volatile_read) {
         simt_yield();
     }
 }
@@ -154,16 +151,13 @@ static void notice_polling(ThreadState *thread, unsigned kind, const void *point
 void look_at_next(ThreadState *thread)
 {
     static Recent none;
-    if (thread->thread)
-        thread->thread->recent = &none;
+    thread->thread->recent = &none;
 }
-
-bool polls(const ThreadState *thread, const void *pointer) { return thread->polled == pointer; }
 
 static bool is_counted(const ThreadState *thread, unsigned kind, const void *pointer)
 {
     return kind < volatile_read || kind == volatile_write ||
-           (kind == volatile_read && !polls(thread, pointer));
+           (kind == volatile_read && thread->polled != pointer);
 }
 
 static void remember_look(BlockState *block, const void *address, uint32_t place)
@@ -189,6 +183,7 @@ static const Reach *shared_reach(BlockState *block, uintptr_t address)
         return nullptr;
     if (!within(address, w.dynamic_begin, w.dynamic_begin + max_shared_per_block))
         return address < number_of(w.dynamic_begin) ? &block->static_before : &block->static_behind;
+    /* it begins elsewhere in a kernel that declares it as aligned */
     block->dynamic.begin = number_of(w.dynamic_begin);
     block->dynamic.end = number_of(w.dynamic_end);
     return &block->dynamic;
@@ -211,8 +206,8 @@ static void other_access(ThreadState *thread, const Touch &touch)
 static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const void *where)
 {
     const uintptr_t address = number_of(pointer);
-    BlockState *block = current_block_state();
-    ThreadState *thread = current_thread_state(block);
+    ThreadState *thread = current_thread_state();
+    BlockState *block = thread->block;
     if (thread->look_at)
         order_look(thread);
 
@@ -230,10 +225,10 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
 
     if (reach) {
         const Place &place = find_place(block, where, space, writes(kind), bytes);
-        if (shadow_access(thread, region ? nullptr : block, *reach->shadow, address, bytes,
-                          stamp_of(thread, kind, place), where)) {
+        if (shadow_access(thread, region ? nullptr : block, *reach->shadow, address, bytes, kind,
+                          place)) {
             if (is_counted(thread, kind, pointer))
-                count_access(thread, place, address, reach);
+                count_access(thread, place, address, *reach);
             if (region && kind == plain_write)
                 thread->unfenced_write = true;
         }
@@ -246,25 +241,20 @@ static void on_piece(const void *pointer, unsigned bytes, unsigned kind, const v
     notice_polling(thread, kind, pointer);
     if (thread->look_at || thread->polled || !block->overwrites.empty())
         look_at_next(thread);
-    else if (thread->warp)
+    else
         thread->thread->recent = &thread->warp->recent;
 }
 
 void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *where)
 {
-    uintptr_t address = number_of(pointer);
-    BlockState *block = current_block_state();
-    if (!block) {
-        host_access(address, bytes, kind, where);
-        return;
-    }
+    const ThreadState *thread = current_thread_state();
+    if (!thread)
+        return host_access(number_of(pointer), bytes, kind, where);
     if (on_own_stack(pointer))
         return;
-    if (address & (bytes - 1)) { /* two doubles in a struct, say: the hardware moves the parts */
-        on_range(pointer, bytes, kind, where);
-        return;
-    }
-    settle_overwrites(block);
+    if (number_of(pointer) & (bytes - 1)) /* two doubles in a struct, say: the parts are moved */
+        return on_range(pointer, bytes, kind, where);
+    settle_overwrites(thread->block);
     on_piece(pointer, bytes, kind, where);
 }
 
@@ -274,17 +264,12 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
     uintptr_t address = number_of(pointer);
     uintptr_t common = address | bytes | 16;
     unsigned piece = unsigned(common & -common);
-    BlockState *block = current_block_state();
     /* Not between the pieces: what the first of them overwrites changes after the last. */
-    if (block)
-        settle_overwrites(block);
-    for (size_t done = 0; done < bytes; done += piece) {
-        const char *part = static_cast<const char *>(pointer) + done;
-        if (!block)
-            host_access(address + done, piece, kind, where);
-        else if (!on_own_stack(part))
+    settle_overwrites(current_thread_state()->block);
+    for (const char *part = static_cast<const char *>(pointer), *end = part + bytes; part < end;
+         part += piece)
+        if (!on_own_stack(part))
             on_piece(part, piece, kind, where);
-    }
 }
 
 /* ---- shared memory of a cluster's other blocks ---- */
@@ -306,47 +291,34 @@ int cluster_rank_of(const BlockState *block, uint32_t number)
     return -1;
 }
 
-static void note_visit(BlockState *home, const Visit &visit)
-{
-    for (Visit &known : home->visits)
-        if (known.stamp.block == visit.stamp.block &&
-            known.stamp.thread() == visit.stamp.thread()) {
-            known = visit;
-            return;
-        }
-    home->visits.push_back(visit);
-}
-
 void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
                       const void *where)
 {
-    BlockState *block = current_block_state();
-    ThreadState *thread = current_thread_state(block);
+    ThreadState *thread = current_thread_state();
+    BlockState *block = thread->block;
     settle_overwrites(block);
     if (thread->look_at)
         order_look(thread);
 
-    const Stamp stamp = stamp_of(thread, kind, find_place(block, where, shared_space, true, 4));
+    const Place &place = find_place(block, where, shared_space, true, 4);
+    const Stamp stamp = stamp_of(thread, kind, place);
     if (home != block && known_cluster_phase(thread) == 0)
-        report_visit(thread, home, stamp, where,
+        report_visit(block, home, stamp,
                      "which may not have begun: no cluster_wait() has come before");
-    shadow_access(thread, home, home->shared, address, bytes, stamp, where);
+    shadow_access(thread, home, home->shared, address, bytes, kind, place);
     /* A block that waits for a copy is there until it comes; one that does not is reported at its
      * end. */
     if (home != block && kind != proxy_write_pending)
-        note_visit(home, Visit{stamp, where});
+        home->visits[{stamp.block, stamp.thread()}] = stamp;
 }
 
 void settle_visits(BlockState *block)
 {
-    for (const Visit &visit : block->visits) {
-        bool known = false;
-        for (unsigned t = 0; t < block->block->threads && !known; t++)
-            known = ordered_before(visit.stamp, &block->thread[t]);
-        if (!known)
-            report_visit(&block->thread[current_thread->linear], block, visit.stamp, visit.where,
+    for (const auto &each : block->visits) /* that no thread knows of */
+        if (std::none_of(block->thread, block->thread + block->block->threads,
+                         [&](const ThreadState &t) { return ordered_before(each.second, &t); }))
+            report_visit(block, block, each.second,
                          "which may have ended: no cluster_arrive() and cluster_wait() come after");
-    }
 }
 
 uintptr_t own_place(uintptr_t address, const BlockState **home)

@@ -124,12 +124,11 @@ inline Reach reach_of(uintptr_t begin, uintptr_t end, Shadow &shadow)
     return {begin, end, &shadow, reinterpret_cast<uintptr_t>(shadow.quiet) - shadow.base / 4};
 }
 
-/* Memory that kernels may touch: one allocation, or the program's own variables. */
+/* Memory that kernels may touch: one allocation, empty when freed, or the program's variables. */
 struct Region {
     uintptr_t begin, end;
     Reach open;                   /* a wide part without a fence: what lies between two */
     const Allocation *allocation; /* null for the program's variables */
-    bool freed;
     std::vector<std::pair<uintptr_t, uintptr_t>> fences;
     std::map<uintptr_t, uintptr_t> written; /* by the host: where pieces begin, and end */
     Shadow shadow;
@@ -146,21 +145,10 @@ void add_program_variables(); /* __device__ and __constant__ ones are variables 
 
 /* ---- counting ---- */
 
-/* One execution of one instruction by a warp: who took part, and what each lane touched. */
-struct Request {
-    uint32_t lanes;
-    uint32_t bytes;
-    uint32_t place; /* in the program */
-    uint64_t time;  /* of the first lane, in a block that is traced */
-    uintptr_t address[warp_size];
-};
-
 /* What a request moves, in global memory (sectors, 128-byte lines) or in shared memory. */
 struct Moved {
     size_t sectors, lines, wavefronts, ideal;
 };
-
-struct WarpState;
 
 /* An instruction of the program: a place in the code, by return address, and what it does there. */
 struct Place {
@@ -170,6 +158,14 @@ struct Place {
     uint32_t bytes;
     Space space;
     bool write;
+};
+
+/* One execution of one instruction by a warp: who took part, and what each lane touched. */
+struct Request {
+    const Place &place;
+    uint32_t lanes;
+    uint64_t time; /* of the first lane, in a block that is traced */
+    uintptr_t address[warp_size];
 };
 
 /* Executions of an instruction by one lane, at addresses one `step` apart, as in a loop. */
@@ -197,7 +193,7 @@ struct alignas(64) Instruction {
     std::vector<uint64_t> began; /* in a block that is traced: when the first lane made the k-th */
 
     Instruction() { std::fill_n(next, warp_size, 1); }
-    Run last_run(unsigned lane) const { return {next[lane], step[lane], count[lane]}; }
+    Run last(unsigned lane) const { return {next[lane], step[lane], count[lane]}; }
 };
 
 /* The instructions of a warp by their places; in each slot the last that was executed. */
@@ -240,12 +236,9 @@ struct Seen {
     size_t length;
 };
 
-/* What one thread made known at one moment. */
+/* What one thread made known at one moment: of each thread of its block, accesses before a time. */
 struct Publication {
-    uint32_t block;
-    uint32_t full_time;           /* of all the block's threads, accesses before this */
-    uint32_t warp_time;           /* of its warp's threads, before this */
-    uint32_t thread, thread_time; /* of the publishing thread itself, before this */
+    uint32_t block, thread;
     std::vector<uint32_t> known;
     std::vector<Seen> seen;
 };
@@ -285,13 +278,15 @@ struct WarpState {
     std::vector<std::unique_ptr<Instruction>> instructions; /* by Place::local */
     std::vector<uint32_t> touched; /* those with requests since the whole warp came together */
     Recent recent;
+
+    BlockState *block() const { return warp->block->checked; }
 };
 
 /* What a thread has done and learnt. Most accesses and barriers touch only its first cache line. */
 struct alignas(64) ThreadState {
     BlockState *block;
     WarpState *warp;
-    Thread *thread; /* null for the engine that carries out asynchronous work */
+    Thread *thread;
     uint32_t number, lane;
     uint32_t time; /* stamped on what the thread does now */
 
@@ -307,8 +302,7 @@ struct alignas(64) ThreadState {
     unsigned polls = 0; /* ... and how many more of the same went before */
 
     uint32_t fence_time = 0, fence_full = 0, fence_warp = 0; /* what the last fence covers */
-    const SyncObject *published_on = nullptr; /* the last publication, so as not to repeat it */
-    uint32_t published_time = 0, published_full = 0;
+    const void *published_on = nullptr; /* where it last published that, so as not to repeat it */
 
     /* per thread of the block; empty while warp and block times say it all */
     std::vector<uint32_t> known = {};
@@ -354,13 +348,10 @@ struct Guess {
     bool noted_by_reader; /* not only by a writer that found the read */
 };
 
-/* The last access of a thread of the cluster to the shared memory of another block. */
-struct Visit {
-    Stamp stamp;
-    const void *where;
-};
+/* The reader's block, its thread, and the word's address. */
+typedef std::tuple<uint32_t, unsigned, uintptr_t> GuessKey;
 
-/* What a worker knows about its block. Time 0, which the engine's writes have, comes first. */
+/* What a worker knows about its block. */
 struct BlockHistory {
     Block *block;
     LaunchState *launch;
@@ -375,16 +366,16 @@ struct BlockHistory {
     /* in shared memory, or of the runtime */
     std::map<const void *, SyncObject> objects = {};
     uint32_t cluster_phase = 0; /* as in ThreadState: known to all */
-    /* of the cluster's other blocks in this one's shared memory */
-    std::vector<Visit> visits = {};
+    /* The last access of each thread of the cluster's other blocks to this one's shared memory, by
+     * block and thread. */
+    std::map<std::pair<uint32_t, unsigned>, Stamp> visits = {};
     /* per thread: accesses before this passed a fence.proxy.async */
     std::vector<uint32_t> proxy_fenced = {};
 
     Uninitialised uninitialised = {};
     Look looks[2] = {};               /* the last two at different addresses */
     Site last_barrier = {nullptr, 0}; /* its file is null before the first */
-    std::atomic_flag *held =
-        nullptr; /* while the running thread makes an atomic operation: see let_go */
+    std::mutex *held = nullptr; /* while the running thread makes an atomic operation: see let_go */
     std::vector<Overwrite> overwrites = {}; /* by one thread, not yet settled */
 
     struct counters counted = {}; /* in this block */
@@ -394,7 +385,6 @@ struct BlockHistory {
 /* The same with what is kept for the worker's next block. */
 struct BlockState : BlockHistory {
     ThreadState thread[max_block_threads];
-    ThreadState engine;
     WarpState warp[max_warps];
 
     /* The worker's thread-local storage: static shared memory lies before and behind the dynamic,
@@ -404,7 +394,7 @@ struct BlockState : BlockHistory {
     uint8_t moments; /* the last number given to some WarpState::quiet */
 
     std::unordered_map<uintptr_t, Place> places; /* by what find_place is asked for */
-    unsigned long long places_launch;            /* the launch that they are numbered for */
+    uint32_t places_launch;                      /* the launch that they are numbered for */
 };
 
 struct LaunchState {
@@ -418,10 +408,9 @@ struct LaunchState {
     std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
     std::mutex lock;                 /* of all below */
     std::map<const void *, SyncObject> objects; /* in global memory */
-    /* not yet confirmed, by the reader's block, its thread, and the word's address */
-    std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses;
-    std::atomic<bool> guessed{false};        /* there have been some */
-    bool passes_races, passes_uninitialised; /* as SIMT_IGNORE asks */
+    std::map<GuessKey, Guess> guesses;          /* not yet confirmed */
+    std::atomic<bool> guessed{false};           /* there have been some */
+    bool passes_races, passes_uninitialised;    /* as SIMT_IGNORE asks */
     unsigned long long passed = 0;
     std::string first_passed;
     std::vector<Region *> freed; /* by the kernel: other threads may be looking at their shadows */
@@ -437,19 +426,11 @@ inline Stamp stamp_of(const ThreadState *thread, unsigned kind, const Place &pla
     return Stamp{thread->block->number, who, thread->time};
 }
 
-/* The current state of the running worker, thread and launch; null and false outside kernels. */
-inline BlockState *current_block_state()
+/* The running thread's; null outside kernels. */
+inline ThreadState *current_thread_state()
 {
-    return worker && worker->block ? worker->checked : nullptr;
+    return current_thread ? current_thread->checked : nullptr;
 }
-
-inline ThreadState *current_thread_state(BlockState *block)
-{
-    return current_thread ? current_thread->checked : &block->engine;
-}
-
-/* For calls that only kernels make. */
-inline ThreadState *current_thread_state() { return current_thread_state(current_block_state()); }
 
 /* ---- access.cpp ---- */
 
@@ -457,8 +438,6 @@ inline ThreadState *current_thread_state() { return current_thread_state(current
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
 /* The thread's next access, whatever it is, has to be looked at. */
 void look_at_next(ThreadState *thread);
-/* Whether the thread's last access read the same address: it waits for a thread to write it. */
-bool polls(const ThreadState *thread, const void *pointer);
 /* What the block last looked at by an atomic or volatile operation, other than the word itself. */
 Look other_look(const BlockState *block, uintptr_t address);
 /* Any number of bytes, as as many accesses as the hardware would need. */
@@ -479,9 +458,8 @@ uintptr_t own_place(uintptr_t address, const BlockState **home);
 const Place &find_place(BlockState *block, const void *where, Space space, bool write,
                         unsigned bytes);
 /* `reach`: where the next accesses by the same instruction need no second look. */
-void count_access(ThreadState *thread, const Place &place, uintptr_t address,
-                  const Reach *reach = &no_reach);
-void close_round(BlockState *block, WarpState *warp); /* the whole warp came together */
+void count_access(ThreadState *thread, const Place &place, uintptr_t address, const Reach &reach);
+void close_round(WarpState *warp); /* the whole warp came together */
 /* So many requests by `lanes` lanes in all, which move `bytes` in all. */
 void count_requests(struct counters &counted, Space space, bool write, size_t lanes,
                     size_t requests, size_t bytes, const Moved &moved);
@@ -495,16 +473,16 @@ template <unsigned bytes, AccessKind kind>
 void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address);
 /* `home` is whose shared memory it is, or null. False for threadIdx and its like. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
-                   unsigned bytes, const Stamp &stamp, const void *where);
+                   unsigned bytes, unsigned kind, const Place &place);
 /* Called before the running thread does anything else. */
 void settle_overwrites(BlockState *block);
 /* At a barrier and at the block's end. */
 void settle_uninitialised(BlockState *block);
 /* The thread has compared and swapped there. */
 void confirm_guesses(const ThreadState *thread, uintptr_t address, size_t bytes);
-/* At the end of the block, and of the launch: what no compare-and-swap has confirmed is a race. */
-void settle_guesses_in_shared_memory(ThreadState *thread);
-void settle_guesses(LaunchState *launch);
+/* What no compare-and-swap has confirmed is a race: in shared memory at the end of the block, in
+ * global memory at the end of the launch, when `block` is null. */
+void settle_guesses(LaunchState *launch, const BlockState *block);
 
 /* ---- order.cpp ---- */
 
@@ -513,13 +491,11 @@ void begin_moment(BlockState *block);
 bool ordered_before(const Stamp &earlier, const ThreadState *thread);
 bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread);
 void order_barrier(BlockState *block);
-void order_warp(BlockState *block, WarpState *warp, uint32_t lanes);
-void order_grid_arrived(BlockState *block);
-void order_grid_left(BlockState *block);
+void order_warp(WarpState *warp, uint32_t lanes);
 void order_fence(ThreadState *thread);
 /* An atomic or volatile access, before it is made: it may publish what a fence covered. What it
  * sees of others' publications is settled when the thread next does anything (order_look). */
-void order_atomic(ThreadState *thread, const void *object, bool global, bool writes);
+void order_atomic(ThreadState *thread, const void *address, bool global, bool writes);
 void order_look(ThreadState *thread);
 void order_release(ThreadState *thread, const void *object, const Block &home);
 void order_proxy_fence(ThreadState *thread);
@@ -531,10 +507,9 @@ inline uint32_t known_cluster_phase(const ThreadState *thread)
     return std::max(thread->cluster_phase, thread->block->cluster_phase);
 }
 /* The barrier of the thread's cluster: it arrives, the barrier opens, it goes on. */
-void arrive_at_cluster(ThreadState *thread, bool relaxed);
+void arrive_at_cluster(ThreadState *thread);
 void open_cluster(Cluster &cluster);
 void leave_cluster_barrier(ThreadState *thread);
-void forget_cluster(Cluster &cluster);
 
 /* ---- source.cpp ---- */
 
@@ -565,16 +540,14 @@ void trace_forget(const Region *region); /* it is freed */
 /* From here on only for blocks that are traced. A new moment of the block's clock, for `warp` or
  * null. */
 uint64_t trace_time(const BlockState *block, const WarpState *warp);
-void trace_request(const BlockState *block, const WarpState *warp, const Request &request,
-                   Space space, bool write, const Moved &moved);
-/* Checker::noted(), by a thread or the engine. */
+void trace_request(const WarpState *warp, const Request &request, const Moved &moved);
+/* Checker::noted() */
 void trace_note(const ThreadState *thread, const char *what, const void *object,
                 unsigned long long value, unsigned long long size, const void *where);
-void trace_round(const BlockState *block, const WarpState *warp); /* see close_round */
+void trace_round(const WarpState *warp); /* see close_round */
 /* One of the block, of a cluster or a grid; `id` of a named one, else -1. */
 void trace_barrier(const BlockState *block, const char *which, Site site, int id);
-void trace_meeting(const BlockState *block, const WarpState *warp, const Meeting &meeting,
-                   Site site);
+void trace_meeting(const WarpState *warp, const Meeting &meeting, Site site);
 void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where);
 
 /* ---- report.cpp ---- */
@@ -597,24 +570,25 @@ struct Touch {
     const void *where;
 };
 
-/* These two return where SIMT_IGNORE says so. */
-void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, const Stamp &second);
+/* These two return where SIMT_IGNORE says so. `told`: see Look. */
+void report_race(BlockState *block, uintptr_t address, const Stamp &first, const Stamp &second,
+                 bool told);
 void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes,
                           const void *where);
 /* An unconfirmed guess; does not end the block. */
 void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess);
 /* At the end of a launch, on stderr, once for each kernel. */
 void tell_what_passed(const LaunchState *launch);
-/* `how`: what is missing for the access, at `where`, to the shared memory of another block. */
-[[noreturn]] void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit,
-                               const void *where, const char *how);
-[[noreturn]] void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write,
+/* `how`: what is missing for the access to the shared memory of another block. */
+[[noreturn]] void report_visit(BlockState *block, const BlockState *home, const Stamp &visit,
+                               const char *how);
+[[noreturn]] void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &write,
                                   const Stamp &read);
-[[noreturn]] void report_touch(ThreadState *thread, const Touch &touch);
+[[noreturn]] void report_touch(const ThreadState *thread, const Touch &touch);
 /* `type` as the compiler writes it, in quotes: 'float [32]'. */
-[[noreturn]] void report_index(ThreadState *thread, const char *type, long long index,
+[[noreturn]] void report_index(const ThreadState *thread, const char *type, long long index,
                                const char *file, unsigned line);
-[[noreturn]] void report_misaligned(ThreadState *thread, const char *type, uintptr_t address,
+[[noreturn]] void report_misaligned(const ThreadState *thread, const char *type, uintptr_t address,
                                     unsigned alignment, const char *file, unsigned line);
 void report_host_access(const Region *region, const Touch &touch);
 

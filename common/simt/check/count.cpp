@@ -62,7 +62,7 @@ static unsigned passes(const Request &request, uint32_t lanes, unsigned words_pe
 /* 8 bytes per lane are moved for half a warp at a time, 16 bytes for a quarter. */
 static void add_wavefronts(const Request &request, Moved &moved)
 {
-    unsigned words_per_lane = request.bytes <= 4 ? 1 : request.bytes / 4;
+    unsigned words_per_lane = std::max(request.place.bytes / 4, 1u);
     unsigned lanes_at_once = warp_size / words_per_lane;
     uint32_t group = words_per_lane == 1 ? ~0u : (1u << lanes_at_once) - 1;
     for (unsigned first = 0; first < warp_size; first += lanes_at_once) {
@@ -106,9 +106,10 @@ void count_requests(struct counters &counted, Space space, bool write, size_t la
 
 /* So many requests, each a step further than the one before. Of shared memory each is like the
  * first, whose words are in other banks, but in as many: `step` is of whole words there. */
-static void close(BlockState *block, const WarpState *warp, const Place &place,
-                  const Request &request, size_t requests, uintptr_t step)
+static void close(const WarpState *warp, const Request &request, size_t requests, uintptr_t step)
 {
+    BlockState *block = warp->block();
+    const Place &place = request.place;
     const size_t lanes = requests * unsigned(__builtin_popcount(request.lanes));
     Moved moved = {};
     if (place.space == global_space) {
@@ -118,31 +119,29 @@ static void close(BlockState *block, const WarpState *warp, const Place &place,
         moved.wavefronts *= requests;
         moved.ideal *= requests;
     }
-    count_requests(block->counted, place.space, place.write, lanes, requests, lanes * request.bytes,
+    count_requests(block->counted, place.space, place.write, lanes, requests, lanes * place.bytes,
                    moved);
     if (block->trace) { /* one at a time */
         moved.lines = pieces(request, line_bits);
-        trace_request(block, warp, request, place.space, place.write, moved);
+        trace_request(warp, request, moved);
     }
 }
 
 /* Requests in a row are one step apart as long as all lanes' runs go on with that step. */
-static void close_requests(BlockState *block, const WarpState *warp, const Instruction &instruction)
+static void close_requests(const WarpState *warp, const Instruction &instruction)
 {
     const Place &place = instruction.place;
     const uint32_t broken = instruction.broken;
+    const bool traced = warp->block()->trace;
     struct {
         size_t run, done;
     } cursor[warp_size] = {}; /* where each lane is in its runs */
     const auto run_of = [&](unsigned lane) {
         const bool early =
             broken >> lane & 1 && cursor[lane].run < instruction.earlier[lane].size();
-        return early ? instruction.earlier[lane][cursor[lane].run] : instruction.last_run(lane);
+        return early ? instruction.earlier[lane][cursor[lane].run] : instruction.last(lane);
     };
-    Request request;
-    request.lanes = instruction.lanes;
-    request.bytes = place.bytes;
-    request.place = place.number;
+    Request request = {place, instruction.lanes, 0, {}};
     for (size_t k = 0; request.lanes; k++) {
         const uintptr_t step = run_of(unsigned(__builtin_ctz(request.lanes))).step;
         size_t together = SIZE_MAX, most = 0;
@@ -153,11 +152,11 @@ static void close_requests(BlockState *block, const WarpState *warp, const Instr
             together = std::min(together, run.step == step ? left : 1);
             most = std::max(most, left);
         }
-        if (block->trace || (place.space == shared_space && step % 4))
+        if (traced || (place.space == shared_space && step % 4))
             together = 1;
-        if (block->trace)
+        if (traced)
             request.time = instruction.began[k];
-        close(block, warp, place, request, together, step);
+        close(warp, request, together, step);
         if (!broken && together == most)
             return; /* as usual: all lanes did the same */
         for (unsigned lane : bits(request.lanes)) {
@@ -171,13 +170,13 @@ static void close_requests(BlockState *block, const WarpState *warp, const Instr
     }
 }
 
-void close_round(BlockState *block, WarpState *warp)
+void close_round(WarpState *warp)
 {
     for (uint32_t local : warp->touched) {
         Instruction &instruction = *warp->instructions[local];
-        close_requests(block, warp, instruction);
+        close_requests(warp, instruction);
         instruction.where = nullptr;
-        for (unsigned lane : bits(instruction.lanes)) {
+        for (unsigned lane : bits(instruction.lanes)) { /* each likely keeps its step */
             instruction.next[lane] = 1;
             instruction.count[lane] = 0;
         }
@@ -186,17 +185,8 @@ void close_round(BlockState *block, WarpState *warp)
         instruction.lanes = instruction.broken = 0;
     }
     warp->touched.clear();
-    if (block->trace)
-        trace_round(block, warp);
-}
-
-/* The warp's first execution since it last came together. Each lane likely keeps its step. */
-static void begin_round(WarpState *warp, Instruction &instruction, const Place &place)
-{
-    instruction.where = place.where;
-    instruction.place = place;
-    instruction.began.clear();
-    warp->touched.push_back(place.local);
+    if (warp->block()->trace)
+        trace_round(warp);
 }
 
 void begin_run(Instruction &instruction, unsigned lane, uintptr_t address)
@@ -211,49 +201,49 @@ void begin_run(Instruction &instruction, unsigned lane, uintptr_t address)
     }
     instruction.lanes |= 1u << lane;
     if (count > 0) {
-        instruction.earlier[lane].push_back(instruction.last_run(lane));
+        instruction.earlier[lane].push_back(instruction.last(lane));
         instruction.broken |= 1u << lane;
     }
     next = address + step;
     count = 1;
 }
 
-static size_t executions(const Instruction &instruction, unsigned lane)
+/* In a block that is traced: the time of a request is that of the lane that was first. */
+static void note_time(const ThreadState *thread, Instruction &instruction)
 {
-    size_t count = instruction.count[lane];
-    for (const Run &run : instruction.earlier[lane])
-        count += run.count;
-    return count;
+    const uint64_t now = trace_time(thread->block, thread->warp);
+    size_t executions = instruction.count[thread->lane];
+    for (const Run &run : instruction.earlier[thread->lane])
+        executions += run.count;
+    if (executions > instruction.began.size())
+        instruction.began.push_back(now);
 }
 
-void count_access(ThreadState *thread, const Place &place, uintptr_t address, const Reach *reach)
+void count_access(ThreadState *thread, const Place &place, uintptr_t address, const Reach &reach)
 {
-    BlockState *block = thread->block;
-    const uint64_t time = block->trace ? trace_time(block, thread->warp) : 0;
-    if (!thread->warp) { /* the engine's accesses are a request each */
-        close(block, nullptr, place, Request{1, place.bytes, place.number, time, {address}}, 1, 0);
-        return;
-    }
+    const BlockState *block = thread->block;
     WarpState *warp = thread->warp;
     while (warp->instructions.size() <= place.local)
         warp->instructions.push_back(std::make_unique<Instruction>());
     Instruction &instruction = *warp->instructions[place.local];
-    if (!instruction.where)
-        begin_round(warp, instruction, place);
+    if (!instruction.where) { /* the warp's first execution since it last came together */
+        instruction.where = place.where;
+        instruction.place = place;
+        instruction.began.clear();
+        warp->touched.push_back(place.local);
+    }
     add_execution(instruction, thread->lane, address);
+    if (block->trace)
+        note_time(thread, instruction);
     const bool cluster = block->launch->launch->cluster_blocks > 1;
-    if (block->trace || (cluster && place.space == shared_space) || !reach->shadow ||
-        !reach->shadow->quiet)
-        reach = &no_reach;
-    instruction.reach = reach;
+    const bool look = block->trace || (cluster && place.space == shared_space) || !reach.quiet;
+    instruction.reach = look ? &no_reach : &reach;
     instruction.begin = instruction.reach->begin;
     instruction.room = instruction.reach->end - instruction.begin;
     instruction.room -= std::min<size_t>(instruction.room, place.bytes - 1);
     instruction.words = instruction.reach->quiet;
     instruction.quiet = place.space == shared_space ? warp->quiet : block->launch->quiet;
     warp->recent.at(place.where) = &instruction;
-    if (block->trace && executions(instruction, thread->lane) > instruction.began.size())
-        instruction.began.push_back(time);
 }
 
 /* ---- places in the code ---- */
@@ -263,12 +253,10 @@ const Place &find_place(BlockState *block, const void *where, Space space, bool 
 {
     const uintptr_t key =
         number_of(where) << 5 | uintptr_t(__builtin_ctz(bytes) << 2 | write << 1 | space);
-    auto found = block->places.find(key);
-    if (found == block->places.end()) {
-        const uint32_t local = uint32_t(block->places.size());
-        const Place place = {where, place_number(where), local, bytes, space, write};
-        found = block->places.emplace(key, place).first;
-    }
+    const uint32_t local = uint32_t(block->places.size());
+    const auto [found, is_new] = block->places.try_emplace(key);
+    if (is_new)
+        found->second = {where, place_number(where), local, bytes, space, write};
     return found->second;
 }
 

@@ -1,7 +1,6 @@
 /* What the runtime tells the checker (host/checker.h), and how it comes to be told. */
 #include "check/check.h"
-
-#include <sched.h>
+#include "run/cluster.h"
 
 namespace simt::check
 {
@@ -26,21 +25,11 @@ static BlockState *new_state()
     return state;
 }
 
-/* Where the accesses from now on come after. */
-static void remember_barrier(BlockState *state, Site site)
+static void count_barrier(BlockState *state, const char *which, Site site = nowhere, int id = -1)
 {
-    state->last_barrier = site;
-    for (unsigned i = 0; i < state->block->warps; i++)
-        state->warp[i].last_barrier = site;
-}
-
-static void block_came_together(BlockState *state)
-{
-    settle_overwrites(state);
-    settle_uninitialised(state);
     state->counted.barriers++;
-    for (unsigned i = 0; i < state->block->warps; i++)
-        close_round(state, &state->warp[i]);
+    if (state->trace)
+        trace_barrier(state, which, site, id);
 }
 
 /* We must come to know of atomic operations in the order in which they are made, or the last block
@@ -48,18 +37,15 @@ static void block_came_together(BlockState *state)
  * operation holds a lock, which it shares with some other addresses. */
 static void hold(BlockState *block, const void *address)
 {
-    static std::atomic_flag locks[256];
-    std::atomic_flag &lock = locks[number_of(address) / 8 % 256];
-    for (unsigned tries = 1; lock.test_and_set(std::memory_order_acquire); tries++)
-        if (tries % 64 == 0)
-            sched_yield();
-    block->held = &lock;
+    static std::mutex locks[256];
+    block->held = &locks[number_of(address) / 8 % 256];
+    block->held->lock();
 }
 
 void let_go(BlockState *block)
 {
     if (block->held)
-        block->held->clear(std::memory_order_release);
+        block->held->unlock();
     block->held = nullptr;
 }
 
@@ -95,7 +81,7 @@ struct Hooks final : Checker {
     {
         LaunchState *state = launch.checked;
         state->counted.launches = 1;
-        settle_guesses(state);
+        settle_guesses(state, nullptr);
         for (Region *region : state->freed)
             shadow_release(region->shadow);
         tell_what_passed(state);
@@ -117,11 +103,8 @@ struct Hooks final : Checker {
         block.checked = state;
         static_cast<BlockHistory &>(*state) = {&block, launch,
                                                launch->first_block + uint32_t(block.linear)};
-        if (state->places_launch != block.launch->number) {
-            /* Numbers start afresh: a warp's tables stay as short as its kernel. */
-            state->places_launch = block.launch->number;
-            state->places.clear();
-        }
+        if (std::exchange(state->places_launch, launch->number) != launch->number)
+            state->places.clear(); /* a warp's tables stay as short as its kernel */
         for (unsigned i = 0; i < block.warps; i++) {
             state->warp[i].warp = &block.warp[i];
             state->warp[i].full_time = 1;
@@ -133,7 +116,6 @@ struct Hooks final : Checker {
             block.thread[i].checked = &state->thread[i];
             block.thread[i].recent = &warp->recent;
         }
-        state->engine = {state, nullptr, nullptr, 0, 0, 0};
         begin_moment(state);
         trace_block_begin(state);
     }
@@ -143,7 +125,7 @@ struct Hooks final : Checker {
         BlockState *state = block.checked;
         let_go(state); /* a signal ended the block in the middle of something */
         for (unsigned i = 0; i < block.warps; i++)
-            close_round(state, &state->warp[i]);
+            close_round(&state->warp[i]);
         trace_block_end(state);
         std::lock_guard<std::mutex> hold(state->launch->lock);
         add_counters(&state->launch->counted, state->counted);
@@ -155,7 +137,7 @@ struct Hooks final : Checker {
         settle_overwrites(state);
         if (state->block->alive == 1) { /* the last one */
             settle_uninitialised(state);
-            settle_guesses_in_shared_memory(&state->thread[thread.linear]);
+            settle_guesses(state->launch, state);
             settle_visits(state);
         }
     }
@@ -164,29 +146,38 @@ struct Hooks final : Checker {
 
     void barrier_completed(Block &block) override
     {
-        block_came_together(block.checked);
-        if (block.checked->trace)
-            trace_barrier(block.checked, "barrier", block.barrier.site, -1);
-        order_barrier(block.checked);
-        remember_barrier(block.checked, block.barrier.site);
+        BlockState *state = block.checked;
+        settle_overwrites(state);
+        settle_uninitialised(state);
+        state->last_barrier = block.barrier.site;
+        for (unsigned i = 0; i < block.warps; i++) {
+            close_round(&state->warp[i]);
+            state->warp[i].last_barrier = block.barrier.site;
+        }
+        count_barrier(state, "barrier", block.barrier.site);
+        order_barrier(state);
     }
 
     void named_barrier_completed(Block &block, unsigned id) override
     {
-        block.checked->counted.barriers++;
-        if (block.checked->trace)
-            trace_barrier(block.checked, "named_barrier", nowhere, int(id));
+        count_barrier(block.checked, "named_barrier", nowhere, int(id));
     }
 
+    /* The block has come together at a barrier of its own just before. */
     void grid_arrived(Block &block) override
     {
-        block_came_together(block.checked);
-        if (block.checked->trace)
-            trace_barrier(block.checked, "grid_barrier", nowhere, -1);
-        order_grid_arrived(block.checked);
+        count_barrier(block.checked, "grid_barrier");
+        LaunchState *launch = block.launch->checked;
+        std::lock_guard<std::mutex> hold(launch->lock);
+        launch->grid_time[block.linear] = block.checked->full_time;
     }
 
-    void grid_synchronised(Block &block) override { order_grid_left(block.checked); }
+    void grid_synchronised(Block &block) override
+    {
+        LaunchState *launch = block.launch->checked;
+        std::lock_guard<std::mutex> hold(launch->lock);
+        block.checked->grid_known = launch->grid_time;
+    }
 
     void warp_met(Warp &warp, const Meeting &meeting) override
     {
@@ -195,46 +186,61 @@ struct Hooks final : Checker {
         settle_overwrites(state);
         /* By the mask: which lanes have returned by now depends on the order in which they ran. */
         if ((meeting.mask & warp.present) == warp.present)
-            close_round(state, warp_state);
+            close_round(warp_state);
         const Site site = warp.thread[__builtin_ctz(meeting.arrived)].site;
         if (state->trace)
-            trace_meeting(state, warp_state, meeting, site);
+            trace_meeting(warp_state, meeting, site);
         if (!meeting.orders_memory)
             return;
-        order_warp(state, warp_state, meeting.arrived);
+        order_warp(warp_state, meeting.arrived);
         warp_state->last_barrier = site;
+    }
+
+    /* The running thread, which does something else than to access memory. */
+    static ThreadState *settled_thread()
+    {
+        ThreadState *thread = current_thread_state();
+        settle_overwrites(thread->block);
+        return thread;
     }
 
     void released(const void *object, const Block &home) override
     {
-        settle_overwrites(current_block_state());
-        order_release(current_thread_state(), object, home);
+        order_release(settled_thread(), object, home);
     }
 
     void acquired(const void *object) override { order_acquire(current_thread_state(), object); }
 
     void thread_fence() override
     {
-        settle_overwrites(current_block_state());
+        ThreadState *thread = settled_thread();
         noted("thread_fence", nullptr, 0, 0, nullptr);
-        order_fence(current_thread_state());
+        order_fence(thread);
     }
 
     void proxy_fence() override
     {
-        settle_overwrites(current_block_state());
+        ThreadState *thread = settled_thread();
         noted("proxy_fence", nullptr, 0, 0, nullptr);
-        order_proxy_fence(current_thread_state());
+        order_proxy_fence(thread);
     }
 
     /* ---- clusters ---- */
 
     void cluster_arrived(bool relaxed) override
     {
-        arrive_at_cluster(current_thread_state(), relaxed);
+        ThreadState *thread = settled_thread();
+        if (!relaxed)
+            arrive_at_cluster(thread);
     }
 
-    void cluster_barrier_completed(Cluster &cluster) override { open_cluster(cluster); }
+    void cluster_barrier_completed(Cluster &cluster) override
+    {
+        open_cluster(cluster);
+        for (unsigned rank = 0; rank < cluster.blocks; rank++)
+            if (!cluster.member[rank].ended)
+                count_barrier(cluster.member[rank].block->checked, "cluster_barrier");
+    }
 
     void cluster_waited() override { leave_cluster_barrier(current_thread_state()); }
 
@@ -245,7 +251,11 @@ struct Hooks final : Checker {
         count_box(shared_space, true, bytes, 1); /* not the passes of a warp over its own banks */
     }
 
-    void cluster_end(Cluster &cluster) override { forget_cluster(cluster); }
+    void cluster_end(Cluster &cluster) override
+    {
+        delete cluster.checked;
+        cluster.checked = nullptr;
+    }
 
     /* ---- accesses ---- */
 
@@ -253,16 +263,16 @@ struct Hooks final : Checker {
                        const void *where) override
     {
         static const char *const names[] = {"atomic_read", "atomic_write", "", "atomic_update"};
-        BlockState *state = current_block_state();
-        if (writes(kind) || !polls(current_thread_state(state), address)) {
-            state->counted.atomics++;
+        const ThreadState *thread = current_thread_state();
+        if (writes(kind) || thread->polled != address) {
+            thread->block->counted.atomics++;
             noted(names[kind - atomic_read], address, 0, bytes, where);
         }
-        hold(state, address);
+        hold(thread->block, address);
         on_access(address, unsigned(bytes), kind, where);
     }
 
-    void atomic_done() override { let_go(current_block_state()); }
+    void atomic_done() override { let_go(current_thread_state()->block); }
 
     void compared(const void *address, size_t bytes) override
     {
@@ -280,36 +290,34 @@ struct Hooks final : Checker {
 
     void counted(const void *pointer, size_t bytes, bool writes, const void *where) override
     {
-        BlockState *block = current_block_state();
-        uintptr_t address = number_of(pointer);
-        count_access(current_thread_state(block),
-                     find_place(block, where, find_region(address) ? global_space : shared_space,
-                                writes, unsigned(bytes)),
-                     address);
+        ThreadState *thread = current_thread_state();
+        count_access(thread,
+                     find_place(thread->block, where, shared_space, writes, unsigned(bytes)),
+                     number_of(pointer), no_reach);
     }
 
     /* One instruction of one thread moves many bytes in so many sectors, or wavefronts. */
     static void count_box(Space space, bool writes, size_t bytes, size_t pieces)
     {
-        count_requests(current_block_state()->counted, space, writes, 1, 1, bytes,
+        count_requests(current_thread_state()->block->counted, space, writes, 1, 1, bytes,
                        Moved{pieces, 0, pieces, pieces});
     }
 
     void copied(const BoxCopy &copy, const void *where) override
     {
-        BlockState *block = current_block_state();
+        const ThreadState *thread = current_thread_state();
         count_box(global_space, !copy.load, copy.bytes, copy.sectors);
         count_box(shared_space, copy.load, copy.bytes, copy.wavefronts);
-        if (block->trace)
-            trace_box(current_thread_state(block), copy, where);
+        if (thread->block->trace)
+            trace_box(thread, copy, where);
     }
 
     void noted(const char *what, const void *object, unsigned long long value,
                unsigned long long size, const void *where) override
     {
-        BlockState *block = current_block_state();
-        if (block && block->trace)
-            trace_note(current_thread_state(block), what, object, value, size, where);
+        const ThreadState *thread = current_thread_state();
+        if (thread->block->trace)
+            trace_note(thread, what, object, value, size, where);
     }
 
     /* ---- memory ---- */
@@ -328,13 +336,14 @@ struct Hooks final : Checker {
     {
         Region *region = allocation.checked;
         trace_forget(region);
-        region->freed = true;
         /* every access gets its second look, which sees it */
+        region->end = region->begin;
         region->open.end = region->open.begin;
         shadow_forget_quiet(region->shadow);
-        if (BlockState *block = current_block_state()) {
-            std::lock_guard<std::mutex> hold(block->launch->lock);
-            block->launch->freed.push_back(region);
+        if (const ThreadState *thread = current_thread_state()) {
+            LaunchState *launch = thread->block->launch;
+            std::lock_guard<std::mutex> hold(launch->lock);
+            launch->freed.push_back(region);
         } else {
             shadow_release(region->shadow);
         }

@@ -79,18 +79,17 @@ extern "C" void __tsan_vptr_update(void **address, void *)
 /* Of the gigabytes that host code may copy, the ends are enough to see a device pointer. */
 static void on_block_of_memory(const void *address, size_t bytes, unsigned kind, const void *where)
 {
-    BlockState *block = current_block_state();
+    ThreadState *thread = current_thread_state();
     if (bytes == 0)
         return;
-    if (!block) {
+    if (!thread) {
         on_access(address, 1, kind, where);
         on_access(static_cast<const char *>(address) + bytes - 1, 1, kind, where);
         return;
     }
-    uintptr_t &copied = current_thread_state(block)->copied_struct;
-    copied = kind == plain_read ? number_of(address) : 0;
+    thread->copied_struct = kind == plain_read ? number_of(address) : 0;
     on_range(address, bytes, kind, where);
-    copied = 0;
+    thread->copied_struct = 0;
 }
 
 extern "C" void __tsan_read_range(void *address, size_t bytes)
@@ -138,13 +137,13 @@ class AtomicBuiltIn
     {
         if (writes(kind) && order >= __ATOMIC_RELEASE)
             fence();
-        if (current_block_state())
+        if (current_thread)
             checker->atomic_access(const_cast<const void *>(address), bytes, kind, where);
     }
 
     ~AtomicBuiltIn()
     {
-        if (current_block_state())
+        if (current_thread)
             checker->atomic_done();
         if (order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE)
             fence();
@@ -152,7 +151,7 @@ class AtomicBuiltIn
 
     static void fence()
     {
-        if (current_block_state())
+        if (current_thread)
             checker->thread_fence();
     }
 };
@@ -246,16 +245,15 @@ static long long index_value(const TypeDescriptor *type, uintptr_t value)
 
 extern "C" void __ubsan_handle_out_of_bounds(OutOfBounds *data, uintptr_t index)
 {
-    BlockState *block = current_block_state();
-    if (block)
-        report_index(current_thread_state(block), data->array->name,
-                     index_value(data->index, index), data->location.file, data->location.line);
+    if (const ThreadState *thread = current_thread_state())
+        report_index(thread, data->array->name, index_value(data->index, index),
+                     data->location.file, data->location.line);
 }
 
 extern "C" void __ubsan_handle_type_mismatch_v1(TypeMismatch *data, uintptr_t pointer)
 {
-    BlockState *block = current_block_state();
-    if (block && !on_thread_stack(memory_at(pointer)))
-        report_misaligned(current_thread_state(block), data->type->name, pointer,
-                          1u << data->alignment_bits, data->location.file, data->location.line);
+    const ThreadState *thread = current_thread_state();
+    if (thread && !on_thread_stack(memory_at(pointer)))
+        report_misaligned(thread, data->type->name, pointer, 1u << data->alignment_bits,
+                          data->location.file, data->location.line);
 }

@@ -10,13 +10,12 @@
  *   part of a warp   one number per thread of the block                        (ThreadState::known)
  *   grid.sync        one number per block of the grid (LaunchState::grid_time)
  *   clusters         one number per thread of each block (ClusterKnowledge)
- * Between blocks, and between
- * warps without a barrier, knowledge travels by publication: a fence followed by an atomic or
- * volatile write, seen by an atomic or volatile read of the same address. A publication carries
- * what its thread knew at its fence, and what it had itself seen published. Who sees it has
- * glimpsed it (ThreadState::glimpsed), and knows it after a fence of its own, or when its block
- * meets at a barrier: the programming guide's own example (the last block to finish adds up what
- * all wrote) has a barrier there and no fence.
+ * Between blocks, and between warps without a barrier, knowledge travels by publication: a fence
+ * followed by an atomic or volatile write, seen by an atomic or volatile read of the same address.
+ * A publication carries what its thread knew at its fence, and what it had itself seen published.
+ * Who sees it has glimpsed it (ThreadState::glimpsed), and knows it after a fence of its own, or
+ * when its block meets at a barrier: the programming guide's own example (the last block to finish
+ * adds up what all wrote) has a barrier there and no fence.
  */
 #include "check/check.h"
 #include "run/cluster.h"
@@ -24,29 +23,18 @@
 namespace simt::check
 {
 
-static bool covers(const Publication &publication, const Stamp &stamp)
-{
-    unsigned thread = stamp.thread();
-    if (publication.block != stamp.block)
-        return false;
-    return stamp.time < publication.full_time ||
-           (thread / warp_size == publication.thread / warp_size &&
-            stamp.time < publication.warp_time) ||
-           (thread == publication.thread && stamp.time < publication.thread_time) ||
-           (!publication.known.empty() && stamp.time < publication.known[thread]);
-}
-
 /* Whether a publication covers the stamp, or one that its publisher saw. `visited`: how far we
- * looked. */
+ * looked. The last ones know most. */
 static bool seen_covers(const std::vector<Seen> &seen, const Stamp &stamp,
                         std::map<const SyncObject *, size_t> &visited)
 {
     for (const Seen &look : seen) {
         size_t &looked_at = visited[look.object];
-        for (size_t i = looked_at; i < look.length; i++) {
-            looked_at = i + 1;
-            const Publication &publication = look.object->publications[i];
-            if (covers(publication, stamp) || seen_covers(publication.seen, stamp, visited))
+        const size_t begin = std::exchange(looked_at, std::max(looked_at, look.length));
+        for (size_t i = look.length; i-- > begin;) {
+            const Publication &each = look.object->publications[i];
+            if ((each.block == stamp.block && stamp.time < each.known[stamp.thread()]) ||
+                seen_covers(each.seen, stamp, visited))
                 return true;
         }
     }
@@ -70,15 +58,13 @@ static bool cluster_orders(const ThreadState *thread, const Stamp &earlier)
 
 bool ordered_before(const Stamp &earlier, const ThreadState *thread)
 {
-    BlockState *block = thread->block;
-    if (!thread->thread)
-        return true; /* the engine */
+    const BlockState *block = thread->block;
     if (cluster_orders(thread, earlier))
         return true;
     if (earlier.block == block->number) {
         unsigned number = earlier.thread();
         return number == thread->number || earlier.time < block->full_time ||
-               (thread->warp && number / warp_size == thread->warp->warp->number &&
+               (number / warp_size == thread->warp->warp->number &&
                 earlier.time < thread->warp->full_time) ||
                (!thread->known.empty() && earlier.time < thread->known[number]);
     }
@@ -114,12 +100,10 @@ void begin_moment(BlockState *block)
     }
 }
 
-/* Lanes of the warp have learnt what threads of the block did; null for the engine. */
+/* Lanes of the warp have learnt what threads of the block did. */
 static void learnt(WarpState *warp)
 {
-    if (!warp)
-        return;
-    BlockState *block = warp->warp->block->checked;
+    BlockState *block = warp->block();
     if (block->moments == last_quiet)
         begin_moment(block);
     else
@@ -162,23 +146,15 @@ static void confirm(ThreadState *thread)
     thread->glimpsed.clear();
 }
 
-static std::vector<uint32_t> known_by_times(const ThreadState *thread, uint32_t block_time,
-                                            uint32_t warp_time, uint32_t own_time)
-{
-    std::vector<uint32_t> known(thread->block->block->threads, block_time);
-    const size_t first = thread->number - thread->lane;
-    const size_t end = thread->warp ? std::min(first + warp_size, known.size()) : first;
-    for (size_t i = first; i < end; i++)
-        known[i] = std::max({block_time, warp_time, i == thread->number ? own_time : 0});
-    return known;
-}
-
 /* What the thread knows about its block, one number per thread: what all did before `block_time`,
  * its warp before `warp_time`, itself before `own_time`, and what it has learnt besides. */
 static std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t block_time,
                                          uint32_t warp_time, uint32_t own_time)
 {
-    std::vector<uint32_t> known = known_by_times(thread, block_time, warp_time, own_time);
+    std::vector<uint32_t> known(thread->block->block->threads, block_time);
+    const size_t first = thread->number - thread->lane;
+    for (size_t i = first; i < std::min(first + warp_size, known.size()); i++)
+        known[i] = std::max({block_time, warp_time, i == thread->number ? own_time : 0});
     join(known, thread->known);
     return known;
 }
@@ -187,8 +163,7 @@ static std::vector<uint32_t> known_as_of(const ThreadState *thread, uint32_t blo
 static std::vector<uint32_t> all_known(const ThreadState *thread)
 {
     std::vector<uint32_t> known =
-        known_as_of(thread, thread->block->full_time, thread->warp ? thread->warp->full_time : 0,
-                    thread->time + 1);
+        known_as_of(thread, thread->block->full_time, thread->warp->full_time, thread->time + 1);
     if (const ClusterKnowledge *cluster = knowledge(thread))
         join(known, cluster->known[thread->block->block->rank]);
     return known;
@@ -204,19 +179,11 @@ static std::vector<uint32_t> fenced_known(const ThreadState *thread)
 /* A new moment: what the thread does from now on is not covered by what it published before. */
 static void step(ThreadState *thread) { thread->time = ++thread->block->now; }
 
-/* When all of these threads that wrote have fenced, each may publish what the group did. */
-static bool all_fenced(const BlockState *block, unsigned first, uint32_t lanes)
-{
-    for (unsigned lane : bits(lanes))
-        if (block->thread[first + lane].unfenced_write)
-            return false;
-    return true;
-}
-
 /* ---- barriers ---- */
 
 void order_barrier(BlockState *block)
 {
+    /* When all threads that wrote have fenced, each may publish what the block did. */
     bool fenced = block->launch->fenced;
     for (unsigned i = 0; fenced && i < block->block->threads; i++)
         fenced = !block->thread[i].unfenced_write;
@@ -228,6 +195,8 @@ void order_barrier(BlockState *block)
     for (unsigned i = 0; i < block->block->threads; i++) {
         ThreadState &thread = block->thread[i];
         thread.time = block->now;
+        if (fenced)
+            thread.published_on = nullptr;
         if (thread.look_at)
             order_look(&thread);
         block->cluster_phase = std::max(block->cluster_phase, thread.cluster_phase);
@@ -243,89 +212,65 @@ void order_barrier(BlockState *block)
     block->objects.clear(); /* nothing can be learned from them any more */
 }
 
-void order_warp(BlockState *block, WarpState *warp, uint32_t lanes)
+/* The thread may publish what it did before now, and what its warp and its block did. */
+static void fenced_now(ThreadState *thread)
 {
-    unsigned first = warp->warp->number * warp_size;
-    bool seen = false;
+    thread->fence_time = thread->time;
+    thread->fence_full = thread->block->full_time;
+    thread->fence_warp = thread->warp->full_time;
+    thread->published_on = nullptr;
+}
+
+void order_warp(WarpState *warp, uint32_t lanes)
+{
+    BlockState *block = warp->block();
+    ThreadState *const thread = &block->thread[warp->warp->number * warp_size];
+    bool fenced = block->launch->fenced;
+    std::vector<Seen> seen, glimpsed;
     uint32_t cluster_phase = 0;
     for (unsigned lane : bits(lanes)) {
-        ThreadState &thread = block->thread[first + lane];
-        if (thread.look_at)
-            order_look(&thread);
-        seen |= !thread.seen.empty() || !thread.glimpsed.empty();
-        cluster_phase = std::max(cluster_phase, thread.cluster_phase);
+        if (thread[lane].look_at)
+            order_look(&thread[lane]);
+        add_seen(seen, thread[lane].seen);
+        add_seen(glimpsed, thread[lane].glimpsed);
+        fenced &= !thread[lane].unfenced_write; /* as at a barrier of the block */
+        cluster_phase = std::max(cluster_phase, thread[lane].cluster_phase);
     }
-    bool fenced = block->launch->fenced && all_fenced(block, first, lanes);
-    bool whole = (warp->warp->alive & ~lanes) == 0;
-
-    uint32_t now = block->now + 1;
+    const bool whole = (warp->warp->alive & ~lanes) == 0;
     if (!whole || block->partial) {
         /* Each lane learns what each other knows. */
-        std::vector<uint32_t> known(block->block->threads, 0);
+        std::vector<uint32_t> known;
         for (unsigned lane : bits(lanes))
-            join(known, all_known(&block->thread[first + lane]));
+            join(known, all_known(&thread[lane]));
         for (unsigned lane : bits(lanes))
-            block->thread[first + lane].known = known;
+            thread[lane].known = known;
         block->partial = true;
     }
+    block->now++;
     if (whole)
-        warp->full_time = now;
-    block->now = now;
+        warp->full_time = block->now;
     learnt(warp);
-
-    std::vector<Seen> together, glimpsed;
-    for (unsigned lane : bits(seen ? lanes : 0)) {
-        add_seen(together, block->thread[first + lane].seen);
-        add_seen(glimpsed, block->thread[first + lane].glimpsed);
-    }
     for (unsigned lane : bits(lanes)) {
-        ThreadState &thread = block->thread[first + lane];
-        thread.time = now;
-        thread.cluster_phase = cluster_phase;
-        if (seen) {
-            thread.seen = together;
-            thread.glimpsed = glimpsed;
-        }
-        if (fenced) {
-            thread.fence_time = now;
-            thread.fence_full = block->full_time;
-            thread.fence_warp = warp->full_time;
-        }
+        thread[lane].time = block->now;
+        thread[lane].cluster_phase = cluster_phase;
+        thread[lane].seen = seen;
+        thread[lane].glimpsed = glimpsed;
+        if (fenced)
+            fenced_now(&thread[lane]);
     }
-}
-
-void order_grid_arrived(BlockState *block)
-{
-    order_barrier(block);
-    LaunchState *launch = block->launch;
-    std::lock_guard<std::mutex> hold(launch->lock);
-    if (!launch->grid_time.empty())
-        launch->grid_time[block->number - launch->first_block] = block->full_time;
-}
-
-void order_grid_left(BlockState *block)
-{
-    order_barrier(block);
-    std::lock_guard<std::mutex> hold(block->launch->lock);
-    block->grid_known = block->launch->grid_time;
 }
 
 /* ---- fences and publications ---- */
 
 void order_fence(ThreadState *thread)
 {
-    BlockState *block = thread->block;
-    if (!thread->warp)
-        return;
     if (thread->look_at)
         order_look(thread);
     confirm(thread);
-    block->launch->fenced = true;
+    thread->block->launch->fenced = true;
     thread->unfenced_write = false;
     step(thread);
-    thread->fence_time = thread->time;
-    thread->fence_full = block->full_time;
-    thread->fence_warp = thread->warp->full_time;
+    fenced_now(thread);
 }
 
 static SyncObject *find_object(std::map<const void *, SyncObject> &objects, const void *address)
@@ -334,22 +279,12 @@ static SyncObject *find_object(std::map<const void *, SyncObject> &objects, cons
     return found == objects.end() ? nullptr : &found->second;
 }
 
-/* Publishes to whoever looks, in whatever block. */
-static void publish_to_grid(ThreadState *thread, SyncObject *object)
+/* Publishes to whoever looks at the object, in whatever block. With the launch's lock held. */
+static void publish(const ThreadState *thread, SyncObject &object, std::vector<uint32_t> known)
 {
-    BlockState *block = thread->block;
-    uint32_t full = std::max(thread->fence_full, block->clean_full);
-    if (thread->published_on == object && thread->published_time == thread->fence_time &&
-        thread->published_full == full)
-        return;
-    thread->published_on = object;
-    thread->published_time = thread->fence_time;
-    thread->published_full = full;
-    Publication publication = {
-        block->number,      full,          thread->fence_warp, thread->number,
-        thread->fence_time, thread->known, thread->seen};
-    add_seen(publication.seen, block->seen);
-    object->publications.push_back(std::move(publication));
+    const BlockState *block = thread->block;
+    object.publications.push_back({block->number, thread->number, std::move(known), thread->seen});
+    add_seen(object.publications.back().seen, block->seen);
     block->launch->published = true;
     for (uint8_t &quiet : block->launch->quiet)
         __atomic_store_n(&quiet, never_quiet, __ATOMIC_RELAXED);
@@ -368,9 +303,6 @@ static void see_from_grid(ThreadState *thread, const SyncObject *object)
         const Publication &publication = object->publications[i];
         if (publication.block != block->number || publication.thread == thread->number)
             continue;
-        join(thread->known,
-             known_by_times(&block->thread[publication.thread], publication.full_time,
-                            publication.warp_time, publication.thread_time));
         join(thread->known, publication.known);
         learnt(thread->warp);
         block->partial = true;
@@ -379,84 +311,52 @@ static void see_from_grid(ThreadState *thread, const SyncObject *object)
         add_seen(thread->glimpsed, Seen{object, object->publications.size()});
 }
 
-/* Only a thread that has something to publish makes an object. */
-static bool has_something(const ThreadState *thread)
-{
-    return thread->fence_time > 0 || thread->block->clean_full > 0;
-}
-
-static void publish(ThreadState *thread, const void *address, bool global)
+void order_atomic(ThreadState *thread, const void *address, bool global, bool writes)
 {
     BlockState *block = thread->block;
-    if (global) {
+    /* Only a thread that has something to publish makes an object. */
+    const bool publishes =
+        writes && block->launch->fenced && (thread->fence_time > 0 || block->clean_full > 0);
+    if (publishes && global && thread->published_on != address) {
         std::lock_guard<std::mutex> hold(block->launch->lock);
-        publish_to_grid(thread, &block->launch->objects[address]);
-    } else {
-        SyncObject *object = &block->objects[address];
-        join(object->known, fenced_known(thread));
-        add_seen(object->seen, thread->seen);
+        publish(thread, block->launch->objects[address], fenced_known(thread));
+        thread->published_on = address;
+    } else if (publishes && !global) {
+        SyncObject &object = block->objects[address];
+        join(object.known, fenced_known(thread));
+        add_seen(object.seen, thread->seen);
     }
-}
-
-void order_atomic(ThreadState *thread, const void *object, bool global, bool writes)
-{
-    if (!thread->warp)
-        return;
-    if (writes && thread->block->launch->fenced && has_something(thread))
-        publish(thread, object, global);
-    thread->look_at = object;
+    thread->look_at = address;
     thread->look_at_global = global;
 }
 
 void order_look(ThreadState *thread)
 {
-    BlockState *block = thread->block;
+    LaunchState *launch = thread->block->launch;
     const void *address = thread->look_at;
     thread->look_at = nullptr;
-    if (thread->look_at_global) {
-        if (!block->launch->published)
-            return;
-        std::lock_guard<std::mutex> hold(block->launch->lock);
-        const SyncObject *object = find_object(block->launch->objects, address);
-        if (object)
-            see_from_grid(thread, object);
-    } else {
-        order_acquire(thread, address);
-    }
-}
-
-/* Everything the thread knows, for other blocks of its cluster: in the place of what it published
- * there before, which was less. */
-static void publish_in_cluster(const ThreadState *thread, const void *address)
-{
-    BlockState *block = thread->block;
-    std::lock_guard<std::mutex> hold(block->launch->lock);
-    std::vector<Publication> &all = block->launch->objects[address].publications;
-    auto own = std::find_if(all.begin(), all.end(), [&](const Publication &earlier) {
-        return earlier.block == block->number && earlier.thread == thread->number;
-    });
-    if (own == all.end())
-        own = all.insert(own, Publication());
-    *own = Publication{block->number,     0,           0, thread->number, thread->time + 1,
-                       all_known(thread), thread->seen};
-    add_seen(own->seen, block->seen);
-    block->launch->published = true;
+    if (!thread->look_at_global)
+        return order_acquire(thread, address);
+    if (!launch->published)
+        return;
+    std::lock_guard<std::mutex> hold(launch->lock);
+    if (const SyncObject *object = find_object(launch->objects, address))
+        see_from_grid(thread, object);
 }
 
 void order_release(ThreadState *thread, const void *object, const Block &home)
 {
     BlockState *block = thread->block;
-    if (home.checked != block) {
-        publish_in_cluster(thread, object);
-        step(thread);
-        return;
+    if (home.checked != block) { /* in the cluster */
+        std::lock_guard<std::mutex> hold(block->launch->lock);
+        publish(thread, block->launch->objects[object], all_known(thread));
+    } else {
+        SyncObject &shared = block->objects[object];
+        join(shared.known, all_known(thread));
+        shared.cluster_phase = std::max(shared.cluster_phase, known_cluster_phase(thread));
+        add_seen(shared.seen, thread->seen);
     }
-    SyncObject *shared = &block->objects[object];
-    join(shared->known, all_known(thread));
-    shared->cluster_phase = std::max(shared->cluster_phase, known_cluster_phase(thread));
-    add_seen(shared->seen, thread->seen);
-    if (thread->warp)
-        step(thread);
+    step(thread);
 }
 
 /* Whoever's fence it was: which of them lies on the way from a write to a read is not followed. */
@@ -497,31 +397,21 @@ void order_acquire(ThreadState *thread, const void *object)
 static ClusterState *cluster_state(Cluster &cluster)
 {
     if (!cluster.checked) {
-        ClusterState *state = new ClusterState();
-        for (std::vector<uint32_t> &known : state->arriving.known)
+        cluster.checked = new ClusterState();
+        for (std::vector<uint32_t> &known : cluster.checked->arriving.known)
             known.assign(cluster.member[0].block->threads, 0);
-        cluster.checked = state;
     }
     return cluster.checked;
 }
 
-/* What the thread knows about its own block: about others it knows from earlier phases. */
-static void publish_to_cluster(const ThreadState *thread, ClusterKnowledge &arriving)
+void arrive_at_cluster(ThreadState *thread)
 {
     const BlockState *block = thread->block;
-    join(arriving.known[block->block->rank],
-         known_as_of(thread, block->full_time, thread->warp->full_time, thread->time + 1));
+    ClusterKnowledge &arriving = cluster_state(*block->block->cluster)->arriving;
+    /* About its own block: what it knows of others it has from earlier phases. */
+    join(arriving.known[block->block->rank], all_known(thread));
     add_seen(arriving.seen, thread->seen);
     add_seen(arriving.seen, block->seen);
-}
-
-void arrive_at_cluster(ThreadState *thread, bool relaxed)
-{
-    settle_overwrites(thread->block);
-    ClusterState *state = cluster_state(*thread->block->block->cluster);
-    if (relaxed)
-        return;
-    publish_to_cluster(thread, state->arriving);
     step(thread);
 }
 
@@ -529,13 +419,6 @@ void open_cluster(Cluster &cluster)
 {
     ClusterState *state = cluster_state(cluster);
     state->completed[cluster.phase % 2] = state->arriving;
-    for (unsigned rank = 0; rank < cluster.blocks; rank++)
-        if (!cluster.member[rank].ended) {
-            BlockState *block = cluster.member[rank].block->checked;
-            block->counted.barriers++;
-            if (block->trace)
-                trace_barrier(block, "cluster_barrier", nowhere, -1);
-        }
 }
 
 void leave_cluster_barrier(ThreadState *thread)
@@ -543,12 +426,6 @@ void leave_cluster_barrier(ThreadState *thread)
     thread->cluster_phase = uint32_t(thread->thread->cluster_waits);
     add_seen(thread->seen, knowledge(thread)->seen);
     learnt(thread->warp);
-}
-
-void forget_cluster(Cluster &cluster)
-{
-    delete cluster.checked;
-    cluster.checked = nullptr;
 }
 
 } /* namespace simt::check */

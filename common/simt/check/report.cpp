@@ -18,6 +18,8 @@ static std::string at(const void *where)
     return line.empty() ? format("code address %p", where) : line;
 }
 
+static std::string at(const Stamp &stamp) { return at(place_address(stamp.place())); }
+
 static std::string triple(uint64_t linear, dim3 shape)
 {
     return format("(%llu,%llu,%llu)", static_cast<unsigned long long>(linear % shape.x),
@@ -38,9 +40,8 @@ static std::string thread_name(const LaunchState *launch, unsigned thread)
 /* "kernel tiled<16>(float const*, float*), block (1,0,0), thread (3,0,0)" */
 static std::string culprit(const ThreadState *thread)
 {
-    const LaunchState *launch = thread->block->launch;
-    return format("kernel %s, ", kernel_name(*launch->launch)) +
-           (thread->thread ? describe(*thread->thread) : block_name(launch, thread->block->number));
+    return format("kernel %s, ", kernel_name(*thread->block->launch->launch)) +
+           describe(*thread->thread);
 }
 
 static std::string verb(unsigned kind)
@@ -61,18 +62,18 @@ static std::string plural(unsigned long long count, const char *noun)
     return format("%llu %s%s", count, noun, count == 1 ? "" : "s");
 }
 
-[[noreturn]] static void fail(const ThreadState *thread, cudaError_t error, const std::string &text)
+[[noreturn]] static void fail(BlockState *block, cudaError_t error, const std::string &text)
 {
-    let_go(thread->block);
-    settle_uninitialised(thread->block); /* what came of it is the lesser news */
-    report(*thread->block->launch->launch, error, "%s", text.c_str());
+    let_go(block);
+    settle_uninitialised(block); /* what came of it is the lesser news */
+    report(*block->launch->launch, error, "%s", text.c_str());
     abandon_block();
 }
 
 [[noreturn]] static void blame(const ThreadState *thread, cudaError_t error,
                                const std::string &text)
 {
-    fail(thread, error, text + " (" + culprit(thread) + ")");
+    fail(thread->block, error, text + " (" + culprit(thread) + ")");
 }
 
 /* "tile" of "tile<16>": what SIMT_IGNORE calls a kernel */
@@ -147,16 +148,11 @@ std::vector<Argument> pointer_arguments(const LaunchState *launch)
     return pointers;
 }
 
-static const Allocation *allocation_at(uintptr_t address)
-{
-    return find_allocation(memory_at(address));
-}
-
 /* "Q" when that pointer of the launch leads into the allocation; "" when none does. */
 static std::string argument_name(const LaunchState *launch, const Allocation &allocation)
 {
     for (const Argument &argument : pointer_arguments(launch))
-        if (!argument.name.empty() && allocation_at(argument.pointer) == &allocation)
+        if (!argument.name.empty() && find_allocation(memory_at(argument.pointer)) == &allocation)
             return argument.name;
     return "";
 }
@@ -170,12 +166,12 @@ static uintptr_t distance_to(const Allocation &allocation, uintptr_t address)
 /* Which allocation an address in none was meant for: the nearest that the kernel was given. */
 static const Allocation *meant_allocation(const LaunchState *launch, uintptr_t address)
 {
-    const Allocation *meant = allocation_at(address);
+    const Allocation *meant = find_allocation(memory_at(address));
     if (meant && distance_to(*meant, address) == 0)
         return meant;
     const Allocation *nearest = nullptr;
     for (const Argument &argument : pointer_arguments(launch)) {
-        const Allocation *given = allocation_at(argument.pointer);
+        const Allocation *given = find_allocation(memory_at(argument.pointer));
         if (given && (!nearest || distance_to(*given, address) < distance_to(*nearest, address)))
             nearest = given;
     }
@@ -224,15 +220,10 @@ static std::string global_name(const LaunchState *launch, uintptr_t address)
            buffer_name(launch, *region->allocation);
 }
 
-static bool is_dynamic(uintptr_t address)
-{
-    return address >= number_of(worker->dynamic_begin) && address < number_of(worker->dynamic_end);
-}
-
 static std::string shared_name(uintptr_t address)
 {
     address = own_place(address, nullptr);
-    if (is_dynamic(address))
+    if (within(address, worker->dynamic_begin, worker->dynamic_end))
         return format("byte %zu of the dynamic shared memory",
                       address - number_of(worker->dynamic_begin));
     size_t offset = address - number_of(worker->shared_begin), begin = 0, bytes = 0;
@@ -244,33 +235,24 @@ static std::string shared_name(uintptr_t address)
 
 /* ---- races ---- */
 
-/* The number after the last colon of "file.cu:12"; 0 when there is none. */
-static int line_number(const std::string &line)
-{
-    size_t colon = line.rfind(':');
-    return colon == std::string::npos ? 0 : atoi(line.c_str() + colon + 1);
-}
-
-/* "file.cu" of "folder/file.cu:12" */
-static std::string file_name(const std::string &line)
-{
-    const std::string path = line.substr(0, line.rfind(':'));
-    return path.substr(path.rfind('/') + 1);
-}
-
-/* Between which lines a barrier is missing. Both accesses came after the barrier `last`: if that
- * stands between the two lines, the earlier line came second, in the next round of a loop. */
+/* Between which lines, "folder/file.cu:12", a barrier is missing. Both accesses came after the
+ * barrier `last`: if that stands between the two lines, the earlier line came second, in the next
+ * round of a loop. */
 static std::string missing_barrier(const char *barrier, const std::string &first,
                                    const std::string &second, Site last)
 {
-    int from = line_number(first), to = line_number(second);
-    if (from != 0 && first == second)
-        return format("a %s is missing between them, unless line %d should be an atomic operation",
-                      barrier, from);
-    if (from == 0 || to == 0 || file_name(first) != file_name(second))
+    static const std::regex line("(.*/)?(.*):(\\d+)");
+    std::smatch one, other;
+    const bool known = std::regex_match(first, one, line) && std::regex_match(second, other, line);
+    if (known && first == second)
+        return format("a %s is missing between them, unless line %s should be an atomic operation",
+                      barrier, one.str(3).c_str());
+    if (!known || one[2] != other[2])
         return format("a %s is missing between them", barrier);
-    int before = std::min(from, to), after = std::max(from, to);
-    if (last.file && file_name(std::string(last.file) + ":") == file_name(first) &&
+    const auto [before, after] = std::minmax({stoi(one[3]), stoi(other[3])});
+    const std::string barrier_line = last.file ? format("%s:%d", last.file, last.line) : "";
+    std::smatch between;
+    if (std::regex_match(barrier_line, between, line) && between[2] == one[2] &&
         before < last.line && last.line < after)
         return format("a %s is missing after line %d, before line %d comes round again", barrier,
                       after, before);
@@ -336,8 +318,7 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
                              const Stamp &first, const Stamp &second, const Look &look)
 {
     const bool shared = !find_region(address), two_blocks = first.block != second.block;
-    const std::string first_line = at(place_address(first.place()));
-    const std::string second_line = at(place_address(second.place()));
+    const std::string first_line = at(first), second_line = at(second);
 
     std::string text = "race on global memory (";
     if (shared) {
@@ -388,18 +369,18 @@ void tell_what_passed(const LaunchState *launch)
     told[name] |= launch->passed > 0;
 }
 
-void report_race(ThreadState *thread, uintptr_t address, const Stamp &first, const Stamp &second)
+void report_race(BlockState *block, uintptr_t address, const Stamp &first, const Stamp &second,
+                 bool told)
 {
-    BlockState *block = thread->block;
     LaunchState *launch = block->launch;
     const bool many = launch->passes_races && launch->passed > 0;
     Look look = other_look(block, address);
-    look.told = would_be_ordered_by_fence(first, thread);
+    look.told = told;
     const std::string text = many ? "" : race_text(launch, block, address, first, second, look);
     if (launch->passes_races)
         return let_pass(launch, text);
     block->uninitialised.thread = nullptr; /* it may be this very access */
-    fail(thread, cudaErrorLaunchFailure, text);
+    fail(block, cudaErrorLaunchFailure, text);
 }
 
 void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess)
@@ -412,25 +393,24 @@ void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess)
         report(*launch->launch, cudaErrorLaunchFailure, "%s", text.c_str());
 }
 
-void report_visit(ThreadState *thread, const BlockState *home, const Stamp &visit,
-                  const void *where, const char *how)
+void report_visit(BlockState *block, const BlockState *home, const Stamp &visit, const char *how)
 {
-    const LaunchState *launch = thread->block->launch;
-    fail(thread, cudaErrorLaunchFailure,
+    const LaunchState *launch = block->launch;
+    fail(block, cudaErrorLaunchFailure,
          "shared memory of another block: " + block_name(launch, visit.block) + " " +
-             thread_name(launch, visit.thread()) + " " + verb(visit.kind()) + " at " + at(where) +
+             thread_name(launch, visit.thread()) + " " + verb(visit.kind()) + " at " + at(visit) +
              " in " + block_name(launch, home->number) + ", " + how +
              format(" (kernel %s)", kernel_name(*launch->launch)));
 }
 
-void report_unfenced(ThreadState *thread, uintptr_t address, const Stamp &write, const Stamp &read)
+void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &write,
+                     const Stamp &read)
 {
     const LaunchState *launch = thread->block->launch;
     blame(thread, cudaErrorLaunchFailure,
           "shared memory without a proxy fence (" + shared_name(address) +
-              "): " + thread_name(launch, write.thread()) + " writes at " +
-              at(place_address(write.place())) + ", and the asynchronous work started at " +
-              at(place_address(read.place())) +
+              "): " + thread_name(launch, write.thread()) + " writes at " + at(write) +
+              ", and the asynchronous work started at " + at(read) +
               " would not see it; async_proxy_fence() is missing after the write");
 }
 
@@ -449,7 +429,7 @@ void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes
                bare(kernel_name(*launch->launch)).c_str());
     if (launch->passes_uninitialised)
         return let_pass(launch, text);
-    fail(thread, cudaErrorLaunchFailure, text);
+    fail(thread->block, cudaErrorLaunchFailure, text);
 }
 
 /* ---- out of bounds ---- */
@@ -515,7 +495,7 @@ static std::string foreign(const Touch &touch)
                                        "and copy the data there";
 }
 
-void report_touch(ThreadState *thread, const Touch &touch)
+void report_touch(const ThreadState *thread, const Touch &touch)
 {
     if (within(touch.address, worker->dynamic_begin, worker->dynamic_begin + max_shared_per_block))
         blame(thread, cudaErrorLaunchFailure, outside_dynamic_shared(touch));
@@ -526,7 +506,7 @@ void report_touch(ThreadState *thread, const Touch &touch)
           device ? outside_allocation(thread->block->launch, touch) : foreign(touch));
 }
 
-void report_index(ThreadState *thread, const char *type, long long index, const char *file,
+void report_index(const ThreadState *thread, const char *type, long long index, const char *file,
                   unsigned line)
 {
     blame(thread, cudaErrorLaunchFailure,
@@ -534,8 +514,8 @@ void report_index(ThreadState *thread, const char *type, long long index, const 
                  line));
 }
 
-void report_misaligned(ThreadState *thread, const char *type, uintptr_t address, unsigned alignment,
-                       const char *file, unsigned line)
+void report_misaligned(const ThreadState *thread, const char *type, uintptr_t address,
+                       unsigned alignment, const char *file, unsigned line)
 {
     blame(thread, cudaErrorMisalignedAddress,
           format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u", type, file,

@@ -13,8 +13,6 @@
 namespace simt::check
 {
 
-constexpr unsigned cell_bytes[3] = {4, 2, 1};
-
 /* ---- storage ---- */
 
 /* One mapping holds `quiet`, up to a whole page, and the planes behind it. */
@@ -204,8 +202,6 @@ static bool touch(Cell &cell, const Access &access, Stamp *enemy)
     return conflict;
 }
 
-/* ---- splitting of cells ---- */
-
 static bool is_split(const Cell &cell, const Access &access)
 {
     return (cell.head & ~1u) == access.split_mark;
@@ -218,11 +214,6 @@ static bool is_atomic_write(const Stamp &stamp)
     return stamp.kind() == atomic_write || stamp.kind() == atomic_update;
 }
 
-static std::tuple<uint32_t, unsigned, uintptr_t> guess_key(const Stamp &read, uintptr_t address)
-{
-    return {read.block, read.thread(), address & ~uintptr_t{3}};
-}
-
 /* Whether a conflict may yet turn out to be a guess: not for a thread that reads again without
  * having confirmed the last. That the writer noted the same conflict before is no second read. */
 static bool may_be_guess(const Access &access, uintptr_t address, const Stamp &enemy)
@@ -232,18 +223,13 @@ static bool may_be_guess(const Access &access, uintptr_t address, const Stamp &e
     if (!reader && !writer)
         return false;
     LaunchState *launch = access.thread->block->launch;
+    const Stamp &read = reader ? access.stamp : enemy;
+    const Guess guess = {enemy, access.stamp, other_look(access.thread->block, address), false};
     std::lock_guard<std::mutex> hold(launch->lock);
     launch->guessed = true;
-    Guess &guess =
-        launch->guesses
-            .emplace(guess_key(reader ? access.stamp : enemy, address),
-                     Guess{enemy, access.stamp, other_look(access.thread->block, address), false})
-            .first->second;
-    if (writer)
-        return true;
-    const bool noted = guess.noted_by_reader;
-    guess.noted_by_reader = true;
-    return !noted;
+    const GuessKey key = {read.block, read.thread(), address & ~uintptr_t{3}};
+    Guess &noted = launch->guesses.emplace(key, guess).first->second;
+    return writer || !std::exchange(noted.noted_by_reader, true);
 }
 
 void confirm_guesses(const ThreadState *thread, uintptr_t address, size_t bytes)
@@ -256,28 +242,19 @@ void confirm_guesses(const ThreadState *thread, uintptr_t address, size_t bytes)
         launch->guesses.erase({thread->block->number, thread->number, word});
 }
 
-void settle_guesses_in_shared_memory(ThreadState *thread)
+void settle_guesses(LaunchState *launch, const BlockState *block)
 {
-    LaunchState *launch = thread->block->launch;
     if (!launch->guessed)
         return;
     std::unique_lock<std::mutex> hold(launch->lock);
-    for (const auto &each : launch->guesses)
-        if (std::get<0>(each.first) == thread->block->number &&
-            !find_region(std::get<2>(each.first))) {
-            const uintptr_t address = std::get<2>(each.first);
-            const Guess guess = each.second;
-            hold.unlock();
-            report_race(thread, address, guess.first, guess.second);
-            return;
-        }
-}
-
-void settle_guesses(LaunchState *launch)
-{
-    for (const auto &each : launch->guesses)
-        if (find_region(std::get<2>(each.first)))
-            report_guess(launch, std::get<2>(each.first), each.second);
+    const auto guesses = launch->guesses;
+    hold.unlock();
+    for (const auto &[key, guess] : guesses) {
+        const auto [reader, thread, address] = key;
+        const bool global = find_region(address);
+        if (block ? !global && reader == block->number : global)
+            report_guess(launch, address, guess);
+    }
 }
 
 static void conflict_found(const Access &access, uintptr_t address, unsigned bytes,
@@ -285,14 +262,15 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
 {
     if (may_be_guess(access, address, enemy))
         return;
+    BlockState *block = access.thread->block;
     if (enemy.kind() != plain_write || access.stamp.kind() != plain_write) {
-        report_race(access.thread, address, enemy, access.stamp);
+        report_race(block, address, enemy, access.stamp,
+                    would_be_ordered_by_fence(enemy, access.thread));
         return;
     }
     /* Both write. If the second stores what is there, they cannot be told apart: wait and see. */
     Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
     memcpy(&overwrite.before, memory_at(address), bytes);
-    BlockState *block = access.thread->block;
     if (!block->overwrites.empty() && !same_thread(block->overwrites[0].second, access.stamp))
         settle_overwrites(block);
     block->overwrites.push_back(overwrite);
@@ -307,7 +285,7 @@ void settle_overwrites(BlockState *block)
     overwrites.swap(block->overwrites);
     for (const Overwrite &overwrite : overwrites)
         if (memcmp(&overwrite.before, memory_at(overwrite.address), overwrite.bytes) != 0)
-            report_race(&block->engine, overwrite.address, overwrite.first, overwrite.second);
+            report_race(block, overwrite.address, overwrite.first, overwrite.second, false);
 }
 
 static void note_uninitialised(const Uninitialised &read)
@@ -388,7 +366,7 @@ static void visit(Shadow &shadow, unsigned level, uintptr_t index, uintptr_t beg
                   const Access &access, Outcome *outcome)
 {
     Cell &cell = shadow.plane[level][index];
-    unsigned size = cell_bytes[level];
+    unsigned size = 4 >> level;
     uintptr_t offset = index * size;
     bool whole = begin <= offset && offset + size <= end;
     bool split = level < 2 && is_split(cell, access);
@@ -539,15 +517,6 @@ static __attribute__((noinline)) bool unusual_access(ThreadState *thread, BlockS
     return true;
 }
 
-/* Whether the times of its block and its warp say all that matters to an access of the thread. */
-static inline bool may_be_usual(const ThreadState *thread, bool global, unsigned bytes,
-                                const Stamp &stamp)
-{
-    const LaunchState *launch = thread->block->launch;
-    return stamp.kind() <= plain_write && bytes >= 4 && thread->warp && !thread->block->partial &&
-           (global ? launch->quiet[0] != never_quiet : launch->launch->cluster_blocks == 1);
-}
-
 template <bool global>
 __attribute__((always_inline)) static inline bool usual_word(Shadow &shadow, uintptr_t index,
                                                              const Stamp &stamp, bool write,
@@ -568,19 +537,24 @@ __attribute__((always_inline)) static inline bool usual_word(Shadow &shadow, uin
 }
 
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
-                   unsigned bytes, const Stamp &stamp, const void *where)
+                   unsigned bytes, unsigned kind, const Place &place)
 {
-    const bool usual = may_be_usual(thread, !home, bytes, stamp), write = writes(stamp.kind());
+    const LaunchState *launch = thread->block->launch;
+    const Stamp stamp = stamp_of(thread, kind, place);
+    /* whether the times of its block and its warp say all that matters to the thread's access */
+    const bool usual =
+        kind <= plain_write && bytes >= 4 && !thread->block->partial &&
+        (home ? launch->launch->cluster_blocks == 1 : launch->quiet[0] != never_quiet);
     const uintptr_t begin = (address - shadow.base) / 4;
     const uintptr_t end = (address + bytes + 3 - shadow.base) / 4;
     Blank blank;
     for (uintptr_t i = begin; i < end && shadow.plane[0]; i++)
-        if (!(usual && (home ? usual_word<false>(shadow, i, stamp, write, thread)
-                             : usual_word<true>(shadow, i, stamp, write, thread))) &&
-            !unusual_access(thread, home, shadow, i, address, bytes, stamp, where, blank))
+        if (!(usual && (home ? usual_word<false>(shadow, i, stamp, writes(kind), thread)
+                             : usual_word<true>(shadow, i, stamp, writes(kind), thread))) &&
+            !unusual_access(thread, home, shadow, i, address, bytes, stamp, place.where, blank))
             return false;
     if (blank.words == end - begin)
-        note_uninitialised(Uninitialised{thread, blank.address, bytes, where});
+        note_uninitialised(Uninitialised{thread, blank.address, bytes, place.where});
     return true;
 }
 
@@ -591,16 +565,17 @@ static inline void count_known_access(ThreadState *thread, Instruction &instruct
     add_execution(instruction, thread->lane, address);
 }
 
+/* Apart, so that the usual accesses need save no registers. */
 __attribute__((noinline)) static void known_but_unusual(ThreadState *thread,
                                                         Instruction &instruction, uintptr_t address,
                                                         unsigned bytes, AccessKind kind)
 {
     const Reach &reach = *instruction.reach;
-    BlockState *home = instruction.place.space == global_space ? nullptr : thread->block;
+    const Place &place = instruction.place;
+    BlockState *home = place.space == global_space ? nullptr : thread->block;
     if (address >= reach.end) /* freed since */
-        on_access(memory_at(address), bytes, kind, instruction.where);
-    else if (shadow_access(thread, home, *reach.shadow, address, bytes,
-                           stamp_of(thread, kind, instruction.place), instruction.where))
+        on_access(memory_at(address), bytes, kind, place.where);
+    else if (shadow_access(thread, home, *reach.shadow, address, bytes, kind, place))
         count_known_access(thread, instruction, address, kind);
 }
 

@@ -7,10 +7,10 @@
 #include "host/symbols.h"
 
 #include <cstdio>
-#include <fcntl.h>
 #include <filesystem>
 #include <link.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace simt::check
@@ -20,22 +20,22 @@ namespace simt::check
 
 /* Numbers for the places that stamps name, for all workers. Each asks once for a place. */
 static std::mutex places_lock;
-static std::unordered_map<uintptr_t, uint32_t> numbers;
-static std::vector<uintptr_t> addresses;
+static std::unordered_map<const void *, uint32_t> numbers;
+static std::vector<const void *> addresses;
 
 uint32_t place_number(const void *where)
 {
     std::lock_guard<std::mutex> hold(places_lock);
-    auto added = numbers.emplace(number_of(where), uint32_t(addresses.size()));
-    if (added.second)
-        addresses.push_back(added.first->first);
-    return added.first->second & ((1u << place_bits) - 1);
+    const auto [place, is_new] = numbers.emplace(where, uint32_t(addresses.size()));
+    if (is_new)
+        addresses.push_back(where);
+    return place->second & ((1u << place_bits) - 1);
 }
 
 const void *place_address(uint32_t number)
 {
     std::lock_guard<std::mutex> hold(places_lock);
-    return memory_at(addresses[number]);
+    return addresses[number];
 }
 
 /* ---- what is loaded ---- */
@@ -81,32 +81,25 @@ static bool in_library(const std::string &line)
            line.find("/include/c++/") != std::string::npos;
 }
 
-/* An addr2line that reads addresses and writes lines, as long as the program lives. */
-struct Reader {
-    FILE *questions = nullptr, *answers = nullptr;
-    pid_t owner = 0; /* a child of the program needs one of its own */
-};
-
-static void start(Reader &reader)
+/* Starts an addr2line that reads addresses and writes lines, as long as the program lives, at the
+ * other end of the file that is returned; null where there is none. */
+static FILE *start_reader()
 {
-    int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
-        return;
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+        return nullptr;
     std::string path = format("/proc/%d/exe", getpid());
     char name[] = "addr2line", inlined[] = "-i", program[] = "-e";
     char *const arguments[] = {name, inlined, program, &path[0], nullptr};
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, in[0], 0);
-    posix_spawn_file_actions_adddup2(&files, out[1], 1);
+    posix_spawn_file_actions_adddup2(&files, ends[1], 0);
+    posix_spawn_file_actions_adddup2(&files, ends[1], 1);
     pid_t child;
     const bool started = !posix_spawnp(&child, name, &files, nullptr, arguments, environ);
     posix_spawn_file_actions_destroy(&files);
-    close(in[0]);
-    close(out[1]);
-    reader.owner = getpid();
-    reader.questions = fdopen(in[1], "w");
-    reader.answers = started ? fdopen(out[0], "r") : nullptr;
+    close(ends[1]);
+    return started ? fdopen(ends[0], "r") : nullptr;
 }
 
 /* addr2line -i prints the innermost inlined function's line first, then those that it was inlined
@@ -114,18 +107,18 @@ static void start(Reader &reader)
  */
 static std::string look_up(const void *where)
 {
-    static Reader reader;
-    if (reader.owner != getpid())
-        start(reader);
-    if (!reader.answers)
+    static FILE *reader;
+    static pid_t owner; /* a child of the program needs a reader of its own */
+    if (std::exchange(owner, getpid()) != getpid())
+        reader = start_reader();
+    if (!reader)
         return "";
     /* `where` is a return address: the call is the instruction before. */
     const uintptr_t offset = number_of(where) - segments()[0].base - 1;
-    fprintf(reader.questions, "%#zx\n0\n", size_t(offset));
-    fflush(reader.questions);
+    dprintf(fileno(reader), "%#zx\n0\n", size_t(offset));
     std::string found;
     char line[4096];
-    for (bool first = true; fgets(line, sizeof line, reader.answers); first = false) {
+    for (bool first = true; fgets(line, sizeof line, reader); first = false) {
         if (line[0] == '?' && !first)
             break;
         if (line[0] != '?' && (found.empty() || in_library(found)))
@@ -139,10 +132,10 @@ std::string source_line(const void *where)
     static std::mutex lock;
     static std::unordered_map<const void *, std::string> known;
     std::lock_guard<std::mutex> hold(lock);
-    auto added = known.emplace(where, "");
-    if (added.second)
-        added.first->second = look_up(where);
-    return added.first->second;
+    const auto [line, is_new] = known.emplace(where, "");
+    if (is_new)
+        line->second = look_up(where);
+    return line->second;
 }
 
 /* ---- static shared variables ---- */

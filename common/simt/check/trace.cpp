@@ -42,7 +42,7 @@ struct BlockTrace {
     uint64_t clock = 0;
     uint64_t last[max_warps] = {}; /* when each warp last did something */
     size_t bytes = 0;
-    std::vector<std::pair<uint64_t, std::string>> events;
+    std::multimap<uint64_t, std::string> events; /* by time */
     std::vector<Note> notes[max_warps];
     std::deque<Array> arrays; /* those that the block has touched; addresses are its worker's */
 };
@@ -53,7 +53,8 @@ struct LaunchTrace {
     unsigned long long cut; /* blocks from this one on do not fit */
     std::mutex lock;        /* of all but `options` */
     std::map<unsigned long long, std::string> blocks;
-    std::map<std::string, std::string> arrays; /* by place: what is written of them */
+    std::map<std::pair<bool, uintptr_t>, std::string>
+        arrays; /* by place: what is written of them */
     std::string reports;
 };
 
@@ -229,26 +230,22 @@ static std::string places_json(const char *key, const BlockState *block, uint32_
 
 /* ---- events ---- */
 
-static bool is_wanted(const BlockState *block, const WarpState *warp)
-{
-    const unsigned long long chosen = block->launch->trace->options.warp;
-    return !warp || chosen == TraceOptions::all || chosen == warp->warp->number;
-}
-
-/* An event; `warp` is null for what the block or an engine does. */
+/* An event; `warp` is null for what the block does. */
 static void add(const BlockState *block, const WarpState *warp, uint64_t time,
                 const std::string &event, const std::string &rest)
 {
     BlockTrace *trace = block->trace;
-    if (trace->bytes > block->launch->trace->room || !is_wanted(block, warp))
+    const TraceOptions &options = block->launch->trace->options;
+    const bool wanted =
+        !warp || options.warp == TraceOptions::all || options.warp == warp->warp->number;
+    if (trace->bytes > block->launch->trace->room || !wanted)
         return;
-    std::string text = format("{\"t\":%llu,\"block\":%llu", static_cast<unsigned long long>(time),
-                              block->block->linear);
+    std::string text = format("{\"t\":%zu,\"block\":%llu", time, block->block->linear);
     if (warp)
         text += format(",\"warp\":%u", warp->warp->number);
     text += ",\"event\":" + quoted(event) + rest + "}\n";
     trace->bytes += text.size();
-    trace->events.emplace_back(time, std::move(text));
+    trace->events.emplace(time, std::move(text));
 }
 
 uint64_t trace_time(const BlockState *block, const WarpState *warp)
@@ -259,58 +256,46 @@ uint64_t trace_time(const BlockState *block, const WarpState *warp)
     return now;
 }
 
-void trace_request(const BlockState *block, const WarpState *warp, const Request &request,
-                   Space space, bool write, const Moved &moved)
+void trace_request(const WarpState *warp, const Request &request, const Moved &moved)
 {
-    std::string rest = format(",\"space\":\"%s\"", space == shared_space ? "shared" : "global") +
-                       line_json(place_address(request.place));
-    rest += format(",\"lanes\":%u,\"bytes\":%u", request.lanes, request.bytes) +
-            places_json("at", block, request.lanes, request.address);
-    rest += space == shared_space
-                ? format(",\"wavefronts\":%zu,\"ideal\":%zu", moved.wavefronts, moved.ideal)
-                : format(",\"sectors\":%zu,\"lines\":%zu", moved.sectors, moved.lines);
-    add(block, warp, request.time, write ? "store" : "load", rest);
-}
-
-static void add_note(const BlockState *block, const WarpState *warp, const Note &note)
-{
-    std::string rest = line_json(note.where);
-    if (warp)
-        rest += format(",\"lanes\":%u", note.lanes);
-    rest += format(",\"value\":%llu,\"size\":%llu", note.value, note.size);
-    if (note.address[__builtin_ctz(note.lanes)])
-        rest += places_json("at", block, note.lanes, note.address);
-    add(block, warp, note.time, note.what, rest);
+    const Place &place = request.place;
+    const bool shared = place.space == shared_space;
+    std::string rest = format(",\"space\":\"%s\"", shared ? "shared" : "global") +
+                       line_json(place.where) +
+                       format(",\"lanes\":%u,\"bytes\":%u", request.lanes, place.bytes) +
+                       places_json("at", warp->block(), request.lanes, request.address);
+    rest += shared ? format(",\"wavefronts\":%zu,\"ideal\":%zu", moved.wavefronts, moved.ideal)
+                   : format(",\"sectors\":%zu,\"lines\":%zu", moved.sectors, moved.lines);
+    add(warp->block(), warp, request.time, place.write ? "store" : "load", rest);
 }
 
 void trace_note(const ThreadState *thread, const char *what, const void *object,
                 unsigned long long value, unsigned long long size, const void *where)
 {
-    const BlockState *block = thread->block;
-    const uint64_t now = trace_time(block, thread->warp);
-    const uint32_t lane = thread->warp ? thread->lane : 0;
-    Note note = {what, where, value, size, now, 1u << lane, {}};
-    note.address[lane] = number_of(object);
-    if (!thread->warp) {
-        add_note(block, nullptr, note);
-        return;
-    }
-    std::vector<Note> &notes = block->trace->notes[thread->warp->warp->number];
-    for (Note &open : notes)
-        if (open.what == what && open.where == where && open.value == value && open.size == size &&
-            !(open.lanes & note.lanes)) {
-            open.lanes |= note.lanes;
-            open.address[lane] = note.address[lane];
-            return;
-        }
-    notes.push_back(note);
+    const uint64_t now = trace_time(thread->block, thread->warp);
+    const uint32_t lane = 1u << thread->lane;
+    std::vector<Note> &notes = thread->block->trace->notes[thread->warp->warp->number];
+    auto note = std::find_if(notes.begin(), notes.end(), [&](const Note &open) {
+        return open.what == what && open.where == where && open.value == value &&
+               open.size == size && !(open.lanes & lane);
+    });
+    if (note == notes.end())
+        note = notes.insert(note, Note{what, where, value, size, now, 0, {}});
+    note->lanes |= lane;
+    note->address[thread->lane] = number_of(object);
 }
 
-void trace_round(const BlockState *block, const WarpState *warp)
+void trace_round(const WarpState *warp)
 {
-    std::vector<Note> &notes = block->trace->notes[warp->warp->number];
-    for (const Note &note : notes)
-        add_note(block, warp, note);
+    std::vector<Note> &notes = warp->block()->trace->notes[warp->warp->number];
+    for (const Note &note : notes) {
+        std::string rest =
+            line_json(note.where) +
+            format(",\"lanes\":%u,\"value\":%llu,\"size\":%llu", note.lanes, note.value, note.size);
+        if (note.address[__builtin_ctz(note.lanes)])
+            rest += places_json("at", warp->block(), note.lanes, note.address);
+        add(warp->block(), warp, note.time, note.what, rest);
+    }
     notes.clear();
 }
 
@@ -321,10 +306,9 @@ void trace_barrier(const BlockState *block, const char *which, Site site, int id
         line_json(site) + number + ",\"arrived\":" + list(block->trace->last, block->block->warps));
 }
 
-void trace_meeting(const BlockState *block, const WarpState *warp, const Meeting &meeting,
-                   Site site)
+void trace_meeting(const WarpState *warp, const Meeting &meeting, Site site)
 {
-    add(block, warp, trace_time(block, warp), "warp",
+    add(warp->block(), warp, trace_time(warp->block(), warp), "warp",
         ",\"operation\":" + quoted(meeting.what) + line_json(site) +
             format(",\"lanes\":%u", meeting.arrived));
 }
@@ -335,14 +319,14 @@ void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where
     const TensorMap &map = *copy.map;
     const uintptr_t global = number_of(map.address);
     const uintptr_t shared = number_of(copy.shared);
-    std::string rest = line_json(where) + format(",\"lanes\":%u", 1u << thread->lane);
-    rest += ",\"from\":" + list(copy.coordinates, map.rank) + ",\"box\":" + list(map.box, map.rank);
-    rest += ",\"element_bytes\":" + std::to_string(map.element_bytes) +
-            ",\"swizzle\":" + std::to_string(map.swizzle_span);
-    rest += ",\"strides\":" + list(map.stride, map.rank - 1u);
-    rest += places_json("at", block, 1, &global) + places_json("shared", block, 1, &shared);
-    rest += format(",\"bytes\":%zu,\"sectors\":%zu,\"wavefronts\":%zu", copy.bytes, copy.sectors,
-                   copy.wavefronts);
+    std::string rest =
+        line_json(where) + format(",\"lanes\":%u", 1u << thread->lane) +
+        ",\"from\":" + list(copy.coordinates, map.rank) + ",\"box\":" + list(map.box, map.rank) +
+        format(",\"element_bytes\":%u,\"swizzle\":%u", map.element_bytes, map.swizzle_span) +
+        ",\"strides\":" + list(map.stride, map.rank - 1u) + places_json("at", block, 1, &global) +
+        places_json("shared", block, 1, &shared) +
+        format(",\"bytes\":%zu,\"sectors\":%zu,\"wavefronts\":%zu", copy.bytes, copy.sectors,
+               copy.wavefronts);
     if (copy.ranks)
         rest += format(",\"ranks\":%u", copy.ranks);
     add(block, thread->warp, trace_time(block, thread->warp), copy.load ? "tma_load" : "tma_store",
@@ -430,24 +414,20 @@ void trace_block_end(BlockState *block)
     if (!trace)
         return;
     const uint3 &index = block->block->index;
-    std::stable_sort(trace->events.begin(), trace->events.end(),
-                     [](const auto &a, const auto &b) { return a.first < b.first; });
     std::string text = format("{\"event\":\"block\",\"block\":%llu,\"index\":[%u,%u,%u]}\n",
                               block->block->linear, index.x, index.y, index.z);
     for (const auto &event : trace->events)
         text += event.second;
-    text += format("{\"event\":\"block_end\",\"block\":%llu,\"t\":%llu", block->block->linear,
-                   static_cast<unsigned long long>(trace->clock)) +
+    text += format("{\"event\":\"block_end\",\"block\":%llu,\"t\":%zu", block->block->linear,
+                   trace->clock) +
             counters_json(block->counted) + "}\n";
 
     LaunchTrace *launch = block->launch->trace;
     std::lock_guard<std::mutex> hold(launch->lock);
     for (const Array &array : trace->arrays) {
         /* Workers have shared memory at different addresses, but in the same order. */
-        const uintptr_t shared = number_of(worker->shared_begin);
-        launch->arrays[format("%d %020zu", array.shared,
-                              size_t(array.begin - (array.shared ? shared : 0)))] =
-            array_json(array);
+        const uintptr_t base = array.shared ? number_of(worker->shared_begin) : 0;
+        launch->arrays[{array.shared, array.begin - base}] = array_json(array);
     }
     keep(launch, block->block->linear, std::move(text));
     delete trace;
@@ -456,16 +436,14 @@ void trace_block_end(BlockState *block)
 
 void trace_report(const char *text)
 {
-    const BlockState *block = current_block_state();
+    const BlockState *block = worker && worker->block ? worker->checked : nullptr;
     LaunchTrace *launch = block ? block->launch->trace : nullptr;
     if (!launch)
         return;
+    const std::string time = block->trace ? format(",\"t\":%zu", block->trace->clock) : "";
     std::lock_guard<std::mutex> hold(launch->lock);
-    launch->reports += format("{\"event\":\"report\",\"block\":%llu", block->block->linear);
-    if (block->trace)
-        launch->reports +=
-            format(",\"t\":%llu", static_cast<unsigned long long>(block->trace->clock));
-    launch->reports += ",\"text\":" + quoted(text) + "}\n";
+    launch->reports += format("{\"event\":\"report\",\"block\":%llu", block->block->linear) + time +
+                       ",\"text\":" + quoted(text) + "}\n";
 }
 
 static void say_full(const LaunchTrace *trace, const Launch &launch)

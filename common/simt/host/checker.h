@@ -125,16 +125,15 @@ struct Checker {
     virtual void thread_fence() {}
     /* fence.proxy.async: the asynchronous proxy sees what the running thread knows of. */
     virtual void proxy_fence() {}
-    /* Memory that a runtime function touches in the running thread's name, or, while no thread
-     * runs, in the name of an engine that is ordered with all threads. `home`: the block of the
+    /* Memory that a runtime function touches in the running thread's name. `home`: the block of the
      * cluster in whose shared memory it lies, if that is not the running one; it has not ended. */
     virtual void access(const void *, size_t, AccessKind, const void * /* where */, const Block * /* home */ = nullptr) {}
-    /* An access of up to 16 bytes is counted, together with those of the other lanes. */
+    /* An access of up to 16 bytes to shared memory is counted, together with the other lanes'. */
     virtual void counted(const void *, size_t, bool /* writes */, const void * /* where */) {}
     /* A copy starts. It is counted as one load of one memory and one store to the other. */
     virtual void copied(const BoxCopy &, const void * /* where */) {}
-    /* For the trace: the running thread, or an engine, did what is no access. README.md says what
-     * object, value and size are of each; the names live as long as the program. */
+    /* For the trace: the running thread did what is no access. README.md says what object, value
+     * and size are of each; the names live as long as the program. */
     virtual void noted(const char *, const void * /* object */, unsigned long long /* value */,
                        unsigned long long /* size */, const void * /* where */) {}
 
