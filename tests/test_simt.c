@@ -126,6 +126,7 @@ FEATURE_TEST(memory, large_offsets)
 /* Numbers */
 
 FEATURE_TEST(math, intrinsics)
+FEATURE_TEST(math, parts_of_words)
 FEATURE_TEST(math, conversions)
 FEATURE_TEST(math, vectors)
 FEATURE_TEST(math, half)

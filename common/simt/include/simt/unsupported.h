@@ -30,11 +30,10 @@ enum cudaDeviceP2PAttr {
 SIMT_UNSUPPORTED_CALL(cudaIpcGetMemHandle, "handles shared between processes");
 #undef SIMT_UNSUPPORTED_CALL
 
-/* As in CUDA for devices of compute capability 7.0 and above. */
+/* As in CUDA for devices of compute capability 7.0 and above. "...": a program's own overload is
+ * a better match. */
 #define SIMT_WITHOUT_MASK(name)                                                                    \
-    template <class... T>                                                                          \
-    SIMT_UNSUPPORTED("shuffles and votes without a mask (" #name "_sync has one)")                 \
-    int name(T...);
+    SIMT_UNSUPPORTED("shuffles and votes without a mask (" #name "_sync has one)") int name(...);
 SIMT_WITHOUT_MASK(__shfl)
 SIMT_WITHOUT_MASK(__shfl_up)
 SIMT_WITHOUT_MASK(__shfl_down)
