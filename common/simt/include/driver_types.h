@@ -101,6 +101,13 @@ enum cudaSharedMemConfig {
 
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
 
+enum cudaDeviceP2PAttr {
+    cudaDevP2PAttrPerformanceRank = 1,
+    cudaDevP2PAttrAccessSupported,
+    cudaDevP2PAttrNativeAtomicSupported,
+    cudaDevP2PAttrCudaArrayAccessSupported
+};
+
 enum cudaLimit { cudaLimitStackSize = 0, cudaLimitPrintfFifoSize = 1, cudaLimitMallocHeapSize = 2 };
 
 struct cudaFuncAttributes {

@@ -18,15 +18,6 @@ SIMT_UNSUPPORTED_CALL(cudaCreateSurfaceObject, "surfaces");
 SIMT_UNSUPPORTED_CALL(cudaMallocArray, "CUDA arrays (textures and surfaces)");
 SIMT_UNSUPPORTED_CALL(cudaMalloc3DArray, "CUDA arrays (textures and surfaces)");
 SIMT_UNSUPPORTED_CALL(cudaMemcpy3D, "3D copies");
-SIMT_UNSUPPORTED_CALL(cudaMemcpyPeer, "several devices");
-SIMT_UNSUPPORTED_CALL(cudaMemcpyPeerAsync, "several devices");
-SIMT_UNSUPPORTED_CALL(cudaDeviceEnablePeerAccess, "several devices");
-SIMT_UNSUPPORTED_CALL(cudaDeviceGetP2PAttribute, "several devices");
-enum cudaDeviceP2PAttr {
-    cudaDevP2PAttrPerformanceRank SIMT_UNSUPPORTED("several devices") = 1,
-    cudaDevP2PAttrAccessSupported SIMT_UNSUPPORTED("several devices") = 2,
-    cudaDevP2PAttrNativeAtomicSupported SIMT_UNSUPPORTED("several devices") = 3
-};
 SIMT_UNSUPPORTED_CALL(cudaIpcGetMemHandle, "handles shared between processes");
 #undef SIMT_UNSUPPORTED_CALL
 
