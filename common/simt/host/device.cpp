@@ -153,6 +153,7 @@ cudaError_t cudaDeviceReset(void)
 }
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+#define SIMT_DEFAULT(value)
 #define SIMT_CALL(name, parameters, value)                                                         \
     cudaError_t name parameters { return value; }
 #include <simt/short_calls.def>
