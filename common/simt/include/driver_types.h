@@ -60,6 +60,7 @@ typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status, vo
 #define cudaDeviceScheduleBlockingSync 0x04
 #define cudaDeviceBlockingSync 0x04 /* its old name */
 #define cudaDeviceMapHost 0x08
+#define cudaDeviceLmemResizeToMax 0x10
 
 #define cudaOccupancyDefault 0x00
 #define cudaCpuDeviceId ((int)-1)
@@ -203,8 +204,9 @@ struct cudaDeviceProp {
         maxTexture2DLayered[3], kernelExecTimeoutEnabled, integrated, computeMode, ECCEnabled,
         pciBusID, pciDeviceID, pciDomainID, tccDriver, persistingL2CacheMaxSize, isMultiGpuBoard,
         multiGpuBoardGroupID, hostNativeAtomicSupported, pageableMemoryAccess,
-        pageableMemoryAccessUsesHostPageTables, computePreemptionSupported,
-        cooperativeMultiDeviceLaunch;
+        pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost,
+        canUseHostPointerForRegisteredMem, computePreemptionSupported, cooperativeMultiDeviceLaunch,
+        accessPolicyMaxWindowSize;
     size_t surfaceAlignment;
 };
 
