@@ -126,6 +126,7 @@ FEATURE_TEST(memory, large_offsets)
 /* Numbers */
 
 FEATURE_TEST(math, intrinsics)
+FEATURE_TEST(math, parts_of_words)
 FEATURE_TEST(math, conversions)
 FEATURE_TEST(math, vectors)
 FEATURE_TEST(math, half)
@@ -264,6 +265,8 @@ TEST(refusal, calls)
     cr_expect_eq(cudaMalloc((void **)&data, sizeof *data), cudaSuccess);
     cr_expect_eq(cudaSetDevice(99), cudaErrorInvalidDevice);
     cr_expect_eq(cudaGetDeviceProperties(&properties, 99), cudaErrorInvalidDevice);
+    cr_expect_eq(cudaDeviceEnablePeerAccess(99, 0), cudaErrorInvalidDevice);
+    cr_expect_eq(cudaMemcpyPeer(data, 0, data, 99, sizeof *data), cudaErrorInvalidDevice);
     cr_expect_eq(cudaMalloc((void **)&none, (size_t)1 << 50), cudaErrorMemoryAllocation);
     if (!on_gpu())
         cr_expect_eq(cudaEventElapsedTime(&ms, NULL, NULL), cudaErrorInvalidResourceHandle);

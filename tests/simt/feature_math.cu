@@ -41,6 +41,39 @@ FEATURE(intrinsics)
         8, [&](int k) { return (i[k] != expected[k]) + (f[k] != expected_floats[k]); });
 }
 
+__global__ void parts_of_a_word(unsigned *u, double *d)
+{
+    const unsigned a = 0x80017fffu, b = 0x00020001u, c = 0x01ff8000u, e = 0xff01807fu;
+    const int halves = static_cast<int>(0xffff0003u), bytes = static_cast<int>(0xff040502u);
+    u[0] = __vadd2(a, b);
+    u[1] = __vaddss2(a, b);
+    u[2] = __vsubus2(a, b);
+    u[3] = __vmaxs2(a, b);
+    u[4] = __vabsdiffu4(c, e) + __vsadu4(c, e);
+    u[5] = __vabsss4(0x80ff017fu);
+    u[6] = __vcmpgts4(0x80ff017fu, 0x7f00007fu);
+    u[7] = __vsetgeu4(0x80ff017fu, 0x7f00007fu);
+    u[8] = __vavgs2(0xffff0001u, 0xfffe0002u);
+    u[9] =
+        static_cast<unsigned>(__dp2a_lo(halves, bytes, 100) + 1000 * __dp2a_hi(halves, bytes, 100));
+    u[10] =
+        __funnelshift_lc(1u, 2u, 99u) + 10 * __funnelshift_rc(1u, 2u, 32u) + 100 * __urhadd(4u, 5u);
+    u[11] = __dp2a_hi(make_ushort2(2, 3), make_uchar4(0, 0, 5, 7), 1u) + ullmax(7ull, 40ull);
+    d[0] = norm4d(1.0, 2.0, 4.0, 10.0) + rnorm3df(2.0f, 3.0f, 6.0f) * 7 + rhypot(3.0, 4.0) * 5;
+}
+
+FEATURE(parts_of_words)
+{
+    unsigned *u = shared_array<unsigned>(12);
+    double *d = shared_array<double>(1);
+    parts_of_a_word<<<1, 1>>>(u, d);
+    const unsigned expected[12] = {0x80038000u,       0x80037fffu, 0x7fff7ffeu, 0x00027fffu,
+                                   0xfefe007fu + 635, 0x7f01017fu, 0x0000ff00u, 0x01010101u,
+                                   0xfffe0002u,       113101,      521,         72};
+    return wrong_results(
+        12, [&](int i) { return (u[i] != expected[i]) + !(fabs(d[0] - 13.0) < 1e-5); });
+}
+
 __global__ void conversions(int *i, long long *l)
 {
     i[0] = __float2int_rn(2.5f) + 10 * __float2int_rn(3.5f) + 100 * __float2int_rz(-2.9f);

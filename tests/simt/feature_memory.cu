@@ -80,7 +80,8 @@ FEATURE(copies)
         host[i] = (unsigned char)(i * 7);
     if (cudaMalloc(&a, N) || cudaMalloc(&b, N) || cudaStreamCreate(&stream) ||
         cudaMemcpy(a, host, N, cudaMemcpyHostToDevice) ||
-        cudaMemcpyAsync(b, a, N, cudaMemcpyDeviceToDevice, stream) ||
+        cudaMemcpyAsync(b, a, N / 2, cudaMemcpyDeviceToDevice, stream) ||
+        cudaMemcpyPeerAsync(b + N / 2, 0, a + N / 2, 0, N / 2) ||
         cudaMemsetAsync(b + 10, 0xab, 20, stream) ||
         cudaMemcpyAsync(back, b, N, cudaMemcpyDefault, stream) || cudaStreamSynchronize(stream))
         return call_failed();

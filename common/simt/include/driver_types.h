@@ -36,7 +36,7 @@ enum { cudaHostAllocDefault, cudaHostAllocPortable, cudaHostAllocMapped, cudaHos
 enum { cudaHostRegisterDefault, cudaHostRegisterPortable, cudaHostRegisterMapped };
 enum { cudaMemAttachGlobal = 1, cudaMemAttachHost, cudaMemAttachSingle = 4 };
 enum { cudaDeviceScheduleAuto, cudaDeviceScheduleSpin, cudaDeviceScheduleYield, cudaDeviceScheduleBlockingSync = 4,
-       cudaDeviceBlockingSync = 4 /* its old name */, cudaDeviceMapHost = 8 };
+       cudaDeviceBlockingSync = 4 /* its old name */, cudaDeviceMapHost = 8, cudaDeviceLmemResizeToMax = 16 };
 enum { cudaEnableDefault, cudaEnableLegacyStream, cudaEnablePerThreadDefaultStream };
 
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice,
@@ -48,6 +48,8 @@ enum cudaSharedCarveout { cudaSharedmemCarveoutDefault = -1, cudaSharedmemCarveo
 enum cudaFuncCache { cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1, cudaFuncCachePreferEqual };
 enum cudaSharedMemConfig { cudaSharedMemBankSizeDefault, cudaSharedMemBankSizeFourByte, cudaSharedMemBankSizeEightByte };
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+enum cudaDeviceP2PAttr { cudaDevP2PAttrPerformanceRank = 1, cudaDevP2PAttrAccessSupported, cudaDevP2PAttrNativeAtomicSupported,
+                         cudaDevP2PAttrCudaArrayAccessSupported };
 enum cudaLimit { cudaLimitStackSize, cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize };
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
 enum cudaMemoryAdvise { cudaMemAdviseSetReadMostly = 1, cudaMemAdviseUnsetReadMostly, cudaMemAdviseSetPreferredLocation,
@@ -106,8 +108,9 @@ struct cudaDeviceProp {
         maxTexture2DLayered[3], kernelExecTimeoutEnabled, integrated, computeMode, ECCEnabled,
         pciBusID, pciDeviceID, pciDomainID, tccDriver, persistingL2CacheMaxSize, isMultiGpuBoard,
         multiGpuBoardGroupID, hostNativeAtomicSupported, pageableMemoryAccess,
-        pageableMemoryAccessUsesHostPageTables, computePreemptionSupported,
-        cooperativeMultiDeviceLaunch;
+        pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost,
+        canUseHostPointerForRegisteredMem, computePreemptionSupported, cooperativeMultiDeviceLaunch,
+        accessPolicyMaxWindowSize;
     size_t surfaceAlignment;
 };
 

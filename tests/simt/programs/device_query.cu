@@ -33,7 +33,7 @@ int main(void)
     cudaMemGetInfo(&free_bytes, &total_bytes);
     bool ok = deviceProp.warpSize == 32 && deviceProp.maxThreadsPerBlock == 1024 &&
               free_bytes <= total_bytes && deviceProp.sharedMemPerBlock == 49152 &&
-              runtime >= 10000;
+              deviceProp.memoryPoolsSupported && runtime >= 10000;
     long long *cycles;
     int *out, bytes = 0;
     cudaMallocManaged(&cycles, sizeof *cycles);

@@ -40,11 +40,9 @@ SIMT_FORM(template <class T>, cudaMallocPitch, (T **pointer, size_t *pitch, size
 SIMT_FORM(template <class T>, cudaHostGetDevicePointer, (T **pointer, void *host, unsigned int flags), cudaHostGetDevicePointer(simt::untyped(pointer), host, flags))
 SIMT_FORM(template <class T>, cudaStreamAttachMemAsync, (cudaStream_t stream, T *pointer, size_t bytes = 0, unsigned int flags = cudaMemAttachSingle), cudaStreamAttachMemAsync(stream, static_cast<void *>(pointer), bytes, flags))
 
-/* Parameters that C++ may leave out, and CUDA 13's. Managed memory is everywhere at the same time. */
-SIMT_FORM(inline, cudaMemPrefetchAsync, (const void *pointer, size_t bytes, int device), cudaMemPrefetchAsync(pointer, bytes, device, nullptr))
+/* CUDA 13's parameters, and C++'s own. Managed memory is everywhere at the same time. */
 SIMT_FORM(inline, cudaMemPrefetchAsync, (const void *pointer, size_t bytes, cudaMemLocation location, unsigned int, cudaStream_t stream = nullptr), cudaMemPrefetchAsync(pointer, bytes, simt::device_of(location), stream))
 SIMT_FORM(inline, cudaMemAdvise, (const void *pointer, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation location), cudaMemAdvise(pointer, bytes, advice, simt::device_of(location)))
-SIMT_FORM(inline, cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event), cudaStreamWaitEvent(stream, event, 0))
 SIMT_FORM(inline, cudaEventCreate, (cudaEvent_t *event, unsigned int flags), cudaEventCreateWithFlags(event, flags))
 
 /* A symbol is a __device__, __constant__ or __managed__ variable, named without &. */

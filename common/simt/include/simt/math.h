@@ -119,6 +119,10 @@ SIMT_MIN_MAX_FLOAT(double, float, double)
 
 SIMT_INLINE(unsigned int, umin, (unsigned int a, unsigned int b), min(a, b))
 SIMT_INLINE(unsigned int, umax, (unsigned int a, unsigned int b), max(a, b))
+SIMT_INLINE(long long, llmin, (long long a, long long b), min(a, b))
+SIMT_INLINE(long long, llmax, (long long a, long long b), max(a, b))
+SIMT_INLINE(unsigned long long, ullmin, (unsigned long long a, unsigned long long b), min(a, b))
+SIMT_INLINE(unsigned long long, ullmax, (unsigned long long a, unsigned long long b), max(a, b))
 
 /* ---- Functions of float and double that <math.h> lacks ---- */
 
@@ -141,7 +145,14 @@ SIMT_INLINE(float, rsqrtf, (float x), 1.0f / std::sqrt(x))
 SIMT_INLINE(float, fdividef, (float x, float y), x / y)
 SIMT_INLINE(float, norm3df, (float a, float b, float c), std::hypot(a, b, c))
 SIMT_INLINE(double, norm3d, (double a, double b, double c), std::hypot(a, b, c))
+SIMT_INLINE(float, rnorm3df, (float a, float b, float c), 1.0f / std::hypot(a, b, c))
+SIMT_INLINE(double, rnorm3d, (double a, double b, double c), 1.0 / std::hypot(a, b, c))
+SIMT_INLINE(float, norm4df, (float a, float b, float c, float d), std::hypot(std::hypot(a, b), c, d))
+SIMT_INLINE(double, norm4d, (double a, double b, double c, double d), std::hypot(std::hypot(a, b), c, d))
+SIMT_INLINE(float, rnorm4df, (float a, float b, float c, float d), 1.0f / norm4df(a, b, c, d))
+SIMT_INLINE(double, rnorm4d, (double a, double b, double c, double d), 1.0 / norm4d(a, b, c, d))
 SIMT_INLINE(float, rhypotf, (float x, float y), 1.0f / std::hypot(x, y))
+SIMT_INLINE(double, rhypot, (double x, double y), 1.0 / std::hypot(x, y))
 
 /* ---- Fast intrinsics. The C library declares the first ten, without defining them. ---- */
 
@@ -277,9 +288,12 @@ SIMT_INLINE(unsigned int, __sad, (int x, int y, unsigned int sum), sum + (x > y 
 SIMT_INLINE(int, __hadd, (int x, int y), int((int64_t(x) + y) >> 1))
 SIMT_INLINE(int, __rhadd, (int x, int y), int((int64_t(x) + y + 1) >> 1))
 SIMT_INLINE(unsigned int, __uhadd, (unsigned int x, unsigned int y), unsigned((uint64_t(x) + y) >> 1))
-/* The upper word of high:low shifted left by shift mod 32, and the lower word shifted right. */
+SIMT_INLINE(unsigned int, __urhadd, (unsigned int x, unsigned int y), unsigned((uint64_t(x) + y + 1) >> 1))
+/* The upper word of high:low shifted left by shift mod 32, and the lower word shifted right; _lc, _rc: by at most 32. */
 SIMT_INLINE(unsigned int, __funnelshift_l, (unsigned int low, unsigned int high, unsigned int shift), unsigned(simt::joined(high, low) << (shift & 31) >> 32))
 SIMT_INLINE(unsigned int, __funnelshift_r, (unsigned int low, unsigned int high, unsigned int shift), unsigned(simt::joined(high, low) >> (shift & 31)))
+SIMT_INLINE(unsigned int, __funnelshift_lc, (unsigned int low, unsigned int high, unsigned int shift), shift < 32 ? __funnelshift_l(low, high, shift) : low)
+SIMT_INLINE(unsigned int, __funnelshift_rc, (unsigned int low, unsigned int high, unsigned int shift), shift < 32 ? __funnelshift_r(low, high, shift) : high)
 /* clang-format on */
 
 inline unsigned int __brev(unsigned int x)
@@ -310,8 +324,8 @@ inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int sel
     return result;
 }
 
-/* Dot products of four bytes, added to an accumulator. */
-#define SIMT_DOT(T, Byte, Vector)                                                                  \
+/* Dot products of four bytes, or of two halves and two of four bytes, added to an accumulator. */
+#define SIMT_DOT(T, Half, Pair, Byte, Vector)                                                      \
     inline T __dp4a(T a, T b, T sum)                                                               \
     {                                                                                              \
         for (int i = 0; i < 32; i += 8)                                                            \
@@ -321,7 +335,81 @@ inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int sel
     inline T __dp4a(Vector a, Vector b, T sum)                                                     \
     {                                                                                              \
         return sum + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;                                \
-    }
-SIMT_DOT(int, signed char, char4)
-SIMT_DOT(unsigned int, unsigned char, uchar4)
+    }                                                                                              \
+    inline T __dp2a_lo(T a, T b, T sum)                                                            \
+    {                                                                                              \
+        return sum + static_cast<Half>(a) * static_cast<Byte>(b) +                                 \
+               static_cast<Half>(a >> 16) * static_cast<Byte>(b >> 8);                             \
+    }                                                                                              \
+    inline T __dp2a_hi(T a, T b, T sum) { return __dp2a_lo(a, b >> 16, sum); }                     \
+    inline T __dp2a_lo(Pair a, Vector b, T sum) { return sum + a.x * b.x + a.y * b.y; }            \
+    inline T __dp2a_hi(Pair a, Vector b, T sum) { return sum + a.x * b.z + a.y * b.w; }
+SIMT_DOT(int, short, short2, signed char, char4)
+SIMT_DOT(unsigned int, unsigned short, ushort2, unsigned char, uchar4)
 #undef SIMT_DOT
+
+/* ---- The two halves or four bytes of a word, each on its own ---- */
+
+namespace simt
+{
+
+template <class T>
+inline int clamped(int x)
+{
+    typedef std::numeric_limits<T> range;
+    return x < range::min() ? range::min() : x > range::max() ? range::max() : x;
+}
+
+} /* namespace simt */
+
+#define SIMT_EACH(name, T, ...)                                                                    \
+    inline unsigned int name(unsigned int x, [[maybe_unused]] unsigned int y = 0)                  \
+    {                                                                                              \
+        typedef T Part;                                                                            \
+        unsigned int result = 0;                                                                   \
+        for (unsigned int i = 0; i < 32; i += 8 * sizeof(Part)) {                                  \
+            const int a = Part(x >> i), b [[maybe_unused]] = Part(y >> i);                         \
+            result |= std::make_unsigned_t<Part>(__VA_ARGS__) * (1u << i);                         \
+        }                                                                                          \
+        return result;                                                                             \
+    }
+#define SIMT_SIGNED(name, ...)                                                                     \
+    SIMT_EACH(name##2, short, __VA_ARGS__) SIMT_EACH(name##4, signed char, __VA_ARGS__)
+#define SIMT_UNSIGNED(name, ...)                                                                   \
+    SIMT_EACH(name##2, unsigned short, __VA_ARGS__) SIMT_EACH(name##4, unsigned char, __VA_ARGS__)
+#define SIMT_BOTH(name, ...) SIMT_SIGNED(name##s, __VA_ARGS__) SIMT_UNSIGNED(name##u, __VA_ARGS__)
+#define SIMT_COMPARISON(KIND, name, operation)                                                     \
+    KIND(__vcmp##name, a operation b ? -1 : 0) KIND(__vset##name, a operation b)
+
+/* clang-format off */
+SIMT_SIGNED(__vabs, abs(a))
+SIMT_SIGNED(__vabsss, simt::clamped<Part>(abs(a)))
+SIMT_SIGNED(__vneg, -a)
+SIMT_SIGNED(__vnegss, simt::clamped<Part>(-a))
+SIMT_UNSIGNED(__vadd, a + b)
+SIMT_SIGNED(__vaddss, simt::clamped<Part>(a + b))
+SIMT_UNSIGNED(__vaddus, simt::clamped<Part>(a + b))
+SIMT_UNSIGNED(__vsub, a - b)
+SIMT_SIGNED(__vsubss, simt::clamped<Part>(a - b))
+SIMT_UNSIGNED(__vsubus, simt::clamped<Part>(a - b))
+SIMT_BOTH(__vmin, min(a, b))
+SIMT_BOTH(__vmax, max(a, b))
+SIMT_BOTH(__vabsdiff, abs(a - b))
+SIMT_BOTH(__vavg, (a + b + (a + b >= 0)) >> 1)
+SIMT_UNSIGNED(__vhaddu, (a + b) >> 1)
+SIMT_COMPARISON(SIMT_UNSIGNED, eq, ==)
+SIMT_COMPARISON(SIMT_UNSIGNED, ne, !=)
+SIMT_COMPARISON(SIMT_BOTH, lt, <)
+SIMT_COMPARISON(SIMT_BOTH, le, <=)
+SIMT_COMPARISON(SIMT_BOTH, gt, >)
+SIMT_COMPARISON(SIMT_BOTH, ge, >=)
+SIMT_INLINE(unsigned int, __vsads2, (unsigned int x, unsigned int y), __dp2a_lo(__vabsdiffs2(x, y), 0x0101u, 0u))
+SIMT_INLINE(unsigned int, __vsadu2, (unsigned int x, unsigned int y), __dp2a_lo(__vabsdiffu2(x, y), 0x0101u, 0u))
+SIMT_INLINE(unsigned int, __vsads4, (unsigned int x, unsigned int y), __dp4a(__vabsdiffs4(x, y), 0x01010101u, 0u))
+SIMT_INLINE(unsigned int, __vsadu4, (unsigned int x, unsigned int y), __dp4a(__vabsdiffu4(x, y), 0x01010101u, 0u))
+/* clang-format on */
+#undef SIMT_EACH
+#undef SIMT_SIGNED
+#undef SIMT_UNSIGNED
+#undef SIMT_BOTH
+#undef SIMT_COMPARISON

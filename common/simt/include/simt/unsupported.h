@@ -18,23 +18,13 @@ SIMT_UNSUPPORTED_CALL(cudaCreateSurfaceObject, "surfaces");
 SIMT_UNSUPPORTED_CALL(cudaMallocArray, "CUDA arrays (textures and surfaces)");
 SIMT_UNSUPPORTED_CALL(cudaMalloc3DArray, "CUDA arrays (textures and surfaces)");
 SIMT_UNSUPPORTED_CALL(cudaMemcpy3D, "3D copies");
-SIMT_UNSUPPORTED_CALL(cudaMemcpyPeer, "several devices");
-SIMT_UNSUPPORTED_CALL(cudaMemcpyPeerAsync, "several devices");
-SIMT_UNSUPPORTED_CALL(cudaDeviceEnablePeerAccess, "several devices");
-SIMT_UNSUPPORTED_CALL(cudaDeviceGetP2PAttribute, "several devices");
-enum cudaDeviceP2PAttr {
-    cudaDevP2PAttrPerformanceRank SIMT_UNSUPPORTED("several devices") = 1,
-    cudaDevP2PAttrAccessSupported SIMT_UNSUPPORTED("several devices") = 2,
-    cudaDevP2PAttrNativeAtomicSupported SIMT_UNSUPPORTED("several devices") = 3
-};
 SIMT_UNSUPPORTED_CALL(cudaIpcGetMemHandle, "handles shared between processes");
 #undef SIMT_UNSUPPORTED_CALL
 
-/* As in CUDA for devices of compute capability 7.0 and above. */
+/* As in CUDA for devices of compute capability 7.0 and above. "...": a program's own overload is
+ * a better match. */
 #define SIMT_WITHOUT_MASK(name)                                                                    \
-    template <class... T>                                                                          \
-    SIMT_UNSUPPORTED("shuffles and votes without a mask (" #name "_sync has one)")                 \
-    int name(T...);
+    SIMT_UNSUPPORTED("shuffles and votes without a mask (" #name "_sync has one)") int name(...);
 SIMT_WITHOUT_MASK(__shfl)
 SIMT_WITHOUT_MASK(__shfl_up)
 SIMT_WITHOUT_MASK(__shfl_down)
