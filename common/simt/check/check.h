@@ -573,8 +573,7 @@ struct Touch {
 /* These two return where SIMT_IGNORE says so. `told`: see Look. */
 void report_race(BlockState *block, uintptr_t address, const Stamp &first, const Stamp &second,
                  bool told);
-void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes,
-                          const void *where);
+void report_uninitialised(const Uninitialised &read);
 /* An unconfirmed guess; does not end the block. */
 void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess);
 /* At the end of a launch, on stderr, once for each kernel. */
@@ -585,12 +584,10 @@ void tell_what_passed(const LaunchState *launch);
 [[noreturn]] void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &write,
                                   const Stamp &read);
 [[noreturn]] void report_touch(const ThreadState *thread, const Touch &touch);
-/* `type` as the compiler writes it, in quotes: 'float [32]'. */
-[[noreturn]] void report_index(const ThreadState *thread, const char *type, long long index,
-                               const char *file, unsigned line);
-[[noreturn]] void report_misaligned(const ThreadState *thread, const char *type, uintptr_t address,
-                                    unsigned alignment, const char *file, unsigned line);
-void report_host_access(const Region *region, const Touch &touch);
+/* The text, and which thread it was. */
+[[noreturn]] void blame(const ThreadState *thread, cudaError_t error, const std::string &text);
+/* Host code's access: reported if it is one to device memory. */
+void report_host_access(const Touch &touch);
 
 /* ---- hooks.cpp ---- */
 

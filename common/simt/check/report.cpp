@@ -70,8 +70,7 @@ static std::string plural(unsigned long long count, const char *noun)
     abandon_block();
 }
 
-[[noreturn]] static void blame(const ThreadState *thread, cudaError_t error,
-                               const std::string &text)
+void blame(const ThreadState *thread, cudaError_t error, const std::string &text)
 {
     fail(thread->block, error, text + " (" + culprit(thread) + ")");
 }
@@ -414,22 +413,22 @@ void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &
               " would not see it; async_proxy_fence() is missing after the write");
 }
 
-void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes, const void *where)
+void report_uninitialised(const Uninitialised &read)
 {
-    LaunchState *launch = thread->block->launch;
-    const bool global = find_region(address);
+    LaunchState *launch = read.thread->block->launch;
+    const bool global = find_region(read.address);
     const std::string text =
-        (global ? "uninitialised global memory (" + global_name(launch, address)
-                : "uninitialised shared memory (" + shared_name(address)) +
-        "): reads " + plural(bytes, "byte") + " at " + at(where) +
+        (global ? "uninitialised global memory (" + global_name(launch, read.address)
+                : "uninitialised shared memory (" + shared_name(read.address)) +
+        "): reads " + plural(read.bytes, "byte") + " at " + at(read.where) +
         (global ? " that neither a kernel nor the host has written ("
                 : " that no thread of this block has written (") +
-        culprit(thread) +
+        culprit(read.thread) +
         format("; SIMT_IGNORE=uninitialised:%s lets it pass)",
                bare(kernel_name(*launch->launch)).c_str());
     if (launch->passes_uninitialised)
         return let_pass(launch, text);
-    fail(thread->block, cudaErrorLaunchFailure, text);
+    fail(read.thread->block, cudaErrorLaunchFailure, text);
 }
 
 /* ---- out of bounds ---- */
@@ -506,26 +505,13 @@ void report_touch(const ThreadState *thread, const Touch &touch)
           device ? outside_allocation(thread->block->launch, touch) : foreign(touch));
 }
 
-void report_index(const ThreadState *thread, const char *type, long long index, const char *file,
-                  unsigned line)
-{
-    blame(thread, cudaErrorLaunchFailure,
-          format("out of bounds: index %lld of an array of type %s at %s:%u", index, type, file,
-                 line));
-}
-
-void report_misaligned(const ThreadState *thread, const char *type, uintptr_t address,
-                       unsigned alignment, const char *file, unsigned line)
-{
-    blame(thread, cudaErrorMisalignedAddress,
-          format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u", type, file,
-                 line, unsigned(address % alignment), alignment));
-}
-
 /* Said at once: the access itself is about to end the program, as it does with a GPU. */
-void report_host_access(const Region *region, const Touch &touch)
+void report_host_access(const Touch &touch)
 {
-    std::string text =
+    const Region *region = find_region(touch.address);
+    if (!region || !region->allocation || region->allocation->managed)
+        return;
+    const std::string text =
         format("device pointer on the host: host code %s, byte %zu of allocation %llu; copy "
                "the data with cudaMemcpy",
                access_at(touch).c_str(), touch.address - region->begin, region->allocation->number);
