@@ -402,18 +402,20 @@ struct LaunchState {
     uint32_t first_block, blocks; /* their numbers, and how many */
     uint32_t number;              /* 31 bits, for Cell::head */
     /* see Shadow; never_quiet as soon as a block of the launch can learn something of another */
-    uint8_t quiet[2];                /* the same twice */
+    uint8_t quiet[2] = {};           /* the same twice */
     std::atomic<bool> fenced{false}; /* a thread executed a fence: publications are possible */
     std::atomic<bool> published{false};
-    std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
-    std::mutex lock;                 /* of all below */
-    std::map<const void *, SyncObject> objects; /* in global memory */
-    std::map<GuessKey, Guess> guesses;          /* not yet confirmed */
-    std::atomic<bool> guessed{false};           /* there have been some */
-    bool passes_races, passes_uninitialised;    /* as SIMT_IGNORE asks */
+    std::vector<uint32_t> grid_time =
+        {};               /* cooperative: when each block last came to grid.sync() */
+    std::mutex lock = {}; /* of all below */
+    std::map<const void *, SyncObject> objects = {};         /* in global memory */
+    std::map<GuessKey, Guess> guesses = {};                  /* not yet confirmed */
+    std::atomic<bool> guessed{false};                        /* there have been some */
+    bool passes_races = false, passes_uninitialised = false; /* as SIMT_IGNORE asks */
     unsigned long long passed = 0;
-    std::string first_passed;
-    std::vector<Region *> freed; /* by the kernel: other threads may be looking at their shadows */
+    std::string first_passed = {};
+    /* by the kernel: other threads may be looking at their shadows */
+    std::vector<Region *> freed = {};
     struct counters counted = {};
     LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
@@ -436,14 +438,12 @@ inline ThreadState *current_thread_state()
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
-/* The thread's next access, whatever it is, has to be looked at. */
-void look_at_next(ThreadState *thread);
+void look_at_next(ThreadState *thread); /* its next access, whatever it is, needs a second look */
 /* What the block last looked at by an atomic or volatile operation, other than the word itself. */
 Look other_look(const BlockState *block, uintptr_t address);
 /* Any number of bytes, as as many accesses as the hardware would need. */
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
-/* The rank of a block of the same cluster; -1 for others. */
-int cluster_rank_of(const BlockState *block, uint32_t number);
+int cluster_rank_of(const BlockState *block, uint32_t number); /* -1: not of its cluster */
 /* The running thread stores in the shared memory of `home`, or uses an mbarrier there. */
 void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
                       const void *where);
@@ -474,10 +474,8 @@ void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t ad
 /* `home` is whose shared memory it is, or null. False for threadIdx and its like. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, unsigned kind, const Place &place);
-/* Called before the running thread does anything else. */
-void settle_overwrites(BlockState *block);
-/* At a barrier and at the block's end. */
-void settle_uninitialised(BlockState *block);
+void settle_overwrites(BlockState *block);    /* before the running thread does anything else */
+void settle_uninitialised(BlockState *block); /* at a barrier and at the block's end */
 /* The thread has compared and swapped there. */
 void confirm_guesses(const ThreadState *thread, uintptr_t address, size_t bytes);
 /* What no compare-and-swap has confirmed is a race: in shared memory at the end of the block, in
@@ -515,8 +513,7 @@ void leave_cluster_barrier(ThreadState *thread);
 
 uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
-/* "tiled.cu:33", or "" where there is no debug information */
-std::string source_line(const void *where);
+std::string source_line(const void *where); /* "tiled.cu:33"; "" without debug information */
 /* Whether a static __shared__ variable holds the word at this offset in thread-local storage. */
 bool in_shared_variable(size_t offset);
 /* A part of the program, or of a library that it is linked with; the program's come first. */
@@ -576,8 +573,7 @@ void report_race(BlockState *block, uintptr_t address, const Stamp &first, const
 void report_uninitialised(const Uninitialised &read);
 /* An unconfirmed guess; does not end the block. */
 void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess);
-/* At the end of a launch, on stderr, once for each kernel. */
-void tell_what_passed(const LaunchState *launch);
+void tell_what_passed(const LaunchState *launch); /* on stderr, once for each kernel */
 /* `how`: what is missing for the access to the shared memory of another block. */
 [[noreturn]] void report_visit(BlockState *block, const BlockState *home, const Stamp &visit,
                                const char *how);
@@ -585,14 +581,14 @@ void tell_what_passed(const LaunchState *launch);
                                   const Stamp &read);
 [[noreturn]] void report_touch(const ThreadState *thread, const Touch &touch);
 /* The text, and which thread it was. */
-[[noreturn]] void blame(const ThreadState *thread, cudaError_t error, const std::string &text);
+[[noreturn]] void blame(const ThreadState *thread, const std::string &text,
+                        cudaError_t error = cudaErrorLaunchFailure);
 /* Host code's access: reported if it is one to device memory. */
 void report_host_access(const Touch &touch);
 
 /* ---- hooks.cpp ---- */
 
-/* The end of an atomic operation, be it that it was made or that it was reported. */
-void let_go(BlockState *block);
+void let_go(BlockState *block); /* an atomic operation ends: it was made, or it was reported */
 
 /* Null, except in programs with exit.cpp. */
 extern void (*launch_listener)(const Launch &launch, const struct counters &counted);

@@ -237,10 +237,9 @@ static long long index_value(const TypeDescriptor *type, uintptr_t value)
 extern "C" void __ubsan_handle_out_of_bounds(OutOfBounds *data, uintptr_t index)
 {
     if (const ThreadState *thread = current_thread_state())
-        blame(thread, cudaErrorLaunchFailure,
-              format("out of bounds: index %lld of an array of type %s at %s:%u",
-                     index_value(data->index, index), data->array->name, data->location.file,
-                     data->location.line));
+        blame(thread, format("out of bounds: index %lld of an array of type %s at %s:%u",
+                             index_value(data->index, index), data->array->name,
+                             data->location.file, data->location.line));
 }
 
 extern "C" void __ubsan_handle_type_mismatch_v1(TypeMismatch *data, uintptr_t pointer)
@@ -248,8 +247,9 @@ extern "C" void __ubsan_handle_type_mismatch_v1(TypeMismatch *data, uintptr_t po
     const unsigned alignment = 1u << data->alignment_bits;
     const ThreadState *thread = current_thread_state();
     if (thread && !on_thread_stack(memory_at(pointer)))
-        blame(thread, cudaErrorMisalignedAddress,
+        blame(thread,
               format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u",
                      data->type->name, data->location.file, data->location.line,
-                     unsigned(pointer % alignment), alignment));
+                     unsigned(pointer % alignment), alignment),
+              cudaErrorMisalignedAddress);
 }

@@ -3,7 +3,6 @@
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
 #include <cstdarg>
-#include <cstring>
 
 namespace simt
 {
@@ -23,18 +22,10 @@ static void finish(Block &block)
 /* One for each OS thread, used again for its next block. */
 BlockWork &begin_block_work()
 {
-    static thread_local BlockWork of_this_worker;
-    BlockWork &work = of_this_worker;
+    static thread_local BlockWork work;
     Block &block = *worker->block;
-    work.thread.assign(block.threads, ThreadWork());
-    work.mbarriers.clear();
-    work.loads.clear();
-    work.impatient = work.timeouts = 0;
-    work.answers = 0;
-    for (std::vector<SharedProduct> &products : work.warpgroup)
-        products.clear();
-    memset(work.registers, 0, sizeof work.registers);
-    work.free_registers = 0;
+    work = BlockWork();
+    work.thread.resize(block.threads);
     work.random = block.launch->order.seed + block.linear;
     block.work = &work;
     block.carry_out = carry_out;

@@ -186,8 +186,7 @@ struct BlockWork {
     uint64_t random;
 };
 
-/* The running block's, which has none yet. */
-BlockWork &begin_block_work();
+BlockWork &begin_block_work(); /* of the running block, which has none yet */
 
 inline BlockWork &block_work()
 {
@@ -195,11 +194,7 @@ inline BlockWork &block_work()
     return work ? *work : begin_block_work();
 }
 
-inline ThreadWork &thread_work()
-{
-    BlockWork &work = block_work();
-    return work.thread[current_thread->linear];
-}
+inline ThreadWork &thread_work() { return block_work().thread[current_thread->linear]; }
 
 /*
  * Publishes to those who will wait for the phase that is under way what the running thread has
@@ -221,8 +216,7 @@ Mbarrier &find_mbarrier(const ClusterPlace &at, const Call &call);
  * no use. */
 bool answer_impatient(BlockWork &work);
 
-/* Carries out the load that a thread waits for; false when there is none. */
-bool complete_tensor_load(BlockWork &work);
+bool complete_tensor_load(BlockWork &work); /* that a thread waits for; false: there is none */
 /* At the end of the block: stores that were read are written; work that no thread waited for is
  * reported. */
 void finish_copies(BlockWork &work);

@@ -36,15 +36,11 @@ struct Descriptor {
 static Descriptor decode(uint64_t bits)
 {
     static const unsigned char spans[] = {0, 128, 64, 32};
-    Descriptor d;
+    const auto offset = [=](unsigned from) { return uint32_t((bits >> from & 0x3fff) << 4); };
     /* Bits 14 and 15 take a carry of wgmma_descriptor_at, bits 52 on what wgmma_descriptor put
      * there. */
-    d.address = uint32_t((bits & 0xffff) << 4) + uint32_t((bits >> 52 & 0xff) << 18);
-    d.leading = uint32_t((bits >> 16 & 0x3fff) << 4);
-    d.stride = uint32_t((bits >> 32 & 0x3fff) << 4);
-    d.base_offset = bits >> 49 & 7;
-    d.span = spans[bits >> 62];
-    return d;
+    const uint32_t address = uint32_t((bits & 0xffff) << 4) + uint32_t((bits >> 52 & 0xff) << 18);
+    return {address, offset(16), offset(32), spans[bits >> 62], unsigned(bits >> 49 & 7)};
 }
 
 /*
