@@ -361,16 +361,13 @@ struct BlockHistory {
     uint32_t clean_full = 0; /* and all of it before this was fenced */
     bool partial = false;    /* some ThreadState::known is in use */
     std::vector<Seen> seen = {};
-    /* LaunchState::grid_time when this block last left grid.sync() */
-    std::vector<uint32_t> grid_known = {};
-    /* in shared memory, or of the runtime */
-    std::map<const void *, SyncObject> objects = {};
-    uint32_t cluster_phase = 0; /* as in ThreadState: known to all */
+    std::vector<uint32_t> grid_known = {};           /* grid_time when it last left grid.sync() */
+    std::map<const void *, SyncObject> objects = {}; /* in shared memory, or of the runtime */
+    uint32_t cluster_phase = 0;                      /* as in ThreadState: known to all */
     /* The last access of each thread of the cluster's other blocks to this one's shared memory, by
      * block and thread. */
     std::map<std::pair<uint32_t, unsigned>, Stamp> visits = {};
-    /* per thread: accesses before this passed a fence.proxy.async */
-    std::vector<uint32_t> proxy_fenced = {};
+    std::vector<uint32_t> proxy_fenced = {}; /* per thread: accesses before it are fenced */
 
     Uninitialised uninitialised = {};
     Look looks[2] = {};               /* the last two at different addresses */

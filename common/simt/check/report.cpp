@@ -23,9 +23,8 @@ static std::string at(const Stamp &stamp) { return at(place_address(stamp.place(
 
 static std::string triple(uint64_t linear, dim3 shape)
 {
-    return format("(%llu,%llu,%llu)", static_cast<unsigned long long>(linear % shape.x),
-                  static_cast<unsigned long long>(linear / shape.x % shape.y),
-                  static_cast<unsigned long long>(linear / shape.x / shape.y));
+    return format("(%zu,%zu,%zu)", linear % shape.x, linear / shape.x % shape.y,
+                  linear / shape.x / shape.y);
 }
 
 static std::string block_name(const LaunchState *launch, uint32_t block)

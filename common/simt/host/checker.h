@@ -95,8 +95,7 @@ struct Checker {
      */
     virtual void released(const void *, const Block & /* home */) {}
     virtual void acquired(const void *) {}
-    /* All lanes that a warp operation waits for are there. */
-    virtual void warp_met(Warp &, const Meeting &) {}
+    virtual void warp_met(Warp &, const Meeting &) {} /* all lanes that it waits for are there */
     /* Once per block: all its threads came to grid.sync(), and, when all blocks had, it leaves. */
     virtual void grid_arrived(Block &) {}
     virtual void grid_synchronised(Block &) {}

@@ -18,12 +18,7 @@ struct MatrixMove {
     uint32_t *r;
 };
 
-/* Matrix j of four: its row `row`. */
-static char *row_of(void *const *slot, unsigned j, unsigned row)
-{
-    return static_cast<const MatrixMove *>(slot[8 * j + row])->row;
-}
-
+/* Lane 8 * j + i has row i of matrix j. */
 static MatrixMove &move_of(void *const *slot, unsigned lane)
 {
     return *static_cast<MatrixMove *>(slot[lane]);
@@ -36,7 +31,7 @@ static void move_rows(void *const *slot, unsigned lanes)
     for (unsigned lane = 0; lane < warp_size; lane++)
         for (unsigned j = 0; j < 4; j++) {
             void *const pair = &move_of(slot, lane).r[j];
-            char *const place = row_of(slot, j, lane / 4) + lane % 4 * 4;
+            char *const place = move_of(slot, 8 * j + lane / 4).row + lane % 4 * 4;
             memcpy(to_memory ? place : pair, to_memory ? pair : place, 4);
         }
 }
@@ -47,8 +42,8 @@ static void load_transposed(void *const *slot, unsigned lanes)
     for (unsigned lane = 0; lane < warp_size; lane++)
         for (unsigned j = 0; j < 4; j++) {
             uint16_t pair[2];
-            memcpy(&pair[0], row_of(slot, j, lane % 4 * 2) + lane / 4 * 2, 2);
-            memcpy(&pair[1], row_of(slot, j, lane % 4 * 2 + 1) + lane / 4 * 2, 2);
+            for (unsigned i = 0; i < 2; i++)
+                memcpy(&pair[i], move_of(slot, 8 * j + lane % 4 * 2 + i).row + lane / 4 * 2, 2);
             memcpy(&move_of(slot, lane).r[j], pair, 4);
         }
 }

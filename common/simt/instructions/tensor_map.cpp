@@ -10,11 +10,6 @@ using namespace simt;
 /* By CUtensorMapDataType: of integers from UINT8 to INT64, then of floating-point types. */
 static const unsigned char element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
 
-static bool is_floating(CUtensorMapDataType type)
-{
-    return type >= CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-}
-
 /* Says no, with a message for backend_report(). */
 template <class... T>
 static CUresult no(const char *format, T... arguments)
@@ -78,7 +73,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
         return no(
             "tensor map: data type %d, swizzle %d or L2 promotion %d is not one that there is",
             type, swizzle, promotion);
-    if (fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && !is_floating(type))
+    if (fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && type < CU_TENSOR_MAP_DATA_TYPE_FLOAT16)
         return no("tensor map: only floating-point elements can be filled with NaN");
 
     TensorMap encoded = {};
