@@ -335,7 +335,7 @@ void add_program_variables()
 {
     static bool done;
     for (const Segment &segment : segments())
-        if (!done && segment.program && segment.writable)
+        if (!done && segment.base == segments()[0].base && segment.writable)
             add_region(memory_at(segment.begin), segment.end - segment.begin, nullptr);
     done = true;
 }

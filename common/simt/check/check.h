@@ -517,7 +517,7 @@ bool in_shared_variable(size_t offset);
 struct Segment {
     uintptr_t base; /* what the object's own addresses are relative to */
     uintptr_t begin, end;
-    bool writable, program;
+    bool writable;
 };
 const std::vector<Segment> &segments();
 bool in_read_only_data(uintptr_t address);

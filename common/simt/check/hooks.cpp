@@ -82,14 +82,12 @@ struct Hooks final : Checker {
         for (Region *region : state->freed)
             shadow_release(region->shadow);
         tell_what_passed(state);
-        {
-            std::lock_guard<std::mutex> hold(totals_lock);
-            add_counters(&totals, state->counted);
-        }
         trace_launch_end(state);
         if (launch_listener)
             launch_listener(launch, state->counted);
         launch.checked = nullptr;
+        std::lock_guard<std::mutex> hold(totals_lock);
+        add_counters(&totals, state->counted);
         delete state;
     }
 
