@@ -101,16 +101,18 @@ struct CopyUnderWay : InGroup {
 /* ---- mbarrier ---- */
 
 struct Mbarrier {
-    unsigned expected;        /* arrivals that end a phase */
-    unsigned missing;         /* arrivals that this phase still needs */
-    long long bytes;          /* announced and not yet written */
-    unsigned long long phase; /* the one that is not over; its parity is phase % 2 */
-    unsigned waiting;         /* threads */
-    Thread *announcer;        /* of bytes, the last one: in its name those from other blocks come */
-    unsigned initialiser;     /* the thread that must fence before the copy engine may use it */
-    bool fenced;
-    const void *place; /* in shared memory */
-    char order[2];     /* stand for the phases of either parity, for the checker */
+    const Block *home;
+    const void *place;            /* in its shared memory */
+    unsigned initialiser;         /* the thread that must fence before the copy engine may use it */
+    unsigned expected;            /* arrivals that end a phase */
+    unsigned missing;             /* arrivals that this phase still needs */
+    long long bytes = 0;          /* announced and not yet written */
+    unsigned long long phase = 0; /* the one that is not over; its parity is phase % 2 */
+    unsigned waiting = 0;         /* threads */
+    bool fenced = false;
+    /* of bytes, the last one: in its name those from other blocks come */
+    Thread *announcer = nullptr;
+    char order[2] = {}; /* stand for the phases of either parity, for the checker */
 };
 
 /* ---- TMA ---- */
@@ -201,11 +203,11 @@ inline ThreadWork &thread_work() { return block_work().thread[current_thread->li
  * done. Who waits for a phase knows of arrivals in that phase, not of one that comes later, though
  * it may have come by the time it goes on.
  */
-void publish_on_mbarrier(const Block &home, Mbarrier &barrier);
+void publish_on_mbarrier(Mbarrier &barrier);
 
 /* Adds to an mbarrier's phase, and ends it when nothing is missing. `bytes` may be negative: they
  * have been written. */
-void count_on_mbarrier(const Block &home, Mbarrier &barrier, unsigned arrivals, long long bytes);
+void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes);
 
 /* The mbarrier that was initialised at `place`, of the running block or of another one of its
  * cluster; a report when there is none. */

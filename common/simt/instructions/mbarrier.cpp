@@ -42,15 +42,14 @@ Mbarrier &simt::find_mbarrier(uint64_t *place, const Call &call)
     return find_mbarrier(checked_place(place, call), call);
 }
 
-void simt::publish_on_mbarrier(const Block &home, Mbarrier &barrier)
+void simt::publish_on_mbarrier(Mbarrier &barrier)
 {
-    checker->released(&barrier.order[barrier.phase % 2], home);
+    checker->released(&barrier.order[barrier.phase % 2], *barrier.home);
 }
 
-void simt::count_on_mbarrier(const Block &home, Mbarrier &barrier, unsigned arrivals,
-                             long long bytes)
+void simt::count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes)
 {
-    home.work->timeouts = 0;
+    barrier.home->work->timeouts = 0;
     barrier.missing -= arrivals;
     barrier.bytes += bytes;
     if (barrier.missing == 0 && barrier.bytes == 0) {
@@ -121,12 +120,9 @@ void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
         fail_at(call, "the mbarrier is already initialised");
     checker->access(place, sizeof *place, copy_write, call.where);
     *place = mark;
-    Mbarrier barrier = {};
-    barrier.expected = barrier.missing = unsigned(arrivals);
-    barrier.initialiser = current_thread->linear;
-    barrier.place = place;
-    checker->noted("mbarrier_init", place, barrier.expected, 0, call.where);
-    work.mbarriers[place] = barrier;
+    const unsigned count = unsigned(arrivals);
+    checker->noted("mbarrier_init", place, count, 0, call.where);
+    work.mbarriers[place] = {worker->block, place, current_thread->linear, count, count};
 }
 
 void ptx::mbarrier_init_fence(void)
@@ -136,7 +132,7 @@ void ptx::mbarrier_init_fence(void)
             entry.second.fenced = true;
 }
 
-static void arrive(const Block &home, Mbarrier &barrier, int bytes, const Call &call)
+static void arrive(Mbarrier &barrier, int bytes, const Call &call)
 {
     if (bytes < 0 || bytes > largest_count)
         fail_at(call, "%d bytes; it must be 0 to %d", bytes, largest_count);
@@ -144,16 +140,16 @@ static void arrive(const Block &home, Mbarrier &barrier, int bytes, const Call &
         fail_at(call,
                 "all %u arrivals of this phase were there already, which only waits for %lld bytes",
                 barrier.expected, barrier.bytes);
-    checker->access(barrier.place, sizeof mark, atomic_read, call.where, &home);
+    checker->access(barrier.place, sizeof mark, atomic_read, call.where, barrier.home);
     checker->noted("mbarrier_arrive", barrier.place, barrier.phase, unsigned(bytes), call.where);
-    publish_on_mbarrier(home, barrier);
-    count_on_mbarrier(home, barrier, 1, bytes);
+    publish_on_mbarrier(barrier);
+    count_on_mbarrier(barrier, 1, bytes);
 }
 
 void ptx::mbarrier_arrive(uint64_t *place, Site site)
 {
     const Call call("mbarrier_arrive()", site);
-    arrive(*worker->block, find_mbarrier(place, call), 0, call);
+    arrive(find_mbarrier(place, call), 0, call);
 }
 
 void ptx::mbarrier_arrive_expect(uint64_t *place, int bytes, Site site)
@@ -161,14 +157,13 @@ void ptx::mbarrier_arrive_expect(uint64_t *place, int bytes, Site site)
     const Call call("mbarrier_arrive_expect()", site);
     Mbarrier &barrier = find_mbarrier(place, call);
     barrier.announcer = current_thread;
-    arrive(*worker->block, barrier, bytes, call);
+    arrive(barrier, bytes, call);
 }
 
 void ptx::cluster_mbarrier_arrive(uint32_t address, Site site)
 {
     const Call call("cluster_mbarrier_arrive()", site);
-    const ClusterPlace at = cluster_place(address, sizeof mark, call);
-    arrive(*at.home, find_mbarrier(at, call), 0, call);
+    arrive(find_mbarrier(cluster_place(address, sizeof mark, call), call), 0, call);
 }
 
 bool ptx::mbarrier_try_wait(uint64_t *place, int parity, Site site)

@@ -144,21 +144,20 @@ static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
 
 static void complete(const TensorLoad &load)
 {
-    Block &block = *worker->block;
     Thread *resting = current_thread;
     /* in whose name memory changes */
     current_thread = load.thread               ? load.thread
                      : load.barrier->announcer ? load.barrier->announcer
-                                               : block.thread;
+                                               : worker->block->thread;
     checker->access(load.to, load.bytes, proxy_write, load.call.where);
     if (load.is_word)
         memcpy(load.to, &load.word, load.bytes);
     else
         load_box(load, load.to);
     checker->noted("tma_load_done", load.to, load.barrier->phase, load.bytes, load.call.where);
-    publish_on_mbarrier(block, *load.barrier);
+    publish_on_mbarrier(*load.barrier);
     current_thread = resting;
-    count_on_mbarrier(block, *load.barrier, 0, -static_cast<long long>(load.bytes));
+    count_on_mbarrier(*load.barrier, 0, -static_cast<long long>(load.bytes));
 }
 
 bool complete_tensor_load(BlockWork &work)
@@ -226,13 +225,14 @@ static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, in
     return {box, call, false, 0, to, box_bytes(box.map), nullptr, nullptr};
 }
 
-static void start(const Block &home, const TensorLoad &load)
+static void start(const TensorLoad &load)
 {
+    const Block *const home = load.barrier->home;
     if (!load.barrier->fenced)
         fail_at(load.call, "the copy engine does not know the mbarrier yet; mbarrier_init_fence() "
                            "is missing after mbarrier_init()");
-    checker->access(load.to, load.bytes, proxy_write_pending, load.call.where, &home);
-    home.work->loads.push_back(load);
+    checker->access(load.to, load.bytes, proxy_write_pending, load.call.where, home);
+    home->work->loads.push_back(load);
 }
 
 void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
@@ -243,7 +243,7 @@ void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, in
     TensorLoad load = load_of(shared, encoded, x, y, z, 0, call);
     load.barrier = &counting;
     load.thread = current_thread;
-    start(*worker->block, load);
+    start(load);
 }
 
 void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
@@ -262,7 +262,7 @@ void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x,
         load.to = to.place;
         load.barrier = &find_mbarrier(cluster_place(counting, sizeof *barrier, call), call);
         load.thread = to.home == worker->block ? current_thread : nullptr;
-        start(*to.home, load);
+        start(load);
     }
 }
 
@@ -275,7 +275,7 @@ void ptx::cluster_store_async(uint32_t address, int value, uint32_t barrier_addr
         fail_at(call, "the store goes to block %u of the cluster, the mbarrier is block %u's",
                 to.home->rank, at.home->rank);
     Mbarrier &counting = find_mbarrier(at, call);
-    start(*to.home, {Box{}, call, true, value, to.place, sizeof value, &counting, nullptr});
+    start({Box{}, call, true, value, to.place, sizeof value, &counting, nullptr});
 }
 
 void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t shared, Site site)
