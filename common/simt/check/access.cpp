@@ -123,13 +123,6 @@ static bool allowed(const Region *region, uintptr_t address, unsigned bytes)
 
 /* ---- accesses ---- */
 
-static void host_access(uintptr_t address, unsigned bytes, unsigned kind, const void *where)
-{
-    const Region *region = find_region(address);
-    if (region && region->allocation && !region->allocation->managed)
-        report_host_access(region, Touch{address, bytes, writes(kind), where});
-}
-
 /*
  * A thread that reads one address again and again waits for another thread to change it. How often
  * it looks depends on luck, so the wait counts as one read; and the other thread must get a chance
@@ -249,7 +242,7 @@ void on_access(const void *pointer, unsigned bytes, unsigned kind, const void *w
 {
     const ThreadState *thread = current_thread_state();
     if (!thread)
-        return host_access(number_of(pointer), bytes, kind, where);
+        return report_host_access({number_of(pointer), bytes, writes(kind), where});
     if (on_own_stack(pointer))
         return;
     if (number_of(pointer) & (bytes - 1)) /* two doubles in a struct, say: the parts are moved */
@@ -342,7 +335,7 @@ void add_program_variables()
 {
     static bool done;
     for (const Segment &segment : segments())
-        if (!done && segment.program && segment.writable)
+        if (!done && segment.base == segments()[0].base && segment.writable)
             add_region(memory_at(segment.begin), segment.end - segment.begin, nullptr);
     done = true;
 }

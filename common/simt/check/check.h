@@ -361,16 +361,13 @@ struct BlockHistory {
     uint32_t clean_full = 0; /* and all of it before this was fenced */
     bool partial = false;    /* some ThreadState::known is in use */
     std::vector<Seen> seen = {};
-    /* LaunchState::grid_time when this block last left grid.sync() */
-    std::vector<uint32_t> grid_known = {};
-    /* in shared memory, or of the runtime */
-    std::map<const void *, SyncObject> objects = {};
-    uint32_t cluster_phase = 0; /* as in ThreadState: known to all */
+    std::vector<uint32_t> grid_known = {};           /* grid_time when it last left grid.sync() */
+    std::map<const void *, SyncObject> objects = {}; /* in shared memory, or of the runtime */
+    uint32_t cluster_phase = 0;                      /* as in ThreadState: known to all */
     /* The last access of each thread of the cluster's other blocks to this one's shared memory, by
      * block and thread. */
     std::map<std::pair<uint32_t, unsigned>, Stamp> visits = {};
-    /* per thread: accesses before this passed a fence.proxy.async */
-    std::vector<uint32_t> proxy_fenced = {};
+    std::vector<uint32_t> proxy_fenced = {}; /* per thread: accesses before it are fenced */
 
     Uninitialised uninitialised = {};
     Look looks[2] = {};               /* the last two at different addresses */
@@ -402,18 +399,20 @@ struct LaunchState {
     uint32_t first_block, blocks; /* their numbers, and how many */
     uint32_t number;              /* 31 bits, for Cell::head */
     /* see Shadow; never_quiet as soon as a block of the launch can learn something of another */
-    uint8_t quiet[2];                /* the same twice */
+    uint8_t quiet[2] = {};           /* the same twice */
     std::atomic<bool> fenced{false}; /* a thread executed a fence: publications are possible */
     std::atomic<bool> published{false};
-    std::vector<uint32_t> grid_time; /* cooperative: when each block last came to grid.sync() */
-    std::mutex lock;                 /* of all below */
-    std::map<const void *, SyncObject> objects; /* in global memory */
-    std::map<GuessKey, Guess> guesses;          /* not yet confirmed */
-    std::atomic<bool> guessed{false};           /* there have been some */
-    bool passes_races, passes_uninitialised;    /* as SIMT_IGNORE asks */
+    std::vector<uint32_t> grid_time =
+        {};               /* cooperative: when each block last came to grid.sync() */
+    std::mutex lock = {}; /* of all below */
+    std::map<const void *, SyncObject> objects = {};         /* in global memory */
+    std::map<GuessKey, Guess> guesses = {};                  /* not yet confirmed */
+    std::atomic<bool> guessed{false};                        /* there have been some */
+    bool passes_races = false, passes_uninitialised = false; /* as SIMT_IGNORE asks */
     unsigned long long passed = 0;
-    std::string first_passed;
-    std::vector<Region *> freed; /* by the kernel: other threads may be looking at their shadows */
+    std::string first_passed = {};
+    /* by the kernel: other threads may be looking at their shadows */
+    std::vector<Region *> freed = {};
     struct counters counted = {};
     LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
@@ -436,14 +435,12 @@ inline ThreadState *current_thread_state()
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
-/* The thread's next access, whatever it is, has to be looked at. */
-void look_at_next(ThreadState *thread);
+void look_at_next(ThreadState *thread); /* its next access, whatever it is, needs a second look */
 /* What the block last looked at by an atomic or volatile operation, other than the word itself. */
 Look other_look(const BlockState *block, uintptr_t address);
 /* Any number of bytes, as as many accesses as the hardware would need. */
 void on_range(const void *address, size_t bytes, unsigned kind, const void *where);
-/* The rank of a block of the same cluster; -1 for others. */
-int cluster_rank_of(const BlockState *block, uint32_t number);
+int cluster_rank_of(const BlockState *block, uint32_t number); /* -1: not of its cluster */
 /* The running thread stores in the shared memory of `home`, or uses an mbarrier there. */
 void store_in_cluster(BlockState *home, uintptr_t address, unsigned bytes, unsigned kind,
                       const void *where);
@@ -474,10 +471,8 @@ void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t ad
 /* `home` is whose shared memory it is, or null. False for threadIdx and its like. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, unsigned kind, const Place &place);
-/* Called before the running thread does anything else. */
-void settle_overwrites(BlockState *block);
-/* At a barrier and at the block's end. */
-void settle_uninitialised(BlockState *block);
+void settle_overwrites(BlockState *block);    /* before the running thread does anything else */
+void settle_uninitialised(BlockState *block); /* at a barrier and at the block's end */
 /* The thread has compared and swapped there. */
 void confirm_guesses(const ThreadState *thread, uintptr_t address, size_t bytes);
 /* What no compare-and-swap has confirmed is a race: in shared memory at the end of the block, in
@@ -515,15 +510,14 @@ void leave_cluster_barrier(ThreadState *thread);
 
 uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
-/* "tiled.cu:33", or "" where there is no debug information */
-std::string source_line(const void *where);
+std::string source_line(const void *where); /* "tiled.cu:33"; "" without debug information */
 /* Whether a static __shared__ variable holds the word at this offset in thread-local storage. */
 bool in_shared_variable(size_t offset);
 /* A part of the program, or of a library that it is linked with; the program's come first. */
 struct Segment {
     uintptr_t base; /* what the object's own addresses are relative to */
     uintptr_t begin, end;
-    bool writable, program;
+    bool writable;
 };
 const std::vector<Segment> &segments();
 bool in_read_only_data(uintptr_t address);
@@ -573,29 +567,25 @@ struct Touch {
 /* These two return where SIMT_IGNORE says so. `told`: see Look. */
 void report_race(BlockState *block, uintptr_t address, const Stamp &first, const Stamp &second,
                  bool told);
-void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes,
-                          const void *where);
+void report_uninitialised(const Uninitialised &read);
 /* An unconfirmed guess; does not end the block. */
 void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess);
-/* At the end of a launch, on stderr, once for each kernel. */
-void tell_what_passed(const LaunchState *launch);
+void tell_what_passed(const LaunchState *launch); /* on stderr, once for each kernel */
 /* `how`: what is missing for the access to the shared memory of another block. */
 [[noreturn]] void report_visit(BlockState *block, const BlockState *home, const Stamp &visit,
                                const char *how);
 [[noreturn]] void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &write,
                                   const Stamp &read);
 [[noreturn]] void report_touch(const ThreadState *thread, const Touch &touch);
-/* `type` as the compiler writes it, in quotes: 'float [32]'. */
-[[noreturn]] void report_index(const ThreadState *thread, const char *type, long long index,
-                               const char *file, unsigned line);
-[[noreturn]] void report_misaligned(const ThreadState *thread, const char *type, uintptr_t address,
-                                    unsigned alignment, const char *file, unsigned line);
-void report_host_access(const Region *region, const Touch &touch);
+/* The text, and which thread it was. */
+[[noreturn]] void blame(const ThreadState *thread, const std::string &text,
+                        cudaError_t error = cudaErrorLaunchFailure);
+/* Host code's access: reported if it is one to device memory. */
+void report_host_access(const Touch &touch);
 
 /* ---- hooks.cpp ---- */
 
-/* The end of an atomic operation, be it that it was made or that it was reported. */
-void let_go(BlockState *block);
+void let_go(BlockState *block); /* an atomic operation ends: it was made, or it was reported */
 
 /* Null, except in programs with exit.cpp. */
 extern void (*launch_listener)(const Launch &launch, const struct counters &counted);

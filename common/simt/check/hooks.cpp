@@ -56,13 +56,10 @@ struct Hooks final : Checker {
     {
         static uint32_t next_block = 1, launches = 0;
         add_program_variables();
-        LaunchState *state = new LaunchState();
-        state->launch = &launch;
-        state->number = ++launches & 0x7fffffff;
         if (launch.blocks > UINT32_MAX - next_block)
             next_block = 1; /* what has these numbers is four billion blocks old */
-        state->first_block = next_block;
-        state->blocks = uint32_t(launch.blocks);
+        LaunchState *state =
+            new LaunchState{&launch, next_block, uint32_t(launch.blocks), ++launches & 0x7fffffff};
         next_block += state->blocks;
         const uint8_t quiet = uint8_t(launches % last_quiet + 1);
         if (quiet == 1)
@@ -85,14 +82,12 @@ struct Hooks final : Checker {
         for (Region *region : state->freed)
             shadow_release(region->shadow);
         tell_what_passed(state);
-        {
-            std::lock_guard<std::mutex> hold(totals_lock);
-            add_counters(&totals, state->counted);
-        }
         trace_launch_end(state);
         if (launch_listener)
             launch_listener(launch, state->counted);
         launch.checked = nullptr;
+        std::lock_guard<std::mutex> hold(totals_lock);
+        add_counters(&totals, state->counted);
         delete state;
     }
 

@@ -6,6 +6,7 @@
  * The return address tells which access it is.
  */
 #include "check/check.h"
+#include "host/errors.h"
 
 #include <cstring>
 
@@ -156,48 +157,38 @@ class AtomicBuiltIn
     }
 };
 
-#define ATOMIC(kind) AtomicBuiltIn operation(address, sizeof *address, kind, order, WHERE)
+#define ATOMIC(T, bits, name, kind, parameters, expression)                                        \
+    extern "C" T __tsan_atomic##bits##_##name parameters                                           \
+    {                                                                                              \
+        AtomicBuiltIn operation(address, sizeof *address, kind, order, WHERE);                     \
+        return expression;                                                                         \
+    }
 
 #define ATOMIC_UPDATE(T, bits, name)                                                               \
-    extern "C" T __tsan_atomic##bits##_##name(volatile T *address, T value, int order)             \
-    {                                                                                              \
-        ATOMIC(atomic_update);                                                                     \
-        return __atomic_##name(address, value, __ATOMIC_SEQ_CST);                                  \
-    }
+    ATOMIC(T, bits, name, atomic_update, (volatile T * address, T value, int order),               \
+           __atomic_##name(address, value, __ATOMIC_SEQ_CST))
 
-#define ATOMIC_COMPARE(T, bits, strength, weak)                                                    \
-    extern "C" int __tsan_atomic##bits##_compare_exchange_##strength(                              \
-        volatile T *address, T *expected, T value, int order, int)                                 \
-    {                                                                                              \
-        ATOMIC(atomic_update);                                                                     \
-        return __atomic_compare_exchange_n(address, expected, value, weak, __ATOMIC_SEQ_CST,       \
-                                           __ATOMIC_SEQ_CST);                                      \
-    }
+#define ATOMIC_COMPARE(T, bits, name, weak)                                                        \
+    ATOMIC(int, bits, name, atomic_update,                                                         \
+           (volatile T * address, T * expected, T value, int order, int),                          \
+           __atomic_compare_exchange_n(address, expected, value, weak, __ATOMIC_SEQ_CST,           \
+                                       __ATOMIC_SEQ_CST))
 
 #define ATOMICS(T, bits)                                                                           \
-    extern "C" T __tsan_atomic##bits##_load(const volatile T *address, int order)                  \
-    {                                                                                              \
-        ATOMIC(atomic_read);                                                                       \
-        return __atomic_load_n(address, __ATOMIC_SEQ_CST);                                         \
-    }                                                                                              \
-    extern "C" void __tsan_atomic##bits##_store(volatile T *address, T value, int order)           \
-    {                                                                                              \
-        ATOMIC(atomic_write);                                                                      \
-        __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                                        \
-    }                                                                                              \
-    extern "C" T __tsan_atomic##bits##_exchange(volatile T *address, T value, int order)           \
-    {                                                                                              \
-        ATOMIC(atomic_write);                                                                      \
-        return __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                              \
-    }                                                                                              \
+    ATOMIC(T, bits, load, atomic_read, (const volatile T *address, int order),                     \
+           __atomic_load_n(address, __ATOMIC_SEQ_CST))                                             \
+    ATOMIC(void, bits, store, atomic_write, (volatile T * address, T value, int order),            \
+           __atomic_store_n(address, value, __ATOMIC_SEQ_CST))                                     \
+    ATOMIC(T, bits, exchange, atomic_write, (volatile T * address, T value, int order),            \
+           __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST))                                  \
     ATOMIC_UPDATE(T, bits, fetch_add)                                                              \
     ATOMIC_UPDATE(T, bits, fetch_sub)                                                              \
     ATOMIC_UPDATE(T, bits, fetch_and)                                                              \
     ATOMIC_UPDATE(T, bits, fetch_or)                                                               \
     ATOMIC_UPDATE(T, bits, fetch_xor)                                                              \
     ATOMIC_UPDATE(T, bits, fetch_nand)                                                             \
-    ATOMIC_COMPARE(T, bits, strong, false)                                                         \
-    ATOMIC_COMPARE(T, bits, weak, true)
+    ATOMIC_COMPARE(T, bits, compare_exchange_strong, false)                                        \
+    ATOMIC_COMPARE(T, bits, compare_exchange_weak, true)
 
 /* clang-format off */
 ATOMICS(uint8_t, 8)
@@ -220,7 +211,7 @@ struct SourceLocation {
 
 struct TypeDescriptor {
     uint16_t kind, information;
-    char name[1]; /* as long as it is: "'float [32]'" */
+    char name[1]; /* as long as it is, in quotes: "'float [32]'" */
 };
 
 struct OutOfBounds {
@@ -246,14 +237,19 @@ static long long index_value(const TypeDescriptor *type, uintptr_t value)
 extern "C" void __ubsan_handle_out_of_bounds(OutOfBounds *data, uintptr_t index)
 {
     if (const ThreadState *thread = current_thread_state())
-        report_index(thread, data->array->name, index_value(data->index, index),
-                     data->location.file, data->location.line);
+        blame(thread, format("out of bounds: index %lld of an array of type %s at %s:%u",
+                             index_value(data->index, index), data->array->name,
+                             data->location.file, data->location.line));
 }
 
 extern "C" void __ubsan_handle_type_mismatch_v1(TypeMismatch *data, uintptr_t pointer)
 {
+    const unsigned alignment = 1u << data->alignment_bits;
     const ThreadState *thread = current_thread_state();
     if (thread && !on_thread_stack(memory_at(pointer)))
-        report_misaligned(thread, data->type->name, pointer, 1u << data->alignment_bits,
-                          data->location.file, data->location.line);
+        blame(thread,
+              format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u",
+                     data->type->name, data->location.file, data->location.line,
+                     unsigned(pointer % alignment), alignment),
+              cudaErrorMisalignedAddress);
 }

@@ -118,16 +118,14 @@ static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
     if (into.size() < from.size())
         into.resize(from.size());
     for (size_t i = 0; i < from.size(); i++)
-        if (into[i] < from[i])
-            into[i] = from[i];
+        into[i] = std::max(into[i], from[i]);
 }
 
 static void add_seen(std::vector<Seen> &into, const Seen &look)
 {
     for (Seen &known : into)
         if (known.object == look.object) {
-            if (known.length < look.length)
-                known.length = look.length;
+            known.length = std::max(known.length, look.length);
             return;
         }
     into.push_back(look);

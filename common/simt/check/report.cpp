@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <regex>
+#include <set>
 
 namespace simt::check
 {
@@ -22,9 +23,8 @@ static std::string at(const Stamp &stamp) { return at(place_address(stamp.place(
 
 static std::string triple(uint64_t linear, dim3 shape)
 {
-    return format("(%llu,%llu,%llu)", static_cast<unsigned long long>(linear % shape.x),
-                  static_cast<unsigned long long>(linear / shape.x % shape.y),
-                  static_cast<unsigned long long>(linear / shape.x / shape.y));
+    return format("(%zu,%zu,%zu)", linear % shape.x, linear / shape.x % shape.y,
+                  linear / shape.x / shape.y);
 }
 
 static std::string block_name(const LaunchState *launch, uint32_t block)
@@ -57,12 +57,19 @@ static std::string verb(unsigned kind)
     return kind < proxy_read ? what + "s" + ways[kind / 2] : "has asynchronous work " + what;
 }
 
+/* "thread (3,0,0) writes at file.cu:12" */
+static std::string deed(const LaunchState *launch, const Stamp &stamp)
+{
+    return thread_name(launch, stamp.thread()) + " " + verb(stamp.kind()) + " at " + at(stamp);
+}
+
 static std::string plural(unsigned long long count, const char *noun)
 {
     return format("%llu %s%s", count, noun, count == 1 ? "" : "s");
 }
 
-[[noreturn]] static void fail(BlockState *block, cudaError_t error, const std::string &text)
+[[noreturn]] static void fail(BlockState *block, const std::string &text,
+                              cudaError_t error = cudaErrorLaunchFailure)
 {
     let_go(block);
     settle_uninitialised(block); /* what came of it is the lesser news */
@@ -70,10 +77,9 @@ static std::string plural(unsigned long long count, const char *noun)
     abandon_block();
 }
 
-[[noreturn]] static void blame(const ThreadState *thread, cudaError_t error,
-                               const std::string &text)
+void blame(const ThreadState *thread, const std::string &text, cudaError_t error)
 {
-    fail(thread->block, error, text + " (" + culprit(thread) + ")");
+    fail(thread->block, text + " (" + culprit(thread) + ")", error);
 }
 
 /* "tile" of "tile<16>": what SIMT_IGNORE calls a kernel */
@@ -84,25 +90,20 @@ static std::string bare(const std::string &name) { return name.substr(0, name.fi
 /* The parameter types in a demangled signature. */
 static std::vector<std::string> parameters(const std::string &signature)
 {
-    std::vector<std::string> found;
-    size_t open = signature.find('('), depth = 0;
-    std::string one;
-    for (size_t i = open; i != std::string::npos && i < signature.size(); i++) {
-        char c = signature[i];
-        if (c == '(' || c == '<')
-            depth++;
-        if (c == ')' || c == '>')
-            depth--;
-        if (depth == 0 || (depth == 1 && c == ',')) {
-            found.push_back(one);
-            one.clear();
-            if (depth == 0)
-                break;
-        } else if (i != open) {
-            one += c;
-        }
+    std::vector<std::string> found(1);
+    size_t depth = 1;
+    for (size_t i = signature.find('(') + 1; i < signature.size(); i++) {
+        const char c = signature[i];
+        depth += c == '(' || c == '<';
+        depth -= c == ')' || c == '>';
+        if (depth == 0)
+            return found;
+        if (depth == 1 && c == ',')
+            found.emplace_back();
+        else
+            found.back() += c;
     }
-    return found;
+    return {};
 }
 
 /* Of what a parameter points to; 0 where its name does not say. */
@@ -245,18 +246,18 @@ static std::string missing_barrier(const char *barrier, const std::string &first
     std::smatch one, other;
     const bool known = std::regex_match(first, one, line) && std::regex_match(second, other, line);
     if (known && first == second)
-        return format("a %s is missing between them, unless line %s should be an atomic operation",
+        return format("%s is missing between them, unless line %s should be an atomic operation",
                       barrier, one.str(3).c_str());
     if (!known || one[2] != other[2])
-        return format("a %s is missing between them", barrier);
+        return format("%s is missing between them", barrier);
     const auto [before, after] = std::minmax({stoi(one[3]), stoi(other[3])});
     const std::string barrier_line = last.file ? format("%s:%d", last.file, last.line) : "";
     std::smatch between;
     if (std::regex_match(barrier_line, between, line) && between[2] == one[2] &&
         before < last.line && last.line < after)
-        return format("a %s is missing after line %d, before line %d comes round again", barrier,
+        return format("%s is missing after line %d, before line %d comes round again", barrier,
                       after, before);
-    return format("a %s is missing between line %d and line %d", barrier, before, after);
+    return format("%s is missing between line %d and line %d", barrier, before, after);
 }
 
 static bool is_atomic(const Stamp &stamp)
@@ -270,9 +271,7 @@ static bool one_is_atomic(const Stamp &first, const Stamp &second)
 }
 
 static std::string advice_between_blocks(const LaunchState *launch, const Stamp &first,
-                                         const Stamp &second, const Look &look,
-                                         const std::string &first_line,
-                                         const std::string &second_line)
+                                         const Stamp &second, const Look &look)
 {
     /* The second block has looked at something else, which may have told it that the first is done:
      * that means nothing without a fence. */
@@ -280,11 +279,11 @@ static std::string advice_between_blocks(const LaunchState *launch, const Stamp 
     if (look.told)
         return "; the operation at " + at(place_address(look.place)) + " tells it that " + block +
                " is done, but a __threadfence() or a barrier is missing between that and " +
-               second_line;
+               at(second);
     if (writes(first.kind()) && look.address)
         return "; if the operation at " + at(place_address(look.place)) +
                " is what tells it that " + block + " is done, a __threadfence() of " + block +
-               " is missing between " + first_line + " and the operation that says so";
+               " is missing between " + at(first) + " and the operation that says so";
     if (one_is_atomic(first, second))
         return "; make the other access atomic too: nothing orders the blocks of one launch";
     return "; nothing orders the blocks of one launch: use an atomic operation or a second launch, "
@@ -292,8 +291,7 @@ static std::string advice_between_blocks(const LaunchState *launch, const Stamp 
 }
 
 static std::string advice_within_block(const BlockState *block, const Stamp &first,
-                                       const Stamp &second, const std::string &first_line,
-                                       const std::string &second_line)
+                                       const Stamp &second)
 {
     if (one_is_atomic(first, second))
         return "; make the other access atomic too, or put a __syncthreads() between them";
@@ -307,10 +305,10 @@ static std::string advice_within_block(const BlockState *block, const Stamp &fir
         return "; two threads store different values in one place";
     const unsigned warp = first.thread() / warp_size;
     const bool one_warp = warp == second.thread() / warp_size;
-    return "; " + (one_warp ? missing_barrier("__syncwarp() or __syncthreads()", first_line,
-                                              second_line, block->warp[warp].last_barrier)
-                            : missing_barrier("__syncthreads()", first_line, second_line,
-                                              block->last_barrier));
+    return "; a " +
+           missing_barrier(one_warp ? "__syncwarp() or __syncthreads()" : "__syncthreads()",
+                           at(first), at(second),
+                           one_warp ? block->warp[warp].last_barrier : block->last_barrier);
 }
 
 /* `block`: where the second access was made; null when it may be over. */
@@ -318,8 +316,6 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
                              const Stamp &first, const Stamp &second, const Look &look)
 {
     const bool shared = !find_region(address), two_blocks = first.block != second.block;
-    const std::string first_line = at(first), second_line = at(second);
-
     std::string text = "race on global memory (";
     if (shared) {
         const BlockState *home = nullptr;
@@ -333,16 +329,15 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
     for (const Stamp *side : {&first, &second}) {
         if (two_blocks)
             text += block_name(launch, side->block) + " ";
-        text += thread_name(launch, side->thread()) + " " + verb(side->kind()) + " at " +
-                (side == &first ? first_line + ", " : second_line);
+        text += deed(launch, *side) + (side == &first ? ", " : "");
     }
     if (!two_blocks)
-        text += advice_within_block(block, first, second, first_line, second_line);
+        text += advice_within_block(block, first, second);
     else if (block && !one_is_atomic(first, second) && cluster_rank_of(block, first.block) >= 0 &&
              cluster_rank_of(block, second.block) >= 0)
         text += "; a cluster_arrive() and a cluster_wait() are missing between them";
     else
-        text += advice_between_blocks(launch, first, second, look, first_line, second_line);
+        text += advice_between_blocks(launch, first, second, look);
     const char *name = kernel_name(*launch->launch);
     text += format(" (kernel %s", name);
     text += two_blocks ? "" : ", " + block_name(launch, first.block);
@@ -360,13 +355,12 @@ static void let_pass(LaunchState *launch, const std::string &text)
 void tell_what_passed(const LaunchState *launch)
 {
     static std::mutex lock;
-    static std::map<std::string, bool> told;
+    static std::set<std::string> told;
     std::lock_guard<std::mutex> hold(lock);
     const char *name = kernel_name(*launch->launch);
-    if (launch->passed > 0 && !told[name])
+    if (launch->passed > 0 && told.insert(name).second)
         fprintf(stderr, "simt: SIMT_IGNORE lets %s of kernel %s pass, the first: %s\n",
                 plural(launch->passed, "report").c_str(), name, launch->first_passed.c_str());
-    told[name] |= launch->passed > 0;
 }
 
 void report_race(BlockState *block, uintptr_t address, const Stamp &first, const Stamp &second,
@@ -380,7 +374,7 @@ void report_race(BlockState *block, uintptr_t address, const Stamp &first, const
     if (launch->passes_races)
         return let_pass(launch, text);
     block->uninitialised.thread = nullptr; /* it may be this very access */
-    fail(block, cudaErrorLaunchFailure, text);
+    fail(block, text);
 }
 
 void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess)
@@ -396,40 +390,37 @@ void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess)
 void report_visit(BlockState *block, const BlockState *home, const Stamp &visit, const char *how)
 {
     const LaunchState *launch = block->launch;
-    fail(block, cudaErrorLaunchFailure,
-         "shared memory of another block: " + block_name(launch, visit.block) + " " +
-             thread_name(launch, visit.thread()) + " " + verb(visit.kind()) + " at " + at(visit) +
-             " in " + block_name(launch, home->number) + ", " + how +
-             format(" (kernel %s)", kernel_name(*launch->launch)));
+    fail(block, "shared memory of another block: " + block_name(launch, visit.block) + " " +
+                    deed(launch, visit) + " in " + block_name(launch, home->number) + ", " + how +
+                    format(" (kernel %s)", kernel_name(*launch->launch)));
 }
 
 void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &write,
                      const Stamp &read)
 {
     const LaunchState *launch = thread->block->launch;
-    blame(thread, cudaErrorLaunchFailure,
-          "shared memory without a proxy fence (" + shared_name(address) +
-              "): " + thread_name(launch, write.thread()) + " writes at " + at(write) +
-              ", and the asynchronous work started at " + at(read) +
-              " would not see it; async_proxy_fence() is missing after the write");
+    blame(thread, "shared memory without a proxy fence (" + shared_name(address) +
+                      "): " + thread_name(launch, write.thread()) + " writes at " + at(write) +
+                      ", and the asynchronous work started at " + at(read) +
+                      " would not see it; async_proxy_fence() is missing after the write");
 }
 
-void report_uninitialised(ThreadState *thread, uintptr_t address, unsigned bytes, const void *where)
+void report_uninitialised(const Uninitialised &read)
 {
-    LaunchState *launch = thread->block->launch;
-    const bool global = find_region(address);
+    LaunchState *launch = read.thread->block->launch;
+    const bool global = find_region(read.address);
     const std::string text =
-        (global ? "uninitialised global memory (" + global_name(launch, address)
-                : "uninitialised shared memory (" + shared_name(address)) +
-        "): reads " + plural(bytes, "byte") + " at " + at(where) +
+        (global ? "uninitialised global memory (" + global_name(launch, read.address)
+                : "uninitialised shared memory (" + shared_name(read.address)) +
+        "): reads " + plural(read.bytes, "byte") + " at " + at(read.where) +
         (global ? " that neither a kernel nor the host has written ("
                 : " that no thread of this block has written (") +
-        culprit(thread) +
+        culprit(read.thread) +
         format("; SIMT_IGNORE=uninitialised:%s lets it pass)",
                bare(kernel_name(*launch->launch)).c_str());
     if (launch->passes_uninitialised)
         return let_pass(launch, text);
-    fail(thread->block, cudaErrorLaunchFailure, text);
+    fail(read.thread->block, text);
 }
 
 /* ---- out of bounds ---- */
@@ -498,34 +489,21 @@ static std::string foreign(const Touch &touch)
 void report_touch(const ThreadState *thread, const Touch &touch)
 {
     if (within(touch.address, worker->dynamic_begin, worker->dynamic_begin + max_shared_per_block))
-        blame(thread, cudaErrorLaunchFailure, outside_dynamic_shared(touch));
+        blame(thread, outside_dynamic_shared(touch));
     if (within(touch.address, worker->shared_begin, worker->shared_end))
-        blame(thread, cudaErrorLaunchFailure, outside_variable(touch));
+        blame(thread, outside_variable(touch));
     const bool device = find_region(touch.address) || in_device_arena(memory_at(touch.address));
-    blame(thread, cudaErrorIllegalAddress,
-          device ? outside_allocation(thread->block->launch, touch) : foreign(touch));
-}
-
-void report_index(const ThreadState *thread, const char *type, long long index, const char *file,
-                  unsigned line)
-{
-    blame(thread, cudaErrorLaunchFailure,
-          format("out of bounds: index %lld of an array of type %s at %s:%u", index, type, file,
-                 line));
-}
-
-void report_misaligned(const ThreadState *thread, const char *type, uintptr_t address,
-                       unsigned alignment, const char *file, unsigned line)
-{
-    blame(thread, cudaErrorMisalignedAddress,
-          format("misaligned address: a %s at %s:%u, %u bytes past a multiple of %u", type, file,
-                 line, unsigned(address % alignment), alignment));
+    blame(thread, device ? outside_allocation(thread->block->launch, touch) : foreign(touch),
+          cudaErrorIllegalAddress);
 }
 
 /* Said at once: the access itself is about to end the program, as it does with a GPU. */
-void report_host_access(const Region *region, const Touch &touch)
+void report_host_access(const Touch &touch)
 {
-    std::string text =
+    const Region *region = find_region(touch.address);
+    if (!region || !region->allocation || region->allocation->managed)
+        return;
+    const std::string text =
         format("device pointer on the host: host code %s, byte %zu of allocation %llu; copy "
                "the data with cudaMemcpy",
                access_at(touch).c_str(), touch.address - region->begin, region->allocation->number);

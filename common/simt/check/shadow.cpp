@@ -305,7 +305,7 @@ void settle_uninitialised(BlockState *block)
         return;
     Uninitialised read = block->uninitialised;
     block->uninitialised.thread = nullptr;
-    report_uninitialised(read.thread, read.address, read.bytes, read.where);
+    report_uninitialised(read);
 }
 
 /*

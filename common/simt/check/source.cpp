@@ -43,13 +43,12 @@ const void *place_address(uint32_t number)
 static int add_segments(struct dl_phdr_info *info, size_t, void *argument)
 {
     std::vector<Segment> &found = *static_cast<std::vector<Segment> *>(argument);
-    const bool program = found.empty() || found[0].base == info->dlpi_addr;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) &part = info->dlpi_phdr[i];
         const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
         if (part.p_type == PT_LOAD)
-            found.push_back({info->dlpi_addr, begin, begin + part.p_memsz,
-                             (part.p_flags & PF_W) != 0, program});
+            found.push_back(
+                {info->dlpi_addr, begin, begin + part.p_memsz, (part.p_flags & PF_W) != 0});
     }
     return 0;
 }

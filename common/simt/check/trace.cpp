@@ -49,13 +49,13 @@ struct BlockTrace {
 
 struct LaunchTrace {
     TraceOptions options;
-    size_t room, bytes = 0; /* what may be written, and what the blocks below need of it */
     unsigned long long cut; /* blocks from this one on do not fit */
-    std::mutex lock;        /* of all but `options` */
-    std::map<unsigned long long, std::string> blocks;
-    std::map<std::pair<bool, uintptr_t>, std::string>
-        arrays; /* by place: what is written of them */
-    std::string reports;
+    size_t room, bytes = 0; /* what may be written, and what the blocks below need of it */
+    std::mutex lock = {};   /* of all but `options` */
+    std::map<unsigned long long, std::string> blocks = {};
+    /* by place: what is written of them */
+    std::map<std::pair<bool, uintptr_t>, std::string> arrays = {};
+    std::string reports = {};
 };
 
 /* ---- JSON ---- */
@@ -199,32 +199,21 @@ static std::string array_json(const Array &array)
 static std::string places_json(const char *key, const BlockState *block, uint32_t lanes,
                                const uintptr_t *address)
 {
-    const Array *array = nullptr;
-    uintptr_t first = 0, last = 0, step = 0;
-    unsigned count = 0;
+    std::vector<uintptr_t> place;
+    for (unsigned lane : bits(lanes))
+        place.push_back(own_place(address[lane], nullptr));
     std::string text;
-    const auto end_run = [&] {
-        if (count)
-            text +=
-                format("%s[%s,%td,%td,%u]", text.empty() ? "" : ",", quoted(array->name).c_str(),
-                       ptrdiff_t(first - array->begin), ptrdiff_t(step), count);
-    };
-    for (unsigned lane : bits(lanes)) {
-        const uintptr_t place = own_place(address[lane], nullptr);
-        if (count == 1)
-            step = place - last;
-        if (count == 0 || place != last + step || place < array->begin || place >= array->end) {
-            if (count == 1)
-                step = 0;
-            end_run();
-            array = &array_at(block, place);
-            first = place;
-            count = step = 0;
-        }
-        last = place;
-        count++;
+    for (size_t first = 0, end = 0; first < place.size(); first = end) {
+        const Array &array = array_at(block, place[first]);
+        const auto inside = [&](size_t i) {
+            return i < place.size() && array.begin <= place[i] && place[i] < array.end;
+        };
+        const uintptr_t step = inside(++end) ? place[end] - place[first] : 0;
+        while (inside(end) && place[end] == place[end - 1] + step)
+            end++;
+        text += format("%s[%s,%td,%td,%zu]", first ? "," : "", quoted(array.name).c_str(),
+                       ptrdiff_t(place[first] - array.begin), ptrdiff_t(step), end - first);
     }
-    end_run();
     return format(",\"%s\":[", key) + text + "]";
 }
 
@@ -376,15 +365,12 @@ void trace_launch_begin(LaunchState *launch)
                strerror(errno));
         return;
     }
-    launch->trace = new LaunchTrace();
-    launch->trace->options = options;
-    launch->trace->cut = launch->launch->blocks;
-    launch->trace->room = options.bytes - std::min(options.bytes, output.written);
+    const size_t room = options.bytes - std::min(options.bytes, output.written);
+    launch->trace = new LaunchTrace{options, launch->launch->blocks, room};
 }
 
 void trace_block_begin(BlockState *block)
 {
-    block->trace = nullptr;
     LaunchTrace *launch = block->launch->trace;
     if (!launch)
         return;

@@ -79,12 +79,9 @@ struct Checker {
     bool armed = false;
 
     virtual void launch_begin(Launch &) {}
-    /* all blocks are done or abandoned */
-    virtual void launch_end(Launch &) {}
-    /* on the worker, before its first thread */
-    virtual void block_begin(Block &) {}
-    /* also when the block was abandoned */
-    virtual void block_end(Block &) {}
+    virtual void launch_end(Launch &) {} /* all blocks are done or abandoned */
+    virtual void block_begin(Block &) {} /* on the worker, before its first thread */
+    virtual void block_end(Block &) {}   /* also when the block was abandoned */
     virtual void thread_end(Thread &) {}
 
     /* All threads of the block passed __syncthreads (or its count, and, or forms). */
@@ -98,18 +95,15 @@ struct Checker {
      */
     virtual void released(const void *, const Block & /* home */) {}
     virtual void acquired(const void *) {}
-    /* All lanes that a warp operation waits for are there. */
-    virtual void warp_met(Warp &, const Meeting &) {}
+    virtual void warp_met(Warp &, const Meeting &) {} /* all lanes that it waits for are there */
     /* Once per block: all its threads came to grid.sync(), and, when all blocks had, it leaves. */
     virtual void grid_arrived(Block &) {}
     virtual void grid_synchronised(Block &) {}
 
     /* The running thread arrives at the barrier of its cluster; relaxed: without publishing. */
     virtual void cluster_arrived(bool /* relaxed */) {}
-    /* It opens: once for the cluster. */
-    virtual void cluster_barrier_completed(Cluster &) {}
-    /* The running thread goes on after it. */
-    virtual void cluster_waited() {}
+    virtual void cluster_barrier_completed(Cluster &) {} /* it opens: once for the cluster */
+    virtual void cluster_waited() {}                     /* the running thread goes on after it */
     /* The running thread writes shared memory of a block of its cluster that has not ended. */
     virtual void cluster_store(Block &, const void *, size_t, const void * /* where */) {}
     virtual void cluster_end(Cluster &) {}
@@ -121,10 +115,8 @@ struct Checker {
     /* It was a compare-and-swap: had a plain read of the same place seen an old value, this would
      * have noticed. */
     virtual void compared(const void *, size_t) {}
-    /* __threadfence_block, __threadfence, __threadfence_system. */
-    virtual void thread_fence() {}
-    /* fence.proxy.async: the asynchronous proxy sees what the running thread knows of. */
-    virtual void proxy_fence() {}
+    virtual void thread_fence() {} /* __threadfence_block, __threadfence, __threadfence_system */
+    virtual void proxy_fence() {}  /* fence.proxy.async: that proxy sees what the running thread knows of */
     /* Memory that a runtime function touches in the running thread's name. `home`: the block of the
      * cluster in whose shared memory it lies, if that is not the running one; it has not ended. */
     virtual void access(const void *, size_t, AccessKind, const void * /* where */, const Block * /* home */ = nullptr) {}
@@ -139,15 +131,11 @@ struct Checker {
 
     virtual void allocated(Allocation &) {}
     virtual void freed(Allocation &) {}
-    /* The host wrote to memory, by a copy or a fill. */
-    virtual void written(const void *, size_t) {}
-    /* backend_describe() */
-    virtual void described(const void *, size_t, const struct ::description &) {}
-    /* backend_fence() */
-    virtual void fenced(const void *, size_t) {}
+    virtual void written(const void *, size_t) {} /* by the host, in a copy or a fill */
+    virtual void described(const void *, size_t, const struct ::description &) {} /* backend_describe() */
+    virtual void fenced(const void *, size_t) {}                                  /* backend_fence() */
     virtual void reported(const char *) {}
-    /* False where nothing is counted. */
-    virtual bool counters(struct ::counters *) { return false; }
+    virtual bool counters(struct ::counters *) { return false; } /* nothing is counted */
     virtual void counters_reset() {}
 };
 /* clang-format on */

@@ -1,7 +1,8 @@
-/* What all asynchronous work has in common: where a block keeps it, and when it is carried out. */
+/* What instructions have in common: checks, and of asynchronous work, where a block keeps it and
+ * when it is carried out. */
 #include "instructions/asynchronous.h"
-#include "run/engine.h"
-#include <cstring>
+#include "host/errors.h"
+#include <cstdarg>
 
 namespace simt
 {
@@ -21,18 +22,10 @@ static void finish(Block &block)
 /* One for each OS thread, used again for its next block. */
 BlockWork &begin_block_work()
 {
-    static thread_local BlockWork of_this_worker;
-    BlockWork &work = of_this_worker;
+    static thread_local BlockWork work;
     Block &block = *worker->block;
-    work.thread.assign(block.threads, ThreadWork());
-    work.mbarriers.clear();
-    work.loads.clear();
-    work.impatient = work.timeouts = 0;
-    work.answers = 0;
-    for (std::vector<SharedProduct> &products : work.warpgroup)
-        products.clear();
-    memset(work.registers, 0, sizeof work.registers);
-    work.free_registers = 0;
+    work = BlockWork();
+    work.thread.resize(block.threads);
     work.random = block.launch->order.seed + block.linear;
     block.work = &work;
     block.carry_out = carry_out;
@@ -40,30 +33,52 @@ BlockWork &begin_block_work()
     return work;
 }
 
-void report_unfinished(const char *what, Site site, const char *missing)
+void report_unfinished(const char *article, const Call &call, const char *missing)
 {
     const Block &block = *worker->block;
     report(*block.launch, cudaErrorLaunchFailure,
-           "block (%u,%u,%u) ended while %s at %s:%d was under way: %s is missing (kernel %s)",
-           block.index.x, block.index.y, block.index.z, what, site.file, site.line, missing,
-           kernel_name(*block.launch));
+           "block (%u,%u,%u) ended while %s%s at %s:%d was under way: %s is missing (kernel %s)",
+           block.index.x, block.index.y, block.index.z, article, call.what, call.site.file,
+           call.site.line, missing, kernel_name(*block.launch));
 }
 
-char *shared_place(uint32_t address, size_t bytes, size_t alignment, const char *what, Site site)
+void fail_at(const Call &call, const char *pattern, ...)
+{
+    va_list arguments;
+    va_start(arguments, pattern);
+    const std::string message = format(pattern, arguments);
+    va_end(arguments);
+    fail_at(call.site, call.what, "%s", message.c_str());
+}
+
+void require_whole_warp(unsigned lanes)
+{
+    if (lanes != whole_warp)
+        simt_fail("%s is for whole warps; only lanes 0x%08x are there",
+                  current_thread->warp->thread[__builtin_ctz(lanes)].what, lanes);
+}
+
+static void nothing(void *const *, unsigned) {}
+
+void come_together(unsigned mask, const Call &call)
+{
+    simt_meet(mask, nullptr, nothing, call.what, 0, call.site);
+}
+
+char *shared_place(uint32_t address, size_t bytes, size_t alignment, const Call &call)
 {
     const Worker &w = *worker;
     char *place = static_cast<char *>(simt_shared_pointer(address)), *end = place + bytes;
     if (address % alignment)
-        fail_at(site, what, "the shared address 0x%x is not a multiple of %zu", address, alignment);
+        fail_at(call, "the shared address 0x%x is not a multiple of %zu", address, alignment);
     bool inside = place >= w.shared_begin && end <= w.shared_end;
     bool dynamic = end > w.dynamic_begin && place < w.dynamic_begin + max_shared_per_block;
     if (!inside)
-        fail_at(site, what, "0x%x is no shared address; shared_address() makes one", address);
+        fail_at(call, "0x%x is no shared address; shared_address() makes one", address);
     if (dynamic && end > w.dynamic_end)
-        fail_at(site, what,
-                "bytes %td to %td of dynamic shared memory, of which the launch asked for %td",
-                place - w.dynamic_begin, end - 1 - w.dynamic_begin,
-                w.dynamic_end - w.dynamic_begin);
+        fail_at(
+            call, "bytes %td to %td of dynamic shared memory, of which the launch asked for %td",
+            place - w.dynamic_begin, end - 1 - w.dynamic_begin, w.dynamic_end - w.dynamic_begin);
     return place;
 }
 

@@ -15,15 +15,51 @@
 namespace simt
 {
 
-/* The block has ended while `what` was under way. */
-void report_unfinished(const char *what, Site site, const char *missing);
+/* ---- what all instructions need ---- */
+
+/* An instruction in a kernel: its name, for reports its line, and its place in the code, which is
+ * where the ptx:: function returns to that makes the Call. */
+struct Call {
+    const char *what;
+    Site site;
+    const void *where;
+
+    Call(const char *what, Site site, const void *where = __builtin_return_address(0))
+        : what(what), site(site), where(where)
+    {
+    }
+};
+
+[[noreturn]] void fail_at(const Call &call, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* For meetings of instructions that are defined for 32 lanes only. */
+constexpr unsigned whole_warp = ~0u;
+void require_whole_warp(unsigned lanes);
+
+/* The lanes of the mask meet, and that is all. */
+void come_together(unsigned mask, const Call &call);
+
+/* `bytes` of the block's shared memory at a shared-window address; a report when it lies elsewhere
+ * or is misaligned. */
+char *shared_place(uint32_t address, size_t bytes, size_t alignment, const Call &call);
+
+/* The same in another block of the cluster, at an address of cluster_address(): that block, which
+ * has not ended, and the place there. */
+struct ClusterPlace {
+    Block *home;
+    char *place;
+};
+ClusterPlace cluster_place(uint32_t address, size_t bytes, const Call &call);
+
+/* The block has ended while the call, after its article, was under way. */
+void report_unfinished(const char *article, const Call &call, const char *missing);
 
 /* ---- groups: what a thread starts, closes by a commit, and waits for in that order ---- */
 
 struct InGroup {
+    Call call;
     unsigned long long group;
-    const void *where;
-    Site site;
 };
 
 template <class Work>
@@ -31,14 +67,7 @@ struct Groups {
     std::vector<Work> work;    /* under way, oldest first */
     unsigned long long closed; /* so many so far; the open one has this number */
 
-    Work begin(const void *where, Site site) const
-    {
-        Work begun = {};
-        static_cast<InGroup &>(begun) = {closed, where, site};
-        return begun;
-    }
-
-    void commit(const char *event, const void *where)
+    void commit(const char *event, const void *where = __builtin_return_address(0))
     {
         checker->noted(event, nullptr, closed++, 0, where);
     }
@@ -55,9 +84,9 @@ struct Groups {
     void forget(size_t count) { work.erase(work.begin(), work.begin() + ptrdiff_t(count)); }
 
     /* At the end of the block: what no thread waited for, and what is missing. */
-    void report(const char *what, const InGroup &one, const char *wait, const char *commit) const
+    void report(const char *article, const Work &one, const char *wait, const char *commit) const
     {
-        report_unfinished(what, one.site, one.group < closed ? wait : commit);
+        report_unfinished(article, one.call, one.group < closed ? wait : commit);
     }
 };
 
@@ -72,16 +101,18 @@ struct CopyUnderWay : InGroup {
 /* ---- mbarrier ---- */
 
 struct Mbarrier {
-    unsigned expected;        /* arrivals that end a phase */
-    unsigned missing;         /* arrivals that this phase still needs */
-    long long bytes;          /* announced and not yet written */
-    unsigned long long phase; /* the one that is not over; its parity is phase % 2 */
-    unsigned waiting;         /* threads */
-    Thread *announcer;        /* of bytes, the last one: in its name those from other blocks come */
-    unsigned initialiser;     /* the thread that must fence before the copy engine may use it */
-    bool fenced;
-    const void *place; /* in shared memory */
-    char order[2];     /* stand for the phases of either parity, for the checker */
+    const Block *home;
+    const void *place;            /* in its shared memory */
+    unsigned initialiser;         /* the thread that must fence before the copy engine may use it */
+    unsigned expected;            /* arrivals that end a phase */
+    unsigned missing;             /* arrivals that this phase still needs */
+    long long bytes = 0;          /* announced and not yet written */
+    unsigned long long phase = 0; /* the one that is not over; its parity is phase % 2 */
+    unsigned waiting = 0;         /* threads */
+    bool fenced = false;
+    /* of bytes, the last one: in its name those from other blocks come */
+    Thread *announcer = nullptr;
+    char order[2] = {}; /* stand for the phases of either parity, for the checker */
 };
 
 /* ---- TMA ---- */
@@ -94,21 +125,19 @@ struct Box {
 
 /* Of a box, or of one word that another block stores. */
 struct TensorLoad : Box {
-    const char *what;
+    Call call;
     bool is_word;
     int word;
     char *to;
     size_t bytes;
     Mbarrier *barrier;
     Thread *thread; /* who started it; null for one of another block */
-    const void *where;
-    Site site;
 };
 
 struct TensorStore : InGroup, Box {
     const char *from;
-    std::vector<char>
-        bytes; /* as they were when the store started, and must still be when it reads */
+    /* as they were when the store started, and must still be when it reads */
+    std::vector<char> bytes;
     bool was_read;
 };
 
@@ -159,8 +188,7 @@ struct BlockWork {
     uint64_t random;
 };
 
-/* The running block's, which has none yet. */
-BlockWork &begin_block_work();
+BlockWork &begin_block_work(); /* of the running block, which has none yet */
 
 inline BlockWork &block_work()
 {
@@ -168,46 +196,29 @@ inline BlockWork &block_work()
     return work ? *work : begin_block_work();
 }
 
-inline ThreadWork &thread_work()
-{
-    BlockWork &work = block_work();
-    return work.thread[current_thread->linear];
-}
-
-/* `bytes` of the block's shared memory at a shared-window address; a report when it lies elsewhere
- * or is misaligned. */
-char *shared_place(uint32_t address, size_t bytes, size_t alignment, const char *what, Site site);
-
-/* The same in another block of the cluster, at an address of cluster_address(): that block, which
- * has not ended, and the place there. */
-struct ClusterPlace {
-    Block *home;
-    char *place;
-};
-ClusterPlace cluster_place(uint32_t address, size_t bytes, const char *what, Site site);
+inline ThreadWork &thread_work() { return block_work().thread[current_thread->linear]; }
 
 /*
  * Publishes to those who will wait for the phase that is under way what the running thread has
  * done. Who waits for a phase knows of arrivals in that phase, not of one that comes later, though
  * it may have come by the time it goes on.
  */
-void publish_on_mbarrier(const Block &home, Mbarrier &barrier);
+void publish_on_mbarrier(Mbarrier &barrier);
 
 /* Adds to an mbarrier's phase, and ends it when nothing is missing. `bytes` may be negative: they
  * have been written. */
-void count_on_mbarrier(const Block &home, Mbarrier &barrier, unsigned arrivals, long long bytes);
+void count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes);
 
 /* The mbarrier that was initialised at `place`, of the running block or of another one of its
  * cluster; a report when there is none. */
-Mbarrier &find_mbarrier(uint64_t *place, const char *what, Site site);
-Mbarrier &find_mbarrier(const ClusterPlace &at, const char *what, Site site);
+Mbarrier &find_mbarrier(uint64_t *place, const Call &call);
+Mbarrier &find_mbarrier(const ClusterPlace &at, const Call &call);
 
 /* Lets the threads in mbarrier_try_wait go on with a no; false when there are none, or when that is
  * no use. */
 bool answer_impatient(BlockWork &work);
 
-/* Carries out the load that a thread waits for; false when there is none. */
-bool complete_tensor_load(BlockWork &work);
+bool complete_tensor_load(BlockWork &work); /* that a thread waits for; false: there is none */
 /* At the end of the block: stores that were read are written; work that no thread waited for is
  * reported. */
 void finish_copies(BlockWork &work);

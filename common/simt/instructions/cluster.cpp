@@ -11,9 +11,6 @@ using namespace simt;
 
 /* ---- the barrier: its instructions are for whole warps (.aligned) ---- */
 
-static void arrive_together(void *const *, unsigned) {}
-static void wait_together(void *const *, unsigned) {}
-
 static void open(Cluster &cluster)
 {
     cluster.phase++;
@@ -56,14 +53,13 @@ constexpr unsigned rank_shift = 28;
 int ptx::cluster_rank(void) { return int(worker->block->rank); }
 int ptx::cluster_blocks(void) { return int(worker->block->cluster->blocks); }
 
-static void arrive(bool relaxed, Site site)
+static void arrive(bool relaxed, const Call &call)
 {
     Thread &thread = self();
     Cluster &cluster = *worker->block->cluster;
-    simt_meet(thread.warp->present, nullptr, arrive_together, "cluster_arrive()", 0, site);
+    come_together(thread.warp->present, call);
     if (thread.cluster_arrivals > thread.cluster_waits)
-        fail_at(site, "cluster_arrive()",
-                "the thread has arrived already; cluster_wait() comes first");
+        fail_at(call, "the thread has arrived already; cluster_wait() comes first");
     checker->cluster_arrived(relaxed);
     thread.cluster_arrivals++;
     if (cluster.arrived++ == 0)
@@ -74,15 +70,16 @@ static void arrive(bool relaxed, Site site)
         open(cluster);
 }
 
-void ptx::cluster_arrive(Site site) { arrive(false, site); }
-void ptx::cluster_arrive_relaxed(Site site) { arrive(true, site); }
+void ptx::cluster_arrive(Site site) { arrive(false, {"cluster_arrive()", site}); }
+void ptx::cluster_arrive_relaxed(Site site) { arrive(true, {"cluster_arrive()", site}); }
 
 void ptx::cluster_wait(Site site)
 {
+    const Call call("cluster_wait()", site);
     Thread &thread = self();
-    simt_meet(thread.warp->present, nullptr, wait_together, "cluster_wait()", 0, site);
+    come_together(thread.warp->present, call);
     if (thread.cluster_arrivals == thread.cluster_waits)
-        fail_at(site, "cluster_wait()", "the thread has not arrived; cluster_arrive() comes first");
+        fail_at(call, "the thread has not arrived; cluster_arrive() comes first");
     const Cluster &cluster = *worker->block->cluster;
     wait_until([&] { return cluster.phase >= thread.cluster_arrivals; }, site,
                [&] { return describe(cluster); }, Wait::cluster);
@@ -92,46 +89,45 @@ void ptx::cluster_wait(Site site)
 
 uint32_t ptx::cluster_address(uint32_t shared, int rank, Site site)
 {
+    const Call call("cluster_address()", site);
     if (rank < 0 || rank >= ptx::cluster_blocks())
-        fail_at(site, "cluster_address()", "block %d of a cluster of %d", rank,
-                ptx::cluster_blocks());
+        fail_at(call, "block %d of a cluster of %d", rank, ptx::cluster_blocks());
     if (shared >> rank_shift)
-        fail_at(site, "cluster_address()", "0x%x is no shared address; shared_address() makes one",
-                shared);
+        fail_at(call, "0x%x is no shared address; shared_address() makes one", shared);
     return shared | uint32_t(rank + 1) << rank_shift;
 }
 
-ClusterPlace simt::cluster_place(uint32_t address, size_t bytes, const char *what, Site site)
+ClusterPlace simt::cluster_place(uint32_t address, size_t bytes, const Call &call)
 {
     Block &block = *worker->block;
     const Cluster &cluster = *block.cluster;
     const unsigned rank = address >> rank_shift ? (address >> rank_shift) - 1 : block.rank;
     if (rank >= cluster.blocks)
-        fail_at(site, what, "0x%x is no address in the cluster; cluster_address() makes one",
-                address);
-    char *own = shared_place(address & ((1u << rank_shift) - 1), bytes, bytes, what, site);
+        fail_at(call, "0x%x is no address in the cluster; cluster_address() makes one", address);
+    char *own = shared_place(address & ((1u << rank_shift) - 1), bytes, bytes, call);
     const Member &home = cluster.member[rank];
     if (home.ended)
-        fail_at(site, what,
+        fail_at(call,
                 "block %u of the cluster has ended; a cluster_arrive() and a cluster_wait() after "
                 "the last store would keep it",
                 rank);
     return {home.block, home.worker->shared_begin + (own - worker->shared_begin)};
 }
 
-static void store(uint32_t address, const void *value, unsigned bytes, Site site, const void *where)
+template <class Value>
+static void store(uint32_t address, const Value &value, const Call &call)
 {
-    const ClusterPlace to = cluster_place(address, bytes, "cluster_store()", site);
-    checker->cluster_store(*to.home, to.place, bytes, where);
-    memcpy(to.place, value, bytes);
+    const ClusterPlace to = cluster_place(address, sizeof value, call);
+    checker->cluster_store(*to.home, to.place, sizeof value, call.where);
+    memcpy(to.place, &value, sizeof value);
 }
 
 void ptx::cluster_store(uint32_t address, float2 value, Site site)
 {
-    store(address, &value, sizeof value, site, __builtin_return_address(0));
+    store(address, value, {"cluster_store()", site});
 }
 
 void ptx::cluster_store(uint32_t address, float4 value, Site site)
 {
-    store(address, &value, sizeof value, site, __builtin_return_address(0));
+    store(address, value, {"cluster_store()", site});
 }

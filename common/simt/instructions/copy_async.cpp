@@ -14,7 +14,7 @@ void simt::finish_copies(BlockWork &work)
 {
     for (const ThreadWork &thread : work.thread)
         if (!thread.copies.work.empty()) {
-            thread.copies.report("cp.async", thread.copies.work.front(), "cp_async_wait<0>()",
+            thread.copies.report("", thread.copies.work.front(), "cp_async_wait<0>()",
                                  "cp_async_commit() and a wait");
             return;
         }
@@ -23,30 +23,25 @@ void simt::finish_copies(BlockWork &work)
 void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,
                    Site site)
 {
-    const void *where = __builtin_return_address(0);
+    const Call call("cp.async", site);
     Groups<CopyUnderWay> &copies = thread_work().copies;
-    CopyUnderWay copy = copies.begin(where, site);
-    copy.to = shared_place(shared, bytes, bytes, "cp.async", site);
+    char *const to = shared_place(shared, bytes, bytes, call);
+    CopyUnderWay copy = {{call, copies.closed}, to, {}, bytes};
     if (source_bytes > bytes)
-        fail_at(site, "cp.async", "reads %u bytes to write %u", source_bytes, bytes);
+        fail_at(call, "reads %u bytes to write %u", source_bytes, bytes);
     if (source_bytes > 0) {
         if (reinterpret_cast<uintptr_t>(global) % bytes)
-            fail_at(site, "cp.async", "the global address %p is not a multiple of %u", global,
-                    bytes);
-        checker->access(global, source_bytes, plain_read, where);
+            fail_at(call, "the global address %p is not a multiple of %u", global, bytes);
+        checker->access(global, source_bytes, plain_read, call.where);
         memcpy(copy.bytes, global, source_bytes);
     }
-    checker->counted(copy.to, bytes, true, where);
-    checker->access(copy.to, bytes, copy_pending, where);
-    checker->noted("cp_async", copy.to, copy.group, bytes, where);
-    copy.size = bytes;
+    checker->counted(to, bytes, true, call.where);
+    checker->access(to, bytes, copy_pending, call.where);
+    checker->noted("cp_async", to, copy.group, bytes, call.where);
     copies.work.push_back(copy);
 }
 
-void ptx::cp_async_commit(void)
-{
-    thread_work().copies.commit("cp_async_commit", __builtin_return_address(0));
-}
+void ptx::cp_async_commit(void) { thread_work().copies.commit("cp_async_commit"); }
 
 void ptx::cp_async_wait(unsigned pending)
 {
@@ -54,7 +49,7 @@ void ptx::cp_async_wait(unsigned pending)
     const size_t done = copies.covered(pending);
     for (size_t i = 0; i < done; i++) {
         const CopyUnderWay &copy = copies.work[i];
-        checker->access(copy.to, copy.size, copy_write, copy.where);
+        checker->access(copy.to, copy.size, copy_write, copy.call.where);
         memcpy(copy.to, copy.bytes, copy.size);
     }
     checker->noted("cp_async_wait", nullptr, pending, done, __builtin_return_address(0));

@@ -9,16 +9,7 @@
 namespace simt
 {
 
-static const uint32_t whole_warp = ~0u;
-
 static AccessKind plain_access(bool writes) { return writes ? plain_write : plain_read; }
-
-/* These operations are defined for 32 lanes only. */
-static void require_whole_warp(unsigned lanes, const char *what)
-{
-    if (lanes != whole_warp)
-        simt_fail("%s is for whole warps; only lanes 0x%08x are there", what, lanes);
-}
 
 /* ---- ldmatrix and stmatrix ---- */
 
@@ -27,12 +18,7 @@ struct MatrixMove {
     uint32_t *r;
 };
 
-/* Matrix j of four: its row `row`. */
-static char *row_of(void *const *slot, unsigned j, unsigned row)
-{
-    return static_cast<const MatrixMove *>(slot[8 * j + row])->row;
-}
-
+/* Lane 8 * j + i has row i of matrix j. */
 static MatrixMove &move_of(void *const *slot, unsigned lane)
 {
     return *static_cast<MatrixMove *>(slot[lane]);
@@ -41,23 +27,23 @@ static MatrixMove &move_of(void *const *slot, unsigned lane)
 template <bool to_memory>
 static void move_rows(void *const *slot, unsigned lanes)
 {
-    require_whole_warp(lanes, to_memory ? "stmatrix" : "ldmatrix");
+    require_whole_warp(lanes);
     for (unsigned lane = 0; lane < warp_size; lane++)
         for (unsigned j = 0; j < 4; j++) {
             void *const pair = &move_of(slot, lane).r[j];
-            char *const place = row_of(slot, j, lane / 4) + lane % 4 * 4;
+            char *const place = move_of(slot, 8 * j + lane / 4).row + lane % 4 * 4;
             memcpy(to_memory ? place : pair, to_memory ? pair : place, 4);
         }
 }
 
 static void load_transposed(void *const *slot, unsigned lanes)
 {
-    require_whole_warp(lanes, "ldmatrix");
+    require_whole_warp(lanes);
     for (unsigned lane = 0; lane < warp_size; lane++)
         for (unsigned j = 0; j < 4; j++) {
             uint16_t pair[2];
-            memcpy(&pair[0], row_of(slot, j, lane % 4 * 2) + lane / 4 * 2, 2);
-            memcpy(&pair[1], row_of(slot, j, lane % 4 * 2 + 1) + lane / 4 * 2, 2);
+            for (unsigned i = 0; i < 2; i++)
+                memcpy(&pair[i], move_of(slot, 8 * j + lane % 4 * 2 + i).row + lane / 4 * 2, 2);
             memcpy(&move_of(slot, lane).r[j], pair, 4);
         }
 }
@@ -72,13 +58,12 @@ struct Multiplication {
     const uint16_t *a, *b;
     const float *c;
     bool bfloat16;
-    const char *what;
 };
 
 template <unsigned cols>
 static void run_product(void *const *slot, unsigned lanes)
 {
-    require_whole_warp(lanes, static_cast<const Multiplication *>(slot[0])->what);
+    require_whole_warp(lanes);
     const bool bfloat16 = static_cast<const Multiplication *>(slot[0])->bfloat16;
     uint16_t a[16][16], b[16][cols];
     float A[16][16], B[16][cols], D[16][cols];
@@ -106,17 +91,17 @@ static void run_product(void *const *slot, unsigned lanes)
 }
 
 template <unsigned cols>
-static void multiply(Multiplication product, Site site, const void *where)
+static void multiply(Multiplication product, const Call &call)
 {
     constexpr size_t elements = cols / 2;
     /* Registers are variables of the thread, of which nothing is reported. Where a kernel passes
      * other memory in their place, it is memory that it reads or writes. */
-    checker->access(product.d, elements * sizeof *product.d, plain_write, where);
-    checker->access(product.a, fragment_elements * sizeof *product.a, plain_read, where);
-    checker->access(product.b, elements * sizeof *product.b, plain_read, where);
+    checker->access(product.d, elements * sizeof *product.d, plain_write, call.where);
+    checker->access(product.a, fragment_elements * sizeof *product.a, plain_read, call.where);
+    checker->access(product.b, elements * sizeof *product.b, plain_read, call.where);
     if (product.c != product.d)
-        checker->access(product.c, elements * sizeof *product.c, plain_read, where);
-    simt_meet(whole_warp, &product, run_product<cols>, product.what, 0, site);
+        checker->access(product.c, elements * sizeof *product.c, plain_read, call.where);
+    simt_meet(whole_warp, &product, run_product<cols>, call.what, 0, call.site);
 }
 
 /* ---- wmma's fragments on their way from or to memory ---- */
@@ -138,7 +123,7 @@ static char *in_memory(const FragmentMove &move, unsigned lane, unsigned i)
 template <bool to_memory>
 static void move_fragments(void *const *slot, unsigned lanes)
 {
-    require_whole_warp(lanes, to_memory ? "wmma::store_matrix_sync()" : "wmma::load_matrix_sync()");
+    require_whole_warp(lanes);
     for (unsigned lane = 0; lane < warp_size; lane++) {
         const FragmentMove &move = *static_cast<const FragmentMove *>(slot[lane]);
         for (unsigned i = 0; i < fragment_elements; i++) {
@@ -169,22 +154,21 @@ static void touch(const FragmentMove &move, AccessKind kind, const void *where)
 
 template <bool to_memory>
 static void move_fragment(void *fragment, void *matrix, unsigned pitch, unsigned bytes,
-                          bool by_rows, const char *what, Site site, const void *where)
+                          bool by_rows, const Call &call)
 {
     /* CUDA asks for 32 bytes everywhere. But where an array of shared memory begins is the
      * compiler's choice, 16 bytes are enough for the hardware, and many programs count on that. */
     const unsigned alignment = simt_is_shared(matrix) ? 16 : 32;
     if (reinterpret_cast<uintptr_t>(matrix) % alignment)
-        fail_at(site, what, "the matrix begins at %p, not at a multiple of %u bytes", matrix,
-                alignment);
+        fail_at(call, "the matrix begins at %p, not at a multiple of %u bytes", matrix, alignment);
     if (pitch * bytes % 16 || pitch < 16)
-        fail_at(site, what, "rows are %u elements apart; it must be a multiple of %u, 16 or more",
-                pitch, 16 / bytes);
+        fail_at(call, "rows are %u elements apart; it must be a multiple of %u, 16 or more", pitch,
+                16 / bytes);
     FragmentMove move = {static_cast<char *>(fragment), static_cast<char *>(matrix), pitch, bytes,
                          by_rows};
-    touch(move, plain_access(to_memory), where);
-    checker->access(fragment, fragment_elements * bytes, plain_access(!to_memory), where);
-    simt_meet(whole_warp, &move, move_fragments<to_memory>, what, 0, site);
+    touch(move, plain_access(to_memory), call.where);
+    checker->access(fragment, fragment_elements * bytes, plain_access(!to_memory), call.where);
+    simt_meet(whole_warp, &move, move_fragments<to_memory>, call.what, 0, call.site);
 }
 
 } /* namespace simt */
@@ -192,55 +176,52 @@ static void move_fragment(void *fragment, void *matrix, unsigned pitch, unsigned
 using namespace simt;
 
 static void move_matrices(simt_meeting *run, const uint32_t *r, uint32_t row_address, bool writes,
-                          const char *what, Site site, const void *where)
+                          const Call &call)
 {
-    MatrixMove move = {shared_place(row_address, 16, 16, what, site), const_cast<uint32_t *>(r)};
-    checker->access(move.row, 16, plain_access(writes), where);
-    checker->access(r, 16, plain_access(!writes), where);
-    simt_meet(whole_warp, &move, run, what, 0, site);
+    MatrixMove move = {shared_place(row_address, 16, 16, call), const_cast<uint32_t *>(r)};
+    checker->access(move.row, 16, plain_access(writes), call.where);
+    checker->access(r, 16, plain_access(!writes), call.where);
+    simt_meet(whole_warp, &move, run, call.what, 0, call.site);
 }
 
 void ptx::ldmatrix_x4(uint32_t *r, uint32_t row_address, Site site)
 {
-    move_matrices(move_rows<false>, r, row_address, false, "ldmatrix", site,
-                  __builtin_return_address(0));
+    move_matrices(move_rows<false>, r, row_address, false, {"ldmatrix", site});
 }
 
 void ptx::ldmatrix_x4_transposed(uint32_t *r, uint32_t row_address, Site site)
 {
-    move_matrices(load_transposed, r, row_address, false, "ldmatrix", site,
-                  __builtin_return_address(0));
+    move_matrices(load_transposed, r, row_address, false, {"ldmatrix", site});
 }
 
 void ptx::stmatrix_x4(uint32_t row_address, const uint32_t *r, Site site)
 {
-    move_matrices(move_rows<true>, r, row_address, true, "stmatrix", site,
-                  __builtin_return_address(0));
+    move_matrices(move_rows<true>, r, row_address, true, {"stmatrix", site});
 }
 
 void ptx::mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, bool bfloat16, Site site)
 {
     multiply<8>({d, reinterpret_cast<const uint16_t *>(a), reinterpret_cast<const uint16_t *>(b), d,
-                 bfloat16, "mma_m16n8k16"},
-                site, __builtin_return_address(0));
+                 bfloat16},
+                {"mma_m16n8k16", site});
 }
 
 void simt::wmma_load(void *fragment, const void *matrix, unsigned pitch, unsigned element_bytes,
                      bool by_rows, Site site)
 {
     move_fragment<false>(fragment, const_cast<void *>(matrix), pitch, element_bytes, by_rows,
-                         "wmma::load_matrix_sync()", site, __builtin_return_address(0));
+                         {"wmma::load_matrix_sync()", site});
 }
 
 void simt::wmma_store(const void *fragment, void *matrix, unsigned pitch, unsigned element_bytes,
                       bool by_rows, Site site)
 {
     move_fragment<true>(const_cast<void *>(fragment), matrix, pitch, element_bytes, by_rows,
-                        "wmma::store_matrix_sync()", site, __builtin_return_address(0));
+                        {"wmma::store_matrix_sync()", site});
 }
 
 void simt::wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c,
                          bool bfloat16, Site site)
 {
-    multiply<16>({d, a, b, c, bfloat16, "wmma::mma_sync()"}, site, __builtin_return_address(0));
+    multiply<16>({d, a, b, c, bfloat16}, {"wmma::mma_sync()", site});
 }

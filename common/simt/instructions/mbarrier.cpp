@@ -6,7 +6,6 @@
 #include "instructions/asynchronous.h"
 #include "threads/wait.h"
 #include "host/errors.h"
-#include "run/engine.h"
 #include <ptx.cuh>
 
 using namespace simt;
@@ -18,45 +17,39 @@ static const int largest_count = (1 << 20) - 1; /* of arrivals, and of announced
  * atomically. */
 
 /* In shared memory, aligned: the mbarrier's place or a report. */
-static void check_place(const uint64_t *place, const char *what, Site site)
+static ClusterPlace checked_place(const uint64_t *place, const Call &call)
 {
     if (!simt_is_shared(place))
-        fail_at(site, what, "an mbarrier lies in shared memory, %p does not",
+        fail_at(call, "an mbarrier lies in shared memory, %p does not",
                 static_cast<const void *>(place));
-    shared_place(simt_shared_address(place), sizeof *place, sizeof *place, what, site);
+    const uint32_t address = simt_shared_address(place);
+    return {worker->block, shared_place(address, sizeof *place, sizeof *place, call)};
 }
 
-static Mbarrier &initialised(BlockWork *work, const uint64_t *place, const char *what, Site site)
+Mbarrier &simt::find_mbarrier(const ClusterPlace &at, const Call &call)
 {
-    if (!work || work->mbarriers.count(place) == 0)
-        fail_at(site, what,
-                "the mbarrier was not initialised; mbarrier_init() and a __syncthreads() come "
-                "first");
-    if (*place != mark)
-        fail_at(site, what, "something else was stored over the mbarrier");
-    return work->mbarriers.find(place)->second;
+    BlockWork *const work = at.home->work;
+    if (!work || work->mbarriers.count(at.place) == 0)
+        fail_at(call, "the mbarrier was not initialised; mbarrier_init() and a __syncthreads() "
+                      "come first");
+    if (*reinterpret_cast<const uint64_t *>(at.place) != mark)
+        fail_at(call, "something else was stored over the mbarrier");
+    return work->mbarriers.find(at.place)->second;
 }
 
-Mbarrier &simt::find_mbarrier(uint64_t *place, const char *what, Site site)
+Mbarrier &simt::find_mbarrier(uint64_t *place, const Call &call)
 {
-    check_place(place, what, site);
-    return initialised(&block_work(), place, what, site);
+    return find_mbarrier(checked_place(place, call), call);
 }
 
-Mbarrier &simt::find_mbarrier(const ClusterPlace &at, const char *what, Site site)
+void simt::publish_on_mbarrier(Mbarrier &barrier)
 {
-    return initialised(at.home->work, reinterpret_cast<const uint64_t *>(at.place), what, site);
+    checker->released(&barrier.order[barrier.phase % 2], *barrier.home);
 }
 
-void simt::publish_on_mbarrier(const Block &home, Mbarrier &barrier)
+void simt::count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes)
 {
-    checker->released(&barrier.order[barrier.phase % 2], home);
-}
-
-void simt::count_on_mbarrier(const Block &home, Mbarrier &barrier, unsigned arrivals,
-                             long long bytes)
-{
-    home.work->timeouts = 0;
+    barrier.home->work->timeouts = 0;
     barrier.missing -= arrivals;
     barrier.bytes += bytes;
     if (barrier.missing == 0 && barrier.bytes == 0) {
@@ -80,26 +73,25 @@ static std::string describe(const Mbarrier &barrier)
                   barrier.phase % 2, barrier.missing, barrier.expected, bytes.c_str());
 }
 
-static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const char *what,
-                           Site site, const void *where)
+static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const Call &call)
 {
-    Mbarrier &barrier = find_mbarrier(place, what, site);
+    Mbarrier &barrier = find_mbarrier(place, call);
     BlockWork &work = block_work();
     if (parity != 0 && parity != 1)
-        fail_at(site, what, "the parity is %d; it must be 0 or 1", parity);
-    checker->access(place, sizeof *place, atomic_read, where);
+        fail_at(call, "the parity is %d; it must be 0 or 1", parity);
+    checker->access(place, sizeof *place, atomic_read, call.where);
     const auto is_over = [&] { return barrier.phase % 2 != unsigned(parity); };
     const unsigned long long phase = barrier.phase - is_over(), answers = work.answers;
-    checker->noted("mbarrier_wait", place, phase, 0, where);
+    checker->noted("mbarrier_wait", place, phase, 0, call.where);
     barrier.waiting++;
     work.impatient += may_give_up;
-    wait_until([&] { return is_over() || (may_give_up && work.answers != answers); }, site,
+    wait_until([&] { return is_over() || (may_give_up && work.answers != answers); }, call.site,
                [&] { return describe(barrier); });
     work.impatient -= may_give_up;
     barrier.waiting--;
     if (!is_over())
         return false;
-    checker->noted("mbarrier_passed", place, phase, 0, where);
+    checker->noted("mbarrier_passed", place, phase, 0, call.where);
     checker->acquired(&barrier.order[parity]);
     return true;
 }
@@ -119,21 +111,18 @@ bool simt::answer_impatient(BlockWork &work)
 
 void ptx::mbarrier_init(uint64_t *place, int arrivals, Site site)
 {
-    check_place(place, "mbarrier_init()", site);
+    const Call call("mbarrier_init()", site);
+    checked_place(place, call);
     BlockWork &work = block_work();
     if (arrivals < 1 || arrivals > largest_count)
-        fail_at(site, "mbarrier_init()", "%d arrivals; it must be 1 to %d", arrivals,
-                largest_count);
+        fail_at(call, "%d arrivals; it must be 1 to %d", arrivals, largest_count);
     if (work.mbarriers.count(place) && *place == mark)
-        fail_at(site, "mbarrier_init()", "the mbarrier is already initialised");
-    checker->access(place, sizeof *place, copy_write, __builtin_return_address(0));
+        fail_at(call, "the mbarrier is already initialised");
+    checker->access(place, sizeof *place, copy_write, call.where);
     *place = mark;
-    Mbarrier barrier = {};
-    barrier.expected = barrier.missing = unsigned(arrivals);
-    barrier.initialiser = current_thread->linear;
-    barrier.place = place;
-    checker->noted("mbarrier_init", place, barrier.expected, 0, __builtin_return_address(0));
-    work.mbarriers[place] = barrier;
+    const unsigned count = unsigned(arrivals);
+    checker->noted("mbarrier_init", place, count, 0, call.where);
+    work.mbarriers[place] = {worker->block, place, current_thread->linear, count, count};
 }
 
 void ptx::mbarrier_init_fence(void)
@@ -143,50 +132,46 @@ void ptx::mbarrier_init_fence(void)
             entry.second.fenced = true;
 }
 
-static void arrive(const Block &home, Mbarrier &barrier, int bytes, const char *what, Site site,
-                   const void *where)
+static void arrive(Mbarrier &barrier, int bytes, const Call &call)
 {
     if (bytes < 0 || bytes > largest_count)
-        fail_at(site, what, "%d bytes; it must be 0 to %d", bytes, largest_count);
+        fail_at(call, "%d bytes; it must be 0 to %d", bytes, largest_count);
     if (barrier.missing == 0)
-        fail_at(site, what,
+        fail_at(call,
                 "all %u arrivals of this phase were there already, which only waits for %lld bytes",
                 barrier.expected, barrier.bytes);
-    checker->access(barrier.place, sizeof mark, atomic_read, where, &home);
-    checker->noted("mbarrier_arrive", barrier.place, barrier.phase, unsigned(bytes), where);
-    publish_on_mbarrier(home, barrier);
-    count_on_mbarrier(home, barrier, 1, bytes);
+    checker->access(barrier.place, sizeof mark, atomic_read, call.where, barrier.home);
+    checker->noted("mbarrier_arrive", barrier.place, barrier.phase, unsigned(bytes), call.where);
+    publish_on_mbarrier(barrier);
+    count_on_mbarrier(barrier, 1, bytes);
 }
 
 void ptx::mbarrier_arrive(uint64_t *place, Site site)
 {
-    static const char what[] = "mbarrier_arrive()";
-    arrive(*worker->block, find_mbarrier(place, what, site), 0, what, site,
-           __builtin_return_address(0));
+    const Call call("mbarrier_arrive()", site);
+    arrive(find_mbarrier(place, call), 0, call);
 }
 
 void ptx::mbarrier_arrive_expect(uint64_t *place, int bytes, Site site)
 {
-    static const char what[] = "mbarrier_arrive_expect()";
-    Mbarrier &barrier = find_mbarrier(place, what, site);
+    const Call call("mbarrier_arrive_expect()", site);
+    Mbarrier &barrier = find_mbarrier(place, call);
     barrier.announcer = current_thread;
-    arrive(*worker->block, barrier, bytes, what, site, __builtin_return_address(0));
+    arrive(barrier, bytes, call);
 }
 
 void ptx::cluster_mbarrier_arrive(uint32_t address, Site site)
 {
-    static const char what[] = "cluster_mbarrier_arrive()";
-    const ClusterPlace at = cluster_place(address, sizeof mark, what, site);
-    arrive(*at.home, find_mbarrier(at, what, site), 0, what, site, __builtin_return_address(0));
+    const Call call("cluster_mbarrier_arrive()", site);
+    arrive(find_mbarrier(cluster_place(address, sizeof mark, call), call), 0, call);
 }
 
 bool ptx::mbarrier_try_wait(uint64_t *place, int parity, Site site)
 {
-    return wait_for_phase(place, parity, true, "mbarrier_try_wait()", site,
-                          __builtin_return_address(0));
+    return wait_for_phase(place, parity, true, {"mbarrier_try_wait()", site});
 }
 
 void ptx::mbarrier_wait(uint64_t *place, int parity, Site site)
 {
-    wait_for_phase(place, parity, false, "mbarrier_wait()", site, __builtin_return_address(0));
+    wait_for_phase(place, parity, false, {"mbarrier_wait()", site});
 }

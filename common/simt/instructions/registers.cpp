@@ -4,7 +4,6 @@
  * waits until others have given enough back.
  */
 #include "instructions/asynchronous.h"
-#include "run/engine.h"
 #include "threads/wait.h"
 #include <ptx.cuh>
 
@@ -18,24 +17,22 @@ static unsigned at_launch(const Block &block)
     return registers < 248 ? registers : 248;
 }
 
-static void nothing(void *const *, unsigned) {}
-
 void ptx::move_registers(unsigned per_thread, bool increase, Site site)
 {
-    const char *what = increase ? "registers_increase()" : "registers_decrease()";
+    const Call call(increase ? "registers_increase()" : "registers_decrease()", site);
     BlockWork &work = block_work();
     Thread &thread = *current_thread;
     const Block &block = *thread.warp->block;
-    simt_meet(~0u, nullptr, nothing, what, 0, site);
+    come_together(whole_warp, call);
     if (thread.lane == 0) { /* for the warp */
         unsigned &own = work.registers[thread.warp->number];
         if (own == 0)
             own = at_launch(block);
         if (block.threads % 128)
-            fail_at(site, what, "the block has %u threads; it must consist of warpgroups of 128",
+            fail_at(call, "the block has %u threads; it must consist of warpgroups of 128",
                     block.threads);
         if (increase ? per_thread < own : per_thread > own)
-            fail_at(site, what,
+            fail_at(call,
                     "to %u registers per thread from %u, of which this block of %u threads began "
                     "with %u",
                     per_thread, own, block.threads, at_launch(block));
@@ -50,5 +47,5 @@ void ptx::move_registers(unsigned per_thread, bool increase, Site site)
         }
         own = per_thread;
     }
-    simt_meet(~0u, nullptr, nothing, what, 0, site);
+    come_together(whole_warp, call);
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <ptx.cuh>
-#include <string>
 
 namespace simt
 {
@@ -70,65 +69,65 @@ static std::vector<char> read_box(const TensorMap &map, const char *shared)
 
 /* ---- checks, when a copy starts ---- */
 
-static TensorMap map_of(const CUtensorMap *encoded, const char *what, Site site)
+static TensorMap map_of(const CUtensorMap *encoded, const Call &call)
 {
     TensorMap map;
     memcpy(&map, encoded, sizeof map);
     if (map.mark != tensor_map_mark)
-        fail_at(site, what, "what it was given is no tensor map; cuTensorMapEncodeTiled makes one");
+        fail_at(call, "what it was given is no tensor map; cuTensorMapEncodeTiled makes one");
     return map;
 }
 
-static Box box_of(const CUtensorMap *encoded, int x, int y, int z, const char *what, Site site)
+static Box box_of(const CUtensorMap *encoded, int x, int y, int z, const Call &call)
 {
-    const Box box = {map_of(encoded, what, site), {x, y, z}};
+    const Box box = {map_of(encoded, call), {x, y, z}};
     if (box.map.rank != 3)
-        fail_at(site, what, "the tensor map has rank %u, the copy 3 coordinates", box.map.rank);
+        fail_at(call, "the tensor map has rank %u, the copy 3 coordinates", box.map.rank);
     /* The copy engine moves whole 16-byte chunks; to a GPU all else is an illegal instruction. */
     const long long bytes = static_cast<long long>(x) * box.map.element_bytes;
     if (bytes % static_cast<long long>(chunk) != 0)
         fail_at(
-            site, what,
+            call,
             "the box begins %lld bytes into the rows (coordinate %d); it must be a multiple of 16",
             bytes, x);
     return box;
 }
 
-static char *box_place(const TensorMap &map, uint32_t shared, const char *what, Site site)
+static char *box_place(const TensorMap &map, uint32_t shared, const Call &call)
 {
     size_t alignment = map.swizzle_span ? swizzle_period(map.swizzle_span) : bank_row;
-    return shared_place(shared, box_bytes(map), alignment, what, site);
+    return shared_place(shared, box_bytes(map), alignment, call);
 }
 
 /* The array that a map describes may be larger than the memory that there is. */
-static void check_row_exists(const BoxRow &row, const char *what, Site site)
+static void check_row_exists(const BoxRow &row, const Call &call)
 {
     if (!in_device_arena(row.global))
         return;
     const Allocation *allocation = find_allocation(row.global);
     if (!allocation || allocation->freed ||
         row.global + row.bytes > allocation->begin + allocation->bytes)
-        fail_at(site, what, "the tensor map leads to %p, outside of any allocation",
+        fail_at(call, "the tensor map leads to %p, outside of any allocation",
                 static_cast<void *>(row.global));
 }
 
 /* Global memory's side of a copy: bounds and order. Then it is counted, both sides. */
 static void touch_global(const Box &box, const void *shared, bool writes, unsigned ranks,
-                         const char *what, Site site, const void *where)
+                         const Call &call)
 {
     BoxCopy copy = {!writes, &box.map, box.coordinates, shared, 0, 0, 0, ranks};
     for (size_t r = 0; r < box_rows(box.map); r++) {
         BoxRow row = box_row(box, r);
         if (row.bytes == 0)
             continue;
-        check_row_exists(row, what, site);
-        checker->access(row.global, row.bytes, writes ? proxy_write : proxy_read, where);
+        check_row_exists(row, call);
+        checker->access(row.global, row.bytes, writes ? proxy_write : proxy_read, call.where);
         uintptr_t begin = reinterpret_cast<uintptr_t>(row.global);
         copy.bytes += row.bytes;
         copy.sectors += (begin + row.bytes - 1) / sector - begin / sector + 1;
     }
     copy.wavefronts = (box_bytes(box.map) + bank_row - 1) / bank_row;
-    checker->copied(copy, where);
+    checker->copied(copy, call.where);
 }
 
 /* ---- loads ---- */
@@ -145,21 +144,20 @@ static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
 
 static void complete(const TensorLoad &load)
 {
-    Block &block = *worker->block;
     Thread *resting = current_thread;
     /* in whose name memory changes */
     current_thread = load.thread               ? load.thread
                      : load.barrier->announcer ? load.barrier->announcer
-                                               : block.thread;
-    checker->access(load.to, load.bytes, proxy_write, load.where);
+                                               : worker->block->thread;
+    checker->access(load.to, load.bytes, proxy_write, load.call.where);
     if (load.is_word)
         memcpy(load.to, &load.word, load.bytes);
     else
         load_box(load, load.to);
-    checker->noted("tma_load_done", load.to, load.barrier->phase, load.bytes, load.where);
-    publish_on_mbarrier(block, *load.barrier);
+    checker->noted("tma_load_done", load.to, load.barrier->phase, load.bytes, load.call.where);
+    publish_on_mbarrier(*load.barrier);
     current_thread = resting;
-    count_on_mbarrier(block, *load.barrier, 0, -static_cast<long long>(load.bytes));
+    count_on_mbarrier(*load.barrier, 0, -static_cast<long long>(load.bytes));
 }
 
 bool complete_tensor_load(BlockWork &work)
@@ -184,10 +182,9 @@ static void read_store(TensorStore &store)
     if (store.was_read)
         return;
     if (read_box(store.map, store.from) != store.bytes)
-        fail_at(store.site, "tma_store()",
-                "the shared memory that it was reading was overwritten; tma_store_wait_read() "
-                "comes first");
-    checker->access(store.from, box_bytes(store.map), proxy_read, store.where);
+        fail_at(store.call, "the shared memory that it was reading was overwritten; "
+                            "tma_store_wait_read() comes first");
+    checker->access(store.from, box_bytes(store.map), proxy_read, store.call.where);
     store.was_read = true;
 }
 
@@ -204,14 +201,13 @@ static void write_store(const TensorStore &store)
 void finish_tensor_copies(BlockWork &work)
 {
     for (const TensorLoad &load : work.loads)
-        report_unfinished((std::string("a ") + load.what).c_str(), load.site,
-                          "a wait for its mbarrier");
+        report_unfinished("a ", load.call, "a wait for its mbarrier");
     for (ThreadWork &thread : work.thread)
         for (const TensorStore &store : thread.stores.work)
             if (store.was_read)
                 write_store(store);
             else
-                thread.stores.report("a tma_store()", store, "tma_store_wait_read<0>()",
+                thread.stores.report("a ", store, "tma_store_wait_read<0>()",
                                      "tma_store_commit() and a wait");
 }
 
@@ -221,106 +217,85 @@ using namespace simt;
 
 /* What all destinations of a load have in common. `shared` is the place in the running block. */
 static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
-                          unsigned ranks, const char *what, Site site, const void *where)
+                          unsigned ranks, const Call &call)
 {
-    TensorLoad load = {};
-    static_cast<Box &>(load) = box_of(encoded, x, y, z, what, site);
-    load.what = what;
-    load.to = box_place(load.map, shared, what, site);
-    load.bytes = box_bytes(load.map);
-    load.where = where;
-    load.site = site;
-    touch_global(load, load.to, false, ranks, what, site, where);
-    return load;
+    const Box box = box_of(encoded, x, y, z, call);
+    char *const to = box_place(box.map, shared, call);
+    touch_global(box, to, false, ranks, call);
+    return {box, call, false, 0, to, box_bytes(box.map), nullptr, nullptr};
 }
 
-static void start(const Block &home, const TensorLoad &load)
+static void start(const TensorLoad &load)
 {
+    const Block *const home = load.barrier->home;
     if (!load.barrier->fenced)
-        fail_at(load.site, load.what,
-                "the copy engine does not know the mbarrier yet; mbarrier_init_fence() is missing "
-                "after mbarrier_init()");
-    checker->access(load.to, load.bytes, proxy_write_pending, load.where, &home);
-    home.work->loads.push_back(load);
+        fail_at(load.call, "the copy engine does not know the mbarrier yet; mbarrier_init_fence() "
+                           "is missing after mbarrier_init()");
+    checker->access(load.to, load.bytes, proxy_write_pending, load.call.where, home);
+    home->work->loads.push_back(load);
 }
 
 void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
                    uint64_t *barrier, Site site)
 {
-    static const char what[] = "tma_load()";
-    Mbarrier &counting = find_mbarrier(barrier, what, site);
-    TensorLoad load = load_of(shared, encoded, x, y, z, 0, what, site, __builtin_return_address(0));
+    const Call call("tma_load()", site);
+    Mbarrier &counting = find_mbarrier(barrier, call);
+    TensorLoad load = load_of(shared, encoded, x, y, z, 0, call);
     load.barrier = &counting;
     load.thread = current_thread;
-    start(*worker->block, load);
+    start(load);
 }
 
 void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
                              uint64_t *barrier, uint16_t ranks, Site site)
 {
-    static const char what[] = "tma_load_multicast()";
-    TensorLoad load =
-        load_of(shared, encoded, x, y, z, ranks, what, site, __builtin_return_address(0));
+    const Call call("tma_load_multicast()", site);
+    TensorLoad load = load_of(shared, encoded, x, y, z, ranks, call);
     if (ranks == 0 || ranks >> ptx::cluster_blocks())
-        fail_at(site, what, "ranks 0x%x of a cluster of %d blocks", ranks, ptx::cluster_blocks());
+        fail_at(call, "ranks 0x%x of a cluster of %d blocks", ranks, ptx::cluster_blocks());
     for (unsigned rank : bits(ranks)) {
-        const int number = int(rank);
-        const ClusterPlace to =
-            cluster_place(ptx::cluster_address(shared, number, site), 1, what, site);
-        const uint32_t counting = ptx::cluster_address(simt_shared_address(barrier), number, site);
+        const auto address_there = [=](uint32_t own) {
+            return ptx::cluster_address(own, int(rank), site);
+        };
+        const ClusterPlace to = cluster_place(address_there(shared), 1, call);
+        const uint32_t counting = address_there(simt_shared_address(barrier));
         load.to = to.place;
-        load.barrier =
-            &find_mbarrier(cluster_place(counting, sizeof *barrier, what, site), what, site);
+        load.barrier = &find_mbarrier(cluster_place(counting, sizeof *barrier, call), call);
         load.thread = to.home == worker->block ? current_thread : nullptr;
-        start(*to.home, load);
+        start(load);
     }
 }
 
 void ptx::cluster_store_async(uint32_t address, int value, uint32_t barrier_address, Site site)
 {
-    static const char what[] = "cluster_store_async()";
-    const ClusterPlace to = cluster_place(address, sizeof value, what, site),
-                       at = cluster_place(barrier_address, sizeof(uint64_t), what, site);
+    const Call call("cluster_store_async()", site);
+    const ClusterPlace to = cluster_place(address, sizeof value, call),
+                       at = cluster_place(barrier_address, sizeof(uint64_t), call);
     if (to.home != at.home)
-        fail_at(site, what, "the store goes to block %u of the cluster, the mbarrier is block %u's",
+        fail_at(call, "the store goes to block %u of the cluster, the mbarrier is block %u's",
                 to.home->rank, at.home->rank);
-    TensorLoad store = {};
-    store.what = what;
-    store.is_word = true;
-    store.word = value;
-    store.to = to.place;
-    store.bytes = sizeof value;
-    store.barrier = &find_mbarrier(at, what, site);
-    store.where = __builtin_return_address(0);
-    store.site = site;
-    start(*to.home, store);
+    Mbarrier &counting = find_mbarrier(at, call);
+    start({Box{}, call, true, value, to.place, sizeof value, &counting, nullptr});
 }
 
 void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t shared, Site site)
 {
-    static const char what[] = "tma_store()";
-    const void *where = __builtin_return_address(0);
+    const Call call("tma_store()", site);
     Groups<TensorStore> &stores = thread_work().stores;
-    TensorStore store = stores.begin(where, site);
-    static_cast<Box &>(store) = box_of(encoded, x, y, z, what, site);
+    const Box box = box_of(encoded, x, y, z, call);
     /* A load may begin before the array and reads zeros there; a store that did was an illegal
      * instruction on an H200. */
-    for (unsigned i = 0; i < store.map.rank; i++)
-        if (store.coordinates[i] < 0)
-            fail_at(site, what,
-                    "coordinate %u of the box is %d; a store may not begin before the array", i,
-                    store.coordinates[i]);
-    store.from = box_place(store.map, shared, what, site);
-    checker->access(store.from, box_bytes(store.map), proxy_read, where);
-    touch_global(store, store.from, true, 0, what, site, where);
-    store.bytes = read_box(store.map, store.from);
-    stores.work.push_back(std::move(store));
+    for (unsigned i = 0; i < box.map.rank; i++)
+        if (box.coordinates[i] < 0)
+            fail_at(call, "coordinate %u of the box is %d; a store may not begin before the array",
+                    i, box.coordinates[i]);
+    const char *const from = box_place(box.map, shared, call);
+    checker->access(from, box_bytes(box.map), proxy_read, call.where);
+    touch_global(box, from, true, 0, call);
+    stores.work.push_back({{call, stores.closed}, box, from, read_box(box.map, from), false});
 }
 
-void ptx::tma_store_commit(void)
-{
-    thread_work().stores.commit("tma_store_commit", __builtin_return_address(0));
-}
+void ptx::tma_store_commit(void) { thread_work().stores.commit("tma_store_commit"); }
 
 void ptx::tma_store_wait(unsigned pending, bool only_read)
 {
@@ -339,7 +314,7 @@ void ptx::tma_store_wait(unsigned pending, bool only_read)
 
 void ptx::tma_prefetch_map(const CUtensorMap *map, Site site)
 {
-    map_of(map, "tma_prefetch_map()", site);
+    map_of(map, {"tma_prefetch_map()", site});
 }
 
 void ptx::async_proxy_fence(void) { checker->proxy_fence(); }

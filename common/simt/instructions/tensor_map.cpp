@@ -10,11 +10,6 @@ using namespace simt;
 /* By CUtensorMapDataType: of integers from UINT8 to INT64, then of floating-point types. */
 static const unsigned char element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
 
-static bool is_floating(CUtensorMapDataType type)
-{
-    return type >= CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-}
-
 /* Says no, with a message for backend_report(). */
 template <class... T>
 static CUresult no(const char *format, T... arguments)
@@ -29,8 +24,7 @@ static CUresult encode_dimensions(TensorMap &map, const cuuint64_t *sizes,
 {
     for (unsigned i = 0; i < map.rank; i++) {
         if (sizes[i] == 0 || sizes[i] > uint64_t(1) << 32)
-            return no("tensor map: size %u is %llu; it must be 1 to 2^32", i,
-                      static_cast<unsigned long long>(sizes[i]));
+            return no("tensor map: size %u is %zu; it must be 1 to 2^32", i, sizes[i]);
         if (box[i] == 0 || box[i] > 256)
             return no("tensor map: size %u of the box is %u; it must be 1 to 256", i, box[i]);
         map.last[i] = uint32_t(sizes[i] - 1);
@@ -39,13 +33,12 @@ static CUresult encode_dimensions(TensorMap &map, const cuuint64_t *sizes,
     uint64_t extent = sizes[0] * map.element_bytes;
     for (unsigned i = 0; i + 1 < map.rank; i++) {
         if (strides[i] % 16 || strides[i] >= uint64_t(1) << 40)
-            return no("tensor map: stride %u is %llu bytes; it must be a multiple of 16 and less "
+            return no("tensor map: stride %u is %zu bytes; it must be a multiple of 16 and less "
                       "than 2^40",
-                      i, static_cast<unsigned long long>(strides[i]));
+                      i, strides[i]);
         if (strides[i] < extent)
-            return no("tensor map: stride %u is %llu bytes, less than the %llu that lie within it",
-                      i, static_cast<unsigned long long>(strides[i]),
-                      static_cast<unsigned long long>(extent));
+            return no("tensor map: stride %u is %zu bytes, less than the %zu that lie within it", i,
+                      strides[i], extent);
         map.stride[i] = strides[i];
         extent = sizes[i + 1] * strides[i];
     }
@@ -80,7 +73,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
         return no(
             "tensor map: data type %d, swizzle %d or L2 promotion %d is not one that there is",
             type, swizzle, promotion);
-    if (fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && !is_floating(type))
+    if (fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && type < CU_TENSOR_MAP_DATA_TYPE_FLOAT16)
         return no("tensor map: only floating-point elements can be filled with NaN");
 
     TensorMap encoded = {};

@@ -8,7 +8,6 @@
  * is found out at the wait.
  */
 #include "instructions/asynchronous.h"
-#include "run/engine.h"
 #include "threads/wait.h"
 #include "instructions/matrix_product.h"
 #include <algorithm>
@@ -37,15 +36,11 @@ struct Descriptor {
 static Descriptor decode(uint64_t bits)
 {
     static const unsigned char spans[] = {0, 128, 64, 32};
-    Descriptor d;
+    const auto offset = [=](unsigned from) { return uint32_t((bits >> from & 0x3fff) << 4); };
     /* Bits 14 and 15 take a carry of wgmma_descriptor_at, bits 52 on what wgmma_descriptor put
      * there. */
-    d.address = uint32_t((bits & 0xffff) << 4) + uint32_t((bits >> 52 & 0xff) << 18);
-    d.leading = uint32_t((bits >> 16 & 0x3fff) << 4);
-    d.stride = uint32_t((bits >> 32 & 0x3fff) << 4);
-    d.base_offset = bits >> 49 & 7;
-    d.span = spans[bits >> 62];
-    return d;
+    const uint32_t address = uint32_t((bits & 0xffff) << 4) + uint32_t((bits >> 52 & 0xff) << 18);
+    return {address, offset(16), offset(32), spans[bits >> 62], unsigned(bits >> 49 & 7)};
 }
 
 /*
@@ -83,14 +78,13 @@ static const char *core_row_at(const Descriptor &d, unsigned along, unsigned k, 
 }
 
 static void check_descriptor(const Descriptor &d, char operand, unsigned along, bool n_along_memory,
-                             Site site)
+                             const Call &call)
 {
-    const char *what = "wgmma";
     if (d.base_offset)
-        fail_at(site, what, "the descriptor of %c has base offset %u; the CPU backend has only 0",
+        fail_at(call, "the descriptor of %c has base offset %u; the CPU backend has only 0",
                 operand, d.base_offset);
     if (d.span && d.address % swizzle_period(d.span) >= d.span)
-        fail_at(site, what,
+        fail_at(call,
                 "the descriptor of %c begins at 0x%x, in row %zu of a %u-byte swizzle, which "
                 "repeats every %zu bytes: its tile must be aligned to that",
                 operand, d.address, d.address % swizzle_period(d.span) / d.span, d.span,
@@ -100,7 +94,7 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
         for (unsigned k : {0u, 8u}) {
             size_t offset = offset_of(d, a, k, n_along_memory);
             shared_place(d.address + uint32_t(swizzled(offset, d.span)), core_row, core_row,
-                         operand == 'A' ? "wgmma, matrix A" : "wgmma, matrix B", site);
+                         {operand == 'A' ? "wgmma, matrix A" : "wgmma, matrix B", call.site});
         }
 }
 
@@ -198,7 +192,7 @@ static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
         const Product &product = *lanes[lane];
         bool begins = !product.before.empty();
         if (begins && !is_untouched(product))
-            fail_at(product.site, "wgmma",
+            fail_at(product.call,
                     "lane %u wrote to the accumulator while the product was under way; "
                     "wgmma_wait() comes first",
                     lane);
@@ -233,8 +227,7 @@ static bool is_under_way(const ThreadWork &work, const float *d)
 
 static void complete(void *const *slot, unsigned lanes)
 {
-    if (lanes != ~0u)
-        simt_fail("wgmma_wait() is for whole warps; only lanes 0x%08x are there", lanes);
+    require_whole_warp(lanes);
     Warp &warp = *current_thread->warp;
     BlockWork &work = block_work();
     ThreadWork *threads[warp_size];
@@ -271,7 +264,7 @@ static void join_warpgroup(std::vector<SharedProduct> &products, const Product &
                         s.b_descriptor);
     };
     if (all(known.shape) != all(product))
-        fail_at(product.site, "wgmma",
+        fail_at(product.call,
                 "this thread asks for another product than others of its warpgroup, as number %llu "
                 "of theirs: shape, type, descriptors or accumulate differ",
                 product.number + 1);
@@ -282,7 +275,7 @@ void finish_products(BlockWork &work)
 {
     for (const ThreadWork &thread : work.thread)
         for (const Product &product : thread.products.work)
-            thread.products.report("wgmma", product, "wgmma_wait<0>()", "wgmma_commit()");
+            thread.products.report("", product, "wgmma_wait<0>()", "wgmma_commit()");
 }
 
 } /* namespace simt */
@@ -292,51 +285,46 @@ using namespace simt;
 void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
                 uint64_t b_descriptor, bool b_along_n, int accumulate, bool bfloat16, Site site)
 {
+    const Call call("wgmma", site);
     unsigned thread = current_thread->linear;
     BlockWork &block = block_work();
     ThreadWork &work = block.thread[thread];
     if ((thread | (warpgroup_threads - 1)) >= worker->block->threads)
-        fail_at(site, "wgmma", "the last warpgroup of the block is not complete");
+        fail_at(call, "the last warpgroup of the block is not complete");
 
-    Product product = work.products.begin(__builtin_return_address(0), site);
-    static_cast<ProductShape &>(product) = {n,        a != nullptr, b_along_n,   accumulate != 0,
-                                            bfloat16, a_descriptor, b_descriptor};
-    product.d = d;
+    const ProductShape shape = {n,        a != nullptr, b_along_n,   accumulate != 0,
+                                bfloat16, a_descriptor, b_descriptor};
+    Product product = {shape, {call, work.products.closed}, d, {}, {}, work.products_issued++};
     /* As for mma: registers are the thread's variables, and what is not is watched. */
-    checker->access(d, n / 2 * sizeof *d, plain_write, __builtin_return_address(0));
+    checker->access(d, n / 2 * sizeof *d, plain_write, call.where);
     if (a) {
-        checker->access(a, sizeof product.a, plain_read, __builtin_return_address(0));
+        checker->access(a, sizeof product.a, plain_read, call.where);
         memcpy(product.a, a, sizeof product.a);
     }
-    product.number = work.products_issued++;
 
     join_warpgroup(block.warpgroup[thread / warpgroup_threads], product);
     if (!a)
-        check_descriptor(decode(a_descriptor), 'A', 64, false, site);
-    check_descriptor(decode(b_descriptor), 'B', n, product.b_along_n, site);
+        check_descriptor(decode(a_descriptor), 'A', 64, false, call);
+    const Descriptor b = decode(b_descriptor);
+    check_descriptor(b, 'B', n, b_along_n, call);
     bool chained = is_under_way(work, d);
     if (!work.products_fenced && !chained && (a || !is_as_left(work, d, n)))
-        fail_at(site, "wgmma",
+        fail_at(call,
                 "wgmma_fence() is missing: registers were touched since the last wgmma_wait()");
-    for_own_core_rows(product, [&](const char *row) {
-        checker->access(row, core_row, proxy_read, product.where);
-    });
+    for_own_core_rows(
+        product, [&](const char *row) { checker->access(row, core_row, proxy_read, call.where); });
     if (!chained) {
         product.before.assign(d, d + n / 2);
         for (unsigned i = 0; i < n / 2; i++)
             memcpy(&d[i], &under_way, sizeof under_way);
     }
-    const Descriptor b = decode(b_descriptor);
-    checker->noted("wgmma", simt_shared_pointer(b.address), product.group, n, product.where);
+    checker->noted("wgmma", simt_shared_pointer(b.address), product.group, n, call.where);
     work.products.work.push_back(std::move(product));
 }
 
 void ptx::wgmma_fence(void) { thread_work().products_fenced = true; }
 
-void ptx::wgmma_commit(void)
-{
-    thread_work().products.commit("wgmma_commit", __builtin_return_address(0));
-}
+void ptx::wgmma_commit(void) { thread_work().products.commit("wgmma_commit"); }
 
 void ptx::wgmma_wait(unsigned pending, Site site)
 {
@@ -353,8 +341,8 @@ void ptx::wgmma_wait(unsigned pending, Site site)
     for (size_t i = 0; i < count; i++) {
         const Product &product = work.products.work[i];
         for_own_core_rows(product, [&](const char *row) {
-            checker->counted(row, core_row, false, product.where);
-            checker->access(row, core_row, proxy_read, product.where);
+            checker->counted(row, core_row, false, product.call.where);
+            checker->access(row, core_row, proxy_read, product.call.where);
         });
     }
     checker->noted("wgmma_wait", nullptr, pending, count, __builtin_return_address(0));
