@@ -16,8 +16,8 @@ static __thread cudaError_t last;
 
 /* To a program that never asks, the end tells that its results are not those of its kernels. (The
  * checked build prints all its reports then.) */
-static struct Farewell {
-    ~Farewell()
+static struct simt_farewell {
+    ~simt_farewell()
     {
         if (failed_kernel && !noticed && !checker->armed)
             fprintf(stderr, "simt: %s\n", report.c_str());

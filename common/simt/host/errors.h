@@ -8,14 +8,12 @@
 namespace simt
 {
 
-/*
- * Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
+/* Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
  * ends through done().
  *
  * A kernel that failed shows at the first call that waits for it, and from then on every call
  * returns its error, until cudaDeviceReset. A launch does not wait: it only returns an error that
- * has already shown.
- */
+ * has already shown. */
 cudaError_t standing_error();
 cudaError_t standing_error_without_waiting();
 /* The same, or else what a call with such arguments returns. */

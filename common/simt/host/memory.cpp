@@ -29,11 +29,7 @@ static std::vector<Allocation *> closable;    /* those alive that the host may n
 static unsigned openings;                     /* OpenDeviceMemory objects that exist */
 static size_t in_use;
 
-size_t simt::page_bytes()
-{
-    static const size_t page = size_t(sysconf(_SC_PAGESIZE));
-    return page;
-}
+size_t simt::page_bytes() { return size_t(getpagesize()); }
 
 static size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 

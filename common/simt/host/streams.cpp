@@ -42,7 +42,7 @@ cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
 {
     if (cudaError_t error = standing_error_or(flags, cudaErrorInvalidValue))
         return error;
-    *flags = is_own(stream) ? stream->flags : unsigned(cudaStreamDefault);
+    *flags = is_own(stream) ? stream->flags : cudaStreamDefault;
     return cudaSuccess;
 }
 

@@ -75,14 +75,15 @@ static void read_table(Symbols &symbols, const char *file, uintptr_t base, const
     }
 }
 
-static void read_program(Symbols &symbols)
+static Symbols *read_program()
 {
+    Symbols *all = new Symbols();
     int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     const size_t bytes = size_t(lseek(file, 0, SEEK_END));
     void *memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
     close(file);
     if (memory == MAP_FAILED)
-        return;
+        return all;
     const char *begin = static_cast<const char *>(memory);
     const ElfW(Ehdr) *header = reinterpret_cast<const ElfW(Ehdr) *>(begin);
     const uintptr_t base =
@@ -90,17 +91,14 @@ static void read_program(Symbols &symbols)
     const ElfW(Shdr) *sections = reinterpret_cast<const ElfW(Shdr) *>(begin + header->e_shoff);
     for (unsigned i = 0; i < header->e_shnum; i++)
         if (sections[i].sh_type == SHT_SYMTAB)
-            read_table(symbols, begin, base, sections[i], sections[sections[i].sh_link]);
+            read_table(*all, begin, base, sections[i], sections[sections[i].sh_link]);
     munmap(memory, bytes);
+    return all;
 }
 
 static Symbols &symbols()
 {
-    static Symbols *const all = [] {
-        Symbols *read = new Symbols();
-        read_program(*read);
-        return read;
-    }();
+    static Symbols *const all = read_program();
     return *all;
 }
 

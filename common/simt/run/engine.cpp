@@ -1,11 +1,9 @@
-/*
- * The engine: runs the threads of a block, one after another, on fibers.
+/* The engine: runs the threads of a block, one after another, on fibers.
  *
  * A fiber runs thread after thread until one of them has to wait. Only then does another fiber take
  * over, so a kernel without barriers never switches. Who runs next is decided by two levels of bit
  * masks (ready warps, ready lanes), in scheduling positions: which warp and lane a position stands
- * for depends on SIMT_ORDER.
- */
+ * for depends on SIMT_ORDER. */
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include <algorithm>
@@ -249,8 +247,9 @@ static void prepare(Engine &e, Launch &launch, unsigned long long turn)
     Block &block = e.storage;
     const unsigned long long linear = launched_in_turn(launch, turn);
     /* Threads that come to no barrier of a cluster stay out of the cache. */
-    for (unsigned t = 0; block.after_return[cluster_after_return] && t < block.threads; t++)
-        block.thread[t].cluster_arrivals = block.thread[t].cluster_waits = 0;
+    if (block.after_return[cluster_after_return])
+        for (unsigned t = 0; t < block.threads; t++)
+            block.thread[t].cluster_arrivals = block.thread[t].cluster_waits = 0;
     lay_out(e, launch);
     block.launch = &launch;
     block.linear = linear;

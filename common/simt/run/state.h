@@ -1,10 +1,8 @@
-/*
- * The CPU backend's own data: what a launch, a block, a warp and a thread are while they run.
+/* The CPU backend's own data: what a launch, a block, a warp and a thread are while they run.
  *
  * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber
  * of that worker, so nothing in Block, Warp or Thread needs a lock: only Launch is shared between
- * workers.
- */
+ * workers. */
 #pragma once
 
 #include "host/checker.h"
@@ -119,7 +117,7 @@ struct Shuffled {
 struct alignas(64) Warp {
     Thread *thread;      /* its first one */
     uint32_t ready;      /* who can run, by scheduling position, not by lane */
-    uint32_t at_barrier; /* who waits at barrier 0, by scheduling position */
+    uint32_t at_barrier; /* who waits at __syncthreads, by scheduling position */
     /* its turn begins behind this lane, a bit by scheduling position: the one that yielded */
     uint32_t resume_after;
     Block *block;
@@ -182,7 +180,7 @@ struct Block {
     unsigned atomic_repeats;    /* ... and how often in a row: it may be waiting for others */
     /* What the rooms above have to do here: set when it first comes up in this block, else null. */
     void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
-    /* No thread can go on: barrier 0 opens, or a piece of work is done. False: neither. */
+    /* No thread can go on: __syncthreads opens, or a piece of work is done. False: neither. */
     bool (*open_barrier)(Block &);
     bool (*carry_out)(Block &);
     void (*finish)(Block &); /* all threads have returned */
@@ -224,7 +222,7 @@ struct Launch : simt_launch {
 /* One per OS thread that runs blocks. */
 struct Worker {
     Block *block; /* the running one, or null between blocks */
-    char *stacks; /* see stacks.h */
+    char *stacks; /* see stacks.cpp */
     size_t stack_stride;
     char *shared_begin, *shared_end; /* static __shared__ variables, and the program's other TLS */
     char *dynamic_begin, *dynamic_end; /* this block's, as much as the launch asked for */

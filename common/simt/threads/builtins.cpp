@@ -13,18 +13,13 @@ long long simt_clock(void)
     return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-unsigned long long simt_globaltimer(void) { return uint64_t(simt_clock()); }
-
-/* ---- Fences and other small things ---- */
+/* ---- Fences ---- */
 
 void simt_threadfence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     checker->thread_fence();
 }
-
-void simt_nanosleep(unsigned) { simt_yield(); }
-void simt_trap(void) { simt_fail("__trap()"); }
 
 /* ---- Memory that device code asks for ---- */
 

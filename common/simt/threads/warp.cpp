@@ -78,12 +78,6 @@ static void meetings_after_return_of(Thread &thread)
     }
 }
 
-static bool is(const Meeting &meeting, uint32_t mask, simt_meeting *run, const char *what)
-{
-    return meeting.mask == mask && meeting.run == run &&
-           (meeting.what == what || !strcmp(meeting.what, what));
-}
-
 /* The running thread is counted, and waits unless it is the last. */
 __attribute__((always_inline)) static inline uint64_t arrive(Block &block, Warp &warp,
                                                              Meeting &meeting, Thread &self)
@@ -107,9 +101,12 @@ __attribute__((noinline)) static uint64_t arrive_elsewhere(uint32_t mask, simt_m
         fail_at(self.site, self.what,
                 "lane %u calls it with mask 0x%08x, which does not name the lane itself", self.lane,
                 mask);
-    for (unsigned i = 0; i < warp.meetings; i++)
-        if (is(warp.meeting[i], mask, run, self.what))
-            return arrive(block, warp, warp.meeting[i], self);
+    for (unsigned i = 0; i < warp.meetings; i++) {
+        Meeting &open = warp.meeting[i];
+        if (open.mask == mask && open.run == run &&
+            (open.what == self.what || !strcmp(open.what, self.what)))
+            return arrive(block, warp, open, self);
+    }
     block.after_return[meetings_after_return] = meetings_after_return_of;
     Meeting &meeting = warp.meeting[warp.meetings++];
     meeting = Meeting{mask, 0, run, self.what, orders_memory};

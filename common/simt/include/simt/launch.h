@@ -111,6 +111,7 @@ cudaError_t run(simt_launch launch, const void *entry, Function function,
     return simt_run(&launch);
 }
 
+/* enable_if_t: the function alone decides the parameters, to which the arguments convert. */
 template <class... Parameters>
 cudaError_t run(const simt_launch &launch, void (*function)(Parameters...),
                 const std::enable_if_t<true, Parameters> &...arguments)
