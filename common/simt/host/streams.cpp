@@ -72,8 +72,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
 {
-    if (run_waiting_launches)
-        run_waiting_launches();
+    run_waiting_launches();
     if (cudaError_t error = standing_error_without_waiting())
         return error;
     if (!event)

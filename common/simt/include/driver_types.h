@@ -5,10 +5,6 @@
 #include <stddef.h>
 #include <vector_types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum cudaError {
 #define SIMT_ERROR(name, code, description) name = code,
 #include <simt/error_codes.def>
@@ -176,7 +172,3 @@ typedef struct simt_copy_3d cudaMemcpy3DParms SIMT_UNSUPPORTED("3D copies");
 typedef struct simt_handle cudaIpcMemHandle_t SIMT_UNSUPPORTED("handles shared between processes");
 typedef struct simt_handle *cudaExternalMemory_t SIMT_UNSUPPORTED("handles shared between processes");
 /* clang-format on */
-
-#ifdef __cplusplus
-}
-#endif

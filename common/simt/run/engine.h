@@ -33,8 +33,6 @@ bool is_builtin(const void *address);
 /* The same when no thread of the block can go on. */
 [[noreturn]] void report_deadlock(const Block &block);
 
-/* ---- fault.cpp: bad addresses, division by zero, failed asserts end the launch ---- */
-
 /* Once per process (again after a fork that lost them). */
 void catch_faults_of_kernels();
 /* Once per worker: a signal stack, since the fault may be that the thread's own stack is full. */

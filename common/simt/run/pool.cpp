@@ -33,13 +33,12 @@ struct Pool {
 /* Never destroyed: workers may be waiting on it while the program ends. */
 static Pool *pool;
 
-/* A child process has the memory of its parent, but not its threads. */
-static void start_afresh() { pool = new Pool(); }
-
 static Pool &the_pool()
 {
     static std::once_flag once;
     std::call_once(once, [] {
+        /* a child process has the memory of its parent, but not its threads */
+        const auto start_afresh = [] { pool = new Pool(); };
         start_afresh();
         pthread_atfork(nullptr, nullptr, start_afresh);
     });
@@ -84,8 +83,7 @@ static void *work(void *stacks)
     return nullptr;
 }
 
-/* Lets up to `count` workers take part: fewer, if the system gives no more threads, or no more
- * addresses for their stacks. */
+/* Lets `count` workers take part, or as many as the system has threads and addresses for. */
 static void want(Pool &p, unsigned count)
 {
     pthread_attr_t attributes;
@@ -154,8 +152,6 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
     forget_clusters();
     return cudaSuccess;
 }
-
-/* ---- grid.sync() ---- */
 
 void wait_for_grid(Block &block, Site site)
 {

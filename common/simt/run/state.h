@@ -1,8 +1,7 @@
 /* The CPU backend's own data: what a launch, a block, a warp and a thread are while they run.
  *
  * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber
- * of that worker, so nothing in Block, Warp or Thread needs a lock: only Launch is shared between
- * workers. */
+ * of that worker, so nothing in Block, Warp or Thread needs a lock: workers share only Launch. */
 #pragma once
 
 #include "host/checker.h"
@@ -32,17 +31,16 @@ inline bool same_site(const Site &a, const Site &b)
 }
 
 /* The numbers of a mask's bits, as in `for (unsigned lane : bits(mask))`. */
-struct Bits {
+struct bits {
     uint32_t rest;
 
-    Bits begin() const { return *this; }
-    Bits end() const { return Bits{0}; }
-    bool operator!=(const Bits &other) const { return rest != other.rest; }
+    explicit bits(uint32_t mask) : rest(mask) {}
+    bits begin() const { return *this; }
+    bits end() const { return bits(0); }
+    bool operator!=(const bits &other) const { return rest != other.rest; }
     void operator++() { rest &= rest - 1; }
     unsigned operator*() const { return unsigned(__builtin_ctz(rest)); }
 };
-
-inline Bits bits(uint32_t mask) { return Bits{mask}; }
 
 struct BlockWork;
 
@@ -148,7 +146,6 @@ struct NamedBarrier {
     unsigned arrived;  /* threads that wait or came by */
     unsigned expected; /* the count that their callers gave */
     unsigned phase;    /* how often it has opened */
-    char order[2];     /* stand for the phases of either parity, for the checker */
 };
 
 /* Who has to know that a thread has returned. */
@@ -246,8 +243,8 @@ constexpr unsigned char plain_barrier = 3;
 /* "kernel<16>(float*, int)": from the symbol table, or else as spelled at the launch. */
 const char *kernel_name(const Launch &launch);
 
-/* The first report becomes backend_report() and the launch's error. True if this is the first. */
-bool report(Launch &launch, cudaError_t error, const char *format, ...)
+/* The first report becomes backend_report() and the launch's error. */
+void report(Launch &launch, cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* simt_fail() with "WHAT at FILE:LINE: " before the message. */

@@ -5,15 +5,11 @@
 
 using namespace simt;
 
-/* ---- Clocks ---- */
-
 /* One tick per nanosecond: a device of 1 GHz. */
 long long simt_clock(void)
 {
     return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-/* ---- Fences ---- */
 
 void simt_threadfence(void)
 {
@@ -31,8 +27,6 @@ void simt_device_free(void *pointer)
         simt_fail("free or delete of %p, where no memory of the device's heap begins, or no longer",
                   pointer);
 }
-
-/* ---- __launch_bounds__ ---- */
 
 void simt_launch_bounds(unsigned threads, unsigned, unsigned)
 {

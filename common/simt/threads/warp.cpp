@@ -3,8 +3,7 @@
 #include "threads/operations.h"
 #include <simt/collectives.h>
 
-namespace simt
-{
+using namespace simt;
 
 /* What a lane reads from a lane that is not there: on a GPU anything; here, NaN of every type. */
 static const uint64_t no_lane = ~uint64_t(0);
@@ -129,10 +128,6 @@ meet(Warp &warp, uint32_t mask, simt_meeting *run, const char *what, bool orders
     return arrive(*worker->block, warp, first, self);
 }
 
-} /* namespace simt */
-
-using namespace simt;
-
 void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, int orders_memory,
                Site site)
 {
@@ -171,16 +166,12 @@ unsigned simt_activemask(Site site)
     return warp.gathered[thread.lane];
 }
 
-/* ---- __syncwarp ---- */
-
 static void nothing(void *const *, unsigned) {}
 
 void simt_syncwarp(unsigned mask, Site site)
 {
     meet(*worker->block->running, mask, nothing, "__syncwarp()", true, site);
 }
-
-/* ---- Shuffles ---- */
 
 uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned form, Site site)
 {
@@ -194,8 +185,6 @@ uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned 
     warp.shuffled[current_thread->lane] = Shuffled{value, operand, form};
     return meet(warp, mask, nullptr, names[how], false, site);
 }
-
-/* ---- Matches ---- */
 
 struct Match {
     uint64_t value;

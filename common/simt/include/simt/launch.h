@@ -17,8 +17,7 @@
 
 /* What the compiled program hands to the runtime. */
 struct simt_launch {
-    const char *kernel = "";
-    const char *file = "";
+    const char *kernel = "", *file = "";
     int line = 0;
     dim3 grid, block;
     size_t dynamic_shared;
