@@ -475,6 +475,7 @@ CONDITIONAL_TEST(environment, bad_values, on_cpu())
     expect_complaint("SIMT_ORDER", "overlap:x", "overlap:SEED");
     expect_complaint("SIMT_FAIL_LAUNCH", "first", "the number of a launch");
     expect_complaint("SIMT_IGNORE", "deadlock", "must be race, race:KERNEL");
+    expect_complaint("SIMT_IGNORE", "race:", "names 'race:'; it must be race, race:KERNEL");
     expect_complaint("SIMT_WORKERS", "0", "from 1 to 1024");
     expect_complaint("SIMT_WORKERS", "many", "from 1 to 1024");
     expect_complaint("SIMT_ARCH", "sm_80", "without the dot");

@@ -334,8 +334,8 @@ class Translator
             translate_shared(i);
         } else if (is(i, "asm", "__asm__", "__asm") && device_depth >= 0) {
             const size_t open = is(i + 1, "volatile") || is(i + 1, "__volatile__") ? i + 2 : i + 1;
-            if (t[open + 1].spelling ==
-                "\"\"") /* no instruction: it only holds the compiler back */
+            /* no instruction: it only holds the compiler back */
+            if (t[open + 1].spelling == "\"\"")
                 return;
             erase(i, closing(open) + 1);
             replace(i, "static_assert(false, \"inline PTX assembly is not supported by the CPU "

@@ -156,8 +156,6 @@ cudaError_t cudaDeviceReset(void)
 #include <simt/short_calls.def>
 #undef SIMT_CALL
 
-/* ---- Kernels ---- */
-
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value)
 {
     if (cudaError_t error = standing_error_without_waiting())

@@ -110,11 +110,12 @@ static void check_ignored(std::string *complaint)
 {
     for (const std::string &entry : read_ignored()) {
         const std::string kind = entry.substr(0, entry.find(':'));
-        if (kind != "race" && kind != "uninitialised" && complaint->empty())
+        const bool known = kind == "race" || kind == "uninitialised";
+        if ((!known || entry == kind + ":") && complaint->empty())
             *complaint =
                 format("SIMT_IGNORE names '%.100s'; it must be race, race:KERNEL, uninitialised "
                        "or uninitialised:KERNEL, or several with commas between them",
-                       kind.c_str());
+                       entry.c_str());
     }
 }
 

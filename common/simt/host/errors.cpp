@@ -16,8 +16,8 @@ static __thread cudaError_t last;
 
 /* To a program that never asks, the end tells that its results are not those of its kernels. (The
  * checked build prints all its reports then.) */
-static struct Farewell {
-    ~Farewell()
+static struct simt_farewell {
+    ~simt_farewell()
     {
         if (failed_kernel && !noticed && !checker->armed)
             fprintf(stderr, "simt: %s\n", report.c_str());
@@ -44,13 +44,6 @@ std::string simt::format(const char *pattern, ...)
     return text;
 }
 
-/* With the lock held. */
-static void tell(std::string text)
-{
-    report = std::move(text);
-    noticed = false;
-}
-
 cudaError_t simt::done(cudaError_t error)
 {
     if (error != cudaSuccess)
@@ -64,12 +57,11 @@ cudaError_t simt::standing_error_without_waiting()
     return done(sticky);
 }
 
-void (*simt::run_waiting_launches)();
+void (*simt::run_waiting_launches)() = [] {};
 
 cudaError_t simt::standing_error()
 {
-    if (run_waiting_launches)
-        run_waiting_launches();
+    run_waiting_launches();
     std::lock_guard<std::mutex> lock(mutex);
     if (sticky == cudaSuccess)
         sticky = failed_kernel;
@@ -87,8 +79,10 @@ cudaError_t simt::refuse(cudaError_t error, const char *pattern, ...)
     std::lock_guard<std::mutex> lock(mutex);
     va_list arguments;
     va_start(arguments, pattern);
-    if (failed_kernel == cudaSuccess && (report.empty() || noticed))
-        tell(format(pattern, arguments));
+    if (failed_kernel == cudaSuccess && (report.empty() || noticed)) {
+        report = format(pattern, arguments);
+        noticed = false;
+    }
     va_end(arguments);
     return done(error);
 }
@@ -98,7 +92,8 @@ void simt::kernel_failed(cudaError_t error, const char *text)
     std::lock_guard<std::mutex> lock(mutex);
     if (failed_kernel == cudaSuccess) {
         failed_kernel = error;
-        tell(text);
+        report = text;
+        noticed = false;
     }
     checker->reported(text);
 }

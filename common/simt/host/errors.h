@@ -8,20 +8,17 @@
 namespace simt
 {
 
-/*
- * Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
+/* Every runtime function begins with `if (cudaError_t error = standing_error()) return error;` and
  * ends through done().
  *
  * A kernel that failed shows at the first call that waits for it, and from then on every call
- * returns its error, until cudaDeviceReset. A launch does not wait: it only returns an error that
- * has already shown.
- */
+ * returns its error, until cudaDeviceReset. A launch does not wait: it returns what has shown. */
 cudaError_t standing_error();
 cudaError_t standing_error_without_waiting();
 /* The same, or else what a call with such arguments returns. */
 cudaError_t standing_error_or(bool arguments_are_right, cudaError_t otherwise);
 
-/* Runs launches and fills that have been put off; null as long as none ever were. */
+/* Runs launches and fills that have been put off. */
 extern void (*run_waiting_launches)();
 
 /* Remembers an error for cudaGetLastError and passes it on. */

@@ -6,15 +6,13 @@
 #include "host/errors.h"
 #include "host/memory.h"
 #include <atomic>
-#include <iterator>
 #include <mutex>
 #include <unistd.h>
 
 using namespace simt;
 
-static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 static std::atomic<fault_handler *> in_kernels;
-static struct sigaction previous[std::size(signals)];
+static struct sigaction previous[NSIG];
 
 std::string simt::describe_address(const void *address)
 {
@@ -53,9 +51,7 @@ static void handle(int signal, siginfo_t *info, void *)
     if (fault_handler *handler = in_kernels)
         handler(signal, info); /* does not return if it is a kernel's */
     explain_host_fault(info->si_addr);
-    for (size_t i = 0; i < std::size(signals); i++)
-        if (signals[i] == signal)
-            sigaction(signal, &previous[i], nullptr);
+    sigaction(signal, &previous[signal], nullptr);
     /* The faulting instruction runs again, and this time it is the previous handler's. */
 }
 
@@ -68,7 +64,7 @@ void simt::catch_faults(fault_handler *handler)
         struct sigaction action = {};
         action.sa_sigaction = handle;
         action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-        for (size_t i = 0; i < std::size(signals); i++)
-            sigaction(signals[i], &action, &previous[i]);
+        for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})
+            sigaction(signal, &action, &previous[signal]);
     });
 }

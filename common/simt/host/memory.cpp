@@ -29,11 +29,7 @@ static std::vector<Allocation *> closable;    /* those alive that the host may n
 static unsigned openings;                     /* OpenDeviceMemory objects that exist */
 static size_t in_use;
 
-size_t simt::page_bytes()
-{
-    static const size_t page = size_t(sysconf(_SC_PAGESIZE));
-    return page;
-}
+size_t simt::page_bytes() { return size_t(getpagesize()); }
 
 static size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -102,8 +98,7 @@ static size_t pages_of(const Allocation &allocation)
 }
 
 /* New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a
- * GPU. In very large allocations only the two ends do, so that unused memory is never taken from
- * the system. */
+ * GPU. In very large allocations only the two ends do: what is never used takes no memory. */
 static void poison(char *begin, size_t bytes)
 {
     constexpr size_t most = size_t(64) << 20;
@@ -285,8 +280,8 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes) { return allocate(pointer, 
 cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int)
 {
     const cudaError_t error = allocate(pointer, bytes, true);
-    if (!error &&
-        bytes > 0) /* fresh pages of a host are zero, and programs have come to count on it */
+    /* fresh pages of a host are zero, and programs have come to count on it */
+    if (!error && bytes > 0)
         memset(*pointer, 0, bytes);
     return error;
 }

@@ -42,7 +42,7 @@ cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
 {
     if (cudaError_t error = standing_error_or(flags, cudaErrorInvalidValue))
         return error;
-    *flags = is_own(stream) ? stream->flags : unsigned(cudaStreamDefault);
+    *flags = is_own(stream) ? stream->flags : cudaStreamDefault;
     return cudaSuccess;
 }
 
@@ -72,8 +72,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t)
 {
-    if (run_waiting_launches)
-        run_waiting_launches();
+    run_waiting_launches();
     if (cudaError_t error = standing_error_without_waiting())
         return error;
     if (!event)

@@ -57,65 +57,43 @@ static std::string demangle(const std::string &symbol)
     return name;
 }
 
-static void read_table(Symbols &symbols, const char *file, uintptr_t base, const ElfW(Shdr) & table,
-                       const ElfW(Shdr) & strings)
+static Symbols *read_program()
 {
-    const char *names = file + strings.sh_offset;
-    const ElfW(Sym) *symbol = reinterpret_cast<const ElfW(Sym) *>(file + table.sh_offset);
-    for (size_t i = 0; i < table.sh_size / sizeof *symbol; i++) {
-        int type = symbol[i].st_info & 0xf; /* the same for 32 and 64 bits */
-        const char *name = names + symbol[i].st_name;
-        if (type == STT_FUNC && symbol[i].st_value)
-            symbols.functions[reinterpret_cast<const void *>(base + symbol[i].st_value)].symbol =
-                name;
-        if (type == STT_TLS && !strncmp(name, "_Z", 2) && strncmp(name, "_ZN4simt", 8) != 0) {
-            symbols.thread_locals[name] = SharedVariable{symbol[i].st_value, symbol[i].st_size};
-            symbols.by_offset[symbol[i].st_value] = {name, symbol[i].st_size};
-        }
-    }
-}
-
-static void read_program(Symbols &symbols)
-{
+    Symbols *all = new Symbols();
     int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     const size_t bytes = size_t(lseek(file, 0, SEEK_END));
     void *memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
     close(file);
     if (memory == MAP_FAILED)
-        return;
+        return all;
     const char *begin = static_cast<const char *>(memory);
     const ElfW(Ehdr) *header = reinterpret_cast<const ElfW(Ehdr) *>(begin);
-    const uintptr_t base =
-        header->e_type == ET_DYN ? reinterpret_cast<uintptr_t>(&__ehdr_start) : 0;
+    const char *base = header->e_type == ET_DYN ? &__ehdr_start : nullptr;
     const ElfW(Shdr) *sections = reinterpret_cast<const ElfW(Shdr) *>(begin + header->e_shoff);
-    for (unsigned i = 0; i < header->e_shnum; i++)
-        if (sections[i].sh_type == SHT_SYMTAB)
-            read_table(symbols, begin, base, sections[i], sections[sections[i].sh_link]);
+    for (unsigned s = 0; s < header->e_shnum; s++) {
+        if (sections[s].sh_type != SHT_SYMTAB)
+            continue;
+        const char *names = begin + sections[sections[s].sh_link].sh_offset;
+        const auto *symbol = reinterpret_cast<const ElfW(Sym) *>(begin + sections[s].sh_offset);
+        for (size_t i = 0; i < sections[s].sh_size / sizeof *symbol; i++, symbol++) {
+            const int type = symbol->st_info & 0xf; /* the same for 32 and 64 bits */
+            const char *name = names + symbol->st_name;
+            if (type == STT_FUNC && symbol->st_value)
+                all->functions[base + symbol->st_value].symbol = name;
+            if (type == STT_TLS && !strncmp(name, "_Z", 2) && strncmp(name, "_ZN4simt", 8) != 0) {
+                all->thread_locals[name] = SharedVariable{symbol->st_value, symbol->st_size};
+                all->by_offset[symbol->st_value] = {name, symbol->st_size};
+            }
+        }
+    }
     munmap(memory, bytes);
+    return all;
 }
 
 static Symbols &symbols()
 {
-    static Symbols *const all = [] {
-        Symbols *read = new Symbols();
-        read_program(*read);
-        return read;
-    }();
+    static Symbols *const all = read_program();
     return *all;
-}
-
-static void find_shared_variables(Function &function)
-{
-    const std::string &symbol = function.symbol;
-    const std::string prefix =
-        "_ZZ" +
-        (symbol.compare(0, 2, "_Z") == 0 ? symbol.substr(2)
-                                         : std::to_string(symbol.size()) + symbol) +
-        "E";
-    const auto &all = symbols().thread_locals;
-    for (auto each = all.lower_bound(prefix);
-         each != all.end() && each->first.compare(0, prefix.size(), prefix) == 0; ++each)
-        function.shared.push_back(each->second);
 }
 
 /* Without a name where nothing is known of it. */
@@ -128,10 +106,17 @@ static const Function &function_at(const void *entry)
     if (found == symbols().functions.end())
         return unknown;
     Function &function = found->second;
-    if (function.name.empty()) {
-        find_shared_variables(function);
-        function.name = bare_name(demangle(function.symbol));
-    }
+    if (!function.name.empty())
+        return function;
+    const std::string &symbol = function.symbol;
+    function.name = bare_name(demangle(symbol));
+    const bool mangled = symbol.compare(0, 2, "_Z") == 0;
+    const std::string prefix =
+        "_ZZ" + (mangled ? symbol.substr(2) : std::to_string(symbol.size()) + symbol) + "E";
+    const auto &all = symbols().thread_locals;
+    for (auto each = all.lower_bound(prefix);
+         each != all.end() && each->first.compare(0, prefix.size(), prefix) == 0; ++each)
+        function.shared.push_back(each->second);
     return function;
 }
 

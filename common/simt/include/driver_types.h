@@ -5,10 +5,6 @@
 #include <stddef.h>
 #include <vector_types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum cudaError {
 #define SIMT_ERROR(name, code, description) name = code,
 #include <simt/error_codes.def>
@@ -27,18 +23,38 @@ typedef void (*cudaStreamCallback_t)(cudaStream_t stream, cudaError_t status, vo
 #define cudaCpuDeviceId ((int)-1)
 #define cudaInvalidDeviceId ((int)-2)
 
-/* Flags of calls. */
-/* clang-format off */
-enum { cudaStreamDefault, cudaStreamNonBlocking };
-enum { cudaEventDefault, cudaEventBlockingSync, cudaEventDisableTiming, cudaEventInterprocess = 4 };
-enum { cudaEventRecordDefault, cudaEventWaitDefault = 0, cudaOccupancyDefault = 0 };
-enum { cudaHostAllocDefault, cudaHostAllocPortable, cudaHostAllocMapped, cudaHostAllocWriteCombined = 4 };
-enum { cudaHostRegisterDefault, cudaHostRegisterPortable, cudaHostRegisterMapped };
-enum { cudaMemAttachGlobal = 1, cudaMemAttachHost, cudaMemAttachSingle = 4 };
-enum { cudaDeviceScheduleAuto, cudaDeviceScheduleSpin, cudaDeviceScheduleYield, cudaDeviceScheduleBlockingSync = 4,
-       cudaDeviceBlockingSync = 4 /* its old name */, cudaDeviceMapHost = 8, cudaDeviceLmemResizeToMax = 16 };
-enum { cudaEnableDefault, cudaEnableLegacyStream, cudaEnablePerThreadDefaultStream };
+/* Flags of calls: macros as in CUDA, where programs ask #ifdef, and pass 0 for a stream. */
+#define cudaStreamDefault 0x00
+#define cudaStreamNonBlocking 0x01
+#define cudaEventDefault 0x00
+#define cudaEventBlockingSync 0x01
+#define cudaEventDisableTiming 0x02
+#define cudaEventInterprocess 0x04
+#define cudaEventRecordDefault 0x00
+#define cudaEventWaitDefault 0x00
+#define cudaHostAllocDefault 0x00
+#define cudaHostAllocPortable 0x01
+#define cudaHostAllocMapped 0x02
+#define cudaHostAllocWriteCombined 0x04
+#define cudaHostRegisterDefault 0x00
+#define cudaHostRegisterPortable 0x01
+#define cudaHostRegisterMapped 0x02
+#define cudaMemAttachGlobal 0x01
+#define cudaMemAttachHost 0x02
+#define cudaMemAttachSingle 0x04
+#define cudaDeviceScheduleAuto 0x00
+#define cudaDeviceScheduleSpin 0x01
+#define cudaDeviceScheduleYield 0x02
+#define cudaDeviceScheduleBlockingSync 0x04
+#define cudaDeviceBlockingSync 0x04 /* its old name */
+#define cudaDeviceMapHost 0x08
+#define cudaDeviceLmemResizeToMax 0x10
+#define cudaOccupancyDefault 0x00
+#define cudaEnableDefault 0x00
+#define cudaEnableLegacyStream 0x01
+#define cudaEnablePerThreadDefaultStream 0x02
 
+/* clang-format off */
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice,
                       cudaMemcpyDefault };
 enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess, cudaDriverEntryPointSymbolNotFound,
@@ -156,7 +172,3 @@ typedef struct simt_copy_3d cudaMemcpy3DParms SIMT_UNSUPPORTED("3D copies");
 typedef struct simt_handle cudaIpcMemHandle_t SIMT_UNSUPPORTED("handles shared between processes");
 typedef struct simt_handle *cudaExternalMemory_t SIMT_UNSUPPORTED("handles shared between processes");
 /* clang-format on */
-
-#ifdef __cplusplus
-}
-#endif

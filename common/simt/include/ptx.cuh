@@ -1,11 +1,9 @@
-/*
- * The PTX instructions that the kernels use: the CPU backend's text of common/ptx.cuh, which
+/* The PTX instructions that the kernels use: the CPU backend's text of common/ptx.cuh, which
  * documents them. Those of one line are here, the others in common/simt/instructions/.
  *
  * Each function checks what the hardware would silently do wrong: alignment, addresses outside of
  * shared memory, warps that do not come together, barriers that were not initialised. Asynchronous
- * instructions complete as late as the rules allow.
- */
+ * instructions complete as late as the rules allow. */
 #ifndef COMMON_PTX_CUH
 #define COMMON_PTX_CUH
 

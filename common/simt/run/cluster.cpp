@@ -9,20 +9,6 @@ using namespace simt;
 /* How often a block that waits for its cluster looks whether the launch has failed. */
 constexpr auto look_again = std::chrono::milliseconds(50);
 
-unsigned long long simt::launched_in_turn(const Launch &launch, unsigned long long turn)
-{
-    const unsigned members = launch.cluster_blocks;
-    const unsigned long long cluster =
-        block_in_turn(launch.order, turn / members, launch.blocks / members);
-    const unsigned rank = unsigned(turn % members);
-    const dim3 &size = launch.cluster, &grid = launch.grid;
-    const unsigned long long across = grid.x / size.x, down = grid.y / size.y;
-    const unsigned long long x = cluster % across * size.x + rank % size.x;
-    const unsigned long long y = cluster / across % down * size.y + rank / size.x % size.y;
-    const unsigned long long z = cluster / across / down * size.z + rank / size.x / size.y;
-    return x + grid.x * (y + grid.y * z);
-}
-
 /* ---- who is there ---- */
 
 static std::mutex mutex;                               /* of the table */

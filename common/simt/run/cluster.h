@@ -41,9 +41,6 @@ struct Cluster {
     Cluster(const Launch &launch, unsigned long long number);
 };
 
-/* The launch's block that runs as number `turn`; those of a cluster follow each other. */
-unsigned long long launched_in_turn(const Launch &launch, unsigned long long turn);
-
 /* Gives the block that runs as number `turn` its cluster and rank; `alone`: without others. */
 void join_cluster(Block &block, unsigned long long turn, std::optional<Cluster> &alone);
 /* Waits for the other blocks, and for this one's turn. False when the launch failed meanwhile. */

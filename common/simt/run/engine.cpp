@@ -1,11 +1,8 @@
-/*
- * The engine: runs the threads of a block, one after another, on fibers.
+/* The engine: runs the threads of a block, one after another, on fibers.
  *
  * A fiber runs thread after thread until one of them has to wait. Only then does another fiber take
  * over, so a kernel without barriers never switches. Who runs next is decided by two levels of bit
- * masks (ready warps, ready lanes), in scheduling positions: which warp and lane a position stands
- * for depends on SIMT_ORDER.
- */
+ * masks (ready warps, ready lanes), in scheduling positions, which SIMT_ORDER gives to them. */
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include <algorithm>
@@ -32,8 +29,6 @@ bool is_builtin(const void *address)
     };
     return inside(thread_index) || inside(block_index) || inside(block_shape) || inside(grid_shape);
 }
-
-/* ---- What the engine knows ---- */
 
 constexpr unsigned stacks_at_a_time = 64;
 
@@ -68,20 +63,6 @@ bool on_own_stack(const void *address)
     const unsigned stack = current_thread->stack; /* 0 as soon as the thread has returned */
     const char *end = worker->stacks + stack * worker->stack_stride;
     return stack && size_t(end - static_cast<const char *>(address)) <= stack_bytes;
-}
-
-static void add_stacks(Engine &e)
-{
-    const Block &block = *e.block;
-    if (!prepare_stacks(e.stacks, e.usable_stacks, stacks_at_a_time)) {
-        report(*block.launch, cudaErrorMemoryAllocation,
-               "no memory for the stacks of a block of %u threads: each may use %zu KB, and the "
-               "system's limit is reached; a smaller SIMT_WORKERS needs less",
-               block.threads, stack_bytes >> 10);
-        abandon_block();
-    }
-    for (unsigned i = 0; i < stacks_at_a_time; i++)
-        e.free_stack[e.free_stacks++] = uint16_t(++e.usable_stacks);
 }
 
 /* Where a stack begins. At the same offset all of them would share few sets of the caches. */
@@ -195,7 +176,16 @@ static void fiber_main()
 /* With no stack left. Apart, so that begin() itself calls nothing that returns. */
 __attribute__((noinline)) static uint64_t begin_on_new_stack(Thread &thread, simt_context *from)
 {
-    add_stacks(engine());
+    Engine &e = engine();
+    if (!prepare_stacks(e.stacks, e.usable_stacks, stacks_at_a_time)) {
+        report(*e.block->launch, cudaErrorMemoryAllocation,
+               "no memory for the stacks of a block of %u threads: each may use %zu KB, and the "
+               "system's limit is reached; a smaller SIMT_WORKERS needs less",
+               e.block->threads, stack_bytes >> 10);
+        abandon_block();
+    }
+    for (unsigned i = 0; i < stacks_at_a_time; i++)
+        e.free_stack[e.free_stacks++] = uint16_t(++e.usable_stacks);
     return begin(thread, from);
 }
 
@@ -249,8 +239,9 @@ static void prepare(Engine &e, Launch &launch, unsigned long long turn)
     Block &block = e.storage;
     const unsigned long long linear = launched_in_turn(launch, turn);
     /* Threads that come to no barrier of a cluster stay out of the cache. */
-    for (unsigned t = 0; block.after_return[cluster_after_return] && t < block.threads; t++)
-        block.thread[t].cluster_arrivals = block.thread[t].cluster_waits = 0;
+    if (block.after_return[cluster_after_return])
+        for (unsigned t = 0; t < block.threads; t++)
+            block.thread[t].cluster_arrivals = block.thread[t].cluster_waits = 0;
     lay_out(e, launch);
     block.launch = &launch;
     block.linear = linear;
@@ -349,28 +340,21 @@ void run_block(Launch &launch, unsigned long long turn)
     e.block = nullptr;
 }
 
-/* ---- Workers ---- */
-
-/* The calling OS thread's thread-local variables, among them all static __shared__ ones. */
-static int find_shared_variables(struct dl_phdr_info *info, size_t, void *argument)
-{
-    Worker &w = *static_cast<Worker *>(argument);
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type != PT_TLS)
-            continue;
-        w.shared_begin = static_cast<char *>(info->dlpi_tls_data);
-        w.shared_end = w.shared_begin + info->dlpi_phdr[i].p_memsz;
-    }
-    return 1; /* the program itself comes first; its libraries do not matter */
-}
-
 void become_worker(char *stacks)
 {
     Engine *e = new Engine();
     e->stacks = stacks;
     e->stack_stride = stack_stride();
     worker = e;
-    dl_iterate_phdr(find_shared_variables, static_cast<Worker *>(e));
+    /* its thread-local variables, among them all static __shared__ ones */
+    const auto find = [](struct dl_phdr_info *info, size_t, void *) {
+        worker->shared_begin = static_cast<char *>(info->dlpi_tls_data);
+        for (int i = 0; i < info->dlpi_phnum; i++)
+            if (info->dlpi_phdr[i].p_type == PT_TLS)
+                worker->shared_end = worker->shared_begin + info->dlpi_phdr[i].p_memsz;
+        return 1; /* the program itself comes first; its libraries do not matter */
+    };
+    dl_iterate_phdr(find, nullptr);
     e->dynamic_begin = e->dynamic_end = simt_dynamic_shared;
     catch_faults_on_this_thread();
 }

@@ -33,8 +33,6 @@ bool is_builtin(const void *address);
 /* The same when no thread of the block can go on. */
 [[noreturn]] void report_deadlock(const Block &block);
 
-/* ---- fault.cpp: bad addresses, division by zero, failed asserts end the launch ---- */
-
 /* Once per process (again after a fork that lost them). */
 void catch_faults_of_kernels();
 /* Once per worker: a signal stack, since the fault may be that the thread's own stack is full. */
@@ -42,9 +40,8 @@ void catch_faults_on_this_thread();
 
 /* ---- order.cpp: in which order blocks, warps and lanes run ---- */
 
-/* The block that runs as number `turn` of `blocks`. */
-unsigned long long block_in_turn(const Order &order, unsigned long long turn,
-                                 unsigned long long blocks);
+/* The launch's block that runs as number `turn`; those of a cluster follow each other. */
+unsigned long long launched_in_turn(const Launch &launch, unsigned long long turn);
 /* A number that the seed decides. */
 uint64_t scramble(uint64_t seed);
 /* 0 to count - 1 as warps, lanes or blocks of a cluster run; if at random, the salt decides too. */

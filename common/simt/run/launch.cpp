@@ -254,7 +254,7 @@ cudaError_t simt_run(const struct simt_launch *asked)
     prepare(launch, *asked);
     if (cudaError_t error = check_launch(launch))
         return error;
-    if (run_waiting_launches && (!asked->stream || asked->stream == cudaStreamLegacy))
+    if (!asked->stream || asked->stream == cudaStreamLegacy)
         run_waiting_launches();
     return done(run(launch));
 }

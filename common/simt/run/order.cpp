@@ -14,8 +14,9 @@ uint64_t simt::scramble(uint64_t x)
     return x ^ x >> 31;
 }
 
-unsigned long long simt::block_in_turn(const Order &order, unsigned long long turn,
-                                       unsigned long long blocks)
+/* The block, or cluster, that runs as number `turn` of `blocks`. */
+static unsigned long long in_turn(const Order &order, unsigned long long turn,
+                                  unsigned long long blocks)
 {
     if (order.kind == Order::in_order || order.kind == Order::overlap)
         return turn;
@@ -30,13 +31,29 @@ unsigned long long simt::block_in_turn(const Order &order, unsigned long long tu
         (static_cast<unsigned __int128>(turn) * stride + offset) % blocks);
 }
 
+unsigned long long simt::launched_in_turn(const Launch &launch, unsigned long long turn)
+{
+    const unsigned members = launch.cluster_blocks;
+    const unsigned long long cluster =
+        in_turn(launch.order, turn / members, launch.blocks / members);
+    const unsigned rank = unsigned(turn % members);
+    const dim3 &size = launch.cluster, &grid = launch.grid;
+    const unsigned long long across = grid.x / size.x, down = grid.y / size.y;
+    const unsigned long long x = cluster % across * size.x + rank % size.x;
+    const unsigned long long y = cluster / across % down * size.y + rank / size.x % size.y;
+    const unsigned long long z = cluster / across / down * size.z + rank / size.x / size.y;
+    return x + grid.x * (y + grid.y * z);
+}
+
 void simt::put_in_order(unsigned char *numbers, unsigned count, const Order &order, uint64_t salt)
 {
     std::iota(numbers, numbers + count, uint8_t(0));
     if (order.kind == Order::reversed)
         std::reverse(numbers, numbers + count);
+    if (order.kind != Order::random)
+        return;
     uint64_t seed = order.seed + salt;
-    for (unsigned i = count; order.kind == Order::random && i > 1; i--) {
+    for (unsigned i = count; i > 1; i--) {
         seed = scramble(seed);
         std::swap(numbers[i - 1], numbers[seed % i]);
     }

@@ -33,13 +33,12 @@ struct Pool {
 /* Never destroyed: workers may be waiting on it while the program ends. */
 static Pool *pool;
 
-/* A child process has the memory of its parent, but not its threads. */
-static void start_afresh() { pool = new Pool(); }
-
 static Pool &the_pool()
 {
     static std::once_flag once;
     std::call_once(once, [] {
+        /* a child process has the memory of its parent, but not its threads */
+        const auto start_afresh = [] { pool = new Pool(); };
         start_afresh();
         pthread_atfork(nullptr, nullptr, start_afresh);
     });
@@ -84,35 +83,27 @@ static void *work(void *stacks)
     return nullptr;
 }
 
-/* False if the system gives no more threads, or no more addresses for their stacks. */
-static bool add_worker(Pool &p, const pthread_attr_t &attributes)
-{
-    char *stacks = reserve_stacks();
-    if (!stacks)
-        return false;
-    pthread_t thread;
-    if (pthread_create(&thread, &attributes, work, stacks) != 0) {
-        release_stacks(stacks);
-        return false;
-    }
-    p.threads++;
-    return true;
-}
-
-/* Lets up to `count` workers take part. False if the system allows fewer. */
-static bool want(Pool &p, unsigned count)
+/* Lets `count` workers take part, or as many as the system has threads and addresses for. */
+static void want(Pool &p, unsigned count)
 {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, worker_stack_bytes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    bool created = true;
-    while (p.threads < count && created)
-        created = add_worker(p, attributes);
+    while (p.threads < count) {
+        pthread_t thread;
+        char *stacks = reserve_stacks();
+        if (!stacks)
+            break;
+        if (pthread_create(&thread, &attributes, work, stacks) != 0) {
+            release_stacks(stacks);
+            break;
+        }
+        p.threads++;
+    }
     pthread_attr_destroy(&attributes);
     p.wanted = std::min(count, p.threads);
     p.wake.notify_all();
-    return created;
 }
 
 cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident,
@@ -137,8 +128,8 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
     p.launch = &launch;
     p.generation++;
     p.grid_arrived = p.grid_passed = 0;
-    bool enough = want(p, count);
-    if (p.wanted < launch.cluster_blocks || (launch.cooperative && !enough)) {
+    want(p, count);
+    if (p.wanted < (launch.cooperative ? count : launch.cluster_blocks)) {
         p.launch = nullptr;
         return refuse(cudaErrorLaunchOutOfResources,
                       "the system gives %u OS threads with stacks for %u blocks (the limits on "
@@ -161,8 +152,6 @@ cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long 
     forget_clusters();
     return cudaSuccess;
 }
-
-/* ---- grid.sync() ---- */
 
 void wait_for_grid(Block &block, Site site)
 {

@@ -1,8 +1,9 @@
-/* What went wrong in a kernel; above all, threads that wait for each other in vain. */
+/* What went wrong in a kernel: bad addresses, integer division by zero, failed asserts; above all,
+ * threads that wait for each other in vain. */
 #include "run/cluster.h"
 #include "run/engine.h"
 #include "host/errors.h"
-#include "host/symbols.h"
+#include "host/memory.h"
 #include <algorithm>
 
 namespace simt
@@ -21,16 +22,15 @@ const char *kernel_name(const Launch &launch)
     return name ? name : launch.kernel;
 }
 
-bool report(Launch &launch, cudaError_t error, const char *pattern, ...)
+void report(Launch &launch, cudaError_t error, const char *pattern, ...)
 {
     if (launch.failed.exchange(true))
-        return false;
+        return;
     va_list arguments;
     va_start(arguments, pattern);
     const std::string text = format(pattern, arguments);
     va_end(arguments);
     kernel_failed(error, text.c_str());
-    return true;
 }
 
 /* Threads that wait at the same call of the same operation. */
@@ -52,13 +52,6 @@ static std::string awaited(const Thread &thread)
     return thread.condition->name();
 }
 
-/* The same, and where. */
-static std::string place(const Thread &thread)
-{
-    const Site site = thread.wait <= Wait::warp ? site_of(thread) : thread.condition->site;
-    return format("%s, %s:%d", awaited(thread).c_str(), site.file, site.line);
-}
-
 static std::vector<Group> group_threads(const Block &block)
 {
     std::vector<Group> groups;
@@ -66,11 +59,13 @@ static std::vector<Group> group_threads(const Block &block)
         const Thread &thread = block.thread[t];
         if (!is_waiting(thread))
             continue;
-        const std::string where = place(thread);
+        const Site site = thread.wait <= Wait::warp ? site_of(thread) : thread.condition->site;
+        const std::string place =
+            format("%s, %s:%d", awaited(thread).c_str(), site.file, site.line);
         auto group = std::find_if(groups.begin(), groups.end(),
-                                  [&](const Group &each) { return each.place == where; });
+                                  [&](const Group &each) { return each.place == place; });
         if (group == groups.end())
-            group = groups.insert(group, Group{where, &thread, 0});
+            group = groups.insert(group, Group{place, &thread, 0});
         group->count++;
     }
     return groups;
@@ -174,5 +169,65 @@ void simt_fail(const char *pattern, ...)
     Launch &launch = *worker->block->launch;
     report(launch, cudaErrorLaunchFailure, "%s (kernel %s, %s)", what.c_str(), kernel_name(launch),
            describe(self()).c_str());
+    abandon_block();
+}
+
+/* ---- Faults ---- */
+
+static __thread bool failing; /* a fault while a fault is being reported is the runtime's own */
+
+/* A worker leaves the handler by switching to its own stack, as abandon_block does anywhere else.
+ */
+static void fail_kernel(int signal, const siginfo_t *info)
+{
+    if (!current_thread || failing)
+        return; /* a fault of host code */
+    failing = true;
+    Launch &launch = *worker->block->launch;
+    const bool divided = signal == SIGFPE, instruction = signal == SIGILL;
+    const bool overflow = !divided && !instruction && on_thread_stack(info->si_addr);
+    report(launch,
+           instruction           ? cudaErrorIllegalInstruction
+           : divided || overflow ? cudaErrorLaunchFailure
+                                 : cudaErrorIllegalAddress,
+           "%s in kernel %s, %s%s",
+           divided       ? "integer division by zero (or overflow)"
+           : instruction ? "illegal instruction"
+           : overflow
+               ? "stack overflow"
+               : format("illegal address %s,", describe_address(info->si_addr).c_str()).c_str(),
+           kernel_name(launch), describe(self()).c_str(),
+           overflow ? ": too much local memory or recursion" : "");
+    failing = false;
+    abandon_block();
+}
+
+void simt::catch_faults_of_kernels() { catch_faults(fail_kernel); }
+
+void simt::catch_faults_on_this_thread()
+{
+    constexpr size_t bytes = 64 << 10;
+    stack_t stack = {};
+    /* for as long as the worker lives, which is as long as the process */
+    stack.ss_sp = malloc(bytes);
+    stack.ss_size = bytes;
+    if (stack.ss_sp)
+        sigaltstack(&stack, nullptr);
+}
+
+/* What assert() calls, in place of the C library's. */
+extern "C" void __assert_fail(const char *assertion, const char *file, unsigned int line,
+                              const char *function) noexcept
+{
+    Thread *thread = current_thread;
+    if (!thread) {
+        fprintf(stderr, "%s:%u: %s: Assertion `%s' failed.\n", file, line, function, assertion);
+        abort();
+    }
+    const std::string who = describe(*thread);
+    fprintf(stderr, "%s:%u: %s: %s: Assertion `%s' failed.\n", file, line, function, who.c_str(),
+            assertion);
+    report(*worker->block->launch, cudaErrorAssert, "%s:%u: assertion `%s' failed in kernel %s, %s",
+           file, line, assertion, kernel_name(*worker->block->launch), who.c_str());
     abandon_block();
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "run/engine.h"
-#include "run/switch.h"
 
 namespace simt
 {

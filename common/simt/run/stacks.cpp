@@ -43,22 +43,15 @@ static unsigned long long read_number(const std::string &path, unsigned long lon
     return std::ifstream(path) >> number ? number : otherwise;
 }
 
-/* Whether one more stack can have a guard that splits its mapping. */
-static bool another_mapping()
-{
-    static const unsigned long long most =
-        read_number("/proc/sys/vm/max_map_count", 65530) / 8; /* each costs two mappings */
-    static std::atomic<unsigned long long> used{0};
-    return used.fetch_add(1, std::memory_order_relaxed) < most;
-}
-
 /* If this fails there is only less protection. */
 static void guard(char *begin)
 {
     constexpr int guard_install = 102; /* MADV_GUARD_INSTALL, which older headers do not name */
     /* An emulator (qemu-user) says yes to any advice, and does nothing. */
     static const bool obeyed = madvise(begin, guard_bytes(), -1) != 0;
-    if (!(obeyed && madvise(begin, guard_bytes(), guard_install) == 0) && another_mapping())
+    /* so many guards may split the stacks' mapping: each costs two */
+    static std::atomic<long long> left = read_number("/proc/sys/vm/max_map_count", 65530) / 8;
+    if (!(obeyed && madvise(begin, guard_bytes(), guard_install) == 0) && left-- > 0)
         mprotect(begin, guard_bytes(), PROT_NONE);
 }
 

@@ -1,10 +1,7 @@
-/*
- * The CPU backend's own data: what a launch, a block, a warp and a thread are while they run.
+/* The CPU backend's own data: what a launch, a block, a warp and a thread are while they run.
  *
  * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber
- * of that worker, so nothing in Block, Warp or Thread needs a lock: only Launch is shared between
- * workers.
- */
+ * of that worker, so nothing in Block, Warp or Thread needs a lock: workers share only Launch. */
 #pragma once
 
 #include "host/checker.h"
@@ -34,17 +31,16 @@ inline bool same_site(const Site &a, const Site &b)
 }
 
 /* The numbers of a mask's bits, as in `for (unsigned lane : bits(mask))`. */
-struct Bits {
+struct bits {
     uint32_t rest;
 
-    Bits begin() const { return *this; }
-    Bits end() const { return Bits{0}; }
-    bool operator!=(const Bits &other) const { return rest != other.rest; }
+    explicit bits(uint32_t mask) : rest(mask) {}
+    bits begin() const { return *this; }
+    bits end() const { return bits(0); }
+    bool operator!=(const bits &other) const { return rest != other.rest; }
     void operator++() { rest &= rest - 1; }
     unsigned operator*() const { return unsigned(__builtin_ctz(rest)); }
 };
-
-inline Bits bits(uint32_t mask) { return Bits{mask}; }
 
 struct BlockWork;
 
@@ -119,7 +115,7 @@ struct Shuffled {
 struct alignas(64) Warp {
     Thread *thread;      /* its first one */
     uint32_t ready;      /* who can run, by scheduling position, not by lane */
-    uint32_t at_barrier; /* who waits at barrier 0, by scheduling position */
+    uint32_t at_barrier; /* who waits at __syncthreads, by scheduling position */
     /* its turn begins behind this lane, a bit by scheduling position: the one that yielded */
     uint32_t resume_after;
     Block *block;
@@ -150,7 +146,6 @@ struct NamedBarrier {
     unsigned arrived;  /* threads that wait or came by */
     unsigned expected; /* the count that their callers gave */
     unsigned phase;    /* how often it has opened */
-    char order[2];     /* stand for the phases of either parity, for the checker */
 };
 
 /* Who has to know that a thread has returned. */
@@ -182,7 +177,7 @@ struct Block {
     unsigned atomic_repeats;    /* ... and how often in a row: it may be waiting for others */
     /* What the rooms above have to do here: set when it first comes up in this block, else null. */
     void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
-    /* No thread can go on: barrier 0 opens, or a piece of work is done. False: neither. */
+    /* No thread can go on: __syncthreads opens, or a piece of work is done. False: neither. */
     bool (*open_barrier)(Block &);
     bool (*carry_out)(Block &);
     void (*finish)(Block &); /* all threads have returned */
@@ -224,7 +219,7 @@ struct Launch : simt_launch {
 /* One per OS thread that runs blocks. */
 struct Worker {
     Block *block; /* the running one, or null between blocks */
-    char *stacks; /* see stacks.h */
+    char *stacks; /* see stacks.cpp */
     size_t stack_stride;
     char *shared_begin, *shared_end; /* static __shared__ variables, and the program's other TLS */
     char *dynamic_begin, *dynamic_end; /* this block's, as much as the launch asked for */
@@ -248,8 +243,8 @@ constexpr unsigned char plain_barrier = 3;
 /* "kernel<16>(float*, int)": from the symbol table, or else as spelled at the launch. */
 const char *kernel_name(const Launch &launch);
 
-/* The first report becomes backend_report() and the launch's error. True if this is the first. */
-bool report(Launch &launch, cudaError_t error, const char *format, ...)
+/* The first report becomes backend_report() and the launch's error. */
+void report(Launch &launch, cudaError_t error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* simt_fail() with "WHAT at FILE:LINE: " before the message. */

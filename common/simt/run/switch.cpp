@@ -1,10 +1,8 @@
-/*
- * The assembly behind switch.h. The saved registers lie above a context's stack pointer.
+/* The assembly behind switch.h. The saved registers lie above a context's stack pointer.
  *
  * All of them go on by a jump, not by a return. A processor predicts a return from the calls it has
  * seen, and the last one was another thread's: it would be wrong wherever threads wait at different
- * calls. It predicts a jump from where it came from.
- */
+ * calls. It predicts a jump from where it came from. */
 #include "run/switch.h"
 
 /* What stands around a function's instructions. */

@@ -1,4 +1,4 @@
-/* __syncthreads and its relatives, and PTX's named barriers. */
+/* __syncthreads and its relatives, PTX's named barriers, and those of <cuda/barrier>. */
 #include "run/scheduling.h"
 #include "threads/wait.h"
 #include <ptx.cuh>
@@ -114,10 +114,11 @@ int simt_syncthreads_reduce(int which, int value, Site site)
 
 /* ---- Named barriers: those that arrive are counted, whoever they are ---- */
 
-/* For the checker: who waits for a phase knows of arrivals in that one, not in the next. */
-static const void *order_of(const NamedBarrier &barrier, unsigned phase)
+/* For the checker: who waits for a phase of this or a cuda::barrier knows of arrivals in that one,
+ * not in the next. A thread is never further behind. */
+static const void *order_of(const void *barrier, unsigned phase)
 {
-    return &barrier.order[phase % 2];
+    return static_cast<const char *>(barrier) + phase % 2;
 }
 
 /* The phase in which the running thread arrives. */
@@ -138,7 +139,7 @@ static unsigned arrive(unsigned id, unsigned threads, Site site, const char *eve
                   id, site.file, site.line, threads, barrier.expected);
     checker->noted(event, nullptr, id, threads, where);
     const unsigned phase = barrier.phase;
-    checker->released(order_of(barrier, phase), block);
+    checker->released(order_of(&barrier, phase), block);
     if (++barrier.arrived == threads) {
         barrier.arrived = 0;
         barrier.phase++;
@@ -154,10 +155,51 @@ void ptx::named_barrier_sync(int id, int threads, Site site)
     const NamedBarrier &barrier = worker->block->named_barrier[id];
     wait_until([&] { return barrier.phase != phase; }, site, [] { return "a named barrier"; },
                Wait::named_barrier);
-    checker->acquired(order_of(barrier, phase));
+    checker->acquired(order_of(&barrier, phase));
 }
 
 void ptx::named_barrier_arrive(int id, int threads, Site site)
 {
     arrive(id, threads, site, "named_barrier_arrive", __builtin_return_address(0));
+}
+
+/* ---- cuda::barrier: the memory is the program's, its contents only ours ---- */
+
+static const unsigned long long initialised = 0xba441e4ba441e4bau;
+
+static void check_barrier(const struct simt_barrier *barrier, const char *what, Site site)
+{
+    if (!simt_is_shared(barrier))
+        fail_at(site, what, "the barrier is not in shared memory, which is all there is");
+    if (barrier->mark != initialised)
+        fail_at(site, what, "the barrier is not initialised");
+}
+
+void simt_barrier_init(struct simt_barrier *barrier, unsigned expected)
+{
+    *barrier = {initialised, expected, expected, 0};
+}
+
+unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, Site site)
+{
+    check_barrier(barrier, "cuda::barrier::arrive()", site);
+    if (count > barrier->missing)
+        fail_at(site, "cuda::barrier::arrive()", "%u arrivals, where the phase lacks %u", count,
+                barrier->missing);
+    const unsigned phase = barrier->phase;
+    checker->released(order_of(barrier, phase), *worker->block);
+    barrier->missing -= count;
+    if (barrier->missing == 0) {
+        barrier->missing = barrier->expected;
+        barrier->phase++;
+    }
+    return phase;
+}
+
+void simt_barrier_wait(struct simt_barrier *barrier, unsigned phase, Site site)
+{
+    const char *what = "cuda::barrier::wait()";
+    check_barrier(barrier, what, site);
+    wait_until([=] { return barrier->phase != phase; }, site, [=] { return what; });
+    checker->acquired(order_of(barrier, phase));
 }

@@ -5,26 +5,17 @@
 
 using namespace simt;
 
-/* ---- Clocks ---- */
-
 /* One tick per nanosecond: a device of 1 GHz. */
 long long simt_clock(void)
 {
     return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-unsigned long long simt_globaltimer(void) { return uint64_t(simt_clock()); }
-
-/* ---- Fences and other small things ---- */
-
 void simt_threadfence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     checker->thread_fence();
 }
-
-void simt_nanosleep(unsigned) { simt_yield(); }
-void simt_trap(void) { simt_fail("__trap()"); }
 
 /* ---- Memory that device code asks for ---- */
 
@@ -36,8 +27,6 @@ void simt_device_free(void *pointer)
         simt_fail("free or delete of %p, where no memory of the device's heap begins, or no longer",
                   pointer);
 }
-
-/* ---- __launch_bounds__ ---- */
 
 void simt_launch_bounds(unsigned threads, unsigned, unsigned)
 {

@@ -1,6 +1,7 @@
 /* What atomics and reductions compute. */
 #pragma once
 
+#include <simt/math.h>
 #include <simt/warp.h>
 #include <type_traits>
 
@@ -35,13 +36,8 @@ inline Word combined(Word old, int operation, Word value)
         return old == 0 || old > value ? value : Word(old - 1);
     case simt_add_float: {
         typedef std::conditional_t<sizeof(Word) == 8, double, float> Float;
-        if constexpr (sizeof(Word) == sizeof(Float)) {
-            Float a, b;
-            memcpy(&a, &old, sizeof a);
-            memcpy(&b, &value, sizeof b);
-            a += b;
-            memcpy(&old, &a, sizeof a);
-        }
+        if constexpr (sizeof(Word) == sizeof(Float))
+            return same_bits<Word>(same_bits<Float>(old) + same_bits<Float>(value));
         return old;
     }
     default: /* simt_exchange */

@@ -38,20 +38,15 @@ static void rest(bool alone, unsigned pollers)
     }
 }
 
-static unsigned ready_threads(const Block &block)
-{
-    unsigned count = 0;
-    for (unsigned w = 0; w < block.warps; w++)
-        count += unsigned(__builtin_popcount(block.warp[w].ready));
-    return count;
-}
-
 /* Other warps first, then the other lanes: whoever polls must not keep the rest from running. */
 void simt_yield(void)
 {
     Thread &thread = self();
     Block &block = *thread.warp->block;
-    const bool alone = ready_threads(block) == block.pollers;
+    unsigned ready = 0;
+    for (unsigned w = 0; w < block.warps; w++)
+        ready += unsigned(__builtin_popcount(block.warp[w].ready));
+    const bool alone = ready == block.pollers;
     const unsigned pollers = ++block.pollers;
     make_ready(thread);
     thread.warp->resume_after = block.lane_cursor;

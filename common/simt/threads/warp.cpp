@@ -3,8 +3,7 @@
 #include "threads/operations.h"
 #include <simt/collectives.h>
 
-namespace simt
-{
+using namespace simt;
 
 /* What a lane reads from a lane that is not there: on a GPU anything; here, NaN of every type. */
 static const uint64_t no_lane = ~uint64_t(0);
@@ -78,12 +77,6 @@ static void meetings_after_return_of(Thread &thread)
     }
 }
 
-static bool is(const Meeting &meeting, uint32_t mask, simt_meeting *run, const char *what)
-{
-    return meeting.mask == mask && meeting.run == run &&
-           (meeting.what == what || !strcmp(meeting.what, what));
-}
-
 /* The running thread is counted, and waits unless it is the last. */
 __attribute__((always_inline)) static inline uint64_t arrive(Block &block, Warp &warp,
                                                              Meeting &meeting, Thread &self)
@@ -107,9 +100,12 @@ __attribute__((noinline)) static uint64_t arrive_elsewhere(uint32_t mask, simt_m
         fail_at(self.site, self.what,
                 "lane %u calls it with mask 0x%08x, which does not name the lane itself", self.lane,
                 mask);
-    for (unsigned i = 0; i < warp.meetings; i++)
-        if (is(warp.meeting[i], mask, run, self.what))
-            return arrive(block, warp, warp.meeting[i], self);
+    for (unsigned i = 0; i < warp.meetings; i++) {
+        Meeting &open = warp.meeting[i];
+        if (open.mask == mask && open.run == run &&
+            (open.what == self.what || !strcmp(open.what, self.what)))
+            return arrive(block, warp, open, self);
+    }
     block.after_return[meetings_after_return] = meetings_after_return_of;
     Meeting &meeting = warp.meeting[warp.meetings++];
     meeting = Meeting{mask, 0, run, self.what, orders_memory};
@@ -131,10 +127,6 @@ meet(Warp &warp, uint32_t mask, simt_meeting *run, const char *what, bool orders
         return arrive_elsewhere(mask, run, orders_memory, self);
     return arrive(*worker->block, warp, first, self);
 }
-
-} /* namespace simt */
-
-using namespace simt;
 
 void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, int orders_memory,
                Site site)
@@ -174,16 +166,12 @@ unsigned simt_activemask(Site site)
     return warp.gathered[thread.lane];
 }
 
-/* ---- __syncwarp ---- */
-
 static void nothing(void *const *, unsigned) {}
 
 void simt_syncwarp(unsigned mask, Site site)
 {
     meet(*worker->block->running, mask, nothing, "__syncwarp()", true, site);
 }
-
-/* ---- Shuffles ---- */
 
 uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned form, Site site)
 {
@@ -197,8 +185,6 @@ uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned 
     warp.shuffled[current_thread->lane] = Shuffled{value, operand, form};
     return meet(warp, mask, nullptr, names[how], false, site);
 }
-
-/* ---- Matches ---- */
 
 struct Match {
     uint64_t value;

@@ -56,6 +56,9 @@ struct Adder {
             exit(1);                                                                               \
     } while (0)
 #define STR(x) #x
+#ifndef cudaEventDisableTiming
+#error "a macro, in CUDA"
+#endif
 #ifdef NOT_DEFINED
 if (broken {
 #else
@@ -155,7 +158,7 @@ if (broken {
         bad += check(p, 7, "auto");
         useslow<<<1, 1>>>(p);
         bad += check(p, 42, "slow");
-        consts<<<1, 1>>>(p);
+        consts<<<1, 1, 0, cudaStreamDefault>>>(p);
         bad += check(p, 17, "consts");
         tsm<int><<<1, 64, 64 * sizeof(int)>>>(p);
         bad += check(p, 63, "tsm");

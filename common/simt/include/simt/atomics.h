@@ -1,6 +1,5 @@
-/* Atomic functions. All of them are calls into the runtime, so that the checked build counts each
- * as one atomic access and both builds notice a thread that does nothing but poll one address, and
- * let others run. */
+/* Atomic functions. All are calls into the runtime, so that the checked build counts each as one
+ * access and both builds let others run when a thread does nothing but poll one address. */
 #pragma once
 
 #include <simt/collectives.h>

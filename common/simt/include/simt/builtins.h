@@ -42,9 +42,7 @@ void copy_together(const Group &group, void *to, const void *from, size_t bytes)
 }
 
 /* Where simtcc has device code's new take its memory. */
-struct DeviceHeap {
-};
-constexpr DeviceHeap device_heap;
+enum DeviceHeap { device_heap };
 
 } /* namespace simt */
 
@@ -56,10 +54,7 @@ void simt_syncthreads(simt::Site site);
 /* 0 count, 1 and, 2 or */
 int simt_syncthreads_reduce(int which, int value, simt::Site site);
 void simt_threadfence(void);
-void simt_trap(void) __attribute__((noreturn));
-void simt_nanosleep(unsigned ns);
 long long simt_clock(void);
-unsigned long long simt_globaltimer(void);
 }
 
 /* clang-format off */
@@ -72,17 +67,15 @@ SIMT_INLINE(int, __syncthreads_or, (int predicate, SIMT_CALL_SITE), simt_syncthr
 __forceinline__ void __threadfence_block() { simt_threadfence(); }
 __forceinline__ void __threadfence() { simt_threadfence(); }
 __forceinline__ void __threadfence_system() { simt_threadfence(); }
-inline void __nanosleep(unsigned ns) { simt_nanosleep(ns); }
-[[noreturn]] inline void __trap() { simt_trap(); }
-inline void __brkpt() { simt_trap(); }
+inline void __nanosleep(unsigned) { simt_yield(); }
+[[noreturn]] inline void __trap() { simt_fail("__trap()"); }
+inline void __brkpt() { __trap(); }
 inline void __prof_trigger(int) {}
 SIMT_INLINE(long long, clock64, (), simt_clock())
 /* What simtcc makes of clock() in device code, where <time.h>'s would be another clock. */
 SIMT_INLINE(clock_t, simt_device_clock, (), static_cast<clock_t>(simt_clock()))
-/* clang-format on */
 
 /* Loads and stores with a hint for the cache, which is all that tells them from ordinary ones. */
-/* clang-format off */
 template <class T> __forceinline__ T __ldg(const T *pointer) { return *pointer; }
 template <class T> __forceinline__ T __ldca(const T *pointer) { return *pointer; }
 template <class T> __forceinline__ T __ldcg(const T *pointer) { return *pointer; }

@@ -11,7 +11,7 @@ namespace simt
 struct Binary16 {
     static float to_float(uint16_t bits)
     {
-        /* Exponent and fraction move to float's places; the product repairs the bias. */
+        /* Exponent and fraction take float's places; a factor repairs the bias, subnormals' too. */
         float magnitude = same_bits<float>(uint32_t(bits & 0x7fff) << 13) * 0x1p112f;
         uint32_t result = same_bits<uint32_t>(magnitude);
         if ((bits & 0x7c00) == 0x7c00)

@@ -17,8 +17,7 @@
 
 /* What the compiled program hands to the runtime. */
 struct simt_launch {
-    const char *kernel = "";
-    const char *file = "";
+    const char *kernel = "", *file = "";
     int line = 0;
     dim3 grid, block;
     size_t dynamic_shared;
@@ -111,6 +110,7 @@ cudaError_t run(simt_launch launch, const void *entry, Function function,
     return simt_run(&launch);
 }
 
+/* enable_if_t: the function alone decides the parameters, to which the arguments convert. */
 template <class... Parameters>
 cudaError_t run(const simt_launch &launch, void (*function)(Parameters...),
                 const std::enable_if_t<true, Parameters> &...arguments)

@@ -21,8 +21,7 @@ SIMT_UNSUPPORTED_CALL(cudaMemcpy3D, "3D copies");
 SIMT_UNSUPPORTED_CALL(cudaIpcGetMemHandle, "handles shared between processes");
 #undef SIMT_UNSUPPORTED_CALL
 
-/* As in CUDA for devices of compute capability 7.0 and above. "...": a program's own overload is
- * a better match. */
+/* As in CUDA from compute capability 7.0 on. "...": a program's own overload is a better match. */
 #define SIMT_WITHOUT_MASK(name)                                                                    \
     SIMT_UNSUPPORTED("shuffles and votes without a mask (" #name "_sync has one)") int name(...);
 SIMT_WITHOUT_MASK(__shfl)

@@ -1,5 +1,4 @@
-/* What device-side headers (shuffles, cooperative groups, matrix and asynchronous-copy
- * instructions) are built on. */
+/* What device-side headers (shuffles, cooperative groups, instructions) are built on. */
 #pragma once
 
 #include <stddef.h>
