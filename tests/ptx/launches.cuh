@@ -3,13 +3,7 @@
 #define TESTS_PTX_LAUNCHES_CUH
 
 #include "ptx_kernels.h"
-
-/* What every launcher ends with: the launch's error, or the kernel's. */
-static inline cudaError_t finished(void)
-{
-    const cudaError_t status = cudaGetLastError();
-    return status != cudaSuccess ? status : cudaDeviceSynchronize();
-}
+#include "tests/finished.cuh"
 
 /* A launcher of these statements, which read words at `in` and write words at `out`. */
 #define PTX_KERNEL(name, ...)                                                                      \

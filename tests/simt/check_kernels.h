@@ -6,6 +6,7 @@
 #ifndef CHECK_KERNELS_H
 #define CHECK_KERNELS_H
 
+#include "tests/finished.cuh"
 #include <cuda_runtime.h>
 
 #ifdef __cplusplus
@@ -50,13 +51,6 @@ extern struct check_case broken_programs[MOST_PROGRAMS], correct_programs[MOST_P
 int host_reads_device(const int *data);
 
 #ifdef __cplusplus
-}
-
-/* Waits for the kernel; the error of its launch, or its own. */
-static inline cudaError_t finished(void)
-{
-    const cudaError_t error = cudaGetLastError();
-    return error != cudaSuccess ? error : cudaDeviceSynchronize();
 }
 
 /* The head of a function that runs a program on `data`, which it puts into the table. */

@@ -6,6 +6,7 @@
 #ifndef FEATURES_H
 #define FEATURES_H
 
+#include "tests/finished.cuh"
 #include <cuda_runtime.h>
 #include <stddef.h>
 
@@ -32,13 +33,6 @@ T *shared_array(int count, Value value)
     for (int i = 0; i < count; i++)
         array[i] = (T)value(i);
     return array;
-}
-
-/* Waits for the kernel; the error of its launch, or its own. */
-inline cudaError_t finished(void)
-{
-    const cudaError_t error = cudaGetLastError();
-    return error != cudaSuccess ? error : cudaDeviceSynchronize();
 }
 
 /* The same as a feature returns it; the caller compares only when this is 0. */

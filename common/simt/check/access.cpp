@@ -56,10 +56,13 @@ Region *add_region(const void *begin, size_t bytes, const Allocation *allocation
     return region;
 }
 
-void forget_quiet()
+static bool forgotten; /* what kernels wrote */
+
+void forget_shadows(bool whole)
 {
+    forgotten |= whole;
     for (Region *region : regions)
-        shadow_forget_quiet(region->shadow);
+        shadow_forget(region->shadow, whole);
 }
 
 void add_fence(const void *begin, size_t bytes)
@@ -103,7 +106,7 @@ void add_written(const void *begin, size_t bytes)
 bool is_new(uintptr_t address, unsigned bytes)
 {
     static const unsigned char fresh[] = {0xff, 0xff, 0xff, 0xff};
-    if (memcmp(memory_at(address), fresh, bytes) != 0)
+    if (forgotten || memcmp(memory_at(address), fresh, bytes) != 0)
         return false;
     const Region *region = find_region(address);
     if (!region || !region->allocation || region->allocation->managed)

@@ -105,7 +105,7 @@ constexpr uint8_t last_quiet = 254, never_quiet = 255;
 
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes);
 void shadow_release(Shadow &shadow);
-void shadow_forget_quiet(Shadow &shadow);
+void shadow_forget(Shadow &shadow, bool whole); /* else the numbers in `quiet` alone */
 
 /* ---- regions ---- */
 
@@ -136,7 +136,8 @@ struct Region {
 
 Region *find_region(uintptr_t address); /* the one that owns the address's page, or null */
 Region *add_region(const void *begin, size_t bytes, const Allocation *allocation);
-void forget_quiet(); /* the numbers of Shadow::quiet start again, in global memory */
+/* In global memory: the blocks' numbers start again from 1, or only those of Shadow::quiet do. */
+void forget_shadows(bool whole);
 void add_fence(const void *begin, size_t bytes);
 void add_written(const void *begin, size_t bytes);
 /* Whether the memory, which no kernel wrote, still holds what allocating left there. */

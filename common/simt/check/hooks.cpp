@@ -56,14 +56,16 @@ struct Hooks final : Checker {
     {
         static uint32_t next_block = 1, launches = 0;
         add_program_variables();
-        if (launch.blocks > UINT32_MAX - next_block)
-            next_block = 1; /* what has these numbers is four billion blocks old */
+        if (launch.blocks > UINT32_MAX - next_block) {
+            forget_shadows(true);
+            next_block = 1;
+        }
         LaunchState *state =
             new LaunchState{&launch, next_block, uint32_t(launch.blocks), ++launches & 0x7fffffff};
         next_block += state->blocks;
         const uint8_t quiet = uint8_t(launches % last_quiet + 1);
         if (quiet == 1)
-            forget_quiet();
+            forget_shadows(false);
         state->quiet[0] = state->quiet[1] =
             launch.cooperative || launch.cluster_blocks > 1 ? never_quiet : quiet;
         if (launch.cooperative)
@@ -334,7 +336,7 @@ struct Hooks final : Checker {
         /* every access gets its second look, which sees it */
         region->end = region->begin;
         region->open.end = region->open.begin;
-        shadow_forget_quiet(region->shadow);
+        shadow_forget(region->shadow, false);
         if (const ThreadState *thread = current_thread_state()) {
             LaunchState *launch = thread->block->launch;
             std::lock_guard<std::mutex> hold(launch->lock);

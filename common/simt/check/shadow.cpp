@@ -47,10 +47,10 @@ void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
     }
 }
 
-void shadow_forget_quiet(Shadow &shadow)
+void shadow_forget(Shadow &shadow, bool whole)
 {
     if (shadow.quiet)
-        madvise(shadow.quiet, quiet_bytes(shadow), MADV_DONTNEED);
+        madvise(shadow.quiet, whole ? mapped_bytes(shadow) : quiet_bytes(shadow), MADV_DONTNEED);
 }
 
 void shadow_release(Shadow &shadow)
