@@ -1,7 +1,6 @@
 /* The two 16-bit floating-point formats, to and from float and double: to nearest, ties to even. */
 #pragma once
 
-#include <cmath>
 #include <simt/math.h>
 
 namespace simt
