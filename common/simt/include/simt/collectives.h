@@ -1,8 +1,6 @@
 /* Warp shuffles, votes, matches and reductions. Each is one simt_meet: see simt/warp.h. */
 #pragma once
 
-#include <cstdint>
-#include <cstring>
 #include <simt/keywords.h>
 #include <simt/warp.h>
 
