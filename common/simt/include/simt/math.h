@@ -1,10 +1,6 @@
-/*
- * CUDA's mathematical functions that <math.h> does not have, and the integer and conversion
- * intrinsics.
- *
- * The fast intrinsics (__expf, __sinf, __fdividef, ...) give the accurate result: programs that
- * need the accuracy of the slow functions cannot be told apart here from those that do with less.
- */
+/* CUDA's mathematical functions that <math.h> lacks, and the integer and conversion intrinsics.
+ * The fast ones (__expf, __sinf, __fdividef, ...) give the accurate result: programs that need the
+ * accuracy of the slow functions cannot be told apart here from those that do with less. */
 #pragma once
 
 #include <cfenv>
@@ -86,11 +82,11 @@ __extension__ typedef unsigned __int128 unsigned_wide;
 /* clang-format off */
 /* ---- min, max, abs for every pair of types that CUDA has ---- */
 
-#define SIMT_MIN_MAX(A, B, R)                                                                      \
-    constexpr R min(A a, B b) { return (R)b < (R)a ? (R)b : (R)a; }                                \
-    constexpr R max(A a, B b) { return (R)a < (R)b ? (R)b : (R)a; }
+#define SIMT_MIN_MAX(prefix, A, B, R)                                                              \
+    constexpr R prefix##min(A a, B b) { return (R)b < (R)a ? (R)b : (R)a; }                        \
+    constexpr R prefix##max(A a, B b) { return (R)a < (R)b ? (R)b : (R)a; }
 #define SIMT_MIN_MAX_INTEGER(S, U)                                                                 \
-    SIMT_MIN_MAX(S, S, S) SIMT_MIN_MAX(U, U, U) SIMT_MIN_MAX(S, U, U) SIMT_MIN_MAX(U, S, U)
+    SIMT_MIN_MAX(, S, S, S) SIMT_MIN_MAX(, U, U, U) SIMT_MIN_MAX(, S, U, U) SIMT_MIN_MAX(, U, S, U)
 /* Like fminf and fmaxf: a number wins over NaN. */
 #define SIMT_MIN_MAX_FLOAT(A, B, R)                                                                \
     inline R min(A a, B b) { return std::fmin(R(a), R(b)); }                                       \
@@ -99,6 +95,9 @@ __extension__ typedef unsigned __int128 unsigned_wide;
 SIMT_MIN_MAX_INTEGER(int, unsigned int)
 SIMT_MIN_MAX_INTEGER(long, unsigned long)
 SIMT_MIN_MAX_INTEGER(long long, unsigned long long)
+SIMT_MIN_MAX(u, unsigned int, unsigned int, unsigned int)
+SIMT_MIN_MAX(ll, long long, long long, long long)
+SIMT_MIN_MAX(ull, unsigned long long, unsigned long long, unsigned long long)
 SIMT_MIN_MAX_FLOAT(float, float, float)
 SIMT_MIN_MAX_FLOAT(double, double, double)
 SIMT_MIN_MAX_FLOAT(float, double, double)
@@ -106,13 +105,6 @@ SIMT_MIN_MAX_FLOAT(double, float, double)
 #undef SIMT_MIN_MAX
 #undef SIMT_MIN_MAX_INTEGER
 #undef SIMT_MIN_MAX_FLOAT
-
-SIMT_INLINE(unsigned int, umin, (unsigned int a, unsigned int b), min(a, b))
-SIMT_INLINE(unsigned int, umax, (unsigned int a, unsigned int b), max(a, b))
-SIMT_INLINE(long long, llmin, (long long a, long long b), min(a, b))
-SIMT_INLINE(long long, llmax, (long long a, long long b), max(a, b))
-SIMT_INLINE(unsigned long long, ullmin, (unsigned long long a, unsigned long long b), min(a, b))
-SIMT_INLINE(unsigned long long, ullmax, (unsigned long long a, unsigned long long b), max(a, b))
 
 /* ---- Functions of float and double that <math.h> lacks ---- */
 
@@ -287,11 +279,9 @@ inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int sel
     const uint64_t bytes = simt::joined(y, x);
     unsigned int result = 0;
     for (int i = 0; i < 4; i++) {
-        unsigned int pick = selector >> (4 * i);
-        unsigned int byte = bytes >> (pick & 7) * 8 & 0xff;
-        if (pick & 8)
-            byte = byte & 0x80 ? 0xff : 0;
-        result |= byte << (8 * i);
+        const unsigned int pick = selector >> (4 * i);
+        const int8_t byte = int8_t(bytes >> (pick & 7) * 8);
+        result |= unsigned(uint8_t(pick & 8 ? byte >> 7 : byte)) << (8 * i);
     }
     return result;
 }
