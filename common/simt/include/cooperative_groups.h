@@ -52,16 +52,12 @@ class lanes
     template <class T>
     T from_lane(T value, int lane, simt::Site site) const
     {
-        if constexpr (sizeof(T) <= 8) {
-            return __shfl_sync(mask_, value, lane, 32, site);
-        } else {
-            unsigned long long words[(sizeof(T) + 7) / 8] = {};
-            memcpy(words, &value, sizeof value);
-            for (unsigned long long &word : words)
-                word = __shfl_sync(mask_, word, lane, 32, site);
-            memcpy(&value, words, sizeof value);
-            return value;
-        }
+        uint64_t words[(sizeof(T) + 7) / 8] = {};
+        __builtin_memcpy(words, &value, sizeof value);
+        for (uint64_t &word : words)
+            word = __shfl_sync(mask_, word, lane, 32, site);
+        __builtin_memcpy(&value, words, sizeof value);
+        return value;
     }
 
     /* The lane whose rank in the group is `rank`. */
@@ -94,9 +90,7 @@ inline unsigned tile_mask(unsigned size)
 
 /* ---- the block ---- */
 
-class thread_block
-{
-  public:
+struct thread_block {
     void sync(SIMT_CALL_SITE) const { simt_syncthreads(site); }
     static unsigned thread_rank() { return simt_thread_number(); }
     static unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
@@ -121,9 +115,7 @@ template <unsigned... Sizes> thread_block this_thread_block(block_tile_memory<Si
 
 /* ---- the grid ---- */
 
-class grid_group
-{
-  public:
+struct grid_group {
     bool is_valid() const { return simt_is_cooperative(); }
     void sync(SIMT_CALL_SITE) const { simt_grid_sync(site); }
 
@@ -151,14 +143,14 @@ class thread_block_tile : public details::lanes
 
   public:
     explicit thread_block_tile(unsigned parent_size)
-        : lanes(details::tile_mask(Size)), parent_size(parent_size)
+        : lanes(details::tile_mask(Size)), tiles((parent_size + Size - 1) / Size)
     {
     }
 
     /* thread_block_tile<8> stands for a tile of any parent. */
     template <class Other>
     thread_block_tile(const thread_block_tile<Size, Other> &tile)
-        : lanes(tile), parent_size(tile.parent_size)
+        : lanes(tile), tiles(tile.meta_group_size())
     {
     }
 
@@ -167,17 +159,11 @@ class thread_block_tile : public details::lanes
     static constexpr unsigned num_threads() { return Size; }
 
     /* Which of the parent's tiles this is, and how many there are. */
-    unsigned meta_group_rank() const
-    {
-        return simt_thread_number() % ((parent_size + Size - 1) / Size * Size) / Size;
-    }
-
-    unsigned meta_group_size() const { return (parent_size + Size - 1) / Size; }
+    unsigned meta_group_rank() const { return simt_thread_number() / Size % tiles; }
+    unsigned meta_group_size() const { return tiles; }
 
   private:
-    template <unsigned OtherSize, class Other>
-    friend class thread_block_tile;
-    unsigned parent_size;
+    unsigned tiles;
 };
 
 template <unsigned Size>

@@ -4,24 +4,13 @@
  * linking (here nothing but the runtime is linked). */
 #pragma once
 
-#include <stdint.h>
+#include <driver_types.h>
 
 #define CUDA_VERSION 12000
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define CUDAAPI
-#define SIMT_DRIVER(type)                                                                          \
-    typedef struct simt_driver *type __attribute__((                                               \
-        unavailable("functions of the CUDA driver are not supported by the CPU backend (simt)")))
-SIMT_DRIVER(CUdevice);
-SIMT_DRIVER(CUcontext);
-SIMT_DRIVER(CUmodule);
-SIMT_DRIVER(CUfunction);
-SIMT_DRIVER(CUdeviceptr);
-#undef SIMT_DRIVER
+typedef SIMT_UNSUPPORTED("functions of the CUDA driver") struct simt_driver *CUdevice, *CUcontext,
+    *CUmodule, *CUfunction, *CUdeviceptr;
 typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
 
@@ -56,17 +45,16 @@ typedef enum CUtensorMapL2promotion_enum {
 typedef enum CUtensorMapFloatOOBfill_enum {
     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
 } CUtensorMapFloatOOBfill;
-/* clang-format on */
 
 /* Strides are in bytes, from the second dimension on. What the copy engine cannot do is refused
  * with CUDA_ERROR_INVALID_VALUE; what only this backend cannot do (interleaving, element strides)
  * with CUDA_ERROR_NOT_SUPPORTED. */
+#ifdef __cplusplus
+extern "C"
+#endif
 CUresult CUDAAPI cuTensorMapEncodeTiled(
     CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
     const cuuint64_t *sizes, const cuuint64_t *strides, const cuuint32_t *box,
     const cuuint32_t *element_strides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
     CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
-
-#ifdef __cplusplus
-}
-#endif
+/* clang-format on */

@@ -13,5 +13,4 @@
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 
-SIMT_INLINE(__nv_bfloat162, __bfloat162bfloat162, (__nv_bfloat16 value),
-            __nv_bfloat162(value, value))
+SIMT_INLINE(__nv_bfloat162, __bfloat162bfloat162, (__nv_bfloat16 value), {value, value})

@@ -33,13 +33,6 @@ typedef __half2 __nv_half2;
 #define CUDART_ONE_FP16 __half::of_bits(0x3c00)
 #define CUDART_MAX_NORMAL_FP16 __half::of_bits(0x7bff)
 
-/* ---- Parts of __half2 ---- */
-
 SIMT_INLINE(__half2, __half2half2, (__half value), {value, value})
-SIMT_INLINE(__half2, __low2half2, (__half2 value), {value.x, value.x})
-SIMT_INLINE(__half2, __high2half2, (__half2 value), {value.y, value.y})
-SIMT_INLINE(__half2, __lows2half2, (__half2 a, __half2 b), {a.x, b.x})
-SIMT_INLINE(__half2, __highs2half2, (__half2 a, __half2 b), {a.y, b.y})
-SIMT_INLINE(__half2, __lowhigh2highlow, (__half2 value), {value.y, value.x})
 
 #endif

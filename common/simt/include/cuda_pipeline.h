@@ -2,9 +2,9 @@
  * GPU, they are cp.async: done when waited for, and unfinished copies are reported. */
 #pragma once
 
-#include <simt/warp.h>
+#include <cuda_runtime.h>
 
-/* Of <ptx.cuh>, which also brings in all the others by their short names. */
+/* Three of the functions of <ptx.cuh>, which makes names of its own of all. */
 namespace ptx
 {
 void cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,
@@ -24,8 +24,5 @@ __forceinline__ void __pipeline_memcpy_async(void *shared, const void *global, s
 
 __forceinline__ void __pipeline_commit() { ptx::cp_async_commit(); }
 
-/* All but the last `pending` commits are done. */
-__forceinline__ void __pipeline_wait_prior(size_t pending)
-{
-    ptx::cp_async_wait(unsigned(pending));
-}
+/* All but the last `prior` commits are done. */
+__forceinline__ void __pipeline_wait_prior(size_t prior) { ptx::cp_async_wait(unsigned(prior)); }

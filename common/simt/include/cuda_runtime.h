@@ -17,7 +17,6 @@ void *memset(void *to, int value, size_t bytes) noexcept __asm__("simt_memset");
 #endif
 
 #include <cuda_runtime_api.h>
-#include <vector_types.h>
 /* In C too, as nvcc's header has it: small functions are shared by host and device. */
 #include <simt/keywords.h>
 
@@ -25,7 +24,6 @@ void *memset(void *to, int value, size_t bytes) noexcept __asm__("simt_memset");
 
 /* What nvcc's header brings in by itself and programs have come to rely on. */
 #include <assert.h>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

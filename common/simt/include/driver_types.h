@@ -133,9 +133,7 @@ struct cudaDeviceProp {
 typedef union cudaLaunchAttributeValue {
     char pad[64];
     int cooperative;
-    struct {
-        unsigned int x, y, z;
-    } clusterDim;
+    uint3 clusterDim;
     int priority;
 } cudaLaunchAttributeValue;
 
@@ -155,20 +153,15 @@ typedef struct cudaLaunchConfig_t {
 /* Graphs, textures and surfaces are not there: using one of these types says so at compile time. */
 #define SIMT_UNSUPPORTED(what)                                                                     \
     __attribute__((unavailable(what " are not supported by the CPU backend (simt)")))
-/* clang-format off */
-typedef struct simt_graph *cudaGraph_t SIMT_UNSUPPORTED("CUDA graphs");
-typedef struct simt_graph_exec *cudaGraphExec_t SIMT_UNSUPPORTED("CUDA graphs");
-typedef unsigned long long cudaTextureObject_t SIMT_UNSUPPORTED("textures");
-typedef unsigned long long cudaSurfaceObject_t SIMT_UNSUPPORTED("surfaces");
-typedef struct simt_access_policy cudaAccessPolicyWindow SIMT_UNSUPPORTED("L2 access policies");
-typedef struct simt_memory_access cudaMemAccessDesc SIMT_UNSUPPORTED("several devices");
-typedef struct simt_pool_properties cudaMemPoolProps SIMT_UNSUPPORTED("memory pools of one's own");
-typedef struct simt_array *cudaArray_t SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
-typedef struct simt_array cudaArray SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
-typedef struct simt_array *cudaMipmappedArray_t SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
-typedef struct simt_channel cudaChannelFormatDesc SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)");
-typedef struct simt_graph_node *cudaGraphNode_t SIMT_UNSUPPORTED("CUDA graphs");
-typedef struct simt_copy_3d cudaMemcpy3DParms SIMT_UNSUPPORTED("3D copies");
-typedef struct simt_handle cudaIpcMemHandle_t SIMT_UNSUPPORTED("handles shared between processes");
-typedef struct simt_handle *cudaExternalMemory_t SIMT_UNSUPPORTED("handles shared between processes");
-/* clang-format on */
+typedef SIMT_UNSUPPORTED("CUDA graphs") struct simt_graph *cudaGraph_t, *cudaGraphExec_t,
+    *cudaGraphNode_t;
+typedef SIMT_UNSUPPORTED("textures") unsigned long long cudaTextureObject_t;
+typedef SIMT_UNSUPPORTED("surfaces") unsigned long long cudaSurfaceObject_t;
+typedef SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)") struct simt_array cudaArray,
+    *cudaArray_t, *cudaMipmappedArray_t, cudaChannelFormatDesc;
+typedef SIMT_UNSUPPORTED("L2 access policies") struct simt_access_policy cudaAccessPolicyWindow;
+typedef SIMT_UNSUPPORTED("several devices") struct simt_memory_access cudaMemAccessDesc;
+typedef SIMT_UNSUPPORTED("memory pools of one's own") struct simt_pool_properties cudaMemPoolProps;
+typedef SIMT_UNSUPPORTED("3D copies") struct simt_copy_3d cudaMemcpy3DParms;
+typedef SIMT_UNSUPPORTED("handles shared between processes") struct simt_handle cudaIpcMemHandle_t,
+    *cudaExternalMemory_t;

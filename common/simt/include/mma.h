@@ -7,7 +7,6 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <simt/warp.h>
 
 /* In common/simt/instructions/matrix.cpp. A fragment's elements lie as in mma_m16n8k16's A
  * (factors) and two of its D side by side (sums); by_rows: the matrix has its rows along memory. */

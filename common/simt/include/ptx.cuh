@@ -10,8 +10,7 @@
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_runtime.h>
-#include <stdint.h>
+#include <cuda_pipeline.h>
 
 /* The functions are the program's only where it includes this file. */
 namespace ptx
@@ -30,12 +29,7 @@ __forceinline__ uint32_t shared_address(const void *shared) { return simt_shared
 __forceinline__ float4 volatile_load(const float *shared) { return *(const float4 *)shared; }
 __forceinline__ float2 volatile_load_2(const float *shared) { return *(const float2 *)shared; }
 
-/* ---- asynchronous copies by every thread: copy_async.cpp ---- */
-
-void cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,
-              simt::Site site);
-void cp_async_commit(void);
-void cp_async_wait(unsigned pending);
+/* ---- asynchronous copies by every thread: copy_async.cpp, and cuda_pipeline.h ---- */
 
 /* clang-format off */
 __forceinline__ void cp_async_4(uint32_t shared, const void *global, SIMT_CALL_SITE) { cp_async(shared, global, 4, 4, site); }

@@ -7,8 +7,6 @@
 
 #include <stdint.h>
 
-#define SIMT_ALIGNED(n) __attribute__((aligned(n)))
-
 typedef uint16_t __attribute__((may_alias)) simt_word2;
 typedef uint32_t __attribute__((may_alias)) simt_word4;
 typedef uint64_t __attribute__((may_alias)) simt_word8;
@@ -22,7 +20,7 @@ typedef struct {
 
 /* The bracketed lists are members, parameters and initialisers. */
 #define SIMT_WHOLE_VECTOR(name, word, members, parameters, ...)                                    \
-    struct SIMT_ALIGNED(__alignof__(word)) name {                                                  \
+    struct __attribute__((aligned(__alignof__(word)))) name {                                      \
         __extension__ union {                                                                      \
             __extension__ struct {                                                                 \
                 members                                                                            \
@@ -38,16 +36,13 @@ typedef struct {
             return *this;                                                                          \
         }                                                                                          \
     };
-#define SIMT_PLAIN_VECTOR(name) /* in C++ the struct's name is a type already */
 
 #else
 
 #define SIMT_WHOLE_VECTOR(name, word, members, ...)                                                \
-    struct SIMT_ALIGNED(__alignof__(word)) name {                                                  \
+    typedef struct __attribute__((aligned(__alignof__(word)))) name {                              \
         members                                                                                    \
-    };                                                                                             \
-    SIMT_PLAIN_VECTOR(name)
-#define SIMT_PLAIN_VECTOR(name) typedef struct name name;
+    } name;
 
 #endif
 
@@ -62,10 +57,8 @@ typedef struct {
 /* name1 to name4, and make_name1() to make_name4(). `two` and `four` are the sizes of two and four
  * components; vectors of 1 and 3 are aligned as their component is, and move one by one. */
 #define SIMT_VECTORS(name, T, two, four)                                                           \
-    struct name##1 { T x; };                                                                       \
-    SIMT_PLAIN_VECTOR(name##1)                                                                     \
-    struct name##3 { T x, y, z; };                                                                 \
-    SIMT_PLAIN_VECTOR(name##3)                                                                     \
+    typedef struct name##1 { T x; } name##1;                                                       \
+    typedef struct name##3 { T x, y, z; } name##3;                                                 \
     SIMT_WHOLE_VECTOR(name##2, simt_word##two, T x; T y;, (T x_, T y_ = 0), x(x_), y(y_))          \
     SIMT_WHOLE_VECTOR(name##4, simt_word##four, T x; T y; T z; T w;                                \
                       , (T x_, T y_ = 0, T z_ = 0, T w_ = 0), x(x_), y(y_), z(z_), w(w_))          \
@@ -88,7 +81,7 @@ SIMT_VECTORS(longlong, long long, 16, 32)
 SIMT_VECTORS(ulonglong, unsigned long long, 16, 32)
 SIMT_VECTORS(double, double, 16, 32)
 
-struct dim3 {
+typedef struct dim3 {
     unsigned int x, y, z;
 #ifdef __cplusplus
     constexpr dim3(unsigned int x_ = 1, unsigned int y_ = 1, unsigned int z_ = 1)
@@ -98,5 +91,4 @@ struct dim3 {
     constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
     constexpr operator uint3() const { return uint3{x, y, z}; }
 #endif
-};
-SIMT_PLAIN_VECTOR(dim3)
+} dim3;

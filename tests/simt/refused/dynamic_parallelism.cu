@@ -1,4 +1,4 @@
-// says: dynamic parallelism) is not supported by the CPU backend
+// says: dynamic parallelism) are not supported by the CPU backend
 __global__ void child(int *out)
 {
     *out = 1;

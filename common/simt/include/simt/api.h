@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
-#include <type_traits>
+#include <simt/keywords.h>
 
 namespace simt
 {
@@ -26,47 +26,44 @@ inline int device_of(cudaMemLocation location)
 
 } /* namespace simt */
 
-#define SIMT_FORM(head, name, parameters, ...)                                                     \
-    head cudaError_t name parameters { return __VA_ARGS__; }
-
 /* clang-format off */
 /* Pointers to pointers of any type. */
-SIMT_FORM(template <class T>, cudaMalloc, (T **pointer, size_t bytes), cudaMalloc(simt::untyped(pointer), bytes))
-SIMT_FORM(template <class T>, cudaMallocAsync, (T **pointer, size_t bytes, cudaStream_t stream), cudaMallocAsync(simt::untyped(pointer), bytes, stream))
-SIMT_FORM(template <class T>, cudaMallocManaged, (T **pointer, size_t bytes, unsigned int flags = cudaMemAttachGlobal), cudaMallocManaged(simt::untyped(pointer), bytes, flags))
-SIMT_FORM(template <class T>, cudaMallocHost, (T **pointer, size_t bytes, unsigned int flags = cudaHostAllocDefault), cudaHostAlloc(simt::untyped(pointer), bytes, flags))
-SIMT_FORM(template <class T>, cudaHostAlloc, (T **pointer, size_t bytes, unsigned int flags), cudaHostAlloc(simt::untyped(pointer), bytes, flags))
-SIMT_FORM(template <class T>, cudaMallocPitch, (T **pointer, size_t *pitch, size_t width, size_t height), cudaMallocPitch(simt::untyped(pointer), pitch, width, height))
-SIMT_FORM(template <class T>, cudaHostGetDevicePointer, (T **pointer, void *host, unsigned int flags), cudaHostGetDevicePointer(simt::untyped(pointer), host, flags))
-SIMT_FORM(template <class T>, cudaStreamAttachMemAsync, (cudaStream_t stream, T *pointer, size_t bytes = 0, unsigned int flags = cudaMemAttachSingle), cudaStreamAttachMemAsync(stream, static_cast<void *>(pointer), bytes, flags))
+template <class T> SIMT_INLINE(cudaError_t, cudaMalloc, (T **pointer, size_t bytes), cudaMalloc(simt::untyped(pointer), bytes))
+template <class T> SIMT_INLINE(cudaError_t, cudaMallocAsync, (T **pointer, size_t bytes, cudaStream_t stream), cudaMallocAsync(simt::untyped(pointer), bytes, stream))
+template <class T> SIMT_INLINE(cudaError_t, cudaMallocManaged, (T **pointer, size_t bytes, unsigned int flags = cudaMemAttachGlobal), cudaMallocManaged(simt::untyped(pointer), bytes, flags))
+template <class T> SIMT_INLINE(cudaError_t, cudaMallocHost, (T **pointer, size_t bytes, unsigned int flags = cudaHostAllocDefault), cudaHostAlloc(simt::untyped(pointer), bytes, flags))
+template <class T> SIMT_INLINE(cudaError_t, cudaHostAlloc, (T **pointer, size_t bytes, unsigned int flags), cudaHostAlloc(simt::untyped(pointer), bytes, flags))
+template <class T> SIMT_INLINE(cudaError_t, cudaMallocPitch, (T **pointer, size_t *pitch, size_t width, size_t height), cudaMallocPitch(simt::untyped(pointer), pitch, width, height))
+template <class T> SIMT_INLINE(cudaError_t, cudaHostGetDevicePointer, (T **pointer, void *host, unsigned int flags), cudaHostGetDevicePointer(simt::untyped(pointer), host, flags))
+template <class T> SIMT_INLINE(cudaError_t, cudaStreamAttachMemAsync, (cudaStream_t stream, T *pointer, size_t bytes = 0, unsigned int flags = cudaMemAttachSingle), cudaStreamAttachMemAsync(stream, static_cast<void *>(pointer), bytes, flags))
 
 /* CUDA 13's parameters, and C++'s own. Managed memory is everywhere at the same time. */
-SIMT_FORM(inline, cudaMemPrefetchAsync, (const void *pointer, size_t bytes, cudaMemLocation location, unsigned int, cudaStream_t stream = nullptr), cudaMemPrefetchAsync(pointer, bytes, simt::device_of(location), stream))
-SIMT_FORM(inline, cudaMemAdvise, (const void *pointer, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation location), cudaMemAdvise(pointer, bytes, advice, simt::device_of(location)))
-SIMT_FORM(inline, cudaEventCreate, (cudaEvent_t *event, unsigned int flags), cudaEventCreateWithFlags(event, flags))
+SIMT_INLINE(cudaError_t, cudaMemPrefetchAsync, (const void *pointer, size_t bytes, cudaMemLocation location, unsigned int, cudaStream_t stream = nullptr), cudaMemPrefetchAsync(pointer, bytes, simt::device_of(location), stream))
+SIMT_INLINE(cudaError_t, cudaMemAdvise, (const void *pointer, size_t bytes, cudaMemoryAdvise advice, cudaMemLocation location), cudaMemAdvise(pointer, bytes, advice, simt::device_of(location)))
+SIMT_INLINE(cudaError_t, cudaEventCreate, (cudaEvent_t *event, unsigned int flags), cudaEventCreateWithFlags(event, flags))
 
 /* A symbol is a __device__, __constant__ or __managed__ variable, named without &. */
-SIMT_FORM(template <class T>, cudaMemcpyToSymbol, (const T &symbol, const void *from, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice), cudaMemcpyToSymbol(simt::variable(symbol, bytes, offset), from, bytes, offset, kind))
-SIMT_FORM(template <class T>, cudaMemcpyToSymbolAsync, (const T &symbol, const void *from, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t = nullptr), cudaMemcpyToSymbol(symbol, from, bytes, offset, kind))
-SIMT_FORM(template <class T>, cudaMemcpyFromSymbol, (void *to, const T &symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyDeviceToHost), cudaMemcpyFromSymbol(to, simt::variable(symbol, bytes, offset), bytes, offset, kind))
-SIMT_FORM(template <class T>, cudaMemcpyFromSymbolAsync, (void *to, const T &symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t = nullptr), cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind))
-SIMT_FORM(template <class T>, cudaGetSymbolAddress, (void **pointer, const T &symbol), cudaGetSymbolAddress(pointer, simt::variable(symbol)))
-SIMT_FORM(template <class T>, cudaGetSymbolAddress, (T **pointer, const T &symbol), cudaGetSymbolAddress(simt::untyped(pointer), simt::variable(symbol)))
-SIMT_FORM(template <class T>, cudaGetSymbolSize, (size_t *bytes, const T &symbol), (*bytes = sizeof symbol, cudaSuccess))
+template <class T> SIMT_INLINE(cudaError_t, cudaMemcpyToSymbol, (const T &symbol, const void *from, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice), cudaMemcpyToSymbol(simt::variable(symbol, bytes, offset), from, bytes, offset, kind))
+template <class T> SIMT_INLINE(cudaError_t, cudaMemcpyToSymbolAsync, (const T &symbol, const void *from, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t = nullptr), cudaMemcpyToSymbol(symbol, from, bytes, offset, kind))
+template <class T> SIMT_INLINE(cudaError_t, cudaMemcpyFromSymbol, (void *to, const T &symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyDeviceToHost), cudaMemcpyFromSymbol(to, simt::variable(symbol, bytes, offset), bytes, offset, kind))
+template <class T> SIMT_INLINE(cudaError_t, cudaMemcpyFromSymbolAsync, (void *to, const T &symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t = nullptr), cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind))
+template <class T> SIMT_INLINE(cudaError_t, cudaGetSymbolAddress, (void **pointer, const T &symbol), cudaGetSymbolAddress(pointer, simt::variable(symbol)))
+template <class T> SIMT_INLINE(cudaError_t, cudaGetSymbolAddress, (T **pointer, const T &symbol), cudaGetSymbolAddress(simt::untyped(pointer), simt::variable(symbol)))
+template <class T> SIMT_INLINE(cudaError_t, cudaGetSymbolSize, (size_t *bytes, const T &symbol), (*bytes = sizeof symbol, cudaSuccess))
 
 /* Kernels by name; a template kernel needs its arguments spelled out, as in cudaFuncSetAttribute(tile<16>, ...). */
-SIMT_FORM(template <class... Parameters>, cudaFuncSetCacheConfig, (void (*kernel)(Parameters...), cudaFuncCache config), cudaFuncSetCacheConfig(simt::untyped(kernel), config))
-SIMT_FORM(template <class... Parameters>, cudaFuncSetSharedMemConfig, (void (*kernel)(Parameters...), cudaSharedMemConfig config), cudaFuncSetSharedMemConfig(simt::untyped(kernel), config))
-SIMT_FORM(template <class... Parameters>, cudaFuncSetAttribute, (void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value), cudaFuncSetAttribute(simt::untyped(kernel), attribute, value))
-SIMT_FORM(template <class... Parameters>, cudaFuncGetAttributes, (cudaFuncAttributes *attributes, void (*kernel)(Parameters...)), cudaFuncGetAttributes(attributes, simt::untyped(kernel)))
-SIMT_FORM(template <class... Parameters>, cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, void (*kernel)(Parameters...), int block_size, size_t dynamic_shared), cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, simt::untyped(kernel), block_size, dynamic_shared))
-/* clang-format on */
-#undef SIMT_FORM
+template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetCacheConfig, (void (*kernel)(Parameters...), cudaFuncCache config), cudaFuncSetCacheConfig(simt::untyped(kernel), config))
+template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetSharedMemConfig, (void (*kernel)(Parameters...), cudaSharedMemConfig config), cudaFuncSetSharedMemConfig(simt::untyped(kernel), config))
+template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetAttribute, (void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value), cudaFuncSetAttribute(simt::untyped(kernel), attribute, value))
+template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncGetAttributes, (cudaFuncAttributes *attributes, void (*kernel)(Parameters...)), cudaFuncGetAttributes(attributes, simt::untyped(kernel)))
+template <class... Parameters> SIMT_INLINE(cudaError_t, cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, void (*kernel)(Parameters...), int block_size, size_t dynamic_shared), cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, simt::untyped(kernel), block_size, dynamic_shared))
+    /* clang-format on */
 
-/* The block size with the most resident threads, and the smallest grid that fills the device. */
-template <class Kernel> /* a kernel, or its address as void * */
-cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, Kernel kernel,
-                                               size_t dynamic_shared = 0, int block_limit = 0)
+    /* The block size with the most resident threads, and the smallest grid that fills the device.
+     */
+    template <class Kernel> /* a kernel, or its address as void * */
+    cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, Kernel kernel,
+                                                   size_t dynamic_shared = 0, int block_limit = 0)
 {
     const void *entry = reinterpret_cast<const void *>(kernel);
     int multiprocessors = 0, most = 0;

@@ -66,7 +66,6 @@ constexpr T negated(T value)
     SIMT_ATOMIC(atomicMax, T, simt::atomic_maximum<T>)                                             \
     SIMT_ATOMIC_COMPARE(T)
 
-/* clang-format off */
 SIMT_ATOMIC_INTEGER(int)
 SIMT_ATOMIC_INTEGER(unsigned int)
 SIMT_ATOMIC_INTEGER(long)
@@ -79,7 +78,6 @@ SIMT_ATOMIC(atomicExch, float, simt_exchange)
 SIMT_ATOMIC(atomicInc, unsigned int, simt_increment)
 SIMT_ATOMIC(atomicDec, unsigned int, simt_decrement)
 SIMT_ATOMIC_COMPARE(unsigned short)
-/* clang-format on */
 #undef SIMT_ATOMIC_INTEGER
 #undef SIMT_ATOMIC_COMPARE
 #undef SIMT_ATOMIC

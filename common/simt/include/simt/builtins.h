@@ -27,10 +27,8 @@ using pointer_to = T *;
 template <class T, size_t Alignment = 16>
 inline T *dynamic_shared()
 {
-    if constexpr (Alignment > 16)
-        return reinterpret_cast<T *>(simt_aligned_dynamic_shared());
-    else
-        return reinterpret_cast<T *>(simt_dynamic_shared);
+    return reinterpret_cast<T *>(Alignment > 16 ? simt_aligned_dynamic_shared()
+                                                : simt_dynamic_shared);
 }
 
 /* Each thread of a group copies its share. */
@@ -76,16 +74,12 @@ SIMT_INLINE(long long, clock64, (), simt_clock())
 SIMT_INLINE(clock_t, simt_device_clock, (), static_cast<clock_t>(simt_clock()))
 
 /* Loads and stores with a hint for the cache, which is all that tells them from ordinary ones. */
-template <class T> __forceinline__ T __ldg(const T *pointer) { return *pointer; }
-template <class T> __forceinline__ T __ldca(const T *pointer) { return *pointer; }
-template <class T> __forceinline__ T __ldcg(const T *pointer) { return *pointer; }
-template <class T> __forceinline__ T __ldcs(const T *pointer) { return *pointer; }
-template <class T> __forceinline__ T __ldlu(const T *pointer) { return *pointer; }
-template <class T> __forceinline__ T __ldcv(const T *pointer) { return *pointer; }
-template <class T> __forceinline__ void __stwb(T *pointer, std::common_type_t<T> value) { *pointer = value; }
-template <class T> __forceinline__ void __stcg(T *pointer, std::common_type_t<T> value) { *pointer = value; }
-template <class T> __forceinline__ void __stcs(T *pointer, std::common_type_t<T> value) { *pointer = value; }
-template <class T> __forceinline__ void __stwt(T *pointer, std::common_type_t<T> value) { *pointer = value; }
+#define SIMT_LOAD(name) template <class T> __forceinline__ T name(const T *pointer) { return *pointer; }
+#define SIMT_STORE(name) template <class T> __forceinline__ void name(T *pointer, std::common_type_t<T> value) { *pointer = value; }
+SIMT_LOAD(__ldg) SIMT_LOAD(__ldca) SIMT_LOAD(__ldcg) SIMT_LOAD(__ldcs) SIMT_LOAD(__ldlu) SIMT_LOAD(__ldcv)
+SIMT_STORE(__stwb) SIMT_STORE(__stcg) SIMT_STORE(__stcs) SIMT_STORE(__stwt)
+#undef SIMT_LOAD
+#undef SIMT_STORE
 
 extern "C" unsigned simt_is_shared(const void *pointer);
 extern "C" unsigned simt_is_local(const void *pointer);

@@ -1,8 +1,6 @@
 /* Warp shuffles, votes, matches and reductions. Each is one simt_meet: see simt/warp.h. */
 #pragma once
 
-#include <cstdint>
-#include <cstring>
 #include <simt/keywords.h>
 #include <simt/warp.h>
 
@@ -48,12 +46,11 @@ inline T from_word(uint64_t word, T value)
 
 #define SIMT_SHUFFLE(name, how, Operand)                                                           \
     template <class T>                                                                             \
-    inline T name(unsigned mask, T value, Operand operand, int width = 32, SIMT_CALL_SITE)         \
-    {                                                                                              \
-        return simt::from_word(simt_shuffle(mask, simt::to_word(value), unsigned(operand),         \
-                                            how | unsigned(width) << 2, site),                     \
-                               value);                                                             \
-    }
+    SIMT_INLINE(T, name,                                                                           \
+                (unsigned mask, T value, Operand operand, int width = 32, SIMT_CALL_SITE),         \
+                simt::from_word(simt_shuffle(mask, simt::to_word(value), unsigned(operand),        \
+                                             how | unsigned(width) << 2, site),                    \
+                                value))
 #define SIMT_VOTE(R, name, how)                                                                    \
     SIMT_INLINE(R, name, (unsigned mask, int predicate, SIMT_CALL_SITE),                           \
                 simt_vote(mask, predicate, how, site))

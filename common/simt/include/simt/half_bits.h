@@ -1,7 +1,6 @@
 /* The two 16-bit floating-point formats, to and from float and double: to nearest, ties to even. */
 #pragma once
 
-#include <cmath>
 #include <simt/math.h>
 
 namespace simt
@@ -57,9 +56,8 @@ inline float rounded_to_odd(double value)
     float nearest = float(value);
     if (double(nearest) == value || nearest != nearest)
         return nearest;
-    float inner =
-        std::fabs(double(nearest)) > std::fabs(value) ? std::nextafter(nearest, 0.0f) : nearest;
-    return same_bits<float>(same_bits<uint32_t>(inner) | 1u);
+    bool outside = std::fabs(double(nearest)) > std::fabs(value);
+    return same_bits<float>((same_bits<uint32_t>(nearest) - outside) | 1u);
 }
 
 /* The neighbour of the nearest value in the given direction: -1 down, +1 up, 0 towards zero. */
@@ -68,11 +66,9 @@ inline uint16_t directed(float value, int direction)
 {
     uint16_t bits = Format::from_float(value);
     float nearest = Format::to_float(bits);
-    if (nearest != nearest || nearest == value)
-        return bits;
     if (direction == 0)
         direction = value > 0 ? -1 : 1;
-    if (direction < 0 ? nearest < value : nearest > value)
+    if (nearest != nearest || nearest == value || (nearest < value) == (direction < 0))
         return bits;
     /* One step: away from zero counts the bits up, towards zero down. */
     bool negative = bits & 0x8000;

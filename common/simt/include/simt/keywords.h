@@ -12,8 +12,7 @@
 #define __launch_bounds__(...)
 #endif
 #define __cluster_dims__(...)                                                                      \
-    __attribute__((unavailable("sizes of clusters at the kernel instead of the launch are not "    \
-                               "supported by the CPU backend (simt)")))
+    SIMT_UNSUPPORTED("sizes of clusters at the kernel instead of the launch")
 #define __constant__
 #define __managed__
 #define __grid_constant__

@@ -175,9 +175,8 @@ auto simt_kernel(const char *name, Find find, Call call, dim3 grid, dim3 block, 
 
 /* What simtcc makes of a launch inside a kernel or a __device__ function. */
 template <class... T>
-__attribute__((unavailable(
-    "launching a kernel from device code (dynamic parallelism) is not "
-    "supported by the CPU backend (simt)"))) void (*simt_kernel_in_device_code(T...))(...);
+SIMT_UNSUPPORTED("launches by a kernel (dynamic parallelism)")
+void (*simt_kernel_in_device_code(T...))(...);
 
 /* arguments[i] points to the i-th argument, as cudaLaunchKernel wants it. */
 template <class... Parameters, size_t... Indices>
@@ -209,11 +208,10 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
         "", "", 0, config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream};
     for (unsigned i = 0; i < config->numAttrs; i++) {
         const cudaLaunchAttribute &attribute = config->attrs[i];
-        const auto &cluster = attribute.val.clusterDim;
         if (attribute.id == cudaLaunchAttributeCooperative)
             launch.cooperative = attribute.val.cooperative;
         else if (attribute.id == cudaLaunchAttributeClusterDimension)
-            launch.cluster = dim3(cluster.x, cluster.y, cluster.z);
+            launch.cluster = attribute.val.clusterDim;
     }
     return simt::run(launch, kernel, static_cast<Parameters>(arguments)...);
 }

@@ -1,28 +1,18 @@
-/*
- * CUDA's mathematical functions that <math.h> does not have, and the integer and conversion
- * intrinsics.
- *
- * The fast intrinsics (__expf, __sinf, __fdividef, ...) give the accurate result: programs that
- * need the accuracy of the slow functions cannot be told apart here from those that do with less.
- */
+/* CUDA's mathematical functions that <math.h> lacks, and the integer and conversion intrinsics.
+ * The fast ones (__expf, __sinf, __fdividef, ...) give the accurate result: programs that need the
+ * accuracy of the slow functions cannot be told apart here from those that do with less. */
 #pragma once
 
 #include <cfenv>
 #include <climits>
-#include <cmath>
-#include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <math.h>
 #include <simt/keywords.h>
 #include <type_traits>
-#include <vector_types.h>
 
 namespace simt
 {
-
-constexpr double pi = 3.14159265358979323846;
 
 /* sin(pi x) with exact zeros and ones: x is brought to [-1, 1] first. */
 inline double sin_of_pi(double x)
@@ -30,13 +20,13 @@ inline double sin_of_pi(double x)
     double reduced = std::remainder(x, 2.0);
     if (std::fabs(reduced) == 1.0)
         return std::copysign(0.0, x);
-    return std::sin(pi * reduced);
+    return std::sin(M_PI * reduced);
 }
 
 inline double cos_of_pi(double x)
 {
     double reduced = std::fabs(std::remainder(x, 2.0));
-    return reduced == 0.5 || reduced == 1.5 ? 0.0 : std::cos(pi * reduced);
+    return reduced == 0.5 || reduced == 1.5 ? 0.0 : std::cos(M_PI * reduced);
 }
 
 /* Newton's method on erf, from a rational first guess. */
@@ -44,23 +34,22 @@ inline double inverse_erf(double y)
 {
     if (!(y > -1.0 && y < 1.0))
         return y == 1.0 || y == -1.0 ? y * HUGE_VAL : NAN;
-    double l = std::log1p(-y * y), a = 0.147, b = 2 / (pi * a) + l / 2;
+    double l = std::log1p(-y * y), a = 0.147, b = 2 / (M_PI * a) + l / 2;
     double x = std::copysign(std::sqrt(std::sqrt(b * b - l / a) - b), y);
     for (int step = 0; step < 4 && x != 0.0; step++)
-        x -= (std::erf(x) - y) * std::sqrt(pi) / 2 * std::exp(x * x);
+        x -= (std::erf(x) - y) * std::sqrt(M_PI) / 2 * std::exp(x * x);
     return x;
 }
 
-/* volatile, or the compiler would calculate before the direction is set. */
-template <int direction, class To, class T, class Operation>
-inline To rounded(Operation operation, T x, T y = T(0), T z = T(0))
+/* What `operation` gives in this rounding direction, of the variables that it refers to: the
+ * compiler has to take them for changed, or it would calculate before the direction is set. */
+template <class To, class Operation>
+inline To rounded(int direction, Operation operation)
 {
-    volatile T a = x, b = y, c = z;
-    if (direction == FE_TONEAREST)
-        return To(operation(a, b, c));
     int before = std::fegetround();
     std::fesetround(direction);
-    volatile To result = To(operation(a, b, c));
+    asm volatile("" : : "r"(&operation) : "memory");
+    volatile To result = operation();
     std::fesetround(before);
     return result;
 }
@@ -78,12 +67,9 @@ inline To saturated(double whole)
 }
 
 template <class To, class From>
-inline To same_bits(From from)
+constexpr To same_bits(From from)
 {
-    static_assert(sizeof(To) == sizeof(From));
-    To to;
-    __builtin_memcpy(&to, &from, sizeof to);
-    return to;
+    return __builtin_bit_cast(To, from);
 }
 
 constexpr uint64_t joined(uint32_t high, uint32_t low) { return uint64_t(high) << 32 | low; }
@@ -96,11 +82,11 @@ __extension__ typedef unsigned __int128 unsigned_wide;
 /* clang-format off */
 /* ---- min, max, abs for every pair of types that CUDA has ---- */
 
-#define SIMT_MIN_MAX(A, B, R)                                                                      \
-    constexpr R min(A a, B b) { return (R)b < (R)a ? (R)b : (R)a; }                                \
-    constexpr R max(A a, B b) { return (R)a < (R)b ? (R)b : (R)a; }
+#define SIMT_MIN_MAX(prefix, A, B, R)                                                              \
+    constexpr R prefix##min(A a, B b) { return (R)b < (R)a ? (R)b : (R)a; }                        \
+    constexpr R prefix##max(A a, B b) { return (R)a < (R)b ? (R)b : (R)a; }
 #define SIMT_MIN_MAX_INTEGER(S, U)                                                                 \
-    SIMT_MIN_MAX(S, S, S) SIMT_MIN_MAX(U, U, U) SIMT_MIN_MAX(S, U, U) SIMT_MIN_MAX(U, S, U)
+    SIMT_MIN_MAX(, S, S, S) SIMT_MIN_MAX(, U, U, U) SIMT_MIN_MAX(, S, U, U) SIMT_MIN_MAX(, U, S, U)
 /* Like fminf and fmaxf: a number wins over NaN. */
 #define SIMT_MIN_MAX_FLOAT(A, B, R)                                                                \
     inline R min(A a, B b) { return std::fmin(R(a), R(b)); }                                       \
@@ -109,6 +95,9 @@ __extension__ typedef unsigned __int128 unsigned_wide;
 SIMT_MIN_MAX_INTEGER(int, unsigned int)
 SIMT_MIN_MAX_INTEGER(long, unsigned long)
 SIMT_MIN_MAX_INTEGER(long long, unsigned long long)
+SIMT_MIN_MAX(u, unsigned int, unsigned int, unsigned int)
+SIMT_MIN_MAX(ll, long long, long long, long long)
+SIMT_MIN_MAX(ull, unsigned long long, unsigned long long, unsigned long long)
 SIMT_MIN_MAX_FLOAT(float, float, float)
 SIMT_MIN_MAX_FLOAT(double, double, double)
 SIMT_MIN_MAX_FLOAT(float, double, double)
@@ -116,13 +105,6 @@ SIMT_MIN_MAX_FLOAT(double, float, double)
 #undef SIMT_MIN_MAX
 #undef SIMT_MIN_MAX_INTEGER
 #undef SIMT_MIN_MAX_FLOAT
-
-SIMT_INLINE(unsigned int, umin, (unsigned int a, unsigned int b), min(a, b))
-SIMT_INLINE(unsigned int, umax, (unsigned int a, unsigned int b), max(a, b))
-SIMT_INLINE(long long, llmin, (long long a, long long b), min(a, b))
-SIMT_INLINE(long long, llmax, (long long a, long long b), max(a, b))
-SIMT_INLINE(unsigned long long, ullmin, (unsigned long long a, unsigned long long b), min(a, b))
-SIMT_INLINE(unsigned long long, ullmax, (unsigned long long a, unsigned long long b), max(a, b))
 
 /* ---- Functions of float and double that <math.h> lacks ---- */
 
@@ -139,20 +121,19 @@ SIMT_FUNCTION(erfcx, std::exp(x * x) * std::erfc(x))
 SIMT_FUNCTION(normcdf, 0.5 * std::erfc(-x / std::sqrt(2.0)))
 SIMT_FUNCTION(normcdfinv, std::sqrt(2.0) * simt::inverse_erf(2.0 * x - 1.0))
 #undef SIMT_FUNCTION
-SIMT_INLINE(double, rsqrt, (double x), 1.0 / std::sqrt(x))
 SIMT_INLINE(float, rsqrt, (float x), 1.0f / std::sqrt(x))
-SIMT_INLINE(float, rsqrtf, (float x), 1.0f / std::sqrt(x))
 SIMT_INLINE(float, fdividef, (float x, float y), x / y)
-SIMT_INLINE(float, norm3df, (float a, float b, float c), std::hypot(a, b, c))
-SIMT_INLINE(double, norm3d, (double a, double b, double c), std::hypot(a, b, c))
-SIMT_INLINE(float, rnorm3df, (float a, float b, float c), 1.0f / std::hypot(a, b, c))
-SIMT_INLINE(double, rnorm3d, (double a, double b, double c), 1.0 / std::hypot(a, b, c))
-SIMT_INLINE(float, norm4df, (float a, float b, float c, float d), std::hypot(std::hypot(a, b), c, d))
-SIMT_INLINE(double, norm4d, (double a, double b, double c, double d), std::hypot(std::hypot(a, b), c, d))
-SIMT_INLINE(float, rnorm4df, (float a, float b, float c, float d), 1.0f / norm4df(a, b, c, d))
-SIMT_INLINE(double, rnorm4d, (double a, double b, double c, double d), 1.0 / norm4d(a, b, c, d))
-SIMT_INLINE(float, rhypotf, (float x, float y), 1.0f / std::hypot(x, y))
-SIMT_INLINE(double, rhypot, (double x, double y), 1.0 / std::hypot(x, y))
+
+#define SIMT_LENGTHS(T, suffix)                                                                    \
+    SIMT_INLINE(T, rsqrt##suffix, (T x), 1 / std::sqrt(x))                                         \
+    SIMT_INLINE(T, norm3d##suffix, (T a, T b, T c), std::hypot(a, b, c))                           \
+    SIMT_INLINE(T, norm4d##suffix, (T a, T b, T c, T d), std::hypot(std::hypot(a, b), c, d))       \
+    SIMT_INLINE(T, rhypot##suffix, (T a, T b), 1 / std::hypot(a, b))                               \
+    SIMT_INLINE(T, rnorm3d##suffix, (T a, T b, T c), 1 / std::hypot(a, b, c))                      \
+    SIMT_INLINE(T, rnorm4d##suffix, (T a, T b, T c, T d), 1 / norm4d##suffix(a, b, c, d))
+SIMT_LENGTHS(float, f)
+SIMT_LENGTHS(double, )
+#undef SIMT_LENGTHS
 
 /* ---- Fast intrinsics. The C library declares the first ten, without defining them. ---- */
 
@@ -189,70 +170,55 @@ SIMT_INLINE(float, __saturatef, (float x), x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.
 
 /* ---- Arithmetic with a rounding direction ---- */
 
-/* In each direction: R name_rn(parameters) and so on, from an expression in a, b, c of type T. */
-#define SIMT_ROUNDED_TO(R, name, T, parameters, arguments, expression, direction)                  \
-    inline R name parameters                                                                       \
-    {                                                                                              \
-        auto operation = [](T a, [[maybe_unused]] T b, [[maybe_unused]] T c) -> R {                \
-            return expression;                                                                     \
-        };                                                                                         \
-        return simt::rounded<direction, R, T> arguments;                                           \
-    }
-#define SIMT_ROUNDED(R, name, T, parameters, arguments, expression)                                \
-    SIMT_ROUNDED_TO(R, name##_rn, T, parameters, arguments, expression, FE_TONEAREST)              \
-    SIMT_ROUNDED_TO(R, name##_rz, T, parameters, arguments, expression, FE_TOWARDZERO)             \
-    SIMT_ROUNDED_TO(R, name##_ru, T, parameters, arguments, expression, FE_UPWARD)                 \
-    SIMT_ROUNDED_TO(R, name##_rd, T, parameters, arguments, expression, FE_DOWNWARD)
-#define SIMT_ROUNDED_1(R, name, T, expression)                                                     \
-    SIMT_ROUNDED(R, name, T, (T x), (operation, x), expression)
-#define SIMT_ROUNDED_2(T, name, expression)                                                        \
-    SIMT_ROUNDED(T, name, T, (T x, T y), (operation, x, y), expression)
-#define SIMT_ROUNDED_3(T, name, expression)                                                        \
-    SIMT_ROUNDED(T, name, T, (T x, T y, T z), (operation, x, y, z), expression)
+/* The expression in each direction: name_rn(parameters) and so on. */
+#define SIMT_ROUNDED_TO(R, name, direction, parameters, ...)                                       \
+    SIMT_INLINE(R, name, parameters, simt::rounded<R>(direction, [&] { return R(__VA_ARGS__); }))
+#define SIMT_ROUNDED(R, name, parameters, ...)                                                     \
+    SIMT_INLINE(R, name##_rn, parameters, R(__VA_ARGS__))                                          \
+    SIMT_ROUNDED_TO(R, name##_rz, FE_TOWARDZERO, parameters, __VA_ARGS__)                          \
+    SIMT_ROUNDED_TO(R, name##_ru, FE_UPWARD, parameters, __VA_ARGS__)                              \
+    SIMT_ROUNDED_TO(R, name##_rd, FE_DOWNWARD, parameters, __VA_ARGS__)
 
-SIMT_ROUNDED_2(float, __fadd, a + b)
-SIMT_ROUNDED_2(float, __fsub, a - b)
-SIMT_ROUNDED_2(float, __fmul, a * b)
-SIMT_ROUNDED_2(float, __fdiv, a / b)
-SIMT_ROUNDED_3(float, __fmaf, std::fma(a, b, c))
-SIMT_ROUNDED_1(float, __frcp, float, 1.0f / a)
-SIMT_ROUNDED_1(float, __fsqrt, float, std::sqrt(a))
-SIMT_ROUNDED_1(double, __drcp, double, 1.0 / a)
-SIMT_ROUNDED_1(double, __dsqrt, double, std::sqrt(a))
-SIMT_ROUNDED_2(double, __dadd, a + b)
-SIMT_ROUNDED_2(double, __dsub, a - b)
-SIMT_ROUNDED_2(double, __dmul, a * b)
-SIMT_ROUNDED_2(double, __ddiv, a / b)
-SIMT_ROUNDED_3(double, __fma, std::fma(a, b, c))
-SIMT_ROUNDED_1(float, __int2float, int, a)
-SIMT_ROUNDED_1(float, __uint2float, unsigned int, a)
-SIMT_ROUNDED_1(float, __ll2float, long long, a)
-SIMT_ROUNDED_1(float, __ull2float, unsigned long long, a)
-SIMT_ROUNDED_1(double, __ll2double, long long, a)
-SIMT_ROUNDED_1(double, __ull2double, unsigned long long, a)
-SIMT_ROUNDED_1(float, __double2float, double, a)
+SIMT_ROUNDED(float, __fadd, (float a, float b), a + b)
+SIMT_ROUNDED(float, __fsub, (float a, float b), a - b)
+SIMT_ROUNDED(float, __fmul, (float a, float b), a * b)
+SIMT_ROUNDED(float, __fdiv, (float a, float b), a / b)
+SIMT_ROUNDED(float, __fmaf, (float a, float b, float c), std::fma(a, b, c))
+SIMT_ROUNDED(float, __frcp, (float a), 1.0f / a)
+SIMT_ROUNDED(float, __fsqrt, (float a), std::sqrt(a))
+SIMT_ROUNDED(double, __drcp, (double a), 1.0 / a)
+SIMT_ROUNDED(double, __dsqrt, (double a), std::sqrt(a))
+SIMT_ROUNDED(double, __dadd, (double a, double b), a + b)
+SIMT_ROUNDED(double, __dsub, (double a, double b), a - b)
+SIMT_ROUNDED(double, __dmul, (double a, double b), a * b)
+SIMT_ROUNDED(double, __ddiv, (double a, double b), a / b)
+SIMT_ROUNDED(double, __fma, (double a, double b, double c), std::fma(a, b, c))
+SIMT_ROUNDED(float, __int2float, (int a), a)
+SIMT_ROUNDED(float, __uint2float, (unsigned int a), a)
+SIMT_ROUNDED(float, __ll2float, (long long a), a)
+SIMT_ROUNDED(float, __ull2float, (unsigned long long a), a)
+SIMT_ROUNDED(double, __ll2double, (long long a), a)
+SIMT_ROUNDED(double, __ull2double, (unsigned long long a), a)
+SIMT_ROUNDED(float, __double2float, (double a), a)
 #undef SIMT_ROUNDED
 #undef SIMT_ROUNDED_TO
-#undef SIMT_ROUNDED_1
-#undef SIMT_ROUNDED_2
-#undef SIMT_ROUNDED_3
 
 /* ---- Conversions: out-of-range values saturate, NaN becomes 0 ---- */
 
-#define SIMT_TO_INTEGER(from, From, to, To)                                                        \
-    inline To __##from##2##to##_rn(From x) { return simt::saturated<To>(std::nearbyint(x)); }      \
-    inline To __##from##2##to##_rz(From x) { return simt::saturated<To>(std::trunc(x)); }          \
-    inline To __##from##2##to##_ru(From x) { return simt::saturated<To>(std::ceil(x)); }           \
-    inline To __##from##2##to##_rd(From x) { return simt::saturated<To>(std::floor(x)); }
+#define SIMT_TO_INTEGER(name, From, To)                                                            \
+    SIMT_INLINE(To, name##_rn, (From x), simt::saturated<To>(std::nearbyint(x)))                   \
+    SIMT_INLINE(To, name##_rz, (From x), simt::saturated<To>(std::trunc(x)))                       \
+    SIMT_INLINE(To, name##_ru, (From x), simt::saturated<To>(std::ceil(x)))                        \
+    SIMT_INLINE(To, name##_rd, (From x), simt::saturated<To>(std::floor(x)))
 
-SIMT_TO_INTEGER(float, float, int, int)
-SIMT_TO_INTEGER(float, float, uint, unsigned int)
-SIMT_TO_INTEGER(float, float, ll, long long)
-SIMT_TO_INTEGER(float, float, ull, unsigned long long)
-SIMT_TO_INTEGER(double, double, int, int)
-SIMT_TO_INTEGER(double, double, uint, unsigned int)
-SIMT_TO_INTEGER(double, double, ll, long long)
-SIMT_TO_INTEGER(double, double, ull, unsigned long long)
+SIMT_TO_INTEGER(__float2int, float, int)
+SIMT_TO_INTEGER(__float2uint, float, unsigned int)
+SIMT_TO_INTEGER(__float2ll, float, long long)
+SIMT_TO_INTEGER(__float2ull, float, unsigned long long)
+SIMT_TO_INTEGER(__double2int, double, int)
+SIMT_TO_INTEGER(__double2uint, double, unsigned int)
+SIMT_TO_INTEGER(__double2ll, double, long long)
+SIMT_TO_INTEGER(__double2ull, double, unsigned long long)
 SIMT_INLINE(double, __int2double_rn, (int x), x)
 SIMT_INLINE(double, __uint2double_rn, (unsigned int x), x)
 
@@ -304,10 +270,8 @@ inline unsigned int __brev(unsigned int x)
     return __builtin_bswap32(x);
 }
 
-inline unsigned long long __brevll(unsigned long long x)
-{
-    return simt::joined(__brev(unsigned(x)), __brev(unsigned(x >> 32)));
-}
+SIMT_INLINE(unsigned long long, __brevll, (unsigned long long x),
+            simt::joined(__brev(unsigned(x)), __brev(unsigned(x >> 32))))
 
 /* Each nibble of `selector` picks one of the bytes of y:x; with its top bit, that byte's sign. */
 inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector)
@@ -315,11 +279,9 @@ inline unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int sel
     const uint64_t bytes = simt::joined(y, x);
     unsigned int result = 0;
     for (int i = 0; i < 4; i++) {
-        unsigned int pick = selector >> (4 * i);
-        unsigned int byte = bytes >> (pick & 7) * 8 & 0xff;
-        if (pick & 8)
-            byte = byte & 0x80 ? 0xff : 0;
-        result |= byte << (8 * i);
+        const unsigned int pick = selector >> (4 * i);
+        const int8_t byte = int8_t(bytes >> (pick & 7) * 8);
+        result |= unsigned(uint8_t(pick & 8 ? byte >> 7 : byte)) << (8 * i);
     }
     return result;
 }
@@ -350,18 +312,6 @@ SIMT_DOT(unsigned int, unsigned short, ushort2, unsigned char, uchar4)
 
 /* ---- The two halves or four bytes of a word, each on its own ---- */
 
-namespace simt
-{
-
-template <class T>
-inline int clamped(int x)
-{
-    typedef std::numeric_limits<T> range;
-    return x < range::min() ? range::min() : x > range::max() ? range::max() : x;
-}
-
-} /* namespace simt */
-
 #define SIMT_EACH(name, T, ...)                                                                    \
     inline unsigned int name(unsigned int x, [[maybe_unused]] unsigned int y = 0)                  \
     {                                                                                              \
@@ -383,15 +333,15 @@ inline int clamped(int x)
 
 /* clang-format off */
 SIMT_SIGNED(__vabs, abs(a))
-SIMT_SIGNED(__vabsss, simt::clamped<Part>(abs(a)))
+SIMT_SIGNED(__vabsss, simt::saturated<Part>(abs(a)))
 SIMT_SIGNED(__vneg, -a)
-SIMT_SIGNED(__vnegss, simt::clamped<Part>(-a))
+SIMT_SIGNED(__vnegss, simt::saturated<Part>(-a))
 SIMT_UNSIGNED(__vadd, a + b)
-SIMT_SIGNED(__vaddss, simt::clamped<Part>(a + b))
-SIMT_UNSIGNED(__vaddus, simt::clamped<Part>(a + b))
+SIMT_SIGNED(__vaddss, simt::saturated<Part>(a + b))
+SIMT_UNSIGNED(__vaddus, simt::saturated<Part>(a + b))
 SIMT_UNSIGNED(__vsub, a - b)
-SIMT_SIGNED(__vsubss, simt::clamped<Part>(a - b))
-SIMT_UNSIGNED(__vsubus, simt::clamped<Part>(a - b))
+SIMT_SIGNED(__vsubss, simt::saturated<Part>(a - b))
+SIMT_UNSIGNED(__vsubus, simt::saturated<Part>(a - b))
 SIMT_BOTH(__vmin, min(a, b))
 SIMT_BOTH(__vmax, max(a, b))
 SIMT_BOTH(__vabsdiff, abs(a - b))

@@ -3,25 +3,18 @@
 
 #include <driver_types.h>
 
-#define SIMT_UNSUPPORTED_CALL(name, what)                                                          \
-    template <class... T>                                                                          \
-    SIMT_UNSUPPORTED(what)                                                                         \
-    cudaError_t name(T...)
+/* "...": a program's own overload is a better match. */
+SIMT_UNSUPPORTED("CUDA graphs")
+cudaError_t cudaGraphCreate(...), cudaGraphInstantiate(...), cudaGraphLaunch(...),
+    cudaStreamBeginCapture(...), cudaStreamEndCapture(...);
+SIMT_UNSUPPORTED("textures") cudaError_t cudaCreateTextureObject(...);
+SIMT_UNSUPPORTED("surfaces") cudaError_t cudaCreateSurfaceObject(...);
+SIMT_UNSUPPORTED("CUDA arrays (textures and surfaces)")
+cudaError_t cudaMallocArray(...), cudaMalloc3DArray(...);
+SIMT_UNSUPPORTED("3D copies") cudaError_t cudaMemcpy3D(...);
+SIMT_UNSUPPORTED("handles shared between processes") cudaError_t cudaIpcGetMemHandle(...);
 
-SIMT_UNSUPPORTED_CALL(cudaGraphCreate, "CUDA graphs");
-SIMT_UNSUPPORTED_CALL(cudaGraphInstantiate, "CUDA graphs");
-SIMT_UNSUPPORTED_CALL(cudaGraphLaunch, "CUDA graphs");
-SIMT_UNSUPPORTED_CALL(cudaStreamBeginCapture, "CUDA graphs");
-SIMT_UNSUPPORTED_CALL(cudaStreamEndCapture, "CUDA graphs");
-SIMT_UNSUPPORTED_CALL(cudaCreateTextureObject, "textures");
-SIMT_UNSUPPORTED_CALL(cudaCreateSurfaceObject, "surfaces");
-SIMT_UNSUPPORTED_CALL(cudaMallocArray, "CUDA arrays (textures and surfaces)");
-SIMT_UNSUPPORTED_CALL(cudaMalloc3DArray, "CUDA arrays (textures and surfaces)");
-SIMT_UNSUPPORTED_CALL(cudaMemcpy3D, "3D copies");
-SIMT_UNSUPPORTED_CALL(cudaIpcGetMemHandle, "handles shared between processes");
-#undef SIMT_UNSUPPORTED_CALL
-
-/* As in CUDA from compute capability 7.0 on. "...": a program's own overload is a better match. */
+/* As in CUDA from compute capability 7.0 on. */
 #define SIMT_WITHOUT_MASK(name)                                                                    \
     SIMT_UNSUPPORTED("shuffles and votes without a mask (" #name "_sync has one)") int name(...);
 SIMT_WITHOUT_MASK(__shfl)
@@ -39,6 +32,5 @@ template <class T, int dimensions = 1>
 class SIMT_UNSUPPORTED("surfaces") surface;
 
 /* Many programs include <cuda_fp8.h> and use none of it. */
-using __nv_fp8_storage_t SIMT_UNSUPPORTED("8-bit floating-point numbers") = unsigned char;
-using __nv_fp8_e4m3 SIMT_UNSUPPORTED("8-bit floating-point numbers") = unsigned char;
-using __nv_fp8_e5m2 SIMT_UNSUPPORTED("8-bit floating-point numbers") = unsigned char;
+typedef SIMT_UNSUPPORTED("8-bit floating-point numbers") unsigned char __nv_fp8_storage_t,
+    __nv_fp8_e4m3, __nv_fp8_e5m2;
