@@ -613,6 +613,16 @@ CONDITIONAL_TEST(simtcc, host_options, on_cpu())
                "simtcc -std=c++11 -x cu named.cpp -o named; ./named");
 }
 
+/* Last bits are the same on every machine: g++ would fuse where the hardware can. */
+CONDITIONAL_TEST(simtcc, products_are_not_fused_into_sums, on_cpu())
+{
+    run_script("echo '__global__ void sum(float *x) { *x = *x * 3 - 1; } int main() { float *x; "
+               "cudaMallocManaged(&x, 4); *x = 1.0f / 3; sum<<<1, 1>>>(x); "
+               "return cudaDeviceSynchronize() || *x != 0; }' >sum.cu; "
+               "options=; grep -qw fma /proc/cpuinfo && options='-Xcompiler -mfma'; "
+               "simtcc $options sum.cu -o sum; ./sum");
+}
+
 /* The limit that keeps device memory away has a name. */
 CONDITIONAL_TEST(simtcc, little_address_space, on_cpu())
 {
