@@ -165,8 +165,10 @@ struct Place {
 struct Request {
     const Place &place;
     uint32_t lanes;
-    uint64_t time; /* of the first lane, in a block that is traced */
+    uint64_t time = 0; /* of the first lane, in a block that is traced */
     uintptr_t address[warp_size];
+
+    Request(const Place &place, uint32_t lanes) : place(place), lanes(lanes) {}
 };
 
 /* Executions of an instruction by one lane, at addresses one `step` apart, as in a loop. */
@@ -210,16 +212,16 @@ class Recent
         std::fill_n(slot, slots, &none);
     }
     /* Calls are more than 4 bytes long. */
-    Instruction *&at(const void *where) { return slot[number_of(where) / 4 % slots]; }
+    Instruction *&at(const void *where) { return slot[number_of(where) % (4 * slots) / 4]; }
 };
 
 /* The lane's next execution, at an address that is not Run::next. */
-void begin_run(Instruction &instruction, unsigned lane, uintptr_t address);
+void begin_run(uintptr_t address, Instruction &instruction, unsigned lane);
 
-inline void add_execution(Instruction &instruction, unsigned lane, uintptr_t address)
+inline void add_execution(uintptr_t address, Instruction &instruction, unsigned lane)
 {
     if (instruction.next[lane] != address)
-        return begin_run(instruction, lane, address);
+        return begin_run(address, instruction, lane);
     instruction.next[lane] += instruction.step[lane];
     instruction.count[lane]++;
 }
@@ -468,7 +470,7 @@ void add_counters(struct counters *sum, const struct counters &part);
 /* A plain access within the reach of an instruction that the warp has come to since it last came
  * together: it is counted, too. */
 template <unsigned bytes, AccessKind kind>
-void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address);
+void on_known_access(uintptr_t address, Instruction &instruction, ThreadState *thread);
 /* `home` is whose shared memory it is, or null. False for threadIdx and its like. */
 bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintptr_t address,
                    unsigned bytes, unsigned kind, const Place &place);

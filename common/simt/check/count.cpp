@@ -17,13 +17,13 @@ namespace simt::check
 constexpr unsigned sector_bits = 5, line_bits = 7;
 constexpr unsigned banks = 32;
 
-/* How many different pieces of memory, of 1 << piece_bits bytes. */
-static unsigned pieces(const Request &request, unsigned piece_bits)
+/* How many different pieces of memory, of 1 << piece_bits bytes, for a request that far further. */
+static unsigned pieces(const Request &request, unsigned piece_bits, uintptr_t further = 0)
 {
     uintptr_t piece[warp_size];
     unsigned lanes = 0;
     for (unsigned lane : bits(request.lanes))
-        piece[lanes++] = request.address[lane] >> piece_bits;
+        piece[lanes++] = (request.address[lane] + further) >> piece_bits;
     if (!std::is_sorted(piece, piece + lanes)) /* lanes usually walk upwards */
         std::sort(piece, piece + lanes);
     return unsigned(std::unique(piece, piece + lanes) - piece);
@@ -75,17 +75,14 @@ static void add_wavefronts(const Request &request, Moved &moved)
 }
 
 /* The sectors of so many requests, each a step further than the one before. */
-static unsigned long long sectors(Request request, size_t requests, uintptr_t step)
+static unsigned long long sectors(const Request &request, size_t requests, uintptr_t step)
 {
     /* How a request lies to the sectors comes again after so many. */
     constexpr uintptr_t sector = 1 << sector_bits;
     const size_t period = sector / std::gcd(sector, step);
     unsigned long long sum = 0;
-    for (size_t i = 0; i < std::min(period, requests); i++) {
-        sum += pieces(request, sector_bits) * ((requests - i - 1) / period + 1);
-        for (unsigned lane : bits(request.lanes))
-            request.address[lane] += step;
-    }
+    for (size_t i = 0; i < std::min(period, requests); i++)
+        sum += pieces(request, sector_bits, i * step) * ((requests - i - 1) / period + 1);
     return sum;
 }
 
@@ -133,6 +130,16 @@ static void close_requests(const WarpState *warp, const Instruction &instruction
     const Place &place = instruction.place;
     const uint32_t broken = instruction.broken;
     const bool traced = warp->block()->trace;
+    Request request = {place, instruction.lanes};
+    const Run usual = instruction.last(unsigned(__builtin_ctz(request.lanes)));
+    bool alike = !broken && !traced && (place.space == global_space || usual.step % 4 == 0);
+    for (unsigned lane : bits(request.lanes)) {
+        const Run run = instruction.last(lane);
+        alike &= run.count == usual.count && (run.step == usual.step || run.count == 1);
+        request.address[lane] = run.next - run.step * run.count;
+    }
+    if (alike)
+        return close(warp, request, usual.count, usual.step);
     struct {
         size_t run, done;
     } cursor[warp_size] = {}; /* where each lane is in its runs */
@@ -141,24 +148,20 @@ static void close_requests(const WarpState *warp, const Instruction &instruction
             broken >> lane & 1 && cursor[lane].run < instruction.earlier[lane].size();
         return early ? instruction.earlier[lane][cursor[lane].run] : instruction.last(lane);
     };
-    Request request = {place, instruction.lanes, 0, {}};
     for (size_t k = 0; request.lanes; k++) {
         const uintptr_t step = run_of(unsigned(__builtin_ctz(request.lanes))).step;
-        size_t together = SIZE_MAX, most = 0;
+        size_t together = SIZE_MAX;
         for (unsigned lane : bits(request.lanes)) {
             const Run run = run_of(lane);
             const size_t left = run.count - cursor[lane].done;
             request.address[lane] = run.next - run.step * left;
             together = std::min(together, run.step == step ? left : 1);
-            most = std::max(most, left);
         }
         if (traced || (place.space == shared_space && step % 4))
             together = 1;
         if (traced)
             request.time = instruction.began[k];
         close(warp, request, together, step);
-        if (!broken && together == most)
-            return; /* as usual: all lanes did the same */
         for (unsigned lane : bits(request.lanes)) {
             cursor[lane].done += together;
             if (cursor[lane].done < run_of(lane).count)
@@ -189,7 +192,7 @@ void close_round(WarpState *warp)
         trace_round(warp);
 }
 
-void begin_run(Instruction &instruction, unsigned lane, uintptr_t address)
+void begin_run(uintptr_t address, Instruction &instruction, unsigned lane)
 {
     uintptr_t &next = instruction.next[lane], &step = instruction.step[lane];
     size_t &count = instruction.count[lane];
@@ -232,7 +235,7 @@ void count_access(ThreadState *thread, const Place &place, uintptr_t address, co
         instruction.began.clear();
         warp->touched.push_back(place.local);
     }
-    add_execution(instruction, thread->lane, address);
+    add_execution(address, instruction, thread->lane);
     if (block->trace)
         note_time(thread, instruction);
     const bool cluster = block->launch->launch->cluster_blocks > 1;

@@ -42,9 +42,9 @@ __attribute__((always_inline)) inline void on_plain(const void *pointer, const v
         quiet = when == instruction->quiet[0] || when == instruction->quiet[1];
     }
     if (quiet)
-        add_execution(*instruction, thread->lane, address);
+        add_execution(address, *instruction, thread->lane);
     else
-        on_known_access<bytes, kind>(thread->checked, *instruction, address);
+        on_known_access<bytes, kind>(address, *instruction, thread->checked);
 }
 
 #define ACCESS(name, bytes, kind)                                                                  \

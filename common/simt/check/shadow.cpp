@@ -547,9 +547,12 @@ bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintpt
         (home ? launch->launch->cluster_blocks == 1 : launch->quiet[0] != never_quiet);
     const uintptr_t begin = (address - shadow.base) / 4;
     const uintptr_t end = (address + bytes + 3 - shadow.base) / 4;
+    const uint8_t *quiet = home ? thread->warp->quiet : launch->quiet;
+    const auto is_quiet = [&](uint8_t when) { return when == quiet[0] || when == quiet[1]; };
     Blank blank;
     for (uintptr_t i = begin; i < end && shadow.plane[0]; i++)
-        if (!(usual && (home ? usual_word<false>(shadow, i, stamp, writes(kind), thread)
+        if (!(usual && !writes(kind) && is_quiet(shadow.quiet[i])) &&
+            !(usual && (home ? usual_word<false>(shadow, i, stamp, writes(kind), thread)
                              : usual_word<true>(shadow, i, stamp, writes(kind), thread))) &&
             !unusual_access(thread, home, shadow, i, address, bytes, stamp, place.where, blank))
             return false;
@@ -562,7 +565,7 @@ static inline void count_known_access(ThreadState *thread, Instruction &instruct
                                       uintptr_t address, AccessKind kind)
 {
     thread->unfenced_write |= instruction.place.space == global_space && kind == plain_write;
-    add_execution(instruction, thread->lane, address);
+    add_execution(address, instruction, thread->lane);
 }
 
 /* Apart, so that the usual accesses need save no registers. */
@@ -596,7 +599,7 @@ static inline bool usual_words(ThreadState *thread, const Instruction &instructi
 }
 
 template <unsigned bytes, AccessKind kind>
-void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t address)
+void on_known_access(uintptr_t address, Instruction &instruction, ThreadState *thread)
 {
     if (instruction.place.space == global_space
             ? usual_words<true, bytes, kind>(thread, instruction, address)
@@ -607,8 +610,8 @@ void on_known_access(ThreadState *thread, Instruction &instruction, uintptr_t ad
 }
 
 #define KNOWN(bytes)                                                                               \
-    template void on_known_access<bytes, plain_read>(ThreadState *, Instruction &, uintptr_t);     \
-    template void on_known_access<bytes, plain_write>(ThreadState *, Instruction &, uintptr_t);
+    template void on_known_access<bytes, plain_read>(uintptr_t, Instruction &, ThreadState *);     \
+    template void on_known_access<bytes, plain_write>(uintptr_t, Instruction &, ThreadState *);
 KNOWN(1)
 KNOWN(2)
 KNOWN(4)
