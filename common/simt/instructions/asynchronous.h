@@ -52,8 +52,8 @@ struct ClusterPlace {
 };
 ClusterPlace cluster_place(uint32_t address, size_t bytes, const Call &call);
 
-/* The block has ended while the call, after its article, was under way. */
-void report_unfinished(const char *article, const Call &call, const char *missing);
+/* The block has ended while the call was under way. */
+void report_unfinished(const Call &call, const char *missing);
 
 /* ---- groups: what a thread starts, closes by a commit, and waits for in that order ---- */
 
@@ -84,9 +84,10 @@ struct Groups {
     void forget(size_t count) { work.erase(work.begin(), work.begin() + ptrdiff_t(count)); }
 
     /* At the end of the block: what no thread waited for, and what is missing. */
-    void report(const char *article, const Work &one, const char *wait, const char *commit) const
+    void report(const char *wait, const char *commit) const
     {
-        report_unfinished(article, one.call, one.group < closed ? wait : commit);
+        for (const Work &one : work)
+            report_unfinished(one.call, one.group < closed ? wait : commit);
     }
 };
 
@@ -138,7 +139,6 @@ struct TensorStore : InGroup, Box {
     const char *from;
     /* as they were when the store started, and must still be when it reads */
     std::vector<char> bytes;
-    bool was_read;
 };
 
 /* ---- wgmma ---- */
@@ -170,6 +170,7 @@ struct SharedProduct {
 struct ThreadWork {
     Groups<CopyUnderWay> copies;
     Groups<TensorStore> stores;
+    size_t stores_read; /* so many of them, the oldest */
     Groups<Product> products;
     std::map<const float *, std::vector<float>> accumulators; /* as the last product left them */
     unsigned long long products_issued;
@@ -219,9 +220,8 @@ Mbarrier &find_mbarrier(const ClusterPlace &at, const Call &call);
 bool answer_impatient(BlockWork &work);
 
 bool complete_tensor_load(BlockWork &work); /* that a thread waits for; false: there is none */
-/* At the end of the block: stores that were read are written; work that no thread waited for is
- * reported. */
-void finish_copies(BlockWork &work);
-void finish_tensor_copies(BlockWork &work);
-void finish_products(BlockWork &work);
+
+/* The oldest stores, which were read, take effect and are forgotten. */
+void write_stores(ThreadWork &thread, size_t count);
+
 } /* namespace simt */

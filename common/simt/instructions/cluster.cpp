@@ -53,8 +53,9 @@ constexpr unsigned rank_shift = 28;
 int ptx::cluster_rank(void) { return int(worker->block->rank); }
 int ptx::cluster_blocks(void) { return int(worker->block->cluster->blocks); }
 
-static void arrive(bool relaxed, const Call &call)
+void ptx::cluster_arrive(bool relaxed, Site site)
 {
+    const Call call("cluster_arrive()", site);
     Thread &thread = self();
     Cluster &cluster = *worker->block->cluster;
     come_together(thread.warp->present, call);
@@ -69,9 +70,6 @@ static void arrive(bool relaxed, const Call &call)
     if (cluster.arrived == cluster.threads)
         open(cluster);
 }
-
-void ptx::cluster_arrive(Site site) { arrive(false, {"cluster_arrive()", site}); }
-void ptx::cluster_arrive_relaxed(Site site) { arrive(true, {"cluster_arrive()", site}); }
 
 void ptx::cluster_wait(Site site)
 {
@@ -114,20 +112,10 @@ ClusterPlace simt::cluster_place(uint32_t address, size_t bytes, const Call &cal
     return {home.block, home.worker->shared_begin + (own - worker->shared_begin)};
 }
 
-template <class Value>
-static void store(uint32_t address, const Value &value, const Call &call)
+void ptx::cluster_store(uint32_t address, const void *value, unsigned bytes, Site site)
 {
-    const ClusterPlace to = cluster_place(address, sizeof value, call);
-    checker->cluster_store(*to.home, to.place, sizeof value, call.where);
-    memcpy(to.place, &value, sizeof value);
-}
-
-void ptx::cluster_store(uint32_t address, float2 value, Site site)
-{
-    store(address, value, {"cluster_store()", site});
-}
-
-void ptx::cluster_store(uint32_t address, float4 value, Site site)
-{
-    store(address, value, {"cluster_store()", site});
+    const Call call("cluster_store()", site);
+    const ClusterPlace to = cluster_place(address, bytes, call);
+    checker->cluster_store(*to.home, to.place, bytes, call.where);
+    memcpy(to.place, value, bytes);
 }

@@ -9,17 +9,6 @@
 
 using namespace simt;
 
-/* A thread's oldest copy stands for all of them. */
-void simt::finish_copies(BlockWork &work)
-{
-    for (const ThreadWork &thread : work.thread)
-        if (!thread.copies.work.empty()) {
-            thread.copies.report("", thread.copies.work.front(), "cp_async_wait<0>()",
-                                 "cp_async_commit() and a wait");
-            return;
-        }
-}
-
 void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,
                    Site site)
 {

@@ -73,8 +73,9 @@ static std::string describe(const Mbarrier &barrier)
                   barrier.phase % 2, barrier.missing, barrier.expected, bytes.c_str());
 }
 
-static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const Call &call)
+bool ptx::mbarrier_wait(uint64_t *place, int parity, bool may_give_up, Site site)
 {
+    const Call call(may_give_up ? "mbarrier_try_wait()" : "mbarrier_wait()", site);
     Mbarrier &barrier = find_mbarrier(place, call);
     BlockWork &work = block_work();
     if (parity != 0 && parity != 1)
@@ -164,14 +165,4 @@ void ptx::cluster_mbarrier_arrive(uint32_t address, Site site)
 {
     const Call call("cluster_mbarrier_arrive()", site);
     arrive(find_mbarrier(cluster_place(address, sizeof mark, call), call), 0, call);
-}
-
-bool ptx::mbarrier_try_wait(uint64_t *place, int parity, Site site)
-{
-    return wait_for_phase(place, parity, true, {"mbarrier_try_wait()", site});
-}
-
-void ptx::mbarrier_wait(uint64_t *place, int parity, Site site)
-{
-    wait_for_phase(place, parity, false, {"mbarrier_wait()", site});
 }

@@ -99,18 +99,6 @@ static char *box_place(const TensorMap &map, uint32_t shared, const Call &call)
     return shared_place(shared, box_bytes(map), alignment, call);
 }
 
-/* The array that a map describes may be larger than the memory that there is. */
-static void check_row_exists(const BoxRow &row, const Call &call)
-{
-    if (!in_device_arena(row.global))
-        return;
-    const Allocation *allocation = find_allocation(row.global);
-    if (!allocation || allocation->freed ||
-        row.global + row.bytes > allocation->begin + allocation->bytes)
-        fail_at(call, "the tensor map leads to %p, outside of any allocation",
-                static_cast<void *>(row.global));
-}
-
 /* Global memory's side of a copy: bounds and order. Then it is counted, both sides. */
 static void touch_global(const Box &box, const void *shared, bool writes, unsigned ranks,
                          const Call &call)
@@ -120,7 +108,10 @@ static void touch_global(const Box &box, const void *shared, bool writes, unsign
         BoxRow row = box_row(box, r);
         if (row.bytes == 0)
             continue;
-        check_row_exists(row, call);
+        /* The array that a map describes may be larger than the memory that there is. */
+        if (in_device_arena(row.global) && !is_device_range(row.global, row.bytes))
+            fail_at(call, "the tensor map leads to %p, outside of any allocation",
+                    static_cast<void *>(row.global));
         checker->access(row.global, row.bytes, writes ? proxy_write : proxy_read, call.where);
         uintptr_t begin = reinterpret_cast<uintptr_t>(row.global);
         copy.bytes += row.bytes;
@@ -131,16 +122,6 @@ static void touch_global(const Box &box, const void *shared, bool writes, unsign
 }
 
 /* ---- loads ---- */
-
-/* Which of the loads that a thread waits for comes next: the engine keeps no order, so SIMT_ORDER
- * decides. */
-static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
-{
-    const Order::Kind order = worker->block->launch->order.kind;
-    if (order == Order::in_order || order == Order::reversed)
-        return order == Order::in_order ? candidates.front() : candidates.back();
-    return candidates[scramble(work.random++) % candidates.size()];
-}
 
 static void complete(const TensorLoad &load)
 {
@@ -168,8 +149,13 @@ bool complete_tensor_load(BlockWork &work)
             candidates.push_back(i);
     if (candidates.empty())
         return false;
-    size_t next = choose(work, candidates);
-    TensorLoad load = work.loads[next];
+    /* The engine keeps no order, so SIMT_ORDER decides. */
+    const Order::Kind order = worker->block->launch->order.kind;
+    const size_t next = order == Order::in_order ? candidates.front()
+                        : order == Order::reversed
+                            ? candidates.back()
+                            : candidates[scramble(work.random++) % candidates.size()];
+    const TensorLoad load = work.loads[next];
     work.loads.erase(work.loads.begin() + ptrdiff_t(next));
     complete(load);
     return true;
@@ -177,38 +163,25 @@ bool complete_tensor_load(BlockWork &work)
 
 /* ---- stores: the box must not change between the start and the read ---- */
 
-static void read_store(TensorStore &store)
+static void read_store(const TensorStore &store)
 {
-    if (store.was_read)
-        return;
     if (read_box(store.map, store.from) != store.bytes)
         fail_at(store.call, "the shared memory that it was reading was overwritten; "
                             "tma_store_wait_read() comes first");
     checker->access(store.from, box_bytes(store.map), proxy_read, store.call.where);
-    store.was_read = true;
 }
 
-static void write_store(const TensorStore &store)
+void write_stores(ThreadWork &thread, size_t count)
 {
-    for (size_t r = 0; r < box_rows(store.map); r++) {
-        const BoxRow row = box_row(store, r);
-        memcpy(row.global, store.bytes.data() + row.offset + row.skip, row.bytes);
+    for (size_t i = 0; i < count; i++) {
+        const TensorStore &store = thread.stores.work[i];
+        for (size_t r = 0; r < box_rows(store.map); r++) {
+            const BoxRow row = box_row(store, r);
+            memcpy(row.global, store.bytes.data() + row.offset + row.skip, row.bytes);
+        }
     }
-}
-
-/* ---- the end of the block ---- */
-
-void finish_tensor_copies(BlockWork &work)
-{
-    for (const TensorLoad &load : work.loads)
-        report_unfinished("a ", load.call, "a wait for its mbarrier");
-    for (ThreadWork &thread : work.thread)
-        for (const TensorStore &store : thread.stores.work)
-            if (store.was_read)
-                write_store(store);
-            else
-                thread.stores.report("a ", store, "tma_store_wait_read<0>()",
-                                     "tma_store_commit() and a wait");
+    thread.stores.forget(count);
+    thread.stores_read -= count;
 }
 
 } /* namespace simt */
@@ -239,9 +212,8 @@ void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, in
                    uint64_t *barrier, Site site)
 {
     const Call call("tma_load()", site);
-    Mbarrier &counting = find_mbarrier(barrier, call);
     TensorLoad load = load_of(shared, encoded, x, y, z, 0, call);
-    load.barrier = &counting;
+    load.barrier = &find_mbarrier(barrier, call);
     load.thread = current_thread;
     start(load);
 }
@@ -292,24 +264,21 @@ void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t sh
     const char *const from = box_place(box.map, shared, call);
     checker->access(from, box_bytes(box.map), proxy_read, call.where);
     touch_global(box, from, true, 0, call);
-    stores.work.push_back({{call, stores.closed}, box, from, read_box(box.map, from), false});
+    stores.work.push_back({{call, stores.closed}, box, from, read_box(box.map, from)});
 }
 
 void ptx::tma_store_commit(void) { thread_work().stores.commit("tma_store_commit"); }
 
 void ptx::tma_store_wait(unsigned pending, bool only_read)
 {
-    Groups<TensorStore> &stores = thread_work().stores;
-    const size_t covered = stores.covered(pending);
-    for (size_t i = 0; i < covered; i++) {
-        read_store(stores.work[i]);
-        if (!only_read)
-            write_store(stores.work[i]);
-    }
+    ThreadWork &thread = thread_work();
+    const size_t covered = thread.stores.covered(pending);
+    for (; thread.stores_read < covered; thread.stores_read++)
+        read_store(thread.stores.work[thread.stores_read]);
     checker->noted(only_read ? "tma_store_wait_read" : "tma_store_wait", nullptr, pending, covered,
                    __builtin_return_address(0));
     if (!only_read)
-        stores.forget(covered);
+        write_stores(thread, covered);
 }
 
 void ptx::tma_prefetch_map(const CUtensorMap *map, Site site)

@@ -271,13 +271,6 @@ static void join_warpgroup(std::vector<SharedProduct> &products, const Product &
     known.threads++;
 }
 
-void finish_products(BlockWork &work)
-{
-    for (const ThreadWork &thread : work.thread)
-        for (const Product &product : thread.products.work)
-            thread.products.report("", product, "wgmma_wait<0>()", "wgmma_commit()");
-}
-
 } /* namespace simt */
 
 using namespace simt;
