@@ -44,15 +44,6 @@ static std::string describe(const Cluster &cluster)
     return text;
 }
 
-/* ---- addresses in other blocks ---- */
-
-/* What cluster_address() puts above the 28 bits of a shared-window address: the rank, counted from
- * 1. */
-constexpr unsigned rank_shift = 28;
-
-int ptx::cluster_rank(void) { return int(worker->block->rank); }
-int ptx::cluster_blocks(void) { return int(worker->block->cluster->blocks); }
-
 void ptx::cluster_arrive(bool relaxed, Site site)
 {
     const Call call("cluster_arrive()", site);
@@ -84,6 +75,15 @@ void ptx::cluster_wait(Site site)
     thread.cluster_waits++;
     checker->cluster_waited();
 }
+
+/* ---- addresses in other blocks ---- */
+
+/* What cluster_address() puts above the 28 bits of a shared-window address: the rank, counted from
+ * 1. */
+constexpr unsigned rank_shift = 28;
+
+int ptx::cluster_rank(void) { return int(worker->block->rank); }
+int ptx::cluster_blocks(void) { return int(worker->block->cluster->blocks); }
 
 uint32_t ptx::cluster_address(uint32_t shared, int rank, Site site)
 {

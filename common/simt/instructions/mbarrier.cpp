@@ -22,8 +22,7 @@ static ClusterPlace checked_place(const uint64_t *place, const Call &call)
     if (!simt_is_shared(place))
         fail_at(call, "an mbarrier lies in shared memory, %p does not",
                 static_cast<const void *>(place));
-    const uint32_t address = simt_shared_address(place);
-    return {worker->block, shared_place(address, sizeof *place, sizeof *place, call)};
+    return cluster_place(simt_shared_address(place), sizeof *place, call);
 }
 
 Mbarrier &simt::find_mbarrier(const ClusterPlace &at, const Call &call)

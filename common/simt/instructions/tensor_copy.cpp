@@ -13,19 +13,17 @@ constexpr size_t bank_row = 128, sector = 32, chunk = 16;
 
 /* ---- boxes ---- */
 
-/* One row of a box: where it lies in global memory, and which part of it lies inside of the
- * array. */
+/* Of one row of a box, the part that lies inside of the array. */
 struct BoxRow {
-    size_t offset; /* of the row in the box, in bytes and without swizzle */
-    char *global;  /* its part inside */
-    /* how far into the row that begins, and how long it is; 0 bytes: all is outside */
-    size_t skip, bytes;
+    size_t offset; /* in the box, in bytes and without swizzle */
+    char *global;
+    size_t bytes; /* 0: all of the row is outside */
 };
 
 static BoxRow box_row(const Box &box, size_t number)
 {
     const TensorMap &map = box.map;
-    BoxRow row = {number * box_row_bytes(map), map.address, 0, 0};
+    BoxRow row = {number * box_row_bytes(map), map.address, 0};
     for (unsigned i = 1; i < map.rank; i++) {
         const long long at = box.coordinates[i] + static_cast<long long>(number % map.box[i]);
         number /= map.box[i];
@@ -38,7 +36,7 @@ static BoxRow box_row(const Box &box, size_t number)
     if (first >= end)
         return row;
     row.global += first * map.element_bytes;
-    row.skip = size_t(first - begin) * map.element_bytes;
+    row.offset += size_t(first - begin) * map.element_bytes;
     row.bytes = size_t(end - first) * map.element_bytes;
     return row;
 }
@@ -47,15 +45,13 @@ static size_t box_bytes(const TensorMap &map) { return box_rows(map) * box_row_b
 
 static void load_box(const Box &box, char *shared)
 {
-    std::vector<char> bytes(box_row_bytes(box.map));
+    std::vector<char> bytes(box_bytes(box.map), char(box.map.fill_with_nan ? 0xff : 0));
     for (size_t r = 0; r < box_rows(box.map); r++) {
-        BoxRow row = box_row(box, r);
-        memset(bytes.data(), box.map.fill_with_nan ? 0xff : 0, bytes.size());
-        memcpy(bytes.data() + row.skip, row.global, row.bytes);
-        for (size_t at = 0; at < bytes.size(); at += chunk)
-            memcpy(shared + swizzled(row.offset + at, box.map.swizzle_span), bytes.data() + at,
-                   chunk);
+        const BoxRow row = box_row(box, r);
+        memcpy(bytes.data() + row.offset, row.global, row.bytes);
     }
+    for (size_t at = 0; at < bytes.size(); at += chunk)
+        memcpy(shared + swizzled(at, box.map.swizzle_span), bytes.data() + at, chunk);
 }
 
 /* The box as it lies in shared memory, without the swizzle. */
@@ -177,7 +173,7 @@ void write_stores(ThreadWork &thread, size_t count)
         const TensorStore &store = thread.stores.work[i];
         for (size_t r = 0; r < box_rows(store.map); r++) {
             const BoxRow row = box_row(store, r);
-            memcpy(row.global, store.bytes.data() + row.offset + row.skip, row.bytes);
+            memcpy(row.global, store.bytes.data() + row.offset, row.bytes);
         }
     }
     thread.stores.forget(count);
