@@ -1,6 +1,5 @@
 /* cudaMemcpy, cudaMemset and their relatives: all of them are done when they return, but for a
  * cudaMemsetAsync on a stream that waits (SIMT_ORDER=overlap). */
-#include "host/checker.h"
 #include "host/environment.h"
 #include "host/errors.h"
 #include "host/memory.h"

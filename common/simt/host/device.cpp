@@ -35,7 +35,7 @@ SharedMemory simt::shared_memory()
 size_t simt::static_shared_bytes(const void *kernel)
 {
     size_t bytes = 0;
-    for (const SharedVariable &variable : shared_variables(kernel))
+    for (const SharedVariable &variable : function_at(kernel).shared)
         bytes += variable.bytes;
     return bytes;
 }
