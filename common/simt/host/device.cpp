@@ -1,6 +1,5 @@
 /* Properties, attributes and occupancy of the device that the backend pretends to be. */
 #include "host/device.h"
-#include "host/checker.h"
 #include "host/errors.h"
 #include "host/memory.h"
 #include "host/environment.h"

@@ -2,7 +2,6 @@
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
 #include "run/cluster.h"
-#include "run/engine.h"
 #include "threads/wait.h"
 #include <cstring>
 #include <ptx.cuh>
@@ -47,7 +46,7 @@ static std::string describe(const Cluster &cluster)
 void ptx::cluster_arrive(bool relaxed, Site site)
 {
     const Call call("cluster_arrive()", site);
-    Thread &thread = self();
+    Thread &thread = *current_thread;
     Cluster &cluster = *worker->block->cluster;
     come_together(thread.warp->present, call);
     if (thread.cluster_arrivals > thread.cluster_waits)
@@ -65,7 +64,7 @@ void ptx::cluster_arrive(bool relaxed, Site site)
 void ptx::cluster_wait(Site site)
 {
     const Call call("cluster_wait()", site);
-    Thread &thread = self();
+    Thread &thread = *current_thread;
     come_together(thread.warp->present, call);
     if (thread.cluster_arrivals == thread.cluster_waits)
         fail_at(call, "the thread has not arrived; cluster_arrive() comes first");

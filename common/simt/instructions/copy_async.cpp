@@ -3,7 +3,6 @@
  * line; shared memory changes only at the wait that covers the copy.
  */
 #include "instructions/asynchronous.h"
-#include "run/engine.h"
 #include <cstring>
 #include <ptx.cuh>
 

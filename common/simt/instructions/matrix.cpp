@@ -2,7 +2,6 @@
  * common/ptx.cuh for layouts. */
 #include "instructions/matrix_product.h"
 #include "instructions/asynchronous.h"
-#include "run/engine.h"
 #include <mma.h>
 #include <ptx.cuh>
 
@@ -161,7 +160,7 @@ void simt::wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned byte
     FragmentMove move = {static_cast<char *>(fragment), static_cast<char *>(matrix), pitch, bytes,
                          by_rows};
     const AccessKind kind = plain_access(to_memory);
-    const unsigned lane = self().lane, step = by_rows ? 2 : 1;
+    const unsigned lane = current_thread->lane, step = by_rows ? 2 : 1;
     /* To the checker halves move as by ldmatrix: 16 bytes a lane, half a row (or column) of the
      * matrix. Floats move as each lane holds them: pairs along a row, or one by one. */
     if (bytes == 2)

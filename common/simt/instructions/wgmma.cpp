@@ -167,12 +167,6 @@ static float *place_of(float *D, unsigned lane, unsigned i, unsigned n)
     return D + e.row * n + e.col;
 }
 
-static bool is_untouched(const Product &product)
-{
-    return std::all_of(product.d, product.d + product.n / 2,
-                       [](const float &d) { return !memcmp(&d, &under_way, sizeof d); });
-}
-
 /* The number-th of the products that each lane has under way. */
 static void compute(ThreadWork *thread, size_t number, unsigned warp)
 {
@@ -187,8 +181,9 @@ static void compute(ThreadWork *thread, size_t number, unsigned warp)
 
     for (unsigned lane = 0; lane < warp_size; lane++) {
         const Product &product = *lanes[lane];
-        bool begins = !product.before.empty();
-        if (begins && !is_untouched(product))
+        const bool begins = !product.before.empty();
+        const auto is_untouched = [](float &d) { return !memcmp(&d, &under_way, sizeof d); };
+        if (begins && !std::all_of(product.d, product.d + n / 2, is_untouched))
             fail_at(product.call,
                     "lane %u wrote to the accumulator while the product was under way; "
                     "wgmma_wait() comes first",
