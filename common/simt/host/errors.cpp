@@ -87,7 +87,7 @@ cudaError_t simt::refuse(cudaError_t error, const char *pattern, ...)
     return done(error);
 }
 
-void simt::kernel_failed(cudaError_t error, const char *text)
+void simt::kernel_failed(cudaError_t error, const std::string &text)
 {
     std::lock_guard<std::mutex> lock(mutex);
     if (failed_kernel == cudaSuccess) {
@@ -95,7 +95,7 @@ void simt::kernel_failed(cudaError_t error, const char *text)
         report = text;
         noticed = false;
     }
-    checker->reported(text);
+    checker->reported(text.c_str());
 }
 
 void simt::begin_launch()

@@ -253,8 +253,7 @@ void operator delete(void *pointer) noexcept
         kernel_failed(
             cudaErrorLaunchFailure,
             format("delete of %p, where no memory of the device's heap begins, or no longer",
-                   pointer)
-                .c_str());
+                   pointer));
 }
 
 void operator delete(void *pointer, size_t) noexcept { operator delete(pointer); }

@@ -7,16 +7,29 @@
 namespace simt
 {
 
+static void report_unfinished(const Call &call, const char *missing)
+{
+    const Block &block = *worker->block;
+    report(*block.launch, cudaErrorLaunchFailure,
+           "block (%u,%u,%u) ended while a %s at %s:%d was under way: %s is missing (kernel %s)",
+           block.index.x, block.index.y, block.index.z, call.what, call.site.file, call.site.line,
+           missing, kernel_name(*block.launch));
+}
+
 /* Stores that were read take effect; work that no thread waited for is reported. */
 static void finish(Block &block)
 {
+    const auto report_all = [](const auto &groups, const char *wait, const char *commit) {
+        for (const auto &one : groups.work)
+            report_unfinished(one.call, one.group < groups.closed ? wait : commit);
+    };
     for (const TensorLoad &load : block.work->loads)
         report_unfinished(load.call, "a wait for its mbarrier");
     for (ThreadWork &thread : block.work->thread) {
-        thread.copies.report("cp_async_wait<0>()", "cp_async_commit() and a wait");
-        thread.products.report("wgmma_wait<0>()", "wgmma_commit()");
         write_stores(thread, thread.stores_read);
-        thread.stores.report("tma_store_wait_read<0>()", "tma_store_commit() and a wait");
+        report_all(thread.copies, "cp_async_wait<0>()", "cp_async_commit() and a wait");
+        report_all(thread.stores, "tma_store_wait_read<0>()", "tma_store_commit() and a wait");
+        report_all(thread.products, "wgmma_wait<0>()", "wgmma_commit()");
     }
 }
 
@@ -34,15 +47,6 @@ BlockWork &begin_block_work()
     };
     block.finish = finish;
     return work;
-}
-
-void report_unfinished(const Call &call, const char *missing)
-{
-    const Block &block = *worker->block;
-    report(*block.launch, cudaErrorLaunchFailure,
-           "block (%u,%u,%u) ended while a %s at %s:%d was under way: %s is missing (kernel %s)",
-           block.index.x, block.index.y, block.index.z, call.what, call.site.file, call.site.line,
-           missing, kernel_name(*block.launch));
 }
 
 void fail_at(const Call &call, const char *pattern, ...)

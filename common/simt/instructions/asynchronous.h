@@ -52,9 +52,6 @@ struct ClusterPlace {
 };
 ClusterPlace cluster_place(uint32_t address, size_t bytes, const Call &call);
 
-/* The block has ended while the call was under way. */
-void report_unfinished(const Call &call, const char *missing);
-
 /* ---- groups: what a thread starts, closes by a commit, and waits for in that order ---- */
 
 struct InGroup {
@@ -82,13 +79,6 @@ struct Groups {
     }
 
     void forget(size_t count) { work.erase(work.begin(), work.begin() + ptrdiff_t(count)); }
-
-    /* At the end of the block: what no thread waited for, and what is missing. */
-    void report(const char *wait, const char *commit) const
-    {
-        for (const Work &one : work)
-            report_unfinished(one.call, one.group < closed ? wait : commit);
-    }
 };
 
 /* ---- cp.async ---- */

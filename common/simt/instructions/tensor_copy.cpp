@@ -119,24 +119,6 @@ static void touch_global(const Box &box, const void *shared, bool writes, unsign
 
 /* ---- loads ---- */
 
-static void complete(const TensorLoad &load)
-{
-    Thread *resting = current_thread;
-    /* in whose name memory changes */
-    current_thread = load.thread               ? load.thread
-                     : load.barrier->announcer ? load.barrier->announcer
-                                               : worker->block->thread;
-    checker->access(load.to, load.bytes, proxy_write, load.call.where);
-    if (load.is_word)
-        memcpy(load.to, &load.word, load.bytes);
-    else
-        load_box(load, load.to);
-    checker->noted("tma_load_done", load.to, load.barrier->phase, load.bytes, load.call.where);
-    publish_on_mbarrier(*load.barrier);
-    current_thread = resting;
-    count_on_mbarrier(*load.barrier, 0, -static_cast<long long>(load.bytes));
-}
-
 bool complete_tensor_load(BlockWork &work)
 {
     std::vector<size_t> candidates;
@@ -147,13 +129,27 @@ bool complete_tensor_load(BlockWork &work)
         return false;
     /* The engine keeps no order, so SIMT_ORDER decides. */
     const Order::Kind order = worker->block->launch->order.kind;
-    const size_t next = order == Order::in_order ? candidates.front()
-                        : order == Order::reversed
-                            ? candidates.back()
-                            : candidates[scramble(work.random++) % candidates.size()];
+    size_t next = order == Order::reversed ? candidates.back() : candidates.front();
+    if (order == Order::random || order == Order::overlap)
+        next = candidates[scramble(work.random++) % candidates.size()];
     const TensorLoad load = work.loads[next];
+    Mbarrier &barrier = *load.barrier;
     work.loads.erase(work.loads.begin() + ptrdiff_t(next));
-    complete(load);
+
+    Thread *const resting = current_thread;
+    /* in whose name memory changes */
+    current_thread = load.thread         ? load.thread
+                     : barrier.announcer ? barrier.announcer
+                                         : worker->block->thread;
+    checker->access(load.to, load.bytes, proxy_write, load.call.where);
+    if (load.is_word)
+        memcpy(load.to, &load.word, load.bytes);
+    else
+        load_box(load, load.to);
+    checker->noted("tma_load_done", load.to, barrier.phase, load.bytes, load.call.where);
+    publish_on_mbarrier(barrier);
+    current_thread = resting;
+    count_on_mbarrier(barrier, 0, -static_cast<long long>(load.bytes));
     return true;
 }
 
