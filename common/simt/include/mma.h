@@ -15,8 +15,8 @@ namespace simt
 {
 void wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned element_bytes, bool by_rows,
                bool to_memory, Site site);
-void wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, bool bfloat16,
-                   Site site);
+void multiply_fragments(float *d, const void *a, const void *b, const float *c, unsigned cols,
+                        bool bfloat16, Site site);
 } /* namespace simt */
 
 namespace nvcuda
@@ -72,9 +72,7 @@ __forceinline__ void mma_sync(simt_sums &d, const fragment<matrix_a, 16, 16, 16,
                               const simt_sums &c, SIMT_CALL_SITE)
 {
     static_assert(sizeof(T) == 2, "factors have 16 bits");
-    simt::wmma_multiply(d.x, reinterpret_cast<const uint16_t *>(a.x),
-                        reinterpret_cast<const uint16_t *>(b.x), c.x,
-                        std::is_same_v<T, __nv_bfloat16>, site);
+    simt::multiply_fragments(d.x, a.x, b.x, c.x, 16, std::is_same_v<T, __nv_bfloat16>, site);
 }
 
 } /* namespace wmma */

@@ -13,6 +13,12 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
+namespace simt
+{
+void multiply_fragments(float *d, const void *a, const void *b, const float *c, unsigned cols,
+                        bool bfloat16, Site site); /* matrix.cpp */
+}
+
 /* The functions are the program's only where it includes this file. */
 namespace ptx
 {
@@ -50,14 +56,12 @@ template <int PENDING> __forceinline__ void cp_async_wait(void) { cp_async_wait(
 void move_matrices(uint32_t r[4], uint32_t row_address, bool to_memory, bool transposed,
                    simt::Site site);
 uint32_t movmatrix_transposed(uint32_t r, SIMT_CALL_SITE);
-void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], bool bfloat16,
-                  simt::Site site);
 
 /* clang-format off */
 __forceinline__ void ldmatrix_x4(uint32_t r[4], uint32_t row_address, SIMT_CALL_SITE) { move_matrices(r, row_address, false, false, site); }
 __forceinline__ void ldmatrix_x4_transposed(uint32_t r[4], uint32_t row_address, SIMT_CALL_SITE) { move_matrices(r, row_address, false, true, site); }
 __forceinline__ void stmatrix_x4(uint32_t row_address, const uint32_t r[4], SIMT_CALL_SITE) { move_matrices(const_cast<uint32_t *>(r), row_address, true, false, site); }
-template <typename T = __half> __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], SIMT_CALL_SITE) { mma_m16n8k16(d, a, b, is_bfloat16<T>, site); }
+template <typename T = __half> __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], SIMT_CALL_SITE) { simt::multiply_fragments(d, a, b, d, 8, is_bfloat16<T>, site); }
 /* clang-format on */
 
 /* ---- arithmetic ---- */

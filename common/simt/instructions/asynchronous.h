@@ -108,10 +108,11 @@ struct Mbarrier {
 
 /* ---- TMA ---- */
 
-/* Where a copy goes in global memory. */
+/* A part of an array in global memory, and its place in shared memory. */
 struct Box {
     TensorMap map; /* a copy: the kernel's own may be gone by the time */
     int coordinates[max_tensor_rank];
+    char *shared;
 };
 
 /* Of a box, or of one word that another block stores. */
@@ -119,14 +120,12 @@ struct TensorLoad : Box {
     Call call;
     bool is_word;
     int word;
-    char *to;
     size_t bytes;
     Mbarrier *barrier;
     Thread *thread; /* who started it; null for one of another block */
 };
 
 struct TensorStore : InGroup, Box {
-    const char *from;
     /* as they were when the store started, and must still be when it reads */
     std::vector<char> bytes;
 };

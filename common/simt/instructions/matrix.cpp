@@ -76,20 +76,6 @@ static void run_product(void *const *slot, unsigned lanes)
         }
 }
 
-template <unsigned cols>
-static void multiply(Multiplication product, const Call &call)
-{
-    constexpr size_t elements = cols / 2;
-    /* Registers are variables of the thread, of which nothing is reported. Where a kernel passes
-     * other memory in their place, it is memory that it reads or writes. */
-    checker->access(product.d, elements * sizeof *product.d, plain_write, call.where);
-    checker->access(product.a, fragment_elements * sizeof *product.a, plain_read, call.where);
-    checker->access(product.b, elements * sizeof *product.b, plain_read, call.where);
-    if (product.c != product.d)
-        checker->access(product.c, elements * sizeof *product.c, plain_read, call.where);
-    simt_meet(whole_warp, &product, run_product<cols>, call.what, 0, call.site);
-}
-
 /* ---- wmma's fragments on their way from or to memory ---- */
 
 struct FragmentMove {
@@ -138,13 +124,6 @@ void ptx::move_matrices(uint32_t *r, uint32_t row_address, bool to_memory, bool 
               call.what, 0, call.site);
 }
 
-void ptx::mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, bool bfloat16, Site site)
-{
-    multiply<8>({d, reinterpret_cast<const uint16_t *>(a), reinterpret_cast<const uint16_t *>(b), d,
-                 bfloat16},
-                {"mma_m16n8k16", site});
-}
-
 void simt::wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned bytes, bool by_rows,
                      bool to_memory, Site site)
 {
@@ -173,8 +152,20 @@ void simt::wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned byte
               call.what, 0, call.site);
 }
 
-void simt::wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c,
-                         bool bfloat16, Site site)
+void simt::multiply_fragments(float *d, const void *a, const void *b, const float *c, unsigned cols,
+                              bool bfloat16, Site site)
 {
-    multiply<16>({d, a, b, c, bfloat16}, {"wmma::mma_sync()", site});
+    const Call call(cols == 8 ? "mma_m16n8k16" : "wmma::mma_sync()", site);
+    const size_t elements = cols / 2; /* of b, c and d */
+    Multiplication product = {d, static_cast<const uint16_t *>(a), static_cast<const uint16_t *>(b),
+                              c, bfloat16};
+    /* Registers are variables of the thread, of which nothing is reported. Where a kernel passes
+     * other memory in their place, it is memory that it reads or writes. */
+    checker->access(d, elements * sizeof *d, plain_write, call.where);
+    checker->access(a, fragment_elements * sizeof *product.a, plain_read, call.where);
+    checker->access(b, elements * sizeof *product.b, plain_read, call.where);
+    if (c != d)
+        checker->access(c, elements * sizeof *c, plain_read, call.where);
+    simt_meet(whole_warp, &product, cols == 8 ? run_product<8> : run_product<16>, call.what, 0,
+              call.site);
 }

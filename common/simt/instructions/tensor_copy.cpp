@@ -43,7 +43,7 @@ static BoxRow box_row(const Box &box, size_t number)
 
 static size_t box_bytes(const TensorMap &map) { return box_rows(map) * box_row_bytes(map); }
 
-static void load_box(const Box &box, char *shared)
+static void load_box(const Box &box)
 {
     std::vector<char> bytes(box_bytes(box.map), char(box.map.fill_with_nan ? 0xff : 0));
     for (size_t r = 0; r < box_rows(box.map); r++) {
@@ -51,15 +51,15 @@ static void load_box(const Box &box, char *shared)
         memcpy(bytes.data() + row.offset, row.global, row.bytes);
     }
     for (size_t at = 0; at < bytes.size(); at += chunk)
-        memcpy(shared + swizzled(at, box.map.swizzle_span), bytes.data() + at, chunk);
+        memcpy(box.shared + swizzled(at, box.map.swizzle_span), bytes.data() + at, chunk);
 }
 
 /* The box as it lies in shared memory, without the swizzle. */
-static std::vector<char> read_box(const TensorMap &map, const char *shared)
+static std::vector<char> read_box(const Box &box)
 {
-    std::vector<char> bytes(box_bytes(map));
+    std::vector<char> bytes(box_bytes(box.map));
     for (size_t at = 0; at < bytes.size(); at += chunk)
-        memcpy(bytes.data() + at, shared + swizzled(at, map.swizzle_span), chunk);
+        memcpy(bytes.data() + at, box.shared + swizzled(at, box.map.swizzle_span), chunk);
     return bytes;
 }
 
@@ -74,9 +74,10 @@ static TensorMap map_of(const CUtensorMap *encoded, const Call &call)
     return map;
 }
 
-static Box box_of(const CUtensorMap *encoded, int x, int y, int z, const Call &call)
+static Box box_of(const CUtensorMap *encoded, int x, int y, int z, uint32_t shared,
+                  const Call &call)
 {
-    const Box box = {map_of(encoded, call), {x, y, z}};
+    Box box = {map_of(encoded, call), {x, y, z}, nullptr};
     if (box.map.rank != 3)
         fail_at(call, "the tensor map has rank %u, the copy 3 coordinates", box.map.rank);
     /* The copy engine moves whole 16-byte chunks; to a GPU all else is an illegal instruction. */
@@ -86,20 +87,15 @@ static Box box_of(const CUtensorMap *encoded, int x, int y, int z, const Call &c
             call,
             "the box begins %lld bytes into the rows (coordinate %d); it must be a multiple of 16",
             bytes, x);
+    const size_t span = box.map.swizzle_span, alignment = span ? swizzle_period(span) : bank_row;
+    box.shared = shared_place(shared, box_bytes(box.map), alignment, call);
     return box;
 }
 
-static char *box_place(const TensorMap &map, uint32_t shared, const Call &call)
-{
-    size_t alignment = map.swizzle_span ? swizzle_period(map.swizzle_span) : bank_row;
-    return shared_place(shared, box_bytes(map), alignment, call);
-}
-
 /* Global memory's side of a copy: bounds and order. Then it is counted, both sides. */
-static void touch_global(const Box &box, const void *shared, bool writes, unsigned ranks,
-                         const Call &call)
+static void touch_global(const Box &box, bool writes, unsigned ranks, const Call &call)
 {
-    BoxCopy copy = {!writes, &box.map, box.coordinates, shared, 0, 0, 0, ranks};
+    BoxCopy copy = {!writes, &box.map, box.coordinates, box.shared, 0, 0, 0, ranks};
     for (size_t r = 0; r < box_rows(box.map); r++) {
         BoxRow row = box_row(box, r);
         if (row.bytes == 0)
@@ -141,12 +137,12 @@ bool complete_tensor_load(BlockWork &work)
     current_thread = load.thread         ? load.thread
                      : barrier.announcer ? barrier.announcer
                                          : worker->block->thread;
-    checker->access(load.to, load.bytes, proxy_write, load.call.where);
+    checker->access(load.shared, load.bytes, proxy_write, load.call.where);
     if (load.is_word)
-        memcpy(load.to, &load.word, load.bytes);
+        memcpy(load.shared, &load.word, load.bytes);
     else
-        load_box(load, load.to);
-    checker->noted("tma_load_done", load.to, barrier.phase, load.bytes, load.call.where);
+        load_box(load);
+    checker->noted("tma_load_done", load.shared, barrier.phase, load.bytes, load.call.where);
     publish_on_mbarrier(barrier);
     current_thread = resting;
     count_on_mbarrier(barrier, 0, -static_cast<long long>(load.bytes));
@@ -157,10 +153,10 @@ bool complete_tensor_load(BlockWork &work)
 
 static void read_store(const TensorStore &store)
 {
-    if (read_box(store.map, store.from) != store.bytes)
+    if (read_box(store) != store.bytes)
         fail_at(store.call, "the shared memory that it was reading was overwritten; "
                             "tma_store_wait_read() comes first");
-    checker->access(store.from, box_bytes(store.map), proxy_read, store.call.where);
+    checker->access(store.shared, box_bytes(store.map), proxy_read, store.call.where);
 }
 
 void write_stores(ThreadWork &thread, size_t count)
@@ -184,10 +180,9 @@ using namespace simt;
 static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
                           unsigned ranks, const Call &call)
 {
-    const Box box = box_of(encoded, x, y, z, call);
-    char *const to = box_place(box.map, shared, call);
-    touch_global(box, to, false, ranks, call);
-    return {box, call, false, 0, to, box_bytes(box.map), nullptr, nullptr};
+    const Box box = box_of(encoded, x, y, z, shared, call);
+    touch_global(box, false, ranks, call);
+    return {box, call, false, 0, box_bytes(box.map), nullptr, nullptr};
 }
 
 static void start(const TensorLoad &load)
@@ -196,7 +191,7 @@ static void start(const TensorLoad &load)
     if (!load.barrier->fenced)
         fail_at(load.call, "the copy engine does not know the mbarrier yet; mbarrier_init_fence() "
                            "is missing after mbarrier_init()");
-    checker->access(load.to, load.bytes, proxy_write_pending, load.call.where, home);
+    checker->access(load.shared, load.bytes, proxy_write_pending, load.call.where, home);
     home->work->loads.push_back(load);
 }
 
@@ -223,7 +218,7 @@ void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x,
         };
         const ClusterPlace to = cluster_place(address_there(shared), 1, call);
         const uint32_t counting = address_there(simt_shared_address(barrier));
-        load.to = to.place;
+        load.shared = to.place;
         load.barrier = &find_mbarrier(cluster_place(counting, sizeof *barrier, call), call);
         load.thread = to.home == worker->block ? current_thread : nullptr;
         start(load);
@@ -239,24 +234,23 @@ void ptx::cluster_store_async(uint32_t address, int value, uint32_t barrier_addr
         fail_at(call, "the store goes to block %u of the cluster, the mbarrier is block %u's",
                 to.home->rank, at.home->rank);
     Mbarrier &counting = find_mbarrier(at, call);
-    start({Box{}, call, true, value, to.place, sizeof value, &counting, nullptr});
+    start({{{}, {}, to.place}, call, true, value, sizeof value, &counting, nullptr});
 }
 
 void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t shared, Site site)
 {
     const Call call("tma_store()", site);
     Groups<TensorStore> &stores = thread_work().stores;
-    const Box box = box_of(encoded, x, y, z, call);
+    const Box box = box_of(encoded, x, y, z, shared, call);
     /* A load may begin before the array and reads zeros there; a store that did was an illegal
      * instruction on an H200. */
     for (unsigned i = 0; i < box.map.rank; i++)
         if (box.coordinates[i] < 0)
             fail_at(call, "coordinate %u of the box is %d; a store may not begin before the array",
                     i, box.coordinates[i]);
-    const char *const from = box_place(box.map, shared, call);
-    checker->access(from, box_bytes(box.map), proxy_read, call.where);
-    touch_global(box, from, true, 0, call);
-    stores.work.push_back({{call, stores.closed}, box, from, read_box(box.map, from)});
+    checker->access(box.shared, box_bytes(box.map), proxy_read, call.where);
+    touch_global(box, true, 0, call);
+    stores.work.push_back({{call, stores.closed}, box, read_box(box)});
 }
 
 void ptx::tma_store_commit(void) { thread_work().stores.commit("tma_store_commit"); }
