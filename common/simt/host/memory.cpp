@@ -83,16 +83,11 @@ bool simt::is_device_range(const void *begin, size_t bytes)
     return allocation && !allocation->freed && p + bytes <= allocation->begin + allocation->bytes;
 }
 
-/* The pages of an allocation, from the first that it touches. */
-static char *first_page(const Allocation &allocation)
+/* The pages of an allocation: where they begin, and how many bytes they are. */
+static std::pair<char *, size_t> pages_of(const Allocation &allocation)
 {
-    return allocation.begin - reinterpret_cast<uintptr_t>(allocation.begin) % page_bytes();
-}
-
-static size_t pages_of(const Allocation &allocation)
-{
-    return rounded_up(size_t(allocation.begin - first_page(allocation)) + allocation.bytes,
-                      page_bytes());
+    const size_t before = reinterpret_cast<uintptr_t>(allocation.begin) % page_bytes();
+    return {allocation.begin - before, rounded_up(before + allocation.bytes, page_bytes())};
 }
 
 /* New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a
@@ -111,9 +106,9 @@ constexpr size_t most_closable = 64;
 
 static void open(Allocation &allocation, bool is_open)
 {
+    const auto [pages, bytes] = pages_of(allocation);
     if (allocation.open != is_open)
-        mprotect(first_page(allocation), pages_of(allocation),
-                 is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
+        mprotect(pages, bytes, is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
     allocation.open = is_open;
 }
 
@@ -124,17 +119,12 @@ static void open_or_close_all()
             open(*allocation, openings > 0 || closable.size() > most_closable);
 }
 
-OpenDeviceMemory::OpenDeviceMemory()
-{
-    std::lock_guard<std::mutex> lock(mutex);
-    openings++;
-    open_or_close_all();
-}
-
 OpenDeviceMemory::OpenDeviceMemory(const void *one, const void *other)
 {
     std::lock_guard<std::mutex> lock(mutex);
     openings++;
+    if (!one)
+        open_or_close_all();
     for (const void *address : {one, other}) {
         Allocation *allocation = find_locked(address);
         if (allocation && in_device_arena(address) && !allocation->freed)
@@ -204,7 +194,8 @@ static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
 
 static void give_back(Allocation &allocation)
 {
-    madvise(first_page(allocation), pages_of(allocation), MADV_DONTNEED);
+    const auto [pages, bytes] = pages_of(allocation);
+    madvise(pages, bytes, MADV_DONTNEED);
     open(allocation, false);
     closable.erase(std::remove(closable.begin(), closable.end(), &allocation), closable.end());
     allocation.freed = true;

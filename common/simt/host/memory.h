@@ -37,9 +37,8 @@ bool is_device_range(const void *begin, size_t bytes);
  * times only managed memory can, so that host code which follows a device pointer faults, as it
  * does on a machine with a GPU. */
 struct OpenDeviceMemory {
-    OpenDeviceMemory();
-    /* The allocations that hold these addresses, as far as they are device memory. */
-    OpenDeviceMemory(const void *one, const void *other);
+    /* All, or the allocations that hold these addresses, as far as they are device memory. */
+    explicit OpenDeviceMemory(const void *one = nullptr, const void *other = nullptr);
     ~OpenDeviceMemory();
     OpenDeviceMemory(const OpenDeviceMemory &) = delete;
     OpenDeviceMemory &operator=(const OpenDeviceMemory &) = delete;

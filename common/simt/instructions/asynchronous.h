@@ -103,7 +103,9 @@ struct Mbarrier {
     bool fenced = false;
     /* of bytes, the last one: in its name those from other blocks come */
     Thread *announcer = nullptr;
-    char order[2] = {}; /* stand for the phases of either parity, for the checker */
+    /* To the checker they stand for the phases of either parity: who waits for a phase knows of
+     * arrivals in it, not of one that comes later, though it may have come by then. */
+    char order[2] = {};
 };
 
 /* ---- TMA ---- */
@@ -187,13 +189,6 @@ inline BlockWork &block_work()
 }
 
 inline ThreadWork &thread_work() { return block_work().thread[current_thread->linear]; }
-
-/*
- * Publishes to those who will wait for the phase that is under way what the running thread has
- * done. Who waits for a phase knows of arrivals in that phase, not of one that comes later, though
- * it may have come by the time it goes on.
- */
-void publish_on_mbarrier(Mbarrier &barrier);
 
 /* Adds to an mbarrier's phase, and ends it when nothing is missing. `bytes` may be negative: they
  * have been written. */

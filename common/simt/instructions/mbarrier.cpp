@@ -41,11 +41,6 @@ Mbarrier &simt::find_mbarrier(uint64_t *place, const Call &call)
     return find_mbarrier(checked_place(place, call), call);
 }
 
-void simt::publish_on_mbarrier(Mbarrier &barrier)
-{
-    checker->released(&barrier.order[barrier.phase % 2], *barrier.home);
-}
-
 void simt::count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes)
 {
     barrier.home->work->timeouts = 0;
@@ -142,7 +137,7 @@ static void arrive(Mbarrier &barrier, int bytes, const Call &call)
                 barrier.expected, barrier.bytes);
     checker->access(barrier.place, sizeof mark, atomic_read, call.where, barrier.home);
     checker->noted("mbarrier_arrive", barrier.place, barrier.phase, unsigned(bytes), call.where);
-    publish_on_mbarrier(barrier);
+    checker->released(&barrier.order[barrier.phase % 2], *barrier.home);
     count_on_mbarrier(barrier, 1, bytes);
 }
 

@@ -143,7 +143,7 @@ bool complete_tensor_load(BlockWork &work)
     else
         load_box(load);
     checker->noted("tma_load_done", load.shared, barrier.phase, load.bytes, load.call.where);
-    publish_on_mbarrier(barrier);
+    checker->released(&barrier.order[barrier.phase % 2], *barrier.home);
     current_thread = resting;
     count_on_mbarrier(barrier, 0, -static_cast<long long>(load.bytes));
     return true;

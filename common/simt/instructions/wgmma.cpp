@@ -160,13 +160,6 @@ static void read_a(Product *const *lanes, unsigned warp, uint16_t *A)
 
 /* ---- one warp's products ---- */
 
-/* Where element i of a lane's d is in the warp's 16 rows. */
-static float *place_of(float *D, unsigned lane, unsigned i, unsigned n)
-{
-    const Element e = of_left(lane, i);
-    return D + e.row * n + e.col;
-}
-
 /* The number-th of the products that each lane has under way. */
 static void compute(ThreadWork *thread, size_t number, unsigned warp)
 {
@@ -177,8 +170,11 @@ static void compute(ThreadWork *thread, size_t number, unsigned warp)
     for (unsigned lane = 0; lane < warp_size; lane++)
         lanes[lane] = &thread[lane].products.work[number];
     const Product &first = *lanes[0];
-    unsigned n = first.n;
-
+    const unsigned n = first.n;
+    const auto place_of = [n](unsigned lane, unsigned i) {
+        const Element e = of_left(lane, i);
+        return D + e.row * n + e.col;
+    };
     for (unsigned lane = 0; lane < warp_size; lane++) {
         const Product &product = *lanes[lane];
         const bool begins = !product.before.empty();
@@ -190,7 +186,7 @@ static void compute(ThreadWork *thread, size_t number, unsigned warp)
                     lane);
         const float *d = begins ? product.before.data() : product.d;
         for (unsigned i = 0; i < n / 2; i += 2) /* two neighbours */
-            memcpy(place_of(D, lane, i, n), d + i, 2 * sizeof *d);
+            memcpy(place_of(lane, i), d + i, 2 * sizeof *d);
     }
     if (!first.accumulate)
         memset(D, 0, rows_per_warp * n * sizeof *D);
@@ -201,7 +197,7 @@ static void compute(ThreadWork *thread, size_t number, unsigned warp)
     multiply_add(D, A, B, n);
     for (unsigned lane = 0; lane < warp_size; lane++)
         for (unsigned i = 0; i < n / 2; i += 2)
-            memcpy(lanes[lane]->d + i, place_of(D, lane, i, n), 2 * sizeof *D);
+            memcpy(lanes[lane]->d + i, place_of(lane, i), 2 * sizeof *D);
 }
 
 static bool is_as_left(const ThreadWork &work, const float *d, unsigned n)
