@@ -176,7 +176,8 @@ struct BlockWork {
     unsigned timeouts;            /* and since anybody last arrived */
     std::deque<TensorLoad> loads; /* under way, oldest first */
     std::vector<SharedProduct> warpgroup[max_block_threads / 128]; /* its products */
-    unsigned registers[max_warps], free_registers;
+    unsigned registers[max_warps];
+    int free_registers;
     uint64_t random;
 };
 

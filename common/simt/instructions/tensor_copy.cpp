@@ -185,24 +185,22 @@ static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, in
     return {box, call, false, 0, box_bytes(box.map), nullptr, nullptr};
 }
 
-static void start(const TensorLoad &load)
+static void start(TensorLoad load, Mbarrier &barrier, Thread *thread)
 {
-    const Block *const home = load.barrier->home;
-    if (!load.barrier->fenced)
+    load.barrier = &barrier;
+    load.thread = thread;
+    if (!barrier.fenced)
         fail_at(load.call, "the copy engine does not know the mbarrier yet; mbarrier_init_fence() "
                            "is missing after mbarrier_init()");
-    checker->access(load.shared, load.bytes, proxy_write_pending, load.call.where, home);
-    home->work->loads.push_back(load);
+    checker->access(load.shared, load.bytes, proxy_write_pending, load.call.where, barrier.home);
+    barrier.home->work->loads.push_back(load);
 }
 
 void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
                    uint64_t *barrier, Site site)
 {
     const Call call("tma_load()", site);
-    TensorLoad load = load_of(shared, encoded, x, y, z, 0, call);
-    load.barrier = &find_mbarrier(barrier, call);
-    load.thread = current_thread;
-    start(load);
+    start(load_of(shared, encoded, x, y, z, 0, call), find_mbarrier(barrier, call), current_thread);
 }
 
 void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
@@ -219,9 +217,8 @@ void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x,
         const ClusterPlace to = cluster_place(address_there(shared), 1, call);
         const uint32_t counting = address_there(simt_shared_address(barrier));
         load.shared = to.place;
-        load.barrier = &find_mbarrier(cluster_place(counting, sizeof *barrier, call), call);
-        load.thread = to.home == worker->block ? current_thread : nullptr;
-        start(load);
+        start(load, find_mbarrier(cluster_place(counting, sizeof *barrier, call), call),
+              to.home == worker->block ? current_thread : nullptr);
     }
 }
 
@@ -233,8 +230,8 @@ void ptx::cluster_store_async(uint32_t address, int value, uint32_t barrier_addr
     if (to.home != at.home)
         fail_at(call, "the store goes to block %u of the cluster, the mbarrier is block %u's",
                 to.home->rank, at.home->rank);
-    Mbarrier &counting = find_mbarrier(at, call);
-    start({{{}, {}, to.place}, call, true, value, sizeof value, &counting, nullptr});
+    start({{{}, {}, to.place}, call, true, value, sizeof value, nullptr, nullptr},
+          find_mbarrier(at, call), nullptr);
 }
 
 void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t shared, Site site)
