@@ -16,7 +16,7 @@
 namespace simt
 {
 void multiply_fragments(float *d, const void *a, const void *b, const float *c, unsigned cols,
-                        bool bfloat16, Site site); /* matrix.cpp */
+                        bool bfloat16, Site site); /* of b, c and d cols / 2 elements a lane */
 }
 
 /* The functions are the program's only where it includes this file. */
