@@ -1,6 +1,5 @@
 /* cudaMemcpy, cudaMemset and their relatives: all of them are done when they return, but for a
  * cudaMemsetAsync on a stream that waits (SIMT_ORDER=overlap). */
-#include "host/checker.h"
 #include "host/environment.h"
 #include "host/errors.h"
 #include "host/memory.h"
@@ -11,37 +10,27 @@ extern char __data_start, _end;
 
 using namespace simt;
 
-static bool is_variable(const void *begin, size_t bytes)
-{
-    const char *p = static_cast<const char *>(begin);
-    return p >= &__data_start && p + bytes <= &_end;
-}
-
 /* Refuses a copy with `bytes` at `begin` as one side of it, if something is wrong with that. */
 static cudaError_t check_side(const void *begin, size_t bytes, bool want_device, const char *call,
                               const char *role)
 {
-    const auto refused = [&](const std::string &why) {
-        return refuse(cudaErrorInvalidValue, "%s: %s", call, why.c_str());
-    };
+    const char *const p = static_cast<const char *>(begin);
+    const bool device = in_device_arena(p), variable = p >= &__data_start && p + bytes <= &_end;
+    const Allocation *allocation = device ? find_allocation(begin) : nullptr;
+    std::string wrong;
     if (!begin)
-        return refused(format("%s is a null pointer", role));
-    if (!in_device_arena(begin))
-        return !want_device || is_variable(begin, bytes)
-                   ? cudaSuccess
-                   : refused(format("%s %p is host memory, but the copy's kind says device", role,
-                                    begin));
-    const Allocation *allocation = find_allocation(begin);
-    if (!allocation || allocation->freed)
-        return refused(format("%s %p is not in any living allocation", role, begin));
-    if (!is_device_range(begin, bytes))
-        return refused(format("%zu bytes from byte %zu of an allocation of %zu bytes (%s)", bytes,
-                              size_t(static_cast<const char *>(begin) - allocation->begin),
-                              allocation->bytes, role));
-    return want_device || allocation->managed
-               ? cudaSuccess
-               : refused(
-                     format("%s %p is device memory, but the copy's kind says host", role, begin));
+        wrong = format("%s is a null pointer", role);
+    else if (!device && want_device && !variable)
+        wrong = format("%s %p is host memory, but the copy's kind says device", role, begin);
+    else if (device && (!allocation || allocation->freed))
+        wrong = format("%s %p is not in any living allocation", role, begin);
+    else if (device && !is_device_range(begin, bytes))
+        wrong = format("%zu bytes from byte %zu of an allocation of %zu bytes (%s)", bytes,
+                       size_t(p - allocation->begin), allocation->bytes, role);
+    else if (device && !want_device && !allocation->managed)
+        wrong = format("%s %p is device memory, but the copy's kind says host", role, begin);
+    return wrong.empty() ? cudaSuccess
+                         : refuse(cudaErrorInvalidValue, "%s: %s", call, wrong.c_str());
 }
 
 cudaError_t simt::copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,

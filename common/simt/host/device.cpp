@@ -1,6 +1,5 @@
 /* Properties, attributes and occupancy of the device that the backend pretends to be. */
 #include "host/device.h"
-#include "host/checker.h"
 #include "host/errors.h"
 #include "host/memory.h"
 #include "host/environment.h"
@@ -35,7 +34,7 @@ SharedMemory simt::shared_memory()
 size_t simt::static_shared_bytes(const void *kernel)
 {
     size_t bytes = 0;
-    for (const SharedVariable &variable : shared_variables(kernel))
+    for (const SharedVariable &variable : function_at(kernel).shared)
         bytes += variable.bytes;
     return bytes;
 }

@@ -106,19 +106,6 @@ static std::vector<std::string> read_ignored()
     return all;
 }
 
-static void check_ignored(std::string *complaint)
-{
-    for (const std::string &entry : read_ignored()) {
-        const std::string kind = entry.substr(0, entry.find(':'));
-        const bool known = kind == "race" || kind == "uninitialised";
-        if ((!known || entry == kind + ":") && complaint->empty())
-            *complaint =
-                format("SIMT_IGNORE names '%.100s'; it must be race, race:KERNEL, uninitialised "
-                       "or uninitialised:KERNEL, or several with commas between them",
-                       entry.c_str());
-    }
-}
-
 bool simt::is_ignored(const std::string &kind, const std::string &kernel)
 {
     const std::vector<std::string> all = read_ignored();
@@ -150,6 +137,14 @@ Environment simt::read_environment(std::string *complaint)
         read_trace(complaint)};
     read_architecture(complaint);
     read_failing_launch(complaint);
-    check_ignored(complaint);
+    for (const std::string &entry : read_ignored()) {
+        const std::string kind = entry.substr(0, entry.find(':'));
+        const bool known = kind == "race" || kind == "uninitialised";
+        if ((!known || entry == kind + ":") && complaint->empty())
+            *complaint =
+                format("SIMT_IGNORE names '%.100s'; it must be race, race:KERNEL, uninitialised "
+                       "or uninitialised:KERNEL, or several with commas between them",
+                       entry.c_str());
+    }
     return environment;
 }

@@ -87,7 +87,7 @@ cudaError_t simt::refuse(cudaError_t error, const char *pattern, ...)
     return done(error);
 }
 
-void simt::kernel_failed(cudaError_t error, const char *text)
+void simt::kernel_failed(cudaError_t error, const std::string &text)
 {
     std::lock_guard<std::mutex> lock(mutex);
     if (failed_kernel == cudaSuccess) {
@@ -95,7 +95,7 @@ void simt::kernel_failed(cudaError_t error, const char *text)
         report = text;
         noticed = false;
     }
-    checker->reported(text);
+    checker->reported(text.c_str());
 }
 
 void simt::begin_launch()
@@ -132,11 +132,8 @@ cudaError_t cudaGetLastError(void)
 
 cudaError_t cudaPeekAtLastError(void) { return last; }
 
-struct ErrorText {
-    const char *name, *description;
-};
-
-static ErrorText text_of(cudaError_t error)
+/* Its name and description. */
+static std::pair<const char *, const char *> text_of(cudaError_t error)
 {
     switch (error) {
 #define SIMT_ERROR(name, code, description)                                                        \
@@ -148,5 +145,5 @@ static ErrorText text_of(cudaError_t error)
     return {"unrecognized error code", "unrecognized error code"};
 }
 
-const char *cudaGetErrorName(cudaError_t error) { return text_of(error).name; }
-const char *cudaGetErrorString(cudaError_t error) { return text_of(error).description; }
+const char *cudaGetErrorName(cudaError_t error) { return text_of(error).first; }
+const char *cudaGetErrorString(cudaError_t error) { return text_of(error).second; }

@@ -33,7 +33,7 @@ std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)
 std::string format(const char *pattern, va_list arguments);
 
 /* A kernel failed: the error shows at the next call that waits, with the report. */
-void kernel_failed(cudaError_t error, const char *report);
+void kernel_failed(cudaError_t error, const std::string &report);
 
 /* What backend_report() says. Of several reports it keeps the first: that of a kernel that failed
  * until cudaDeviceReset, that of a refused call until a launch follows after it has been read, or

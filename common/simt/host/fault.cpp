@@ -20,37 +20,31 @@ std::string simt::describe_address(const void *address)
     const Allocation *near = in_device_arena(address) ? find_allocation(address) : nullptr;
     if (p < reinterpret_cast<const char *>(4096))
         return format("%p, a null pointer", address);
-    if (near && near->freed && p < near->begin + near->bytes)
+    if (!near)
+        return format("%p, where there is no device memory", address);
+    const size_t at = size_t(p - near->begin);
+    if (at >= near->bytes)
+        return format("%p, %zu bytes past the end of %s %llu (%zu bytes)", address,
+                      at - near->bytes, near->freed ? "freed allocation" : "allocation",
+                      near->number, near->bytes);
+    if (near->freed)
         return format("%p, in freed memory (allocation %llu, %zu bytes)", address, near->number,
                       near->bytes);
-    if (near && p >= near->begin + near->bytes)
-        return format("%p, %zu bytes past the end of %s %llu (%zu bytes)", address,
-                      size_t(p - near->begin) - near->bytes,
-                      near->freed ? "freed allocation" : "allocation", near->number, near->bytes);
-    return format("%p, where there is no device memory", address);
-}
-
-static void explain_host_fault(const void *address)
-{
-    if (!in_device_arena(address))
-        return;
-    const Allocation *allocation = find_allocation(address);
-    const size_t at =
-        allocation ? size_t(static_cast<const char *>(address) - allocation->begin) : 0;
-    std::string line = "simt: host code touched " + describe_address(address) + "\n";
-    if (allocation && !allocation->freed && at < allocation->bytes)
-        line = format("simt: host code touched %p, which is device memory (byte %zu of allocation "
-                      "%llu, %zu bytes); use cudaMemcpy\n",
-                      address, at, allocation->number, allocation->bytes);
-    if (write(STDERR_FILENO, line.data(), line.size()) < 0)
-        return; /* nothing more can be done */
+    return format("%p, which is device memory (byte %zu of allocation %llu, %zu bytes)", address,
+                  at, near->number, near->bytes);
 }
 
 static void handle(int signal, siginfo_t *info, void *)
 {
+    const void *const address = info->si_addr;
     if (fault_handler *handler = in_kernels)
         handler(signal, info); /* does not return if it is a kernel's */
-    explain_host_fault(info->si_addr);
+    if (in_device_arena(address)) {
+        const std::string line =
+            format("simt: host code touched %s%s\n", describe_address(address).c_str(),
+                   is_device_range(address, 1) ? "; use cudaMemcpy" : "");
+        (void)!write(STDERR_FILENO, line.data(), line.size()); /* or nothing more can be done */
+    }
     sigaction(signal, &previous[signal], nullptr);
     /* The faulting instruction runs again, and this time it is the previous handler's. */
 }

@@ -3,7 +3,6 @@
  * alignment of 256) is on a page that no access may touch. Addresses are not given out again before
  * the arena is used up: a stale pointer finds nothing. */
 #include "host/memory.h"
-#include "host/checker.h"
 #include "host/errors.h"
 #include <algorithm>
 #include <cstdlib>
@@ -84,17 +83,11 @@ bool simt::is_device_range(const void *begin, size_t bytes)
     return allocation && !allocation->freed && p + bytes <= allocation->begin + allocation->bytes;
 }
 
-/* The pages of an allocation, from the first that it touches. */
-static char *first_page(const Allocation &allocation)
+/* The pages of an allocation: where they begin, and how many bytes they are. */
+static std::pair<char *, size_t> pages_of(const Allocation &allocation)
 {
-    uintptr_t begin = reinterpret_cast<uintptr_t>(allocation.begin);
-    return reinterpret_cast<char *>(begin / page_bytes() * page_bytes());
-}
-
-static size_t pages_of(const Allocation &allocation)
-{
-    return rounded_up(size_t(allocation.begin - first_page(allocation)) + allocation.bytes,
-                      page_bytes());
+    const size_t before = reinterpret_cast<uintptr_t>(allocation.begin) % page_bytes();
+    return {allocation.begin - before, rounded_up(before + allocation.bytes, page_bytes())};
 }
 
 /* New memory holds NaN, whatever the type: a kernel that relies on zeros fails here, as it may on a
@@ -113,37 +106,25 @@ constexpr size_t most_closable = 64;
 
 static void open(Allocation &allocation, bool is_open)
 {
+    const auto [pages, bytes] = pages_of(allocation);
     if (allocation.open != is_open)
-        mprotect(first_page(allocation), pages_of(allocation),
-                 is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
+        mprotect(pages, bytes, is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
     allocation.open = is_open;
 }
 
-static void open_all()
+static void open_or_close_all()
 {
     if (closable.size() <= most_closable + 1) /* with more of them, all are open */
         for (Allocation *allocation : closable)
-            open(*allocation, true);
-}
-
-static void close_if_possible()
-{
-    if (openings == 0 && closable.size() <= most_closable)
-        for (Allocation *allocation : closable)
-            open(*allocation, false);
-}
-
-OpenDeviceMemory::OpenDeviceMemory()
-{
-    std::lock_guard<std::mutex> lock(mutex);
-    openings++;
-    open_all();
+            open(*allocation, openings > 0 || closable.size() > most_closable);
 }
 
 OpenDeviceMemory::OpenDeviceMemory(const void *one, const void *other)
 {
     std::lock_guard<std::mutex> lock(mutex);
     openings++;
+    if (!one)
+        open_or_close_all();
     for (const void *address : {one, other}) {
         Allocation *allocation = find_locked(address);
         if (allocation && in_device_arena(address) && !allocation->freed)
@@ -154,8 +135,8 @@ OpenDeviceMemory::OpenDeviceMemory(const void *one, const void *other)
 OpenDeviceMemory::~OpenDeviceMemory()
 {
     std::lock_guard<std::mutex> lock(mutex);
-    openings--;
-    close_if_possible();
+    if (--openings == 0)
+        open_or_close_all();
 }
 
 /* Whole pages of the arena, with one inaccessible page behind them; the data ends where they do.
@@ -207,19 +188,15 @@ static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
         return refuse(cudaErrorMemoryAllocation,
                       "the system has no memory, or no addresses, for %zu bytes", bytes);
     *pointer = allocation->begin;
-    if (closable.size() > most_closable)
-        open_all();
-    else
-        close_if_possible();
+    open_or_close_all();
     return cudaSuccess;
 }
 
 static void give_back(Allocation &allocation)
 {
-    char *pages = first_page(allocation);
-    size_t bytes = pages_of(allocation);
+    const auto [pages, bytes] = pages_of(allocation);
     madvise(pages, bytes, MADV_DONTNEED);
-    mprotect(pages, bytes, PROT_NONE);
+    open(allocation, false);
     closable.erase(std::remove(closable.begin(), closable.end(), &allocation), closable.end());
     allocation.freed = true;
     in_use -= allocation.bytes;
@@ -258,7 +235,7 @@ static std::string free_device(void *pointer)
 
 bool simt::free_in_kernel(void *pointer) { return free_device(pointer).empty(); }
 
-/* delete cannot tell by its form whose memory it is. */
+/* delete cannot tell by its form whose memory it is. Its forms for arrays call these. */
 void operator delete(void *pointer) noexcept
 {
     if (!in_device_arena(pointer))
@@ -267,13 +244,10 @@ void operator delete(void *pointer) noexcept
         kernel_failed(
             cudaErrorLaunchFailure,
             format("delete of %p, where no memory of the device's heap begins, or no longer",
-                   pointer)
-                .c_str());
+                   pointer));
 }
 
-void operator delete[](void *pointer) noexcept { operator delete(pointer); }
 void operator delete(void *pointer, size_t) noexcept { operator delete(pointer); }
-void operator delete[](void *pointer, size_t) noexcept { operator delete(pointer); }
 
 cudaError_t cudaMalloc(void **pointer, size_t bytes) { return allocate(pointer, bytes, false); }
 
@@ -366,14 +340,13 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 {
     if (!attributes)
         return done(cudaErrorInvalidValue);
-    bool device = is_device_range(pointer, 1);
-    bool managed = device && find_allocation(pointer)->managed;
-    attributes->type = managed  ? cudaMemoryTypeManaged
-                       : device ? cudaMemoryTypeDevice
-                                : cudaMemoryTypeUnregistered;
-    attributes->device = device ? 0 : cudaInvalidDeviceId;
-    attributes->devicePointer = device ? const_cast<void *>(pointer) : nullptr;
-    attributes->hostPointer = managed || !device ? const_cast<void *>(pointer) : nullptr;
+    void *const same = const_cast<void *>(pointer);
+    if (!is_device_range(pointer, 1))
+        *attributes = {cudaMemoryTypeUnregistered, cudaInvalidDeviceId, nullptr, same};
+    else if (find_allocation(pointer)->managed)
+        *attributes = {cudaMemoryTypeManaged, 0, same, same};
+    else
+        *attributes = {cudaMemoryTypeDevice, 0, same, nullptr};
     return cudaSuccess;
 }
 

@@ -1,6 +1,7 @@
 /* Device memory: allocations in a reserved range of addresses. */
 #pragma once
 
+#include "host/checker.h"
 #include <csignal>
 #include <cstddef>
 #include <cuda_runtime_api.h>
@@ -8,11 +9,6 @@
 
 namespace simt
 {
-
-namespace check
-{
-struct Region;
-}
 
 /* memory.cpp says how they lie there. */
 struct Allocation {
@@ -40,12 +36,9 @@ bool is_device_range(const void *begin, size_t bytes);
 /* While one of these exists, device memory can be touched: during launches and copies. At other
  * times only managed memory can, so that host code which follows a device pointer faults, as it
  * does on a machine with a GPU. */
-class OpenDeviceMemory
-{
-  public:
-    OpenDeviceMemory();
-    /* The allocations that hold these addresses, as far as they are device memory. */
-    OpenDeviceMemory(const void *one, const void *other);
+struct OpenDeviceMemory {
+    /* All, or the allocations that hold these addresses, as far as they are device memory. */
+    explicit OpenDeviceMemory(const void *one = nullptr, const void *other = nullptr);
     ~OpenDeviceMemory();
     OpenDeviceMemory(const OpenDeviceMemory &) = delete;
     OpenDeviceMemory &operator=(const OpenDeviceMemory &) = delete;

@@ -18,11 +18,6 @@ extern const char __ehdr_start; /* where the program lies in memory: the linker'
 namespace simt
 {
 
-struct Function {
-    std::string symbol, name;
-    std::vector<SharedVariable> shared;
-};
-
 struct Symbols {
     std::map<const void *, Function> functions;
     std::map<std::string, SharedVariable> thread_locals; /* by symbol */
@@ -96,8 +91,7 @@ static Symbols &symbols()
     return *all;
 }
 
-/* Without a name where nothing is known of it. */
-static const Function &function_at(const void *entry)
+const Function &function_at(const void *entry)
 {
     static std::mutex mutex;
     static const Function unknown;
@@ -109,7 +103,8 @@ static const Function &function_at(const void *entry)
     if (!function.name.empty())
         return function;
     const std::string &symbol = function.symbol;
-    function.name = bare_name(demangle(symbol));
+    function.signature = demangle(symbol);
+    function.name = bare_name(function.signature);
     const bool mangled = symbol.compare(0, 2, "_Z") == 0;
     const std::string prefix =
         "_ZZ" + (mangled ? symbol.substr(2) : std::to_string(symbol.size()) + symbol) + "E";
@@ -120,18 +115,11 @@ static const Function &function_at(const void *entry)
     return function;
 }
 
-const char *function_name(const void *entry)
+/* "As" of "tile(float*)::As". */
+static std::string last_name(const std::string &qualified)
 {
-    const Function &function = function_at(entry);
-    return function.name.empty() ? nullptr : function.name.c_str();
+    return qualified.substr(qualified.rfind(':') + 1);
 }
-
-const std::vector<SharedVariable> &shared_variables(const void *entry)
-{
-    return function_at(entry).shared;
-}
-
-std::string function_signature(const void *entry) { return demangle(function_at(entry).symbol); }
 
 /* By the kernel's plain name. Files may have different kernels of one name: then none is known. */
 static std::map<std::string, std::string> &parameter_lists()
@@ -142,10 +130,7 @@ static std::map<std::string, std::string> &parameter_lists()
 
 std::vector<std::string> parameter_names(const std::string &kernel, size_t count)
 {
-    const std::string qualified = kernel.substr(0, kernel.find('<'));
-    const size_t scope = qualified.rfind("::");
-    const auto found = parameter_lists().find(
-        scope == std::string::npos ? qualified : qualified.substr(scope + 2));
+    const auto found = parameter_lists().find(last_name(kernel.substr(0, kernel.find('<'))));
     std::vector<std::string> names;
     std::istringstream list(found == parameter_lists().end() ? "" : found->second);
     for (std::string name; std::getline(list, name, ',');)
@@ -161,9 +146,7 @@ std::string shared_variable_before(size_t offset, size_t *begin, size_t *bytes)
     const auto &[symbol, size] = std::prev(after)->second;
     *begin = std::prev(after)->first;
     *bytes = size;
-    const std::string name = demangle(symbol);
-    const size_t scope = name.rfind("::");
-    return scope == std::string::npos ? name : name.substr(scope + 2);
+    return last_name(demangle(symbol));
 }
 
 } /* namespace simt */

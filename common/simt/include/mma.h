@@ -12,12 +12,10 @@
  * (factors) and two of its D side by side (sums); by_rows: the matrix has its rows along memory. */
 namespace simt
 {
-void wmma_load(void *fragment, const void *matrix, unsigned pitch, unsigned element_bytes,
-               bool by_rows, Site site);
-void wmma_store(const void *fragment, void *matrix, unsigned pitch, unsigned element_bytes,
-                bool by_rows, Site site);
-void wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c, bool bfloat16,
-                   Site site);
+void wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned element_bytes, bool by_rows,
+               bool to_memory, Site site);
+void multiply_fragments(float *d, const void *a, const void *b, const float *c, unsigned cols,
+                        bool bfloat16, Site site);
 } /* namespace simt */
 
 namespace nvcuda
@@ -56,14 +54,15 @@ template <class Use, class T, class Layout>
 __forceinline__ void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout> &to, const T *matrix,
                                       unsigned pitch, SIMT_CALL_SITE)
 {
-    simt::wmma_load(to.x, matrix, pitch, 2, std::is_same_v<Layout, row_major>, site);
+    simt::wmma_move(to.x, const_cast<T *>(matrix), pitch, 2, std::is_same_v<Layout, row_major>,
+                    false, site);
 }
 
 using simt_sums = fragment<accumulator, 16, 16, 16, float>;
 
 /* clang-format off */
-__forceinline__ void load_matrix_sync(simt_sums &to, const float *matrix, unsigned pitch, layout_t layout, SIMT_CALL_SITE) { simt::wmma_load(to.x, matrix, pitch, 4, layout == mem_row_major, site); }
-__forceinline__ void store_matrix_sync(float *matrix, const simt_sums &from, unsigned pitch, layout_t layout, SIMT_CALL_SITE) { simt::wmma_store(from.x, matrix, pitch, 4, layout == mem_row_major, site); }
+__forceinline__ void load_matrix_sync(simt_sums &to, const float *matrix, unsigned pitch, layout_t layout, SIMT_CALL_SITE) { simt::wmma_move(to.x, const_cast<float *>(matrix), pitch, 4, layout == mem_row_major, false, site); }
+__forceinline__ void store_matrix_sync(float *matrix, const simt_sums &from, unsigned pitch, layout_t layout, SIMT_CALL_SITE) { simt::wmma_move(const_cast<float *>(from.x), matrix, pitch, 4, layout == mem_row_major, true, site); }
 /* clang-format on */
 
 template <class T, class LayoutA, class LayoutB>
@@ -72,9 +71,7 @@ __forceinline__ void mma_sync(simt_sums &d, const fragment<matrix_a, 16, 16, 16,
                               const simt_sums &c, SIMT_CALL_SITE)
 {
     static_assert(sizeof(T) == 2, "factors have 16 bits");
-    simt::wmma_multiply(d.x, reinterpret_cast<const uint16_t *>(a.x),
-                        reinterpret_cast<const uint16_t *>(b.x), c.x,
-                        std::is_same_v<T, __nv_bfloat16>, site);
+    simt::multiply_fragments(d.x, a.x, b.x, c.x, 16, std::is_same_v<T, __nv_bfloat16>, site);
 }
 
 } /* namespace wmma */

@@ -12,6 +12,12 @@
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 
+namespace simt
+{
+void multiply_fragments(float *d, const void *a, const void *b, const float *c, unsigned cols,
+                        bool bfloat16, Site site); /* of b, c and d cols / 2 elements a lane */
+}
+
 /* The functions are the program's only where it includes this file. */
 namespace ptx
 {
@@ -41,15 +47,15 @@ template <int PENDING> __forceinline__ void cp_async_wait(void) { cp_async_wait(
 
 /* ---- matrices in a warp's registers: matrix.cpp ---- */
 
-void ldmatrix_x4(uint32_t r[4], uint32_t row_address, SIMT_CALL_SITE);
-void ldmatrix_x4_transposed(uint32_t r[4], uint32_t row_address, SIMT_CALL_SITE);
-void stmatrix_x4(uint32_t row_address, const uint32_t r[4], SIMT_CALL_SITE);
+void move_matrices(uint32_t r[4], uint32_t row_address, bool to_memory, bool transposed,
+                   simt::Site site);
 uint32_t movmatrix_transposed(uint32_t r, SIMT_CALL_SITE);
-void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], bool bfloat16,
-                  simt::Site site);
 
 /* clang-format off */
-template <typename T = __half> __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], SIMT_CALL_SITE) { mma_m16n8k16(d, a, b, is_bfloat16<T>, site); }
+__forceinline__ void ldmatrix_x4(uint32_t r[4], uint32_t row_address, SIMT_CALL_SITE) { move_matrices(r, row_address, false, false, site); }
+__forceinline__ void ldmatrix_x4_transposed(uint32_t r[4], uint32_t row_address, SIMT_CALL_SITE) { move_matrices(r, row_address, false, true, site); }
+__forceinline__ void stmatrix_x4(uint32_t row_address, const uint32_t r[4], SIMT_CALL_SITE) { move_matrices(const_cast<uint32_t *>(r), row_address, true, false, site); }
+template <typename T = __half> __forceinline__ void mma_m16n8k16(float d[4], const uint32_t a[4], const uint32_t b[2], SIMT_CALL_SITE) { simt::multiply_fragments(d, a, b, d, 8, is_bfloat16<T>, site); }
 /* clang-format on */
 
 /* ---- arithmetic ---- */
@@ -67,8 +73,12 @@ void mbarrier_init(uint64_t *barrier, int arrivals, SIMT_CALL_SITE);
 void mbarrier_init_fence(void);
 void mbarrier_arrive(uint64_t *barrier, SIMT_CALL_SITE);
 void mbarrier_arrive_expect(uint64_t *barrier, int bytes, SIMT_CALL_SITE);
-bool mbarrier_try_wait(uint64_t *barrier, int parity, SIMT_CALL_SITE);
-void mbarrier_wait(uint64_t *barrier, int parity, SIMT_CALL_SITE);
+bool mbarrier_wait(uint64_t *barrier, int parity, bool may_give_up, simt::Site site);
+
+/* clang-format off */
+__forceinline__ bool mbarrier_try_wait(uint64_t *barrier, int parity, SIMT_CALL_SITE) { return mbarrier_wait(barrier, parity, true, site); }
+__forceinline__ void mbarrier_wait(uint64_t *barrier, int parity, SIMT_CALL_SITE) { mbarrier_wait(barrier, parity, false, site); }
+/* clang-format on */
 
 /* ---- barriers among some warps of a block: threads/barrier.cpp ---- */
 
@@ -79,14 +89,19 @@ void named_barrier_arrive(int barrier, int threads, SIMT_CALL_SITE);
 
 int cluster_rank(void);
 int cluster_blocks(void);
-void cluster_arrive(SIMT_CALL_SITE);
-void cluster_arrive_relaxed(SIMT_CALL_SITE);
+void cluster_arrive(bool relaxed, simt::Site site);
 void cluster_wait(SIMT_CALL_SITE);
 uint32_t cluster_address(uint32_t shared, int rank, SIMT_CALL_SITE);
-void cluster_store(uint32_t address, float2 value, SIMT_CALL_SITE);
-void cluster_store(uint32_t address, float4 value, SIMT_CALL_SITE);
+void cluster_store(uint32_t address, const void *value, unsigned bytes, simt::Site site);
 void cluster_mbarrier_arrive(uint32_t address, SIMT_CALL_SITE);
 void cluster_store_async(uint32_t address, int value, uint32_t barrier_address, SIMT_CALL_SITE);
+
+/* clang-format off */
+__forceinline__ void cluster_arrive(SIMT_CALL_SITE) { cluster_arrive(false, site); }
+__forceinline__ void cluster_arrive_relaxed(SIMT_CALL_SITE) { cluster_arrive(true, site); }
+__forceinline__ void cluster_store(uint32_t address, float2 value, SIMT_CALL_SITE) { cluster_store(address, &value, sizeof value, site); }
+__forceinline__ void cluster_store(uint32_t address, float4 value, SIMT_CALL_SITE) { cluster_store(address, &value, sizeof value, site); }
+/* clang-format on */
 
 /* ---- bulk tensor copies: tensor_copy.cpp ---- */
 

@@ -7,16 +7,30 @@
 namespace simt
 {
 
-static bool carry_out(Block &block)
+static void report_unfinished(const Call &call, const char *missing)
 {
-    return complete_tensor_load(*block.work) || answer_impatient(*block.work);
+    const Block &block = *worker->block;
+    report(*block.launch, cudaErrorLaunchFailure,
+           "block (%u,%u,%u) ended while a %s at %s:%d was under way: %s is missing (kernel %s)",
+           block.index.x, block.index.y, block.index.z, call.what, call.site.file, call.site.line,
+           missing, kernel_name(*block.launch));
 }
 
+/* Stores that were read take effect; work that no thread waited for is reported. */
 static void finish(Block &block)
 {
-    finish_copies(*block.work);
-    finish_tensor_copies(*block.work);
-    finish_products(*block.work);
+    const auto report_all = [](const auto &groups, const char *wait, const char *commit) {
+        for (const auto &one : groups.work)
+            report_unfinished(one.call, one.group < groups.closed ? wait : commit);
+    };
+    for (const TensorLoad &load : block.work->loads)
+        report_unfinished(load.call, "a wait for its mbarrier");
+    for (ThreadWork &thread : block.work->thread) {
+        write_stores(thread, thread.stores_read);
+        report_all(thread.copies, "cp_async_wait<0>()", "cp_async_commit() and a wait");
+        report_all(thread.stores, "tma_store_wait_read<0>()", "tma_store_commit() and a wait");
+        report_all(thread.products, "wgmma_wait<0>()", "wgmma_commit()");
+    }
 }
 
 /* One for each OS thread, used again for its next block. */
@@ -28,18 +42,11 @@ BlockWork &begin_block_work()
     work.thread.resize(block.threads);
     work.random = block.launch->order.seed + block.linear;
     block.work = &work;
-    block.carry_out = carry_out;
+    block.carry_out = [](Block &waiting) {
+        return complete_tensor_load(*waiting.work) || answer_impatient(*waiting.work);
+    };
     block.finish = finish;
     return work;
-}
-
-void report_unfinished(const char *article, const Call &call, const char *missing)
-{
-    const Block &block = *worker->block;
-    report(*block.launch, cudaErrorLaunchFailure,
-           "block (%u,%u,%u) ended while %s%s at %s:%d was under way: %s is missing (kernel %s)",
-           block.index.x, block.index.y, block.index.z, article, call.what, call.site.file,
-           call.site.line, missing, kernel_name(*block.launch));
 }
 
 void fail_at(const Call &call, const char *pattern, ...)
@@ -58,11 +65,10 @@ void require_whole_warp(unsigned lanes)
                   current_thread->warp->thread[__builtin_ctz(lanes)].what, lanes);
 }
 
-static void nothing(void *const *, unsigned) {}
-
 void come_together(unsigned mask, const Call &call)
 {
-    simt_meet(mask, nullptr, nothing, call.what, 0, call.site);
+    simt_meet(
+        mask, nullptr, [](void *const *, unsigned) {}, call.what, 0, call.site);
 }
 
 char *shared_place(uint32_t address, size_t bytes, size_t alignment, const Call &call)

@@ -52,9 +52,6 @@ struct ClusterPlace {
 };
 ClusterPlace cluster_place(uint32_t address, size_t bytes, const Call &call);
 
-/* The block has ended while the call, after its article, was under way. */
-void report_unfinished(const char *article, const Call &call, const char *missing);
-
 /* ---- groups: what a thread starts, closes by a commit, and waits for in that order ---- */
 
 struct InGroup {
@@ -82,12 +79,6 @@ struct Groups {
     }
 
     void forget(size_t count) { work.erase(work.begin(), work.begin() + ptrdiff_t(count)); }
-
-    /* At the end of the block: what no thread waited for, and what is missing. */
-    void report(const char *article, const Work &one, const char *wait, const char *commit) const
-    {
-        report_unfinished(article, one.call, one.group < closed ? wait : commit);
-    }
 };
 
 /* ---- cp.async ---- */
@@ -112,15 +103,18 @@ struct Mbarrier {
     bool fenced = false;
     /* of bytes, the last one: in its name those from other blocks come */
     Thread *announcer = nullptr;
-    char order[2] = {}; /* stand for the phases of either parity, for the checker */
+    /* To the checker they stand for the phases of either parity: who waits for a phase knows of
+     * arrivals in it, not of one that comes later, though it may have come by then. */
+    char order[2] = {};
 };
 
 /* ---- TMA ---- */
 
-/* Where a copy goes in global memory. */
+/* A part of an array in global memory, and its place in shared memory. */
 struct Box {
     TensorMap map; /* a copy: the kernel's own may be gone by the time */
     int coordinates[max_tensor_rank];
+    char *shared;
 };
 
 /* Of a box, or of one word that another block stores. */
@@ -128,17 +122,14 @@ struct TensorLoad : Box {
     Call call;
     bool is_word;
     int word;
-    char *to;
     size_t bytes;
     Mbarrier *barrier;
     Thread *thread; /* who started it; null for one of another block */
 };
 
 struct TensorStore : InGroup, Box {
-    const char *from;
     /* as they were when the store started, and must still be when it reads */
     std::vector<char> bytes;
-    bool was_read;
 };
 
 /* ---- wgmma ---- */
@@ -170,6 +161,7 @@ struct SharedProduct {
 struct ThreadWork {
     Groups<CopyUnderWay> copies;
     Groups<TensorStore> stores;
+    size_t stores_read; /* so many of them, the oldest */
     Groups<Product> products;
     std::map<const float *, std::vector<float>> accumulators; /* as the last product left them */
     unsigned long long products_issued;
@@ -184,7 +176,8 @@ struct BlockWork {
     unsigned timeouts;            /* and since anybody last arrived */
     std::deque<TensorLoad> loads; /* under way, oldest first */
     std::vector<SharedProduct> warpgroup[max_block_threads / 128]; /* its products */
-    unsigned registers[max_warps], free_registers;
+    unsigned registers[max_warps];
+    int free_registers;
     uint64_t random;
 };
 
@@ -197,13 +190,6 @@ inline BlockWork &block_work()
 }
 
 inline ThreadWork &thread_work() { return block_work().thread[current_thread->linear]; }
-
-/*
- * Publishes to those who will wait for the phase that is under way what the running thread has
- * done. Who waits for a phase knows of arrivals in that phase, not of one that comes later, though
- * it may have come by the time it goes on.
- */
-void publish_on_mbarrier(Mbarrier &barrier);
 
 /* Adds to an mbarrier's phase, and ends it when nothing is missing. `bytes` may be negative: they
  * have been written. */
@@ -219,9 +205,8 @@ Mbarrier &find_mbarrier(const ClusterPlace &at, const Call &call);
 bool answer_impatient(BlockWork &work);
 
 bool complete_tensor_load(BlockWork &work); /* that a thread waits for; false: there is none */
-/* At the end of the block: stores that were read are written; work that no thread waited for is
- * reported. */
-void finish_copies(BlockWork &work);
-void finish_tensor_copies(BlockWork &work);
-void finish_products(BlockWork &work);
+
+/* The oldest stores, which were read, take effect and are forgotten. */
+void write_stores(ThreadWork &thread, size_t count);
+
 } /* namespace simt */

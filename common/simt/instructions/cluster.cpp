@@ -2,7 +2,6 @@
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
 #include "run/cluster.h"
-#include "run/engine.h"
 #include "threads/wait.h"
 #include <cstring>
 #include <ptx.cuh>
@@ -44,18 +43,10 @@ static std::string describe(const Cluster &cluster)
     return text;
 }
 
-/* ---- addresses in other blocks ---- */
-
-/* What cluster_address() puts above the 28 bits of a shared-window address: the rank, counted from
- * 1. */
-constexpr unsigned rank_shift = 28;
-
-int ptx::cluster_rank(void) { return int(worker->block->rank); }
-int ptx::cluster_blocks(void) { return int(worker->block->cluster->blocks); }
-
-static void arrive(bool relaxed, const Call &call)
+void ptx::cluster_arrive(bool relaxed, Site site)
 {
-    Thread &thread = self();
+    const Call call("cluster_arrive()", site);
+    Thread &thread = *current_thread;
     Cluster &cluster = *worker->block->cluster;
     come_together(thread.warp->present, call);
     if (thread.cluster_arrivals > thread.cluster_waits)
@@ -70,13 +61,10 @@ static void arrive(bool relaxed, const Call &call)
         open(cluster);
 }
 
-void ptx::cluster_arrive(Site site) { arrive(false, {"cluster_arrive()", site}); }
-void ptx::cluster_arrive_relaxed(Site site) { arrive(true, {"cluster_arrive()", site}); }
-
 void ptx::cluster_wait(Site site)
 {
     const Call call("cluster_wait()", site);
-    Thread &thread = self();
+    Thread &thread = *current_thread;
     come_together(thread.warp->present, call);
     if (thread.cluster_arrivals == thread.cluster_waits)
         fail_at(call, "the thread has not arrived; cluster_arrive() comes first");
@@ -86,6 +74,15 @@ void ptx::cluster_wait(Site site)
     thread.cluster_waits++;
     checker->cluster_waited();
 }
+
+/* ---- addresses in other blocks ---- */
+
+/* What cluster_address() puts above the 28 bits of a shared-window address: the rank, counted from
+ * 1. */
+constexpr unsigned rank_shift = 28;
+
+int ptx::cluster_rank(void) { return int(worker->block->rank); }
+int ptx::cluster_blocks(void) { return int(worker->block->cluster->blocks); }
 
 uint32_t ptx::cluster_address(uint32_t shared, int rank, Site site)
 {
@@ -114,20 +111,10 @@ ClusterPlace simt::cluster_place(uint32_t address, size_t bytes, const Call &cal
     return {home.block, home.worker->shared_begin + (own - worker->shared_begin)};
 }
 
-template <class Value>
-static void store(uint32_t address, const Value &value, const Call &call)
+void ptx::cluster_store(uint32_t address, const void *value, unsigned bytes, Site site)
 {
-    const ClusterPlace to = cluster_place(address, sizeof value, call);
-    checker->cluster_store(*to.home, to.place, sizeof value, call.where);
-    memcpy(to.place, &value, sizeof value);
-}
-
-void ptx::cluster_store(uint32_t address, float2 value, Site site)
-{
-    store(address, value, {"cluster_store()", site});
-}
-
-void ptx::cluster_store(uint32_t address, float4 value, Site site)
-{
-    store(address, value, {"cluster_store()", site});
+    const Call call("cluster_store()", site);
+    const ClusterPlace to = cluster_place(address, bytes, call);
+    checker->cluster_store(*to.home, to.place, bytes, call.where);
+    memcpy(to.place, value, bytes);
 }

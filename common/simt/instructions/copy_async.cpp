@@ -3,22 +3,10 @@
  * line; shared memory changes only at the wait that covers the copy.
  */
 #include "instructions/asynchronous.h"
-#include "run/engine.h"
 #include <cstring>
 #include <ptx.cuh>
 
 using namespace simt;
-
-/* A thread's oldest copy stands for all of them. */
-void simt::finish_copies(BlockWork &work)
-{
-    for (const ThreadWork &thread : work.thread)
-        if (!thread.copies.work.empty()) {
-            thread.copies.report("", thread.copies.work.front(), "cp_async_wait<0>()",
-                                 "cp_async_commit() and a wait");
-            return;
-        }
-}
 
 void ptx::cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,
                    Site site)

@@ -2,7 +2,6 @@
  * common/ptx.cuh for layouts. */
 #include "instructions/matrix_product.h"
 #include "instructions/asynchronous.h"
-#include "run/engine.h"
 #include <mma.h>
 #include <ptx.cuh>
 
@@ -14,37 +13,24 @@ static AccessKind plain_access(bool writes) { return writes ? plain_write : plai
 /* ---- ldmatrix and stmatrix ---- */
 
 struct MatrixMove {
-    char *row;
-    uint32_t *r;
+    char *row;   /* lane 8 * j + i has row i of matrix j */
+    uint16_t *r; /* two elements of each of four matrices */
 };
 
-/* Lane 8 * j + i has row i of matrix j. */
-static MatrixMove &move_of(void *const *slot, unsigned lane)
-{
-    return *static_cast<MatrixMove *>(slot[lane]);
-}
-
-template <bool to_memory>
+/* Transposed: two elements of a lane are neighbours in a column, not in a row. */
+template <bool to_memory, bool transposed>
 static void move_rows(void *const *slot, unsigned lanes)
 {
     require_whole_warp(lanes);
+    const auto of = [slot](unsigned lane) { return *static_cast<MatrixMove *>(slot[lane]); };
+    constexpr unsigned together = transposed ? 1 : 2;
     for (unsigned lane = 0; lane < warp_size; lane++)
-        for (unsigned j = 0; j < 4; j++) {
-            void *const pair = &move_of(slot, lane).r[j];
-            char *const place = move_of(slot, 8 * j + lane / 4).row + lane % 4 * 4;
-            memcpy(to_memory ? place : pair, to_memory ? pair : place, 4);
-        }
-}
-
-static void load_transposed(void *const *slot, unsigned lanes)
-{
-    require_whole_warp(lanes);
-    for (unsigned lane = 0; lane < warp_size; lane++)
-        for (unsigned j = 0; j < 4; j++) {
-            uint16_t pair[2];
-            for (unsigned i = 0; i < 2; i++)
-                memcpy(&pair[i], move_of(slot, 8 * j + lane % 4 * 2 + i).row + lane / 4 * 2, 2);
-            memcpy(&move_of(slot, lane).r[j], pair, 4);
+        for (unsigned i = 0; i < 8; i += together) {
+            const unsigned first = lane / 4, second = lane % 4 * 2 + i % 2, matrix = i / 2;
+            const unsigned row = transposed ? second : first, col = transposed ? first : second;
+            void *const element = of(lane).r + i;
+            void *const place = of(8 * matrix + row).row + 2 * col;
+            memcpy(to_memory ? place : element, to_memory ? element : place, 2 * together);
         }
 }
 
@@ -90,20 +76,6 @@ static void run_product(void *const *slot, unsigned lanes)
         }
 }
 
-template <unsigned cols>
-static void multiply(Multiplication product, const Call &call)
-{
-    constexpr size_t elements = cols / 2;
-    /* Registers are variables of the thread, of which nothing is reported. Where a kernel passes
-     * other memory in their place, it is memory that it reads or writes. */
-    checker->access(product.d, elements * sizeof *product.d, plain_write, call.where);
-    checker->access(product.a, fragment_elements * sizeof *product.a, plain_read, call.where);
-    checker->access(product.b, elements * sizeof *product.b, plain_read, call.where);
-    if (product.c != product.d)
-        checker->access(product.c, elements * sizeof *product.c, plain_read, call.where);
-    simt_meet(whole_warp, &product, run_product<cols>, call.what, 0, call.site);
-}
-
 /* ---- wmma's fragments on their way from or to memory ---- */
 
 struct FragmentMove {
@@ -134,28 +106,28 @@ static void move_fragments(void *const *slot, unsigned lanes)
     }
 }
 
-/*
- * What the calling lane touches, for the checker. Halves move as by ldmatrix: 16 bytes a lane, half
- * a row (or column) of the matrix. Floats move as each lane holds them: pairs along a row, or one
- * by one.
- */
-static void touch(const FragmentMove &move, AccessKind kind, const void *where)
+} /* namespace simt */
+
+using namespace simt;
+
+void ptx::move_matrices(uint32_t *r, uint32_t row_address, bool to_memory, bool transposed,
+                        Site site)
 {
-    unsigned lane = self().lane;
-    if (move.element_bytes == 2) {
-        checker->access(move.matrix + (lane % 16 * move.pitch + lane / 16 * 8) * 2, 16, kind,
-                        where);
-        return;
-    }
-    unsigned step = move.by_rows ? 2 : 1;
-    for (unsigned i = 0; i < fragment_elements; i += step)
-        checker->access(in_memory(move, lane, i), step * 4, kind, where);
+    const Call call(to_memory ? "stmatrix" : "ldmatrix", site);
+    MatrixMove move = {shared_place(row_address, 16, 16, call), reinterpret_cast<uint16_t *>(r)};
+    checker->access(move.row, 16, plain_access(to_memory), call.where);
+    checker->access(r, 16, plain_access(!to_memory), call.where);
+    simt_meet(whole_warp, &move,
+              to_memory    ? move_rows<true, false>
+              : transposed ? move_rows<false, true>
+                           : move_rows<false, false>,
+              call.what, 0, call.site);
 }
 
-template <bool to_memory>
-static void move_fragment(void *fragment, void *matrix, unsigned pitch, unsigned bytes,
-                          bool by_rows, const Call &call)
+void simt::wmma_move(void *fragment, void *matrix, unsigned pitch, unsigned bytes, bool by_rows,
+                     bool to_memory, Site site)
 {
+    const Call call(to_memory ? "wmma::store_matrix_sync()" : "wmma::load_matrix_sync()", site);
     /* CUDA asks for 32 bytes everywhere. But where an array of shared memory begins is the
      * compiler's choice, 16 bytes are enough for the hardware, and many programs count on that. */
     const unsigned alignment = simt_is_shared(matrix) ? 16 : 32;
@@ -166,62 +138,34 @@ static void move_fragment(void *fragment, void *matrix, unsigned pitch, unsigned
                 16 / bytes);
     FragmentMove move = {static_cast<char *>(fragment), static_cast<char *>(matrix), pitch, bytes,
                          by_rows};
-    touch(move, plain_access(to_memory), call.where);
+    const AccessKind kind = plain_access(to_memory);
+    const unsigned lane = current_thread->lane, step = by_rows ? 2 : 1;
+    /* To the checker halves move as by ldmatrix: 16 bytes a lane, half a row (or column) of the
+     * matrix. Floats move as each lane holds them: pairs along a row, or one by one. */
+    if (bytes == 2)
+        checker->access(move.matrix + (lane % 16 * pitch + lane / 16 * 8) * 2, 16, kind,
+                        call.where);
+    for (unsigned i = 0; bytes == 4 && i < fragment_elements; i += step)
+        checker->access(in_memory(move, lane, i), step * 4, kind, call.where);
     checker->access(fragment, fragment_elements * bytes, plain_access(!to_memory), call.where);
-    simt_meet(whole_warp, &move, move_fragments<to_memory>, call.what, 0, call.site);
+    simt_meet(whole_warp, &move, to_memory ? move_fragments<true> : move_fragments<false>,
+              call.what, 0, call.site);
 }
 
-} /* namespace simt */
-
-using namespace simt;
-
-static void move_matrices(simt_meeting *run, const uint32_t *r, uint32_t row_address, bool writes,
-                          const Call &call)
+void simt::multiply_fragments(float *d, const void *a, const void *b, const float *c, unsigned cols,
+                              bool bfloat16, Site site)
 {
-    MatrixMove move = {shared_place(row_address, 16, 16, call), const_cast<uint32_t *>(r)};
-    checker->access(move.row, 16, plain_access(writes), call.where);
-    checker->access(r, 16, plain_access(!writes), call.where);
-    simt_meet(whole_warp, &move, run, call.what, 0, call.site);
-}
-
-void ptx::ldmatrix_x4(uint32_t *r, uint32_t row_address, Site site)
-{
-    move_matrices(move_rows<false>, r, row_address, false, {"ldmatrix", site});
-}
-
-void ptx::ldmatrix_x4_transposed(uint32_t *r, uint32_t row_address, Site site)
-{
-    move_matrices(load_transposed, r, row_address, false, {"ldmatrix", site});
-}
-
-void ptx::stmatrix_x4(uint32_t row_address, const uint32_t *r, Site site)
-{
-    move_matrices(move_rows<true>, r, row_address, true, {"stmatrix", site});
-}
-
-void ptx::mma_m16n8k16(float *d, const uint32_t *a, const uint32_t *b, bool bfloat16, Site site)
-{
-    multiply<8>({d, reinterpret_cast<const uint16_t *>(a), reinterpret_cast<const uint16_t *>(b), d,
-                 bfloat16},
-                {"mma_m16n8k16", site});
-}
-
-void simt::wmma_load(void *fragment, const void *matrix, unsigned pitch, unsigned element_bytes,
-                     bool by_rows, Site site)
-{
-    move_fragment<false>(fragment, const_cast<void *>(matrix), pitch, element_bytes, by_rows,
-                         {"wmma::load_matrix_sync()", site});
-}
-
-void simt::wmma_store(const void *fragment, void *matrix, unsigned pitch, unsigned element_bytes,
-                      bool by_rows, Site site)
-{
-    move_fragment<true>(const_cast<void *>(fragment), matrix, pitch, element_bytes, by_rows,
-                        {"wmma::store_matrix_sync()", site});
-}
-
-void simt::wmma_multiply(float *d, const uint16_t *a, const uint16_t *b, const float *c,
-                         bool bfloat16, Site site)
-{
-    multiply<16>({d, a, b, c, bfloat16}, {"wmma::mma_sync()", site});
+    const Call call(cols == 8 ? "mma_m16n8k16" : "wmma::mma_sync()", site);
+    const size_t elements = cols / 2; /* of b, c and d */
+    Multiplication product = {d, static_cast<const uint16_t *>(a), static_cast<const uint16_t *>(b),
+                              c, bfloat16};
+    /* Registers are variables of the thread, of which nothing is reported. Where a kernel passes
+     * other memory in their place, it is memory that it reads or writes. */
+    checker->access(d, elements * sizeof *d, plain_write, call.where);
+    checker->access(a, fragment_elements * sizeof *product.a, plain_read, call.where);
+    checker->access(b, elements * sizeof *product.b, plain_read, call.where);
+    if (c != d)
+        checker->access(c, elements * sizeof *c, plain_read, call.where);
+    simt_meet(whole_warp, &product, cols == 8 ? run_product<8> : run_product<16>, call.what, 0,
+              call.site);
 }

@@ -22,8 +22,7 @@ static ClusterPlace checked_place(const uint64_t *place, const Call &call)
     if (!simt_is_shared(place))
         fail_at(call, "an mbarrier lies in shared memory, %p does not",
                 static_cast<const void *>(place));
-    const uint32_t address = simt_shared_address(place);
-    return {worker->block, shared_place(address, sizeof *place, sizeof *place, call)};
+    return cluster_place(simt_shared_address(place), sizeof *place, call);
 }
 
 Mbarrier &simt::find_mbarrier(const ClusterPlace &at, const Call &call)
@@ -40,11 +39,6 @@ Mbarrier &simt::find_mbarrier(const ClusterPlace &at, const Call &call)
 Mbarrier &simt::find_mbarrier(uint64_t *place, const Call &call)
 {
     return find_mbarrier(checked_place(place, call), call);
-}
-
-void simt::publish_on_mbarrier(Mbarrier &barrier)
-{
-    checker->released(&barrier.order[barrier.phase % 2], *barrier.home);
 }
 
 void simt::count_on_mbarrier(Mbarrier &barrier, unsigned arrivals, long long bytes)
@@ -73,8 +67,9 @@ static std::string describe(const Mbarrier &barrier)
                   barrier.phase % 2, barrier.missing, barrier.expected, bytes.c_str());
 }
 
-static bool wait_for_phase(uint64_t *place, int parity, bool may_give_up, const Call &call)
+bool ptx::mbarrier_wait(uint64_t *place, int parity, bool may_give_up, Site site)
 {
+    const Call call(may_give_up ? "mbarrier_try_wait()" : "mbarrier_wait()", site);
     Mbarrier &barrier = find_mbarrier(place, call);
     BlockWork &work = block_work();
     if (parity != 0 && parity != 1)
@@ -142,7 +137,7 @@ static void arrive(Mbarrier &barrier, int bytes, const Call &call)
                 barrier.expected, barrier.bytes);
     checker->access(barrier.place, sizeof mark, atomic_read, call.where, barrier.home);
     checker->noted("mbarrier_arrive", barrier.place, barrier.phase, unsigned(bytes), call.where);
-    publish_on_mbarrier(barrier);
+    checker->released(&barrier.order[barrier.phase % 2], *barrier.home);
     count_on_mbarrier(barrier, 1, bytes);
 }
 
@@ -164,14 +159,4 @@ void ptx::cluster_mbarrier_arrive(uint32_t address, Site site)
 {
     const Call call("cluster_mbarrier_arrive()", site);
     arrive(find_mbarrier(cluster_place(address, sizeof mark, call), call), 0, call);
-}
-
-bool ptx::mbarrier_try_wait(uint64_t *place, int parity, Site site)
-{
-    return wait_for_phase(place, parity, true, {"mbarrier_try_wait()", site});
-}
-
-void ptx::mbarrier_wait(uint64_t *place, int parity, Site site)
-{
-    wait_for_phase(place, parity, false, {"mbarrier_wait()", site});
 }

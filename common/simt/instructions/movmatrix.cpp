@@ -1,5 +1,5 @@
 /* movmatrix: a matrix is transposed within the registers of a warp. */
-#include <cstdint>
+#include "instructions/asynchronous.h"
 #include <ptx.cuh>
 
 using namespace simt;
@@ -10,14 +10,13 @@ struct Move {
 
 static void transpose(void *const *slot, unsigned lanes)
 {
-    if (lanes != ~0u)
-        simt_fail("movmatrix is for whole warps; only lanes 0x%08x are there", lanes);
+    require_whole_warp(lanes);
     /* Row `row` of the matrix lies in four lanes, two elements in each. */
     const auto element = [slot](unsigned row, unsigned col) {
         return static_cast<const Move *>(slot[4 * row + col / 2])->before >> 16 * (col % 2) &
                0xffff;
     };
-    for (unsigned lane = 0; lane < 32; lane++) {
+    for (unsigned lane = 0; lane < warp_size; lane++) {
         const unsigned row = lane / 4, col = lane % 4 * 2;
         static_cast<Move *>(slot[lane])->after = element(col, row) | element(col + 1, row) << 16;
     }
@@ -26,6 +25,6 @@ static void transpose(void *const *slot, unsigned lanes)
 uint32_t ptx::movmatrix_transposed(uint32_t r, Site site)
 {
     Move move = {r, 0};
-    simt_meet(~0u, &move, transpose, "movmatrix", 0, site);
+    simt_meet(whole_warp, &move, transpose, "movmatrix", 0, site);
     return move.after;
 }

@@ -31,20 +31,16 @@ void ptx::move_registers(unsigned per_thread, bool increase, Site site)
         if (block.threads % 128)
             fail_at(call, "the block has %u threads; it must consist of warpgroups of 128",
                     block.threads);
-        if (increase ? per_thread < own : per_thread > own)
+        const int more = int(per_thread - own) * int(warp_size); /* less than 0: given back */
+        if (increase ? more < 0 : more > 0)
             fail_at(call,
                     "to %u registers per thread from %u, of which this block of %u threads began "
                     "with %u",
                     per_thread, own, block.threads, at_launch(block));
-        if (increase) {
-            const unsigned more = (per_thread - own) * warp_size;
-            wait_until(
-                [&] { return work.free_registers >= more; }, site,
-                [] { return "registers_increase(), for registers that no warpgroup gives back"; });
-            work.free_registers -= more;
-        } else {
-            work.free_registers += (own - per_thread) * warp_size;
-        }
+        wait_until(
+            [&] { return work.free_registers >= more; }, site,
+            [] { return "registers_increase(), for registers that no warpgroup gives back"; });
+        work.free_registers -= more;
         own = per_thread;
     }
     come_together(whole_warp, call);

@@ -13,19 +13,17 @@ constexpr size_t bank_row = 128, sector = 32, chunk = 16;
 
 /* ---- boxes ---- */
 
-/* One row of a box: where it lies in global memory, and which part of it lies inside of the
- * array. */
+/* Of one row of a box, the part that lies inside of the array. */
 struct BoxRow {
-    size_t offset; /* of the row in the box, in bytes and without swizzle */
-    char *global;  /* its part inside */
-    /* how far into the row that begins, and how long it is; 0 bytes: all is outside */
-    size_t skip, bytes;
+    size_t offset; /* in the box, in bytes and without swizzle */
+    char *global;
+    size_t bytes; /* 0: all of the row is outside */
 };
 
 static BoxRow box_row(const Box &box, size_t number)
 {
     const TensorMap &map = box.map;
-    BoxRow row = {number * box_row_bytes(map), map.address, 0, 0};
+    BoxRow row = {number * box_row_bytes(map), map.address, 0};
     for (unsigned i = 1; i < map.rank; i++) {
         const long long at = box.coordinates[i] + static_cast<long long>(number % map.box[i]);
         number /= map.box[i];
@@ -38,32 +36,30 @@ static BoxRow box_row(const Box &box, size_t number)
     if (first >= end)
         return row;
     row.global += first * map.element_bytes;
-    row.skip = size_t(first - begin) * map.element_bytes;
+    row.offset += size_t(first - begin) * map.element_bytes;
     row.bytes = size_t(end - first) * map.element_bytes;
     return row;
 }
 
 static size_t box_bytes(const TensorMap &map) { return box_rows(map) * box_row_bytes(map); }
 
-static void load_box(const Box &box, char *shared)
+static void load_box(const Box &box)
 {
-    std::vector<char> bytes(box_row_bytes(box.map));
+    std::vector<char> bytes(box_bytes(box.map), char(box.map.fill_with_nan ? 0xff : 0));
     for (size_t r = 0; r < box_rows(box.map); r++) {
-        BoxRow row = box_row(box, r);
-        memset(bytes.data(), box.map.fill_with_nan ? 0xff : 0, bytes.size());
-        memcpy(bytes.data() + row.skip, row.global, row.bytes);
-        for (size_t at = 0; at < bytes.size(); at += chunk)
-            memcpy(shared + swizzled(row.offset + at, box.map.swizzle_span), bytes.data() + at,
-                   chunk);
+        const BoxRow row = box_row(box, r);
+        memcpy(bytes.data() + row.offset, row.global, row.bytes);
     }
+    for (size_t at = 0; at < bytes.size(); at += chunk)
+        memcpy(box.shared + swizzled(at, box.map.swizzle_span), bytes.data() + at, chunk);
 }
 
 /* The box as it lies in shared memory, without the swizzle. */
-static std::vector<char> read_box(const TensorMap &map, const char *shared)
+static std::vector<char> read_box(const Box &box)
 {
-    std::vector<char> bytes(box_bytes(map));
+    std::vector<char> bytes(box_bytes(box.map));
     for (size_t at = 0; at < bytes.size(); at += chunk)
-        memcpy(bytes.data() + at, shared + swizzled(at, map.swizzle_span), chunk);
+        memcpy(bytes.data() + at, box.shared + swizzled(at, box.map.swizzle_span), chunk);
     return bytes;
 }
 
@@ -78,9 +74,10 @@ static TensorMap map_of(const CUtensorMap *encoded, const Call &call)
     return map;
 }
 
-static Box box_of(const CUtensorMap *encoded, int x, int y, int z, const Call &call)
+static Box box_of(const CUtensorMap *encoded, int x, int y, int z, uint32_t shared,
+                  const Call &call)
 {
-    const Box box = {map_of(encoded, call), {x, y, z}};
+    Box box = {map_of(encoded, call), {x, y, z}, nullptr};
     if (box.map.rank != 3)
         fail_at(call, "the tensor map has rank %u, the copy 3 coordinates", box.map.rank);
     /* The copy engine moves whole 16-byte chunks; to a GPU all else is an illegal instruction. */
@@ -90,37 +87,23 @@ static Box box_of(const CUtensorMap *encoded, int x, int y, int z, const Call &c
             call,
             "the box begins %lld bytes into the rows (coordinate %d); it must be a multiple of 16",
             bytes, x);
+    const size_t span = box.map.swizzle_span, alignment = span ? swizzle_period(span) : bank_row;
+    box.shared = shared_place(shared, box_bytes(box.map), alignment, call);
     return box;
 }
 
-static char *box_place(const TensorMap &map, uint32_t shared, const Call &call)
-{
-    size_t alignment = map.swizzle_span ? swizzle_period(map.swizzle_span) : bank_row;
-    return shared_place(shared, box_bytes(map), alignment, call);
-}
-
-/* The array that a map describes may be larger than the memory that there is. */
-static void check_row_exists(const BoxRow &row, const Call &call)
-{
-    if (!in_device_arena(row.global))
-        return;
-    const Allocation *allocation = find_allocation(row.global);
-    if (!allocation || allocation->freed ||
-        row.global + row.bytes > allocation->begin + allocation->bytes)
-        fail_at(call, "the tensor map leads to %p, outside of any allocation",
-                static_cast<void *>(row.global));
-}
-
 /* Global memory's side of a copy: bounds and order. Then it is counted, both sides. */
-static void touch_global(const Box &box, const void *shared, bool writes, unsigned ranks,
-                         const Call &call)
+static void touch_global(const Box &box, bool writes, unsigned ranks, const Call &call)
 {
-    BoxCopy copy = {!writes, &box.map, box.coordinates, shared, 0, 0, 0, ranks};
+    BoxCopy copy = {!writes, &box.map, box.coordinates, box.shared, 0, 0, 0, ranks};
     for (size_t r = 0; r < box_rows(box.map); r++) {
         BoxRow row = box_row(box, r);
         if (row.bytes == 0)
             continue;
-        check_row_exists(row, call);
+        /* The array that a map describes may be larger than the memory that there is. */
+        if (in_device_arena(row.global) && !is_device_range(row.global, row.bytes))
+            fail_at(call, "the tensor map leads to %p, outside of any allocation",
+                    static_cast<void *>(row.global));
         checker->access(row.global, row.bytes, writes ? proxy_write : proxy_read, call.where);
         uintptr_t begin = reinterpret_cast<uintptr_t>(row.global);
         copy.bytes += row.bytes;
@@ -132,34 +115,6 @@ static void touch_global(const Box &box, const void *shared, bool writes, unsign
 
 /* ---- loads ---- */
 
-/* Which of the loads that a thread waits for comes next: the engine keeps no order, so SIMT_ORDER
- * decides. */
-static size_t choose(BlockWork &work, const std::vector<size_t> &candidates)
-{
-    const Order::Kind order = worker->block->launch->order.kind;
-    if (order == Order::in_order || order == Order::reversed)
-        return order == Order::in_order ? candidates.front() : candidates.back();
-    return candidates[scramble(work.random++) % candidates.size()];
-}
-
-static void complete(const TensorLoad &load)
-{
-    Thread *resting = current_thread;
-    /* in whose name memory changes */
-    current_thread = load.thread               ? load.thread
-                     : load.barrier->announcer ? load.barrier->announcer
-                                               : worker->block->thread;
-    checker->access(load.to, load.bytes, proxy_write, load.call.where);
-    if (load.is_word)
-        memcpy(load.to, &load.word, load.bytes);
-    else
-        load_box(load, load.to);
-    checker->noted("tma_load_done", load.to, load.barrier->phase, load.bytes, load.call.where);
-    publish_on_mbarrier(*load.barrier);
-    current_thread = resting;
-    count_on_mbarrier(*load.barrier, 0, -static_cast<long long>(load.bytes));
-}
-
 bool complete_tensor_load(BlockWork &work)
 {
     std::vector<size_t> candidates;
@@ -168,47 +123,53 @@ bool complete_tensor_load(BlockWork &work)
             candidates.push_back(i);
     if (candidates.empty())
         return false;
-    size_t next = choose(work, candidates);
-    TensorLoad load = work.loads[next];
+    /* The engine keeps no order, so SIMT_ORDER decides. */
+    const Order::Kind order = worker->block->launch->order.kind;
+    size_t next = order == Order::reversed ? candidates.back() : candidates.front();
+    if (order == Order::random || order == Order::overlap)
+        next = candidates[scramble(work.random++) % candidates.size()];
+    const TensorLoad load = work.loads[next];
+    Mbarrier &barrier = *load.barrier;
     work.loads.erase(work.loads.begin() + ptrdiff_t(next));
-    complete(load);
+
+    Thread *const resting = current_thread;
+    /* in whose name memory changes */
+    current_thread = load.thread         ? load.thread
+                     : barrier.announcer ? barrier.announcer
+                                         : worker->block->thread;
+    checker->access(load.shared, load.bytes, proxy_write, load.call.where);
+    if (load.is_word)
+        memcpy(load.shared, &load.word, load.bytes);
+    else
+        load_box(load);
+    checker->noted("tma_load_done", load.shared, barrier.phase, load.bytes, load.call.where);
+    checker->released(&barrier.order[barrier.phase % 2], *barrier.home);
+    current_thread = resting;
+    count_on_mbarrier(barrier, 0, -static_cast<long long>(load.bytes));
     return true;
 }
 
 /* ---- stores: the box must not change between the start and the read ---- */
 
-static void read_store(TensorStore &store)
+static void read_store(const TensorStore &store)
 {
-    if (store.was_read)
-        return;
-    if (read_box(store.map, store.from) != store.bytes)
+    if (read_box(store) != store.bytes)
         fail_at(store.call, "the shared memory that it was reading was overwritten; "
                             "tma_store_wait_read() comes first");
-    checker->access(store.from, box_bytes(store.map), proxy_read, store.call.where);
-    store.was_read = true;
+    checker->access(store.shared, box_bytes(store.map), proxy_read, store.call.where);
 }
 
-static void write_store(const TensorStore &store)
+void write_stores(ThreadWork &thread, size_t count)
 {
-    for (size_t r = 0; r < box_rows(store.map); r++) {
-        const BoxRow row = box_row(store, r);
-        memcpy(row.global, store.bytes.data() + row.offset + row.skip, row.bytes);
+    for (size_t i = 0; i < count; i++) {
+        const TensorStore &store = thread.stores.work[i];
+        for (size_t r = 0; r < box_rows(store.map); r++) {
+            const BoxRow row = box_row(store, r);
+            memcpy(row.global, store.bytes.data() + row.offset, row.bytes);
+        }
     }
-}
-
-/* ---- the end of the block ---- */
-
-void finish_tensor_copies(BlockWork &work)
-{
-    for (const TensorLoad &load : work.loads)
-        report_unfinished("a ", load.call, "a wait for its mbarrier");
-    for (ThreadWork &thread : work.thread)
-        for (const TensorStore &store : thread.stores.work)
-            if (store.was_read)
-                write_store(store);
-            else
-                thread.stores.report("a ", store, "tma_store_wait_read<0>()",
-                                     "tma_store_commit() and a wait");
+    thread.stores.forget(count);
+    thread.stores_read -= count;
 }
 
 } /* namespace simt */
@@ -219,31 +180,27 @@ using namespace simt;
 static TensorLoad load_of(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
                           unsigned ranks, const Call &call)
 {
-    const Box box = box_of(encoded, x, y, z, call);
-    char *const to = box_place(box.map, shared, call);
-    touch_global(box, to, false, ranks, call);
-    return {box, call, false, 0, to, box_bytes(box.map), nullptr, nullptr};
+    const Box box = box_of(encoded, x, y, z, shared, call);
+    touch_global(box, false, ranks, call);
+    return {box, call, false, 0, box_bytes(box.map), nullptr, nullptr};
 }
 
-static void start(const TensorLoad &load)
+static void start(TensorLoad load, Mbarrier &barrier, Thread *thread)
 {
-    const Block *const home = load.barrier->home;
-    if (!load.barrier->fenced)
+    load.barrier = &barrier;
+    load.thread = thread;
+    if (!barrier.fenced)
         fail_at(load.call, "the copy engine does not know the mbarrier yet; mbarrier_init_fence() "
                            "is missing after mbarrier_init()");
-    checker->access(load.to, load.bytes, proxy_write_pending, load.call.where, home);
-    home->work->loads.push_back(load);
+    checker->access(load.shared, load.bytes, proxy_write_pending, load.call.where, barrier.home);
+    barrier.home->work->loads.push_back(load);
 }
 
 void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
                    uint64_t *barrier, Site site)
 {
     const Call call("tma_load()", site);
-    Mbarrier &counting = find_mbarrier(barrier, call);
-    TensorLoad load = load_of(shared, encoded, x, y, z, 0, call);
-    load.barrier = &counting;
-    load.thread = current_thread;
-    start(load);
+    start(load_of(shared, encoded, x, y, z, 0, call), find_mbarrier(barrier, call), current_thread);
 }
 
 void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,
@@ -259,10 +216,9 @@ void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x,
         };
         const ClusterPlace to = cluster_place(address_there(shared), 1, call);
         const uint32_t counting = address_there(simt_shared_address(barrier));
-        load.to = to.place;
-        load.barrier = &find_mbarrier(cluster_place(counting, sizeof *barrier, call), call);
-        load.thread = to.home == worker->block ? current_thread : nullptr;
-        start(load);
+        load.shared = to.place;
+        start(load, find_mbarrier(cluster_place(counting, sizeof *barrier, call), call),
+              to.home == worker->block ? current_thread : nullptr);
     }
 }
 
@@ -274,42 +230,38 @@ void ptx::cluster_store_async(uint32_t address, int value, uint32_t barrier_addr
     if (to.home != at.home)
         fail_at(call, "the store goes to block %u of the cluster, the mbarrier is block %u's",
                 to.home->rank, at.home->rank);
-    Mbarrier &counting = find_mbarrier(at, call);
-    start({Box{}, call, true, value, to.place, sizeof value, &counting, nullptr});
+    start({{{}, {}, to.place}, call, true, value, sizeof value, nullptr, nullptr},
+          find_mbarrier(at, call), nullptr);
 }
 
 void ptx::tma_store(const CUtensorMap *encoded, int x, int y, int z, uint32_t shared, Site site)
 {
     const Call call("tma_store()", site);
     Groups<TensorStore> &stores = thread_work().stores;
-    const Box box = box_of(encoded, x, y, z, call);
+    const Box box = box_of(encoded, x, y, z, shared, call);
     /* A load may begin before the array and reads zeros there; a store that did was an illegal
      * instruction on an H200. */
     for (unsigned i = 0; i < box.map.rank; i++)
         if (box.coordinates[i] < 0)
             fail_at(call, "coordinate %u of the box is %d; a store may not begin before the array",
                     i, box.coordinates[i]);
-    const char *const from = box_place(box.map, shared, call);
-    checker->access(from, box_bytes(box.map), proxy_read, call.where);
-    touch_global(box, from, true, 0, call);
-    stores.work.push_back({{call, stores.closed}, box, from, read_box(box.map, from), false});
+    checker->access(box.shared, box_bytes(box.map), proxy_read, call.where);
+    touch_global(box, true, 0, call);
+    stores.work.push_back({{call, stores.closed}, box, read_box(box)});
 }
 
 void ptx::tma_store_commit(void) { thread_work().stores.commit("tma_store_commit"); }
 
 void ptx::tma_store_wait(unsigned pending, bool only_read)
 {
-    Groups<TensorStore> &stores = thread_work().stores;
-    const size_t covered = stores.covered(pending);
-    for (size_t i = 0; i < covered; i++) {
-        read_store(stores.work[i]);
-        if (!only_read)
-            write_store(stores.work[i]);
-    }
+    ThreadWork &thread = thread_work();
+    const size_t covered = thread.stores.covered(pending);
+    for (; thread.stores_read < covered; thread.stores_read++)
+        read_store(thread.stores.work[thread.stores_read]);
     checker->noted(only_read ? "tma_store_wait_read" : "tma_store_wait", nullptr, pending, covered,
                    __builtin_return_address(0));
     if (!only_read)
-        stores.forget(covered);
+        write_stores(thread, covered);
 }
 
 void ptx::tma_prefetch_map(const CUtensorMap *map, Site site)

@@ -16,9 +16,9 @@ struct TensorMap {
     unsigned char type, rank, element_bytes;
     unsigned char swizzle_span; /* bytes of a row in which 16-byte chunks are exchanged; 0: none */
     bool fill_with_nan;         /* what lies outside becomes NaN, not zero */
-    uint16_t box[max_tensor_rank];
-    uint32_t last[max_tensor_rank]; /* sizes - 1: a size may be 2^32 */
     char *address;
+    uint16_t box[max_tensor_rank];
+    uint32_t last[max_tensor_rank];       /* sizes - 1: a size may be 2^32 */
     uint64_t stride[max_tensor_rank - 1]; /* bytes, from dimension 1 on */
 };
 static_assert(sizeof(TensorMap) <= sizeof(CUtensorMap), "a map is 128 bytes");

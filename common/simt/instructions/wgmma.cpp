@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cstring>
 #include <ptx.cuh>
-#include <tuple>
 
 namespace simt
 {
@@ -31,16 +30,18 @@ struct Descriptor {
     uint32_t address, leading, stride;
     unsigned span; /* of the swizzle; 0: none */
     unsigned base_offset;
+    bool n_along_memory; /* or m; else k */
 };
 
-static Descriptor decode(uint64_t bits)
+static Descriptor decode(uint64_t bits, bool n_along_memory)
 {
     static const unsigned char spans[] = {0, 128, 64, 32};
     const auto offset = [=](unsigned from) { return uint32_t((bits >> from & 0x3fff) << 4); };
     /* Bits 14 and 15 take a carry of wgmma_descriptor_at, bits 52 on what wgmma_descriptor put
      * there. */
     const uint32_t address = uint32_t((bits & 0xffff) << 4) + uint32_t((bits >> 52 & 0xff) << 18);
-    return {address, offset(16), offset(32), spans[bits >> 62], unsigned(bits >> 49 & 7)};
+    return {address,       offset(16), offset(32), spans[bits >> 62], unsigned(bits >> 49 & 7),
+            n_along_memory};
 }
 
 /*
@@ -56,9 +57,9 @@ static Descriptor decode(uint64_t bits)
  *     n along memory, swizzle  panels of one span; `leading` from panel to panel, `stride` from
  *                              eight k to the next
  */
-static size_t offset_of(const Descriptor &d, unsigned along, unsigned k, bool n_along_memory)
+static size_t offset_of(const Descriptor &d, unsigned along, unsigned k)
 {
-    if (!n_along_memory) {
+    if (!d.n_along_memory) {
         size_t group = along / 8 * size_t(d.stride);
         return d.span ? group + along % 8 * d.span + k / 8 * core_row
                       : group + along % 8 * core_row + k / 8 * size_t(d.leading);
@@ -71,14 +72,13 @@ static size_t offset_of(const Descriptor &d, unsigned along, unsigned k, bool n_
 }
 
 /* The same eight halves in memory: the swizzle works on the address itself. */
-static const char *core_row_at(const Descriptor &d, unsigned along, unsigned k, bool n_along_memory)
+static const char *core_row_at(const Descriptor &d, unsigned along, unsigned k)
 {
-    uint32_t address = d.address + uint32_t(offset_of(d, along, k, n_along_memory));
+    uint32_t address = d.address + uint32_t(offset_of(d, along, k));
     return static_cast<const char *>(simt_shared_pointer(uint32_t(swizzled(address, d.span))));
 }
 
-static void check_descriptor(const Descriptor &d, char operand, unsigned along, bool n_along_memory,
-                             const Call &call)
+static void check_descriptor(const Descriptor &d, char operand, unsigned along, const Call &call)
 {
     if (d.base_offset)
         fail_at(call, "the descriptor of %c has base offset %u; the CPU backend has only 0",
@@ -92,7 +92,7 @@ static void check_descriptor(const Descriptor &d, char operand, unsigned along, 
     /* The four corners lie in shared memory, and so does what is between. */
     for (unsigned a : {0u, along - 8})
         for (unsigned k : {0u, 8u}) {
-            size_t offset = offset_of(d, a, k, n_along_memory);
+            size_t offset = offset_of(d, a, k);
             shared_place(d.address + uint32_t(swizzled(offset, d.span)), core_row, core_row,
                          {operand == 'A' ? "wgmma, matrix A" : "wgmma, matrix B", call.site});
         }
@@ -107,36 +107,33 @@ static void for_own_core_rows(const Product &product, Touch touch)
 {
     unsigned thread = current_thread->linear % warpgroup_threads;
     if (!product.registers) {
-        Descriptor a = decode(product.a_descriptor);
+        Descriptor a = decode(product.a_descriptor, false);
         /* Two of 64 rows' pieces: warp w has rows 16w on. */
         unsigned warp = thread / warp_size, lane = thread % warp_size;
-        touch(core_row_at(a, warp * rows_per_warp + lane % rows_per_warp, lane / rows_per_warp * 8,
-                          false));
+        touch(
+            core_row_at(a, warp * rows_per_warp + lane % rows_per_warp, lane / rows_per_warp * 8));
     }
     /* Eight neighbours take eight rows of one 8 x 8 piece, as the hardware does: they lie in
      * different banks. */
-    Descriptor b = decode(product.b_descriptor);
-    for (unsigned i = thread; i < 2 * product.n; i += warpgroup_threads) {
-        if (product.b_along_n)
-            touch(core_row_at(b, i / product_depth * 8, i % product_depth, true));
-        else
-            touch(core_row_at(b, i % product.n, i / product.n * 8, false));
-    }
+    Descriptor b = decode(product.b_descriptor, product.b_along_n);
+    for (unsigned i = thread; i < 2 * product.n; i += warpgroup_threads)
+        touch(product.b_along_n ? core_row_at(b, i / product_depth * 8, i % product_depth)
+                                : core_row_at(b, i % product.n, i / product.n * 8));
 }
 
 static void read_b(const Product &product, uint16_t *B)
 {
-    Descriptor d = decode(product.b_descriptor);
+    Descriptor d = decode(product.b_descriptor, product.b_along_n);
     if (product.b_along_n) {
         for (unsigned k = 0; k < product_depth; k++)
             for (unsigned n = 0; n < product.n; n += 8)
-                memcpy(&B[k * product.n + n], core_row_at(d, n, k, true), core_row);
+                memcpy(&B[k * product.n + n], core_row_at(d, n, k), core_row);
         return;
     }
     uint16_t element[8];
     for (unsigned n = 0; n < product.n; n++)
         for (unsigned k = 0; k < product_depth; k += 8) {
-            memcpy(element, core_row_at(d, n, k, false), core_row);
+            memcpy(element, core_row_at(d, n, k), core_row);
             for (unsigned i = 0; i < 8; i++)
                 B[(k + i) * product.n + n] = element[i];
         }
@@ -147,11 +144,11 @@ static void read_a(Product *const *lanes, unsigned warp, uint16_t *A)
 {
     const Product &product = *lanes[0];
     if (!product.registers) {
-        Descriptor d = decode(product.a_descriptor);
+        Descriptor d = decode(product.a_descriptor, false);
         for (unsigned row = 0; row < rows_per_warp; row++)
             for (unsigned k = 0; k < product_depth; k += 8)
-                memcpy(&A[row * product_depth + k],
-                       core_row_at(d, warp * rows_per_warp + row, k, false), core_row);
+                memcpy(&A[row * product_depth + k], core_row_at(d, warp * rows_per_warp + row, k),
+                       core_row);
         return;
     }
     for (unsigned lane = 0; lane < warp_size; lane++)
@@ -163,42 +160,33 @@ static void read_a(Product *const *lanes, unsigned warp, uint16_t *A)
 
 /* ---- one warp's products ---- */
 
-/* Where element i of a lane's d is in the warp's 16 rows. */
-static float *place_of(float *D, unsigned lane, unsigned i, unsigned n)
-{
-    const Element e = of_left(lane, i);
-    return D + e.row * n + e.col;
-}
-
-static bool is_untouched(const Product &product)
-{
-    return std::all_of(product.d, product.d + product.n / 2,
-                       [](const float &d) { return !memcmp(&d, &under_way, sizeof d); });
-}
-
 /* The number-th of the products that each lane has under way. */
-static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
+static void compute(ThreadWork *thread, size_t number, unsigned warp)
 {
     constexpr unsigned A_elements = rows_per_warp * product_depth;
     static __thread uint16_t A_bits[A_elements], B_bits[product_depth * max_n];
     static __thread float A[A_elements], B[product_depth * max_n], D[rows_per_warp * max_n];
     Product *lanes[warp_size];
     for (unsigned lane = 0; lane < warp_size; lane++)
-        lanes[lane] = &threads[lane]->products.work[number];
+        lanes[lane] = &thread[lane].products.work[number];
     const Product &first = *lanes[0];
-    unsigned n = first.n;
-
+    const unsigned n = first.n;
+    const auto place_of = [n](unsigned lane, unsigned i) {
+        const Element e = of_left(lane, i);
+        return D + e.row * n + e.col;
+    };
     for (unsigned lane = 0; lane < warp_size; lane++) {
         const Product &product = *lanes[lane];
-        bool begins = !product.before.empty();
-        if (begins && !is_untouched(product))
+        const bool begins = !product.before.empty();
+        const auto is_untouched = [](float &d) { return !memcmp(&d, &under_way, sizeof d); };
+        if (begins && !std::all_of(product.d, product.d + n / 2, is_untouched))
             fail_at(product.call,
                     "lane %u wrote to the accumulator while the product was under way; "
                     "wgmma_wait() comes first",
                     lane);
         const float *d = begins ? product.before.data() : product.d;
         for (unsigned i = 0; i < n / 2; i += 2) /* two neighbours */
-            memcpy(place_of(D, lane, i, n), d + i, 2 * sizeof *d);
+            memcpy(place_of(lane, i), d + i, 2 * sizeof *d);
     }
     if (!first.accumulate)
         memset(D, 0, rows_per_warp * n * sizeof *D);
@@ -209,7 +197,7 @@ static void compute(ThreadWork *const *threads, size_t number, unsigned warp)
     multiply_add(D, A, B, n);
     for (unsigned lane = 0; lane < warp_size; lane++)
         for (unsigned i = 0; i < n / 2; i += 2)
-            memcpy(lanes[lane]->d + i, place_of(D, lane, i, n), 2 * sizeof *D);
+            memcpy(lanes[lane]->d + i, place_of(lane, i), 2 * sizeof *D);
 }
 
 static bool is_as_left(const ThreadWork &work, const float *d, unsigned n)
@@ -219,35 +207,26 @@ static bool is_as_left(const ThreadWork &work, const float *d, unsigned n)
            !memcmp(d, known->second.data(), n / 2 * sizeof *d);
 }
 
-static bool is_under_way(const ThreadWork &work, const float *d)
-{
-    return std::any_of(work.products.work.begin(), work.products.work.end(),
-                       [d](const Product &product) { return product.d == d; });
-}
-
 static void complete(void *const *slot, unsigned lanes)
 {
     require_whole_warp(lanes);
-    Warp &warp = *current_thread->warp;
-    BlockWork &work = block_work();
-    ThreadWork *threads[warp_size];
+    const unsigned warp = current_thread->warp->number;
+    ThreadWork *const thread = &block_work().thread[warp * warp_size]; /* of lane 0 */
     const unsigned pending = *static_cast<const unsigned *>(slot[0]);
-    size_t count = work.thread[warp.number * warp_size].products.covered(pending);
-    for (unsigned lane = 0; lane < warp_size; lane++) {
-        threads[lane] = &work.thread[warp.number * warp_size + lane];
-        if (threads[lane]->products.covered(pending) != count)
+    const size_t count = thread->products.covered(pending);
+    for (unsigned lane = 1; lane < warp_size; lane++)
+        if (const size_t own = thread[lane].products.covered(pending); own != count)
             simt_fail("wgmma_wait(): lane %u of the warp has started %zu products, lane 0 %zu",
-                      lane, threads[lane]->products.covered(pending), count);
-    }
+                      lane, own, count);
     for (size_t number = 0; number < count; number++)
-        compute(threads, number, warp.number % 4);
-    for (ThreadWork *thread : threads) {
-        const std::vector<Product> &products = thread->products.work;
+        compute(thread, number, warp % 4);
+    for (unsigned lane = 0; lane < warp_size; lane++) {
+        const std::vector<Product> &products = thread[lane].products.work;
         for (size_t number = 0; number < count; number++)
             if (number + 1 == count || products[number + 1].d != products[number].d)
-                thread->accumulators[products[number].d].assign(
+                thread[lane].accumulators[products[number].d].assign(
                     products[number].d, products[number].d + products[number].n / 2);
-        thread->products.forget(count);
+        thread[lane].products.forget(count);
     }
 }
 
@@ -259,23 +238,14 @@ static void join_warpgroup(std::vector<SharedProduct> &products, const Product &
     if (product.number == products.size())
         products.push_back(SharedProduct{product, 0});
     SharedProduct &known = products[product.number];
-    const auto all = [](const ProductShape &s) {
-        return std::tie(s.n, s.registers, s.b_along_n, s.accumulate, s.bfloat16, s.a_descriptor,
-                        s.b_descriptor);
-    };
-    if (all(known.shape) != all(product))
+    const ProductShape &asked = product;
+    static_assert(std::has_unique_object_representations_v<ProductShape>, "compared by bytes");
+    if (memcmp(&known.shape, &asked, sizeof asked) != 0)
         fail_at(product.call,
                 "this thread asks for another product than others of its warpgroup, as number %llu "
                 "of theirs: shape, type, descriptors or accumulate differ",
                 product.number + 1);
     known.threads++;
-}
-
-void finish_products(BlockWork &work)
-{
-    for (const ThreadWork &thread : work.thread)
-        for (const Product &product : thread.products.work)
-            thread.products.report("", product, "wgmma_wait<0>()", "wgmma_commit()");
 }
 
 } /* namespace simt */
@@ -304,10 +274,12 @@ void ptx::wgmma(float *d, unsigned n, const uint32_t *a, uint64_t a_descriptor,
 
     join_warpgroup(block.warpgroup[thread / warpgroup_threads], product);
     if (!a)
-        check_descriptor(decode(a_descriptor), 'A', 64, false, call);
-    const Descriptor b = decode(b_descriptor);
-    check_descriptor(b, 'B', n, b_along_n, call);
-    bool chained = is_under_way(work, d);
+        check_descriptor(decode(a_descriptor, false), 'A', 64, call);
+    const Descriptor b = decode(b_descriptor, b_along_n);
+    check_descriptor(b, 'B', n, call);
+    const std::vector<Product> &under_way_too = work.products.work;
+    const bool chained = std::any_of(under_way_too.begin(), under_way_too.end(),
+                                     [d](const Product &each) { return each.d == d; });
     if (!work.products_fenced && !chained && (a || !is_as_left(work, d, n)))
         fail_at(call,
                 "wgmma_fence() is missing: registers were touched since the last wgmma_wait()");
@@ -347,5 +319,5 @@ void ptx::wgmma_wait(unsigned pending, Site site)
     }
     checker->noted("wgmma_wait", nullptr, pending, count, __builtin_return_address(0));
     work.products_fenced = false;
-    simt_meet(~0u, &pending, complete, "wgmma_wait()", 1, site);
+    simt_meet(whole_warp, &pending, complete, "wgmma_wait()", 1, site);
 }

@@ -293,7 +293,7 @@ static void fill_with_nan(char *begin, size_t bytes)
  * missing store. Not device memory's NaN, so that one in the result says where it is from. */
 static void poison_shared_memory(Engine &e, const Launch &launch)
 {
-    for (const SharedVariable &variable : *launch.shared_variables)
+    for (const SharedVariable &variable : launch.function->shared)
         fill_with_nan(e.shared_begin + variable.offset, variable.bytes);
     fill_with_nan(e.dynamic_begin - dynamic_shared_offset,
                   dynamic_shared_offset + launch.dynamic_shared);

@@ -22,7 +22,7 @@ static void prepare(Launch &launch, const struct simt_launch &asked)
     launch.cluster_blocks = asked.cluster.x * asked.cluster.y * asked.cluster.z;
     launch.blocks = 1ull * asked.grid.x * asked.grid.y * asked.grid.z;
     launch.stop_at = launch.blocks;
-    launch.shared_variables = &shared_variables(asked.entry);
+    launch.function = &function_at(asked.entry);
 }
 
 static bool within(const dim3 &size, unsigned x, unsigned y, unsigned z)

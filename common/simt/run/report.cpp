@@ -18,8 +18,8 @@ std::string describe(const Thread &thread)
 
 const char *kernel_name(const Launch &launch)
 {
-    const char *name = launch.entry ? function_name(launch.entry) : nullptr;
-    return name ? name : launch.kernel;
+    const std::string &name = launch.function->name;
+    return name.empty() ? launch.kernel : name.c_str();
 }
 
 void report(Launch &launch, cudaError_t error, const char *pattern, ...)

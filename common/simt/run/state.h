@@ -202,9 +202,9 @@ inline bool is_waiting(const Thread &thread)
 
 /* What the program asked for, and what has become of it. */
 struct Launch : simt_launch {
-    unsigned threads;        /* in each block */
-    unsigned cluster_blocks; /* in each cluster */
-    const std::vector<SharedVariable> *shared_variables;
+    unsigned threads;         /* in each block */
+    unsigned cluster_blocks;  /* in each cluster */
+    const Function *function; /* the kernel's */
     unsigned long long blocks;
     unsigned long long number = 0; /* launches since the program started, from 1 */
     Order order;
