@@ -98,6 +98,8 @@ struct Hooks final : Checker {
         BlockState *state = worker->checked ? worker->checked : new_state();
         LaunchState *launch = block.launch->checked;
         block.checked = state;
+        if (state->number >= launch->first_block + launch->blocks) /* they started again from 1 */
+            shadow_forget(state->shared, true);
         static_cast<BlockHistory &>(*state) = {&block, launch,
                                                launch->first_block + uint32_t(block.linear)};
         if (std::exchange(state->places_launch, launch->number) != launch->number)
