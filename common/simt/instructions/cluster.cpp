@@ -2,8 +2,6 @@
 #include "instructions/asynchronous.h"
 #include "host/errors.h"
 #include "run/cluster.h"
-#include "run/engine.h"
-#include "threads/wait.h"
 #include <cstring>
 #include <ptx.cuh>
 

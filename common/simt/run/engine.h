@@ -2,6 +2,7 @@
 #pragma once
 
 #include "run/state.h"
+#include <csignal>
 
 namespace simt
 {
@@ -10,6 +11,11 @@ namespace simt
 
 /* Makes the calling OS thread a worker, able to run blocks on these stacks. Once per OS thread. */
 void become_worker(char *stacks);
+
+/* The calling thread waits until holds() is true. Other threads of its block run meanwhile, and may
+ * call holds(), which only looks. The report of a wait in vain says name(). */
+void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name,
+                Wait kind = Wait::condition);
 
 /* Runs the block whose turn it is to its end, or until it is abandoned. */
 void run_block(Launch &launch, unsigned long long turn);
@@ -33,15 +39,13 @@ bool is_builtin(const void *address);
 /* The same when no thread of the block can go on. */
 [[noreturn]] void report_deadlock(const Block &block);
 
-/* Once per process (again after a fork that lost them). */
-void catch_faults_of_kernels();
-/* Once per worker: a signal stack, since the fault may be that the thread's own stack is full. */
-void catch_faults_on_this_thread();
+/* A fault_handler: a kernel's fault fails the launch. */
+void fail_kernel(int signal, const siginfo_t *info);
 
 /* ---- order.cpp: in which order blocks, warps and lanes run ---- */
 
-/* The launch's block that runs as number `turn`; those of a cluster follow each other. */
-unsigned long long launched_in_turn(const Launch &launch, unsigned long long turn);
+/* blockIdx of the block that runs as number `turn`; those of a cluster follow each other. */
+uint3 launched_in_turn(const Launch &launch, unsigned long long turn);
 /* A number that the seed decides. */
 uint64_t scramble(uint64_t seed);
 /* 0 to count - 1 as warps, lanes or blocks of a cluster run; if at random, the salt decides too. */

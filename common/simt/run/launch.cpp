@@ -15,16 +15,6 @@ namespace simt
 /* one launch at a time, whichever host thread or stream it comes from */
 static std::mutex launching;
 
-static void prepare(Launch &launch, const struct simt_launch &asked)
-{
-    static_cast<struct simt_launch &>(launch) = asked;
-    launch.threads = asked.block.x * asked.block.y * asked.block.z;
-    launch.cluster_blocks = asked.cluster.x * asked.cluster.y * asked.cluster.z;
-    launch.blocks = 1ull * asked.grid.x * asked.grid.y * asked.grid.z;
-    launch.stop_at = launch.blocks;
-    launch.shared_variables = &shared_variables(asked.entry);
-}
-
 static bool within(const dim3 &size, unsigned x, unsigned y, unsigned z)
 {
     return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= x && size.y <= y && size.z <= z;
@@ -104,9 +94,14 @@ static cudaError_t check_launch(const Launch &launch)
     return cudaSuccess;
 }
 
+static bool on_the_default_stream(const Launch &launch)
+{
+    return !launch.stream || launch.stream == cudaStreamLegacy;
+}
+
 static void begin(Launch &launch)
 {
-    catch_faults_of_kernels();
+    catch_faults(fail_kernel);
     checker->launch_begin(launch);
 }
 
@@ -127,12 +122,6 @@ struct alignas(64) ArgumentBytes {
     char bytes[64];
 };
 
-/* A launch with its own copy of the arguments, which are the caller's. */
-struct PutOff : Launch {
-    std::vector<ArgumentBytes> copied;
-    bool begun = false;
-};
-
 /* What a stream has yet to do. */
 struct Waiting {
     uint64_t seed;
@@ -142,14 +131,13 @@ struct Waiting {
 static std::map<cudaStream_t, std::deque<Waiting>> waiting;
 
 /* Runs one block, or one cluster, of a launch. */
-static bool run_a_little(PutOff &launch)
+static bool run_a_little(Launch &launch)
 {
-    if (!launch.begun)
+    if (launch.next_block == 0)
         begin(launch);
-    launch.begun = true;
     launch.stop_at = launch.cooperative ? launch.blocks : launch.next_block + launch.cluster_blocks;
-    run_on_workers(launch, 1, resident_limit(launch));
-    if (!launch.failed && launch.next_block < launch.blocks)
+    const bool refused = run_on_workers(launch, 1, resident_limit(launch)) != cudaSuccess;
+    if (!refused && !launch.failed && launch.next_block < launch.blocks)
         return false;
     end(launch);
     return true;
@@ -194,24 +182,23 @@ static bool wait_to_fill(void *pointer, int value, size_t bytes, cudaStream_t st
 
 [[maybe_unused]] static const bool fills_wait = (put_off_fill = wait_to_fill, true);
 
-/* Launches on streams of their own wait until something asks for their results. */
-static bool put_off(const Launch &launch)
+/* Launches on streams of their own wait until something asks for their results. The caller keeps
+ * the arguments no longer than this call. */
+static bool put_off(const std::shared_ptr<Launch> &launch)
 {
-    if (launch.order.kind != Order::overlap || !launch.stream || launch.stream == cudaStreamLegacy)
+    if (launch->order.kind != Order::overlap || on_the_default_stream(*launch))
         return false;
-    auto copy = std::make_shared<PutOff>();
-    prepare(*copy, launch);
-    copy->order = launch.order;
-    copy->number = launch.number;
-    copy->copied.resize(launch.argument_bytes / sizeof(ArgumentBytes) + 1);
-    memcpy(copy->copied.data(), launch.arguments, launch.argument_bytes);
-    copy->arguments = copy->copied.data();
-    wait_on(launch.stream, launch.order.seed, [copy] { return run_a_little(*copy); });
+    const auto copied = std::make_shared<std::vector<ArgumentBytes>>(
+        launch->argument_bytes / sizeof(ArgumentBytes) + 1);
+    memcpy(copied->data(), launch->arguments, launch->argument_bytes);
+    launch->arguments = copied->data();
+    wait_on(launch->stream, launch->order.seed, [launch, copied] { return run_a_little(*launch); });
     return true;
 }
 
-static cudaError_t run(Launch &launch)
+static cudaError_t run(const std::shared_ptr<Launch> &shared)
 {
+    Launch &launch = *shared;
     static unsigned long long launches;
     std::string complaint;
     const Environment environment = read_environment(&complaint);
@@ -227,7 +214,7 @@ static cudaError_t run(Launch &launch)
         return error;
     launch.order = environment.order;
     launch.order.seed += launch.number;
-    if (put_off(launch))
+    if (put_off(shared))
         return cudaSuccess;
     OpenDeviceMemory open;
     begin(launch);
@@ -250,11 +237,10 @@ cudaError_t simt_run(const struct simt_launch *asked)
     if (cudaError_t error = standing_error_without_waiting())
         return error;
     begin_launch();
-    Launch launch;
-    prepare(launch, *asked);
-    if (cudaError_t error = check_launch(launch))
+    const auto launch = std::make_shared<Launch>(*asked);
+    if (cudaError_t error = check_launch(*launch))
         return error;
-    if (!asked->stream || asked->stream == cudaStreamLegacy)
+    if (on_the_default_stream(*launch))
         run_waiting_launches();
     return done(run(launch));
 }

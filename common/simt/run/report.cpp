@@ -174,12 +174,11 @@ void simt_fail(const char *pattern, ...)
 
 /* ---- Faults ---- */
 
-static __thread bool failing; /* a fault while a fault is being reported is the runtime's own */
-
 /* A worker leaves the handler by switching to its own stack, as abandon_block does anywhere else.
  */
-static void fail_kernel(int signal, const siginfo_t *info)
+void simt::fail_kernel(int signal, const siginfo_t *info)
 {
+    static __thread bool failing; /* a fault while one is being reported is the runtime's own */
     if (!current_thread || failing)
         return; /* a fault of host code */
     failing = true;
@@ -200,19 +199,6 @@ static void fail_kernel(int signal, const siginfo_t *info)
            overflow ? ": too much local memory or recursion" : "");
     failing = false;
     abandon_block();
-}
-
-void simt::catch_faults_of_kernels() { catch_faults(fail_kernel); }
-
-void simt::catch_faults_on_this_thread()
-{
-    constexpr size_t bytes = 64 << 10;
-    stack_t stack = {};
-    /* for as long as the worker lives, which is as long as the process */
-    stack.ss_sp = malloc(bytes);
-    stack.ss_size = bytes;
-    if (stack.ss_sp)
-        sigaltstack(&stack, nullptr);
 }
 
 /* What assert() calls, in place of the C library's. */

@@ -142,16 +142,28 @@ struct Barrier {
     int count, all, any; /* the same, as the last completed barrier left them */
 };
 
-struct NamedBarrier {
-    unsigned arrived;  /* threads that wait or came by */
-    unsigned expected; /* the count that their callers gave */
-    unsigned phase;    /* how often it has opened */
-};
-
 /* Who has to know that a thread has returned. */
 enum AfterReturn { meetings_after_return, cluster_after_return, after_returns };
 
-struct Block {
+/* Of a block, what every run of one begins with. */
+struct BlockProgress {
+    unsigned pollers = 0; /* ready threads that only let others run: see simt_yield */
+    Barrier barrier = {};
+    simt_barrier named_barrier[named_barriers] = {};
+    unsigned leaving_grid = 0; /* threads that grid.sync() let go, and that have not gone on yet */
+    const Thread *last_atomic = nullptr; /* who made the block's last atomic operation, ... */
+    const void *atomic_address;          /* ... on which address, ... */
+    unsigned atomic_repeats;             /* ... and how often in a row: it may wait for others */
+    /* What the rooms above have to do here: set when it first comes up in this block, else null. */
+    void (*after_return[after_returns])(Thread &) = {}; /* who waited only for this one goes on */
+    /* No thread can go on: __syncthreads opens, or a piece of work is done. False: neither. */
+    bool (*open_barrier)(Block &) = nullptr;
+    bool (*carry_out)(Block &) = nullptr;
+    void (*finish)(Block &) = nullptr; /* all threads have returned */
+    BlockWork *work = nullptr;         /* asynchronous instructions' */
+};
+
+struct Block : BlockProgress {
     Launch *launch;
     uint3 index; /* blockIdx */
     unsigned long long linear;
@@ -164,24 +176,10 @@ struct Block {
     /* the scheduling position that runs or ran last: the warp's, and the lane's as a bit */
     unsigned warp_cursor;
     uint32_t lane_cursor;
-    unsigned pollers; /* ready threads that only let others run: see simt_yield */
-    Warp *running;    /* the warp at warp_cursor */
+    Warp *running; /* the warp at warp_cursor */
     /* scheduling order <-> warp number */
     unsigned char warp_at[max_warps], warp_position[max_warps];
     unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
-    Barrier barrier;
-    NamedBarrier named_barrier[named_barriers];
-    unsigned leaving_grid;      /* threads that grid.sync() let go, and that have not gone on yet */
-    const Thread *last_atomic;  /* who made the block's last atomic operation, ... */
-    const void *atomic_address; /* ... on which address, ... */
-    unsigned atomic_repeats;    /* ... and how often in a row: it may be waiting for others */
-    /* What the rooms above have to do here: set when it first comes up in this block, else null. */
-    void (*after_return[after_returns])(Thread &); /* whoever waited only for this thread goes on */
-    /* No thread can go on: __syncthreads opens, or a piece of work is done. False: neither. */
-    bool (*open_barrier)(Block &);
-    bool (*carry_out)(Block &);
-    void (*finish)(Block &); /* all threads have returned */
-    BlockWork *work;         /* asynchronous instructions' */
     Thread thread[max_block_threads];
     Warp warp[max_warps];
     check::BlockState *checked;
@@ -202,14 +200,16 @@ inline bool is_waiting(const Thread &thread)
 
 /* What the program asked for, and what has become of it. */
 struct Launch : simt_launch {
-    unsigned threads;        /* in each block */
-    unsigned cluster_blocks; /* in each cluster */
-    const std::vector<SharedVariable> *shared_variables;
-    unsigned long long blocks;
-    unsigned long long number = 0; /* launches since the program started, from 1 */
+    explicit Launch(const simt_launch &asked) : simt_launch(asked) {}
+
+    const unsigned threads = block.x * block.y * block.z;              /* in each block */
+    const unsigned cluster_blocks = cluster.x * cluster.y * cluster.z; /* in each cluster */
+    const unsigned long long blocks = 1ull * grid.x * grid.y * grid.z;
+    const std::vector<SharedVariable> &shared_variables = simt::shared_variables(entry);
+    unsigned long long number; /* launches since the program started, from 1 */
     Order order;
     std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
-    std::atomic<unsigned long long> stop_at{0}; /* blocks from this one on are not started yet */
+    std::atomic<unsigned long long> stop_at{blocks}; /* blocks from this on are not started yet */
     /* a report was made: blocks stop at their next wait, no new ones start */
     std::atomic<bool> failed{false};
     std::atomic<unsigned> allowed_threads{0}; /* by __launch_bounds__, when a block has more */
