@@ -1,6 +1,5 @@
 /* Clusters: which blocks are one, and whose turn it is. */
 #include "run/cluster.h"
-#include "run/engine.h"
 #include <chrono>
 #include <map>
 
@@ -77,10 +76,8 @@ bool simt::enter_cluster(Block &block)
 void simt::leave_cluster(Block &block)
 {
     Cluster &cluster = *block.cluster;
-    if (cluster.blocks == 1) {
-        checker->cluster_end(cluster);
-        return;
-    }
+    if (cluster.blocks == 1)
+        return checker->cluster_end(cluster);
     std::unique_lock<std::mutex> lock(cluster.mutex);
     cluster.member[block.rank].ended = true;
     cluster.ended++;

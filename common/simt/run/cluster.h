@@ -3,9 +3,8 @@
  * turn goes on when no thread of the block can. */
 #pragma once
 
-#include "run/state.h"
+#include "run/engine.h"
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 
 namespace simt

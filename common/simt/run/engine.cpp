@@ -76,8 +76,9 @@ void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wai
 {
     if (holds())
         return;
-    const Condition condition = {holds, site, name};
+    const Condition condition = {holds, name};
     Thread &thread = self();
+    thread.site = site;
     thread.wait = kind;
     thread.condition = &condition;
     thread.warp->polling |= 1u << thread.lane;

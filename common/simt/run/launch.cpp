@@ -196,10 +196,26 @@ static bool put_off(const std::shared_ptr<Launch> &launch)
     return true;
 }
 
-static cudaError_t run(const std::shared_ptr<Launch> &shared)
+} /* namespace simt */
+
+using namespace simt;
+
+cudaError_t simt_run(const struct simt_launch *asked)
 {
-    Launch &launch = *shared;
     static unsigned long long launches;
+    if (current_thread)
+        simt_fail(
+            "a kernel launches kernel %s; dynamic parallelism is not supported by the CPU backend",
+            asked->kernel);
+    if (cudaError_t error = standing_error_without_waiting())
+        return error;
+    begin_launch();
+    const auto shared = std::make_shared<Launch>(*asked);
+    Launch &launch = *shared;
+    if (cudaError_t error = check_launch(launch))
+        return error;
+    if (on_the_default_stream(launch))
+        run_waiting_launches();
     std::string complaint;
     const Environment environment = read_environment(&complaint);
     if (!complaint.empty()) {
@@ -209,8 +225,7 @@ static cudaError_t run(const std::shared_ptr<Launch> &shared)
     }
     std::lock_guard<std::mutex> lock(launching);
     launch.number = ++launches;
-    if (cudaError_t error =
-            fail_if_injected((std::string("kernel ") + kernel_name(launch)).c_str()))
+    if (cudaError_t error = fail_if_injected(format("kernel %s", kernel_name(launch)).c_str()))
         return error;
     launch.order = environment.order;
     launch.order.seed += launch.number;
@@ -222,25 +237,4 @@ static cudaError_t run(const std::shared_ptr<Launch> &shared)
                                              environment.trace.file != nullptr);
     const cudaError_t refused = end(launch);
     return error ? error : refused;
-}
-
-} /* namespace simt */
-
-using namespace simt;
-
-cudaError_t simt_run(const struct simt_launch *asked)
-{
-    if (current_thread)
-        simt_fail(
-            "a kernel launches kernel %s; dynamic parallelism is not supported by the CPU backend",
-            asked->kernel);
-    if (cudaError_t error = standing_error_without_waiting())
-        return error;
-    begin_launch();
-    const auto launch = std::make_shared<Launch>(*asked);
-    if (cudaError_t error = check_launch(*launch))
-        return error;
-    if (on_the_default_stream(*launch))
-        run_waiting_launches();
-    return done(run(launch));
 }

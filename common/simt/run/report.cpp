@@ -1,7 +1,6 @@
 /* What went wrong in a kernel: bad addresses, integer division by zero, failed asserts; above all,
  * threads that wait for each other in vain. */
 #include "run/cluster.h"
-#include "run/engine.h"
 #include "host/errors.h"
 #include "host/memory.h"
 #include <algorithm>
@@ -52,25 +51,6 @@ static std::string awaited(const Thread &thread)
     return thread.condition->name();
 }
 
-static std::vector<Group> group_threads(const Block &block)
-{
-    std::vector<Group> groups;
-    for (unsigned t = 0; t < block.threads; t++) {
-        const Thread &thread = block.thread[t];
-        if (!is_waiting(thread))
-            continue;
-        const Site site = thread.wait <= Wait::warp ? site_of(thread) : thread.condition->site;
-        const std::string place =
-            format("%s, %s:%d", awaited(thread).c_str(), site.file, site.line);
-        auto group = std::find_if(groups.begin(), groups.end(),
-                                  [&](const Group &each) { return each.place == place; });
-        if (group == groups.end())
-            group = groups.insert(group, Group{place, &thread, 0});
-        group->count++;
-    }
-    return groups;
-}
-
 /* Which lanes a warp's meeting waits for: those that have returned never come. */
 static std::string absent_lanes(const Warp &warp, const Meeting &meeting)
 {
@@ -102,8 +82,21 @@ static std::string described(const Group &group)
 void report_waiting(const Block &block, const char *headline)
 {
     constexpr size_t shown = 4;
-    const std::vector<Group> groups = group_threads(block);
+    std::vector<Group> groups;
     unsigned others = 0;
+    for (unsigned t = 0; t < block.threads; t++) {
+        const Thread &thread = block.thread[t];
+        if (!is_waiting(thread))
+            continue;
+        const Site &site = site_of(thread);
+        const std::string place =
+            format("%s, %s:%d", awaited(thread).c_str(), site.file, site.line);
+        auto group = std::find_if(groups.begin(), groups.end(),
+                                  [&](const Group &each) { return each.place == place; });
+        if (group == groups.end())
+            group = groups.insert(group, Group{place, &thread, 0});
+        group->count++;
+    }
     std::string text = format("%s in kernel %s, block (%u,%u,%u) of %u threads", headline,
                               kernel_name(*block.launch), block.index.x, block.index.y,
                               block.index.z, block.threads);
@@ -205,14 +198,11 @@ void simt::fail_kernel(int signal, const siginfo_t *info)
 extern "C" void __assert_fail(const char *assertion, const char *file, unsigned int line,
                               const char *function) noexcept
 {
-    Thread *thread = current_thread;
-    if (!thread) {
-        fprintf(stderr, "%s:%u: %s: Assertion `%s' failed.\n", file, line, function, assertion);
+    const std::string who = current_thread ? describe(self()) : "";
+    fprintf(stderr, "%s:%u: %s: %s%sAssertion `%s' failed.\n", file, line, function, who.c_str(),
+            current_thread ? ": " : "", assertion);
+    if (!current_thread)
         abort();
-    }
-    const std::string who = describe(*thread);
-    fprintf(stderr, "%s:%u: %s: %s: Assertion `%s' failed.\n", file, line, function, who.c_str(),
-            assertion);
     report(*worker->block->launch, cudaErrorAssert, "%s:%u: assertion `%s' failed in kernel %s, %s",
            file, line, assertion, kernel_name(*worker->block->launch), who.c_str());
     abandon_block();

@@ -188,20 +188,17 @@ uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned 
 
 struct Match {
     uint64_t value;
-    unsigned same;
-    int all_agree;
+    unsigned same, lanes; /* that gave the same value; that took part */
 };
 
 static void run_match(void *const *slot, unsigned lanes)
 {
     for (unsigned lane : bits(lanes)) {
         Match &match = *static_cast<Match *>(slot[lane]);
-        match.same = 0;
-        for (unsigned other : bits(lanes)) {
+        match.lanes = lanes;
+        for (unsigned other : bits(lanes))
             if (static_cast<const Match *>(slot[other])->value == match.value)
                 match.same |= 1u << other;
-        }
-        match.all_agree = match.same == lanes;
     }
 }
 
@@ -210,10 +207,9 @@ unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, Site site)
     Match match = {value, 0, 0};
     simt_meet(mask, &match, run_match, all_agree ? "__match_all_sync()" : "__match_any_sync()", 0,
               site);
-    if (!all_agree)
-        return match.same;
-    *all_agree = match.all_agree;
-    return match.all_agree ? match.same : 0;
+    if (all_agree && !(*all_agree = match.same == match.lanes))
+        return 0;
+    return match.same;
 }
 
 /* ---- Reductions, and votes ---- */
