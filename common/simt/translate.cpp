@@ -248,14 +248,12 @@ struct Translator {
                 list += (list.empty() ? "" : ",") + name;
                 name.clear();
                 named = false;
-            } else if (is(i, "(", "[", "{")) {
+            } else if (is(i, "(", "[", "{", "=")) {
                 i = closing(i);
                 named = true;
             } else if (is(i, "<")) { /* template arguments; a comma there is not ours */
                 for (int level = 1; level > 0 && ++i < end;)
                     level += is(i, "<") - is(i, ">") - 3 * is(i, ">>>");
-            } else if (is(i, "=")) {
-                named = true;
             } else if (t[i].kind == word && !named) {
                 name = t[i].spelling;
             }

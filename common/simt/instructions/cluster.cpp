@@ -53,7 +53,7 @@ int ptx::cluster_blocks(void) { return int(worker->block->cluster->blocks); }
 
 static void arrive(bool relaxed, const Call &call)
 {
-    Thread &thread = self();
+    Thread &thread = *current_thread;
     Cluster &cluster = *worker->block->cluster;
     come_together(thread.warp->present, call);
     if (thread.cluster_arrivals > thread.cluster_waits)
@@ -74,7 +74,7 @@ void ptx::cluster_arrive_relaxed(Site site) { arrive(true, {"cluster_arrive()", 
 void ptx::cluster_wait(Site site)
 {
     const Call call("cluster_wait()", site);
-    Thread &thread = self();
+    Thread &thread = *current_thread;
     come_together(thread.warp->present, call);
     if (thread.cluster_arrivals == thread.cluster_waits)
         fail_at(call, "the thread has not arrived; cluster_arrive() comes first");

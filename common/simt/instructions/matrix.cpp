@@ -141,7 +141,7 @@ static void move_fragments(void *const *slot, unsigned lanes)
  */
 static void touch(const FragmentMove &move, AccessKind kind, const void *where)
 {
-    unsigned lane = self().lane;
+    unsigned lane = current_thread->lane;
     if (move.element_bytes == 2) {
         checker->access(move.matrix + (lane % 16 * move.pitch + lane / 16 * 8) * 2, 16, kind,
                         where);

@@ -37,7 +37,11 @@ struct Cluster {
 
     check::ClusterState *checked = nullptr;
 
-    Cluster(const Launch &launch, unsigned long long number);
+    Cluster(const Launch &launch, unsigned long long number)
+        : number(number), blocks(launch.cluster_blocks), threads(blocks * launch.threads)
+    {
+        put_in_order(rank_at, blocks, launch.order, number);
+    }
 };
 
 /* Gives the block that runs as number `turn` its cluster and rank; `alone`: without others. */

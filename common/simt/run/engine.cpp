@@ -1,8 +1,6 @@
-/* The engine: runs the threads of a block, one after another, on fibers.
- *
- * A fiber runs thread after thread until one of them has to wait. Only then does another fiber take
- * over, so a kernel without barriers never switches. Who runs next is decided by two levels of bit
- * masks (ready warps, ready lanes), in scheduling positions, which SIMT_ORDER gives to them. */
+/* The engine: runs the threads of a block on fibers, as README.md says. Who runs next is decided by
+ * two levels of bit masks (ready warps, ready lanes), in scheduling positions, which SIMT_ORDER
+ * gives to them. */
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include <algorithm>
@@ -77,7 +75,7 @@ void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wai
     if (holds())
         return;
     const Condition condition = {holds, name};
-    Thread &thread = self();
+    Thread &thread = *current_thread;
     thread.site = site;
     thread.wait = kind;
     thread.condition = &condition;
@@ -164,7 +162,7 @@ static inline Step next_step(Engine &e, Block &block)
         find_ready(block) ? take_lane(block, *block.running) : wait_for_ready(block);
     Thread &next = activate(*block.running, lane);
     if (next.stack) {
-        prefetch_context((&next)[2]);
+        __builtin_prefetch((&next)[2].context.stack);
         e.free_stack[e.free_stacks++] = stack;
         return Step{resume, &next.context};
     }

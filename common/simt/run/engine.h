@@ -230,7 +230,7 @@ struct Worker {
 /* This OS thread's worker; null on threads that are not running kernels. */
 extern __thread Worker *worker SIMT_OWN; /* __thread: no initialisation check at each use */
 
-/* The thread that it runs; null while it runs none. */
+/* The thread that it runs; null while it runs none, so never in functions that kernels call. */
 extern __thread Thread *current_thread SIMT_OWN;
 
 /* True for addresses in the stacks of the calling worker's threads (their local variables). */
@@ -270,9 +270,6 @@ void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name,
 
 /* Runs the block whose turn it is to its end, or until it is abandoned. */
 void run_block(Launch &launch, unsigned long long turn);
-
-/* The running thread; never null in functions that only kernels call. */
-inline Thread &self() { return *current_thread; }
 
 /* threadIdx and its relatives, which kernels see as constants. */
 extern __thread Index thread_index __asm__("threadIdx") SIMT_OWN;

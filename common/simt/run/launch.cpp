@@ -15,21 +15,10 @@ namespace simt
 /* one launch at a time, whichever host thread or stream it comes from */
 static std::mutex launching;
 
-static bool within(const dim3 &size, unsigned x, unsigned y, unsigned z)
+static bool within(const dim3 &size, const dim3 &most)
 {
-    return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= x && size.y <= y && size.z <= z;
-}
-
-static cudaError_t check_size(const Launch &launch, const char *what, const char *of,
-                              const dim3 &size, const dim3 &most)
-{
-    if (within(size, most.x, most.y, most.z))
-        return cudaSuccess;
-    return refuse(
-        cudaErrorInvalidConfiguration,
-        "kernel %s: a %s of %u x %u x %u %s; each size must be at least 1 and at most %u, "
-        "%u and %u",
-        kernel_name(launch), what, size.x, size.y, size.z, of, most.x, most.y, most.z);
+    return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= most.x && size.y <= most.y &&
+           size.z <= most.z;
 }
 
 static unsigned long long resident_limit(const Launch &launch)
@@ -43,18 +32,25 @@ static cudaError_t check_launch(const Launch &launch)
 {
     const char *name = kernel_name(launch);
     const dim3 &block = launch.block, &cluster = launch.cluster, &grid = launch.grid;
-    if (cudaError_t error =
-            check_size(launch, "grid", "blocks", grid, dim3(2147483647, 65535, 65535)))
-        return error;
-    if (cudaError_t error = check_size(launch, "block", "threads", block, dim3(1024, 1024, 64)))
-        return error;
+    const struct {
+        const char *what, *of;
+        dim3 size, most;
+    } shapes[] = {{"grid", "blocks", grid, dim3(2147483647, 65535, 65535)},
+                  {"block", "threads", block, dim3(1024, 1024, 64)}};
+    for (const auto &[what, of, size, most] : shapes)
+        if (!within(size, most))
+            return refuse(
+                cudaErrorInvalidConfiguration,
+                "kernel %s: a %s of %u x %u x %u %s; each size must be at least 1 and at most %u, "
+                "%u and %u",
+                name, what, size.x, size.y, size.z, of, most.x, most.y, most.z);
     if (launch.threads > max_block_threads)
         return refuse(cudaErrorInvalidConfiguration,
                       "kernel %s: a block of %u x %u x %u = %u threads; a block has at most %u",
                       name, block.x, block.y, block.z, launch.threads, max_block_threads);
 
     const int architecture = read_architecture(); /* the launch itself complains */
-    if (!within(cluster, max_cluster_blocks, max_cluster_blocks, max_cluster_blocks) ||
+    if (!within(cluster, dim3(max_cluster_blocks, max_cluster_blocks, max_cluster_blocks)) ||
         launch.cluster_blocks > max_cluster_blocks)
         return refuse(
             cudaErrorInvalidClusterSize,

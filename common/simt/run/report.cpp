@@ -161,7 +161,7 @@ void simt_fail(const char *pattern, ...)
     va_end(arguments);
     Launch &launch = *worker->block->launch;
     report(launch, cudaErrorLaunchFailure, "%s (kernel %s, %s)", what.c_str(), kernel_name(launch),
-           describe(self()).c_str());
+           describe(*current_thread).c_str());
     abandon_block();
 }
 
@@ -188,7 +188,7 @@ void simt::fail_kernel(int signal, const siginfo_t *info)
            : overflow
                ? "stack overflow"
                : format("illegal address %s,", describe_address(info->si_addr).c_str()).c_str(),
-           kernel_name(launch), describe(self()).c_str(),
+           kernel_name(launch), describe(*current_thread).c_str(),
            overflow ? ": too much local memory or recursion" : "");
     failing = false;
     abandon_block();
@@ -198,7 +198,7 @@ void simt::fail_kernel(int signal, const siginfo_t *info)
 extern "C" void __assert_fail(const char *assertion, const char *file, unsigned int line,
                               const char *function) noexcept
 {
-    const std::string who = current_thread ? describe(self()) : "";
+    const std::string who = current_thread ? describe(*current_thread) : "";
     fprintf(stderr, "%s:%u: %s: %s%sAssertion `%s' failed.\n", file, line, function, who.c_str(),
             current_thread ? ": " : "", assertion);
     if (!current_thread)

@@ -28,7 +28,7 @@ static void rest(bool alone, unsigned pollers)
 /* Other warps first, then the other lanes: whoever polls must not keep the rest from running. */
 void simt_yield(void)
 {
-    Thread &thread = self();
+    Thread &thread = *current_thread;
     Block &block = *thread.warp->block;
     unsigned ready = 0;
     for (unsigned w = 0; w < block.warps; w++)

@@ -52,7 +52,7 @@ __attribute__((noinline)) static uint64_t complete(Warp &warp, Meeting &meeting)
         warp.ready |= waiting;
         block.ready_warps |= 1u << block.warp_position[warp.number];
     }
-    return self().context.value;
+    return current_thread->context.value;
 }
 
 constexpr char lanes_have_returned[] = "a warp operation that names lanes which have returned";
@@ -136,8 +136,8 @@ void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, i
     meet(warp, mask, run, what, orders_memory != 0, site);
 }
 
-unsigned simt_lane(void) { return self().lane; }
-unsigned simt_thread_number(void) { return self().linear; }
+unsigned simt_lane(void) { return current_thread->lane; }
+unsigned simt_thread_number(void) { return current_thread->linear; }
 
 /* ---- __activemask: the lanes that come to the same place together ---- */
 
@@ -145,7 +145,7 @@ unsigned simt_thread_number(void) { return self().linear; }
  * returned. A lane that polls memory would never do any of these, so there is an end to it. */
 unsigned simt_activemask(Site site)
 {
-    Thread &thread = self();
+    Thread &thread = *current_thread;
     Warp &warp = *thread.warp;
     const uint32_t me = 1u << thread.lane;
     thread.site = site;
@@ -246,7 +246,7 @@ unsigned simt_vote(unsigned mask, int predicate, int how, Site site)
 {
     static const char *const names[] = {"__all_sync()", "__any_sync()", "__uni_sync()",
                                         "__ballot_sync()"};
-    Reduction ballot = {unsigned(predicate != 0) << self().lane, simt_or, 0};
+    Reduction ballot = {unsigned(predicate != 0) << current_thread->lane, simt_or, 0};
     simt_meet(mask, &ballot, run_reduction, names[how], 0, site);
     const bool all = ballot.value == ballot.lanes, any = ballot.value != 0;
     return how == simt_vote_all   ? all
