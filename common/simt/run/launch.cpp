@@ -118,13 +118,9 @@ struct alignas(64) ArgumentBytes {
     char bytes[64];
 };
 
-/* What a stream has yet to do. */
-struct Waiting {
-    uint64_t seed;
-    std::function<bool()> go_on; /* does some of it; true when that was the last */
-};
-
-static std::map<cudaStream_t, std::deque<Waiting>> waiting;
+/* What streams have yet to do. Each function does some of it; true when that was the last. */
+static std::map<cudaStream_t, std::deque<std::function<bool()>>> waiting;
+static uint64_t seed_of_waiting;
 
 /* Runs one block, or one cluster, of a launch. */
 static bool run_a_little(Launch &launch)
@@ -146,9 +142,10 @@ static void run_all_waiting()
     if (waiting.empty() || current_thread)
         return;
     OpenDeviceMemory open;
-    for (uint64_t turn = waiting.begin()->second.front().seed; !waiting.empty(); turn++) {
-        auto chosen = std::next(waiting.begin(), long(scramble(turn) % waiting.size()));
-        if (!chosen->second.front().go_on())
+    while (!waiting.empty()) {
+        auto chosen =
+            std::next(waiting.begin(), long(scramble(seed_of_waiting++) % waiting.size()));
+        if (!chosen->second.front()())
             continue;
         chosen->second.pop_front();
         if (chosen->second.empty())
@@ -158,7 +155,8 @@ static void run_all_waiting()
 
 static void wait_on(cudaStream_t stream, uint64_t seed, std::function<bool()> go_on)
 {
-    waiting[stream].push_back(Waiting{seed, std::move(go_on)});
+    waiting[stream].push_back(std::move(go_on));
+    seed_of_waiting = seed;
     run_waiting_launches = run_all_waiting;
 }
 
