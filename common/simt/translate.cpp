@@ -36,10 +36,9 @@ struct Token {
     string spelling;
 };
 
-class Lexer
-{
-  public:
-    Lexer(const string &source) : s(source) {}
+struct Lexer {
+    const string s;
+    size_t at = 0;
 
     std::vector<Token> all()
     {
@@ -54,10 +53,6 @@ class Lexer
         tokens.push_back({});
         return tokens;
     }
-
-  private:
-    const string &s;
-    size_t at = 0;
 
     bool looking_at(const char *what) const
     {
@@ -90,22 +85,6 @@ class Lexer
         }
     }
 
-    void skip_quoted(char quote)
-    {
-        at++;
-        while (at < s.size() && s[at] != quote && s[at] != '\n')
-            at += s[at] == '\\' ? 2 : 1;
-        at = std::min(at + 1, s.size());
-    }
-
-    void skip_raw_string()
-    {
-        size_t open = s.find('(', at);
-        string end = ")" + s.substr(at + 2, open - at - 2) + "\"";
-        size_t close = s.find(end, open);
-        at = close == string::npos ? s.size() : close + end.size();
-    }
-
     void skip_while(bool (*belongs)(unsigned char))
     {
         while (at < s.size() && belongs(uint8_t(s[at])))
@@ -124,11 +103,15 @@ class Lexer
             return blank;
         }
         if (looking_at("R\"")) {
-            skip_raw_string();
+            const size_t open = s.find('(', at);
+            const string end = ")" + s.substr(at + 2, open - at - 2) + "\"";
+            at = std::min(s.find(end, open), s.size() - end.size()) + end.size();
             return literal;
         }
         if (c == '"' || c == '\'') {
-            skip_quoted(s[at]);
+            for (at++; at < s.size() && s[at] != char(c) && s[at] != '\n';)
+                at += s[at] == '\\' ? 2 : 1;
+            at = std::min(at + 1, s.size());
             return literal;
         }
         if (isalpha(c) || c == '_') {
@@ -146,13 +129,15 @@ class Lexer
     }
 };
 
-class Translator
-{
-  public:
-    Translator(const string &content, const string &shared_storage)
-        : storage(shared_storage), t(Lexer(content).all())
-    {
-    }
+struct Translator {
+    const string storage; /* what a static __shared__ variable is declared as */
+    std::vector<Token> t;
+    int depth = 0;               /* of braces */
+    int device_depth = -1;       /* at which the current device function's body begins, or -1 */
+    bool device_heading = false; /* a __global__ or __device__ came by since the last ; or } */
+    bool host_heading = false;
+    string launch_bounds = ""; /* of the kernel whose heading this is */
+    string names = "";         /* calls that say what the kernels' parameters are called */
 
     /* The rewritten text. */
     string run()
@@ -172,16 +157,6 @@ class Translator
                    names + " } }\n";
         return out;
     }
-
-  private:
-    string storage; /* what a static __shared__ variable is declared as */
-    std::vector<Token> t;
-    int depth = 0;               /* of braces */
-    int device_depth = -1;       /* at which the current device function's body begins, or -1 */
-    bool device_heading = false; /* a __global__ or __device__ came by since the last ; or } */
-    bool host_heading = false;
-    string launch_bounds; /* of the kernel whose heading this is */
-    string names;         /* calls that say what the kernels' parameters are called */
 
     /* Whether a token is one of these. */
     template <class... Spelling>
@@ -273,14 +248,12 @@ class Translator
                 list += (list.empty() ? "" : ",") + name;
                 name.clear();
                 named = false;
-            } else if (is(i, "(", "[", "{")) {
+            } else if (is(i, "(", "[", "{", "=")) {
                 i = closing(i);
                 named = true;
             } else if (is(i, "<")) { /* template arguments; a comma there is not ours */
                 for (int level = 1; level > 0 && ++i < end;)
                     level += is(i, "<") - is(i, ">") - 3 * is(i, ">>>");
-            } else if (is(i, "=")) {
-                named = true;
             } else if (t[i].kind == word && !named) {
                 name = t[i].spelling;
             }
@@ -306,16 +279,6 @@ class Translator
         }
     }
 
-    /* What device code calls by a name that the C library has too. */
-    void translate_library_call(size_t i)
-    {
-        if (is(i - 1, ".", "->") || !is(i + 1, "("))
-            return;
-        if (is(i - 1, "::") && is(i - 2, "std"))
-            erase(i - 2, i);
-        replace(i, "simt_device_" + t[i].spelling);
-    }
-
     void translate_word(size_t i)
     {
         if (is(i, "__global__", "__device__", "__host__")) {
@@ -326,8 +289,11 @@ class Translator
         } else if (is(i, "__launch_bounds__") && is(i + 1, "(")) {
             launch_bounds = spelled(i + 2, closing(i + 1));
             erase(i, closing(i + 1) + 1);
-        } else if (device_depth >= 0 && is(i, "clock", "malloc", "free")) {
-            translate_library_call(i);
+        } else if (device_depth >= 0 && is(i, "clock", "malloc", "free") && !is(i - 1, ".", "->") &&
+                   is(i + 1, "(")) {
+            if (is(i - 1, "::") && is(i - 2, "std"))
+                erase(i - 2, i);
+            replace(i, "simt_device_" + t[i].spelling);
         } else if (device_depth >= 0 && is(i, "new") && !is(i + 1, "(") && !is(i - 1, "operator")) {
             replace(i, "new (simt::device_heap)");
         } else if (is(i, "__shared__")) {
@@ -473,7 +439,7 @@ int main(int argc, char **argv)
         return 2;
     }
     std::ios::sync_with_stdio(false);
-    const string source{std::istreambuf_iterator<char>(std::cin), {}};
-    std::cout << Translator(source, argv[1]).run();
+    Lexer lexer{{std::istreambuf_iterator<char>(std::cin), {}}};
+    std::cout << Translator{argv[1], lexer.all()}.run();
     return std::cout.flush() ? 0 : 1;
 }

@@ -134,7 +134,7 @@ std::vector<Argument> pointer_arguments(const LaunchState *launch)
         if (in_device_arena(memory_at(value)))
             pointers.push_back({value, "", 0});
     }
-    const std::vector<std::string> types = parameters(made.function->signature);
+    const std::vector<std::string> types = parameters(made.function.signature);
     const std::vector<std::string> names = parameter_names(kernel_name(made), types.size());
     std::vector<size_t> positions;
     for (size_t i = 0; i < types.size(); i++)

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "run/state.h"
+#include "run/engine.h"
 #include "instructions/tensor_map.h"
 #include <deque>
 #include <map>

@@ -4,7 +4,6 @@
  * memory hold a mark, so that stores over it are noticed.
  */
 #include "instructions/asynchronous.h"
-#include "threads/wait.h"
 #include "host/errors.h"
 #include <ptx.cuh>
 

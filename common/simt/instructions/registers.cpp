@@ -4,7 +4,6 @@
  * waits until others have given enough back.
  */
 #include "instructions/asynchronous.h"
-#include "threads/wait.h"
 #include <ptx.cuh>
 
 using namespace simt;

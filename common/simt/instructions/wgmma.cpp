@@ -8,7 +8,6 @@
  * is found out at the wait.
  */
 #include "instructions/asynchronous.h"
-#include "threads/wait.h"
 #include "instructions/matrix_product.h"
 #include <algorithm>
 #include <cstring>

@@ -1,24 +1,14 @@
 /* Clusters: which blocks are one, and whose turn it is. */
 #include "run/cluster.h"
-#include "run/engine.h"
 #include <chrono>
 #include <map>
 
 using namespace simt;
 
-/* How often a block that waits for its cluster looks whether the launch has failed. */
-constexpr auto look_again = std::chrono::milliseconds(50);
-
 /* ---- who is there ---- */
 
 static std::mutex mutex;                               /* of the table */
 static std::map<unsigned long long, Cluster> clusters; /* of the launch that runs */
-
-Cluster::Cluster(const Launch &launch, unsigned long long number)
-    : number(number), blocks(launch.cluster_blocks), threads(blocks * launch.threads)
-{
-    put_in_order(rank_at, blocks, launch.order, number);
-}
 
 void simt::join_cluster(Block &block, unsigned long long turn, std::optional<Cluster> &alone)
 {
@@ -67,7 +57,7 @@ bool simt::enter_cluster(Block &block)
     std::unique_lock<std::mutex> lock(cluster.mutex);
     cluster.joined++;
     cluster.turn.notify_all();
-    while (!cluster.turn.wait_for(lock, look_again,
+    while (!cluster.turn.wait_for(lock, std::chrono::milliseconds(50),
                                   [&] { return cluster.cancelled || has_turn(block); }))
         if (block.launch->failed && cluster.joined < cluster.blocks)
             cluster.cancelled = true; /* the others may never come */
@@ -77,10 +67,8 @@ bool simt::enter_cluster(Block &block)
 void simt::leave_cluster(Block &block)
 {
     Cluster &cluster = *block.cluster;
-    if (cluster.blocks == 1) {
-        checker->cluster_end(cluster);
-        return;
-    }
+    if (cluster.blocks == 1)
+        return checker->cluster_end(cluster);
     std::unique_lock<std::mutex> lock(cluster.mutex);
     cluster.member[block.rank].ended = true;
     cluster.ended++;

@@ -3,9 +3,8 @@
  * turn goes on when no thread of the block can. */
 #pragma once
 
-#include "run/state.h"
+#include "run/engine.h"
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 
 namespace simt
@@ -38,7 +37,11 @@ struct Cluster {
 
     check::ClusterState *checked = nullptr;
 
-    Cluster(const Launch &launch, unsigned long long number);
+    Cluster(const Launch &launch, unsigned long long number)
+        : number(number), blocks(launch.cluster_blocks), threads(blocks * launch.threads)
+    {
+        put_in_order(rank_at, blocks, launch.order, number);
+    }
 };
 
 /* Gives the block that runs as number `turn` its cluster and rank; `alone`: without others. */

@@ -1,12 +1,11 @@
-/* The engine: runs the threads of a block, one after another, on fibers.
- *
- * A fiber runs thread after thread until one of them has to wait. Only then does another fiber take
- * over, so a kernel without barriers never switches. Who runs next is decided by two levels of bit
- * masks (ready warps, ready lanes), in scheduling positions, which SIMT_ORDER gives to them. */
+/* The engine: runs the threads of a block on fibers, as README.md says. Who runs next is decided by
+ * two levels of bit masks (ready warps, ready lanes), in scheduling positions, which SIMT_ORDER
+ * gives to them. */
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include <algorithm>
 #include <link.h>
+#include <numeric>
 
 namespace simt
 {
@@ -18,7 +17,7 @@ __thread Thread *current_thread;
 
 __thread Index thread_index __asm__("threadIdx");
 __thread uint3 block_index __asm__("blockIdx");
-__thread dim3 block_shape __asm__("blockDim");
+__thread dim3 block_shape __asm__("blockDim") = {0, 0, 0};
 __thread dim3 grid_shape __asm__("gridDim");
 
 bool is_builtin(const void *address)
@@ -37,12 +36,10 @@ struct Engine : Worker {
     unsigned usable_stacks;
     unsigned short free_stack[max_block_threads];
     unsigned free_stacks;
-    simt_context main; /* of run_block, while the block runs */
-    bool abandoned;
+    simt_context main;            /* of run_block, while the block runs */
     std::optional<Cluster> alone; /* of a block without others */
-    /* the block shape that `storage` is laid out for */
-    dim3 shape = dim3(0, 0, 0);
-    unsigned long long launch; /* the number of the last one */
+    unsigned long long launch;    /* the number of the last one */
+    char signal_stack[64 << 10];  /* for faults: the thread's own stack may be what is full */
     Block storage;
 };
 
@@ -72,6 +69,19 @@ static void *top_of(const Engine &e, unsigned short stack)
 }
 
 /* ---- Scheduling ---- */
+
+void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wait kind)
+{
+    if (holds())
+        return;
+    const Condition condition = {holds, name};
+    Thread &thread = *current_thread;
+    thread.site = site;
+    thread.wait = kind;
+    thread.condition = &condition;
+    thread.warp->polling |= 1u << thread.lane;
+    suspend(thread);
+}
 
 /* Threads whose condition has come true become ready. */
 static bool poll_conditions(Block &block)
@@ -152,7 +162,7 @@ static inline Step next_step(Engine &e, Block &block)
         find_ready(block) ? take_lane(block, *block.running) : wait_for_ready(block);
     Thread &next = activate(*block.running, lane);
     if (next.stack) {
-        prefetch_context((&next)[2]);
+        __builtin_prefetch((&next)[2].context.stack);
         e.free_stack[e.free_stacks++] = stack;
         return Step{resume, &next.context};
     }
@@ -200,7 +210,6 @@ uint64_t begin(Thread &thread, simt_context *from)
 
 void abandon_block()
 {
-    engine().abandoned = true;
     simt_resume(&engine().main);
     __builtin_unreachable();
 }
@@ -212,9 +221,9 @@ static void lay_out(Engine &e, const Launch &launch)
 {
     Block &block = e.storage;
     const dim3 &shape = launch.block;
-    if (e.shape.x == shape.x && e.shape.y == shape.y && e.shape.z == shape.z)
+    if (!memcmp(&block_shape, &shape, sizeof shape))
         return;
-    e.shape = shape;
+    block_shape = shape;
     block.threads = launch.threads;
     block.warps = (block.threads + warp_size - 1) / warp_size;
     for (unsigned t = 0; t < block.threads; t++) {
@@ -237,30 +246,21 @@ static void lay_out(Engine &e, const Launch &launch)
 static void prepare(Engine &e, Launch &launch, unsigned long long turn)
 {
     Block &block = e.storage;
-    const unsigned long long linear = launched_in_turn(launch, turn);
     /* Threads that come to no barrier of a cluster stay out of the cache. */
     if (block.after_return[cluster_after_return])
         for (unsigned t = 0; t < block.threads; t++)
             block.thread[t].cluster_arrivals = block.thread[t].cluster_waits = 0;
     lay_out(e, launch);
     block.launch = &launch;
-    block.linear = linear;
-    block.index =
-        uint3{unsigned(linear % launch.grid.x), unsigned(linear / launch.grid.x % launch.grid.y),
-              unsigned(linear / launch.grid.x / launch.grid.y)};
+    block.index = launched_in_turn(launch, turn);
+    block.linear =
+        block.index.x + launch.grid.x * (block.index.y + 1ull * launch.grid.y * block.index.z);
     block.alive = block.threads;
-    block.pollers = block.leaving_grid = 0;
-    block.last_atomic = nullptr;
-    std::fill(std::begin(block.after_return), std::end(block.after_return), nullptr);
-    block.open_barrier = block.carry_out = nullptr;
-    block.finish = nullptr;
-    block.work = nullptr;
     join_cluster(block, turn, e.alone);
-    block.barrier = Barrier();
-    std::fill(std::begin(block.named_barrier), std::end(block.named_barrier), NamedBarrier());
+    static_cast<BlockProgress &>(block) = BlockProgress();
     if (e.launch != launch.number || launch.order.kind == Order::random) {
-        put_in_order(block.warp_at, block.warps, launch.order, 2 * linear);
-        put_in_order(block.lane_at, warp_size, launch.order, 2 * linear + 1);
+        put_in_order(block.warp_at, block.warps, launch.order, 2 * block.linear);
+        put_in_order(block.lane_at, warp_size, launch.order, 2 * block.linear + 1);
         for (unsigned w = 0; w < block.warps; w++)
             block.warp_position[block.warp_at[w]] = uint8_t(w);
         for (unsigned l = 0; l < warp_size; l++)
@@ -293,7 +293,7 @@ static void fill_with_nan(char *begin, size_t bytes)
  * missing store. Not device memory's NaN, so that one in the result says where it is from. */
 static void poison_shared_memory(Engine &e, const Launch &launch)
 {
-    for (const SharedVariable &variable : launch.function->shared)
+    for (const SharedVariable &variable : launch.function.shared)
         fill_with_nan(e.shared_begin + variable.offset, variable.bytes);
     fill_with_nan(e.dynamic_begin - dynamic_shared_offset,
                   dynamic_shared_offset + launch.dynamic_shared);
@@ -302,11 +302,10 @@ static void poison_shared_memory(Engine &e, const Launch &launch)
 /* An abandoned block leaves threads in the middle: their stacks are all taken back. */
 static void take_back_stacks(Engine &e)
 {
-    e.abandoned = false;
     for (unsigned t = 0; t < e.storage.threads; t++)
         e.storage.thread[t].stack = 0;
-    for (e.free_stacks = 0; e.free_stacks < e.usable_stacks; e.free_stacks++)
-        e.free_stack[e.free_stacks] = uint16_t(e.free_stacks + 1);
+    e.free_stacks = e.usable_stacks;
+    std::iota(e.free_stack, e.free_stack + e.free_stacks, uint16_t(1));
 }
 
 void run_block(Launch &launch, unsigned long long turn)
@@ -319,19 +318,14 @@ void run_block(Launch &launch, unsigned long long turn)
     e.dynamic_end = e.dynamic_begin + launch.dynamic_shared;
     poison_shared_memory(e, launch);
     block_index = block.index;
-    block_shape = launch.block;
     grid_shape = launch.grid;
     checker->block_begin(block);
 
-    if (enter_cluster(block)) {
-        /* comes back when the last thread has returned, or from abandon_block */
+    /* begin() comes back when the last thread has returned, or from abandon_block() */
+    if (enter_cluster(block))
         begin(activate(*block.running, take_lane(block, *block.running)), &e.main);
-    } else {
-        e.abandoned = true;
-    }
-
     current_thread = nullptr;
-    if (e.abandoned)
+    if (block.alive)
         take_back_stacks(e);
     else if (block.finish)
         block.finish(block);
@@ -356,7 +350,8 @@ void become_worker(char *stacks)
     };
     dl_iterate_phdr(find, nullptr);
     e->dynamic_begin = e->dynamic_end = simt_dynamic_shared;
-    catch_faults_on_this_thread();
+    const stack_t stack = {e->signal_stack, 0, sizeof e->signal_stack};
+    sigaltstack(&stack, nullptr);
 }
 
 } /* namespace simt */

@@ -1,21 +1,275 @@
-/* What the files of this room do for each other, and the rooms below. */
+/* What a launch, a block, a warp and a thread are while they run, and what the files of this room
+ * do for each other and for the rooms below.
+ *
+ * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber
+ * of that worker, so nothing in Block, Warp or Thread needs a lock: workers share only Launch. */
 #pragma once
 
-#include "run/state.h"
+#include "host/checker.h"
+#include "host/device.h"
+#include "host/environment.h"
+#include "host/symbols.h"
+#include "run/switch.h"
+#include <atomic>
+#include <csignal>
+#include <cuda_runtime.h>
+#include <simt/warp.h>
 
 namespace simt
 {
+
+/* Of a thread-local variable: it is defined in the program that is linked, not in a library. */
+#define SIMT_OWN __attribute__((tls_model("local-exec")))
+
+/* Where dynamic shared memory begins, past a multiple of 1024, unless it is declared as aligned. */
+constexpr size_t dynamic_shared_offset = 16;
+constexpr unsigned max_warps = max_block_threads / warp_size;
+constexpr unsigned max_cluster_blocks = 8;
+constexpr unsigned named_barriers = 16; /* PTX's */
+
+inline bool same_site(const Site &a, const Site &b)
+{
+    return a.line == b.line && (a.file == b.file || !strcmp(a.file, b.file));
+}
+
+/* The numbers of a mask's bits, as in `for (unsigned lane : bits(mask))`. */
+struct bits {
+    uint32_t rest;
+
+    explicit bits(uint32_t mask) : rest(mask) {}
+    bits begin() const { return *this; }
+    bits end() const { return bits(0); }
+    bool operator!=(const bits &other) const { return rest != other.rest; }
+    void operator++() { rest &= rest - 1; }
+    unsigned operator*() const { return unsigned(__builtin_ctz(rest)); }
+};
+
+struct BlockWork;
+
+namespace check
+{
+class Recent;
+}
+
+/* What a thread is waiting for: the block's barrier, usually where its first thread arrived, its
+ * warp, or a condition, which may be one of the other barriers. */
+enum class Wait : unsigned char { usual_barrier, barrier, warp, condition, named_barrier, cluster };
+
+/* A function that its caller keeps. */
+template <class Result>
+struct Borrowed {
+    Result (*call)(const void *);
+    const void *function;
+
+    template <class Function>
+    Borrowed(const Function &f)
+        : call([](const void *kept) -> Result { return (*static_cast<const Function *>(kept))(); }),
+          function(&f)
+    {
+    }
+    Result operator()() const { return call(function); }
+};
+
+/* What a thread waits for: on its own stack, as long as it waits. */
+struct Condition {
+    Borrowed<bool> holds;
+    Borrowed<std::string> name;
+};
+
+/* A uint3 that is copied in one piece. */
+typedef unsigned Index __attribute__((vector_size(16)));
+
+/* A barrier or a warp operation touches only the first cache line of every thread. */
+struct alignas(128) Thread {
+    Index index;          /* threadIdx */
+    simt_context context; /* where to resume it */
+    Site site;            /* while it waits: where (see site_of()), ... */
+    const char *what;     /* ... in which operation of the warp, ... */
+    Wait wait;
+    unsigned char barrier; /* ... or at which form of the barrier: see plain_barrier */
+    unsigned short stack;  /* of the worker's, from 1; 0 before it runs and after it returned */
+    unsigned short linear; /* x + y * blockDim.x + z * blockDim.x * blockDim.y */
+    unsigned char lane;
+
+    Warp *warp;
+    const Condition *condition;               /* while it waits for one */
+    unsigned cluster_arrivals, cluster_waits; /* calls so far of the halves of its barrier */
+    check::ThreadState *checked;
+    check::Recent *recent; /* what the checker looks up first */
+};
+static_assert(offsetof(Thread, warp) == 64, "see above");
+
+/* Lanes of one warp that came to the same operation with the same mask and wait for the rest. */
+struct Meeting {
+    uint32_t mask, arrived;
+    simt_meeting *run; /* null for a shuffle */
+    const char *what;
+    bool orders_memory; /* as given to simt_meet */
+};
+
+/* What a lane brings to a shuffle; see simt_shuffle. */
+struct Shuffled {
+    uint64_t value;
+    unsigned operand, form;
+};
+
+struct alignas(64) Warp {
+    Thread *thread;      /* its first one */
+    uint32_t ready;      /* who can run, by scheduling position, not by lane */
+    uint32_t at_barrier; /* who waits at __syncthreads, by scheduling position */
+    /* its turn begins behind this lane, a bit by scheduling position: the one that yielded */
+    uint32_t resume_after;
+    Block *block;
+    unsigned number;  /* within the block */
+    uint32_t present; /* lanes that exist: the last warp of a block may be short */
+    uint32_t alive;   /* lanes that have not returned */
+    uint32_t missed;  /* those that an operation waits for; see Checker::armed */
+    uint32_t polling; /* who waits for a condition, by lane */
+    unsigned meetings;
+    Meeting meeting[warp_size];
+    void *slot[warp_size];        /* what each waiting lane deposited, ... */
+    Shuffled shuffled[warp_size]; /* ... or brought to a shuffle */
+    uint32_t gathering;           /* who is in __activemask, by lane ... */
+    uint32_t gathered[warp_size]; /* ... and what it will return */
+};
+
+constexpr Site nowhere = {nullptr, -1};
+
+/* __syncthreads. Who waits there, Warp::at_barrier tells. */
+struct Barrier {
+    bool mixed;          /* arrivals came from different places in the source */
+    Site site = nowhere; /* of the first arrival, until the barrier opens */
+    unsigned truths;     /* __syncthreads_count, _and, _or: arrivals with a predicate that holds */
+    int count, all, any; /* the same, as the last completed barrier left them */
+};
+
+/* Who has to know that a thread has returned. */
+enum AfterReturn { meetings_after_return, cluster_after_return, after_returns };
+
+/* Of a block, what every run of one begins with. */
+struct BlockProgress {
+    unsigned pollers = 0; /* ready threads that only let others run: see simt_yield */
+    Barrier barrier = {};
+    simt_barrier named_barrier[named_barriers] = {};
+    unsigned leaving_grid = 0; /* threads that grid.sync() let go, and that have not gone on yet */
+    const Thread *last_atomic = nullptr; /* who made the block's last atomic operation, ... */
+    const void *atomic_address;          /* ... on which address, ... */
+    unsigned atomic_repeats;             /* ... and how often in a row: it may wait for others */
+    /* What the rooms above have to do here: set when it first comes up in this block, else null. */
+    void (*after_return[after_returns])(Thread &) = {}; /* who waited only for this one goes on */
+    /* No thread can go on: __syncthreads opens, or a piece of work is done. False: neither. */
+    bool (*open_barrier)(Block &) = nullptr;
+    bool (*carry_out)(Block &) = nullptr;
+    void (*finish)(Block &) = nullptr; /* all threads have returned */
+    BlockWork *work = nullptr;         /* asynchronous instructions' */
+};
+
+struct Block : BlockProgress {
+    Launch *launch;
+    uint3 index; /* blockIdx */
+    unsigned long long linear;
+    Cluster *cluster;
+    unsigned rank; /* in the cluster */
+    unsigned threads, warps;
+    unsigned alive; /* threads that have not returned */
+    /* warps with a ready lane, by scheduling position; for the running one see next_warp() */
+    uint32_t ready_warps;
+    /* the scheduling position that runs or ran last: the warp's, and the lane's as a bit */
+    unsigned warp_cursor;
+    uint32_t lane_cursor;
+    Warp *running; /* the warp at warp_cursor */
+    /* scheduling order <-> warp number */
+    unsigned char warp_at[max_warps], warp_position[max_warps];
+    unsigned char lane_at[warp_size], lane_position[warp_size]; /* scheduling order <-> lane */
+    Thread thread[max_block_threads];
+    Warp warp[max_warps];
+    check::BlockState *checked;
+};
+
+/* Where a thread waits. */
+inline const Site &site_of(const Thread &thread)
+{
+    return thread.wait == Wait::usual_barrier ? thread.warp->block->barrier.site : thread.site;
+}
+
+/* Whether a thread has begun and cannot go on. Says yes of the running one. */
+inline bool is_waiting(const Thread &thread)
+{
+    const Warp &warp = *thread.warp;
+    return thread.stack && !(warp.ready >> warp.block->lane_position[thread.lane] & 1);
+}
+
+/* What the program asked for, and what has become of it. */
+struct Launch : simt_launch {
+    explicit Launch(const simt_launch &asked) : simt_launch(asked) {}
+
+    const unsigned threads = block.x * block.y * block.z;              /* in each block */
+    const unsigned cluster_blocks = cluster.x * cluster.y * cluster.z; /* in each cluster */
+    const unsigned long long blocks = 1ull * grid.x * grid.y * grid.z;
+    const Function &function = function_at(entry); /* the kernel's */
+    unsigned long long number;                     /* launches since the program started, from 1 */
+    Order order;
+    std::atomic<unsigned long long> next_block{0}, finished_blocks{0};
+    std::atomic<unsigned long long> stop_at{blocks}; /* blocks from this on are not started yet */
+    /* a report was made: blocks stop at their next wait, no new ones start */
+    std::atomic<bool> failed{false};
+    std::atomic<unsigned> allowed_threads{0}; /* by __launch_bounds__, when a block has more */
+    check::LaunchState *checked = nullptr;
+};
+
+/* One per OS thread that runs blocks. */
+struct Worker {
+    Block *block; /* the running one, or null between blocks */
+    char *stacks; /* see stacks.cpp */
+    size_t stack_stride;
+    char *shared_begin, *shared_end; /* static __shared__ variables, and the program's other TLS */
+    char *dynamic_begin, *dynamic_end; /* this block's, as much as the launch asked for */
+    check::BlockState *checked;
+};
+
+/* This OS thread's worker; null on threads that are not running kernels. */
+extern __thread Worker *worker SIMT_OWN; /* __thread: no initialisation check at each use */
+
+/* The thread that it runs; null while it runs none, so never in functions that kernels call. */
+extern __thread Thread *current_thread SIMT_OWN;
+
+/* True for addresses in the stacks of the calling worker's threads (their local variables). */
+bool on_thread_stack(const void *address);
+/* The same for the running thread's own stack. */
+bool on_own_stack(const void *address);
+
+/* Thread::barrier of the plain barrier: 0 to 2 are those of simt_syncthreads_reduce. */
+constexpr unsigned char plain_barrier = 3;
+
+/* "kernel<16>(float*, int)": from the symbol table, or else as spelled at the launch. */
+const char *kernel_name(const Launch &launch);
+
+/* The first report becomes backend_report() and the launch's error. */
+void report(Launch &launch, cudaError_t error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* simt_fail() with "WHAT at FILE:LINE: " before the message. */
+[[noreturn]] void fail_at(Site site, const char *what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Gives up the running block from inside a kernel. */
+[[noreturn]] void abandon_block();
+
+/* "block (1,0,0), thread (3,0,0)" */
+std::string describe(const Thread &thread);
 
 /* ---- engine.cpp: the threads of one block, on fibers of the calling OS thread ---- */
 
 /* Makes the calling OS thread a worker, able to run blocks on these stacks. Once per OS thread. */
 void become_worker(char *stacks);
 
+/* The calling thread waits until holds() is true. Other threads of its block run meanwhile, and may
+ * call holds(), which only looks. The report of a wait in vain says name(). */
+void wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name,
+                Wait kind = Wait::condition);
+
 /* Runs the block whose turn it is to its end, or until it is abandoned. */
 void run_block(Launch &launch, unsigned long long turn);
-
-/* The running thread; never null in functions that only kernels call. */
-inline Thread &self() { return *current_thread; }
 
 /* threadIdx and its relatives, which kernels see as constants. */
 extern __thread Index thread_index __asm__("threadIdx") SIMT_OWN;
@@ -33,15 +287,13 @@ bool is_builtin(const void *address);
 /* The same when no thread of the block can go on. */
 [[noreturn]] void report_deadlock(const Block &block);
 
-/* Once per process (again after a fork that lost them). */
-void catch_faults_of_kernels();
-/* Once per worker: a signal stack, since the fault may be that the thread's own stack is full. */
-void catch_faults_on_this_thread();
+/* A fault_handler: a kernel's fault fails the launch. */
+void fail_kernel(int signal, const siginfo_t *info);
 
 /* ---- order.cpp: in which order blocks, warps and lanes run ---- */
 
-/* The launch's block that runs as number `turn`; those of a cluster follow each other. */
-unsigned long long launched_in_turn(const Launch &launch, unsigned long long turn);
+/* blockIdx of the block that runs as number `turn`; those of a cluster follow each other. */
+uint3 launched_in_turn(const Launch &launch, unsigned long long turn);
 /* A number that the seed decides. */
 uint64_t scramble(uint64_t seed);
 /* 0 to count - 1 as warps, lanes or blocks of a cluster run; if at random, the salt decides too. */

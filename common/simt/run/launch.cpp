@@ -15,31 +15,10 @@ namespace simt
 /* one launch at a time, whichever host thread or stream it comes from */
 static std::mutex launching;
 
-static void prepare(Launch &launch, const struct simt_launch &asked)
+static bool within(const dim3 &size, const dim3 &most)
 {
-    static_cast<struct simt_launch &>(launch) = asked;
-    launch.threads = asked.block.x * asked.block.y * asked.block.z;
-    launch.cluster_blocks = asked.cluster.x * asked.cluster.y * asked.cluster.z;
-    launch.blocks = 1ull * asked.grid.x * asked.grid.y * asked.grid.z;
-    launch.stop_at = launch.blocks;
-    launch.function = &function_at(asked.entry);
-}
-
-static bool within(const dim3 &size, unsigned x, unsigned y, unsigned z)
-{
-    return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= x && size.y <= y && size.z <= z;
-}
-
-static cudaError_t check_size(const Launch &launch, const char *what, const char *of,
-                              const dim3 &size, const dim3 &most)
-{
-    if (within(size, most.x, most.y, most.z))
-        return cudaSuccess;
-    return refuse(
-        cudaErrorInvalidConfiguration,
-        "kernel %s: a %s of %u x %u x %u %s; each size must be at least 1 and at most %u, "
-        "%u and %u",
-        kernel_name(launch), what, size.x, size.y, size.z, of, most.x, most.y, most.z);
+    return size.x >= 1 && size.y >= 1 && size.z >= 1 && size.x <= most.x && size.y <= most.y &&
+           size.z <= most.z;
 }
 
 static unsigned long long resident_limit(const Launch &launch)
@@ -53,18 +32,25 @@ static cudaError_t check_launch(const Launch &launch)
 {
     const char *name = kernel_name(launch);
     const dim3 &block = launch.block, &cluster = launch.cluster, &grid = launch.grid;
-    if (cudaError_t error =
-            check_size(launch, "grid", "blocks", grid, dim3(2147483647, 65535, 65535)))
-        return error;
-    if (cudaError_t error = check_size(launch, "block", "threads", block, dim3(1024, 1024, 64)))
-        return error;
+    const struct {
+        const char *what, *of;
+        dim3 size, most;
+    } shapes[] = {{"grid", "blocks", grid, dim3(2147483647, 65535, 65535)},
+                  {"block", "threads", block, dim3(1024, 1024, 64)}};
+    for (const auto &[what, of, size, most] : shapes)
+        if (!within(size, most))
+            return refuse(
+                cudaErrorInvalidConfiguration,
+                "kernel %s: a %s of %u x %u x %u %s; each size must be at least 1 and at most %u, "
+                "%u and %u",
+                name, what, size.x, size.y, size.z, of, most.x, most.y, most.z);
     if (launch.threads > max_block_threads)
         return refuse(cudaErrorInvalidConfiguration,
                       "kernel %s: a block of %u x %u x %u = %u threads; a block has at most %u",
                       name, block.x, block.y, block.z, launch.threads, max_block_threads);
 
     const int architecture = read_architecture(); /* the launch itself complains */
-    if (!within(cluster, max_cluster_blocks, max_cluster_blocks, max_cluster_blocks) ||
+    if (!within(cluster, dim3(max_cluster_blocks, max_cluster_blocks, max_cluster_blocks)) ||
         launch.cluster_blocks > max_cluster_blocks)
         return refuse(
             cudaErrorInvalidClusterSize,
@@ -104,9 +90,14 @@ static cudaError_t check_launch(const Launch &launch)
     return cudaSuccess;
 }
 
+static bool on_the_default_stream(const Launch &launch)
+{
+    return !launch.stream || launch.stream == cudaStreamLegacy;
+}
+
 static void begin(Launch &launch)
 {
-    catch_faults_of_kernels();
+    catch_faults(fail_kernel);
     checker->launch_begin(launch);
 }
 
@@ -127,29 +118,18 @@ struct alignas(64) ArgumentBytes {
     char bytes[64];
 };
 
-/* A launch with its own copy of the arguments, which are the caller's. */
-struct PutOff : Launch {
-    std::vector<ArgumentBytes> copied;
-    bool begun = false;
-};
-
-/* What a stream has yet to do. */
-struct Waiting {
-    uint64_t seed;
-    std::function<bool()> go_on; /* does some of it; true when that was the last */
-};
-
-static std::map<cudaStream_t, std::deque<Waiting>> waiting;
+/* What streams have yet to do. Each function does some of it; true when that was the last. */
+static std::map<cudaStream_t, std::deque<std::function<bool()>>> waiting;
+static uint64_t seed_of_waiting;
 
 /* Runs one block, or one cluster, of a launch. */
-static bool run_a_little(PutOff &launch)
+static bool run_a_little(Launch &launch)
 {
-    if (!launch.begun)
+    if (launch.next_block == 0)
         begin(launch);
-    launch.begun = true;
     launch.stop_at = launch.cooperative ? launch.blocks : launch.next_block + launch.cluster_blocks;
-    run_on_workers(launch, 1, resident_limit(launch));
-    if (!launch.failed && launch.next_block < launch.blocks)
+    const bool refused = run_on_workers(launch, 1, resident_limit(launch)) != cudaSuccess;
+    if (!refused && !launch.failed && launch.next_block < launch.blocks)
         return false;
     end(launch);
     return true;
@@ -162,9 +142,10 @@ static void run_all_waiting()
     if (waiting.empty() || current_thread)
         return;
     OpenDeviceMemory open;
-    for (uint64_t turn = waiting.begin()->second.front().seed; !waiting.empty(); turn++) {
-        auto chosen = std::next(waiting.begin(), long(scramble(turn) % waiting.size()));
-        if (!chosen->second.front().go_on())
+    while (!waiting.empty()) {
+        auto chosen =
+            std::next(waiting.begin(), long(scramble(seed_of_waiting++) % waiting.size()));
+        if (!chosen->second.front()())
             continue;
         chosen->second.pop_front();
         if (chosen->second.empty())
@@ -174,7 +155,8 @@ static void run_all_waiting()
 
 static void wait_on(cudaStream_t stream, uint64_t seed, std::function<bool()> go_on)
 {
-    waiting[stream].push_back(Waiting{seed, std::move(go_on)});
+    waiting[stream].push_back(std::move(go_on));
+    seed_of_waiting = seed;
     run_waiting_launches = run_all_waiting;
 }
 
@@ -194,25 +176,40 @@ static bool wait_to_fill(void *pointer, int value, size_t bytes, cudaStream_t st
 
 [[maybe_unused]] static const bool fills_wait = (put_off_fill = wait_to_fill, true);
 
-/* Launches on streams of their own wait until something asks for their results. */
-static bool put_off(const Launch &launch)
+/* Launches on streams of their own wait until something asks for their results. The caller keeps
+ * the arguments no longer than this call. */
+static bool put_off(const std::shared_ptr<Launch> &launch)
 {
-    if (launch.order.kind != Order::overlap || !launch.stream || launch.stream == cudaStreamLegacy)
+    if (launch->order.kind != Order::overlap || on_the_default_stream(*launch))
         return false;
-    auto copy = std::make_shared<PutOff>();
-    prepare(*copy, launch);
-    copy->order = launch.order;
-    copy->number = launch.number;
-    copy->copied.resize(launch.argument_bytes / sizeof(ArgumentBytes) + 1);
-    memcpy(copy->copied.data(), launch.arguments, launch.argument_bytes);
-    copy->arguments = copy->copied.data();
-    wait_on(launch.stream, launch.order.seed, [copy] { return run_a_little(*copy); });
+    const auto copied = std::make_shared<std::vector<ArgumentBytes>>(
+        launch->argument_bytes / sizeof(ArgumentBytes) + 1);
+    memcpy(copied->data(), launch->arguments, launch->argument_bytes);
+    launch->arguments = copied->data();
+    wait_on(launch->stream, launch->order.seed, [launch, copied] { return run_a_little(*launch); });
     return true;
 }
 
-static cudaError_t run(Launch &launch)
+} /* namespace simt */
+
+using namespace simt;
+
+cudaError_t simt_run(const struct simt_launch *asked)
 {
     static unsigned long long launches;
+    if (current_thread)
+        simt_fail(
+            "a kernel launches kernel %s; dynamic parallelism is not supported by the CPU backend",
+            asked->kernel);
+    if (cudaError_t error = standing_error_without_waiting())
+        return error;
+    begin_launch();
+    const auto shared = std::make_shared<Launch>(*asked);
+    Launch &launch = *shared;
+    if (cudaError_t error = check_launch(launch))
+        return error;
+    if (on_the_default_stream(launch))
+        run_waiting_launches();
     std::string complaint;
     const Environment environment = read_environment(&complaint);
     if (!complaint.empty()) {
@@ -222,12 +219,11 @@ static cudaError_t run(Launch &launch)
     }
     std::lock_guard<std::mutex> lock(launching);
     launch.number = ++launches;
-    if (cudaError_t error =
-            fail_if_injected((std::string("kernel ") + kernel_name(launch)).c_str()))
+    if (cudaError_t error = fail_if_injected(format("kernel %s", kernel_name(launch)).c_str()))
         return error;
     launch.order = environment.order;
     launch.order.seed += launch.number;
-    if (put_off(launch))
+    if (put_off(shared))
         return cudaSuccess;
     OpenDeviceMemory open;
     begin(launch);
@@ -235,26 +231,4 @@ static cudaError_t run(Launch &launch)
                                              environment.trace.file != nullptr);
     const cudaError_t refused = end(launch);
     return error ? error : refused;
-}
-
-} /* namespace simt */
-
-using namespace simt;
-
-cudaError_t simt_run(const struct simt_launch *asked)
-{
-    if (current_thread)
-        simt_fail(
-            "a kernel launches kernel %s; dynamic parallelism is not supported by the CPU backend",
-            asked->kernel);
-    if (cudaError_t error = standing_error_without_waiting())
-        return error;
-    begin_launch();
-    Launch launch;
-    prepare(launch, *asked);
-    if (cudaError_t error = check_launch(launch))
-        return error;
-    if (!asked->stream || asked->stream == cudaStreamLegacy)
-        run_waiting_launches();
-    return done(run(launch));
 }

@@ -31,18 +31,17 @@ static unsigned long long in_turn(const Order &order, unsigned long long turn,
         (static_cast<unsigned __int128>(turn) * stride + offset) % blocks);
 }
 
-unsigned long long simt::launched_in_turn(const Launch &launch, unsigned long long turn)
+uint3 simt::launched_in_turn(const Launch &launch, unsigned long long turn)
 {
     const unsigned members = launch.cluster_blocks;
     const unsigned long long cluster =
         in_turn(launch.order, turn / members, launch.blocks / members);
     const unsigned rank = unsigned(turn % members);
     const dim3 &size = launch.cluster, &grid = launch.grid;
-    const unsigned long long across = grid.x / size.x, down = grid.y / size.y;
-    const unsigned long long x = cluster % across * size.x + rank % size.x;
-    const unsigned long long y = cluster / across % down * size.y + rank / size.x % size.y;
-    const unsigned long long z = cluster / across / down * size.z + rank / size.x / size.y;
-    return x + grid.x * (y + grid.y * z);
+    const unsigned across = grid.x / size.x, down = grid.y / size.y;
+    return {unsigned(cluster % across * size.x + rank % size.x),
+            unsigned(cluster / across % down * size.y + rank / size.x % size.y),
+            unsigned(cluster / across / down * size.z + rank / size.x / size.y)};
 }
 
 void simt::put_in_order(unsigned char *numbers, unsigned count, const Order &order, uint64_t salt)

@@ -1,5 +1,4 @@
 /* The pool of workers, and the barrier between the blocks of a cooperative launch. */
-#include "run/engine.h"
 #include "run/cluster.h"
 #include "host/errors.h"
 #include <algorithm>
@@ -33,17 +32,8 @@ struct Pool {
 /* Never destroyed: workers may be waiting on it while the program ends. */
 static Pool *pool;
 
-static Pool &the_pool()
-{
-    static std::once_flag once;
-    std::call_once(once, [] {
-        /* a child process has the memory of its parent, but not its threads */
-        const auto start_afresh = [] { pool = new Pool(); };
-        start_afresh();
-        pthread_atfork(nullptr, nullptr, start_afresh);
-    });
-    return *pool;
-}
+/* Also in a child process, which has the memory of its parent, but not its threads. */
+static void start_afresh() { pool = new Pool(); }
 
 static void take_part(Pool &p, Launch &launch)
 {
@@ -109,7 +99,9 @@ static void want(Pool &p, unsigned count)
 cudaError_t run_on_workers(Launch &launch, unsigned workers, unsigned long long resident,
                            bool traced)
 {
-    Pool &p = the_pool();
+    [[maybe_unused]] static const int begun =
+        (start_afresh(), pthread_atfork(nullptr, nullptr, start_afresh));
+    Pool &p = *pool;
     std::unique_lock<std::mutex> lock(p.mutex);
     const unsigned long long affordable = affordable_blocks(launch.threads);
     unsigned long long limit =

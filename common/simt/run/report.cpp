@@ -1,7 +1,6 @@
 /* What went wrong in a kernel: bad addresses, integer division by zero, failed asserts; above all,
  * threads that wait for each other in vain. */
 #include "run/cluster.h"
-#include "run/engine.h"
 #include "host/errors.h"
 #include "host/memory.h"
 #include <algorithm>
@@ -18,7 +17,7 @@ std::string describe(const Thread &thread)
 
 const char *kernel_name(const Launch &launch)
 {
-    const std::string &name = launch.function->name;
+    const std::string &name = launch.function.name;
     return name.empty() ? launch.kernel : name.c_str();
 }
 
@@ -52,25 +51,6 @@ static std::string awaited(const Thread &thread)
     return thread.condition->name();
 }
 
-static std::vector<Group> group_threads(const Block &block)
-{
-    std::vector<Group> groups;
-    for (unsigned t = 0; t < block.threads; t++) {
-        const Thread &thread = block.thread[t];
-        if (!is_waiting(thread))
-            continue;
-        const Site site = thread.wait <= Wait::warp ? site_of(thread) : thread.condition->site;
-        const std::string place =
-            format("%s, %s:%d", awaited(thread).c_str(), site.file, site.line);
-        auto group = std::find_if(groups.begin(), groups.end(),
-                                  [&](const Group &each) { return each.place == place; });
-        if (group == groups.end())
-            group = groups.insert(group, Group{place, &thread, 0});
-        group->count++;
-    }
-    return groups;
-}
-
 /* Which lanes a warp's meeting waits for: those that have returned never come. */
 static std::string absent_lanes(const Warp &warp, const Meeting &meeting)
 {
@@ -102,8 +82,21 @@ static std::string described(const Group &group)
 void report_waiting(const Block &block, const char *headline)
 {
     constexpr size_t shown = 4;
-    const std::vector<Group> groups = group_threads(block);
+    std::vector<Group> groups;
     unsigned others = 0;
+    for (unsigned t = 0; t < block.threads; t++) {
+        const Thread &thread = block.thread[t];
+        if (!is_waiting(thread))
+            continue;
+        const Site &site = site_of(thread);
+        const std::string place =
+            format("%s, %s:%d", awaited(thread).c_str(), site.file, site.line);
+        auto group = std::find_if(groups.begin(), groups.end(),
+                                  [&](const Group &each) { return each.place == place; });
+        if (group == groups.end())
+            group = groups.insert(group, Group{place, &thread, 0});
+        group->count++;
+    }
     std::string text = format("%s in kernel %s, block (%u,%u,%u) of %u threads", headline,
                               kernel_name(*block.launch), block.index.x, block.index.y,
                               block.index.z, block.threads);
@@ -168,18 +161,17 @@ void simt_fail(const char *pattern, ...)
     va_end(arguments);
     Launch &launch = *worker->block->launch;
     report(launch, cudaErrorLaunchFailure, "%s (kernel %s, %s)", what.c_str(), kernel_name(launch),
-           describe(self()).c_str());
+           describe(*current_thread).c_str());
     abandon_block();
 }
 
 /* ---- Faults ---- */
 
-static __thread bool failing; /* a fault while a fault is being reported is the runtime's own */
-
 /* A worker leaves the handler by switching to its own stack, as abandon_block does anywhere else.
  */
-static void fail_kernel(int signal, const siginfo_t *info)
+void simt::fail_kernel(int signal, const siginfo_t *info)
 {
+    static __thread bool failing; /* a fault while one is being reported is the runtime's own */
     if (!current_thread || failing)
         return; /* a fault of host code */
     failing = true;
@@ -196,37 +188,21 @@ static void fail_kernel(int signal, const siginfo_t *info)
            : overflow
                ? "stack overflow"
                : format("illegal address %s,", describe_address(info->si_addr).c_str()).c_str(),
-           kernel_name(launch), describe(self()).c_str(),
+           kernel_name(launch), describe(*current_thread).c_str(),
            overflow ? ": too much local memory or recursion" : "");
     failing = false;
     abandon_block();
-}
-
-void simt::catch_faults_of_kernels() { catch_faults(fail_kernel); }
-
-void simt::catch_faults_on_this_thread()
-{
-    constexpr size_t bytes = 64 << 10;
-    stack_t stack = {};
-    /* for as long as the worker lives, which is as long as the process */
-    stack.ss_sp = malloc(bytes);
-    stack.ss_size = bytes;
-    if (stack.ss_sp)
-        sigaltstack(&stack, nullptr);
 }
 
 /* What assert() calls, in place of the C library's. */
 extern "C" void __assert_fail(const char *assertion, const char *file, unsigned int line,
                               const char *function) noexcept
 {
-    Thread *thread = current_thread;
-    if (!thread) {
-        fprintf(stderr, "%s:%u: %s: Assertion `%s' failed.\n", file, line, function, assertion);
+    const std::string who = current_thread ? describe(*current_thread) : "";
+    fprintf(stderr, "%s:%u: %s: %s%sAssertion `%s' failed.\n", file, line, function, who.c_str(),
+            current_thread ? ": " : "", assertion);
+    if (!current_thread)
         abort();
-    }
-    const std::string who = describe(*thread);
-    fprintf(stderr, "%s:%u: %s: %s: Assertion `%s' failed.\n", file, line, function, who.c_str(),
-            assertion);
     report(*worker->block->launch, cudaErrorAssert, "%s:%u: assertion `%s' failed in kernel %s, %s",
            file, line, assertion, kernel_name(*worker->block->launch), who.c_str());
     abandon_block();

@@ -82,19 +82,12 @@ inline Thread &activate(const Warp &warp, unsigned lane)
     return thread;
 }
 
-/* Where a thread left off comes into the cache. Always inlined: g++ takes a function that does
- * nothing else for one without effect. */
-__attribute__((always_inline)) inline void prefetch_context(const Thread &thread)
-{
-    __builtin_prefetch(thread.context.stack);
-}
-
 /* From the running thread to a lane of `warp`, the running one. Returns what it goes on with. */
 __attribute__((always_inline)) inline uint64_t switch_to(const Warp &warp, unsigned lane,
                                                          Thread &self)
 {
     Thread &thread = activate(warp, lane);
-    prefetch_context((&thread)[2]); /* likely to run soon */
+    __builtin_prefetch((&thread)[2].context.stack); /* likely to run soon */
     if (__builtin_expect(!thread.stack, false))
         return begin(thread, &self.context);
     return simt_switch(&self.context, &thread.context);

@@ -43,25 +43,19 @@ static unsigned long long read_number(const std::string &path, unsigned long lon
     return std::ifstream(path) >> number ? number : otherwise;
 }
 
-/* If this fails there is only less protection. */
-static void guard(char *begin)
+bool simt::prepare_stacks(char *area, unsigned first, unsigned count)
 {
     constexpr int guard_install = 102; /* MADV_GUARD_INSTALL, which older headers do not name */
+    char *begin = area + first * stack_stride();
+    if (mprotect(begin, count * stack_stride(), PROT_READ | PROT_WRITE) != 0)
+        return false;
     /* An emulator (qemu-user) says yes to any advice, and does nothing. */
     static const bool obeyed = madvise(begin, guard_bytes(), -1) != 0;
     /* so many guards may split the stacks' mapping: each costs two */
     static std::atomic<long long> left = read_number("/proc/sys/vm/max_map_count", 65530) / 8;
-    if (!(obeyed && madvise(begin, guard_bytes(), guard_install) == 0) && left-- > 0)
-        mprotect(begin, guard_bytes(), PROT_NONE);
-}
-
-bool simt::prepare_stacks(char *area, unsigned first, unsigned count)
-{
-    char *begin = area + first * stack_stride();
-    if (mprotect(begin, count * stack_stride(), PROT_READ | PROT_WRITE) != 0)
-        return false;
-    for (unsigned i = 0; i < count; i++)
-        guard(begin + i * stack_stride());
+    for (; count > 0; count--, begin += stack_stride())
+        if (!(obeyed && madvise(begin, guard_bytes(), guard_install) == 0) && left-- > 0)
+            mprotect(begin, guard_bytes(), PROT_NONE); /* should it fail: only less protection */
     return true;
 }
 

@@ -62,17 +62,6 @@ static uint64_t perform(void *address, int operation, Word value, Word expected)
     }
 }
 
-template <class Word>
-static void update_word(void *address, simt_atomic_function *update, const void *operand,
-                        void *before)
-{
-    const Word old = replace(static_cast<Word *>(address), [=](Word value) {
-        update(&value, operand);
-        return value;
-    });
-    memcpy(before, &old, sizeof old);
-}
-
 uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value, uint64_t expected)
 {
     notice(address, bytes, kind_of(operation), __builtin_return_address(0));
@@ -89,9 +78,13 @@ void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *updat
                         const void *operand, void *before)
 {
     notice(address, bytes, atomic_update, __builtin_return_address(0));
+    const auto updated = [=](auto value) {
+        update(&value, operand);
+        return value;
+    };
     if (bytes == 2)
-        update_word<uint16_t>(address, update, operand, before);
+        *static_cast<uint16_t *>(before) = replace(static_cast<uint16_t *>(address), updated);
     else
-        update_word<uint32_t>(address, update, operand, before);
+        *static_cast<uint32_t *>(before) = replace(static_cast<uint32_t *>(address), updated);
     checker->atomic_done();
 }

@@ -1,6 +1,5 @@
 /* __syncthreads and its relatives, PTX's named barriers, and those of <cuda/barrier>. */
 #include "run/scheduling.h"
-#include "threads/wait.h"
 #include <ptx.cuh>
 
 using namespace simt;
@@ -112,16 +111,37 @@ int simt_syncthreads_reduce(int which, int value, Site site)
     return which == 0 ? barrier.count : which == 1 ? barrier.all : barrier.any;
 }
 
-/* ---- Named barriers: those that arrive are counted, whoever they are ---- */
+/* ---- Barriers that count arrivals, whoever they are ---- */
 
-/* For the checker: who waits for a phase of this or a cuda::barrier knows of arrivals in that one,
- * not in the next. A thread is never further behind. */
-static const void *order_of(const void *barrier, unsigned phase)
+/* For the checker: who waits for a phase of a barrier knows of arrivals in that one, not in the
+ * next. A thread is never further behind. */
+static const void *order_of(const simt_barrier &barrier, unsigned phase)
 {
-    return static_cast<const char *>(barrier) + phase % 2;
+    return reinterpret_cast<const char *>(&barrier) + phase % 2;
 }
 
-/* The phase in which the running thread arrives. */
+/* Returns the phase in which the running thread arrives. */
+static unsigned arrive(simt_barrier &barrier, unsigned count)
+{
+    const unsigned phase = barrier.phase;
+    checker->released(order_of(barrier, phase), *worker->block);
+    barrier.missing -= count;
+    if (barrier.missing == 0) {
+        barrier.missing = barrier.expected;
+        barrier.phase++;
+    }
+    return phase;
+}
+
+static void wait(const simt_barrier &barrier, unsigned phase, Site site, const char *name,
+                 Wait kind)
+{
+    wait_until([&] { return barrier.phase != phase; }, site, [&] { return name; }, kind);
+    checker->acquired(order_of(barrier, phase));
+}
+
+/* ---- Named barriers: the count is what the first to arrive in a phase says ---- */
+
 static unsigned arrive(unsigned id, unsigned threads, Site site, const char *event,
                        const void *where)
 {
@@ -130,21 +150,17 @@ static unsigned arrive(unsigned id, unsigned threads, Site site, const char *eve
         simt_fail("named barrier %u with %u threads at %s:%d: the barrier must be 0 to 15 and the "
                   "count a multiple of 32",
                   id, threads, site.file, site.line);
-    NamedBarrier &barrier = block.named_barrier[id];
-    if (barrier.arrived == 0)
-        barrier.expected = threads;
+    simt_barrier &barrier = block.named_barrier[id];
+    if (barrier.missing == barrier.expected)
+        barrier.missing = barrier.expected = threads;
     if (barrier.expected != threads)
         simt_fail("named barrier %u at %s:%d expects %u threads, but others came to it with a "
                   "count of %u",
                   id, site.file, site.line, threads, barrier.expected);
     checker->noted(event, nullptr, id, threads, where);
-    const unsigned phase = barrier.phase;
-    checker->released(order_of(&barrier, phase), block);
-    if (++barrier.arrived == threads) {
-        barrier.arrived = 0;
-        barrier.phase++;
+    const unsigned phase = arrive(barrier, 1);
+    if (barrier.phase != phase)
         checker->named_barrier_completed(block, id);
-    }
     return phase;
 }
 
@@ -152,10 +168,7 @@ void ptx::named_barrier_sync(int id, int threads, Site site)
 {
     const unsigned phase =
         arrive(id, threads, site, "named_barrier_sync", __builtin_return_address(0));
-    const NamedBarrier &barrier = worker->block->named_barrier[id];
-    wait_until([&] { return barrier.phase != phase; }, site, [] { return "a named barrier"; },
-               Wait::named_barrier);
-    checker->acquired(order_of(&barrier, phase));
+    wait(worker->block->named_barrier[id], phase, site, "a named barrier", Wait::named_barrier);
 }
 
 void ptx::named_barrier_arrive(int id, int threads, Site site)
@@ -182,24 +195,16 @@ void simt_barrier_init(struct simt_barrier *barrier, unsigned expected)
 
 unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, Site site)
 {
-    check_barrier(barrier, "cuda::barrier::arrive()", site);
+    const char *what = "cuda::barrier::arrive()";
+    check_barrier(barrier, what, site);
     if (count > barrier->missing)
-        fail_at(site, "cuda::barrier::arrive()", "%u arrivals, where the phase lacks %u", count,
-                barrier->missing);
-    const unsigned phase = barrier->phase;
-    checker->released(order_of(barrier, phase), *worker->block);
-    barrier->missing -= count;
-    if (barrier->missing == 0) {
-        barrier->missing = barrier->expected;
-        barrier->phase++;
-    }
-    return phase;
+        fail_at(site, what, "%u arrivals, where the phase lacks %u", count, barrier->missing);
+    return arrive(*barrier, count);
 }
 
 void simt_barrier_wait(struct simt_barrier *barrier, unsigned phase, Site site)
 {
     const char *what = "cuda::barrier::wait()";
     check_barrier(barrier, what, site);
-    wait_until([=] { return barrier->phase != phase; }, site, [=] { return what; });
-    checker->acquired(order_of(barrier, phase));
+    wait(*barrier, phase, site, what, Wait::condition);
 }

@@ -1,5 +1,4 @@
-/* Conditions that a thread waits for, and whoever else may run meanwhile. */
-#include "threads/wait.h"
+/* Waiting for other blocks, and for other threads that nothing tells of. */
 #include "run/cluster.h"
 #include "run/scheduling.h"
 #include <algorithm>
@@ -7,18 +6,6 @@
 #include <thread>
 
 using namespace simt;
-
-void simt::wait_until(Borrowed<bool> holds, Site site, Borrowed<std::string> name, Wait kind)
-{
-    if (holds())
-        return;
-    const Condition condition = {holds, site, name};
-    Thread &thread = self();
-    thread.wait = kind;
-    thread.condition = &condition;
-    thread.warp->polling |= 1u << thread.lane;
-    suspend(thread);
-}
 
 /* What a block waits for whose threads all poll must come from another OS thread. When it does not
  * come soon, there may be many more of those than cores: the more of them sleep, the sooner it
@@ -41,7 +28,7 @@ static void rest(bool alone, unsigned pollers)
 /* Other warps first, then the other lanes: whoever polls must not keep the rest from running. */
 void simt_yield(void)
 {
-    Thread &thread = self();
+    Thread &thread = *current_thread;
     Block &block = *thread.warp->block;
     unsigned ready = 0;
     for (unsigned w = 0; w < block.warps; w++)

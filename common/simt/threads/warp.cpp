@@ -52,7 +52,7 @@ __attribute__((noinline)) static uint64_t complete(Warp &warp, Meeting &meeting)
         warp.ready |= waiting;
         block.ready_warps |= 1u << block.warp_position[warp.number];
     }
-    return self().context.value;
+    return current_thread->context.value;
 }
 
 constexpr char lanes_have_returned[] = "a warp operation that names lanes which have returned";
@@ -136,8 +136,8 @@ void simt_meet(unsigned mask, void *slot, simt_meeting *run, const char *what, i
     meet(warp, mask, run, what, orders_memory != 0, site);
 }
 
-unsigned simt_lane(void) { return self().lane; }
-unsigned simt_thread_number(void) { return self().linear; }
+unsigned simt_lane(void) { return current_thread->lane; }
+unsigned simt_thread_number(void) { return current_thread->linear; }
 
 /* ---- __activemask: the lanes that come to the same place together ---- */
 
@@ -145,7 +145,7 @@ unsigned simt_thread_number(void) { return self().linear; }
  * returned. A lane that polls memory would never do any of these, so there is an end to it. */
 unsigned simt_activemask(Site site)
 {
-    Thread &thread = self();
+    Thread &thread = *current_thread;
     Warp &warp = *thread.warp;
     const uint32_t me = 1u << thread.lane;
     thread.site = site;
@@ -188,20 +188,17 @@ uint64_t simt_shuffle(unsigned mask, uint64_t value, unsigned operand, unsigned 
 
 struct Match {
     uint64_t value;
-    unsigned same;
-    int all_agree;
+    unsigned same, lanes; /* that gave the same value; that took part */
 };
 
 static void run_match(void *const *slot, unsigned lanes)
 {
     for (unsigned lane : bits(lanes)) {
         Match &match = *static_cast<Match *>(slot[lane]);
-        match.same = 0;
-        for (unsigned other : bits(lanes)) {
+        match.lanes = lanes;
+        for (unsigned other : bits(lanes))
             if (static_cast<const Match *>(slot[other])->value == match.value)
                 match.same |= 1u << other;
-        }
-        match.all_agree = match.same == lanes;
     }
 }
 
@@ -210,10 +207,9 @@ unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, Site site)
     Match match = {value, 0, 0};
     simt_meet(mask, &match, run_match, all_agree ? "__match_all_sync()" : "__match_any_sync()", 0,
               site);
-    if (!all_agree)
-        return match.same;
-    *all_agree = match.all_agree;
-    return match.all_agree ? match.same : 0;
+    if (all_agree && !(*all_agree = match.same == match.lanes))
+        return 0;
+    return match.same;
 }
 
 /* ---- Reductions, and votes ---- */
@@ -250,7 +246,7 @@ unsigned simt_vote(unsigned mask, int predicate, int how, Site site)
 {
     static const char *const names[] = {"__all_sync()", "__any_sync()", "__uni_sync()",
                                         "__ballot_sync()"};
-    Reduction ballot = {unsigned(predicate != 0) << self().lane, simt_or, 0};
+    Reduction ballot = {unsigned(predicate != 0) << current_thread->lane, simt_or, 0};
     simt_meet(mask, &ballot, run_reduction, names[how], 0, site);
     const bool all = ballot.value == ballot.lanes, any = ballot.value != 0;
     return how == simt_vote_all   ? all
