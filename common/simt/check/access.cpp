@@ -160,7 +160,7 @@ static void remember_look(BlockState *block, const void *address, uint32_t place
 {
     if (block->looks[0].address != address)
         block->looks[1] = block->looks[0];
-    block->looks[0] = Look{address, place, false};
+    block->looks[0] = Look{address, place};
 }
 
 Look other_look(const BlockState *block, uintptr_t address)
@@ -168,7 +168,7 @@ Look other_look(const BlockState *block, uintptr_t address)
     for (const Look &look : block->looks)
         if (look.address && look.address != memory_at(address))
             return look;
-    return Look{nullptr, 0, false};
+    return Look{nullptr, 0};
 }
 
 /* The part of the worker's shared memory in which an address lies; null for other memory. */

@@ -231,17 +231,14 @@ struct BlockTrace;
 struct LaunchTrace;
 struct SyncObject;
 
-/* The first `length` publications on an object: what a thread knows that looked at it then. */
-struct Seen {
-    const SyncObject *object;
-    size_t length;
-};
+/* Of each object the first publications: how many a thread knows that looked at it. */
+typedef std::map<const SyncObject *, size_t> Seen;
 
 /* What one thread made known at one moment: of each thread of its block, accesses before a time. */
 struct Publication {
     uint32_t block, thread;
     std::vector<uint32_t> known;
-    std::vector<Seen> seen;
+    Seen seen;
 };
 
 /*
@@ -252,7 +249,7 @@ struct Publication {
 struct SyncObject {
     std::vector<Publication> publications;
     std::vector<uint32_t> known;
-    std::vector<Seen> seen;
+    Seen seen;
     uint32_t cluster_phase = 0;
 };
 
@@ -262,7 +259,7 @@ struct SyncObject {
  */
 struct ClusterKnowledge {
     std::vector<uint32_t> known[max_cluster_blocks];
-    std::vector<Seen> seen;
+    Seen seen;
 };
 
 struct ClusterState {
@@ -307,8 +304,8 @@ struct alignas(64) ThreadState {
 
     /* per thread of the block; empty while warp and block times say it all */
     std::vector<uint32_t> known = {};
-    std::vector<Seen> seen = {};     /* publications of other blocks */
-    std::vector<Seen> glimpsed = {}; /* the same, with no fence since */
+    Seen seen = {};     /* publications of other blocks */
+    Seen glimpsed = {}; /* the same, with no fence since */
 };
 
 struct LaunchState;
@@ -317,7 +314,6 @@ struct LaunchState;
 struct Look {
     const void *address; /* null for none */
     uint32_t place;
-    bool told; /* of the first of two accesses, had the looking thread fenced since */
 };
 
 /* A write over another thread's: a race unless it turns out to store what was there already. */
@@ -328,15 +324,21 @@ struct Overwrite {
     Stamp first, second;
 };
 
+/* An access that has to be reported. */
+struct Touch {
+    uintptr_t address;
+    unsigned bytes;
+    bool write;
+    const void *where;
+};
+
 /*
  * The first read of shared memory that no thread had written, until the next barrier: another
  * thread may turn out to write it, and then it is a race.
  */
 struct Uninitialised {
     ThreadState *thread; /* null when there is none */
-    uintptr_t address;
-    unsigned bytes;
-    const void *where;
+    Touch read;
 };
 
 /*
@@ -349,9 +351,6 @@ struct Guess {
     bool noted_by_reader; /* not only by a writer that found the read */
 };
 
-/* The reader's block, its thread, and the word's address. */
-typedef std::tuple<uint32_t, unsigned, uintptr_t> GuessKey;
-
 /* What a worker knows about its block. */
 struct BlockHistory {
     Block *block;
@@ -361,7 +360,7 @@ struct BlockHistory {
     uint32_t full_time = 1;  /* each thread of the block knows what all did before */
     uint32_t clean_full = 0; /* and all of it before this was fenced */
     bool partial = false;    /* some ThreadState::known is in use */
-    std::vector<Seen> seen = {};
+    Seen seen = {};
     std::vector<uint32_t> grid_known = {};           /* grid_time when it last left grid.sync() */
     std::map<const void *, SyncObject> objects = {}; /* in shared memory, or of the runtime */
     uint32_t cluster_phase = 0;                      /* as in ThreadState: known to all */
@@ -371,9 +370,9 @@ struct BlockHistory {
     std::vector<uint32_t> proxy_fenced = {}; /* per thread: accesses before it are fenced */
 
     Uninitialised uninitialised = {};
-    Look looks[2] = {};               /* the last two at different addresses */
-    Site last_barrier = {nullptr, 0}; /* its file is null before the first */
-    std::mutex *held = nullptr; /* while the running thread makes an atomic operation: see let_go */
+    Look looks[2] = {};                     /* the last two at different addresses */
+    Site last_barrier = {nullptr, 0};       /* its file is null before the first */
+    std::unique_lock<std::mutex> held = {}; /* while the running thread makes an atomic operation */
     std::vector<Overwrite> overwrites = {}; /* by one thread, not yet settled */
 
     struct counters counted = {}; /* in this block */
@@ -406,14 +405,13 @@ struct LaunchState {
     std::vector<uint32_t> grid_time =
         {};               /* cooperative: when each block last came to grid.sync() */
     std::mutex lock = {}; /* of all below */
-    std::map<const void *, SyncObject> objects = {};         /* in global memory */
-    std::map<GuessKey, Guess> guesses = {};                  /* not yet confirmed */
+    std::map<const void *, SyncObject> objects = {}; /* in global memory */
+    /* not yet confirmed, by the reader's block, its thread, and the word's address */
+    std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses = {};
     std::atomic<bool> guessed{false};                        /* there have been some */
     bool passes_races = false, passes_uninitialised = false; /* as SIMT_IGNORE asks */
     unsigned long long passed = 0;
     std::string first_passed = {};
-    /* by the kernel: other threads may be looking at their shadows */
-    std::vector<Region *> freed = {};
     struct counters counted = {};
     LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
@@ -512,7 +510,8 @@ void leave_cluster_barrier(ThreadState *thread);
 uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
 std::string source_line(const void *where); /* "tiled.cu:33"; "" without debug information */
-/* Whether a static __shared__ variable holds the word at this offset in thread-local storage. */
+/* Whether a static __shared__ variable holds the word at this offset in thread-local storage; true
+ * in a program without symbols. */
 bool in_shared_variable(size_t offset);
 /* A part of the program, or of a library that it is linked with; the program's come first. */
 struct Segment {
@@ -557,20 +556,11 @@ struct Argument {
 /* The device pointers among the launch's arguments, in the order of the kernel's parameters. */
 std::vector<Argument> pointer_arguments(const LaunchState *launch);
 
-/* An access that may not be made. */
-struct Touch {
-    uintptr_t address;
-    unsigned bytes;
-    bool write;
-    const void *where;
-};
-
-/* These two return where SIMT_IGNORE says so. `told`: see Look. */
-void report_race(BlockState *block, uintptr_t address, const Stamp &first, const Stamp &second,
-                 bool told);
-void report_uninitialised(const Uninitialised &read);
-/* An unconfirmed guess; does not end the block. */
-void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess);
+/* These two return where SIMT_IGNORE says so. A race ends the block in which the second access was
+ * made, unless that is null because it may be over. `look`: see other_look. */
+void report_race(LaunchState *launch, BlockState *block, uintptr_t address, const Stamp &first,
+                 const Stamp &second, const Look &look);
+void report_uninitialised(const Uninitialised &found);
 void tell_what_passed(const LaunchState *launch); /* on stderr, once for each kernel */
 /* `how`: what is missing for the access to the shared memory of another block. */
 [[noreturn]] void report_visit(BlockState *block, const BlockState *home, const Stamp &visit,
@@ -584,11 +574,8 @@ void tell_what_passed(const LaunchState *launch); /* on stderr, once for each ke
 /* Host code's access: reported if it is one to device memory. */
 void report_host_access(const Touch &touch);
 
-/* ---- hooks.cpp ---- */
+/* ---- hooks.cpp: null, except in programs with exit.cpp ---- */
 
-void let_go(BlockState *block); /* an atomic operation ends: it was made, or it was reported */
-
-/* Null, except in programs with exit.cpp. */
 extern void (*launch_listener)(const Launch &launch, const struct counters &counted);
 extern void (*report_listener)(const char *text);
 

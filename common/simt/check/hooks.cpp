@@ -38,15 +38,7 @@ static void count_barrier(BlockState *state, const char *which, Site site = nowh
 static void hold(BlockState *block, const void *address)
 {
     static std::mutex locks[256];
-    block->held = &locks[number_of(address) / 8 % 256];
-    block->held->lock();
-}
-
-void let_go(BlockState *block)
-{
-    if (block->held)
-        block->held->unlock();
-    block->held = nullptr;
+    block->held = std::unique_lock<std::mutex>(locks[number_of(address) / 8 % 256]);
 }
 
 struct Hooks final : Checker {
@@ -81,8 +73,6 @@ struct Hooks final : Checker {
         LaunchState *state = launch.checked;
         state->counted.launches = 1;
         settle_guesses(state, nullptr);
-        for (Region *region : state->freed)
-            shadow_release(region->shadow);
         tell_what_passed(state);
         trace_launch_end(state);
         if (launch_listener)
@@ -120,7 +110,7 @@ struct Hooks final : Checker {
     void block_end(Block &block) override
     {
         BlockState *state = block.checked;
-        let_go(state); /* a signal ended the block in the middle of something */
+        state->held = {}; /* a signal ended the block in the middle of something */
         for (unsigned i = 0; i < block.warps; i++)
             close_round(&state->warp[i]);
         trace_block_end(state);
@@ -269,7 +259,7 @@ struct Hooks final : Checker {
         on_access(address, unsigned(bytes), kind, where);
     }
 
-    void atomic_done() override { let_go(current_thread_state()->block); }
+    void atomic_done() override { current_thread_state()->block->held = {}; }
 
     void compared(const void *address, size_t bytes) override
     {
@@ -336,14 +326,10 @@ struct Hooks final : Checker {
         /* every access gets its second look, which sees it */
         region->end = region->begin;
         region->open.end = region->open.begin;
-        shadow_forget(region->shadow, false);
-        if (const ThreadState *thread = current_thread_state()) {
-            LaunchState *launch = thread->block->launch;
-            std::lock_guard<std::mutex> hold(launch->lock);
-            launch->freed.push_back(region);
-        } else {
+        if (current_thread) /* others may be looking at it */
+            shadow_forget(region->shadow, true);
+        else
             shadow_release(region->shadow);
-        }
     }
 
     void written(const void *begin, size_t bytes) override { add_written(begin, bytes); }

@@ -68,10 +68,16 @@ static std::string plural(unsigned long long count, const char *noun)
     return format("%llu %s%s", count, noun, count == 1 ? "" : "s");
 }
 
+static std::string access_at(const Touch &touch)
+{
+    return (touch.write ? "writes " : "reads ") + plural(touch.bytes, "byte") + " at " +
+           at(touch.where);
+}
+
 [[noreturn]] static void fail(BlockState *block, const std::string &text,
                               cudaError_t error = cudaErrorLaunchFailure)
 {
-    let_go(block);
+    block->held = {};
     settle_uninitialised(block); /* what came of it is the lesser news */
     report(*block->launch->launch, error, "%s", text.c_str());
     abandon_block();
@@ -191,14 +197,13 @@ static std::string allocation_name(const LaunchState *launch, const Allocation &
 static std::string buffer_name(const LaunchState *launch, const Allocation &allocation)
 {
     const Region *region = allocation.checked;
-    std::string name = allocation_name(launch, allocation);
+    const std::string name = allocation_name(launch, allocation);
     if (region->fences.empty())
         return name;
     const std::string bytes = plural(region->open.end - region->open.begin, "byte");
     const std::string argument = argument_name(launch, allocation);
-    if (!argument.empty())
-        return argument + " (" + bytes + ")";
-    return format("the %s between the guard zones of ", bytes.c_str()) + name;
+    return argument.empty() ? "the " + bytes + " between the guard zones of " + name
+                            : argument + " (" + bytes + ")";
 }
 
 /* Where in global memory an address lies that a kernel may touch, from where the program has its
@@ -270,13 +275,13 @@ static bool one_is_atomic(const Stamp &first, const Stamp &second)
     return is_atomic(first) != is_atomic(second);
 }
 
-static std::string advice_between_blocks(const LaunchState *launch, const Stamp &first,
-                                         const Stamp &second, const Look &look)
+static std::string advice_between_blocks(const LaunchState *launch, const BlockState *second_block,
+                                         const Stamp &first, const Stamp &second, const Look &look)
 {
     /* The second block has looked at something else, which may have told it that the first is done:
      * that means nothing without a fence. */
     const std::string block = block_name(launch, first.block);
-    if (look.told)
+    if (second_block && would_be_ordered_by_fence(first, &second_block->thread[second.thread()]))
         return "; the operation at " + at(place_address(look.place)) + " tells it that " + block +
                " is done, but a __threadfence() or a barrier is missing between that and " +
                at(second);
@@ -311,7 +316,6 @@ static std::string advice_within_block(const BlockState *block, const Stamp &fir
                            one_warp ? block->warp[warp].last_barrier : block->last_barrier);
 }
 
-/* `block`: where the second access was made; null when it may be over. */
 static std::string race_text(const LaunchState *launch, const BlockState *block, uintptr_t address,
                              const Stamp &first, const Stamp &second, const Look &look)
 {
@@ -337,7 +341,7 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
              cluster_rank_of(block, second.block) >= 0)
         text += "; a cluster_arrive() and a cluster_wait() are missing between them";
     else
-        text += advice_between_blocks(launch, first, second, look);
+        text += advice_between_blocks(launch, block, first, second, look);
     const char *name = kernel_name(*launch->launch);
     text += format(" (kernel %s", name);
     text += two_blocks ? "" : ", " + block_name(launch, first.block);
@@ -363,28 +367,17 @@ void tell_what_passed(const LaunchState *launch)
                 plural(launch->passed, "report").c_str(), name, launch->first_passed.c_str());
 }
 
-void report_race(BlockState *block, uintptr_t address, const Stamp &first, const Stamp &second,
-                 bool told)
+void report_race(LaunchState *launch, BlockState *block, uintptr_t address, const Stamp &first,
+                 const Stamp &second, const Look &look)
 {
-    LaunchState *launch = block->launch;
     const bool many = launch->passes_races && launch->passed > 0;
-    Look look = other_look(block, address);
-    look.told = told;
     const std::string text = many ? "" : race_text(launch, block, address, first, second, look);
     if (launch->passes_races)
         return let_pass(launch, text);
+    if (!block)
+        return report(*launch->launch, cudaErrorLaunchFailure, "%s", text.c_str());
     block->uninitialised.thread = nullptr; /* it may be this very access */
     fail(block, text);
-}
-
-void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess)
-{
-    const std::string text =
-        race_text(launch, nullptr, address, guess.first, guess.second, guess.look);
-    if (launch->passes_races)
-        let_pass(launch, text);
-    else
-        report(*launch->launch, cudaErrorLaunchFailure, "%s", text.c_str());
 }
 
 void report_visit(BlockState *block, const BlockState *home, const Stamp &visit, const char *how)
@@ -405,31 +398,26 @@ void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &
                       " would not see it; async_proxy_fence() is missing after the write");
 }
 
-void report_uninitialised(const Uninitialised &read)
+void report_uninitialised(const Uninitialised &found)
 {
-    LaunchState *launch = read.thread->block->launch;
-    const bool global = find_region(read.address);
+    LaunchState *launch = found.thread->block->launch;
+    const uintptr_t address = found.read.address;
+    const bool global = find_region(address);
     const std::string text =
-        (global ? "uninitialised global memory (" + global_name(launch, read.address)
-                : "uninitialised shared memory (" + shared_name(read.address)) +
-        "): reads " + plural(read.bytes, "byte") + " at " + at(read.where) +
+        (global ? "uninitialised global memory (" + global_name(launch, address)
+                : "uninitialised shared memory (" + shared_name(address)) +
+        "): " + access_at(found.read) +
         (global ? " that neither a kernel nor the host has written ("
                 : " that no thread of this block has written (") +
-        culprit(read.thread) +
+        culprit(found.thread) +
         format("; SIMT_IGNORE=uninitialised:%s lets it pass)",
                bare(kernel_name(*launch->launch)).c_str());
     if (launch->passes_uninitialised)
         return let_pass(launch, text);
-    fail(read.thread->block, text);
+    fail(found.thread->block, text);
 }
 
 /* ---- out of bounds ---- */
-
-static std::string access_at(const Touch &touch)
-{
-    return (touch.write ? "writes " : "reads ") + plural(touch.bytes, "byte") + " at " +
-           at(touch.where);
-}
 
 /* "out of bounds: writes 4 bytes at file.cu:12, 8 bytes past the end of " */
 static std::string out_of_bounds(const Touch &touch, uintptr_t begin, uintptr_t end)

@@ -227,7 +227,7 @@ static bool may_be_guess(const Access &access, uintptr_t address, const Stamp &e
     const Guess guess = {enemy, access.stamp, other_look(access.thread->block, address), false};
     std::lock_guard<std::mutex> hold(launch->lock);
     launch->guessed = true;
-    const GuessKey key = {read.block, read.thread(), address & ~uintptr_t{3}};
+    const auto key = std::make_tuple(read.block, read.thread(), address & ~uintptr_t{3});
     Guess &noted = launch->guesses.emplace(key, guess).first->second;
     return writer || !std::exchange(noted.noted_by_reader, true);
 }
@@ -253,7 +253,7 @@ void settle_guesses(LaunchState *launch, const BlockState *block)
         const auto [reader, thread, address] = key;
         const bool global = find_region(address);
         if (block ? !global && reader == block->number : global)
-            report_guess(launch, address, guess);
+            report_race(launch, nullptr, address, guess.first, guess.second, guess.look);
     }
 }
 
@@ -263,11 +263,9 @@ static void conflict_found(const Access &access, uintptr_t address, unsigned byt
     if (may_be_guess(access, address, enemy))
         return;
     BlockState *block = access.thread->block;
-    if (enemy.kind() != plain_write || access.stamp.kind() != plain_write) {
-        report_race(block, address, enemy, access.stamp,
-                    would_be_ordered_by_fence(enemy, access.thread));
-        return;
-    }
+    if (enemy.kind() != plain_write || access.stamp.kind() != plain_write)
+        return report_race(block->launch, block, address, enemy, access.stamp,
+                           other_look(block, address));
     /* Both write. If the second stores what is there, they cannot be told apart: wait and see. */
     Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
     memcpy(&overwrite.before, memory_at(address), bytes);
@@ -281,31 +279,28 @@ void settle_overwrites(BlockState *block)
 {
     if (block->overwrites.empty())
         return;
-    std::vector<Overwrite> overwrites;
-    overwrites.swap(block->overwrites);
-    for (const Overwrite &overwrite : overwrites)
-        if (memcmp(&overwrite.before, memory_at(overwrite.address), overwrite.bytes) != 0)
-            report_race(block, overwrite.address, overwrite.first, overwrite.second, false);
+    for (const Overwrite &each : std::exchange(block->overwrites, {}))
+        if (memcmp(&each.before, memory_at(each.address), each.bytes) != 0)
+            report_race(block->launch, block, each.address, each.first, each.second,
+                        other_look(block, each.address));
 }
 
-static void note_uninitialised(const Uninitialised &read)
+static void note_uninitialised(ThreadState *thread, const Touch &read)
 {
-    Uninitialised &noted = read.thread->block->uninitialised;
+    Uninitialised &noted = thread->block->uninitialised;
     if (!noted.thread)
-        noted = read;
-    else if (noted.thread == read.thread && noted.address == read.address &&
-             noted.where == read.where)
+        noted = {thread, read};
+    else if (noted.thread == thread && noted.read.address == read.address &&
+             noted.read.where == read.where)
         /* a loop that may wait for something else to come of it */
-        settle_uninitialised(read.thread->block);
+        settle_uninitialised(thread->block);
 }
 
 void settle_uninitialised(BlockState *block)
 {
-    if (!block->uninitialised.thread)
-        return;
-    Uninitialised read = block->uninitialised;
-    block->uninitialised.thread = nullptr;
-    report_uninitialised(read);
+    const Uninitialised found = std::exchange(block->uninitialised, {});
+    if (found.thread)
+        report_uninitialised(found);
 }
 
 /*
@@ -554,7 +549,7 @@ bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintpt
             !unusual_access(thread, home, shadow, i, address, bytes, stamp, place.where, blank))
             return false;
     if (blank.words == end - begin)
-        note_uninitialised(Uninitialised{thread, blank.address, bytes, place.where});
+        note_uninitialised(thread, Touch{blank.address, bytes, false, place.where});
     return true;
 }
 

@@ -40,26 +40,20 @@ const void *place_address(uint32_t number)
 
 /* ---- what is loaded ---- */
 
-static int add_segments(struct dl_phdr_info *info, size_t, void *argument)
-{
-    std::vector<Segment> &found = *static_cast<std::vector<Segment> *>(argument);
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) &part = info->dlpi_phdr[i];
-        const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
-        if (part.p_type == PT_LOAD)
-            found.push_back(
-                {info->dlpi_addr, begin, begin + part.p_memsz, (part.p_flags & PF_W) != 0});
-    }
-    return 0;
-}
-
 const std::vector<Segment> &segments()
 {
-    static const std::vector<Segment> all = [] {
-        std::vector<Segment> found;
-        dl_iterate_phdr(add_segments, &found);
-        return found;
-    }();
+    static std::vector<Segment> all;
+    const auto add = [](struct dl_phdr_info *info, size_t, void *) {
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+            const ElfW(Phdr) &part = info->dlpi_phdr[i];
+            const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
+            if (part.p_type == PT_LOAD)
+                all.push_back(
+                    {info->dlpi_addr, begin, begin + part.p_memsz, (part.p_flags & PF_W) != 0});
+        }
+        return 0;
+    };
+    [[maybe_unused]] static const int done = dl_iterate_phdr(add, nullptr);
     return all;
 }
 
@@ -139,27 +133,12 @@ std::string source_line(const void *where)
 
 /* ---- static shared variables ---- */
 
-/* One truth per word. Empty in a program without symbols. */
-static std::vector<bool> words_of_variables()
-{
-    std::vector<bool> words;
-    size_t begin = 0, bytes = 0;
-    for (size_t offset = size_t(worker->shared_end - worker->shared_begin); offset-- > 0;
-         offset = begin) {
-        if (shared_variable_before(offset, &begin, &bytes).empty())
-            break;
-        if (words.empty())
-            words.resize(size_t(worker->shared_end - worker->shared_begin) / 4 + 1);
-        std::fill(words.begin() + ptrdiff_t(begin / 4),
-                  words.begin() + ptrdiff_t((begin + bytes + 3) / 4), true);
-    }
-    return words;
-}
-
 bool in_shared_variable(size_t offset)
 {
-    static const std::vector<bool> words = words_of_variables();
-    return words.empty() || words[offset / 4];
+    size_t begin = 0, bytes = 0;
+    static const bool known = !shared_variable_before(SIZE_MAX, &begin, &bytes).empty();
+    return !known || (!shared_variable_before(offset, &begin, &bytes).empty() &&
+                      offset / 4 < (begin + bytes + 3) / 4);
 }
 
 bool in_read_only_data(uintptr_t address)
