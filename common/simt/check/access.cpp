@@ -6,7 +6,6 @@
 #include "check/check.h"
 #include "run/cluster.h"
 
-#include <cstring>
 #include <sys/mman.h>
 
 namespace simt::check

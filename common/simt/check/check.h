@@ -226,13 +226,8 @@ inline void add_execution(Instruction &instruction, unsigned lane, uintptr_t add
 
 /* ---- one worker ---- */
 
-struct BlockState;
-struct BlockTrace;
-struct LaunchTrace;
-struct SyncObject;
-
 /* Of each object the first publications: how many a thread knows that looked at it. */
-typedef std::map<const SyncObject *, size_t> Seen;
+typedef std::map<const struct SyncObject *, size_t> Seen;
 
 /* What one thread made known at one moment: of each thread of its block, accesses before a time. */
 struct Publication {
@@ -308,20 +303,24 @@ struct alignas(64) ThreadState {
     Seen glimpsed = {}; /* the same, with no fence since */
 };
 
-struct LaunchState;
-
 /* An atomic or volatile operation on global memory, by which a block may learn what others did. */
 struct Look {
     const void *address; /* null for none */
     uint32_t place;
 };
 
+/* Two accesses that nothing orders, and what the second block last looked at: see other_look. */
+struct Race {
+    uintptr_t address;
+    Stamp first, second;
+    Look look;
+};
+
 /* A write over another thread's: a race unless it turns out to store what was there already. */
 struct Overwrite {
-    uintptr_t address;
+    Race race;
     unsigned bytes;
     uint32_t before;
-    Stamp first, second;
 };
 
 /* An access that has to be reported. */
@@ -346,8 +345,7 @@ struct Uninitialised {
  * compare-and-swap there, the read was a guess, which that operation confirms: no race.
  */
 struct Guess {
-    Stamp first, second; /* one of them is the read */
-    Look look;
+    Race race;            /* of the read with another access */
     bool noted_by_reader; /* not only by a writer that found the read */
 };
 
@@ -375,8 +373,8 @@ struct BlockHistory {
     std::unique_lock<std::mutex> held = {}; /* while the running thread makes an atomic operation */
     std::vector<Overwrite> overwrites = {}; /* by one thread, not yet settled */
 
-    struct counters counted = {}; /* in this block */
-    BlockTrace *trace = nullptr;  /* null unless it is traced */
+    struct counters counted = {};       /* in this block */
+    struct BlockTrace *trace = nullptr; /* null unless it is traced */
 };
 
 /* The same with what is kept for the worker's next block. */
@@ -413,7 +411,7 @@ struct LaunchState {
     unsigned long long passed = 0;
     std::string first_passed = {};
     struct counters counted = {};
-    LaunchTrace *trace = nullptr; /* null unless a trace is written */
+    struct LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
 
 /* What an access leaves behind. */
@@ -500,9 +498,8 @@ inline uint32_t known_cluster_phase(const ThreadState *thread)
 {
     return std::max(thread->cluster_phase, thread->block->cluster_phase);
 }
-/* The barrier of the thread's cluster: it arrives, the barrier opens, it goes on. */
-void arrive_at_cluster(ThreadState *thread);
-void open_cluster(Cluster &cluster);
+/* The barrier of the thread's cluster: it arrives (relaxed: without publishing), it goes on. */
+void arrive_at_cluster(ThreadState *thread, bool relaxed);
 void leave_cluster_barrier(ThreadState *thread);
 
 /* ---- source.cpp ---- */
@@ -557,9 +554,8 @@ struct Argument {
 std::vector<Argument> pointer_arguments(const LaunchState *launch);
 
 /* These two return where SIMT_IGNORE says so. A race ends the block in which the second access was
- * made, unless that is null because it may be over. `look`: see other_look. */
-void report_race(LaunchState *launch, BlockState *block, uintptr_t address, const Stamp &first,
-                 const Stamp &second, const Look &look);
+ * made, unless that is null because it may be over. */
+void report_race(LaunchState *launch, BlockState *block, const Race &race);
 void report_uninitialised(const Uninitialised &found);
 void tell_what_passed(const LaunchState *launch); /* on stderr, once for each kernel */
 /* `how`: what is missing for the access to the shared memory of another block. */

@@ -214,16 +214,12 @@ struct Hooks final : Checker {
 
     /* ---- clusters ---- */
 
-    void cluster_arrived(bool relaxed) override
-    {
-        ThreadState *thread = settled_thread();
-        if (!relaxed)
-            arrive_at_cluster(thread);
-    }
+    void cluster_arrived(bool relaxed) override { arrive_at_cluster(settled_thread(), relaxed); }
 
     void cluster_barrier_completed(Cluster &cluster) override
     {
-        open_cluster(cluster);
+        ClusterState &state = *cluster.checked;
+        state.completed[cluster.phase % 2] = state.arriving;
         for (unsigned rank = 0; rank < cluster.blocks; rank++)
             if (!cluster.member[rank].ended)
                 count_barrier(cluster.member[rank].block->checked, "cluster_barrier");

@@ -378,28 +378,20 @@ void order_acquire(ThreadState *thread, const void *object)
 
 /* ---- the barrier of a cluster ---- */
 
-static ClusterState *cluster_state(Cluster &cluster)
-{
-    if (!cluster.checked)
-        cluster.checked = new ClusterState();
-    return cluster.checked;
-}
-
-void arrive_at_cluster(ThreadState *thread)
+void arrive_at_cluster(ThreadState *thread, bool relaxed)
 {
     const BlockState *block = thread->block;
-    ClusterKnowledge &arriving = cluster_state(*block->block->cluster)->arriving;
+    ClusterState *&state = block->block->cluster->checked;
+    if (!state)
+        state = new ClusterState();
+    if (relaxed)
+        return;
+    ClusterKnowledge &arriving = state->arriving;
     /* About its own block: what it knows of others it has from earlier phases. */
     join(arriving.known[block->block->rank], all_known(thread));
     join(arriving.seen, thread->seen);
     join(arriving.seen, block->seen);
     step(thread);
-}
-
-void open_cluster(Cluster &cluster)
-{
-    ClusterState *state = cluster_state(cluster);
-    state->completed[cluster.phase % 2] = state->arriving;
 }
 
 void leave_cluster_barrier(ThreadState *thread)

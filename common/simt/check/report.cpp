@@ -3,8 +3,6 @@
 #include "host/errors.h"
 #include "host/symbols.h"
 
-#include <cstdio>
-#include <cstring>
 #include <regex>
 #include <set>
 
@@ -275,9 +273,11 @@ static bool one_is_atomic(const Stamp &first, const Stamp &second)
     return is_atomic(first) != is_atomic(second);
 }
 
+/* `second_block`: null when it may be over. */
 static std::string advice_between_blocks(const LaunchState *launch, const BlockState *second_block,
-                                         const Stamp &first, const Stamp &second, const Look &look)
+                                         const Race &race)
 {
+    const auto &[address, first, second, look] = race;
     /* The second block has looked at something else, which may have told it that the first is done:
      * that means nothing without a fence. */
     const std::string block = block_name(launch, first.block);
@@ -316,9 +316,9 @@ static std::string advice_within_block(const BlockState *block, const Stamp &fir
                            one_warp ? block->warp[warp].last_barrier : block->last_barrier);
 }
 
-static std::string race_text(const LaunchState *launch, const BlockState *block, uintptr_t address,
-                             const Stamp &first, const Stamp &second, const Look &look)
+static std::string race_text(const LaunchState *launch, const BlockState *block, const Race &race)
 {
+    const auto &[address, first, second, look] = race;
     const bool shared = !find_region(address), two_blocks = first.block != second.block;
     std::string text = "race on global memory (";
     if (shared) {
@@ -341,7 +341,7 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
              cluster_rank_of(block, second.block) >= 0)
         text += "; a cluster_arrive() and a cluster_wait() are missing between them";
     else
-        text += advice_between_blocks(launch, block, first, second, look);
+        text += advice_between_blocks(launch, block, race);
     const char *name = kernel_name(*launch->launch);
     text += format(" (kernel %s", name);
     text += two_blocks ? "" : ", " + block_name(launch, first.block);
@@ -367,11 +367,10 @@ void tell_what_passed(const LaunchState *launch)
                 plural(launch->passed, "report").c_str(), name, launch->first_passed.c_str());
 }
 
-void report_race(LaunchState *launch, BlockState *block, uintptr_t address, const Stamp &first,
-                 const Stamp &second, const Look &look)
+void report_race(LaunchState *launch, BlockState *block, const Race &race)
 {
     const bool many = launch->passes_races && launch->passed > 0;
-    const std::string text = many ? "" : race_text(launch, block, address, first, second, look);
+    const std::string text = many ? "" : race_text(launch, block, race);
     if (launch->passes_races)
         return let_pass(launch, text);
     if (!block)

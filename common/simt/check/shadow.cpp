@@ -5,8 +5,6 @@
  */
 #include "check/check.h"
 
-#include <cstdio>
-#include <cstring>
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -216,19 +214,17 @@ static bool is_atomic_write(const Stamp &stamp)
 
 /* Whether a conflict may yet turn out to be a guess: not for a thread that reads again without
  * having confirmed the last. That the writer noted the same conflict before is no second read. */
-static bool may_be_guess(const Access &access, uintptr_t address, const Stamp &enemy)
+static bool may_be_guess(LaunchState *launch, const Race &race)
 {
-    const bool reader = access.stamp.kind() == plain_read && is_atomic_write(enemy);
-    const bool writer = enemy.kind() == plain_read && is_atomic_write(access.stamp);
+    const bool reader = race.second.kind() == plain_read && is_atomic_write(race.first);
+    const bool writer = race.first.kind() == plain_read && is_atomic_write(race.second);
     if (!reader && !writer)
         return false;
-    LaunchState *launch = access.thread->block->launch;
-    const Stamp &read = reader ? access.stamp : enemy;
-    const Guess guess = {enemy, access.stamp, other_look(access.thread->block, address), false};
+    const Stamp &read = reader ? race.second : race.first;
+    const auto key = std::make_tuple(read.block, read.thread(), race.address & ~uintptr_t{3});
     std::lock_guard<std::mutex> hold(launch->lock);
     launch->guessed = true;
-    const auto key = std::make_tuple(read.block, read.thread(), address & ~uintptr_t{3});
-    Guess &noted = launch->guesses.emplace(key, guess).first->second;
+    Guess &noted = launch->guesses.emplace(key, Guess{race, false}).first->second;
     return writer || !std::exchange(noted.noted_by_reader, true);
 }
 
@@ -253,23 +249,23 @@ void settle_guesses(LaunchState *launch, const BlockState *block)
         const auto [reader, thread, address] = key;
         const bool global = find_region(address);
         if (block ? !global && reader == block->number : global)
-            report_race(launch, nullptr, address, guess.first, guess.second, guess.look);
+            report_race(launch, nullptr, guess.race);
     }
 }
 
 static void conflict_found(const Access &access, uintptr_t address, unsigned bytes,
                            const Stamp &enemy)
 {
-    if (may_be_guess(access, address, enemy))
-        return;
     BlockState *block = access.thread->block;
+    const Race race = {address, enemy, access.stamp, other_look(block, address)};
+    if (may_be_guess(block->launch, race))
+        return;
     if (enemy.kind() != plain_write || access.stamp.kind() != plain_write)
-        return report_race(block->launch, block, address, enemy, access.stamp,
-                           other_look(block, address));
+        return report_race(block->launch, block, race);
     /* Both write. If the second stores what is there, they cannot be told apart: wait and see. */
-    Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
+    Overwrite overwrite = {race, bytes, 0};
     memcpy(&overwrite.before, memory_at(address), bytes);
-    if (!block->overwrites.empty() && !same_thread(block->overwrites[0].second, access.stamp))
+    if (!block->overwrites.empty() && !same_thread(block->overwrites[0].race.second, access.stamp))
         settle_overwrites(block);
     block->overwrites.push_back(overwrite);
     look_at_next(access.thread);
@@ -280,9 +276,8 @@ void settle_overwrites(BlockState *block)
     if (block->overwrites.empty())
         return;
     for (const Overwrite &each : std::exchange(block->overwrites, {}))
-        if (memcmp(&each.before, memory_at(each.address), each.bytes) != 0)
-            report_race(block->launch, block, each.address, each.first, each.second,
-                        other_look(block, each.address));
+        if (memcmp(&each.before, memory_at(each.race.address), each.bytes) != 0)
+            report_race(block->launch, block, each.race);
 }
 
 static void note_uninitialised(ThreadState *thread, const Touch &read)

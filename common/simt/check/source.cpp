@@ -6,7 +6,6 @@
 #include "host/errors.h"
 #include "host/symbols.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <link.h>
 #include <spawn.h>
@@ -98,37 +97,29 @@ static FILE *start_reader()
 /* addr2line -i prints the innermost inlined function's line first, then those that it was inlined
  * into. The first outside our headers is the kernel's. Address 0, which has no code, marks the end.
  */
-static std::string look_up(const void *where)
-{
-    static FILE *reader;
-    static pid_t owner; /* a child of the program needs a reader of its own */
-    if (std::exchange(owner, getpid()) != getpid())
-        reader = start_reader();
-    if (!reader)
-        return "";
-    /* `where` is a return address: the call is the instruction before. */
-    const uintptr_t offset = number_of(where) - segments()[0].base - 1;
-    dprintf(fileno(reader), "%#zx\n0\n", size_t(offset));
-    std::string found;
-    char line[4096];
-    for (bool first = true; fgets(line, sizeof line, reader); first = false) {
-        if (line[0] == '?' && !first)
-            break;
-        if (line[0] != '?' && (found.empty() || in_library(found)))
-            found = shortened(line);
-    }
-    return found;
-}
-
 std::string source_line(const void *where)
 {
     static std::mutex lock;
     static std::unordered_map<const void *, std::string> known;
+    static FILE *reader;
+    static pid_t owner; /* a child of the program needs a reader of its own */
     std::lock_guard<std::mutex> hold(lock);
-    const auto [line, is_new] = known.emplace(where, "");
-    if (is_new)
-        line->second = look_up(where);
-    return line->second;
+    const auto [found, is_new] = known.emplace(where, "");
+    if (is_new && std::exchange(owner, getpid()) != getpid())
+        reader = start_reader();
+    if (!is_new || !reader)
+        return found->second;
+    /* `where` is a return address: the call is the instruction before. */
+    const uintptr_t offset = number_of(where) - segments()[0].base - 1;
+    dprintf(fileno(reader), "%#zx\n0\n", size_t(offset));
+    char line[4096];
+    for (bool first = true; fgets(line, sizeof line, reader); first = false) {
+        if (line[0] == '?' && !first)
+            break;
+        if (line[0] != '?' && (found->second.empty() || in_library(found->second)))
+            found->second = shortened(line);
+    }
+    return found->second;
 }
 
 /* ---- static shared variables ---- */

@@ -10,8 +10,6 @@
 #include "instructions/tensor_map.h"
 
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <deque>
 
 namespace simt::check
@@ -324,12 +322,12 @@ void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where
 
 /* ---- blocks and launches ---- */
 
-static struct Output {
-    std::mutex lock;
+static std::mutex output_lock;
+static struct {
     std::string path;
-    FILE *file = nullptr;
+    FILE *file;
     size_t written = 0;
-    bool said; /* that it is full */
+    bool said = false; /* that it is full */
 } output;
 
 static void write(const std::string &text)
@@ -338,32 +336,20 @@ static void write(const std::string &text)
     fwrite(text.data(), 1, text.size(), output.file);
 }
 
-/* Another file than before, or the first. */
-static bool open(const char *path)
-{
-    if (output.file && output.path == path)
-        return true;
-    if (output.file)
-        fclose(output.file);
-    output.path = path;
-    output.file = fopen(path, "w");
-    output.written = 0;
-    output.said = false;
-    if (output.file)
-        write(format("{\"event\":\"trace\",\"version\":%d}\n", version));
-    return output.file;
-}
-
 void trace_launch_begin(LaunchState *launch)
 {
     const TraceOptions options = read_trace();
     if (!options.file)
         return;
-    std::lock_guard<std::mutex> hold(output.lock);
-    if (!open(options.file)) {
-        report(*launch->launch, cudaErrorUnknown, "SIMT_TRACE: cannot write %s: %s", options.file,
-               strerror(errno));
-        return;
+    std::lock_guard<std::mutex> hold(output_lock);
+    if (!output.file || output.path != options.file) {
+        if (output.file)
+            fclose(output.file);
+        output = {options.file, fopen(options.file, "w")};
+        if (!output.file)
+            return report(*launch->launch, cudaErrorUnknown, "SIMT_TRACE: cannot write %s: %s",
+                          options.file, strerror(errno));
+        write(format("{\"event\":\"trace\",\"version\":%d}\n", version));
     }
     const size_t room = options.bytes - std::min(options.bytes, output.written);
     launch->trace = new LaunchTrace{options, launch->launch->blocks, room};
@@ -379,19 +365,6 @@ void trace_block_begin(BlockState *block)
     if (number < launch->cut &&
         (launch->options.block == TraceOptions::all || launch->options.block == number))
         block->trace = new BlockTrace();
-}
-
-/* Keeps the longest row of blocks, from the first, that there is room for. */
-static void keep(LaunchTrace *launch, unsigned long long number, std::string text)
-{
-    launch->bytes += text.size();
-    launch->blocks[number] = std::move(text);
-    while (launch->bytes > launch->room) {
-        const auto last = std::prev(launch->blocks.end());
-        launch->cut = std::min(launch->cut, last->first);
-        launch->bytes -= last->second.size();
-        launch->blocks.erase(last);
-    }
 }
 
 void trace_block_end(BlockState *block)
@@ -415,7 +388,14 @@ void trace_block_end(BlockState *block)
         const uintptr_t base = array.shared ? number_of(worker->shared_begin) : 0;
         launch->arrays[{array.shared, array.begin - base}] = array_json(array);
     }
-    keep(launch, block->block->linear, std::move(text));
+    launch->bytes += text.size();
+    launch->blocks[block->block->linear] = std::move(text);
+    while (launch->bytes > launch->room) { /* the longest row of blocks that fits, from the first */
+        const auto last = std::prev(launch->blocks.end());
+        launch->cut = std::min(launch->cut, last->first);
+        launch->bytes -= last->second.size();
+        launch->blocks.erase(last);
+    }
     delete trace;
     block->trace = nullptr;
 }
@@ -432,26 +412,13 @@ void trace_report(const char *text)
                        ",\"text\":" + quoted(text) + "}\n";
 }
 
-static void say_full(const LaunchTrace *trace, const Launch &launch)
-{
-    write(format("{\"event\":\"full\",\"blocks\":%llu}\n", trace->cut));
-    if (output.said)
-        return;
-    output.said = true;
-    fprintf(stderr,
-            "simt: %s is full: of kernel %s it holds %zu blocks; SIMT_TRACE_BLOCK and "
-            "SIMT_TRACE_WARP choose one, SIMT_TRACE_LIMIT makes room (now %zu MB)\n",
-            output.path.c_str(), kernel_name(launch), trace->blocks.size(),
-            trace->options.bytes >> 20);
-}
-
 void trace_launch_end(LaunchState *state)
 {
     LaunchTrace *trace = state->trace;
     if (!trace)
         return;
     Launch &launch = *state->launch;
-    std::lock_guard<std::mutex> hold(output.lock);
+    std::lock_guard<std::mutex> hold(output_lock);
     write(format("{\"event\":\"launch\",\"launch\":%llu,\"kernel\":%s,\"grid\":%s,\"threads\":%s,"
                  "\"cluster\":%s,\"dynamic_shared\":%zu%s}\n",
                  launch.number, quoted(kernel_name(launch)).c_str(), list(launch.grid).c_str(),
@@ -461,8 +428,15 @@ void trace_launch_end(LaunchState *state)
         write(array.second);
     for (const auto &block : trace->blocks)
         write(block.second);
-    if (trace->cut < launch.blocks)
-        say_full(trace, launch);
+    if (trace->cut < launch.blocks) {
+        write(format("{\"event\":\"full\",\"blocks\":%llu}\n", trace->cut));
+        if (!std::exchange(output.said, true))
+            fprintf(stderr,
+                    "simt: %s is full: of kernel %s it holds %zu blocks; SIMT_TRACE_BLOCK and "
+                    "SIMT_TRACE_WARP choose one, SIMT_TRACE_LIMIT makes room (now %zu MB)\n",
+                    output.path.c_str(), kernel_name(launch), trace->blocks.size(),
+                    trace->options.bytes >> 20);
+    }
     write(trace->reports);
     write(format("{\"event\":\"launch_end\",\"launch\":%llu", launch.number) +
           counters_json(state->counted) + "}\n");
