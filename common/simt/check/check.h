@@ -285,7 +285,6 @@ struct alignas(64) ThreadState {
 
     /* an atomic or volatile read of this address, whose value is used from now on */
     const void *look_at = nullptr;
-    bool look_at_global = false;
     bool unfenced_write = false; /* wrote global memory since its last fence */
     /* how often it has come out of the cluster's barrier, or knows of a thread that has */
     uint32_t cluster_phase = 0;
@@ -507,9 +506,6 @@ void leave_cluster_barrier(ThreadState *thread);
 uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
 std::string source_line(const void *where); /* "tiled.cu:33"; "" without debug information */
-/* Whether a static __shared__ variable holds the word at this offset in thread-local storage; true
- * in a program without symbols. */
-bool in_shared_variable(size_t offset);
 /* A part of the program, or of a library that it is linked with; the program's come first. */
 struct Segment {
     uintptr_t base; /* what the object's own addresses are relative to */

@@ -297,7 +297,6 @@ void order_atomic(ThreadState *thread, const void *address, bool global, bool wr
         join(object.seen, thread->seen);
     }
     thread->look_at = address;
-    thread->look_at_global = global;
 }
 
 void order_look(ThreadState *thread)
@@ -305,7 +304,7 @@ void order_look(ThreadState *thread)
     BlockState *block = thread->block;
     LaunchState *launch = block->launch;
     const void *address = std::exchange(thread->look_at, nullptr);
-    if (!thread->look_at_global)
+    if (!find_region(number_of(address)))
         return order_acquire(thread, address);
     if (!launch->published)
         return;

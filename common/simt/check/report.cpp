@@ -263,13 +263,11 @@ static std::string missing_barrier(const char *barrier, const std::string &first
     return format("%s is missing between line %d and line %d", barrier, before, after);
 }
 
-static bool is_atomic(const Stamp &stamp)
-{
-    return stamp.kind() >= atomic_read && stamp.kind() <= atomic_update;
-}
-
 static bool one_is_atomic(const Stamp &first, const Stamp &second)
 {
+    const auto is_atomic = [](const Stamp &stamp) {
+        return stamp.kind() >= atomic_read && stamp.kind() <= atomic_update;
+    };
     return is_atomic(first) != is_atomic(second);
 }
 
@@ -358,9 +356,7 @@ static void let_pass(LaunchState *launch, const std::string &text)
 
 void tell_what_passed(const LaunchState *launch)
 {
-    static std::mutex lock;
     static std::set<std::string> told;
-    std::lock_guard<std::mutex> hold(lock);
     const char *name = kernel_name(*launch->launch);
     if (launch->passed > 0 && told.insert(name).second)
         fprintf(stderr, "simt: SIMT_IGNORE lets %s of kernel %s pass, the first: %s\n",
@@ -464,23 +460,21 @@ static std::string outside_variable(const Touch &touch)
            variable + " (" + plural(size, "byte") + ")";
 }
 
-static std::string foreign(const Touch &touch)
-{
-    const std::string text = access_at(touch) + format(", address %#zx", touch.address);
-    return touch.address < 65536 ? "null pointer: " + text
-                                 : "host pointer in a kernel: " + text +
-                                       ", which is not device memory; allocate it with cudaMalloc "
-                                       "and copy the data there";
-}
-
 void report_touch(const ThreadState *thread, const Touch &touch)
 {
     if (within(touch.address, worker->dynamic_begin, worker->dynamic_begin + max_shared_per_block))
         blame(thread, outside_dynamic_shared(touch));
     if (within(touch.address, worker->shared_begin, worker->shared_end))
         blame(thread, outside_variable(touch));
-    const bool device = find_region(touch.address) || in_device_arena(memory_at(touch.address));
-    blame(thread, device ? outside_allocation(thread->block->launch, touch) : foreign(touch),
+    if (find_region(touch.address) || in_device_arena(memory_at(touch.address)))
+        blame(thread, outside_allocation(thread->block->launch, touch), cudaErrorIllegalAddress);
+    const bool null = touch.address < 65536;
+    blame(thread,
+          (null ? "null pointer: " : "host pointer in a kernel: ") + access_at(touch) +
+              format(", address %#zx", touch.address) +
+              (null ? ""
+                    : ", which is not device memory; allocate it with cudaMalloc and copy the "
+                      "data there"),
           cudaErrorIllegalAddress);
 }
 

@@ -454,9 +454,13 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const T
 /* Past the end of a static array, in what the linker left free between variables. */
 static bool outside_variables(uintptr_t address)
 {
-    const char *pointer = reinterpret_cast<const char *>(address);
-    return (pointer < worker->dynamic_begin || pointer >= worker->dynamic_end) &&
-           !in_shared_variable(size_t(pointer - worker->shared_begin));
+    size_t begin = 0, bytes = 0;
+    static const bool known = !shared_variable_before(SIZE_MAX, &begin, &bytes).empty();
+    if (!known || within(address, worker->dynamic_begin, worker->dynamic_end))
+        return false;
+    const size_t offset = address - number_of(worker->shared_begin);
+    return shared_variable_before(offset, &begin, &bytes).empty() ||
+           offset / 4 >= (begin + bytes + 3) / 4;
 }
 
 /* Of a struct that is copied, words that no thread wrote may be padding, but not the first. */

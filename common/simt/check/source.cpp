@@ -56,6 +56,14 @@ const std::vector<Segment> &segments()
     return all;
 }
 
+bool in_read_only_data(uintptr_t address)
+{
+    const std::vector<Segment> &all = segments();
+    return std::any_of(all.begin(), all.end(), [address](const Segment &segment) {
+        return !segment.writable && segment.begin <= address && address < segment.end;
+    });
+}
+
 /* ---- addr2line ---- */
 
 /* "/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
@@ -120,24 +128,6 @@ std::string source_line(const void *where)
             found->second = shortened(line);
     }
     return found->second;
-}
-
-/* ---- static shared variables ---- */
-
-bool in_shared_variable(size_t offset)
-{
-    size_t begin = 0, bytes = 0;
-    static const bool known = !shared_variable_before(SIZE_MAX, &begin, &bytes).empty();
-    return !known || (!shared_variable_before(offset, &begin, &bytes).empty() &&
-                      offset / 4 < (begin + bytes + 3) / 4);
-}
-
-bool in_read_only_data(uintptr_t address)
-{
-    const std::vector<Segment> &all = segments();
-    return std::any_of(all.begin(), all.end(), [address](const Segment &segment) {
-        return !segment.writable && segment.begin <= address && address < segment.end;
-    });
 }
 
 } /* namespace simt::check */

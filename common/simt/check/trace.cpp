@@ -320,9 +320,8 @@ void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where
         rest);
 }
 
-/* ---- blocks and launches ---- */
+/* ---- blocks and launches: these begin and end one at a time ---- */
 
-static std::mutex output_lock;
 static struct {
     std::string path;
     FILE *file;
@@ -341,7 +340,6 @@ void trace_launch_begin(LaunchState *launch)
     const TraceOptions options = read_trace();
     if (!options.file)
         return;
-    std::lock_guard<std::mutex> hold(output_lock);
     if (!output.file || output.path != options.file) {
         if (output.file)
             fclose(output.file);
@@ -418,7 +416,6 @@ void trace_launch_end(LaunchState *state)
     if (!trace)
         return;
     Launch &launch = *state->launch;
-    std::lock_guard<std::mutex> hold(output_lock);
     write(format("{\"event\":\"launch\",\"launch\":%llu,\"kernel\":%s,\"grid\":%s,\"threads\":%s,"
                  "\"cluster\":%s,\"dynamic_shared\":%zu%s}\n",
                  launch.number, quoted(kernel_name(launch)).c_str(), list(launch.grid).c_str(),
