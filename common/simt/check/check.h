@@ -1,16 +1,7 @@
 /*
- * The checked build's own data, shared by the files of this room alone.
- *
- *   hooks.cpp            the runtime's calls (host/checker.h)
- *   instrumentation.cpp  what the compiled kernel calls before each access
- *   access.cpp           whose memory is this address, and may the kernel touch it there
- *   count.cpp            counters: requests, sectors, wavefronts
- *   trace.cpp            the same, event by event, in a file
- *   shadow.cpp           who touched each word last: races, uninitialised shared memory
- *   order.cpp            which accesses are ordered before which
- *   report.cpp           the sentences
- *   source.cpp           addresses in the code and in shared memory -> lines and names
- *   exit.cpp             the table that a program built by `simtcc --check` prints
+ * The checked build's own data, and what the files of this room do for each other. Two more are
+ * called from outside: hooks.cpp by the runtime (host/checker.h), instrumentation.cpp by the
+ * compiled kernel before each access.
  */
 #pragma once
 
@@ -427,7 +418,7 @@ inline ThreadState *current_thread_state()
     return current_thread ? current_thread->checked : nullptr;
 }
 
-/* ---- access.cpp ---- */
+/* ---- access.cpp: whose memory is an address, and may the kernel touch it there ---- */
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
@@ -445,7 +436,7 @@ void settle_visits(BlockState *block);
 /* The same place in the calling worker's own shared memory; and whose of its cluster it is. */
 uintptr_t own_place(uintptr_t address, const BlockState **home);
 
-/* ---- count.cpp ---- */
+/* ---- count.cpp: requests, sectors, wavefronts ---- */
 
 /* `bytes` is a power of two up to 16. */
 const Place &find_place(BlockState *block, const void *where, Space space, bool write,
@@ -458,7 +449,7 @@ void count_requests(struct counters &counted, Space space, bool write, size_t la
                     size_t requests, size_t bytes, const Moved &moved);
 void add_counters(struct counters *sum, const struct counters &part);
 
-/* ---- shadow.cpp ---- */
+/* ---- shadow.cpp: who touched each word last: races, reads of memory never written ---- */
 
 /* A plain access within the reach of an instruction that the warp has come to since it last came
  * together: it is counted, too. */
@@ -475,7 +466,7 @@ void confirm_guesses(const ThreadState *thread, uintptr_t address, size_t bytes)
  * global memory at the end of the launch, when `block` is null. */
 void settle_guesses(LaunchState *launch, const BlockState *block);
 
-/* ---- order.cpp ---- */
+/* ---- order.cpp: which accesses are ordered before which ---- */
 
 /* Gives all of the block numbers that no word of its shared memory has as its `quiet`. */
 void begin_moment(BlockState *block);
@@ -501,7 +492,7 @@ inline uint32_t known_cluster_phase(const ThreadState *thread)
 void arrive_at_cluster(ThreadState *thread, bool relaxed);
 void leave_cluster_barrier(ThreadState *thread);
 
-/* ---- source.cpp ---- */
+/* ---- source.cpp: addresses in the code -> lines ---- */
 
 uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
@@ -515,7 +506,7 @@ struct Segment {
 const std::vector<Segment> &segments();
 bool in_read_only_data(uintptr_t address);
 
-/* ---- trace.cpp ---- */
+/* ---- trace.cpp: what is counted, event by event, in a file ---- */
 
 void trace_launch_begin(LaunchState *launch);
 void trace_launch_end(LaunchState *launch);
@@ -523,7 +514,6 @@ void trace_block_begin(BlockState *block);
 void trace_block_end(BlockState *block);
 void trace_report(const char *text);
 void trace_describe(const void *begin, size_t bytes, const struct description &about);
-void trace_forget(const Region *region); /* it is freed */
 /* From here on only for blocks that are traced. A new moment of the block's clock, for `warp` or
  * null. */
 uint64_t trace_time(const BlockState *block, const WarpState *warp);
@@ -537,7 +527,7 @@ void trace_barrier(const BlockState *block, const char *which, Site site, int id
 void trace_meeting(const WarpState *warp, const Meeting &meeting, Site site);
 void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where);
 
-/* ---- report.cpp ---- */
+/* ---- report.cpp: the sentences ---- */
 
 /* A device pointer that the kernel was given. */
 struct Argument {

@@ -318,7 +318,6 @@ struct Hooks final : Checker {
     void freed(Allocation &allocation) override
     {
         Region *region = allocation.checked;
-        trace_forget(region);
         /* every access gets its second look, which sees it */
         region->end = region->begin;
         region->open.end = region->open.begin;

@@ -18,11 +18,12 @@ namespace simt::check
 constexpr int version = 1;
 
 struct Array {
-    std::string name, type; /* an empty type: not known */
+    std::string name;
     bool shared;
     uintptr_t begin, end;
-    size_t element_bytes;
-    std::vector<size_t> shape;
+    std::string type = ""; /* or not known, as the rest */
+    size_t element_bytes = 0;
+    std::vector<size_t> shape = {};
 };
 
 /* Something that lanes did other than to load or store: those of a warp that did the same at the
@@ -108,24 +109,16 @@ static std::string line_json(const void *where)
 /* ---- arrays ---- */
 
 static std::mutex described_lock;
-static std::map<uintptr_t, Array> described; /* backend_describe() */
+static std::map<uintptr_t, Array> described; /* addresses are not given out again */
 
 void trace_describe(const void *begin, size_t bytes, const struct description &about)
 {
-    std::lock_guard<std::mutex> hold(described_lock);
     const uintptr_t address = number_of(begin);
-    Array array = {about.name,      about.type,          false, address,
-                   address + bytes, about.element_bytes, {}};
-    for (size_t extent : about.shape)
-        if (extent)
-            array.shape.push_back(extent);
-    described[address] = array;
-}
-
-void trace_forget(const Region *region)
-{
+    const size_t *shape = about.shape; /* zeros follow the last */
+    Array array = {about.name, false, address, address + bytes, about.type, about.element_bytes};
+    array.shape.assign(shape, std::find(shape, std::end(about.shape), 0u));
     std::lock_guard<std::mutex> hold(described_lock);
-    described.erase(described.lower_bound(region->begin), described.lower_bound(region->end));
+    described[address] = array;
 }
 
 static Array shared_array(uintptr_t address)
@@ -134,12 +127,12 @@ static Array shared_array(uintptr_t address)
     const uintptr_t dynamic = number_of(worker->dynamic_begin);
     const uintptr_t dynamic_end = number_of(worker->dynamic_end);
     if (dynamic <= address && address < dynamic_end)
-        return Array{"dynamic", "", true, dynamic, dynamic_end, 0, {}};
+        return Array{"dynamic", true, dynamic, dynamic_end};
     size_t begin = 0, bytes = 0;
     const std::string name = shared_variable_before(address - first, &begin, &bytes);
     if (name.empty() || address >= first + begin + bytes)
-        return Array{"shared", "", true, first, dynamic, 0, {}};
-    return Array{name, "", true, first + begin, first + begin + bytes, 0, {}};
+        return Array{"shared", true, first, dynamic};
+    return Array{name, true, first + begin, first + begin + bytes};
 }
 
 static Array global_array(const LaunchState *launch, uintptr_t address)
@@ -152,8 +145,8 @@ static Array global_array(const LaunchState *launch, uintptr_t address)
     }
     const Region *region = find_region(address);
     if (!region)
-        return Array{"unknown", "", false, 0, UINTPTR_MAX, 0, {}};
-    Array array = {"variables of the program", "", false, region->begin, region->end, 0, {}};
+        return Array{"unknown", false, 0, UINTPTR_MAX};
+    Array array = {"variables of the program", false, region->begin, region->end};
     if (region->allocation) {
         array.name = format("allocation %llu", region->allocation->number);
         array.begin = region->open.begin;
