@@ -50,6 +50,15 @@ Region *add_region(const void *begin, size_t bytes, const Allocation *allocation
     return region;
 }
 
+void add_program_variables()
+{
+    static bool done;
+    for (const Segment &segment : segments())
+        if (!done && segment.base == segments()[0].base && segment.writable)
+            add_region(memory_at(segment.begin), segment.end - segment.begin, nullptr);
+    done = true;
+}
+
 static bool forgotten; /* what kernels wrote */
 
 void forget_shadows(bool whole)
@@ -162,7 +171,7 @@ Look other_look(const BlockState *block, uintptr_t address)
     for (const Look &look : block->looks)
         if (look.address && look.address != memory_at(address))
             return look;
-    return Look{nullptr, 0};
+    return {};
 }
 
 /* The part of the worker's shared memory in which an address lies; null for other memory. */
@@ -319,17 +328,6 @@ uintptr_t own_place(uintptr_t address, const BlockState **home)
         return address - begin + number_of(worker->shared_begin);
     }
     return address;
-}
-
-/* ---- the program's variables ---- */
-
-void add_program_variables()
-{
-    static bool done;
-    for (const Segment &segment : segments())
-        if (!done && segment.base == segments()[0].base && segment.writable)
-            add_region(memory_at(segment.begin), segment.end - segment.begin, nullptr);
-    done = true;
 }
 
 } /* namespace simt::check */

@@ -390,9 +390,8 @@ struct LaunchState {
     uint8_t quiet[2] = {};           /* the same twice */
     std::atomic<bool> fenced{false}; /* a thread executed a fence: publications are possible */
     std::atomic<bool> published{false};
-    std::vector<uint32_t> grid_time =
-        {};               /* cooperative: when each block last came to grid.sync() */
-    std::mutex lock = {}; /* of all below */
+    std::vector<uint32_t> grid_time = {}; /* cooperative: when blocks last came to grid.sync() */
+    std::mutex lock = {};                 /* of all below */
     std::map<const void *, SyncObject> objects = {}; /* in global memory */
     /* not yet confirmed, by the reader's block, its thread, and the word's address */
     std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses = {};
@@ -400,6 +399,8 @@ struct LaunchState {
     bool passes_races = false, passes_uninitialised = false; /* as SIMT_IGNORE asks */
     unsigned long long passed = 0;
     std::string first_passed = {};
+    /* by the kernel: other threads may be looking at their shadows */
+    std::vector<Region *> freed = {};
     struct counters counted = {};
     struct LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
@@ -470,6 +471,11 @@ void settle_guesses(LaunchState *launch, const BlockState *block);
 
 /* Gives all of the block numbers that no word of its shared memory has as its `quiet`. */
 void begin_moment(BlockState *block);
+/* `known`: of each thread of the stamp's block, accesses before a time. */
+inline bool covers(const std::vector<uint32_t> &known, const Stamp &stamp)
+{
+    return stamp.thread() < known.size() && stamp.time < known[stamp.thread()];
+}
 bool ordered_before(const Stamp &earlier, const ThreadState *thread);
 bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread);
 void order_barrier(BlockState *block);
@@ -481,7 +487,6 @@ void order_atomic(ThreadState *thread, const void *address, bool global, bool wr
 void order_look(ThreadState *thread);
 void order_release(ThreadState *thread, const void *object, const Block &home);
 void order_proxy_fence(ThreadState *thread);
-bool passed_proxy_fence(const BlockState *block, const Stamp &write);
 void order_acquire(ThreadState *thread, const void *object);
 /* How often the barrier of its cluster has opened, as far as the thread knows. */
 inline uint32_t known_cluster_phase(const ThreadState *thread)

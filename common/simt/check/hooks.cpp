@@ -14,15 +14,13 @@ static struct counters totals;
 static BlockState *new_state()
 {
     BlockState *state = new BlockState();
-    shadow_reserve(state->shared, worker->shared_begin,
-                   size_t(worker->shared_end - worker->shared_begin));
     const uintptr_t begin = number_of(worker->shared_begin), end = number_of(worker->shared_end);
     const uintptr_t dynamic = number_of(worker->dynamic_begin);
+    shadow_reserve(state->shared, worker->shared_begin, end - begin);
     state->static_before = reach_of(begin, dynamic, state->shared);
     state->dynamic = reach_of(dynamic, dynamic, state->shared);
     state->static_behind = reach_of(dynamic + max_shared_per_block, end, state->shared);
-    worker->checked = state;
-    return state;
+    return worker->checked = state;
 }
 
 static void count_barrier(BlockState *state, const char *which, Site site = nowhere, int id = -1)
@@ -30,15 +28,6 @@ static void count_barrier(BlockState *state, const char *which, Site site = nowh
     state->counted.barriers++;
     if (state->trace)
         trace_barrier(state, which, site, id);
-}
-
-/* We must come to know of atomic operations in the order in which they are made, or the last block
- * to count itself would not be the last that we know of. So from its announcement to its end an
- * operation holds a lock, which it shares with some other addresses. */
-static void hold(BlockState *block, const void *address)
-{
-    static std::mutex locks[256];
-    block->held = std::unique_lock<std::mutex>(locks[number_of(address) / 8 % 256]);
 }
 
 struct Hooks final : Checker {
@@ -73,6 +62,8 @@ struct Hooks final : Checker {
         LaunchState *state = launch.checked;
         state->counted.launches = 1;
         settle_guesses(state, nullptr);
+        for (Region *region : state->freed)
+            shadow_release(region->shadow);
         tell_what_passed(state);
         trace_launch_end(state);
         if (launch_listener)
@@ -251,7 +242,12 @@ struct Hooks final : Checker {
             thread->block->counted.atomics++;
             noted(names[kind - atomic_read], address, 0, bytes, where);
         }
-        hold(thread->block, address);
+        /* We must come to know of atomic operations in the order in which they are made, or the
+         * last block to count itself would not be the last that we know of. So from its
+         * announcement to its end an operation holds a lock, which it shares with some other
+         * addresses. */
+        static std::mutex locks[256];
+        thread->block->held = std::unique_lock<std::mutex>(locks[number_of(address) / 8 % 256]);
         on_access(address, unsigned(bytes), kind, where);
     }
 
@@ -321,10 +317,12 @@ struct Hooks final : Checker {
         /* every access gets its second look, which sees it */
         region->end = region->begin;
         region->open.end = region->open.begin;
-        if (current_thread) /* others may be looking at it */
-            shadow_forget(region->shadow, true);
-        else
-            shadow_release(region->shadow);
+        shadow_forget(region->shadow, false);
+        const ThreadState *thread = current_thread_state();
+        if (!thread)
+            return shadow_release(region->shadow);
+        std::lock_guard<std::mutex> hold(thread->block->launch->lock);
+        thread->block->launch->freed.push_back(region);
     }
 
     void written(const void *begin, size_t bytes) override { add_written(begin, bytes); }

@@ -23,12 +23,6 @@
 namespace simt::check
 {
 
-/* What is known of a block, one number per thread. */
-static bool covers(const std::vector<uint32_t> &known, const Stamp &stamp)
-{
-    return stamp.thread() < known.size() && stamp.time < known[stamp.thread()];
-}
-
 /* Whether a publication covers the stamp, or one that its publisher saw. `visited`: how far we
  * looked. The last ones know most. */
 static bool seen_covers(const Seen &seen, const Stamp &stamp, Seen &visited)
@@ -346,11 +340,6 @@ void order_proxy_fence(ThreadState *thread)
 {
     join(thread->block->proxy_fenced, all_known(thread));
     step(thread);
-}
-
-bool passed_proxy_fence(const BlockState *block, const Stamp &write)
-{
-    return covers(block->proxy_fenced, write);
 }
 
 void order_acquire(ThreadState *thread, const void *object)

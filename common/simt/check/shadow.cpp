@@ -314,7 +314,7 @@ static bool needs_proxy_fence(const Cell &cell, const Access &access)
 {
     unsigned kind = cell.write.kind();
     return access.stamp.kind() == proxy_read && live(cell.write, access) && kind != proxy_write &&
-           kind != proxy_write_pending && !passed_proxy_fence(access.thread->block, cell.write);
+           kind != proxy_write_pending && !covers(access.thread->block->proxy_fenced, cell.write);
 }
 
 /* Whether the block has written some part of a cell. */

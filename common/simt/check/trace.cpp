@@ -15,8 +15,6 @@
 namespace simt::check
 {
 
-constexpr int version = 1;
-
 struct Array {
     std::string name;
     bool shared;
@@ -340,7 +338,7 @@ void trace_launch_begin(LaunchState *launch)
         if (!output.file)
             return report(*launch->launch, cudaErrorUnknown, "SIMT_TRACE: cannot write %s: %s",
                           options.file, strerror(errno));
-        write(format("{\"event\":\"trace\",\"version\":%d}\n", version));
+        write("{\"event\":\"trace\",\"version\":1}\n");
     }
     const size_t room = options.bytes - std::min(options.bytes, output.written);
     launch->trace = new LaunchTrace{options, launch->launch->blocks, room};
