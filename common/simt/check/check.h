@@ -217,8 +217,17 @@ inline void add_execution(Instruction &instruction, unsigned lane, uintptr_t add
 
 /* ---- one worker ---- */
 
-/* Of each object the first publications: how many a thread knows that looked at it. */
-typedef std::map<const struct SyncObject *, size_t> Seen;
+/* Of each object the first publications: how many a thread knows that looked at it. A map, but of
+ * few, and mostly none. */
+struct Seen : std::vector<std::pair<const struct SyncObject *, size_t>> {
+    size_t &operator[](const SyncObject *object)
+    {
+        for (auto &[known, length] : *this)
+            if (known == object)
+                return length;
+        return emplace_back(object, 0).second;
+    }
+};
 
 /* What one thread made known at one moment: of each thread of its block, accesses before a time. */
 struct Publication {

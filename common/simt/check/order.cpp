@@ -25,7 +25,8 @@ namespace simt::check
 
 /* Whether a publication covers the stamp, or one that its publisher saw. `visited`: how far we
  * looked. The last ones know most. */
-static bool seen_covers(const Seen &seen, const Stamp &stamp, Seen &visited)
+static bool seen_covers(const Seen &seen, const Stamp &stamp,
+                        std::map<const SyncObject *, size_t> &visited)
 {
     for (const auto &[object, length] : seen) {
         size_t &looked_at = visited[object];
@@ -74,7 +75,7 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
     if (thread->seen.empty() && block->seen.empty())
         return false;
     std::lock_guard<std::mutex> hold(launch->lock);
-    Seen visited;
+    std::map<const SyncObject *, size_t> visited;
     return seen_covers(thread->seen, earlier, visited) ||
            seen_covers(block->seen, earlier, visited);
 }
@@ -82,7 +83,7 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
 bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread)
 {
     std::lock_guard<std::mutex> hold(thread->block->launch->lock);
-    Seen visited;
+    std::map<const SyncObject *, size_t> visited;
     return seen_covers(thread->glimpsed, earlier, visited);
 }
 

@@ -451,16 +451,22 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const T
 
 /* ---- entry points ---- */
 
+/* One truth per word of a worker's thread-local storage. Empty in a program without symbols. */
+static std::vector<bool> words_of_variables()
+{
+    size_t begin = size_t(worker->shared_end - worker->shared_begin), bytes = 0;
+    std::vector<bool> words(begin / 4 + 1);
+    while (begin > 0 && !shared_variable_before(begin - 1, &begin, &bytes).empty())
+        std::fill_n(words.begin() + ptrdiff_t(begin / 4), (begin % 4 + bytes + 3) / 4, true);
+    return bytes > 0 ? words : std::vector<bool>();
+}
+
 /* Past the end of a static array, in what the linker left free between variables. */
 static bool outside_variables(uintptr_t address)
 {
-    size_t begin = 0, bytes = 0;
-    static const bool known = !shared_variable_before(SIZE_MAX, &begin, &bytes).empty();
-    if (!known || within(address, worker->dynamic_begin, worker->dynamic_end))
-        return false;
-    const size_t offset = address - number_of(worker->shared_begin);
-    return shared_variable_before(offset, &begin, &bytes).empty() ||
-           offset / 4 >= (begin + bytes + 3) / 4;
+    static const std::vector<bool> words = words_of_variables();
+    return !words.empty() && !within(address, worker->dynamic_begin, worker->dynamic_end) &&
+           !words[(address - number_of(worker->shared_begin)) / 4];
 }
 
 /* Of a struct that is copied, words that no thread wrote may be padding, but not the first. */
