@@ -285,6 +285,7 @@ struct alignas(64) ThreadState {
 
     /* an atomic or volatile read of this address, whose value is used from now on */
     const void *look_at = nullptr;
+    bool look_at_global = false;
     bool unfenced_write = false; /* wrote global memory since its last fence */
     /* how often it has come out of the cluster's barrier, or knows of a thread that has */
     uint32_t cluster_phase = 0;

@@ -251,7 +251,7 @@ struct Hooks final : Checker {
         on_access(address, unsigned(bytes), kind, where);
     }
 
-    void atomic_done() override { current_thread_state()->block->held = {}; }
+    void atomic_done() override { current_thread_state()->block->held.unlock(); }
 
     void compared(const void *address, size_t bytes) override
     {

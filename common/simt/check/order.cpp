@@ -292,6 +292,7 @@ void order_atomic(ThreadState *thread, const void *address, bool global, bool wr
         join(object.seen, thread->seen);
     }
     thread->look_at = address;
+    thread->look_at_global = global;
 }
 
 void order_look(ThreadState *thread)
@@ -299,7 +300,7 @@ void order_look(ThreadState *thread)
     BlockState *block = thread->block;
     LaunchState *launch = block->launch;
     const void *address = std::exchange(thread->look_at, nullptr);
-    if (!find_region(number_of(address)))
+    if (!thread->look_at_global)
         return order_acquire(thread, address);
     if (!launch->published)
         return;
