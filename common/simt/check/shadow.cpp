@@ -454,11 +454,12 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const T
 /* One truth per word of a worker's thread-local storage. Empty in a program without symbols. */
 static std::vector<bool> words_of_variables()
 {
-    size_t begin = size_t(worker->shared_end - worker->shared_begin), bytes = 0;
-    std::vector<bool> words(begin / 4 + 1);
+    const size_t end = size_t(worker->shared_end - worker->shared_begin);
+    size_t begin = end, bytes = 0;
+    std::vector<bool> words(end / 4 + 1);
     while (begin > 0 && !shared_variable_before(begin - 1, &begin, &bytes).empty())
         std::fill_n(words.begin() + ptrdiff_t(begin / 4), (begin % 4 + bytes + 3) / 4, true);
-    return bytes > 0 ? words : std::vector<bool>();
+    return begin < end ? words : std::vector<bool>();
 }
 
 /* Past the end of a static array, in what the linker left free between variables. */
