@@ -6,7 +6,6 @@
 #include "check/check.h"
 #include "run/cluster.h"
 
-#include <cstring>
 #include <sys/mman.h>
 
 namespace simt::check
@@ -28,16 +27,6 @@ Region *find_region(uintptr_t address)
     return table ? table[address >> page_bits & (table_size - 1)] : nullptr;
 }
 
-static void own_page(uintptr_t address, Region *region)
-{
-    Region **&table = tables[address >> (page_bits + table_bits)];
-    if (!table)
-        table =
-            static_cast<Region **>(mmap(nullptr, table_size * sizeof *table, PROT_READ | PROT_WRITE,
-                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    table[address >> page_bits & (table_size - 1)] = region;
-}
-
 static std::vector<Region *> regions;
 
 Region *add_region(const void *begin, size_t bytes, const Allocation *allocation)
@@ -49,11 +38,25 @@ Region *add_region(const void *begin, size_t bytes, const Allocation *allocation
     shadow_reserve(region->shadow, begin, bytes);
     region->open = reach_of(region->begin, region->end, region->shadow);
     uintptr_t page = region->begin >> page_bits;
-    do
-        own_page(page++ << page_bits, region);
-    while (page << page_bits < region->end);
+    do {
+        Region **&table = tables[page >> table_bits];
+        if (!table)
+            table = static_cast<Region **>(
+                mmap(nullptr, table_size * sizeof *table, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+        table[page & (table_size - 1)] = region;
+    } while (++page << page_bits < region->end);
     regions.push_back(region);
     return region;
+}
+
+void add_program_variables()
+{
+    static bool done;
+    for (const Segment &segment : segments())
+        if (!done && segment.base == segments()[0].base && segment.writable)
+            add_region(memory_at(segment.begin), segment.end - segment.begin, nullptr);
+    done = true;
 }
 
 static bool forgotten; /* what kernels wrote */
@@ -160,7 +163,7 @@ static void remember_look(BlockState *block, const void *address, uint32_t place
 {
     if (block->looks[0].address != address)
         block->looks[1] = block->looks[0];
-    block->looks[0] = Look{address, place, false};
+    block->looks[0] = Look{address, place};
 }
 
 Look other_look(const BlockState *block, uintptr_t address)
@@ -168,7 +171,7 @@ Look other_look(const BlockState *block, uintptr_t address)
     for (const Look &look : block->looks)
         if (look.address && look.address != memory_at(address))
             return look;
-    return Look{nullptr, 0, false};
+    return {};
 }
 
 /* The part of the worker's shared memory in which an address lies; null for other memory. */
@@ -271,18 +274,13 @@ void on_range(const void *pointer, size_t bytes, unsigned kind, const void *wher
 /* ---- shared memory of a cluster's other blocks ---- */
 
 /* They run one at a time (run/cluster.h), so they may look at each other's state. */
-static BlockState *state_of(const Cluster &cluster, unsigned rank)
-{
-    return cluster.member[rank].block->checked;
-}
-
 int cluster_rank_of(const BlockState *block, uint32_t number)
 {
     const Cluster &cluster = *block->block->cluster;
     if (block->number == number)
         return int(block->block->rank);
     for (unsigned rank = 0; cluster.blocks > 1 && rank < cluster.blocks; rank++)
-        if (state_of(cluster, rank)->number == number)
+        if (cluster.member[rank].block->checked->number == number)
             return int(rank);
     return -1;
 }
@@ -326,21 +324,10 @@ uintptr_t own_place(uintptr_t address, const BlockState **home)
         if (address < begin || address >= number_of(owner.shared_end))
             continue;
         if (home)
-            *home = state_of(cluster, rank);
+            *home = cluster.member[rank].block->checked;
         return address - begin + number_of(worker->shared_begin);
     }
     return address;
-}
-
-/* ---- the program's variables ---- */
-
-void add_program_variables()
-{
-    static bool done;
-    for (const Segment &segment : segments())
-        if (!done && segment.base == segments()[0].base && segment.writable)
-            add_region(memory_at(segment.begin), segment.end - segment.begin, nullptr);
-    done = true;
 }
 
 } /* namespace simt::check */

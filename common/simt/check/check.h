@@ -1,16 +1,7 @@
 /*
- * The checked build's own data, shared by the files of this room alone.
- *
- *   hooks.cpp            the runtime's calls (host/checker.h)
- *   instrumentation.cpp  what the compiled kernel calls before each access
- *   access.cpp           whose memory is this address, and may the kernel touch it there
- *   count.cpp            counters: requests, sectors, wavefronts
- *   trace.cpp            the same, event by event, in a file
- *   shadow.cpp           who touched each word last: races, uninitialised shared memory
- *   order.cpp            which accesses are ordered before which
- *   report.cpp           the sentences
- *   source.cpp           addresses in the code and in shared memory -> lines and names
- *   exit.cpp             the table that a program built by `simtcc --check` prints
+ * The checked build's own data, and what the files of this room do for each other. Two more are
+ * called from outside: hooks.cpp by the runtime (host/checker.h), instrumentation.cpp by the
+ * compiled kernel before each access.
  */
 #pragma once
 
@@ -228,22 +219,23 @@ inline void add_execution(uintptr_t address, Instruction &instruction, unsigned 
 
 /* ---- one worker ---- */
 
-struct BlockState;
-struct BlockTrace;
-struct LaunchTrace;
-struct SyncObject;
-
-/* The first `length` publications on an object: what a thread knows that looked at it then. */
-struct Seen {
-    const SyncObject *object;
-    size_t length;
+/* Of each object the first publications: how many a thread knows that looked at it. A map, but of
+ * few, and mostly none. */
+struct Seen : std::vector<std::pair<const struct SyncObject *, size_t>> {
+    size_t &operator[](const SyncObject *object)
+    {
+        for (auto &[known, length] : *this)
+            if (known == object)
+                return length;
+        return emplace_back(object, 0).second;
+    }
 };
 
 /* What one thread made known at one moment: of each thread of its block, accesses before a time. */
 struct Publication {
     uint32_t block, thread;
     std::vector<uint32_t> known;
-    std::vector<Seen> seen;
+    Seen seen;
 };
 
 /*
@@ -254,7 +246,7 @@ struct Publication {
 struct SyncObject {
     std::vector<Publication> publications;
     std::vector<uint32_t> known;
-    std::vector<Seen> seen;
+    Seen seen;
     uint32_t cluster_phase = 0;
 };
 
@@ -264,7 +256,7 @@ struct SyncObject {
  */
 struct ClusterKnowledge {
     std::vector<uint32_t> known[max_cluster_blocks];
-    std::vector<Seen> seen;
+    Seen seen;
 };
 
 struct ClusterState {
@@ -309,25 +301,36 @@ struct alignas(64) ThreadState {
 
     /* per thread of the block; empty while warp and block times say it all */
     std::vector<uint32_t> known = {};
-    std::vector<Seen> seen = {};     /* publications of other blocks */
-    std::vector<Seen> glimpsed = {}; /* the same, with no fence since */
+    Seen seen = {};     /* publications of other blocks */
+    Seen glimpsed = {}; /* the same, with no fence since */
 };
-
-struct LaunchState;
 
 /* An atomic or volatile operation on global memory, by which a block may learn what others did. */
 struct Look {
     const void *address; /* null for none */
     uint32_t place;
-    bool told; /* of the first of two accesses, had the looking thread fenced since */
+};
+
+/* Two accesses that nothing orders, and what the second block last looked at: see other_look. */
+struct Race {
+    uintptr_t address;
+    Stamp first, second;
+    Look look;
 };
 
 /* A write over another thread's: a race unless it turns out to store what was there already. */
 struct Overwrite {
-    uintptr_t address;
+    Race race;
     unsigned bytes;
     uint32_t before;
-    Stamp first, second;
+};
+
+/* An access that has to be reported. */
+struct Touch {
+    uintptr_t address;
+    unsigned bytes;
+    bool write;
+    const void *where;
 };
 
 /*
@@ -336,9 +339,7 @@ struct Overwrite {
  */
 struct Uninitialised {
     ThreadState *thread; /* null when there is none */
-    uintptr_t address;
-    unsigned bytes;
-    const void *where;
+    Touch read;
 };
 
 /*
@@ -346,13 +347,9 @@ struct Uninitialised {
  * compare-and-swap there, the read was a guess, which that operation confirms: no race.
  */
 struct Guess {
-    Stamp first, second; /* one of them is the read */
-    Look look;
+    Race race;            /* of the read with another access */
     bool noted_by_reader; /* not only by a writer that found the read */
 };
-
-/* The reader's block, its thread, and the word's address. */
-typedef std::tuple<uint32_t, unsigned, uintptr_t> GuessKey;
 
 /* What a worker knows about its block. */
 struct BlockHistory {
@@ -363,7 +360,7 @@ struct BlockHistory {
     uint32_t full_time = 1;  /* each thread of the block knows what all did before */
     uint32_t clean_full = 0; /* and all of it before this was fenced */
     bool partial = false;    /* some ThreadState::known is in use */
-    std::vector<Seen> seen = {};
+    Seen seen = {};
     std::vector<uint32_t> grid_known = {};           /* grid_time when it last left grid.sync() */
     std::map<const void *, SyncObject> objects = {}; /* in shared memory, or of the runtime */
     uint32_t cluster_phase = 0;                      /* as in ThreadState: known to all */
@@ -373,13 +370,13 @@ struct BlockHistory {
     std::vector<uint32_t> proxy_fenced = {}; /* per thread: accesses before it are fenced */
 
     Uninitialised uninitialised = {};
-    Look looks[2] = {};               /* the last two at different addresses */
-    Site last_barrier = {nullptr, 0}; /* its file is null before the first */
-    std::mutex *held = nullptr; /* while the running thread makes an atomic operation: see let_go */
+    Look looks[2] = {};                     /* the last two at different addresses */
+    Site last_barrier = {nullptr, 0};       /* its file is null before the first */
+    std::unique_lock<std::mutex> held = {}; /* while the running thread makes an atomic operation */
     std::vector<Overwrite> overwrites = {}; /* by one thread, not yet settled */
 
-    struct counters counted = {}; /* in this block */
-    BlockTrace *trace = nullptr;  /* null unless it is traced */
+    struct counters counted = {};       /* in this block */
+    struct BlockTrace *trace = nullptr; /* null unless it is traced */
 };
 
 /* The same with what is kept for the worker's next block. */
@@ -405,11 +402,11 @@ struct LaunchState {
     uint8_t quiet[2] = {};           /* the same twice */
     std::atomic<bool> fenced{false}; /* a thread executed a fence: publications are possible */
     std::atomic<bool> published{false};
-    std::vector<uint32_t> grid_time =
-        {};               /* cooperative: when each block last came to grid.sync() */
-    std::mutex lock = {}; /* of all below */
-    std::map<const void *, SyncObject> objects = {};         /* in global memory */
-    std::map<GuessKey, Guess> guesses = {};                  /* not yet confirmed */
+    std::vector<uint32_t> grid_time = {}; /* cooperative: when blocks last came to grid.sync() */
+    std::mutex lock = {};                 /* of all below */
+    std::map<const void *, SyncObject> objects = {}; /* in global memory */
+    /* not yet confirmed, by the reader's block, its thread, and the word's address */
+    std::map<std::tuple<uint32_t, unsigned, uintptr_t>, Guess> guesses = {};
     std::atomic<bool> guessed{false};                        /* there have been some */
     bool passes_races = false, passes_uninitialised = false; /* as SIMT_IGNORE asks */
     unsigned long long passed = 0;
@@ -417,7 +414,7 @@ struct LaunchState {
     /* by the kernel: other threads may be looking at their shadows */
     std::vector<Region *> freed = {};
     struct counters counted = {};
-    LaunchTrace *trace = nullptr; /* null unless a trace is written */
+    struct LaunchTrace *trace = nullptr; /* null unless a trace is written */
 };
 
 /* What an access leaves behind. */
@@ -434,7 +431,7 @@ inline ThreadState *current_thread_state()
     return current_thread ? current_thread->checked : nullptr;
 }
 
-/* ---- access.cpp ---- */
+/* ---- access.cpp: whose memory is an address, and may the kernel touch it there ---- */
 
 /* One access of at most 16 bytes by kernel or host code; does not return if it may not be made. */
 void on_access(const void *address, unsigned bytes, unsigned kind, const void *where);
@@ -452,7 +449,7 @@ void settle_visits(BlockState *block);
 /* The same place in the calling worker's own shared memory; and whose of its cluster it is. */
 uintptr_t own_place(uintptr_t address, const BlockState **home);
 
-/* ---- count.cpp ---- */
+/* ---- count.cpp: requests, sectors, wavefronts ---- */
 
 /* `bytes` is a power of two up to 16. */
 const Place &find_place(BlockState *block, const void *where, Space space, bool write,
@@ -465,7 +462,7 @@ void count_requests(struct counters &counted, Space space, bool write, size_t la
                     size_t requests, size_t bytes, const Moved &moved);
 void add_counters(struct counters *sum, const struct counters &part);
 
-/* ---- shadow.cpp ---- */
+/* ---- shadow.cpp: who touched each word last: races, reads of memory never written ---- */
 
 /* A plain access within the reach of an instruction that the warp has come to since it last came
  * together: it is counted, too. */
@@ -482,10 +479,15 @@ void confirm_guesses(const ThreadState *thread, uintptr_t address, size_t bytes)
  * global memory at the end of the launch, when `block` is null. */
 void settle_guesses(LaunchState *launch, const BlockState *block);
 
-/* ---- order.cpp ---- */
+/* ---- order.cpp: which accesses are ordered before which ---- */
 
 /* Gives all of the block numbers that no word of its shared memory has as its `quiet`. */
 void begin_moment(BlockState *block);
+/* `known`: of each thread of the stamp's block, accesses before a time. */
+inline bool covers(const std::vector<uint32_t> &known, const Stamp &stamp)
+{
+    return stamp.thread() < known.size() && stamp.time < known[stamp.thread()];
+}
 bool ordered_before(const Stamp &earlier, const ThreadState *thread);
 bool would_be_ordered_by_fence(const Stamp &earlier, const ThreadState *thread);
 void order_barrier(BlockState *block);
@@ -497,25 +499,21 @@ void order_atomic(ThreadState *thread, const void *address, bool global, bool wr
 void order_look(ThreadState *thread);
 void order_release(ThreadState *thread, const void *object, const Block &home);
 void order_proxy_fence(ThreadState *thread);
-bool passed_proxy_fence(const BlockState *block, const Stamp &write);
 void order_acquire(ThreadState *thread, const void *object);
 /* How often the barrier of its cluster has opened, as far as the thread knows. */
 inline uint32_t known_cluster_phase(const ThreadState *thread)
 {
     return std::max(thread->cluster_phase, thread->block->cluster_phase);
 }
-/* The barrier of the thread's cluster: it arrives, the barrier opens, it goes on. */
-void arrive_at_cluster(ThreadState *thread);
-void open_cluster(Cluster &cluster);
+/* The barrier of the thread's cluster: it arrives (relaxed: without publishing), it goes on. */
+void arrive_at_cluster(ThreadState *thread, bool relaxed);
 void leave_cluster_barrier(ThreadState *thread);
 
-/* ---- source.cpp ---- */
+/* ---- source.cpp: addresses in the code -> lines ---- */
 
 uint32_t place_number(const void *where);
 const void *place_address(uint32_t number);
 std::string source_line(const void *where); /* "tiled.cu:33"; "" without debug information */
-/* Whether a static __shared__ variable holds the word at this offset in thread-local storage. */
-bool in_shared_variable(size_t offset);
 /* A part of the program, or of a library that it is linked with; the program's come first. */
 struct Segment {
     uintptr_t base; /* what the object's own addresses are relative to */
@@ -525,7 +523,7 @@ struct Segment {
 const std::vector<Segment> &segments();
 bool in_read_only_data(uintptr_t address);
 
-/* ---- trace.cpp ---- */
+/* ---- trace.cpp: what is counted, event by event, in a file ---- */
 
 void trace_launch_begin(LaunchState *launch);
 void trace_launch_end(LaunchState *launch);
@@ -533,7 +531,6 @@ void trace_block_begin(BlockState *block);
 void trace_block_end(BlockState *block);
 void trace_report(const char *text);
 void trace_describe(const void *begin, size_t bytes, const struct description &about);
-void trace_forget(const Region *region); /* it is freed */
 /* From here on only for blocks that are traced. A new moment of the block's clock, for `warp` or
  * null. */
 uint64_t trace_time(const BlockState *block, const WarpState *warp);
@@ -547,7 +544,7 @@ void trace_barrier(const BlockState *block, const char *which, Site site, int id
 void trace_meeting(const WarpState *warp, const Meeting &meeting, Site site);
 void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where);
 
-/* ---- report.cpp ---- */
+/* ---- report.cpp: the sentences ---- */
 
 /* A device pointer that the kernel was given. */
 struct Argument {
@@ -559,20 +556,10 @@ struct Argument {
 /* The device pointers among the launch's arguments, in the order of the kernel's parameters. */
 std::vector<Argument> pointer_arguments(const LaunchState *launch);
 
-/* An access that may not be made. */
-struct Touch {
-    uintptr_t address;
-    unsigned bytes;
-    bool write;
-    const void *where;
-};
-
-/* These two return where SIMT_IGNORE says so. `told`: see Look. */
-void report_race(BlockState *block, uintptr_t address, const Stamp &first, const Stamp &second,
-                 bool told);
-void report_uninitialised(const Uninitialised &read);
-/* An unconfirmed guess; does not end the block. */
-void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess);
+/* These two return where SIMT_IGNORE says so. A race ends the block in which the second access was
+ * made, unless that is null because it may be over. */
+void report_race(LaunchState *launch, BlockState *block, const Race &race);
+void report_uninitialised(const Uninitialised &found);
 void tell_what_passed(const LaunchState *launch); /* on stderr, once for each kernel */
 /* `how`: what is missing for the access to the shared memory of another block. */
 [[noreturn]] void report_visit(BlockState *block, const BlockState *home, const Stamp &visit,
@@ -586,11 +573,8 @@ void tell_what_passed(const LaunchState *launch); /* on stderr, once for each ke
 /* Host code's access: reported if it is one to device memory. */
 void report_host_access(const Touch &touch);
 
-/* ---- hooks.cpp ---- */
+/* ---- hooks.cpp: null, except in programs with exit.cpp ---- */
 
-void let_go(BlockState *block); /* an atomic operation ends: it was made, or it was reported */
-
-/* Null, except in programs with exit.cpp. */
 extern void (*launch_listener)(const Launch &launch, const struct counters &counted);
 extern void (*report_listener)(const char *text);
 

@@ -62,16 +62,14 @@ static unsigned passes(const Request &request, uint32_t lanes, unsigned words_pe
 /* 8 bytes per lane are moved for half a warp at a time, 16 bytes for a quarter. */
 static void add_wavefronts(const Request &request, Moved &moved)
 {
-    unsigned words_per_lane = std::max(request.place.bytes / 4, 1u);
-    unsigned lanes_at_once = warp_size / words_per_lane;
-    uint32_t group = words_per_lane == 1 ? ~0u : (1u << lanes_at_once) - 1;
-    for (unsigned first = 0; first < warp_size; first += lanes_at_once) {
-        uint32_t lanes = request.lanes & group << first;
-        if (!lanes)
-            continue;
-        moved.wavefronts += passes(request, lanes, words_per_lane);
-        moved.ideal++;
-    }
+    const unsigned words_per_lane = std::max(request.place.bytes / 4, 1u);
+    const unsigned lanes_at_once = warp_size / words_per_lane;
+    const uint32_t group = ~0u >> (warp_size - lanes_at_once);
+    for (unsigned first = 0; first < warp_size; first += lanes_at_once)
+        if (const uint32_t lanes = request.lanes & group << first) {
+            moved.wavefronts += passes(request, lanes, words_per_lane);
+            moved.ideal++;
+        }
 }
 
 /* The sectors of so many requests, each a step further than the one before. */

@@ -1,10 +1,9 @@
 /* What a program built by `simtcc --check` prints at its end: the reports, and what each kernel
  * did. simtcc asks the linker for simt_print_at_exit, which pulls this file in. */
 #include "check/check.h"
+#include "host/errors.h"
 
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
 
 namespace simt::check
 {
@@ -34,10 +33,7 @@ static void remember_report(const char *text)
 /* "4.00", or nothing where nothing was counted. */
 static std::string ratio(unsigned long long a, unsigned long long b)
 {
-    char text[32] = "";
-    if (b)
-        snprintf(text, sizeof text, "%.2f", double(a) / double(b));
-    return text;
+    return b ? format("%.2f", double(a) / double(b)) : "";
 }
 
 static void print_table()

@@ -14,15 +14,13 @@ static struct counters totals;
 static BlockState *new_state()
 {
     BlockState *state = new BlockState();
-    shadow_reserve(state->shared, worker->shared_begin,
-                   size_t(worker->shared_end - worker->shared_begin));
     const uintptr_t begin = number_of(worker->shared_begin), end = number_of(worker->shared_end);
     const uintptr_t dynamic = number_of(worker->dynamic_begin);
+    shadow_reserve(state->shared, worker->shared_begin, end - begin);
     state->static_before = reach_of(begin, dynamic, state->shared);
     state->dynamic = reach_of(dynamic, dynamic, state->shared);
     state->static_behind = reach_of(dynamic + max_shared_per_block, end, state->shared);
-    worker->checked = state;
-    return state;
+    return worker->checked = state;
 }
 
 static void count_barrier(BlockState *state, const char *which, Site site = nowhere, int id = -1)
@@ -30,23 +28,6 @@ static void count_barrier(BlockState *state, const char *which, Site site = nowh
     state->counted.barriers++;
     if (state->trace)
         trace_barrier(state, which, site, id);
-}
-
-/* We must come to know of atomic operations in the order in which they are made, or the last block
- * to count itself would not be the last that we know of. So from its announcement to its end an
- * operation holds a lock, which it shares with some other addresses. */
-static void hold(BlockState *block, const void *address)
-{
-    static std::mutex locks[256];
-    block->held = &locks[number_of(address) / 8 % 256];
-    block->held->lock();
-}
-
-void let_go(BlockState *block)
-{
-    if (block->held)
-        block->held->unlock();
-    block->held = nullptr;
 }
 
 struct Hooks final : Checker {
@@ -122,7 +103,7 @@ struct Hooks final : Checker {
     void block_end(Block &block) override
     {
         BlockState *state = block.checked;
-        let_go(state); /* a signal ended the block in the middle of something */
+        state->held = {}; /* a signal ended the block in the middle of something */
         for (unsigned i = 0; i < block.warps; i++)
             close_round(&state->warp[i]);
         trace_block_end(state);
@@ -226,16 +207,12 @@ struct Hooks final : Checker {
 
     /* ---- clusters ---- */
 
-    void cluster_arrived(bool relaxed) override
-    {
-        ThreadState *thread = settled_thread();
-        if (!relaxed)
-            arrive_at_cluster(thread);
-    }
+    void cluster_arrived(bool relaxed) override { arrive_at_cluster(settled_thread(), relaxed); }
 
     void cluster_barrier_completed(Cluster &cluster) override
     {
-        open_cluster(cluster);
+        ClusterState &state = *cluster.checked;
+        state.completed[cluster.phase % 2] = state.arriving;
         for (unsigned rank = 0; rank < cluster.blocks; rank++)
             if (!cluster.member[rank].ended)
                 count_barrier(cluster.member[rank].block->checked, "cluster_barrier");
@@ -267,11 +244,16 @@ struct Hooks final : Checker {
             thread->block->counted.atomics++;
             noted(names[kind - atomic_read], address, 0, bytes, where);
         }
-        hold(thread->block, address);
+        /* We must come to know of atomic operations in the order in which they are made, or the
+         * last block to count itself would not be the last that we know of. So from its
+         * announcement to its end an operation holds a lock, which it shares with some other
+         * addresses. */
+        static std::mutex locks[256];
+        thread->block->held = std::unique_lock<std::mutex>(locks[number_of(address) / 8 % 256]);
         on_access(address, unsigned(bytes), kind, where);
     }
 
-    void atomic_done() override { let_go(current_thread_state()->block); }
+    void atomic_done() override { current_thread_state()->block->held.unlock(); }
 
     void compared(const void *address, size_t bytes) override
     {
@@ -334,18 +316,15 @@ struct Hooks final : Checker {
     void freed(Allocation &allocation) override
     {
         Region *region = allocation.checked;
-        trace_forget(region);
         /* every access gets its second look, which sees it */
         region->end = region->begin;
         region->open.end = region->open.begin;
         shadow_forget(region->shadow, false);
-        if (const ThreadState *thread = current_thread_state()) {
-            LaunchState *launch = thread->block->launch;
-            std::lock_guard<std::mutex> hold(launch->lock);
-            launch->freed.push_back(region);
-        } else {
-            shadow_release(region->shadow);
-        }
+        const ThreadState *thread = current_thread_state();
+        if (!thread)
+            return shadow_release(region->shadow);
+        std::lock_guard<std::mutex> hold(thread->block->launch->lock);
+        thread->block->launch->freed.push_back(region);
     }
 
     void written(const void *begin, size_t bytes) override { add_written(begin, bytes); }

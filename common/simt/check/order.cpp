@@ -25,15 +25,15 @@ namespace simt::check
 
 /* Whether a publication covers the stamp, or one that its publisher saw. `visited`: how far we
  * looked. The last ones know most. */
-static bool seen_covers(const std::vector<Seen> &seen, const Stamp &stamp,
+static bool seen_covers(const Seen &seen, const Stamp &stamp,
                         std::map<const SyncObject *, size_t> &visited)
 {
-    for (const Seen &look : seen) {
-        size_t &looked_at = visited[look.object];
-        const size_t begin = std::exchange(looked_at, std::max(looked_at, look.length));
-        for (size_t i = look.length; i-- > begin;) {
-            const Publication &each = look.object->publications[i];
-            if ((each.block == stamp.block && stamp.time < each.known[stamp.thread()]) ||
+    for (const auto &[object, length] : seen) {
+        size_t &looked_at = visited[object];
+        const size_t begin = std::exchange(looked_at, std::max(looked_at, length));
+        for (size_t i = length; i-- > begin;) {
+            const Publication &each = object->publications[i];
+            if ((each.block == stamp.block && covers(each.known, stamp)) ||
                 seen_covers(each.seen, stamp, visited))
                 return true;
         }
@@ -53,7 +53,7 @@ static bool cluster_orders(const ThreadState *thread, const Stamp &earlier)
 {
     const ClusterKnowledge *known = knowledge(thread);
     const int rank = known ? cluster_rank_of(thread->block, earlier.block) : -1;
-    return rank >= 0 && earlier.time < known->known[rank][earlier.thread()];
+    return rank >= 0 && covers(known->known[rank], earlier);
 }
 
 bool ordered_before(const Stamp &earlier, const ThreadState *thread)
@@ -66,7 +66,7 @@ bool ordered_before(const Stamp &earlier, const ThreadState *thread)
         return number == thread->number || earlier.time < block->full_time ||
                (number / warp_size == thread->warp->warp->number &&
                 earlier.time < thread->warp->full_time) ||
-               (!thread->known.empty() && earlier.time < thread->known[number]);
+               covers(thread->known, earlier);
     }
     LaunchState *launch = block->launch;
     if (!block->grid_known.empty() &&
@@ -121,26 +121,16 @@ static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
         into[i] = std::max(into[i], from[i]);
 }
 
-static void add_seen(std::vector<Seen> &into, const Seen &look)
+static void join(Seen &into, const Seen &from)
 {
-    for (Seen &known : into)
-        if (known.object == look.object) {
-            known.length = std::max(known.length, look.length);
-            return;
-        }
-    into.push_back(look);
-}
-
-static void add_seen(std::vector<Seen> &into, const std::vector<Seen> &from)
-{
-    for (const Seen &look : from)
-        add_seen(into, look);
+    for (const auto &[object, length] : from)
+        into[object] = std::max(into[object], length);
 }
 
 /* What the thread has glimpsed, it knows from here on. */
 static void confirm(ThreadState *thread)
 {
-    add_seen(thread->seen, thread->glimpsed);
+    join(thread->seen, thread->glimpsed);
     thread->glimpsed.clear();
 }
 
@@ -200,7 +190,7 @@ void order_barrier(BlockState *block)
         block->cluster_phase = std::max(block->cluster_phase, thread.cluster_phase);
         if (block->launch->published) {
             confirm(&thread);
-            add_seen(block->seen, thread.seen);
+            join(block->seen, thread.seen);
             thread.seen.clear();
         }
         if (block->partial)
@@ -224,13 +214,15 @@ void order_warp(WarpState *warp, uint32_t lanes)
     BlockState *block = warp->block();
     ThreadState *const thread = &block->thread[warp->warp->number * warp_size];
     bool fenced = block->launch->fenced;
-    std::vector<Seen> seen, glimpsed;
+    Seen seen, glimpsed;
     uint32_t cluster_phase = 0;
     for (unsigned lane : bits(lanes)) {
         if (thread[lane].look_at)
             order_look(&thread[lane]);
-        add_seen(seen, thread[lane].seen);
-        add_seen(glimpsed, thread[lane].glimpsed);
+        if (block->launch->published) {
+            join(seen, thread[lane].seen);
+            join(glimpsed, thread[lane].glimpsed);
+        }
         fenced &= !thread[lane].unfenced_write; /* as at a barrier of the block */
         cluster_phase = std::max(cluster_phase, thread[lane].cluster_phase);
     }
@@ -251,8 +243,10 @@ void order_warp(WarpState *warp, uint32_t lanes)
     for (unsigned lane : bits(lanes)) {
         thread[lane].time = block->now;
         thread[lane].cluster_phase = cluster_phase;
-        thread[lane].seen = seen;
-        thread[lane].glimpsed = glimpsed;
+        if (block->launch->published) {
+            thread[lane].seen = seen;
+            thread[lane].glimpsed = glimpsed;
+        }
         if (fenced)
             fenced_now(&thread[lane]);
     }
@@ -271,42 +265,15 @@ void order_fence(ThreadState *thread)
     fenced_now(thread);
 }
 
-static SyncObject *find_object(std::map<const void *, SyncObject> &objects, const void *address)
-{
-    auto found = objects.find(address);
-    return found == objects.end() ? nullptr : &found->second;
-}
-
 /* Publishes to whoever looks at the object, in whatever block. With the launch's lock held. */
 static void publish(const ThreadState *thread, SyncObject &object, std::vector<uint32_t> known)
 {
     const BlockState *block = thread->block;
     object.publications.push_back({block->number, thread->number, std::move(known), thread->seen});
-    add_seen(object.publications.back().seen, block->seen);
+    join(object.publications.back().seen, block->seen);
     block->launch->published = true;
     for (uint8_t &quiet : block->launch->quiet)
         __atomic_store_n(&quiet, never_quiet, __ATOMIC_RELAXED);
-}
-
-static void see_from_grid(ThreadState *thread, const SyncObject *object)
-{
-    BlockState *block = thread->block;
-    size_t from = 0;
-    for (const std::vector<Seen> *looks : {&thread->seen, &thread->glimpsed})
-        for (const Seen &look : *looks)
-            if (look.object == object)
-                from = std::max(from, look.length);
-    /* What other warps of the same block published there is knowledge about this block. */
-    for (size_t i = from; i < object->publications.size(); i++) {
-        const Publication &publication = object->publications[i];
-        if (publication.block != block->number || publication.thread == thread->number)
-            continue;
-        join(thread->known, publication.known);
-        learnt(thread->warp);
-        block->partial = true;
-    }
-    if (!object->publications.empty())
-        add_seen(thread->glimpsed, Seen{object, object->publications.size()});
 }
 
 void order_atomic(ThreadState *thread, const void *address, bool global, bool writes)
@@ -322,7 +289,7 @@ void order_atomic(ThreadState *thread, const void *address, bool global, bool wr
     } else if (publishes && !global) {
         SyncObject &object = block->objects[address];
         join(object.known, fenced_known(thread));
-        add_seen(object.seen, thread->seen);
+        join(object.seen, thread->seen);
     }
     thread->look_at = address;
     thread->look_at_global = global;
@@ -330,16 +297,29 @@ void order_atomic(ThreadState *thread, const void *address, bool global, bool wr
 
 void order_look(ThreadState *thread)
 {
-    LaunchState *launch = thread->block->launch;
-    const void *address = thread->look_at;
-    thread->look_at = nullptr;
+    BlockState *block = thread->block;
+    LaunchState *launch = block->launch;
+    const void *address = std::exchange(thread->look_at, nullptr);
     if (!thread->look_at_global)
         return order_acquire(thread, address);
     if (!launch->published)
         return;
     std::lock_guard<std::mutex> hold(launch->lock);
-    if (const SyncObject *object = find_object(launch->objects, address))
-        see_from_grid(thread, object);
+    const auto found = launch->objects.find(address);
+    if (found == launch->objects.end())
+        return;
+    const SyncObject *object = &found->second;
+    const size_t from = std::max(thread->seen[object], thread->glimpsed[object]);
+    thread->glimpsed[object] = object->publications.size();
+    /* What other warps of the same block published there is knowledge about this block. */
+    for (size_t i = from; i < object->publications.size(); i++) {
+        const Publication &publication = object->publications[i];
+        if (publication.block != block->number || publication.thread == thread->number)
+            continue;
+        join(thread->known, publication.known);
+        learnt(thread->warp);
+        block->partial = true;
+    }
 }
 
 void order_release(ThreadState *thread, const void *object, const Block &home)
@@ -352,7 +332,7 @@ void order_release(ThreadState *thread, const void *object, const Block &home)
         SyncObject &shared = block->objects[object];
         join(shared.known, all_known(thread));
         shared.cluster_phase = std::max(shared.cluster_phase, known_cluster_phase(thread));
-        add_seen(shared.seen, thread->seen);
+        join(shared.seen, thread->seen);
     }
     step(thread);
 }
@@ -364,65 +344,50 @@ void order_proxy_fence(ThreadState *thread)
     step(thread);
 }
 
-bool passed_proxy_fence(const BlockState *block, const Stamp &write)
-{
-    unsigned thread = write.thread();
-    return thread < block->proxy_fenced.size() && write.time < block->proxy_fenced[thread];
-}
-
 void order_acquire(ThreadState *thread, const void *object)
 {
     BlockState *block = thread->block;
     if (block->launch->published) {
         std::lock_guard<std::mutex> hold(block->launch->lock);
-        if (const SyncObject *far = find_object(block->launch->objects, object)) {
-            add_seen(thread->seen, Seen{far, far->publications.size()});
+        const auto far = block->launch->objects.find(object);
+        if (far != block->launch->objects.end()) {
+            thread->seen[&far->second] = far->second.publications.size();
             learnt(thread->warp);
         }
     }
-    SyncObject *shared = find_object(block->objects, object);
-    if (!shared)
+    const auto found = block->objects.find(object);
+    if (found == block->objects.end())
         return;
-    join(thread->known, shared->known);
-    thread->cluster_phase = std::max(thread->cluster_phase, shared->cluster_phase);
-    add_seen(thread->seen, shared->seen);
+    const SyncObject &shared = found->second;
+    join(thread->known, shared.known);
+    thread->cluster_phase = std::max(thread->cluster_phase, shared.cluster_phase);
+    join(thread->seen, shared.seen);
     learnt(thread->warp);
     block->partial = true;
 }
 
 /* ---- the barrier of a cluster ---- */
 
-static ClusterState *cluster_state(Cluster &cluster)
-{
-    if (!cluster.checked) {
-        cluster.checked = new ClusterState();
-        for (std::vector<uint32_t> &known : cluster.checked->arriving.known)
-            known.assign(cluster.member[0].block->threads, 0);
-    }
-    return cluster.checked;
-}
-
-void arrive_at_cluster(ThreadState *thread)
+void arrive_at_cluster(ThreadState *thread, bool relaxed)
 {
     const BlockState *block = thread->block;
-    ClusterKnowledge &arriving = cluster_state(*block->block->cluster)->arriving;
+    ClusterState *&state = block->block->cluster->checked;
+    if (!state)
+        state = new ClusterState();
+    if (relaxed)
+        return;
+    ClusterKnowledge &arriving = state->arriving;
     /* About its own block: what it knows of others it has from earlier phases. */
     join(arriving.known[block->block->rank], all_known(thread));
-    add_seen(arriving.seen, thread->seen);
-    add_seen(arriving.seen, block->seen);
+    join(arriving.seen, thread->seen);
+    join(arriving.seen, block->seen);
     step(thread);
-}
-
-void open_cluster(Cluster &cluster)
-{
-    ClusterState *state = cluster_state(cluster);
-    state->completed[cluster.phase % 2] = state->arriving;
 }
 
 void leave_cluster_barrier(ThreadState *thread)
 {
     thread->cluster_phase = uint32_t(thread->thread->cluster_waits);
-    add_seen(thread->seen, knowledge(thread)->seen);
+    join(thread->seen, knowledge(thread)->seen);
     learnt(thread->warp);
 }
 

@@ -3,8 +3,6 @@
 #include "host/errors.h"
 #include "host/symbols.h"
 
-#include <cstdio>
-#include <cstring>
 #include <regex>
 #include <set>
 
@@ -68,10 +66,16 @@ static std::string plural(unsigned long long count, const char *noun)
     return format("%llu %s%s", count, noun, count == 1 ? "" : "s");
 }
 
+static std::string access_at(const Touch &touch)
+{
+    return (touch.write ? "writes " : "reads ") + plural(touch.bytes, "byte") + " at " +
+           at(touch.where);
+}
+
 [[noreturn]] static void fail(BlockState *block, const std::string &text,
                               cudaError_t error = cudaErrorLaunchFailure)
 {
-    let_go(block);
+    block->held = {};
     settle_uninitialised(block); /* what came of it is the lesser news */
     report(*block->launch->launch, error, "%s", text.c_str());
     abandon_block();
@@ -191,14 +195,13 @@ static std::string allocation_name(const LaunchState *launch, const Allocation &
 static std::string buffer_name(const LaunchState *launch, const Allocation &allocation)
 {
     const Region *region = allocation.checked;
-    std::string name = allocation_name(launch, allocation);
+    const std::string name = allocation_name(launch, allocation);
     if (region->fences.empty())
         return name;
     const std::string bytes = plural(region->open.end - region->open.begin, "byte");
     const std::string argument = argument_name(launch, allocation);
-    if (!argument.empty())
-        return argument + " (" + bytes + ")";
-    return format("the %s between the guard zones of ", bytes.c_str()) + name;
+    return argument.empty() ? "the " + bytes + " between the guard zones of " + name
+                            : argument + " (" + bytes + ")";
 }
 
 /* Where in global memory an address lies that a kernel may touch, from where the program has its
@@ -260,23 +263,23 @@ static std::string missing_barrier(const char *barrier, const std::string &first
     return format("%s is missing between line %d and line %d", barrier, before, after);
 }
 
-static bool is_atomic(const Stamp &stamp)
-{
-    return stamp.kind() >= atomic_read && stamp.kind() <= atomic_update;
-}
-
 static bool one_is_atomic(const Stamp &first, const Stamp &second)
 {
+    const auto is_atomic = [](const Stamp &stamp) {
+        return stamp.kind() >= atomic_read && stamp.kind() <= atomic_update;
+    };
     return is_atomic(first) != is_atomic(second);
 }
 
-static std::string advice_between_blocks(const LaunchState *launch, const Stamp &first,
-                                         const Stamp &second, const Look &look)
+/* `second_block`: null when it may be over. */
+static std::string advice_between_blocks(const LaunchState *launch, const BlockState *second_block,
+                                         const Race &race)
 {
+    const auto &[address, first, second, look] = race;
     /* The second block has looked at something else, which may have told it that the first is done:
      * that means nothing without a fence. */
     const std::string block = block_name(launch, first.block);
-    if (look.told)
+    if (second_block && would_be_ordered_by_fence(first, &second_block->thread[second.thread()]))
         return "; the operation at " + at(place_address(look.place)) + " tells it that " + block +
                " is done, but a __threadfence() or a barrier is missing between that and " +
                at(second);
@@ -311,10 +314,9 @@ static std::string advice_within_block(const BlockState *block, const Stamp &fir
                            one_warp ? block->warp[warp].last_barrier : block->last_barrier);
 }
 
-/* `block`: where the second access was made; null when it may be over. */
-static std::string race_text(const LaunchState *launch, const BlockState *block, uintptr_t address,
-                             const Stamp &first, const Stamp &second, const Look &look)
+static std::string race_text(const LaunchState *launch, const BlockState *block, const Race &race)
 {
+    const auto &[address, first, second, look] = race;
     const bool shared = !find_region(address), two_blocks = first.block != second.block;
     std::string text = "race on global memory (";
     if (shared) {
@@ -337,7 +339,7 @@ static std::string race_text(const LaunchState *launch, const BlockState *block,
              cluster_rank_of(block, second.block) >= 0)
         text += "; a cluster_arrive() and a cluster_wait() are missing between them";
     else
-        text += advice_between_blocks(launch, first, second, look);
+        text += advice_between_blocks(launch, block, race);
     const char *name = kernel_name(*launch->launch);
     text += format(" (kernel %s", name);
     text += two_blocks ? "" : ", " + block_name(launch, first.block);
@@ -354,37 +356,23 @@ static void let_pass(LaunchState *launch, const std::string &text)
 
 void tell_what_passed(const LaunchState *launch)
 {
-    static std::mutex lock;
     static std::set<std::string> told;
-    std::lock_guard<std::mutex> hold(lock);
     const char *name = kernel_name(*launch->launch);
     if (launch->passed > 0 && told.insert(name).second)
         fprintf(stderr, "simt: SIMT_IGNORE lets %s of kernel %s pass, the first: %s\n",
                 plural(launch->passed, "report").c_str(), name, launch->first_passed.c_str());
 }
 
-void report_race(BlockState *block, uintptr_t address, const Stamp &first, const Stamp &second,
-                 bool told)
+void report_race(LaunchState *launch, BlockState *block, const Race &race)
 {
-    LaunchState *launch = block->launch;
     const bool many = launch->passes_races && launch->passed > 0;
-    Look look = other_look(block, address);
-    look.told = told;
-    const std::string text = many ? "" : race_text(launch, block, address, first, second, look);
+    const std::string text = many ? "" : race_text(launch, block, race);
     if (launch->passes_races)
         return let_pass(launch, text);
+    if (!block)
+        return report(*launch->launch, cudaErrorLaunchFailure, "%s", text.c_str());
     block->uninitialised.thread = nullptr; /* it may be this very access */
     fail(block, text);
-}
-
-void report_guess(LaunchState *launch, uintptr_t address, const Guess &guess)
-{
-    const std::string text =
-        race_text(launch, nullptr, address, guess.first, guess.second, guess.look);
-    if (launch->passes_races)
-        let_pass(launch, text);
-    else
-        report(*launch->launch, cudaErrorLaunchFailure, "%s", text.c_str());
 }
 
 void report_visit(BlockState *block, const BlockState *home, const Stamp &visit, const char *how)
@@ -405,31 +393,26 @@ void report_unfenced(const ThreadState *thread, uintptr_t address, const Stamp &
                       " would not see it; async_proxy_fence() is missing after the write");
 }
 
-void report_uninitialised(const Uninitialised &read)
+void report_uninitialised(const Uninitialised &found)
 {
-    LaunchState *launch = read.thread->block->launch;
-    const bool global = find_region(read.address);
+    LaunchState *launch = found.thread->block->launch;
+    const uintptr_t address = found.read.address;
+    const bool global = find_region(address);
     const std::string text =
-        (global ? "uninitialised global memory (" + global_name(launch, read.address)
-                : "uninitialised shared memory (" + shared_name(read.address)) +
-        "): reads " + plural(read.bytes, "byte") + " at " + at(read.where) +
+        (global ? "uninitialised global memory (" + global_name(launch, address)
+                : "uninitialised shared memory (" + shared_name(address)) +
+        "): " + access_at(found.read) +
         (global ? " that neither a kernel nor the host has written ("
                 : " that no thread of this block has written (") +
-        culprit(read.thread) +
+        culprit(found.thread) +
         format("; SIMT_IGNORE=uninitialised:%s lets it pass)",
                bare(kernel_name(*launch->launch)).c_str());
     if (launch->passes_uninitialised)
         return let_pass(launch, text);
-    fail(read.thread->block, text);
+    fail(found.thread->block, text);
 }
 
 /* ---- out of bounds ---- */
-
-static std::string access_at(const Touch &touch)
-{
-    return (touch.write ? "writes " : "reads ") + plural(touch.bytes, "byte") + " at " +
-           at(touch.where);
-}
 
 /* "out of bounds: writes 4 bytes at file.cu:12, 8 bytes past the end of " */
 static std::string out_of_bounds(const Touch &touch, uintptr_t begin, uintptr_t end)
@@ -477,23 +460,21 @@ static std::string outside_variable(const Touch &touch)
            variable + " (" + plural(size, "byte") + ")";
 }
 
-static std::string foreign(const Touch &touch)
-{
-    const std::string text = access_at(touch) + format(", address %#zx", touch.address);
-    return touch.address < 65536 ? "null pointer: " + text
-                                 : "host pointer in a kernel: " + text +
-                                       ", which is not device memory; allocate it with cudaMalloc "
-                                       "and copy the data there";
-}
-
 void report_touch(const ThreadState *thread, const Touch &touch)
 {
     if (within(touch.address, worker->dynamic_begin, worker->dynamic_begin + max_shared_per_block))
         blame(thread, outside_dynamic_shared(touch));
     if (within(touch.address, worker->shared_begin, worker->shared_end))
         blame(thread, outside_variable(touch));
-    const bool device = find_region(touch.address) || in_device_arena(memory_at(touch.address));
-    blame(thread, device ? outside_allocation(thread->block->launch, touch) : foreign(touch),
+    if (find_region(touch.address) || in_device_arena(memory_at(touch.address)))
+        blame(thread, outside_allocation(thread->block->launch, touch), cudaErrorIllegalAddress);
+    const bool null = touch.address < 65536;
+    blame(thread,
+          (null ? "null pointer: " : "host pointer in a kernel: ") + access_at(touch) +
+              format(", address %#zx", touch.address) +
+              (null ? ""
+                    : ", which is not device memory; allocate it with cudaMalloc and copy the "
+                      "data there"),
           cudaErrorIllegalAddress);
 }
 

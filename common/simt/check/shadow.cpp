@@ -5,8 +5,6 @@
  */
 #include "check/check.h"
 
-#include <cstdio>
-#include <cstring>
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -216,19 +214,17 @@ static bool is_atomic_write(const Stamp &stamp)
 
 /* Whether a conflict may yet turn out to be a guess: not for a thread that reads again without
  * having confirmed the last. That the writer noted the same conflict before is no second read. */
-static bool may_be_guess(const Access &access, uintptr_t address, const Stamp &enemy)
+static bool may_be_guess(LaunchState *launch, const Race &race)
 {
-    const bool reader = access.stamp.kind() == plain_read && is_atomic_write(enemy);
-    const bool writer = enemy.kind() == plain_read && is_atomic_write(access.stamp);
+    const bool reader = race.second.kind() == plain_read && is_atomic_write(race.first);
+    const bool writer = race.first.kind() == plain_read && is_atomic_write(race.second);
     if (!reader && !writer)
         return false;
-    LaunchState *launch = access.thread->block->launch;
-    const Stamp &read = reader ? access.stamp : enemy;
-    const Guess guess = {enemy, access.stamp, other_look(access.thread->block, address), false};
+    const Stamp &read = reader ? race.second : race.first;
+    const auto key = std::make_tuple(read.block, read.thread(), race.address & ~uintptr_t{3});
     std::lock_guard<std::mutex> hold(launch->lock);
     launch->guessed = true;
-    const GuessKey key = {read.block, read.thread(), address & ~uintptr_t{3}};
-    Guess &noted = launch->guesses.emplace(key, guess).first->second;
+    Guess &noted = launch->guesses.emplace(key, Guess{race, false}).first->second;
     return writer || !std::exchange(noted.noted_by_reader, true);
 }
 
@@ -253,25 +249,23 @@ void settle_guesses(LaunchState *launch, const BlockState *block)
         const auto [reader, thread, address] = key;
         const bool global = find_region(address);
         if (block ? !global && reader == block->number : global)
-            report_guess(launch, address, guess);
+            report_race(launch, nullptr, guess.race);
     }
 }
 
 static void conflict_found(const Access &access, uintptr_t address, unsigned bytes,
                            const Stamp &enemy)
 {
-    if (may_be_guess(access, address, enemy))
-        return;
     BlockState *block = access.thread->block;
-    if (enemy.kind() != plain_write || access.stamp.kind() != plain_write) {
-        report_race(block, address, enemy, access.stamp,
-                    would_be_ordered_by_fence(enemy, access.thread));
+    const Race race = {address, enemy, access.stamp, other_look(block, address)};
+    if (may_be_guess(block->launch, race))
         return;
-    }
+    if (enemy.kind() != plain_write || access.stamp.kind() != plain_write)
+        return report_race(block->launch, block, race);
     /* Both write. If the second stores what is there, they cannot be told apart: wait and see. */
-    Overwrite overwrite = {address, bytes, 0, enemy, access.stamp};
+    Overwrite overwrite = {race, bytes, 0};
     memcpy(&overwrite.before, memory_at(address), bytes);
-    if (!block->overwrites.empty() && !same_thread(block->overwrites[0].second, access.stamp))
+    if (!block->overwrites.empty() && !same_thread(block->overwrites[0].race.second, access.stamp))
         settle_overwrites(block);
     block->overwrites.push_back(overwrite);
     look_at_next(access.thread);
@@ -281,31 +275,27 @@ void settle_overwrites(BlockState *block)
 {
     if (block->overwrites.empty())
         return;
-    std::vector<Overwrite> overwrites;
-    overwrites.swap(block->overwrites);
-    for (const Overwrite &overwrite : overwrites)
-        if (memcmp(&overwrite.before, memory_at(overwrite.address), overwrite.bytes) != 0)
-            report_race(block, overwrite.address, overwrite.first, overwrite.second, false);
+    for (const Overwrite &each : std::exchange(block->overwrites, {}))
+        if (memcmp(&each.before, memory_at(each.race.address), each.bytes) != 0)
+            report_race(block->launch, block, each.race);
 }
 
-static void note_uninitialised(const Uninitialised &read)
+static void note_uninitialised(ThreadState *thread, const Touch &read)
 {
-    Uninitialised &noted = read.thread->block->uninitialised;
+    Uninitialised &noted = thread->block->uninitialised;
     if (!noted.thread)
-        noted = read;
-    else if (noted.thread == read.thread && noted.address == read.address &&
-             noted.where == read.where)
+        noted = {thread, read};
+    else if (noted.thread == thread && noted.read.address == read.address &&
+             noted.read.where == read.where)
         /* a loop that may wait for something else to come of it */
-        settle_uninitialised(read.thread->block);
+        settle_uninitialised(thread->block);
 }
 
 void settle_uninitialised(BlockState *block)
 {
-    if (!block->uninitialised.thread)
-        return;
-    Uninitialised read = block->uninitialised;
-    block->uninitialised.thread = nullptr;
-    report_uninitialised(read);
+    const Uninitialised found = std::exchange(block->uninitialised, {});
+    if (found.thread)
+        report_uninitialised(found);
 }
 
 /*
@@ -324,7 +314,7 @@ static bool needs_proxy_fence(const Cell &cell, const Access &access)
 {
     unsigned kind = cell.write.kind();
     return access.stamp.kind() == proxy_read && live(cell.write, access) && kind != proxy_write &&
-           kind != proxy_write_pending && !passed_proxy_fence(access.thread->block, cell.write);
+           kind != proxy_write_pending && !covers(access.thread->block->proxy_fenced, cell.write);
 }
 
 /* Whether the block has written some part of a cell. */
@@ -461,12 +451,23 @@ usual_access(Cell &cell, uint8_t &quiet, const Stamp &stamp, bool write, const T
 
 /* ---- entry points ---- */
 
+/* One truth per word of a worker's thread-local storage. Empty in a program without symbols. */
+static std::vector<bool> words_of_variables()
+{
+    const size_t end = size_t(worker->shared_end - worker->shared_begin);
+    size_t begin = end, bytes = 0;
+    std::vector<bool> words(end / 4 + 1);
+    while (begin > 0 && !shared_variable_before(begin - 1, &begin, &bytes).empty())
+        std::fill_n(words.begin() + ptrdiff_t(begin / 4), (begin % 4 + bytes + 3) / 4, true);
+    return begin < end ? words : std::vector<bool>();
+}
+
 /* Past the end of a static array, in what the linker left free between variables. */
 static bool outside_variables(uintptr_t address)
 {
-    const char *pointer = reinterpret_cast<const char *>(address);
-    return (pointer < worker->dynamic_begin || pointer >= worker->dynamic_end) &&
-           !in_shared_variable(size_t(pointer - worker->shared_begin));
+    static const std::vector<bool> words = words_of_variables();
+    return !words.empty() && !within(address, worker->dynamic_begin, worker->dynamic_end) &&
+           !words[(address - number_of(worker->shared_begin)) / 4];
 }
 
 /* Of a struct that is copied, words that no thread wrote may be padding, but not the first. */
@@ -557,7 +558,7 @@ bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintpt
             !unusual_access(thread, home, shadow, i, address, bytes, stamp, place.where, blank))
             return false;
     if (blank.words == end - begin)
-        note_uninitialised(Uninitialised{thread, blank.address, bytes, place.where});
+        note_uninitialised(thread, Touch{blank.address, bytes, false, place.where});
     return true;
 }
 

@@ -6,7 +6,6 @@
 #include "host/errors.h"
 #include "host/symbols.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <link.h>
 #include <spawn.h>
@@ -40,27 +39,29 @@ const void *place_address(uint32_t number)
 
 /* ---- what is loaded ---- */
 
-static int add_segments(struct dl_phdr_info *info, size_t, void *argument)
-{
-    std::vector<Segment> &found = *static_cast<std::vector<Segment> *>(argument);
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) &part = info->dlpi_phdr[i];
-        const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
-        if (part.p_type == PT_LOAD)
-            found.push_back(
-                {info->dlpi_addr, begin, begin + part.p_memsz, (part.p_flags & PF_W) != 0});
-    }
-    return 0;
-}
-
 const std::vector<Segment> &segments()
 {
-    static const std::vector<Segment> all = [] {
-        std::vector<Segment> found;
-        dl_iterate_phdr(add_segments, &found);
-        return found;
-    }();
+    static std::vector<Segment> all;
+    const auto add = [](struct dl_phdr_info *info, size_t, void *) {
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+            const ElfW(Phdr) &part = info->dlpi_phdr[i];
+            const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
+            if (part.p_type == PT_LOAD)
+                all.push_back(
+                    {info->dlpi_addr, begin, begin + part.p_memsz, (part.p_flags & PF_W) != 0});
+        }
+        return 0;
+    };
+    [[maybe_unused]] static const int done = dl_iterate_phdr(add, nullptr);
     return all;
+}
+
+bool in_read_only_data(uintptr_t address)
+{
+    const std::vector<Segment> &all = segments();
+    return std::any_of(all.begin(), all.end(), [address](const Segment &segment) {
+        return !segment.writable && segment.begin <= address && address < segment.end;
+    });
 }
 
 /* ---- addr2line ---- */
@@ -104,70 +105,29 @@ static FILE *start_reader()
 /* addr2line -i prints the innermost inlined function's line first, then those that it was inlined
  * into. The first outside our headers is the kernel's. Address 0, which has no code, marks the end.
  */
-static std::string look_up(const void *where)
-{
-    static FILE *reader;
-    static pid_t owner; /* a child of the program needs a reader of its own */
-    if (std::exchange(owner, getpid()) != getpid())
-        reader = start_reader();
-    if (!reader)
-        return "";
-    /* `where` is a return address: the call is the instruction before. */
-    const uintptr_t offset = number_of(where) - segments()[0].base - 1;
-    dprintf(fileno(reader), "%#zx\n0\n", size_t(offset));
-    std::string found;
-    char line[4096];
-    for (bool first = true; fgets(line, sizeof line, reader); first = false) {
-        if (line[0] == '?' && !first)
-            break;
-        if (line[0] != '?' && (found.empty() || in_library(found)))
-            found = shortened(line);
-    }
-    return found;
-}
-
 std::string source_line(const void *where)
 {
     static std::mutex lock;
     static std::unordered_map<const void *, std::string> known;
+    static FILE *reader;
+    static pid_t owner; /* a child of the program needs a reader of its own */
     std::lock_guard<std::mutex> hold(lock);
-    const auto [line, is_new] = known.emplace(where, "");
-    if (is_new)
-        line->second = look_up(where);
-    return line->second;
-}
-
-/* ---- static shared variables ---- */
-
-/* One truth per word. Empty in a program without symbols. */
-static std::vector<bool> words_of_variables()
-{
-    std::vector<bool> words;
-    size_t begin = 0, bytes = 0;
-    for (size_t offset = size_t(worker->shared_end - worker->shared_begin); offset-- > 0;
-         offset = begin) {
-        if (shared_variable_before(offset, &begin, &bytes).empty())
+    const auto [found, is_new] = known.emplace(where, "");
+    if (is_new && std::exchange(owner, getpid()) != getpid())
+        reader = start_reader();
+    if (!is_new || !reader)
+        return found->second;
+    /* `where` is a return address: the call is the instruction before. */
+    const uintptr_t offset = number_of(where) - segments()[0].base - 1;
+    dprintf(fileno(reader), "%#zx\n0\n", size_t(offset));
+    char line[4096];
+    for (bool first = true; fgets(line, sizeof line, reader); first = false) {
+        if (line[0] == '?' && !first)
             break;
-        if (words.empty())
-            words.resize(size_t(worker->shared_end - worker->shared_begin) / 4 + 1);
-        std::fill(words.begin() + ptrdiff_t(begin / 4),
-                  words.begin() + ptrdiff_t((begin + bytes + 3) / 4), true);
+        if (line[0] != '?' && (found->second.empty() || in_library(found->second)))
+            found->second = shortened(line);
     }
-    return words;
-}
-
-bool in_shared_variable(size_t offset)
-{
-    static const std::vector<bool> words = words_of_variables();
-    return words.empty() || words[offset / 4];
-}
-
-bool in_read_only_data(uintptr_t address)
-{
-    const std::vector<Segment> &all = segments();
-    return std::any_of(all.begin(), all.end(), [address](const Segment &segment) {
-        return !segment.writable && segment.begin <= address && address < segment.end;
-    });
+    return found->second;
 }
 
 } /* namespace simt::check */

@@ -10,21 +10,18 @@
 #include "instructions/tensor_map.h"
 
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <deque>
 
 namespace simt::check
 {
 
-constexpr int version = 1;
-
 struct Array {
-    std::string name, type; /* an empty type: not known */
+    std::string name;
     bool shared;
     uintptr_t begin, end;
-    size_t element_bytes;
-    std::vector<size_t> shape;
+    std::string type = ""; /* or not known, as the rest */
+    size_t element_bytes = 0;
+    std::vector<size_t> shape = {};
 };
 
 /* Something that lanes did other than to load or store: those of a warp that did the same at the
@@ -110,24 +107,16 @@ static std::string line_json(const void *where)
 /* ---- arrays ---- */
 
 static std::mutex described_lock;
-static std::map<uintptr_t, Array> described; /* backend_describe() */
+static std::map<uintptr_t, Array> described; /* addresses are not given out again */
 
 void trace_describe(const void *begin, size_t bytes, const struct description &about)
 {
-    std::lock_guard<std::mutex> hold(described_lock);
     const uintptr_t address = number_of(begin);
-    Array array = {about.name,      about.type,          false, address,
-                   address + bytes, about.element_bytes, {}};
-    for (size_t extent : about.shape)
-        if (extent)
-            array.shape.push_back(extent);
-    described[address] = array;
-}
-
-void trace_forget(const Region *region)
-{
+    const size_t *shape = about.shape; /* zeros follow the last */
+    Array array = {about.name, false, address, address + bytes, about.type, about.element_bytes};
+    array.shape.assign(shape, std::find(shape, std::end(about.shape), 0u));
     std::lock_guard<std::mutex> hold(described_lock);
-    described.erase(described.lower_bound(region->begin), described.lower_bound(region->end));
+    described[address] = array;
 }
 
 static Array shared_array(uintptr_t address)
@@ -136,12 +125,12 @@ static Array shared_array(uintptr_t address)
     const uintptr_t dynamic = number_of(worker->dynamic_begin);
     const uintptr_t dynamic_end = number_of(worker->dynamic_end);
     if (dynamic <= address && address < dynamic_end)
-        return Array{"dynamic", "", true, dynamic, dynamic_end, 0, {}};
+        return Array{"dynamic", true, dynamic, dynamic_end};
     size_t begin = 0, bytes = 0;
     const std::string name = shared_variable_before(address - first, &begin, &bytes);
     if (name.empty() || address >= first + begin + bytes)
-        return Array{"shared", "", true, first, dynamic, 0, {}};
-    return Array{name, "", true, first + begin, first + begin + bytes, 0, {}};
+        return Array{"shared", true, first, dynamic};
+    return Array{name, true, first + begin, first + begin + bytes};
 }
 
 static Array global_array(const LaunchState *launch, uintptr_t address)
@@ -154,8 +143,8 @@ static Array global_array(const LaunchState *launch, uintptr_t address)
     }
     const Region *region = find_region(address);
     if (!region)
-        return Array{"unknown", "", false, 0, UINTPTR_MAX, 0, {}};
-    Array array = {"variables of the program", "", false, region->begin, region->end, 0, {}};
+        return Array{"unknown", false, 0, UINTPTR_MAX};
+    Array array = {"variables of the program", false, region->begin, region->end};
     if (region->allocation) {
         array.name = format("allocation %llu", region->allocation->number);
         array.begin = region->open.begin;
@@ -322,14 +311,13 @@ void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where
         rest);
 }
 
-/* ---- blocks and launches ---- */
+/* ---- blocks and launches: these begin and end one at a time ---- */
 
-static struct Output {
-    std::mutex lock;
+static struct {
     std::string path;
-    FILE *file = nullptr;
+    FILE *file;
     size_t written = 0;
-    bool said; /* that it is full */
+    bool said = false; /* that it is full */
 } output;
 
 static void write(const std::string &text)
@@ -338,32 +326,19 @@ static void write(const std::string &text)
     fwrite(text.data(), 1, text.size(), output.file);
 }
 
-/* Another file than before, or the first. */
-static bool open(const char *path)
-{
-    if (output.file && output.path == path)
-        return true;
-    if (output.file)
-        fclose(output.file);
-    output.path = path;
-    output.file = fopen(path, "w");
-    output.written = 0;
-    output.said = false;
-    if (output.file)
-        write(format("{\"event\":\"trace\",\"version\":%d}\n", version));
-    return output.file;
-}
-
 void trace_launch_begin(LaunchState *launch)
 {
     const TraceOptions options = read_trace();
     if (!options.file)
         return;
-    std::lock_guard<std::mutex> hold(output.lock);
-    if (!open(options.file)) {
-        report(*launch->launch, cudaErrorUnknown, "SIMT_TRACE: cannot write %s: %s", options.file,
-               strerror(errno));
-        return;
+    if (!output.file || output.path != options.file) {
+        if (output.file)
+            fclose(output.file);
+        output = {options.file, fopen(options.file, "w")};
+        if (!output.file)
+            return report(*launch->launch, cudaErrorUnknown, "SIMT_TRACE: cannot write %s: %s",
+                          options.file, strerror(errno));
+        write("{\"event\":\"trace\",\"version\":1}\n");
     }
     const size_t room = options.bytes - std::min(options.bytes, output.written);
     launch->trace = new LaunchTrace{options, launch->launch->blocks, room};
@@ -379,19 +354,6 @@ void trace_block_begin(BlockState *block)
     if (number < launch->cut &&
         (launch->options.block == TraceOptions::all || launch->options.block == number))
         block->trace = new BlockTrace();
-}
-
-/* Keeps the longest row of blocks, from the first, that there is room for. */
-static void keep(LaunchTrace *launch, unsigned long long number, std::string text)
-{
-    launch->bytes += text.size();
-    launch->blocks[number] = std::move(text);
-    while (launch->bytes > launch->room) {
-        const auto last = std::prev(launch->blocks.end());
-        launch->cut = std::min(launch->cut, last->first);
-        launch->bytes -= last->second.size();
-        launch->blocks.erase(last);
-    }
 }
 
 void trace_block_end(BlockState *block)
@@ -415,7 +377,14 @@ void trace_block_end(BlockState *block)
         const uintptr_t base = array.shared ? number_of(worker->shared_begin) : 0;
         launch->arrays[{array.shared, array.begin - base}] = array_json(array);
     }
-    keep(launch, block->block->linear, std::move(text));
+    launch->bytes += text.size();
+    launch->blocks[block->block->linear] = std::move(text);
+    while (launch->bytes > launch->room) { /* the longest row of blocks that fits, from the first */
+        const auto last = std::prev(launch->blocks.end());
+        launch->cut = std::min(launch->cut, last->first);
+        launch->bytes -= last->second.size();
+        launch->blocks.erase(last);
+    }
     delete trace;
     block->trace = nullptr;
 }
@@ -432,26 +401,12 @@ void trace_report(const char *text)
                        ",\"text\":" + quoted(text) + "}\n";
 }
 
-static void say_full(const LaunchTrace *trace, const Launch &launch)
-{
-    write(format("{\"event\":\"full\",\"blocks\":%llu}\n", trace->cut));
-    if (output.said)
-        return;
-    output.said = true;
-    fprintf(stderr,
-            "simt: %s is full: of kernel %s it holds %zu blocks; SIMT_TRACE_BLOCK and "
-            "SIMT_TRACE_WARP choose one, SIMT_TRACE_LIMIT makes room (now %zu MB)\n",
-            output.path.c_str(), kernel_name(launch), trace->blocks.size(),
-            trace->options.bytes >> 20);
-}
-
 void trace_launch_end(LaunchState *state)
 {
     LaunchTrace *trace = state->trace;
     if (!trace)
         return;
     Launch &launch = *state->launch;
-    std::lock_guard<std::mutex> hold(output.lock);
     write(format("{\"event\":\"launch\",\"launch\":%llu,\"kernel\":%s,\"grid\":%s,\"threads\":%s,"
                  "\"cluster\":%s,\"dynamic_shared\":%zu%s}\n",
                  launch.number, quoted(kernel_name(launch)).c_str(), list(launch.grid).c_str(),
@@ -461,8 +416,15 @@ void trace_launch_end(LaunchState *state)
         write(array.second);
     for (const auto &block : trace->blocks)
         write(block.second);
-    if (trace->cut < launch.blocks)
-        say_full(trace, launch);
+    if (trace->cut < launch.blocks) {
+        write(format("{\"event\":\"full\",\"blocks\":%llu}\n", trace->cut));
+        if (!std::exchange(output.said, true))
+            fprintf(stderr,
+                    "simt: %s is full: of kernel %s it holds %zu blocks; SIMT_TRACE_BLOCK and "
+                    "SIMT_TRACE_WARP choose one, SIMT_TRACE_LIMIT makes room (now %zu MB)\n",
+                    output.path.c_str(), kernel_name(launch), trace->blocks.size(),
+                    trace->options.bytes >> 20);
+    }
     write(trace->reports);
     write(format("{\"event\":\"launch_end\",\"launch\":%llu", launch.number) +
           counters_json(state->counted) + "}\n");
