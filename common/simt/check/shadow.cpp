@@ -37,8 +37,8 @@ void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
         shadow = Shadow();
         return;
     }
-    madvise(memory, mapped_bytes(shadow),
-            MADV_HUGEPAGE); /* fewer faults, each twice: a read comes first */
+    /* or each small page costs two faults: its first access is a read, then comes a write */
+    madvise(memory, mapped_bytes(shadow), MADV_HUGEPAGE);
     shadow.quiet = static_cast<uint8_t *>(memory);
     Cell *plane = reinterpret_cast<Cell *>(shadow.quiet + quiet_bytes(shadow));
     for (unsigned level = 0; level < 3; level++) {
