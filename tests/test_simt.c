@@ -632,6 +632,18 @@ CONDITIONAL_TEST(simtcc, little_address_space, on_cpu())
     expect_said(said, "ulimit -v");
 }
 
+/* A launch that waited for its turn and then finds no room for its stacks fails; it does not wait
+ * on. */
+CONDITIONAL_TEST(simtcc, little_address_space_for_a_launch_put_off, on_cpu())
+{
+    run_script(
+        "echo '__global__ void idle() {} int main() { cudaStream_t own; cudaStreamCreate(&own); "
+        "cudaLaunchCooperativeKernel((const void *)idle, dim3(16), dim3(1024), 0, 0, own); "
+        "cudaDeviceSynchronize(); return cudaGetLastError() != cudaErrorLaunchOutOfResources; }' "
+        ">idle.cu; simtcc idle.cu -o idle; "
+        "(ulimit -v 3000000; SIMT_ORDER=overlap timeout 20 ./idle)");
+}
+
 /* A program that does not ask hears at its end that a kernel failed; one that asks has heard. */
 CONDITIONAL_TEST(simtcc, tells_of_a_failed_kernel_at_exit, on_cpu())
 {
