@@ -64,7 +64,7 @@ void backend_counters_reset(void);
  */
 const char *backend_trace(const char *file, long long block, long long warp);
 
-/* What a trace says about an array: for 0 and null it says nothing. */
+/* What a trace says about an array: for 0 and "" it says nothing. No string is null. */
 struct description {
     const char *name, *type;
     size_t element_bytes;
