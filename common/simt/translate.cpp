@@ -248,7 +248,9 @@ struct Translator {
                 list += (list.empty() ? "" : ",") + name;
                 name.clear();
                 named = false;
-            } else if (is(i, "(", "[", "{", "=")) {
+            } else if (is(i, "=")) {
+                named = true;
+            } else if (is(i, "(", "[", "{")) {
                 i = closing(i);
                 named = true;
             } else if (is(i, "<")) { /* template arguments; a comma there is not ours */

@@ -104,11 +104,14 @@ FEATURE(shared_atomics)
     return wrong_results(16, [&](int i) { return out[i] != expected[i]; });
 }
 
-__global__ void atomic_refs(int *data)
+typedef cuda::atomic<int, cuda::thread_scope_device> Counter;
+
+__global__ void atomic_refs(int *data, Counter *threads)
 {
     cuda::atomic_ref<int, cuda::thread_scope_device> sum(data[0]);
     cuda::atomic_ref<int, cuda::thread_scope_device> most(data[1]);
     sum.fetch_add(2, cuda::std::memory_order_relaxed);
+    ++*threads;
     int mine = threadIdx.x, seen = most.load(cuda::std::memory_order_acquire);
     while (seen < mine &&
            !most.compare_exchange_weak(seen, mine, cuda::std::memory_order_acq_rel)) {
@@ -118,8 +121,13 @@ __global__ void atomic_refs(int *data)
 FEATURE(atomic_ref)
 {
     int *data = shared_array<int>(2);
-    atomic_refs<<<4, 50>>>(data);
-    return wrong_results([&] { return (data[0] != 400) + (data[1] != 49); });
+    Counter *threads = shared_array<Counter>(1);
+    cuda::atomic on_host{4};
+    on_host = on_host + 1;
+    atomic_refs<<<4, 50>>>(data, threads);
+    return wrong_results([&] {
+        return (data[0] != 400) + (data[1] != 49) + (*threads != 200) + (on_host.load() != 5);
+    });
 }
 
 /* One thread of each warp at a time: the lock is held across a barrier of the warp. */

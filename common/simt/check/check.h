@@ -222,11 +222,11 @@ inline void add_execution(uintptr_t address, Instruction &instruction, unsigned 
 /* Of each object the first publications: how many a thread knows that looked at it. A map, but of
  * few, and mostly none. */
 struct Seen : std::vector<std::pair<const struct SyncObject *, size_t>> {
-    size_t &operator[](const SyncObject *object)
+    size_t &length(const SyncObject *object) /* 0 where it was none */
     {
-        for (auto &[known, length] : *this)
+        for (auto &[known, publications] : *this)
             if (known == object)
-                return length;
+                return publications;
         return emplace_back(object, 0).second;
     }
 };
@@ -392,6 +392,7 @@ struct BlockState : BlockHistory {
 
     std::unordered_map<uintptr_t, Place> places; /* by what find_place is asked for */
     uint32_t places_launch;                      /* the launch that they are numbered for */
+    uint32_t restarts; /* of blocks' numbers, when it last began a block */
 };
 
 struct LaunchState {
@@ -531,6 +532,7 @@ void trace_block_begin(BlockState *block);
 void trace_block_end(BlockState *block);
 void trace_report(const char *text);
 void trace_describe(const void *begin, size_t bytes, const struct description &about);
+void trace_forget(const Region *region); /* it is freed, or no longer registered */
 /* From here on only for blocks that are traced. A new moment of the block's clock, for `warp` or
  * null. */
 uint64_t trace_time(const BlockState *block, const WarpState *warp);

@@ -33,12 +33,15 @@ static void count_barrier(BlockState *state, const char *which, Site site = nowh
 struct Hooks final : Checker {
     /* ---- launches and blocks ---- */
 
+    uint32_t restarts = 0; /* how often blocks' numbers have started again from 1 */
+
     void launch_begin(Launch &launch) override
     {
         static uint32_t next_block = 1, launches = 0;
         add_program_variables();
         if (launch.blocks > UINT32_MAX - next_block) {
             forget_shadows(true);
+            restarts++;
             next_block = 1;
         }
         LaunchState *state =
@@ -79,7 +82,7 @@ struct Hooks final : Checker {
         BlockState *state = worker->checked ? worker->checked : new_state();
         LaunchState *launch = block.launch->checked;
         block.checked = state;
-        if (state->number >= launch->first_block + launch->blocks) /* they started again from 1 */
+        if (std::exchange(state->restarts, restarts) != restarts)
             shadow_forget(state->shared, true);
         static_cast<BlockHistory &>(*state) = {&block, launch,
                                                launch->first_block + uint32_t(block.linear)};
@@ -316,6 +319,7 @@ struct Hooks final : Checker {
     void freed(Allocation &allocation) override
     {
         Region *region = allocation.checked;
+        trace_forget(region);
         /* every access gets its second look, which sees it */
         region->end = region->begin;
         region->open.end = region->open.begin;

@@ -124,7 +124,7 @@ static void join(std::vector<uint32_t> &into, const std::vector<uint32_t> &from)
 static void join(Seen &into, const Seen &from)
 {
     for (const auto &[object, length] : from)
-        into[object] = std::max(into[object], length);
+        into.length(object) = std::max(into.length(object), length);
 }
 
 /* What the thread has glimpsed, it knows from here on. */
@@ -309,8 +309,8 @@ void order_look(ThreadState *thread)
     if (found == launch->objects.end())
         return;
     const SyncObject *object = &found->second;
-    const size_t from = std::max(thread->seen[object], thread->glimpsed[object]);
-    thread->glimpsed[object] = object->publications.size();
+    const size_t from = std::max(thread->seen.length(object), thread->glimpsed.length(object));
+    thread->glimpsed.length(object) = object->publications.size();
     /* What other warps of the same block published there is knowledge about this block. */
     for (size_t i = from; i < object->publications.size(); i++) {
         const Publication &publication = object->publications[i];
@@ -351,7 +351,7 @@ void order_acquire(ThreadState *thread, const void *object)
         std::lock_guard<std::mutex> hold(block->launch->lock);
         const auto far = block->launch->objects.find(object);
         if (far != block->launch->objects.end()) {
-            thread->seen[&far->second] = far->second.publications.size();
+            thread->seen.length(&far->second) = far->second.publications.size();
             learnt(thread->warp);
         }
     }

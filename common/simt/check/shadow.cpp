@@ -37,14 +37,18 @@ void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes)
         shadow = Shadow();
         return;
     }
-    /* or each small page costs two faults: its first access is a read, then comes a write */
-    madvise(memory, mapped_bytes(shadow), MADV_HUGEPAGE);
     shadow.quiet = static_cast<uint8_t *>(memory);
     Cell *plane = reinterpret_cast<Cell *>(shadow.quiet + quiet_bytes(shadow));
     for (unsigned level = 0; level < 3; level++) {
         shadow.plane[level] = plane;
         plane += (shadow.bytes / 4 + 1) << level;
     }
+    /* Or each small page costs two faults, as a read comes first, then a write. Not for words in
+     * parts, which are few, nor in large memory, of which a kernel may touch little. */
+    if (bytes <= size_t{64} << 20)
+        madvise(memory,
+                size_t(reinterpret_cast<char *>(shadow.plane[1]) - static_cast<char *>(memory)),
+                MADV_HUGEPAGE);
 }
 
 void shadow_forget(Shadow &shadow, bool whole)
@@ -551,7 +555,10 @@ bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintpt
     const uintptr_t begin = (address - shadow.base) / 4;
     const uintptr_t end = (address + bytes + 3 - shadow.base) / 4;
     const uint8_t *quiet = home ? thread->warp->quiet : launch->quiet;
-    const auto is_quiet = [&](uint8_t when) { return when == quiet[0] || when == quiet[1]; };
+    const auto is_quiet = [&](const uint8_t &word) {
+        const uint8_t when = __atomic_load_n(&word, __ATOMIC_RELAXED);
+        return when == quiet[0] || when == quiet[1];
+    };
     Blank blank;
     for (uintptr_t i = begin; i < end && shadow.plane[0]; i++)
         if (!(usual && !writes(kind) && is_quiet(shadow.quiet[i])) &&

@@ -107,7 +107,7 @@ static std::string line_json(const void *where)
 /* ---- arrays ---- */
 
 static std::mutex described_lock;
-static std::map<uintptr_t, Array> described; /* addresses are not given out again */
+static std::map<uintptr_t, Array> described;
 
 void trace_describe(const void *begin, size_t bytes, const struct description &about)
 {
@@ -117,6 +117,12 @@ void trace_describe(const void *begin, size_t bytes, const struct description &a
     array.shape.assign(shape, std::find(shape, std::end(about.shape), 0u));
     std::lock_guard<std::mutex> hold(described_lock);
     described[address] = array;
+}
+
+void trace_forget(const Region *region)
+{
+    std::lock_guard<std::mutex> hold(described_lock);
+    described.erase(described.lower_bound(region->begin), described.lower_bound(region->end));
 }
 
 static Array shared_array(uintptr_t address)
@@ -311,8 +317,9 @@ void trace_box(const ThreadState *thread, const BoxCopy &copy, const void *where
         rest);
 }
 
-/* ---- blocks and launches: these begin and end one at a time ---- */
+/* ---- blocks and launches ---- */
 
+/* Launches begin and end one at a time, so this needs no lock. */
 static struct {
     std::string path;
     FILE *file;

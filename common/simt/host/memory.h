@@ -37,7 +37,7 @@ bool is_device_range(const void *begin, size_t bytes);
  * times only managed memory can, so that host code which follows a device pointer faults, as it
  * does on a machine with a GPU. */
 struct OpenDeviceMemory {
-    /* All, or the allocations that hold these addresses, as far as they are device memory. */
+    /* The allocations that hold these addresses, as far as they are device memory; null: all. */
     explicit OpenDeviceMemory(const void *one = nullptr, const void *other = nullptr);
     ~OpenDeviceMemory();
     OpenDeviceMemory(const OpenDeviceMemory &) = delete;

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-/* Three of the functions of <ptx.cuh>, which makes names of its own of all. */
+/* <ptx.cuh> takes these three from here. */
 namespace ptx
 {
 void cp_async(uint32_t shared, const void *global, unsigned bytes, unsigned source_bytes,

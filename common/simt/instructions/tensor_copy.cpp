@@ -200,7 +200,8 @@ void ptx::tma_load(uint32_t shared, const CUtensorMap *encoded, int x, int y, in
                    uint64_t *barrier, Site site)
 {
     const Call call("tma_load()", site);
-    start(load_of(shared, encoded, x, y, z, 0, call), find_mbarrier(barrier, call), current_thread);
+    auto &counting = find_mbarrier(barrier, call);
+    start(load_of(shared, encoded, x, y, z, 0, call), counting, current_thread);
 }
 
 void ptx::tma_load_multicast(uint32_t shared, const CUtensorMap *encoded, int x, int y, int z,

@@ -1,5 +1,5 @@
 /* What a launch, a block, a warp and a thread are while they run, and what the files of this room
- * do for each other and for the rooms below.
+ * do for each other, and for threads/ and instructions/.
  *
  * One OS thread (a worker) runs one block at a time. Each CUDA thread of the block runs on a fiber
  * of that worker, so nothing in Block, Warp or Thread needs a lock: workers share only Launch. */
@@ -155,7 +155,8 @@ struct BlockProgress {
     const Thread *last_atomic = nullptr; /* who made the block's last atomic operation, ... */
     const void *atomic_address;          /* ... on which address, ... */
     unsigned atomic_repeats;             /* ... and how often in a row: it may wait for others */
-    /* What the rooms above have to do here: set when it first comes up in this block, else null. */
+    /* What threads/ and instructions/ do here: set when it first comes up in this block, or null.
+     */
     void (*after_return[after_returns])(Thread &) = {}; /* who waited only for this one goes on */
     /* No thread can go on: __syncthreads opens, or a piece of work is done. False: neither. */
     bool (*open_barrier)(Block &) = nullptr;

@@ -29,7 +29,7 @@ void report(Launch &launch, cudaError_t error, const char *pattern, ...)
     va_start(arguments, pattern);
     const std::string text = format(pattern, arguments);
     va_end(arguments);
-    kernel_failed(error, text.c_str());
+    kernel_failed(error, text);
 }
 
 /* Threads that wait at the same call of the same operation. */

@@ -18,6 +18,8 @@ static AccessKind kind_of(int operation)
 static void notice(const void *address, size_t bytes, AccessKind kind, const void *where)
 {
     constexpr unsigned repeats_before_yield = 64;
+    if (!current_thread)
+        return; /* host code, by cuda::atomic */
     Block &block = *worker->block;
     if (block.last_atomic != current_thread || block.atomic_address != address) {
         block.last_atomic = current_thread;
@@ -28,6 +30,12 @@ static void notice(const void *address, size_t bytes, AccessKind kind, const voi
         simt_yield();
     }
     checker->atomic_access(address, bytes, kind, where);
+}
+
+static void done()
+{
+    if (current_thread)
+        checker->atomic_done();
 }
 
 /* Puts in what update(old) makes of the old value, which it returns. */
@@ -68,8 +76,8 @@ uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value,
     const uint64_t before = bytes == 4   ? perform<uint32_t>(address, operation, value, expected)
                             : bytes == 8 ? perform<uint64_t>(address, operation, value, expected)
                                          : perform<uint16_t>(address, operation, value, expected);
-    checker->atomic_done();
-    if (operation == simt_compare)
+    done();
+    if (current_thread && operation == simt_compare)
         checker->compared(address, bytes);
     return before;
 }
@@ -86,5 +94,5 @@ void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *updat
         *static_cast<uint16_t *>(before) = replace(static_cast<uint16_t *>(address), updated);
     else
         *static_cast<uint32_t *>(before) = replace(static_cast<uint32_t *>(address), updated);
-    checker->atomic_done();
+    done();
 }

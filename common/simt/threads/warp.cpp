@@ -207,9 +207,10 @@ unsigned simt_match(unsigned mask, uint64_t value, int *all_agree, Site site)
     Match match = {value, 0, 0};
     simt_meet(mask, &match, run_match, all_agree ? "__match_all_sync()" : "__match_any_sync()", 0,
               site);
-    if (all_agree && !(*all_agree = match.same == match.lanes))
-        return 0;
-    return match.same;
+    if (!all_agree)
+        return match.same;
+    *all_agree = match.same == match.lanes;
+    return *all_agree ? match.same : 0;
 }
 
 /* ---- Reductions, and votes ---- */

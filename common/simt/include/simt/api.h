@@ -26,6 +26,28 @@ inline int device_of(cudaMemLocation location)
 
 } /* namespace simt */
 
+/* The block size with the most resident threads, and the smallest grid that fills the device. */
+template <class Kernel> /* a kernel, or its address as void * */
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, Kernel kernel,
+                                               size_t dynamic_shared = 0, int block_limit = 0)
+{
+    const void *entry = reinterpret_cast<const void *>(kernel);
+    int multiprocessors = 0, most = 0;
+    cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+    int largest = block_limit > 0 && block_limit < 1024 ? block_limit : 1024;
+    *grid_size = *block_size = 0;
+    for (int size = largest / 32 * 32; size >= 32 && error == cudaSuccess; size -= 32) {
+        int blocks = 0;
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry, size, dynamic_shared);
+        if (blocks * size > most) {
+            most = blocks * size;
+            *block_size = size;
+            *grid_size = blocks * multiprocessors;
+        }
+    }
+    return error;
+}
+
 /* clang-format off */
 /* Pointers to pointers of any type. */
 template <class T> SIMT_INLINE(cudaError_t, cudaMalloc, (T **pointer, size_t bytes), cudaMalloc(simt::untyped(pointer), bytes))
@@ -57,27 +79,3 @@ template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetSharedMemConf
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncSetAttribute, (void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value), cudaFuncSetAttribute(simt::untyped(kernel), attribute, value))
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaFuncGetAttributes, (cudaFuncAttributes *attributes, void (*kernel)(Parameters...)), cudaFuncGetAttributes(attributes, simt::untyped(kernel)))
 template <class... Parameters> SIMT_INLINE(cudaError_t, cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, void (*kernel)(Parameters...), int block_size, size_t dynamic_shared), cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, simt::untyped(kernel), block_size, dynamic_shared))
-    /* clang-format on */
-
-    /* The block size with the most resident threads, and the smallest grid that fills the device.
-     */
-    template <class Kernel> /* a kernel, or its address as void * */
-    cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid_size, int *block_size, Kernel kernel,
-                                                   size_t dynamic_shared = 0, int block_limit = 0)
-{
-    const void *entry = reinterpret_cast<const void *>(kernel);
-    int multiprocessors = 0, most = 0;
-    cudaError_t error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
-    int largest = block_limit > 0 && block_limit < 1024 ? block_limit : 1024;
-    *grid_size = *block_size = 0;
-    for (int size = largest / 32 * 32; size >= 32 && error == cudaSuccess; size -= 32) {
-        int blocks = 0;
-        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry, size, dynamic_shared);
-        if (blocks * size > most) {
-            most = blocks * size;
-            *block_size = size;
-            *grid_size = blocks * multiprocessors;
-        }
-    }
-    return error;
-}
