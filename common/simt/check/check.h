@@ -94,6 +94,14 @@ struct Shadow {
 
 constexpr uint8_t last_quiet = 254, never_quiet = 255;
 
+/* Of a word's number, which other workers may be changing, and the two that are quiet now; these by
+ * reference, as they are wanted last. */
+inline bool is_quiet(const uint8_t &word, const uint8_t *const &now)
+{
+    const uint8_t when = __atomic_load_n(&word, __ATOMIC_RELAXED);
+    return when == now[0] || when == now[1];
+}
+
 void shadow_reserve(Shadow &shadow, const void *begin, size_t bytes);
 void shadow_release(Shadow &shadow);
 void shadow_forget(Shadow &shadow, bool whole); /* else the numbers in `quiet` alone */

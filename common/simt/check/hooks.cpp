@@ -196,6 +196,8 @@ struct Hooks final : Checker {
 
     void thread_fence() override
     {
+        if (!current_thread)
+            return;
         ThreadState *thread = settled_thread();
         noted("thread_fence", nullptr, 0, 0, nullptr);
         order_fence(thread);
@@ -243,6 +245,8 @@ struct Hooks final : Checker {
     {
         static const char *const names[] = {"atomic_read", "atomic_write", "", "atomic_update"};
         const ThreadState *thread = current_thread_state();
+        if (!thread)
+            return;
         if (writes(kind) || thread->polled != address) {
             thread->block->counted.atomics++;
             noted(names[kind - atomic_read], address, 0, bytes, where);
@@ -256,11 +260,16 @@ struct Hooks final : Checker {
         on_access(address, unsigned(bytes), kind, where);
     }
 
-    void atomic_done() override { current_thread_state()->block->held.unlock(); }
+    void atomic_done() override
+    {
+        if (const ThreadState *thread = current_thread_state())
+            thread->block->held.unlock();
+    }
 
     void compared(const void *address, size_t bytes) override
     {
-        confirm_guesses(current_thread_state(), number_of(address), bytes);
+        if (const ThreadState *thread = current_thread_state())
+            confirm_guesses(thread, number_of(address), bytes);
     }
 
     void access(const void *address, size_t bytes, AccessKind kind, const void *where,

@@ -35,12 +35,9 @@ __attribute__((always_inline)) inline void on_plain(const void *pointer, const v
     if (bytes == 16 && (address % bytes != 0 || instruction->place.bytes != bytes))
         return on_access(pointer, bytes, kind, where);
     bool quiet = kind == plain_read && bytes >= 4;
-    for (unsigned i = 0; quiet && i < bytes / 4; i++) {
-        const uint8_t when =
-            __atomic_load_n(reinterpret_cast<const uint8_t *>(instruction->words + address / 4) + i,
-                            __ATOMIC_RELAXED);
-        quiet = when == instruction->quiet[0] || when == instruction->quiet[1];
-    }
+    for (unsigned i = 0; quiet && i < bytes / 4; i++)
+        quiet = is_quiet(reinterpret_cast<const uint8_t *>(instruction->words + address / 4)[i],
+                         instruction->quiet);
     if (quiet)
         add_execution(address, *instruction, thread->lane);
     else
@@ -137,22 +134,14 @@ class AtomicBuiltIn
         : order(order)
     {
         if (writes(kind) && order >= __ATOMIC_RELEASE)
-            fence();
-        if (current_thread)
-            checker->atomic_access(const_cast<const void *>(address), bytes, kind, where);
+            checker->thread_fence();
+        checker->atomic_access(const_cast<const void *>(address), bytes, kind, where);
     }
 
     ~AtomicBuiltIn()
     {
-        if (current_thread)
-            checker->atomic_done();
+        checker->atomic_done();
         if (order != __ATOMIC_RELAXED && order != __ATOMIC_RELEASE)
-            fence();
-    }
-
-    static void fence()
-    {
-        if (current_thread)
             checker->thread_fence();
     }
 };
@@ -197,7 +186,7 @@ ATOMICS(uint32_t, 32)
 ATOMICS(uint64_t, 64)
 /* clang-format on */
 
-extern "C" void __tsan_atomic_thread_fence(int) { AtomicBuiltIn::fence(); }
+extern "C" void __tsan_atomic_thread_fence(int) { checker->thread_fence(); }
 
 extern "C" void __tsan_atomic_signal_fence(int) {}
 

@@ -555,15 +555,14 @@ bool shadow_access(ThreadState *thread, BlockState *home, Shadow &shadow, uintpt
     const uintptr_t begin = (address - shadow.base) / 4;
     const uintptr_t end = (address + bytes + 3 - shadow.base) / 4;
     const uint8_t *quiet = home ? thread->warp->quiet : launch->quiet;
-    const auto is_quiet = [&](const uint8_t &word) {
-        const uint8_t when = __atomic_load_n(&word, __ATOMIC_RELAXED);
-        return when == quiet[0] || when == quiet[1];
+    const auto usual_at = [&](uintptr_t i) {
+        return (!writes(kind) && is_quiet(shadow.quiet[i], quiet)) ||
+               (home ? usual_word<false>(shadow, i, stamp, writes(kind), thread)
+                     : usual_word<true>(shadow, i, stamp, writes(kind), thread));
     };
     Blank blank;
     for (uintptr_t i = begin; i < end && shadow.plane[0]; i++)
-        if (!(usual && !writes(kind) && is_quiet(shadow.quiet[i])) &&
-            !(usual && (home ? usual_word<false>(shadow, i, stamp, writes(kind), thread)
-                             : usual_word<true>(shadow, i, stamp, writes(kind), thread))) &&
+        if (!(usual && usual_at(i)) &&
             !unusual_access(thread, home, shadow, i, address, bytes, stamp, place.where, blank))
             return false;
     if (blank.words == end - begin)

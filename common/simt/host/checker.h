@@ -109,7 +109,8 @@ struct Checker {
     virtual void cluster_end(Cluster &) {}
 
     /* The running thread's next atomic operation. No other on the same address comes between this
-     * call and the next. `where` is an address in the kernel's code. */
+     * call and the next. `where` is an address in the kernel's code. Of host code's (cuda::atomic,
+     * std::atomic) and its fences nothing is kept. */
     virtual void atomic_access(const void *, size_t, AccessKind, const void * /* where */) {}
     virtual void atomic_done() {}
     /* It was a compare-and-swap: had a plain read of the same place seen an old value, this would

@@ -32,12 +32,6 @@ static void notice(const void *address, size_t bytes, AccessKind kind, const voi
     checker->atomic_access(address, bytes, kind, where);
 }
 
-static void done()
-{
-    if (current_thread)
-        checker->atomic_done();
-}
-
 /* Puts in what update(old) makes of the old value, which it returns. */
 template <class Word, class Update>
 static Word replace(Word *cell, Update update)
@@ -76,8 +70,8 @@ uint64_t simt_atomic(void *address, size_t bytes, int operation, uint64_t value,
     const uint64_t before = bytes == 4   ? perform<uint32_t>(address, operation, value, expected)
                             : bytes == 8 ? perform<uint64_t>(address, operation, value, expected)
                                          : perform<uint16_t>(address, operation, value, expected);
-    done();
-    if (current_thread && operation == simt_compare)
+    checker->atomic_done();
+    if (operation == simt_compare)
         checker->compared(address, bytes);
     return before;
 }
@@ -94,5 +88,5 @@ void simt_atomic_update(void *address, size_t bytes, simt_atomic_function *updat
         *static_cast<uint16_t *>(before) = replace(static_cast<uint16_t *>(address), updated);
     else
         *static_cast<uint32_t *>(before) = replace(static_cast<uint32_t *>(address), updated);
-    done();
+    checker->atomic_done();
 }

@@ -14,8 +14,7 @@ long long simt_clock(void)
 void simt_threadfence(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (current_thread) /* else host code, by cuda::atomic */
-        checker->thread_fence();
+    checker->thread_fence();
 }
 
 /* ---- Memory that device code asks for ---- */
