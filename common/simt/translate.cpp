@@ -323,7 +323,7 @@ struct Translator {
      * name<arguments>, table[i].run, (*kernel). */
     size_t kernel_begin(size_t end) const
     {
-        for (size_t i = end - 1;; i--) {
+        for (size_t i = end - 1;; i -= 2) {
             while (is(i, ">", ">>>", "]", ")")) {
                 i = opening(i);
                 if (i == 0 || (is(i, "(") && t[i - 1].kind != word))
@@ -336,7 +336,6 @@ struct Translator {
                 return i - 1; /* ::name */
             if (!is(i - 1, "::", ".", "->"))
                 return i;
-            i--;
         }
     }
 

@@ -69,7 +69,7 @@ bool in_read_only_data(uintptr_t address)
 /* "/dir/file.cu:12 (discriminator 3)" without what the reader does not need. */
 static std::string shortened(std::string line)
 {
-    line.erase(std::min(line.find(" (discriminator"), line.size() - 1));
+    line = line.substr(0, std::min(line.find(" (discriminator"), line.find('\n')));
     std::error_code gone;
     const std::string here = std::filesystem::current_path(gone).string() + "/";
     return line.compare(0, here.size(), here) == 0 ? line.substr(here.size()) : line;
@@ -125,9 +125,9 @@ std::string source_line(const void *where)
         if (line[0] == '?' && !first)
             break;
         if (line[0] != '?' && (found->second.empty() || in_library(found->second)))
-            found->second = shortened(line);
+            found->second = line;
     }
-    return found->second;
+    return found->second = shortened(found->second);
 }
 
 } /* namespace simt::check */

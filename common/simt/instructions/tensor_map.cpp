@@ -11,10 +11,12 @@ using namespace simt;
 static const unsigned char element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
 
 /* Says no, with a message for backend_report(). */
-template <class... T>
-static CUresult no(const char *pattern, T... arguments)
+__attribute__((format(printf, 1, 2))) static CUresult no(const char *pattern, ...)
 {
-    refuse(cudaSuccess, "tensor map: %s", format(pattern, arguments...).c_str());
+    va_list arguments;
+    va_start(arguments, pattern);
+    refuse(cudaSuccess, "tensor map: %s", format(pattern, arguments).c_str());
+    va_end(arguments);
     return CUDA_ERROR_INVALID_VALUE;
 }
 
