@@ -394,6 +394,19 @@ FAILURE_TEST(mask_without_the_caller, on_cpu(), cudaErrorLaunchFailure, "__shfl_
 FAILURE_TEST(grid_sync_that_one_block_skips, on_cpu(), cudaErrorLaunchFailure, "grid.sync()",
              "3 of 4 blocks wait")
 
+TEST(failure, nothing_follows)
+{
+    static const char *const orders[] = {"inorder", "overlap"};
+    for (int i = 0; i < (on_cpu() ? 2 : 1); i++) {
+        int happened = 0;
+        setenv("SIMT_ORDER", orders[i], 1);
+        cr_expect_eq(fail_and_go_on(&happened), cudaErrorIllegalAddress, "%s", backend_report());
+        cr_expect_not(happened, "%s", orders[i]);
+        if (on_cpu())
+            cr_expect_eq(cudaDeviceReset(), cudaSuccess);
+    }
+}
+
 /* ---------------------------------------------------------------------------------------------- */
 /* The environment */
 

@@ -125,6 +125,25 @@ __global__ void set_to(int *data, int value)
     *data = value;
 }
 
+/* Of what comes after a kernel that fails, nothing happens: neither the kernel nor the fill. */
+cudaError_t fail_and_go_on(int *happened)
+{
+    cudaStream_t stream = NULL;
+    int *words = NULL;
+    cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    if (error == cudaSuccess)
+        error = cudaMallocHost(&words, 2 * sizeof *words);
+    if (error != cudaSuccess)
+        return error;
+    words[0] = words[1] = 0;
+    write_to<<<2, 32, 0, stream>>>(NULL, 0);
+    set_to<<<1, 1, 0, stream>>>(words, 1);
+    cudaMemsetAsync(words + 1, 1, sizeof *words, stream);
+    error = cudaStreamSynchronize(stream);
+    *happened = words[0] != 0 || words[1] != 0;
+    return error;
+}
+
 cudaError_t run_harmless(int *result)
 {
     int *data = NULL;

@@ -85,6 +85,7 @@ cudaError_t read_unwritten_shared(unsigned *static_word, unsigned *dynamic_word)
 
 /* feature_error.cu */
 cudaError_t run_harmless(int *result);
+cudaError_t fail_and_go_on(int *happened);
 
 /* feature_streams.cu: two streams number their blocks, with one __device__ counter for both or one
  * for each; how many numbers are not there once */

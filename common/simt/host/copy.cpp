@@ -71,7 +71,8 @@ cudaError_t simt::fill(void *pointer, int value, size_t bytes, const char *call,
         return cudaSuccess;
     if (cudaError_t error = check_side(pointer, bytes, true, call, "the destination"))
         return error;
-    if (own_stream && put_off_fill && put_off_fill(pointer, value, bytes, stream))
+    if (a_kernel_failed() ||
+        (own_stream && put_off_fill && put_off_fill(pointer, value, bytes, stream)))
         return cudaSuccess;
     OpenDeviceMemory open(pointer, pointer);
     memset(pointer, value, bytes);

@@ -98,6 +98,12 @@ void simt::kernel_failed(cudaError_t error, const std::string &text)
     checker->reported(text.c_str());
 }
 
+bool simt::a_kernel_failed()
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    return failed_kernel != cudaSuccess;
+}
+
 void simt::begin_launch()
 {
     std::lock_guard<std::mutex> lock(mutex);

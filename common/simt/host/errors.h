@@ -34,6 +34,8 @@ std::string format(const char *pattern, va_list arguments);
 
 /* A kernel failed: the error shows at the next call that waits, with the report. */
 void kernel_failed(cudaError_t error, const std::string &report);
+/* Whether one has, shown or not: what was to come after it on the device does not happen. */
+bool a_kernel_failed();
 
 /* What backend_report() says. Of several reports it keeps the first: that of a kernel that failed
  * until cudaDeviceReset, that of a refused call until a launch follows after it has been read, or

@@ -125,6 +125,8 @@ static uint64_t seed_of_waiting;
 /* Runs one block, or one cluster, of a launch. */
 static bool run_a_little(Launch &launch)
 {
+    if (launch.next_block == 0 && a_kernel_failed())
+        return true;
     if (launch.next_block == 0)
         begin(launch);
     launch.stop_at = launch.cooperative ? launch.blocks : launch.next_block + launch.cluster_blocks;
@@ -167,8 +169,10 @@ static bool wait_to_fill(void *pointer, int value, size_t bytes, cudaStream_t st
         return false;
     std::lock_guard<std::mutex> lock(launching);
     wait_on(stream, order.seed, [=] {
-        memset(pointer, value, bytes);
-        checker->written(pointer, bytes);
+        if (!a_kernel_failed()) {
+            memset(pointer, value, bytes);
+            checker->written(pointer, bytes);
+        }
         return true;
     });
     return true;
@@ -223,7 +227,7 @@ cudaError_t simt_run(const struct simt_launch *asked)
         return error;
     launch.order = environment.order;
     launch.order.seed += launch.number;
-    if (put_off(shared))
+    if (a_kernel_failed() || put_off(shared))
         return cudaSuccess;
     OpenDeviceMemory open;
     begin(launch);
