@@ -605,6 +605,9 @@ CONDITIONAL_TEST(simtcc, says_what_it_does_not_support, on_cpu())
         cr_expect_eq(run_command(command, said, sizeof said), 1, "%s was accepted",
                      sources.gl_pathv[i]);
         expect_said(said, words);
+        /* At its place, and once. */
+        const char *found = strstr(words, ".cu:") ? strstr(said, words) : NULL;
+        cr_expect(!found || !strstr(found + 1, words), "%s: twice", words);
         /* Nothing that only follows from it. */
         char *line = strstr(words, "supported by") ? strtok(said, "\n") : NULL;
         for (; line; line = strtok(NULL, "\n"))

@@ -20,6 +20,7 @@
 #include <cctype>
 #include <iostream>
 #include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct Token {
     Kind kind;
     string lead; /* what stands before it: white space, directives, headers of the system */
     string spelling;
+    size_t at = 0; /* in the text */
 };
 
 struct Lexer {
@@ -47,7 +49,8 @@ struct Lexer {
             Kind kind = next();
             if (kind == blank && at < s.size())
                 continue;
-            tokens.push_back({kind, s.substr(end, begin - end), s.substr(begin, at - begin)});
+            tokens.push_back(
+                {kind, s.substr(end, begin - end), s.substr(begin, at - begin), begin});
             end = at;
         }
         tokens.push_back({});
@@ -131,6 +134,7 @@ struct Lexer {
 
 struct Translator {
     const string storage; /* what a static __shared__ variable is declared as */
+    const string &text;
     std::vector<Token> t;
     int depth = 0;               /* of braces */
     int device_depth = -1;       /* at which the current device function's body begins, or -1 */
@@ -138,10 +142,14 @@ struct Translator {
     bool host_heading = false;
     string launch_bounds = ""; /* of the kernel whose heading this is */
     string names = "";         /* calls that say what the kernels' parameters are called */
+    std::set<string> kernels = {};
 
     /* The rewritten text. */
     string run()
     {
+        for (size_t i = 0; i < t.size(); i++)
+            if (is(i, "__global__"))
+                note_kernel(i + 1);
         for (size_t i = 0; i < t.size(); i++)
             if (t[i].kind == punctuation)
                 translate_punctuation(i);
@@ -263,6 +271,16 @@ struct Translator {
         return list;
     }
 
+    /* A kernel's heading begins at `i`. Of the names before a parenthesis one is the kernel's. */
+    void note_kernel(size_t i)
+    {
+        for (; i < t.size() && !is(i, ";", "{", "}"); i++)
+            if (is(i, "(")) {
+                kernels.insert(t[i - 1].spelling);
+                i = closing(i);
+            }
+    }
+
     /* A kernel's heading begins at `i`: if its body follows, reports can name its parameters. */
     void note_parameters(size_t i)
     {
@@ -347,12 +365,29 @@ struct Translator {
         return out + "\"";
     }
 
+    /* What makes a token appear at its place in the author's file, whatever stands before it. */
+    string restart(size_t i) const
+    {
+        size_t marker = text.rfind("\n# ", t[i].at);
+        while (marker != string::npos && !isdigit(text[marker + 3]))
+            marker = marker == 0 ? string::npos : text.rfind("\n# ", marker - 1);
+        if (marker == string::npos)
+            return t[i].lead;
+        const size_t name = text.find('"', marker), first = text.find('\n', name) + 1;
+        const size_t begin = text.rfind('\n', t[i].at - 1) + 1;
+        const long line =
+            stol(text.substr(marker + 3)) + std::count(&text[first], &text[begin], '\n');
+        return "\n# " + std::to_string(line) + " " +
+               text.substr(name, text.find('"', name + 1) + 1 - name) + "\n" +
+               string(t[i].at - begin, ' ');
+    }
+
     /* Some editors write << < and >> >: nothing else can be meant by them. */
     void translate_launch(size_t open)
     {
         const bool spaced = is(open, "<<");
-        const size_t begin = kernel_begin(open);
-        size_t close = open + (spaced ? 2 : 1), last = close;
+        const size_t begin = kernel_begin(open), first = open + (spaced ? 2 : 1);
+        size_t close = first, last = close;
         if (begin == open || (spaced && !is(open + 1, "<")))
             return;
         for (;; close++) {
@@ -365,15 +400,24 @@ struct Translator {
                 is(last + 1, "("))
                 break;
         }
-        const string kernel = spelled(begin, open);
-        erase(begin, open + (spaced ? 2 : 1));
+        size_t name = begin; /* the last of ns::name, before template arguments */
+        while (is(name, "::") || is(name + 1, "::"))
+            name++;
+        string label = quoted(spelled(begin, open));
+        const string place = restart(begin), kernel = place + spelled(begin, open);
+        if (!kernels.count(t[name].spelling))
+            label = "[&] { static_assert(" + place + "simt::simt_may_be_launched<decltype(" +
+                    kernel + ")>, \"only a __global__ function can be launched\"); return " +
+                    label + "; }()";
+        erase(begin, first);
         replace(begin, device_depth >= 0
                            ? "simt::simt_kernel_in_device_code("
-                           : "simt::simt_kernel(" + quoted(kernel) +
+                           : "simt::simt_kernel(" + label +
                                  ", [&](auto simt_take) -> decltype(simt_take(" + kernel +
                                  ")) { return simt_take(" + kernel +
-                                 "); }, [&](auto... simt_arguments) -> decltype(" + kernel +
-                                 "(simt_arguments...)) { " + kernel + "(simt_arguments...); }, ");
+                                 "); }, [&](auto... simt_arguments) -> decltype(auto) { return " +
+                                 kernel + "(simt_arguments...); }, ");
+        t[first].lead = restart(first);
         erase(close, last);
         replace(last, ")");
     }
@@ -441,6 +485,6 @@ int main(int argc, char **argv)
     }
     std::ios::sync_with_stdio(false);
     Lexer lexer{{std::istreambuf_iterator<char>(std::cin), {}}};
-    std::cout << Translator{argv[1], lexer.all()}.run();
+    std::cout << Translator{argv[1], lexer.s, lexer.all()}.run();
     return std::cout.flush() ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-// says: candidate expects 2 arguments, 1 provided
+// says: wrong_arguments.cu:9:11: error: too few arguments to function
 __global__ void kernel(int *out, int value)
 {
     *out = value;

@@ -5,7 +5,8 @@
  * to  simt::simt_kernel("kernel<16>", FIND, CALL, grid, block, shared, stream)(a, b)
  *
  * with two lambdas: FIND hands the kernel's address to whatever it is given, CALL calls the kernel
- * by its name. Names begin with simt_ because a macro around the launch may have any other.
+ * by its name, so that the compiler says in the author's line what is wrong with the arguments.
+ * Names begin with simt_ because a macro around the launch may have any other.
  */
 #pragma once
 
@@ -130,8 +131,9 @@ struct ConfiguredKernel {
     Find find;
 
     template <class... Arguments>
-    auto operator()(Arguments... arguments) const -> decltype(call(arguments...))
+    void operator()(Arguments... arguments) const
     {
+        static_assert(std::is_void_v<decltype(call(arguments...))>, "a kernel returns void");
         /* the overload, or the instance of the template, with just these parameters */
         constexpr auto address = [](void (*function)(Arguments...)) { return function; };
         if constexpr (std::is_invocable_v<Find, decltype(address)>)
@@ -141,8 +143,9 @@ struct ConfiguredKernel {
     }
 };
 
-/* The arguments convert to the kernel's parameter types as in any call. Fewer, where parameters
- * have defaults, which a pointer has forgotten. */
+/* The arguments convert to the kernel's parameter types as in any call. By its name the kernel is
+ * called with fewer, where parameters have defaults, which a pointer has forgotten, and with what
+ * it cannot take, for the compiler to complain. (An integer may be the 0 that is a pointer.) */
 template <class Call, class... Parameters>
 struct ConfiguredKernel<Call, void (*)(Parameters...)> {
     simt_launch launch;
@@ -151,13 +154,28 @@ struct ConfiguredKernel<Call, void (*)(Parameters...)> {
 
     void operator()(Parameters... arguments) const { run(launch, function, arguments...); }
 
-    template <class... Arguments,
-              class = std::enable_if_t<(sizeof...(Arguments) < sizeof...(Parameters))>>
-    auto operator()(Arguments... arguments) const -> decltype(call(arguments...))
+    template <class... Arguments>
+    static constexpr bool may_fit()
     {
+        if constexpr (sizeof...(Arguments) == sizeof...(Parameters))
+            return ((std::is_convertible_v<Arguments &, Parameters> ||
+                     std::is_integral_v<Arguments>)&&...);
+        return false;
+    }
+
+    template <class... Arguments, class = std::enable_if_t<!may_fit<Arguments...>()>>
+    void operator()(Arguments... arguments) const
+    {
+        static_assert(std::is_void_v<decltype(call(arguments...))>);
         run(launch, reinterpret_cast<const void *>(function), call, arguments...);
     }
 };
+
+/* Whether something that is not known as a __global__ function may stand before <<<: a pointer or
+ * a reference to one. */
+template <class T>
+inline constexpr bool simt_may_be_launched =
+    !std::is_function_v<T> && !std::is_class_v<std::remove_reference_t<T>>;
 
 template <class Find, class Call>
 auto simt_kernel(const char *name, Find find, Call call, dim3 grid, dim3 block, size_t shared = 0,
