@@ -118,6 +118,7 @@ FEATURE_TEST(memory, copies)
 FEATURE_TEST(memory, pitched_copies)
 FEATURE_TEST(memory, pitched_volume)
 FEATURE_TEST(memory, events_and_streams)
+FEATURE_TEST(memory, types_of_memory)
 FEATURE_TEST(memory, host_memory)
 FEATURE_TEST(memory, device_heap)
 FEATURE_TEST(memory, large_offsets)
@@ -130,6 +131,7 @@ FEATURE_TEST(math, parts_of_words)
 FEATURE_TEST(math, conversions)
 FEATURE_TEST(math, vectors)
 FEATURE_TEST(math, half)
+FEATURE_TEST(math, half_comparisons)
 FEATURE_TEST(math, bfloat16)
 FEATURE_TEST(math, clocks)
 
@@ -280,6 +282,8 @@ TEST(refusal, calls)
     cr_expect_str_eq(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress");
     cr_expect_str_eq(cudaGetErrorString(cudaErrorIllegalAddress),
                      "an illegal memory access was encountered");
+    cr_expect_str_eq(cudaGetErrorString(cudaErrorStreamCaptureUnjoined),
+                     "capturing stream has unjoined work");
     cr_expect_str_eq(cudaGetErrorName((cudaError_t)12345), "unrecognized error code");
 }
 

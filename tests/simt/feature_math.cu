@@ -179,6 +179,30 @@ FEATURE(half)
     return wrong;
 }
 
+/* Bits of one comparison each, of a and b and of a and NaN. */
+__global__ void compare_halves(unsigned *out)
+{
+    const __half a = __float2half(1.5f), b = __float2half(0.1f), nan = __float2half(nanf(""));
+    out[0] =
+        __hne(a, b) | __hneu(a, b) << 1 | __hlt(a, b) << 2 | __hltu(a, b) << 3 | __hgeu(a, b) << 4;
+    out[1] = __hne(a, nan) | __hneu(a, nan) << 1 | (a != nan) << 2 | __heq(a, nan) << 3 |
+             __hequ(a, nan) << 4 | __hgt(a, nan) << 5 | __hgtu(a, nan) << 6;
+    const __half2 left = __halves2half2(a, nan), right = __halves2half2(b, a);
+    out[2] = __hgt2_mask(left, right);
+    out[3] = __hgtu2_mask(left, right);
+    out[4] = __hbgt2(left, right) | __hbgtu2(left, right) << 1;
+    out[5] = __half_as_ushort(__hfma_sat(a, a, b));
+    out[6] = __half_as_ushort(__low2half(__hadd2_sat(left, right)));
+}
+
+FEATURE(half_comparisons)
+{
+    unsigned *out = shared_array<unsigned>(7);
+    compare_halves<<<1, 1>>>(out);
+    const unsigned expected[7] = {0x13, 0x56, 0xffff, 0xffffffff, 2, 0x3c00, 0x3c00};
+    return wrong_results(7, [&](int k) { return out[k] != expected[k]; });
+}
+
 __global__ void brains(float *f)
 {
     __nv_bfloat16 a = __float2bfloat16(3.0f), b = __float2bfloat16(1.0f / 3);

@@ -105,7 +105,7 @@ FEATURE(pitched_copies)
     const size_t row = sizeof *host;
     if (cudaMallocPitch(&device, &pitch, row, H) ||
         cudaMemcpy2D(device, pitch, host, row, row, H, cudaMemcpyHostToDevice) ||
-        cudaMemset2D(device, pitch, 0, 2 * sizeof(float), H) ||
+        cudaMemset2DAsync(device, pitch, 0, 2 * sizeof(float), H) ||
         cudaMemcpy2D(back, row, device, pitch, row, H, cudaMemcpyDeviceToHost))
         return call_failed();
     int wrong = pitch < row;
@@ -123,7 +123,7 @@ FEATURE(pitched_volume)
     char host[D * H][W];
     cudaPitchedPtr volume;
     if (cudaMalloc3D(&volume, make_cudaExtent(W, H, D)) ||
-        cudaMemset3D(volume, 1, make_cudaExtent(W, H, D)) ||
+        cudaMemset3DAsync(volume, 1, make_cudaExtent(W, H, D)) ||
         cudaMemset3D(make_cudaPitchedPtr((char *)volume.ptr + H * volume.pitch, volume.pitch, W, H),
                      0, make_cudaExtent(W, H, 1)) ||
         cudaMemcpy2D(host, W, volume.ptr, volume.pitch, W, D * H, cudaMemcpyDeviceToHost))
@@ -149,13 +149,14 @@ static void CUDART_CB note(void *argument)
 FEATURE(events_and_streams)
 {
     float *data = shared_array<float>(256), milliseconds = -1;
-    int calls = 0, least, greatest;
+    int calls = 0, least, greatest, priority = 1;
     cudaStream_t first, second;
     cudaEvent_t start, stop, unused;
     if (cudaDeviceGetStreamPriorityRange(&least, &greatest) ||
         cudaStreamCreateWithPriority(&first, cudaStreamDefault, greatest) ||
         cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking) || cudaEventCreate(&start) ||
-        cudaEventCreate(&stop) || cudaEventCreateWithFlags(&unused, cudaEventDisableTiming))
+        cudaEventCreate(&stop) || cudaEventCreateWithFlags(&unused, cudaEventDisableTiming) ||
+        cudaStreamGetPriority(first, &priority))
         return call_failed();
     cudaEventRecord(start, first);
     add<<<2, 128, 0, first>>>(data, 1.0f);
@@ -167,7 +168,7 @@ FEATURE(events_and_streams)
         cudaEventElapsedTime(&milliseconds, start, stop))
         return call_failed();
     int wrong = (milliseconds < 0.0f) + (calls != 1) + (greatest >= least) +
-                (cudaStreamQuery(second) != cudaSuccess);
+                (priority != greatest) + (cudaStreamQuery(second) != cudaSuccess);
     for (int i = 0; i < 256; i++)
         wrong += data[i] != 3.0f;
     wrong += cudaEventElapsedTime(&milliseconds, start, unused) != cudaErrorInvalidResourceHandle;
@@ -177,6 +178,29 @@ FEATURE(events_and_streams)
     cudaEventDestroy(unused);
     cudaStreamDestroy(first);
     cudaStreamDestroy(second);
+    return wrong;
+}
+
+static cudaMemoryType type_of(const void *pointer)
+{
+    cudaPointerAttributes attributes = {};
+    return cudaPointerGetAttributes(&attributes, pointer) ? (cudaMemoryType)-1 : attributes.type;
+}
+
+FEATURE(types_of_memory)
+{
+    static char own[4096], registered[4096];
+    void *device = NULL, *managed = shared_array<char>(4), *pinned = NULL;
+    if (cudaMalloc(&device, 4) || cudaMallocHost(&pinned, 4) ||
+        cudaHostRegister(registered, sizeof registered, cudaHostRegisterDefault))
+        return call_failed();
+    const int wrong =
+        (type_of(own) != cudaMemoryTypeUnregistered) + (type_of(device) != cudaMemoryTypeDevice) +
+        (type_of(managed) != cudaMemoryTypeManaged) + (type_of(pinned) != cudaMemoryTypeHost) +
+        (type_of(registered + 100) != cudaMemoryTypeHost);
+    cudaHostUnregister(registered);
+    cudaFreeHost(pinned);
+    cudaFree(device);
     return wrong;
 }
 

@@ -112,7 +112,7 @@ bool is_new(uintptr_t address, unsigned bytes)
     if (forgotten || memcmp(memory_at(address), fresh, bytes) != 0)
         return false;
     const Region *region = find_region(address);
-    if (!region || !region->allocation || region->allocation->managed)
+    if (!region || !region->allocation || region->allocation->for_host_too())
         return false;
     std::lock_guard<std::mutex> hold(writing);
     const auto piece = region->written.upper_bound(address);

@@ -482,7 +482,7 @@ void report_touch(const ThreadState *thread, const Touch &touch)
 void report_host_access(const Touch &touch)
 {
     const Region *region = find_region(touch.address);
-    if (!region || !region->allocation || region->allocation->managed)
+    if (!region || !region->allocation || region->allocation->for_host_too())
         return;
     const std::string text =
         format("device pointer on the host: host code %s, byte %zu of allocation %llu; copy "

@@ -27,7 +27,7 @@ static cudaError_t check_side(const void *begin, size_t bytes, bool want_device,
     else if (device && !is_device_range(begin, bytes))
         wrong = format("%zu bytes from byte %zu of an allocation of %zu bytes (%s)", bytes,
                        size_t(p - allocation->begin), allocation->bytes, role);
-    else if (device && !want_device && !allocation->managed)
+    else if (device && !want_device && !allocation->for_host_too())
         wrong = format("%s %p is device memory, but the copy's kind says host", role, begin);
     return wrong.empty() ? cudaSuccess
                          : refuse(cudaErrorInvalidValue, "%s: %s", call, wrong.c_str());
@@ -101,19 +101,23 @@ cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t
     return fill(pointer, value, bytes, "cudaMemsetAsync", stream);
 }
 
-cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width, size_t height)
+cudaError_t cudaMemset2DAsync(void *pointer, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream)
 {
     cudaError_t error = cudaSuccess;
     for (size_t y = 0; y < height && !error; y++)
-        error = fill(static_cast<char *>(pointer) + y * pitch, value, width, "cudaMemset2D");
+        error =
+            fill(static_cast<char *>(pointer) + y * pitch, value, width, "cudaMemset2D", stream);
     return error;
 }
 
-cudaError_t cudaMemset3D(cudaPitchedPtr pointer, int value, cudaExtent extent)
+cudaError_t cudaMemset3DAsync(cudaPitchedPtr pointer, int value, cudaExtent extent,
+                              cudaStream_t stream)
 {
     cudaError_t error = cudaSuccess;
     for (size_t z = 0; z < extent.depth && !error; z++)
-        error = cudaMemset2D(static_cast<char *>(pointer.ptr) + z * pointer.ysize * pointer.pitch,
-                             pointer.pitch, value, extent.width, extent.height);
+        error =
+            cudaMemset2DAsync(static_cast<char *>(pointer.ptr) + z * pointer.ysize * pointer.pitch,
+                              pointer.pitch, value, extent.width, extent.height, stream);
     return error;
 }

@@ -141,7 +141,7 @@ OpenDeviceMemory::~OpenDeviceMemory()
 
 /* Whole pages of the arena, with one inaccessible page behind them; the data ends where they do.
  * Null when there are none. With the lock held. */
-static Allocation *take_pages(size_t bytes, size_t alignment, bool managed)
+static Allocation *take_pages(size_t bytes, size_t alignment, cudaMemoryType type)
 {
     const size_t usable = rounded_up(bytes, alignment), pages = rounded_up(usable, page_bytes());
     if (!arena && !reserve_arena())
@@ -153,14 +153,14 @@ static Allocation *take_pages(size_t bytes, size_t alignment, bool managed)
         return nullptr;
     if (pages >= huge_page)
         madvise(arena_next, pages, MADV_HUGEPAGE);
-    Allocation *allocation = new Allocation{
-        arena_next + pages - usable, bytes, managed, true, false, allocations.size() + 1, nullptr};
+    Allocation *allocation = new Allocation{arena_next + pages - usable, bytes,  type, true, false,
+                                            allocations.size() + 1,      nullptr};
     arena_next += pages + page_bytes();
     allocations.push_back(allocation);
     in_use += bytes;
     poison(allocation->begin, bytes);
     checker->allocated(*allocation);
-    if (!managed)
+    if (!allocation->for_host_too())
         closable.push_back(allocation);
     return allocation;
 }
@@ -170,7 +170,7 @@ static bool has_room(size_t bytes)
     return bytes <= device_memory_bytes() && in_use <= device_memory_bytes() - bytes;
 }
 
-static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
+static cudaError_t allocate(void **pointer, size_t bytes, cudaMemoryType type)
 {
     if (cudaError_t error = standing_error_or(pointer, cudaErrorInvalidValue))
         return error;
@@ -183,7 +183,7 @@ static cudaError_t allocate(void **pointer, size_t bytes, bool managed)
         return refuse(cudaErrorMemoryAllocation,
                       "%zu bytes asked for, %zu of the device's %zu bytes are free", bytes,
                       device_memory_bytes() - in_use, device_memory_bytes());
-    Allocation *allocation = take_pages(bytes, alignment, managed);
+    Allocation *allocation = take_pages(bytes, alignment, type);
     if (!allocation)
         return refuse(cudaErrorMemoryAllocation,
                       "the system has no memory, or no addresses, for %zu bytes", bytes);
@@ -215,7 +215,7 @@ void *simt::allocate_in_kernel(size_t bytes)
 {
     std::lock_guard<std::mutex> lock(mutex);
     const Allocation *allocation =
-        bytes == 0 || !has_room(bytes) ? nullptr : take_pages(bytes, 16, false);
+        bytes == 0 || !has_room(bytes) ? nullptr : take_pages(bytes, 16, cudaMemoryTypeDevice);
     return allocation ? allocation->begin : nullptr;
 }
 
@@ -249,15 +249,28 @@ void operator delete(void *pointer) noexcept
 
 void operator delete(void *pointer, size_t) noexcept { operator delete(pointer); }
 
-cudaError_t cudaMalloc(void **pointer, size_t bytes) { return allocate(pointer, bytes, false); }
-
-cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int)
+cudaError_t cudaMalloc(void **pointer, size_t bytes)
 {
-    const cudaError_t error = allocate(pointer, bytes, true);
-    /* fresh pages of a host are zero, and programs have come to count on it */
+    return allocate(pointer, bytes, cudaMemoryTypeDevice);
+}
+
+/* Fresh pages of a host are zero, and programs have come to count on it. */
+static cudaError_t allocate_zeroed(void **pointer, size_t bytes, cudaMemoryType type)
+{
+    const cudaError_t error = allocate(pointer, bytes, type);
     if (!error && bytes > 0)
         memset(*pointer, 0, bytes);
     return error;
+}
+
+cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int)
+{
+    return allocate_zeroed(pointer, bytes, cudaMemoryTypeManaged);
+}
+
+cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int)
+{
+    return allocate_zeroed(pointer, bytes, cudaMemoryTypeHost);
 }
 
 cudaError_t cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t height)
@@ -316,8 +329,8 @@ cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int)
     std::lock_guard<std::mutex> lock(mutex);
     if (find_registered(pointer) != registered.end())
         return done(cudaErrorHostMemoryAlreadyRegistered);
-    registered.push_back(
-        new Allocation{static_cast<char *>(pointer), bytes, true, false, false, 0, nullptr});
+    registered.push_back(new Allocation{static_cast<char *>(pointer), bytes, cudaMemoryTypeHost,
+                                        false, false, 0, nullptr});
     checker->allocated(*registered.back());
     return cudaSuccess;
 }
@@ -341,12 +354,12 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     if (!attributes)
         return done(cudaErrorInvalidValue);
     void *const same = const_cast<void *>(pointer);
-    if (!is_device_range(pointer, 1))
+    const bool known = is_device_range(pointer, 1);
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!known && find_registered(pointer) == registered.end())
         *attributes = {cudaMemoryTypeUnregistered, cudaInvalidDeviceId, nullptr, same};
-    else if (find_allocation(pointer)->managed)
-        *attributes = {cudaMemoryTypeManaged, 0, same, same};
-    else
-        *attributes = {cudaMemoryTypeDevice, 0, same, nullptr};
+    else if (const Allocation *in = known ? find_locked(pointer) : *find_registered(pointer))
+        *attributes = {in->type, 0, same, in->for_host_too() ? same : nullptr};
     return cudaSuccess;
 }
 

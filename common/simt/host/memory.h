@@ -14,11 +14,13 @@ namespace simt
 struct Allocation {
     char *begin;
     size_t bytes; /* as asked for */
-    bool managed; /* the host may touch it too */
+    cudaMemoryType type;
     bool open;    /* anybody may touch it now */
     bool freed;
     unsigned long long number; /* from 1, in order of allocation */
     check::Region *checked;
+
+    bool for_host_too() const { return type != cudaMemoryTypeDevice; }
 };
 
 bool in_device_arena(const void *address);

@@ -1,10 +1,12 @@
 /* Streams and events. Work is done by the time the call that starts it returns, so a stream has
  * nothing to remember and an event is a point in time. */
 #include "host/errors.h"
+#include <algorithm>
 #include <chrono>
 
 struct simt_stream {
     unsigned flags;
+    int priority;
 };
 
 struct simt_event {
@@ -14,12 +16,12 @@ struct simt_event {
 
 using namespace simt;
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags)
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned int flags, int priority)
 {
     if (cudaError_t error =
             standing_error_or(stream && flags <= cudaStreamNonBlocking, cudaErrorInvalidValue))
         return error;
-    *stream = new simt_stream{flags};
+    *stream = new simt_stream{flags, std::clamp(priority, -5, 0)};
     return cudaSuccess;
 }
 
@@ -43,6 +45,14 @@ cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int *flags)
     if (cudaError_t error = standing_error_or(flags, cudaErrorInvalidValue))
         return error;
     *flags = is_own(stream) ? stream->flags : cudaStreamDefault;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority)
+{
+    if (cudaError_t error = standing_error_or(priority, cudaErrorInvalidValue))
+        return error;
+    *priority = is_own(stream) ? stream->priority : 0;
     return cudaSuccess;
 }
 

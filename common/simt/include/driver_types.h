@@ -66,14 +66,15 @@ enum cudaSharedMemConfig { cudaSharedMemBankSizeDefault, cudaSharedMemBankSizeFo
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
 enum cudaDeviceP2PAttr { cudaDevP2PAttrPerformanceRank = 1, cudaDevP2PAttrAccessSupported, cudaDevP2PAttrNativeAtomicSupported,
                          cudaDevP2PAttrCudaArrayAccessSupported };
-enum cudaLimit { cudaLimitStackSize, cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize };
+enum cudaLimit { cudaLimitStackSize, cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize, cudaLimitDevRuntimeSyncDepth,
+                 cudaLimitDevRuntimePendingLaunchCount, cudaLimitMaxL2FetchGranularity, cudaLimitPersistingL2CacheSize };
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
 enum cudaMemoryAdvise { cudaMemAdviseSetReadMostly = 1, cudaMemAdviseUnsetReadMostly, cudaMemAdviseSetPreferredLocation,
                         cudaMemAdviseUnsetPreferredLocation, cudaMemAdviseSetAccessedBy, cudaMemAdviseUnsetAccessedBy };
 /* Where managed memory is to lie; since CUDA 13 in place of a device's number. */
 enum cudaMemLocationType { cudaMemLocationTypeInvalid, cudaMemLocationTypeDevice, cudaMemLocationTypeHost,
                            cudaMemLocationTypeHostNuma, cudaMemLocationTypeHostNumaCurrent };
-enum cudaComputeMode { cudaComputeModeDefault, cudaComputeModeProhibited = 2, cudaComputeModeExclusiveProcess };
+enum cudaComputeMode { cudaComputeModeDefault, cudaComputeModeExclusive, cudaComputeModeProhibited, cudaComputeModeExclusiveProcess };
 enum cudaLaunchAttributeID { cudaLaunchAttributeIgnore, cudaLaunchAttributeCooperative = 2,
                              cudaLaunchAttributeClusterDimension = 4, cudaLaunchAttributePriority = 8 };
 /* clang-format on */
@@ -127,7 +128,7 @@ struct cudaDeviceProp {
         pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost,
         canUseHostPointerForRegisteredMem, computePreemptionSupported, cooperativeMultiDeviceLaunch,
         accessPolicyMaxWindowSize;
-    size_t surfaceAlignment;
+    size_t surfaceAlignment, texturePitchAlignment;
 };
 
 typedef union cudaLaunchAttributeValue {

@@ -202,6 +202,12 @@ unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, Site 
     return arrive(*barrier, count);
 }
 
+void simt_barrier_drop(struct simt_barrier *barrier, Site site)
+{
+    barrier->expected--;
+    simt_barrier_arrive(barrier, 1, site);
+}
+
 void simt_barrier_wait(struct simt_barrier *barrier, unsigned phase, Site site)
 {
     const char *what = "cuda::barrier::wait()";

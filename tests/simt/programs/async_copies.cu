@@ -74,6 +74,26 @@ __global__ void shared_pipeline(const float *in, float *out)
     out[threadIdx.x] = sum;
 }
 
+// From phase to phase only half as many threads come.
+__global__ void fewer_and_fewer(float *out)
+{
+    __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
+    __shared__ float counted[THREADS];
+    if (threadIdx.x == 0)
+        init(&barrier, THREADS);
+    counted[threadIdx.x] = 1;
+    __syncthreads();
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        if (threadIdx.x >= half) {
+            barrier.arrive_and_drop();
+            return;
+        }
+        barrier.arrive_and_wait();
+        counted[threadIdx.x] += counted[threadIdx.x + half];
+    }
+    *out = counted[0];
+}
+
 __global__ void reverse_quads(const float4 *in, float4 *out)
 {
     auto tile = cg::tiled_partition<8>(cg::this_thread_block());
@@ -113,6 +133,10 @@ int main()
         }
         wrong += (out[4 * i] != x) + (out[4 * i + 3] != w);
     }
+
+    fewer_and_fewer<<<1, THREADS>>>(device_out);
+    cudaMemcpy(out, device_out, sizeof *out, cudaMemcpyDeviceToHost);
+    wrong += out[0] != THREADS;
 
     reverse_quads<<<1, THREADS>>>((const float4 *)device_in, (float4 *)device_out);
     cudaMemcpy(out, device_out, sizeof out, cudaMemcpyDeviceToHost);

@@ -64,6 +64,8 @@ struct simt_barrier {
 void simt_barrier_init(struct simt_barrier *barrier, unsigned expected);
 unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, simt::Site site);
 void simt_barrier_wait(struct simt_barrier *barrier, unsigned phase, simt::Site site);
+/* Arrives, and is expected no longer from the next phase on. */
+void simt_barrier_drop(struct simt_barrier *barrier, simt::Site site);
 
 /* The barrier between all blocks of a cooperative launch. */
 void simt_grid_sync(simt::Site site);
