@@ -53,7 +53,7 @@ struct Lexer {
                 {kind, s.substr(end, begin - end), s.substr(begin, at - begin), begin});
             end = at;
         }
-        tokens.push_back({});
+        tokens.push_back({blank, "", "", s.size()});
         return tokens;
     }
 
@@ -160,7 +160,9 @@ struct Translator {
             out += token.lead + token.spelling;
         /* What comes behind this line is the translator's own. */
         out += "\n# 1 \"simt-translate\"\n";
-        if (!names.empty())
+        if (depth != 0)
+            out += restart(t.size() - 1); /* where the compiler misses a brace */
+        else if (!names.empty())
             out += "namespace { __attribute__((constructor)) void simt_name_all_parameters() {" +
                    names + " } }\n";
         return out;
