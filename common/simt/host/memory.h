@@ -15,7 +15,7 @@ struct Allocation {
     char *begin;
     size_t bytes; /* as asked for */
     cudaMemoryType type;
-    bool open;    /* anybody may touch it now */
+    bool open; /* anybody may touch it now */
     bool freed;
     unsigned long long number; /* from 1, in order of allocation */
     check::Region *checked;
