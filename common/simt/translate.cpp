@@ -35,12 +35,13 @@ struct Token {
     Kind kind;
     string lead; /* what stands before it: white space, directives, headers of the system */
     string spelling;
-    size_t at = 0; /* in the text */
+    size_t at = 0;     /* in the text */
+    size_t marker = 0; /* the last line marker before it */
 };
 
 struct Lexer {
     const string s;
-    size_t at = 0;
+    size_t at = 0, marker = 0;
 
     std::vector<Token> all()
     {
@@ -50,10 +51,10 @@ struct Lexer {
             if (kind == blank && at < s.size())
                 continue;
             tokens.push_back(
-                {kind, s.substr(end, begin - end), s.substr(begin, at - begin), begin});
+                {kind, s.substr(end, begin - end), s.substr(begin, at - begin), begin, marker});
             end = at;
         }
-        tokens.push_back({blank, "", "", s.size()});
+        tokens.push_back({blank, "", "", s.size(), marker});
         return tokens;
     }
 
@@ -76,6 +77,7 @@ struct Lexer {
     void skip_directive()
     {
         const string flags = flags_at(at);
+        marker = flags.empty() ? marker : at;
         const auto goes_on_elsewhere = [](const string &after) {
             return after.find('2') != string::npos && after.find('3') == string::npos;
         };
@@ -148,7 +150,7 @@ struct Translator {
     string run()
     {
         for (size_t i = 0; i < t.size(); i++)
-            if (is(i, "__global__"))
+            if (is(i, "__global__") || (is(i, "global") && is(i - 3, "__attribute__")))
                 note_kernel(i + 1);
         for (size_t i = 0; i < t.size(); i++)
             if (t[i].kind == punctuation)
@@ -273,12 +275,14 @@ struct Translator {
         return list;
     }
 
-    /* A kernel's heading begins at `i`. Of the names before a parenthesis one is the kernel's. */
+    /* A kernel's heading begins at `i`. Of the names before a parenthesis, or alone in a pair of
+     * them, one is the kernel's. */
     void note_kernel(size_t i)
     {
-        for (; i < t.size() && !is(i, ";", "{", "}"); i++)
-            if (is(i, "(")) {
-                kernels.insert(t[i - 1].spelling);
+        for (bool seen = false; i < t.size() && !is(i, ";", "}") && !(seen && is(i, "{")); i++)
+            if (is(i, "(", "{")) {
+                seen = seen || is(i, "(");
+                kernels.insert({t[i - 1].spelling, t[i + 1].spelling});
                 i = closing(i);
             }
     }
@@ -307,7 +311,7 @@ struct Translator {
             (is(i, "__host__") ? host_heading : device_heading) = true;
             if (is(i, "__global__"))
                 note_parameters(i + 1);
-            replace(i, "");
+            replace(i, string(t[i].spelling.size(), ' '));
         } else if (is(i, "__launch_bounds__") && is(i + 1, "(")) {
             launch_bounds = spelled(i + 2, closing(i + 1));
             erase(i, closing(i + 1) + 1);
@@ -346,7 +350,7 @@ struct Translator {
         for (size_t i = end - 1;; i -= 2) {
             while (is(i, ">", ">>>", "]", ")")) {
                 i = opening(i);
-                if (i == 0 || (is(i, "(") && t[i - 1].kind != word))
+                if (i == 0 || (is(i, "(") && t[i - 1].kind != word && !is(i - 1, ">")))
                     return i == 0 ? end : i;
                 i--;
             }
@@ -370,17 +374,12 @@ struct Translator {
     /* What makes a token appear at its place in the author's file, whatever stands before it. */
     string restart(size_t i) const
     {
-        size_t marker = text.rfind("\n# ", t[i].at);
-        while (marker != string::npos && !isdigit(text[marker + 3]))
-            marker = marker == 0 ? string::npos : text.rfind("\n# ", marker - 1);
-        if (marker == string::npos)
-            return t[i].lead;
-        const size_t name = text.find('"', marker), first = text.find('\n', name) + 1;
-        const size_t begin = text.rfind('\n', t[i].at - 1) + 1;
+        const size_t marker = t[i].marker, first = text.find('\n', marker) + 1;
+        const size_t name = text.find('"', marker), begin = text.rfind('\n', t[i].at - 1) + 1;
         const long line =
-            stol(text.substr(marker + 3)) + std::count(&text[first], &text[begin], '\n');
+            stol(text.substr(marker + 2)) + std::count(&text[first], &text[begin], '\n');
         return "\n# " + std::to_string(line) + " " +
-               text.substr(name, text.find('"', name + 1) + 1 - name) + "\n" +
+               text.substr(name, text.rfind('"', first) + 1 - name) + "\n" +
                string(t[i].at - begin, ' ');
     }
 

@@ -71,6 +71,13 @@ static cudaError_t bad_device(int device)
                   device);
 }
 
+static cudaError_t check_limit(cudaLimit limit)
+{
+    return limit <= cudaLimitMallocHeapSize || limit >= cudaLimitMaxL2FetchGranularity
+               ? cudaSuccess
+               : refuse(cudaErrorUnsupportedLimit, "there is no dynamic parallelism to limit");
+}
+
 static cudaError_t does_not_fit(size_t bytes, size_t offset, const char *call)
 {
     return refuse(cudaErrorInvalidValue, "%s: %zu bytes at offset %zu do not fit the variable",

@@ -354,12 +354,16 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     if (!attributes)
         return done(cudaErrorInvalidValue);
     void *const same = const_cast<void *>(pointer);
-    const bool known = is_device_range(pointer, 1);
     std::lock_guard<std::mutex> lock(mutex);
-    if (!known && find_registered(pointer) == registered.end())
-        *attributes = {cudaMemoryTypeUnregistered, cudaInvalidDeviceId, nullptr, same};
-    else if (const Allocation *in = known ? find_locked(pointer) : *find_registered(pointer))
+    const Allocation *in = find_locked(pointer);
+    if (!in || in->freed || static_cast<const char *>(pointer) >= in->begin + in->bytes) {
+        const auto own = find_registered(pointer);
+        in = own == registered.end() ? nullptr : *own;
+    }
+    if (in)
         *attributes = {in->type, 0, same, in->for_host_too() ? same : nullptr};
+    else
+        *attributes = {cudaMemoryTypeUnregistered, cudaInvalidDeviceId, nullptr, same};
     return cudaSuccess;
 }
 

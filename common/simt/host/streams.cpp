@@ -1,5 +1,5 @@
-/* Streams and events. Work is done by the time the call that starts it returns, so a stream has
- * nothing to remember and an event is a point in time. */
+/* Streams and events. Work is done by the time the call that starts it returns, so a stream is only
+ * what it was made as, and an event is a point in time. */
 #include "host/errors.h"
 #include <algorithm>
 #include <chrono>

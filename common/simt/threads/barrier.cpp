@@ -204,6 +204,7 @@ unsigned simt_barrier_arrive(struct simt_barrier *barrier, unsigned count, Site 
 
 void simt_barrier_drop(struct simt_barrier *barrier, Site site)
 {
+    check_barrier(barrier, "cuda::barrier::arrive_and_drop()", site);
     barrier->expected--;
     simt_barrier_arrive(barrier, 1, site);
 }

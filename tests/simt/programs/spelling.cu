@@ -27,6 +27,32 @@ __global__ void pick<9>(int *p)
 {
     *p = 900;
 }
+// A string that looks like what a preprocessor writes.
+static const char *const script = R"(
+# 1 "forged.cu"
+)";
+__global__ void(enclosed)(int *p)
+{
+    *p = 32;
+}
+template <int N>
+__global__ std::enable_if_t<bool{(N > 0)}> positive(int *p)
+{
+    *p = N;
+}
+struct Digits {
+    int n;
+};
+struct Number {
+    int n;
+    Number(Digits &&digits) : n(digits.n)
+    {
+    }
+};
+__global__ void take(int *p, Number number)
+{
+    *p = number.n;
+}
 template <class F>
 __global__ void apply(int n, F f, int *p)
 {
@@ -147,6 +173,14 @@ if (broken {
         bad += check(p, 10, "lambda");
         apply<<<1, 32>>>(32, Adder{20}, p);
         bad += check(p, 20, "functor");
+        enclosed<<<1, 1>>>(p);
+        bad += check(p, script ? 32 : 0, "enclosed");
+        positive<33><<<1, 1>>>(p);
+        bad += check(p, 33, "positive");
+        take<<<1, 1>>>(p, Digits{34});
+        bad += check(p, 34, "rvalue");
+        static_cast<void (*)(int *)>(pick<35>)<<<1, 1>>>(p);
+        bad += check(p, 35, "cast");
         cstyle<<<1, 1>>>(p, 6);
         bad += check(p, 6, "cstyle");
         hidden<<<1, 1>>>(p);

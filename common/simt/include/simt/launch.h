@@ -145,7 +145,8 @@ struct ConfiguredKernel {
 
 /* The arguments convert to the kernel's parameter types as in any call. By its name the kernel is
  * called with fewer, where parameters have defaults, which a pointer has forgotten, and with what
- * it cannot take, for the compiler to complain. (An integer may be the 0 that is a pointer.) */
+ * it cannot take, for the compiler to complain. An integer may be the 0 that is a pointer: of
+ * that it only says that there is no such call. */
 template <class Call, class... Parameters>
 struct ConfiguredKernel<Call, void (*)(Parameters...)> {
     simt_launch launch;
@@ -158,7 +159,8 @@ struct ConfiguredKernel<Call, void (*)(Parameters...)> {
     static constexpr bool may_fit()
     {
         if constexpr (sizeof...(Arguments) == sizeof...(Parameters))
-            return ((std::is_convertible_v<Arguments &, Parameters> ||
+            return ((std::is_convertible_v<Arguments, Parameters> ||
+                     std::is_convertible_v<Arguments &, Parameters> ||
                      std::is_integral_v<Arguments>)&&...);
         return false;
     }
@@ -172,10 +174,12 @@ struct ConfiguredKernel<Call, void (*)(Parameters...)> {
 };
 
 /* Whether something that is not known as a __global__ function may stand before <<<: a pointer or
- * a reference to one. */
+ * a reference to one, or what becomes a pointer. */
+template <class T, class = void>
+inline constexpr bool simt_may_be_launched = false;
 template <class T>
-inline constexpr bool simt_may_be_launched =
-    !std::is_function_v<T> && !std::is_class_v<std::remove_reference_t<T>>;
+inline constexpr bool simt_may_be_launched<T, std::void_t<decltype(+std::declval<T>())>> =
+    !std::is_function_v<T>;
 
 template <class Find, class Call>
 auto simt_kernel(const char *name, Find find, Call call, dim3 grid, dim3 block, size_t shared = 0,
