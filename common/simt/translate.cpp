@@ -35,8 +35,7 @@ struct Token {
     Kind kind;
     string lead; /* what stands before it: white space, directives, headers of the system */
     string spelling;
-    size_t at = 0;     /* in the text */
-    size_t marker = 0; /* the last line marker before it */
+    size_t at = 0, marker = 0; /* where it is in the text, and the last line marker before it */
 };
 
 struct Lexer {
@@ -404,8 +403,8 @@ struct Translator {
         size_t name = begin; /* the last of ns::name, before template arguments */
         while (is(name, "::") || is(name + 1, "::"))
             name++;
-        string label = quoted(spelled(begin, open));
-        const string place = restart(begin), kernel = place + spelled(begin, open);
+        const string plain = spelled(begin, open), place = restart(begin), kernel = place + plain;
+        string label = quoted(plain);
         if (!kernels.count(t[name].spelling))
             label = "[&] { static_assert(" + place + "simt::simt_may_be_launched<decltype(" +
                     kernel + ")>, \"only a __global__ function can be launched\"); return " +

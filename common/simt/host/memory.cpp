@@ -76,11 +76,16 @@ const Allocation *simt::find_allocation(const void *address)
     return find_locked(address);
 }
 
-bool simt::is_device_range(const void *begin, size_t bytes)
+/* Whether bytes that begin in an allocation lie in it, and it is alive. */
+static bool holds(const Allocation *allocation, const void *begin, size_t bytes)
 {
-    const Allocation *allocation = find_allocation(begin);
     const char *p = static_cast<const char *>(begin);
     return allocation && !allocation->freed && p + bytes <= allocation->begin + allocation->bytes;
+}
+
+bool simt::is_device_range(const void *begin, size_t bytes)
+{
+    return holds(find_allocation(begin), begin, bytes);
 }
 
 /* The pages of an allocation: where they begin, and how many bytes they are. */
@@ -356,7 +361,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     void *const same = const_cast<void *>(pointer);
     std::lock_guard<std::mutex> lock(mutex);
     const Allocation *in = find_locked(pointer);
-    if (!in || in->freed || static_cast<const char *>(pointer) >= in->begin + in->bytes) {
+    if (!holds(in, pointer, 1)) {
         const auto own = find_registered(pointer);
         in = own == registered.end() ? nullptr : *own;
     }
