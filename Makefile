@@ -239,6 +239,7 @@ TESTS := $(patsubst tests/%.c,%,$(wildcard tests/test_*.c))
 kernels_of_test_common := $(wildcard tests/common/*.cu)
 kernels_of_test_cli :=
 kernels_of_test_explain :=
+kernels_of_test_plans := $(wildcard tests/plans_*.c)
 kernels_of_test_gpu := $(wildcard 0?_*/*.cu)
 kernels_of_test_simt := $(wildcard tests/simt/feature_*.cu)
 kernels_of_test_simt_check := $(wildcard tests/simt/check_*.cu)

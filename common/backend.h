@@ -40,7 +40,8 @@ struct counters {
 /* "gpu", "cpu" (the fast build) or "check" (the build that watches every access). */
 const char *backend_name(void);
 
-/* The device's compute capability as major * 10 + minor, 75 for a T4; 0 when there is no device. */
+/* The current device's compute capability as major * 10 + minor, 75 for a T4; 0 when there is no
+ * device. */
 int backend_architecture(void);
 
 /*

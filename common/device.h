@@ -2,6 +2,9 @@
 #ifndef COMMON_DEVICE_H
 #define COMMON_DEVICE_H
 
+#include "backend.h"
+#include "device_limits.h"
+
 #include <cuda_runtime.h>
 
 /* One attribute of the current device; CUDA's error when there is none. */
@@ -10,6 +13,19 @@ static inline cudaError_t device_attribute(enum cudaDeviceAttr attribute, int *v
     int device;
     const cudaError_t status = cudaGetDevice(&device);
     return status == cudaSuccess ? cudaDeviceGetAttribute(value, attribute, device) : status;
+}
+
+/* The limits of the current device; CUDA's error, and those of none, when there is none. */
+static inline cudaError_t current_device(struct device_limits *limits)
+{
+    limits->architecture = backend_architecture();
+    limits->multiprocessors = 1;
+    limits->shared_bytes = 0;
+    const cudaError_t status =
+        device_attribute(cudaDevAttrMultiProcessorCount, &limits->multiprocessors);
+    return status == cudaSuccess
+               ? device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &limits->shared_bytes)
+               : status;
 }
 
 #endif

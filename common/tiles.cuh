@@ -1,11 +1,18 @@
-/* Counting tiles: the one piece of index arithmetic that every launcher and every ragged loop
- * needs. */
+/* Counting tiles: the one piece of index arithmetic that every plan, every launcher and every
+ * ragged loop needs. Plain C where a plan is compiled without kernels. */
 #ifndef COMMON_TILES_CUH
 #define COMMON_TILES_CUH
 
+/* Before a function that kernels, launchers and tests of plans share. */
+#ifdef __CUDACC__
+#define HOST_DEVICE __host__ __device__
+#else
+#define HOST_DEVICE
+#endif
+
 /* The number of tiles of `tile` elements that cover n elements; never overflows, unlike (n + tile -
  * 1) / tile. */
-static inline __host__ __device__ int ceil_div(int n, int tile)
+static inline HOST_DEVICE int ceil_div(int n, int tile)
 {
     return n / tile + (n % tile != 0);
 }
