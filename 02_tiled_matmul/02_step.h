@@ -36,11 +36,11 @@ KERNEL(scheduled, "11_scheduled.cu",
        .about.architecture = "sm_80", .cost = matmul_whole_tiles_cost, .BM = 128, .BN = 256,
        .load_width = 4, .store_width = 4)
 KERNEL(sgemm, "12_sgemm.cu", "smaller tiles where 128 x 256 would leave processors idle",
-       .cost = matmul_sgemm_cost, .load_width = 4, .store_width = 4)
+       .cost = sgemm_cost, .load_width = 4, .store_width = 4)
 KERNEL(sgemm_cluster, "13_sgemm_cluster.cu",
        "where tiles are few, blocks and groups of warps share one, each with a share of K",
        .about.begins = true, .about.architecture = "sm_90", .about.falls_back = true,
-       .cost = matmul_sgemm_cluster_cost, .load_width = 4, .store_width = 4)
+       .cost = sgemm_cluster_cost, .load_width = 4, .store_width = 4)
 
 #else
 #ifndef STEP_02_H
@@ -56,12 +56,13 @@ extern "C" {
 #include "02_step.h"
 #undef KERNEL
 
-/* These choose a tile by the device: their files say which. */
-matmul_cost_fn matmul_sgemm_cost, matmul_sgemm_cluster_cost;
-
 #ifdef __cplusplus
 }
 #else
+
+/* These choose tiles by the device. */
+#include "12_sgemm.h"
+#include "13_sgemm_cluster.h"
 
 #define KERNEL MATMUL_ROW
 static const struct matmul_kernel tiled_matmul_kernels[] = {

@@ -18,18 +18,18 @@
  *
  * Cost: as 11_scheduled, with the BM and BN of the shape that is chosen.
  */
-#include "backend.h"
 #include "02_step.h"
+#include "12_sgemm.h"
 #include "ptx.cuh"
 #include "rectangles.cuh"
-#include "tiles.cuh"
+#include "refusal.h"
 #include "vectors.cuh"
 
-static const int BK = 16, STAGES = 3, TM = 8;
+static const int BK = SGEMM_BK, STAGES = SGEMM_STAGES, TM = SGEMM_TM;
 
 /* A warp stores 8 neighbours in k by 4 rows of the transposed A; the padding puts all of them into
  * different banks. */
-static const int PAD = 4;
+static const int PAD = SGEMM_PAD;
 static const int LANES_ALONG_K = 8;
 static_assert(BK == 2 * LANES_ALONG_K,
               "a thread copies two elements of each of its rows of A's tile");
@@ -61,9 +61,8 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN), BLOCKS)
     static_assert(2 * ROWS_A + ROWS_B <= COPIES_PER_STEP * (BK - 1), "the copies fit their steps");
 
     /* Tiles are numbered along x alone: gridDim.x goes up to 2^31 - 1, gridDim.y stops at 65535. */
-    const int tiles_across = ceil_div(N, BN);
-    const int row0 = blockIdx.x / tiles_across * BM;
-    const int col0 = blockIdx.x % tiles_across * BN;
+    const struct tile_place place = sgemm_place(blockIdx.x, N, BM, BN);
+    const int row0 = place.row0, col0 = place.col0;
 
     /* Where this thread's first row and column are in the tile. */
     const int warp = threadIdx.x / 32;
@@ -178,76 +177,26 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN), BLOCKS)
 typedef void sgemm_kernel(const float *A, const float *B, float *C, int M, int N, int K,
                           bool aligned_C);
 
-/* A shape of tile. */
-struct shape {
-    int BM, BN, threads, shared_bytes, architecture;
-    double work;                      /* of a tile, in arbitrary units of time */
-    sgemm_kernel *kernel, *aligned_B; /* for any B; for one whose rows are aligned to 16 bytes */
-};
-
-/* BLOCKS of them are to fit on a multiprocessor. `time` is for as many multiply-adds as the others,
- * measured on an H200. */
-template <int BM, int BN, int TN, int BLOCKS>
-static struct shape shape_of(int architecture, double time)
-{
-    return {BM,
-            BN,
-            BM / TM * (BN / TN),
-            STAGES * BK * (BM + PAD + BN) * (int)sizeof(float),
-            architecture,
-            BM * BN * time,
-            sgemm<BM, BN, TN, 1, BLOCKS>,
-            sgemm<BM, BN, TN, 4, BLOCKS>};
-}
-
-/* The first reads shared memory less often for its arithmetic; its stages take more than the 64 KB
- * that a block has on sm_75. */
-static const struct shape shapes[] = {
-    shape_of<128, 256, 16, 1>(80, 0.93),
-    shape_of<64, 128, 8, 3>(75, 1.0),
-    shape_of<128, 64, 8, 3>(75, 1.0),
-};
-
-/* The shape whose tiles keep the busiest multiprocessor for the shortest time; of equally quick
- * ones that with fewer tiles. */
-static const struct shape *choose(int M, int N)
-{
-    int device = 0, multiprocessors = 1; /* a device that cannot be asked fails the launch, too */
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-
-    const struct shape *best = &shapes[1]; /* fits every device, and stays if there is none */
-    double best_time = INFINITY;
-    for (const struct shape &shape : shapes) {
-        const int tiles = ceil_div(M, shape.BM) * ceil_div(N, shape.BN);
-        const double time = (ceil_div(tiles, multiprocessors) + 1e-9 * tiles) * shape.work;
-        if (backend_architecture() >= shape.architecture && time < best_time) {
-            best = &shape;
-            best_time = time;
-        }
-    }
-    return best;
-}
-
-extern "C" struct cost matmul_sgemm_cost(const struct matmul_kernel *row, int M, int N, int K)
-{
-    const struct shape *shape = choose(M, N);
-    struct matmul_kernel chosen = *row;
-    chosen.BM = shape->BM;
-    chosen.BN = shape->BN;
-    return matmul_whole_tiles_cost(&chosen, M, N, K);
-}
+/* For any B; for one whose rows are aligned to 16 bytes. In the order of sgemm_tiles. */
+#define KERNELS(BM, BN, TN, BLOCKS, architecture, time)                                            \
+    {sgemm<BM, BN, TN, 1, BLOCKS>, sgemm<BM, BN, TN, 4, BLOCKS>},
+static sgemm_kernel *const kernels[][2] = {SGEMM_TILES(KERNELS)};
 
 extern "C" cudaError_t matmul_sgemm(const float *A, const float *B, float *C, int M, int N, int K,
                                     cudaStream_t stream)
 {
-    const struct shape *shape = choose(M, N);
-    sgemm_kernel *const kernel = rows_aligned(B, N) ? shape->aligned_B : shape->kernel;
-    cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              shape->shared_bytes);
+    struct device_limits device;
+    cudaError_t status = current_device(&device);
     if (status != cudaSuccess)
         return status;
-    kernel<<<ceil_div(M, shape->BM) * ceil_div(N, shape->BN), shape->threads, shape->shared_bytes,
-             stream>>>(A, B, C, M, N, K, rows_aligned(C, N));
+    const struct sgemm_plan plan = plan_sgemm(M, N, &device);
+    const struct sgemm_tile *tile = &sgemm_tiles[plan.tile];
+    sgemm_kernel *const kernel = kernels[plan.tile][rows_aligned(B, N)];
+    if ((status = require_blocks((size_t)plan.blocks)) != cudaSuccess ||
+        (status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       tile->shared_bytes)) != cudaSuccess)
+        return status;
+    kernel<<<(unsigned int)plan.blocks, tile->threads, tile->shared_bytes, stream>>>(
+        A, B, C, M, N, K, rows_aligned(C, N));
     return cudaGetLastError();
 }

@@ -20,20 +20,18 @@
  * The stores of C are of neighbours, whatever its alignment.
  */
 #include "02_step.h"
-#include "backend.h"
+#include "13_sgemm_cluster.h"
 #include "clusters.cuh"
-#include "device.h"
 #include "ptx.cuh"
 #include "rectangles.cuh"
 #include "refusal.h"
-#include "tiles.cuh"
 #include "vectors.cuh"
 
-static const int BK = 16, STAGES = 3;
+static const int BK = SGEMM_BK, STAGES = SGEMM_STAGES;
 
 /* A warp stores 8 neighbours in k by 4 rows of the transposed A; the padding puts all of them into
  * different banks. */
-static const int PAD = 4;
+static const int PAD = SGEMM_PAD;
 static const int LANES_ALONG_K = 8;
 static_assert(BK == 2 * LANES_ALONG_K,
               "a thread copies two elements of each of its rows of A's tile");
@@ -69,13 +67,6 @@ static __device__ __forceinline__ void read_runs(float *to, const float *from, i
         else
             *(float2 *)&to[i] = volatile_load_2(&from[i * lanes]);
 }
-
-/* The tiles of C that a launch computes: `beside` tiles from column `col` on, in rows of
- * `beside_across`; then the others, from row `row` on, in rows of `across`. */
-struct region {
-    long long tiles;
-    int beside, beside_across, col, row, across;
-};
 
 /* A barrier for the threads of this thread's group. */
 template <int GROUPS, int THREADS>
@@ -175,11 +166,8 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN) * GROUPS, BLOCKS_PER_MULTI
         cluster_arrive_relaxed(); /* this block has begun: the others may send to its inboxes */
 
     /* Tiles are numbered along x alone: gridDim.x goes up to 2^31 - 1, gridDim.y stops at 65535. */
-    const int number = blockIdx.x / BLOCKS, below = number - region.beside;
-    const int row0 =
-        below < 0 ? number / region.beside_across * BM : region.row + below / region.across * BM;
-    const int col0 =
-        below < 0 ? region.col + number % region.beside_across * BN : below % region.across * BN;
+    const struct tile_place place = region_place(blockIdx.x / BLOCKS, region, BM, BN);
+    const int row0 = place.row0, col0 = place.col0;
 
     /* This thread's group, its place in it, and the group's share of the tiles along K. */
     const int group = threadIdx.x / THREADS, thread = threadIdx.x % THREADS;
@@ -309,182 +297,36 @@ __global__ void __launch_bounds__(BM / TM * (BN / TN) * GROUPS, BLOCKS_PER_MULTI
 typedef void cluster_kernel(const float *A, const float *B, float *C, int M, int N, int K,
                             bool aligned_C, struct region region);
 
-/* A shape of tile, and how many groups of warps share one. */
-struct choice {
-    int BM, BN, blocks, groups; /* blocks of a cluster, groups of a block */
-    int threads, shared_bytes;  /* of a block */
-    /* for any B, and for one whose rows are aligned to 16 bytes */
-    cluster_kernel *kernel, *aligned_B;
-};
-
-template <int BM, int BN, int TM, int TN, int BLOCKS, int GROUPS, int BLOCKS_PER_MULTIPROCESSOR>
-static struct choice choice_of(void)
-{
-    const int inbox = BLOCKS * GROUPS == 1 ? 0 : inbox_floats(BM, BN);
-    return {BM,
-            BN,
-            BLOCKS,
-            GROUPS,
-            BM / TM * (BN / TN) * GROUPS,
-            (STAGES * BK * (BM + PAD + BN) + inbox) * GROUPS * (int)sizeof(float),
-            sgemm_cluster<BM, BN, TM, TN, 1, BLOCKS_PER_MULTIPROCESSOR, BLOCKS, GROUPS>,
-            sgemm_cluster<BM, BN, TM, TN, 4, BLOCKS_PER_MULTIPROCESSOR, BLOCKS, GROUPS>};
-}
-
-static const struct choice choices[] = {
-    choice_of<128, 256, 8, 16, 1, 1, 1>(), choice_of<80, 160, 10, 10, 2, 2, 1>(),
-    choice_of<64, 128, 8, 8, 1, 1, 3>(),   choice_of<64, 128, 8, 8, 2, 1, 3>(),
-    choice_of<64, 128, 8, 8, 8, 1, 3>(),   choice_of<64, 128, 8, 8, 1, 2, 1>(),
-    choice_of<64, 128, 8, 8, 2, 2, 1>(),   choice_of<128, 64, 8, 8, 1, 1, 3>(),
-    choice_of<128, 64, 8, 8, 2, 1, 3>(),   choice_of<128, 64, 8, 8, 8, 1, 3>(),
-    choice_of<128, 64, 8, 8, 1, 2, 1>(),   choice_of<128, 64, 8, 8, 2, 2, 1>(),
-};
-static const struct choice *const LARGE = &choices[0], *const MEDIUM = &choices[1];
-
-/* C [M, N] without its first `rows` rows of its first `cols` columns, which are whole tiles. */
-static struct region region_of(const struct choice *tile, int M, int N, int rows, int cols)
-{
-    const int beside_across = ceil_div(N - cols, tile->BN), across = ceil_div(N, tile->BN);
-    const long long beside = (long long)(rows / tile->BM) * beside_across;
-    return {beside + (long long)ceil_div(M - rows, tile->BM) * across,
-            (int)beside,
-            beside_across,
-            cols,
-            rows,
-            across};
-}
-
-/* What an H200 took, of what the arithmetic alone would say: */
-/* the large tile reads shared memory less often for its arithmetic */
-static const double LARGE_TIME = 0.93;
-/* one block on a multiprocessor, and its warps fill it */
-static const double TWO_GROUPS_TIME = 0.97;
-static const double ONE_GROUP_TIME = 1.08; /* one block, and no other multiplies while it waits */
-/* blocks of two groups, which come one after the other */
-static const double SEQUENCE_TIME = 1.08;
-/* clusters of more than two, whose blocks are spread unevenly */
-static const double MANY_BLOCKS_TIME = 1.3;
-
-/* The busiest multiprocessor's time in arbitrary units: blocks times a block's multiply-adds. */
-static double expected_time(const struct choice *choice, long long tiles, int multiprocessors)
-{
-    const long long blocks = tiles * choice->blocks;
-    const double busiest = (double)((blocks + multiprocessors - 1) / multiprocessors);
-    const double work = busiest * choice->BM * choice->BN / choice->blocks;
-    if (choice == LARGE)
-        return work * LARGE_TIME;
-    if (choice == MEDIUM)
-        return work;
-    if (choice->groups > 1)
-        return work * (busiest == 1.0 ? TWO_GROUPS_TIME : SEQUENCE_TIME);
-    return work * (choice->blocks > 2 ? MANY_BLOCKS_TIME : 1.0) *
-           (busiest == 1.0 ? ONE_GROUP_TIME : 1.0);
-}
-
-/* What the choice of a tile depends on, of the current device. */
-struct limits {
-    int multiprocessors, shared_bytes;
-};
-
-/* A launch, and how long it is expected to take. */
-struct plan {
-    const struct choice *choice;
-    struct region region;
-    double time;
-};
-
-static struct plan plan_of(const struct choice *choice, int M, int N, int rows, int cols,
-                           const struct limits *limits)
-{
-    const struct region region = region_of(choice, M, N, rows, cols);
-    return {choice, region, expected_time(choice, region.tiles, limits->multiprocessors)};
-}
-
-/* The quickest for C without its first rows x cols elements, and of equally quick ones that with
- * the fewest tiles. */
-static struct plan quickest(int M, int N, int K, int rows, int cols, const struct limits *limits)
-{
-    struct plan best = {};
-    for (const struct choice &choice : choices) {
-        const int shares = choice.blocks * choice.groups;
-        /* A share shorter than that would be spent on filling the stages. */
-        const bool too_short = shares > 1 && ceil_div(K, BK) < shares * STAGES / 2;
-        if (choice.shared_bytes > limits->shared_bytes || too_short)
-            continue;
-        const struct plan plan = plan_of(&choice, M, N, rows, cols, limits);
-        if (best.choice == NULL || plan.time < best.time ||
-            (plan.time == best.time && plan.region.tiles < best.region.tiles))
-            best = plan;
-    }
-    return best;
-}
-
-/* The launches of a product, `count` of them: one for all of C; or one for the large tiles that lie
- * inside and one for the rest. */
-static cudaError_t plan_product(int M, int N, int K, struct plan plans[2], int *count)
-{
-    struct limits limits;
-    cudaError_t status = device_attribute(cudaDevAttrMultiProcessorCount, &limits.multiprocessors);
-    if (status == cudaSuccess)
-        status = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &limits.shared_bytes);
-    *count = status == cudaSuccess;
-    if (status != cudaSuccess)
-        return status;
-    plans[0] = quickest(M, N, K, 0, 0, &limits);
-    const int rows = M / LARGE->BM * LARGE->BM, cols = N / LARGE->BN * LARGE->BN;
-    if (rows == 0 || cols == 0 || LARGE->shared_bytes > limits.shared_bytes)
-        return cudaSuccess;
-    const struct plan inside = plan_of(LARGE, rows, cols, 0, 0, &limits);
-    const struct plan rest = quickest(M, N, K, rows, cols, &limits);
-    if (inside.time + rest.time < plans[0].time) {
-        plans[0] = inside;
-        plans[1] = rest;
-        *count = 2;
-    }
-    return cudaSuccess;
-}
-
-extern "C" struct cost matmul_sgemm_cluster_cost(const struct matmul_kernel *row, int M, int N,
-                                                 int K)
-{
-    if (backend_architecture() < 90)
-        return matmul_sgemm_cost(row, M, N, K);
-    struct plan plans[2];
-    int count;
-    struct cost cost = {};
-    plan_product(M, N, K, plans, &count);
-    for (int i = 0; i < count; i++) {
-        struct matmul_kernel chosen = *row;
-        chosen.BM = plans[i].choice->BM;
-        chosen.BN = plans[i].choice->BN;
-        const struct cost part = matmul_tiles_cost(&chosen, plans[i].region.tiles, M, N, K);
-        cost = {cost.loads + part.loads, part.stores, cost.bytes_read + part.bytes_read,
-                part.bytes_written};
-    }
-    return cost;
-}
+/* For any B; for one whose rows are aligned to 16 bytes. In the order of cluster_tiles. */
+#define KERNELS(BM, BN, TM, TN, BLOCKS, GROUPS, RESIDENT)                                          \
+    {sgemm_cluster<BM, BN, TM, TN, 1, RESIDENT, BLOCKS, GROUPS>,                                   \
+     sgemm_cluster<BM, BN, TM, TN, 4, RESIDENT, BLOCKS, GROUPS>},
+static cluster_kernel *const kernels[][2] = {SGEMM_CLUSTER_TILES(KERNELS)};
 
 extern "C" cudaError_t matmul_sgemm_cluster(const float *A, const float *B, float *C, int M, int N,
                                             int K, cudaStream_t stream)
 {
-    if (backend_architecture() < 90)
+    struct device_limits device;
+    cudaError_t status = current_device(&device);
+    if (status != cudaSuccess)
+        return status;
+    if (device.architecture < SGEMM_CLUSTER_ARCHITECTURE)
         return matmul_sgemm(A, B, C, M, N, K, stream);
 
-    struct plan plans[2];
-    int count;
-    cudaError_t status = plan_product(M, N, K, plans, &count);
-    for (int i = 0; i < count && status == cudaSuccess; i++) {
-        const struct choice *choice = plans[i].choice;
-        const size_t blocks = (size_t)plans[i].region.tiles * choice->blocks;
+    const struct sgemm_cluster_plan plan = plan_sgemm_cluster(M, N, K, &device);
+    for (int i = 0; i < plan.count && status == cudaSuccess; i++) {
+        const struct cluster_launch *launch = &plan.launches[i];
+        const struct cluster_tile *tile = &cluster_tiles[launch->tile];
+        const size_t blocks = (size_t)launch->region.tiles * tile->blocks;
         if ((status = require_blocks(blocks)) != cudaSuccess)
             return status;
-        cluster_kernel *const kernel = rows_aligned(B, N) ? choice->aligned_B : choice->kernel;
+        cluster_kernel *const kernel = kernels[launch->tile][rows_aligned(B, N)];
         status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      choice->shared_bytes);
+                                      tile->shared_bytes);
         if (status == cudaSuccess)
-            status = launch_in_clusters(choice->blocks, (unsigned int)blocks, choice->threads,
-                                        choice->shared_bytes, stream, kernel, A, B, C, M, N, K,
-                                        rows_aligned(C, N), plans[i].region);
+            status = launch_in_clusters(tile->blocks, (unsigned int)blocks, tile->threads,
+                                        tile->shared_bytes, stream, kernel, A, B, C, M, N, K,
+                                        rows_aligned(C, N), launch->region);
     }
     return status;
 }

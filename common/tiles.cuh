@@ -3,12 +3,10 @@
 #ifndef COMMON_TILES_CUH
 #define COMMON_TILES_CUH
 
-/* Before a function that kernels, launchers and tests of plans share. */
-#ifdef __CUDACC__
+#include <cuda_runtime.h>
+
+/* Before a function that kernels, launchers and tests of plans share; nothing in plain C. */
 #define HOST_DEVICE __host__ __device__
-#else
-#define HOST_DEVICE
-#endif
 
 /* The number of tiles of `tile` elements that cover n elements; never overflows, unlike (n + tile -
  * 1) / tile. */

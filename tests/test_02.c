@@ -328,11 +328,13 @@ static void check_choice(const struct chosen *chosen)
 
     if (inside > 0)
         add_tiles(&sum, &large, inside, 0);
-    /* Of the smaller tiles, a whole number lies in a large one. */
+    /* The tiles beside the large ones begin anew at the first column that those leave. */
+    const unsigned long long rows = inside > 0 ? c.M / 128 * 128ull : 0,
+                             cols = inside > 0 ? c.N / 256 * 256ull : 0;
     add_tiles(&sum, chosen,
-              tiles(c.M, chosen->BM) * tiles(c.N, chosen->BN) -
-                  inside * (128 / chosen->BM) * (256 / chosen->BN),
-              (unsigned long long)c.M * c.N - inside * 128 * 256);
+              rows / chosen->BM * tiles(c.N - (int)cols, chosen->BN) +
+                  tiles(c.M - (int)rows, chosen->BM) * tiles(c.N, chosen->BN),
+              (unsigned long long)c.M * c.N - rows * cols);
     EXPECT_COUNT(launches, sum.launches);
     EXPECT_COUNT(atomics, 0ull);
     EXPECT_COUNT(barriers, sum.barriers);
