@@ -257,10 +257,17 @@ static size_t workspace(const struct kernel *kernel, const long long sizes[MAX_S
     return row->workspace ? row->workspace(&call) : 0;
 }
 
+/* An empty O costs nothing. Where a kernel's counts might be beyond their type, all are its
+ * largest: none is over 2^10 for a product, a query or a key. */
 static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_SIZES])
 {
     const struct attention_kernel *row = (const struct attention_kernel *)kernel;
     const struct attention call = attention_of(sizes);
+    const double rows = (double)attention_query_rows(&call), keys = call.seq_kv;
+    if (rows == 0.0)
+        return (struct cost){0};
+    if ((rows + 1.0) * (keys + 1.0) * call.head_dim > 0x1p52)
+        return (struct cost){LLONG_MAX, LLONG_MAX, LLONG_MAX, LLONG_MAX};
     return row->cost(row, &call);
 }
 

@@ -49,6 +49,8 @@ typedef cudaError_t attention_fn(const struct attention *call);
  * attention_run() would refuse. */
 typedef size_t attention_workspace_fn(const struct attention *call);
 
+/* Asked about calls that attention_run() takes and whose O is not empty; the harness answers for
+ * the others. */
 struct attention_kernel;
 typedef struct cost attention_cost_fn(const struct attention_kernel *row,
                                       const struct attention *call);
