@@ -88,7 +88,7 @@ static void judge_naive(const struct attention *call, const struct device_limits
 TEST(plans_05, split_kv_naive_covers_every_key_of_every_row_once)
 {
     judged = 0;
-    cr_expect(plan_attention_calls(judge_naive, 1, false) >= RANDOM_SHAPES + 8000);
+    cr_expect(plan_attention_calls(judge_naive, 1, false) >= ATTENTION_CALLS);
     cr_expect(judged >= RANDOM_SHAPES / 2, "%d plans", judged);
 }
 
@@ -144,7 +144,7 @@ static void judge_split(const struct attention *call, const struct device_limits
 TEST(plans_05, split_kv_covers_every_key_of_every_row_once)
 {
     judged = 0;
-    cr_expect(plan_attention_calls(judge_split, 1, false) >= RANDOM_SHAPES + 8000);
+    cr_expect(plan_attention_calls(judge_split, 1, false) >= ATTENTION_CALLS);
     cr_expect(judged >= RANDOM_SHAPES / 2, "%d plans", judged);
 }
 
@@ -166,7 +166,7 @@ static void judge_tiles(const struct attention *call, const struct device_limits
 TEST(plans_05, tiles_of_queries_cover_every_head_and_fit_the_device)
 {
     judged = 0;
-    cr_expect(plan_attention_calls(judge_tiles, 1, false) >= RANDOM_SHAPES + 8000);
+    cr_expect(plan_attention_calls(judge_tiles, 1, false) >= ATTENTION_CALLS);
     cr_expect(judged >= RANDOM_SHAPES, "%d plans", judged);
 }
 

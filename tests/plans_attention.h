@@ -16,7 +16,7 @@ typedef void plan_judge(const struct attention *call, const struct device_limits
 int plan_attention_calls(plan_judge *judge, int multiple, bool causal);
 
 /* What plan_attention_calls() judges at least. */
-enum { ATTENTION_CALLS = 50000 };
+enum { ATTENTION_CALLS = RANDOM_SHAPES + 10000 };
 
 /*
  * The cost and the workspace of a row are neither negative nor beyond their types, and those of an
@@ -24,7 +24,7 @@ enum { ATTENTION_CALLS = 50000 };
  */
 void plan_attention_row(const struct attention_kernel *row, const struct attention *call);
 
-/* Heads of `row_tiles` tiles, numbered head by head: they are what so many blocks make. */
+/* Tiles of Br queries over all heads. */
 long long plan_tiles(const struct attention *call, int Br);
 
 #endif
