@@ -19,13 +19,14 @@ static size_t key_rows(const struct attention *call)
     return (size_t)call->batch * call->kv_heads * call->seq_kv;
 }
 
-/* Kernels number the rows of Q, and of K, over all batches and heads with an int. */
+/* Kernels number the rows of Q, and of K, over all batches and heads with an int, and blocks that
+ * stay add their number to the last tile's. */
 static cudaError_t require_rows(const char *names, int batch, int heads, int seq)
 {
     const double rows = (double)batch * heads * seq;
-    if (rows > INT_MAX)
+    if (rows > MAX_EXTENT)
         return refuse(cudaErrorInvalidValue, "%s is %.0f; it must be at most %d", names, rows,
-                      INT_MAX);
+                      MAX_EXTENT);
     return cudaSuccess;
 }
 

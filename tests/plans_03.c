@@ -48,6 +48,8 @@ static int each_shape(shape_judge *judge)
                 judge(rows[r], *edge);
         }
     }
+    for (int cols = 1; cols <= 33000; cols++, judged++)
+        judge(3, cols);
     for (int n = 0; n < RANDOM_SHAPES; n++, judged++) {
         tested = plan_devices[n % plan_device_count];
         const int all = plan_length(&state, MAX_EXTENT - 1) + 1;
@@ -56,7 +58,7 @@ static int each_shape(shape_judge *judge)
     return judged;
 }
 
-enum { SHAPES = RANDOM_SHAPES + 10000 };
+enum { SHAPES = RANDOM_SHAPES + 50000 };
 
 static int judged;
 

@@ -56,7 +56,7 @@ static int extremes(plan_judge *judge, int multiple, bool causal)
         {1, many, 1, 1, many},
         {1, many, many, 1, 1},
         {many, 1, 1, 1, 0},
-        {2, 1, 1, half - 1, half - 1},
+        {2, 1, 1, half - 512, half - 512},
         {3, 5, 1, 100000000, 7},
         {0, 1, 1, 1, 1},
         {1, 0, 0, 1, 1},
@@ -100,8 +100,8 @@ static struct attention random_call(uint64_t *state, int multiple, bool causal)
     call.heads = group * call.kv_heads;
     const long long heads = (long long)call.batch * call.heads,
                     kv_heads = (long long)call.batch * call.kv_heads;
-    const int most_q = heads > 1 ? (int)(INT_MAX / heads) : MAX_EXTENT,
-              most_kv = kv_heads > 1 ? (int)(INT_MAX / kv_heads) : MAX_EXTENT;
+    const int most_q = heads > 1 ? (int)(MAX_EXTENT / heads) : MAX_EXTENT,
+              most_kv = kv_heads > 1 ? (int)(MAX_EXTENT / kv_heads) : MAX_EXTENT;
     call.seq_q = plan_length(state, most_q < MAX_EXTENT ? most_q : MAX_EXTENT);
     call.seq_kv = plan_length(state, most_kv < MAX_EXTENT ? most_kv : MAX_EXTENT);
     call.head_dim = (int)(plan_random(state) % (128 / multiple) + 1) * multiple;
