@@ -35,7 +35,7 @@ KERNEL(online_cluster, "9_online_cluster.cu",
 #ifndef STEP_03_H
 #define STEP_03_H
 
-#include "backend.h"
+#include "device.h"
 #include "refusal.h"
 #include "softmax.h"
 
@@ -50,6 +50,10 @@ extern "C" {
 #ifdef __cplusplus
 }
 #else
+
+#include "8_online_lanes.h"
+#include "9_online_cluster.h"
+#include "lanes.h"
 
 /* One element at a time, the matrix read `sweeps` times. */
 static struct cost scalars_cost(int sweeps, int rows, int cols)
@@ -82,22 +86,16 @@ static struct cost vectors_cost(int rows, int cols, int vectors_kept)
     return cost;
 }
 
-enum {
-    ONE_WARP = 1024,
-    ONE_BLOCK = 1024 * 32
-}; /* columns: of online_warp, of a block's registers */
-
 static struct cost online_registers_cost(const struct softmax_kernel *row, int rows, int cols)
 {
     (void)row;
-    return scalars_cost(cols > ONE_WARP && cols <= ONE_BLOCK ? 1 : 2, rows, cols);
+    return scalars_cost(row_owner_of(cols).holds ? 1 : 2, rows, cols);
 }
 
 static struct cost online_ragged_cost(const struct softmax_kernel *row, int rows, int cols)
 {
-    if (cols <= ONE_WARP || cols > ONE_BLOCK)
-        return online_registers_cost(row, rows, cols);
-    return vectors_cost(rows, cols, cols);
+    return row_owner_of(cols).holds ? vectors_cost(rows, cols, cols)
+                                    : online_registers_cost(row, rows, cols);
 }
 
 static struct cost online_vectors_cost(const struct softmax_kernel *row, int rows, int cols)
@@ -108,17 +106,17 @@ static struct cost online_vectors_cost(const struct softmax_kernel *row, int row
 
 static struct cost online_lanes_cost(const struct softmax_kernel *row, int rows, int cols)
 {
+    const struct row_shape shape = row_shape_of(rows, cols);
     (void)row;
-    return vectors_cost(rows, cols, ONE_BLOCK / 4);
+    return vectors_cost(rows, cols, shape.lanes * shape.kept);
 }
 
-/* Up to 8 blocks of 1024 threads keep 11 vectors each, where two blocks of 7 would not do. */
 static struct cost online_cluster_cost(const struct softmax_kernel *row, int rows, int cols)
 {
-    const int vectors = cols / 4, least = 2 * 1024 * 7, most = 8 * 1024 * 11;
-    if (vectors <= least || vectors > most || backend_architecture() < 90)
-        return online_lanes_cost(row, rows, cols);
-    return vectors_cost(rows, cols, cols);
+    struct device_limits device;
+    current_device(&device);
+    return cluster_plan_of(rows, cols, &device).blocks > 0 ? vectors_cost(rows, cols, cols)
+                                                           : online_lanes_cost(row, rows, cols);
 }
 
 #define KERNEL SOFTMAX_ROW

@@ -15,6 +15,7 @@
  * Cost, per row: 2·cols global loads of 4 bytes, cols stores, 3·cols exponentials, one barrier.
  */
 #include "03_step.h"
+#include "lanes.h"
 #include "merge_row.cuh"
 
 template <int LANES>
@@ -42,20 +43,15 @@ static cudaError_t launch(const float *input, float *output, int rows, int cols,
     return cudaGetLastError();
 }
 
-/* What computes rows of up to so many columns. */
-static const struct shape {
-    int cols;
-    softmax_fn *launch;
-} shapes[] = {{1024, softmax_online_warp},
-              {4096, launch<128>},
-              {16384, launch<512>},
-              {MAX_EXTENT, launch<1024>}};
-
 extern "C" cudaError_t softmax_online_block(const float *input, float *output, int rows, int cols,
                                             cudaStream_t stream)
 {
-    const struct shape *shape = shapes;
-    while (cols > shape->cols)
-        shape++;
-    return shape->launch(input, output, rows, cols, stream);
+    const struct row_owner owner = row_owner_of(cols);
+    if (owner.lanes == 32)
+        return softmax_online_warp(input, output, rows, cols, stream);
+    if (owner.lanes == 128)
+        return launch<128>(input, output, rows, cols, stream);
+    if (owner.lanes == 512)
+        return launch<512>(input, output, rows, cols, stream);
+    return launch<1024>(input, output, rows, cols, stream);
 }

@@ -15,11 +15,12 @@
  * registers a thread for the row; a barrier a row.
  */
 #include "03_step.h"
+#include "lanes.h"
 #include "merge_row.cuh"
 
 #include <math_constants.h>
 
-static const int KEPT = 32; /* columns of a thread: half of the 64 registers of each of 1024 */
+static const int KEPT = KEPT_COLS; /* half of the 64 registers of each of 1024 threads */
 
 /* A thread's part of a row: elements `first`, first + LANES, ... before `end`, and -inf past it. */
 template <int LANES>
@@ -88,21 +89,17 @@ static cudaError_t launch(const float *input, float *output, int rows, int cols,
     return cudaGetLastError();
 }
 
-/* What computes rows of up to so many columns. */
-static const struct shape {
-    int cols;
-    softmax_fn *launch;
-} shapes[] = {{1024, softmax_online_warp},
-              {4096, launch<128>},
-              {16384, launch<512>},
-              {32768, launch<1024>},
-              {MAX_EXTENT, softmax_online_block}};
-
 extern "C" cudaError_t softmax_online_registers(const float *input, float *output, int rows,
                                                 int cols, cudaStream_t stream)
 {
-    const struct shape *shape = shapes;
-    while (cols > shape->cols)
-        shape++;
-    return shape->launch(input, output, rows, cols, stream);
+    const struct row_owner owner = row_owner_of(cols);
+    if (owner.lanes == 32)
+        return softmax_online_warp(input, output, rows, cols, stream);
+    if (!owner.holds)
+        return softmax_online_block(input, output, rows, cols, stream);
+    if (owner.lanes == 128)
+        return launch<128>(input, output, rows, cols, stream);
+    if (owner.lanes == 512)
+        return launch<512>(input, output, rows, cols, stream);
+    return launch<1024>(input, output, rows, cols, stream);
 }

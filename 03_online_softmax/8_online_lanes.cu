@@ -17,23 +17,17 @@
  * LANES > 32. Beyond 32768 columns 4 bytes and an exponential more for each.
  */
 #include "03_step.h"
+#include "8_online_lanes.h"
 #include "merge_row.cuh"
 #include "row_in_registers.cuh"
-#include "tiles.cuh"
-
-/* Threads of a block where LANES of them own a row. */
-static __host__ __device__ constexpr int block_threads(int LANES)
-{
-    return LANES > 128 ? LANES : 128;
-}
 
 /* EXCESS: whether the row may be longer than LANES · KEPT float4. */
 template <int LANES, int KEPT, bool EXCESS>
-__global__ void __launch_bounds__(block_threads(LANES), 1)
+__global__ void __launch_bounds__(BLOCK_THREADS(LANES), 1)
     online_lanes(const float *__restrict__ input, float *__restrict__ output, int rows, int cols)
 {
     static_assert(LANES >= 6, "a row's two ends need six threads");
-    const int ROWS = block_threads(LANES) / LANES;
+    const int ROWS = BLOCK_THREADS(LANES) / LANES;
     const int lane = threadIdx.x % LANES;
     const int row = blockIdx.x * ROWS + threadIdx.x / LANES;
     if (row >= rows)
@@ -80,31 +74,21 @@ __global__ void __launch_bounds__(block_threads(LANES), 1)
         store4(output + head + 4 * vector, exp4(middle[vector], whole.m), 1.0f / whole.l, aligned);
 }
 
-template <int LANES, int KEPT, bool EXCESS = false>
+template <int LANES, int KEPT, bool EXCESS>
 static cudaError_t launch(const float *input, float *output, int rows, int cols,
                           cudaStream_t stream)
 {
-    const int threads = block_threads(LANES), blocks = ceil_div(rows, threads / LANES);
-    online_lanes<LANES, KEPT, EXCESS><<<blocks, threads, 0, stream>>>(input, output, rows, cols);
+    const struct row_shape shape = row_shape_of(rows, cols);
+    online_lanes<LANES, KEPT, EXCESS>
+        <<<shape.blocks, shape.threads, 0, stream>>>(input, output, rows, cols);
     return cudaGetLastError();
 }
 
-/* What computes rows of up to so many columns: the smallest shape that holds them, as idle threads
- * load nothing but take registers. */
-static const struct shape {
-    int cols;
-    softmax_fn *launch;
-} shapes[] = {{128, launch<8, 4>},      {256, launch<16, 4>},
-              {512, launch<32, 4>},     {1024, launch<32, 8>},
-              {2048, launch<128, 4>},   {4096, launch<256, 4>},
-              {8192, launch<512, 4>},   {16384, launch<512, 8>},
-              {32768, launch<1024, 8>}, {MAX_EXTENT, launch<1024, 8, true>}};
+#define LAUNCH(COLS, LANES, KEPT, EXCESS) launch<LANES, KEPT, EXCESS>
 
 extern "C" cudaError_t softmax_online_lanes(const float *input, float *output, int rows, int cols,
                                             cudaStream_t stream)
 {
-    const struct shape *shape = shapes;
-    while (cols > shape->cols)
-        shape++;
-    return shape->launch(input, output, rows, cols, stream);
+    static softmax_fn *const launch_shape[] = {ROW_SHAPES(LAUNCH)};
+    return launch_shape[row_shape_of(rows, cols).number](input, output, rows, cols, stream);
 }

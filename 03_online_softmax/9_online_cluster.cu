@@ -19,24 +19,14 @@
  * block, two of the cluster, blocks² · 8 bytes through the network between multiprocessors.
  */
 #include "03_step.h"
+#include "9_online_cluster.h"
 #include "clusters.cuh"
+#include "device.h"
 #include "merge_row.cuh"
 #include "ptx.cuh"
 #include "row_in_registers.cuh"
-#include "tiles.cuh"
 
-static const int LANES = 1024;
-static const int MAX_BLOCKS = 8; /* of a cluster, on any device that has them */
-static const int MAX_KEPT = 11;  /* 44 of the 64 registers that each of 1024 threads can have */
-/* Of each thread in two blocks. With fewer, reading part of the row twice beats the cluster. */
-static const int MIN_KEPT = 7;
-
-/* How many float4 each block keeps: whole warps of them, so that the next block's begin at a
- * multiple of 512 bytes. */
-static __device__ int share_of_block(int vectors, int blocks)
-{
-    return ceil_div(ceil_div(vectors, blocks), WARP) * WARP;
-}
+static const int LANES = CLUSTER_LANES;
 
 template <int KEPT>
 __global__ void __launch_bounds__(LANES, 1)
@@ -85,16 +75,19 @@ __global__ void __launch_bounds__(LANES, 1)
 extern "C" cudaError_t softmax_online_cluster(const float *input, float *output, int rows, int cols,
                                               cudaStream_t stream)
 {
-    const int vectors = cols / 4, blocks = ceil_div(vectors, LANES * MAX_KEPT);
-    if (vectors <= 2 * LANES * MIN_KEPT || blocks > MAX_BLOCKS || backend_architecture() < 90)
-        return softmax_online_lanes(input, output, rows, cols, stream);
-
-    const cudaError_t status = require_blocks((size_t)rows * blocks);
+    struct device_limits device;
+    cudaError_t status = current_device(&device);
     if (status != cudaSuccess)
         return status;
+    const struct cluster_plan plan = cluster_plan_of(rows, cols, &device);
+    if (plan.blocks == 0)
+        return softmax_online_lanes(input, output, rows, cols, stream);
 
-    const bool few = vectors <= LANES * blocks * 8;
-    return launch_in_clusters(blocks, rows * blocks, LANES, 0, stream,
-                              few ? online_cluster<8> : online_cluster<MAX_KEPT>, input, output,
-                              cols);
+    status = require_blocks((size_t)plan.grid);
+    if (status != cudaSuccess)
+        return status;
+    return launch_in_clusters(plan.blocks, (int)plan.grid, LANES, 0, stream,
+                              plan.kept == FEW_KEPT ? online_cluster<FEW_KEPT>
+                                                    : online_cluster<MAX_KEPT>,
+                              input, output, cols);
 }

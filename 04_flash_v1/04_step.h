@@ -31,15 +31,13 @@ KERNEL(flash_v1, "07_flash_v1.cu",
 KERNEL(flash_v1_rectangles, "08_flash_v1_rectangles.cu",
        "a thread owns a rectangle of S and of O; products from registers", .about.begins = true,
        .max_head_dim = 128, .workspace = statistics_workspace, .shared = rectangles_shared,
-       .cost = flash_v1_cost, .Bc = {64, 32})
+       .cost = flash_v1_rectangles_cost)
 KERNEL(flash_v1_warps, "09_flash_v1_warps.cu",
        "maximum and sum of a row by shuffles; warps do not wait for one another",
-       .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_warps_cost,
-       .Bc = {64, 32})
+       .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_warps_cost)
 KERNEL(flash_v1_ahead, "10_flash_v1_ahead.cu",
        "m, l and O are asked for before the product that runs while they arrive",
-       .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_cost,
-       .Bc = {64, 32})
+       .max_head_dim = 128, .workspace = statistics_workspace, .cost = flash_v1_rectangles_cost)
 KERNEL(flash_v1_large_tiles, "11_flash_v1_large_tiles.cu",
        "128 keys a tile and 16 bytes at a time, where the device has the room", .max_head_dim = 128,
        .workspace = statistics_workspace, .cost = flash_v1_large_tiles_cost)
@@ -76,6 +74,9 @@ cudaError_t attention_initial_state(const struct attention *call);
 }
 #else
 
+#include "slabs.cuh"
+#include "tiles.cuh"
+
 /* Workspaces: the scores; l, m and turn of each query and the counter of tickets; l and m. */
 static size_t scores_workspace(const struct attention *call)
 {
@@ -93,10 +94,11 @@ static size_t statistics_workspace(const struct attention *call)
     return attention_query_rows(call) * 2 * sizeof(float);
 }
 
-/* Beyond a head_dim of 96: the 64 KB that are all an sm_75 has, and 1 KB of weights and factors. */
+/* The 64 KB that are all an sm_75 has, or less, and the weights and factors of the warps' rows. */
 static size_t rectangles_shared(const struct attention *call)
 {
-    return call->head_dim > 96 ? 65 << 10 : 0;
+    const struct slabs slabs = slabs_in(false, call->head_dim, SMALLEST_LIMIT);
+    return slabs.shared_bytes + 2 * MAX_WARPS * 4 * slabs.TR * sizeof(float);
 }
 
 /* Costs, where every access is to one float. */
@@ -136,7 +138,7 @@ static struct cost row_parallel_cost(const struct attention_kernel *row,
 static long long chunks(const struct attention *call)
 {
     const int CHUNK = 32;
-    return call->seq_kv > 0 ? (call->seq_kv + CHUNK - 1) / CHUNK : 1;
+    return call->seq_kv > 0 ? ceil_div(call->seq_kv, CHUNK) : 1;
 }
 
 /* Each chunk loads the query and stores O, l, m and LSE; each but the first loads O, l and m, the
@@ -183,7 +185,7 @@ static struct cost tiles_of_keys_cost(const struct attention *call, int Bc, int 
 {
     const long long heads = (long long)call->batch * call->heads, d = call->head_dim;
     const long long queries = heads * call->seq_q, keys = heads * call->seq_kv;
-    const long long passes = (call->seq_kv + Bc - 1) / Bc, last = call->seq_kv > 0;
+    const long long passes = ceil_div(call->seq_kv, Bc), last = call->seq_kv > 0;
     const bool known = known_start && passes > 0;
     const long long loading = passes - known, stores_once = queries * (last + (known ? 0 : d + 3));
     struct cost cost = floats(2 * keys * d + queries * (passes * d + loading * (d + 2)),
@@ -198,27 +200,35 @@ static struct cost flash_v1_cost(const struct attention_kernel *row, const struc
     return tiles_of_keys_cost(call, row->Bc[call->head_dim > 64], 1, false);
 }
 
+static struct cost flash_v1_rectangles_cost(const struct attention_kernel *row,
+                                            const struct attention *call)
+{
+    const struct slabs slabs = slabs_in(false, call->head_dim, SMALLEST_LIMIT);
+    (void)row;
+    return tiles_of_keys_cost(call, slabs.Bc, 1, false);
+}
+
 /* l and m are loaded by all 8 lanes that share a row. */
 static struct cost flash_v1_warps_cost(const struct attention_kernel *row,
                                        const struct attention *call)
 {
-    const int Bc = row->Bc[call->head_dim > 64];
-    const long long more = 14 * attention_query_rows(call) * ((call->seq_kv + Bc - 1) / Bc);
-    struct cost cost = flash_v1_cost(row, call);
+    const int Bc = slabs_in(false, call->head_dim, SMALLEST_LIMIT).Bc;
+    const long long more =
+        14LL * (long long)attention_query_rows(call) * ceil_div(call->seq_kv, Bc);
+    struct cost cost = flash_v1_rectangles_cost(row, call);
     cost.loads += more;
     cost.bytes_read += sizeof(float) * more;
     return cost;
 }
 
-/* 128 keys a tile, 16 bytes at a time, where shared memory suffices and rows are aligned. */
+/* 16 bytes at a time with the large tile; the harness's arrays are aligned. */
 static struct cost large_tiles_cost(const struct attention *call, bool known_start)
 {
-    const int needed = 210 * 1024;
-    int shared_limit = 0;
-    device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &shared_limit);
-    if (shared_limit >= needed && call->head_dim % 4 == 0)
-        return tiles_of_keys_cost(call, 128, 4, known_start);
-    return tiles_of_keys_cost(call, call->head_dim <= 64 ? 64 : 32, 1, known_start);
+    struct device_limits device;
+    current_device(&device);
+    const bool large = large_slabs_fit(call->head_dim, call->head_dim % 4 == 0, &device);
+    const struct slabs slabs = slabs_in(large, call->head_dim, device.shared_bytes);
+    return tiles_of_keys_cost(call, slabs.Bc, large ? 4 : 1, known_start);
 }
 
 static struct cost flash_v1_large_tiles_cost(const struct attention_kernel *row,

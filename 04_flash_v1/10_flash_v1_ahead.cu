@@ -152,39 +152,29 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
 }
 
 template <int D, int Bc, int TR>
-static cudaError_t launch(const struct attention *call, size_t shared_limit)
+static cudaError_t launch(const struct attention *call, const struct slabs *slabs)
 {
-    static_assert(sizeof(float) * (tile_floats(D, Bc) + 3 * slab_floats(D, Bc, TR)) <=
-                      SMALLEST_LIMIT,
-                  "three warps fit on every architecture");
     float *l = (float *)call->workspace;
     float *m = l + attention_query_rows(call);
-    const size_t tile_bytes = tile_floats(D, Bc) * sizeof(float);
-    const size_t slab_bytes = slab_floats(D, Bc, TR) * sizeof(float);
-    const int warps = min((int)((shared_limit - tile_bytes) / slab_bytes), MAX_WARPS);
-    const size_t shared_bytes = tile_bytes + warps * slab_bytes;
     const auto kernel = flash_v1_ahead<D, Bc, TR>;
     const cudaError_t status = cudaFuncSetAttribute(
-        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, slabs->shared_bytes);
     if (status != cudaSuccess)
         return status;
 
-    kernel<<<call->batch * call->heads, WARP * warps, shared_bytes, call->stream>>>(
+    kernel<<<call->batch * call->heads, WARP * slabs->warps, slabs->shared_bytes, call->stream>>>(
         (const float *)call->Q, (const float *)call->K, (const float *)call->V, (float *)call->O,
         call->LSE, l, m, *call);
     return cudaGetLastError();
 }
 
+#define LAUNCH(D, Bc, TR) launch<D, Bc, TR>
+
 extern "C" cudaError_t attention_flash_v1_ahead(const struct attention *call)
 {
-    cudaError_t status = attention_initial_state(call);
-    if (status != cudaSuccess)
-        return status;
-    if (call->head_dim <= 32)
-        return launch<32, 64, 4>(call, SMALLEST_LIMIT);
-    if (call->head_dim <= 64)
-        return launch<64, 64, 4>(call, SMALLEST_LIMIT);
-    if (call->head_dim <= 96)
-        return launch<96, 32, 4>(call, SMALLEST_LIMIT);
-    return launch<128, 32, 4>(call, SMALLEST_LIMIT);
+    static cudaError_t (*const launch_tile[])(const struct attention *,
+                                              const struct slabs *) = {SMALL_TILES(LAUNCH)};
+    const struct slabs slabs = slabs_in(false, call->head_dim, SMALLEST_LIMIT);
+    const cudaError_t status = attention_initial_state(call);
+    return status == cudaSuccess ? launch_tile[slabs.size](call, &slabs) : status;
 }

@@ -161,57 +161,40 @@ __global__ void __launch_bounds__(WARP *MAX_WARPS, 1)
 }
 
 template <int D, int Bc, int TR, bool ALIGNED>
-static cudaError_t launch(const struct attention *call, size_t shared_limit)
+static cudaError_t launch(const struct attention *call, const struct slabs *slabs)
 {
     float *l = (float *)call->workspace;
     float *m = l + attention_query_rows(call);
-    const size_t tile_bytes = tile_floats(D, Bc) * sizeof(float);
-    const size_t slab_bytes = slab_floats(D, Bc, TR) * sizeof(float);
-    const int warps = min((int)((shared_limit - tile_bytes) / slab_bytes), MAX_WARPS);
-    const size_t shared_bytes = tile_bytes + warps * slab_bytes;
     const auto kernel = flash_v1_large_tiles<D, Bc, TR, ALIGNED>;
     const cudaError_t status = cudaFuncSetAttribute(
-        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, slabs->shared_bytes);
     if (status != cudaSuccess)
         return status;
 
-    kernel<<<call->batch * call->heads, WARP * warps, shared_bytes, call->stream>>>(
+    kernel<<<call->batch * call->heads, WARP * slabs->warps, slabs->shared_bytes, call->stream>>>(
         (const float *)call->Q, (const float *)call->K, (const float *)call->V, (float *)call->O,
         call->LSE, l, m, *call);
     return cudaGetLastError();
 }
 
-/*
- * The tile Bc, TR where 8 warps with it fit and V and O can be read 16 bytes at a time; else the
- * small one, which fits the 64 KiB of sm_75 with at least 3 warps.
- */
-template <int D, int Bc, int TR, int SMALL_Bc, int SMALL_TR>
-static cudaError_t launch_what_fits(const struct attention *call, size_t shared_limit)
-{
-    static_assert(sizeof(float) *
-                          (tile_floats(D, SMALL_Bc) + 3 * slab_floats(D, SMALL_Bc, SMALL_TR)) <=
-                      SMALLEST_LIMIT,
-                  "three warps fit on every architecture");
-    const size_t wanted = sizeof(float) * (tile_floats(D, Bc) + MAX_WARPS * slab_floats(D, Bc, TR));
-    if (wanted <= shared_limit && rows_aligned((const float *)call->V, call->head_dim) &&
-        rows_aligned((const float *)call->O, call->head_dim))
-        return launch<D, Bc, TR, true>(call, shared_limit);
-    return launch<D, SMALL_Bc, SMALL_TR, false>(call, shared_limit);
-}
+#define SMALL(D, Bc, TR) launch<D, Bc, TR, false>
+#define LARGE(D, Bc, TR) launch<D, Bc, TR, true>
 
 extern "C" cudaError_t attention_flash_v1_large_tiles(const struct attention *call)
 {
-    int shared_limit = 0;
+    static cudaError_t (*const launch_tile[2][4])(const struct attention *,
+                                                  const struct slabs *) = {{SMALL_TILES(SMALL)},
+                                                                           {LARGE_TILES(LARGE)}};
+    struct device_limits device;
     cudaError_t status = attention_initial_state(call);
     if (status == cudaSuccess)
-        status = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &shared_limit);
+        status = current_device(&device);
     if (status != cudaSuccess)
         return status;
-    if (call->head_dim <= 32)
-        return launch_what_fits<32, 128, 8, 64, 4>(call, shared_limit);
-    if (call->head_dim <= 64)
-        return launch_what_fits<64, 128, 8, 64, 4>(call, shared_limit);
-    if (call->head_dim <= 96)
-        return launch_what_fits<96, 128, 4, 32, 4>(call, shared_limit);
-    return launch_what_fits<128, 128, 4, 32, 4>(call, shared_limit);
+    const int d = call->head_dim;
+    const bool aligned =
+        rows_aligned((const float *)call->V, d) && rows_aligned((const float *)call->O, d);
+    const bool large = large_slabs_fit(d, aligned, &device);
+    const struct slabs slabs = slabs_in(large, d, device.shared_bytes);
+    return launch_tile[large][slabs.size](call, &slabs);
 }

@@ -25,8 +25,8 @@ KERNEL(flash_v2_registers, "6_flash_v2_registers.cu",
        .cost = flash_v2_registers_cost)
 KERNEL(split_kv, "7_split_kv.cu",
        "split keys for few queries: a group of lanes per key, float4, merged on chip",
-       .about.begins = true, .max_head_dim = 128, .workspace = attention_split_kv_workspace,
-       .cost = attention_split_kv_cost)
+       .about.begins = true, .max_head_dim = 128, .workspace = split_kv_workspace,
+       .cost = split_kv_cost)
 
 #else
 #ifndef STEP_05_H
@@ -34,6 +34,8 @@ KERNEL(split_kv, "7_split_kv.cu",
 
 #include "attention.h"
 #include "device.h"
+
+#include <limits.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,26 +45,13 @@ extern "C" {
 #include "05_step.h"
 #undef KERNEL
 
-/*
- * Into how many runs split_kv_naive cuts the keys: as many as give a large GPU enough blocks of 16
- * queries, but none of fewer than 256 keys.
- */
-static inline int split_kv_naive_runs(const struct attention *call)
-{
-    const int GRID = 1024, RUN = 256, Br = 16;
-    const long long tiles = (long long)call->batch * call->heads * ((call->seq_q + Br - 1LL) / Br);
-    const long long wanted = tiles > 0 ? (GRID + tiles - 1) / tiles : 1;
-    const long long most = call->seq_kv > RUN ? (call->seq_kv + RUN - 1LL) / RUN : 1;
-    return (int)(wanted < most ? wanted : most);
-}
-
-/* How the keys are split is 7_split_kv.cu's to know. */
-attention_workspace_fn attention_split_kv_workspace;
-attention_cost_fn attention_split_kv_cost;
-
 #ifdef __cplusplus
 }
 #else
+
+#include "3_split_kv_naive.h"
+#include "7_split_kv.h"
+#include "query_tiles.h"
 
 /* Q, O and LSE once, K and V once for each tile of Br queries; V is loaded, and O stored, so many
  * floats at a time. */
@@ -71,7 +60,7 @@ static struct cost tiles_of_queries_cost(const struct attention *call, int Br, i
 {
     const long long heads = (long long)call->batch * call->heads, d = call->head_dim;
     const long long queries = heads * call->seq_q;
-    const long long keys = heads * ((call->seq_q + Br - 1) / Br) * call->seq_kv;
+    const long long keys = heads * ceil_div(call->seq_q, Br) * call->seq_kv;
     return (struct cost){queries * d + keys * (d + d / width_V), queries * (d / width_O + 1),
                          sizeof(float) * (queries * d + keys * 2 * d),
                          sizeof(float) * queries * (d + 1)};
@@ -82,12 +71,29 @@ static struct cost flash_v2_cost(const struct attention_kernel *row, const struc
     return tiles_of_queries_cost(call, row->Br[call->head_dim > 64], 1, 1);
 }
 
-/* As many partial results as runs of the keys. */
+/* As many partial results, O and LSE, as runs of the keys. */
+static size_t runs_workspace(const struct attention *call, int runs)
+{
+    return runs > 1 ? runs * attention_query_rows(call) * (call->head_dim + 1) * sizeof(float) : 0;
+}
+
+/* Whether the number of rows fits a plan; attention_run() refuses the other calls. */
+static bool has_plan(const struct attention *call)
+{
+    return attention_query_rows(call) <= INT_MAX && call->kv_heads >= 1 &&
+           call->kv_heads <= call->heads;
+}
+
 static size_t split_kv_naive_workspace(const struct attention *call)
 {
-    const size_t rows = attention_query_rows(call);
-    const int runs = rows > 0 ? split_kv_naive_runs(call) : 1;
-    return runs > 1 ? runs * rows * (call->head_dim + 1) * sizeof(float) : 0;
+    return has_plan(call)
+               ? runs_workspace(call, split_kv_naive_plan_of(call, SPLIT_KV_NAIVE_BR).runs)
+               : 0;
+}
+
+static size_t split_kv_workspace(const struct attention *call)
+{
+    return has_plan(call) ? runs_workspace(call, split_kv_plan_of(call).runs) : 0;
 }
 
 /* As flash_v2, but Q is loaded and a partial O and LSE stored once per run; where there are
@@ -96,8 +102,8 @@ static struct cost split_kv_naive_cost(const struct attention_kernel *row,
                                        const struct attention *call)
 {
     const long long rows = attention_query_rows(call), d = call->head_dim;
-    const long long runs = split_kv_naive_runs(call);
-    const struct cost once = tiles_of_queries_cost(call, 16, 1, 1);
+    const long long runs = split_kv_naive_plan_of(call, SPLIT_KV_NAIVE_BR).runs;
+    const struct cost once = tiles_of_queries_cost(call, SPLIT_KV_NAIVE_BR, 1, 1);
     const long long merged = runs > 1 ? 1 : 0;
     const long long loads = once.loads + rows * d * (runs - 1) + merged * rows * runs * (2 * d + 2);
     const long long stores = once.stores * (runs + merged);
@@ -110,35 +116,50 @@ static int width(const struct attention *call)
     return call->head_dim % 4 == 0 ? 4 : 1;
 }
 
+/* Every group of a block loads the block's queries; every lane of a merge the run's LSE. */
+static struct cost split_kv_cost(const struct attention_kernel *row, const struct attention *call)
+{
+    const struct split_kv_plan plan = split_kv_plan_of(call);
+    const long long rows = attention_query_rows(call), d = call->head_dim, runs = plan.runs;
+    const long long tiles = (long long)call->batch * call->kv_heads * plan.tiles;
+    long long floats = tiles * 2 * call->seq_kv * d + runs * rows * d * (SPLIT_KV_THREADS / plan.G);
+    long long scalars = 0, stored = rows * runs * d, stored_scalars = rows * runs;
+    if (runs > 1) {
+        floats += rows * runs * d;
+        scalars = rows * runs * plan.G;
+        stored += rows * d;
+        stored_scalars += rows;
+    }
+    (void)row;
+    return (struct cost){floats / width(call) + scalars, stored / width(call) + stored_scalars,
+                         sizeof(float) * (floats + scalars),
+                         sizeof(float) * (stored + stored_scalars)};
+}
+
 static struct cost flash_v2_rectangles_cost(const struct attention_kernel *row,
                                             const struct attention *call)
 {
     (void)row;
-    return tiles_of_queries_cost(call, call->head_dim <= 96 ? 64 : 32, 1, width(call));
+    return tiles_of_queries_cost(call, query_tile_of(false, call->head_dim).Br, 1, width(call));
 }
 
 static struct cost flash_v2_async_cost(const struct attention_kernel *row,
                                        const struct attention *call)
 {
     (void)row;
-    return tiles_of_queries_cost(call, call->head_dim <= 96 ? 64 : 32, width(call), width(call));
+    return tiles_of_queries_cost(call, query_tile_of(false, call->head_dim).Br, width(call),
+                                 width(call));
 }
 
-/* The tile is the largest that the shared memory of a block holds: its queries at a head_dim of 1
- * .. 32, 33 .. 64, 65 .. 96 and 97 .. 128, and the bytes they need; smaller tiles elsewhere. */
 static struct cost flash_v2_registers_cost(const struct attention_kernel *row,
                                            const struct attention *call)
 {
-    static const struct {
-        int Br, bytes, small_Br;
-    } tiles[] = {{128, 74752, 64}, {128, 108544, 64}, {64, 101376, 64}, {64, 81920, 32}};
-    const int size = (call->head_dim - 1) / 32;
-    int shared_limit = 0;
+    struct device_limits device;
     (void)row;
-    device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &shared_limit);
-    return tiles_of_queries_cost(
-        call, shared_limit >= tiles[size].bytes ? tiles[size].Br : tiles[size].small_Br,
-        width(call), width(call));
+    current_device(&device);
+    const bool large = large_tile_fits(call->head_dim, &device);
+    return tiles_of_queries_cost(call, query_tile_of(large, call->head_dim).Br, width(call),
+                                 width(call));
 }
 
 #define KERNEL ATTENTION_ROW

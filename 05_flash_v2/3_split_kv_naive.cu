@@ -18,6 +18,7 @@
  * Source: Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023).
  */
 #include "05_step.h"
+#include "3_split_kv_naive.h"
 #include "tiles.cuh"
 #include "warp.cuh"
 
@@ -27,7 +28,7 @@ static const int MAX_HEAD_DIM = 128;
 
 template <int Br, int Bc>
 __global__ void split_kv_naive(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                               const struct attention shape, int runs)
+                               const struct attention shape, int tiles, int runs, int run_keys)
 {
     static_assert(WARP % Bc == 0 && Br * Bc % WARP == 0, "a row lies inside one full warp");
     const int d = shape.head_dim;
@@ -41,14 +42,14 @@ __global__ void split_kv_naive(const float *Q, const float *K, const float *V, f
 
     /* This block's head: a matrix [seq_q, d] of Q and O, [seq_kv, d] of K and V, [seq_q] of LSE;
      * its tile of queries and its run of keys. */
-    const int tiles = ceil_div(shape.seq_q, Br);
-    const int run = blockIdx.x % runs, head = blockIdx.x / runs / tiles;
+    const struct split_kv_naive_part part = split_kv_naive_part_of(blockIdx.x, tiles, runs, Br);
+    const int head = part.head;
     const size_t first_query = (size_t)head * shape.seq_q;
     const size_t first_key = (size_t)(head / (shape.heads / shape.kv_heads)) * shape.seq_kv;
-    const int run_keys = ceil_div(shape.seq_kv, runs), first = run * run_keys;
+    const int first = part.run * run_keys;
     const int end = first + min(run_keys, shape.seq_kv - first);
 
-    const int i0 = blockIdx.x / runs % tiles * Br;
+    const int i0 = part.row0;
     const int queries = min(Br, shape.seq_q - i0);
     const size_t query = first_query + i0 + row;
     for (int e = threadIdx.x; e < Br * d; e += Br * Bc) /* zeros past the last query */
@@ -92,7 +93,7 @@ __global__ void split_kv_naive(const float *Q, const float *K, const float *V, f
     }
 
     /* The results of run s lie s · batch · heads · seq_q rows behind those of run 0. */
-    const size_t result = query + (size_t)run * shape.batch * shape.heads * shape.seq_q;
+    const size_t result = query + (size_t)part.run * shape.batch * shape.heads * shape.seq_q;
     const float weight = l == 0.0f ? 0.0f : 1.0f / l;
     if (row < queries && col == 0 && LSE != NULL)
         LSE[result] = m + logf(l);
@@ -128,20 +129,21 @@ __global__ void merge_runs(const float *O_runs, const float *LSE_runs, float *O,
 template <int Br, int Bc>
 static cudaError_t launch(const struct attention *call)
 {
-    const int runs = split_kv_naive_runs(call), rows = (int)attention_query_rows(call);
-    const int blocks = call->batch * call->heads * ceil_div(call->seq_q, Br) * runs;
-    float *O_runs = runs > 1 ? (float *)call->workspace : (float *)call->O;
-    float *LSE_runs = runs > 1 ? O_runs + (size_t)runs * rows * call->head_dim : call->LSE;
-    split_kv_naive<Br, Bc><<<blocks, Br * Bc, 0, call->stream>>>(
+    const struct split_kv_naive_plan plan = split_kv_naive_plan_of(call, Br);
+    const int rows = (int)attention_query_rows(call);
+    float *O_runs = plan.runs > 1 ? (float *)call->workspace : (float *)call->O;
+    float *LSE_runs =
+        plan.runs > 1 ? O_runs + (size_t)plan.runs * rows * call->head_dim : call->LSE;
+    split_kv_naive<Br, Bc><<<plan.blocks, Br * Bc, 0, call->stream>>>(
         (const float *)call->Q, (const float *)call->K, (const float *)call->V, O_runs, LSE_runs,
-        *call, runs);
-    if (runs > 1 && cudaPeekAtLastError() == cudaSuccess)
-        merge_runs<<<ceil_div(rows, WARP), WARP, 0, call->stream>>>(
-            O_runs, LSE_runs, (float *)call->O, call->LSE, call->head_dim, rows, runs);
+        *call, plan.tiles, plan.runs, plan.run_keys);
+    if (plan.merge_blocks > 0 && cudaPeekAtLastError() == cudaSuccess)
+        merge_runs<<<plan.merge_blocks, WARP, 0, call->stream>>>(
+            O_runs, LSE_runs, (float *)call->O, call->LSE, call->head_dim, rows, plan.runs);
     return cudaGetLastError();
 }
 
 extern "C" cudaError_t attention_split_kv_naive(const struct attention *call)
 {
-    return launch<16, 16>(call);
+    return launch<SPLIT_KV_NAIVE_BR, 16>(call);
 }

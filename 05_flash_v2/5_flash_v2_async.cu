@@ -24,6 +24,7 @@
  */
 #include "05_step.h"
 #include "ptx.cuh"
+#include "query_tiles.h"
 #include "rectangles.cuh"
 #include "tiles.cuh"
 #include "vectors.cuh"
@@ -31,26 +32,7 @@
 
 #include <math_constants.h>
 
-static const int WARPS = 4;
 static const int THREADS = WARP * WARPS;
-
-/*
- * Rows of the transposed tiles are padded so that lanes that store side by side meet different
- * banks: 4 floats for 8 lanes along head_dim and 4 across (Q, K), 8 floats for lanes that store
- * runs of four (P).
- */
-static const int PAD = 4;
-static const int P_PAD = 8;
-
-static __host__ __device__ constexpr int slab_floats(int TR, int TC)
-{
-    return 8 * TC * (LANES_DOWN * TR + P_PAD);
-}
-
-static __host__ __device__ constexpr int shared_floats(int TR, int TC, int D)
-{
-    return D * (16 * TR + PAD) + D * (8 * TC + PAD) + 8 * TC * D + WARPS * slab_floats(TR, TC);
-}
 
 /*
  * Starts the copy of keys j0 .. j0 + Bc - 1 of K [keys, d] into the columns of K_tile [D][Bc +
@@ -241,32 +223,30 @@ __global__ void __launch_bounds__(THREADS, 2)
 }
 
 template <int TR, int TC, int D>
-static cudaError_t launch(const struct attention *call)
+static cudaError_t launch(const struct attention *call, const struct query_tile *tile)
 {
     const float *Q = (const float *)call->Q, *K = (const float *)call->K,
                 *V = (const float *)call->V;
     float *O = (float *)call->O;
-    const int shared_bytes = shared_floats(TR, TC, D) * sizeof(float);
     const bool aligned = rows_aligned(K, call->head_dim) && rows_aligned(V, call->head_dim) &&
                          rows_aligned(O, call->head_dim);
     const cudaError_t status = cudaFuncSetAttribute(
-        flash_v2_async<TR, TC, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+        flash_v2_async<TR, TC, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, tile->shared_bytes);
     if (status != cudaSuccess)
         return status;
 
-    const int blocks = call->batch * call->heads * ceil_div(call->seq_q, 16 * TR);
-    flash_v2_async<TR, TC, D>
-        <<<blocks, THREADS, shared_bytes, call->stream>>>(Q, K, V, O, call->LSE, *call, aligned);
+    const int blocks = query_tile_blocks(call, tile->Br);
+    flash_v2_async<TR, TC, D><<<blocks, THREADS, tile->shared_bytes, call->stream>>>(
+        Q, K, V, O, call->LSE, *call, aligned);
     return cudaGetLastError();
 }
 
+#define LAUNCH(TR, TC, D) launch<TR, TC, D>
+
 extern "C" cudaError_t attention_flash_v2_async(const struct attention *call)
 {
-    if (call->head_dim <= 32)
-        return launch<4, 4, 32>(call);
-    if (call->head_dim <= 64)
-        return launch<4, 4, 64>(call);
-    if (call->head_dim <= 96)
-        return launch<4, 4, 96>(call);
-    return launch<2, 4, 128>(call);
+    static cudaError_t (*const launch_tile[])(const struct attention *,
+                                              const struct query_tile *) = {SMALL_TILES(LAUNCH)};
+    const struct query_tile tile = query_tile_of(false, call->head_dim);
+    return launch_tile[tile.size](call, &tile);
 }

@@ -31,6 +31,7 @@
  * keys between blocks is known as Flash-Decoding (Dao, Haziza, Massa, Sizov, 2023).
  */
 #include "05_step.h"
+#include "7_split_kv.h"
 #include "ptx.cuh"
 #include "tiles.cuh"
 #include "vectors.cuh"
@@ -38,13 +39,10 @@
 
 #include <math_constants.h>
 
-static const int WARPS = 8;
-static const int THREADS = WARP * WARPS;
-static const int MOST_ROWS = 4; /* of a block */
+static const int THREADS = SPLIT_KV_THREADS;
+static const int WARPS = THREADS / WARP;
 static const int KEYS =
     4; /* keys that a group loads at once: 8 float4 a lane on their way hide the latency */
-static const int RUN = 256;   /* keys of a run at least: fewer are not worth the merge */
-static const int GRID = 1024; /* blocks that fill the largest GPU several times over */
 
 /* A running softmax-weighted sum: maximum (of scores times log2 e), sum, and a lane's 4 features of
  * O, not divided. */
@@ -161,15 +159,14 @@ __global__ void __launch_bounds__(THREADS, R == 1 ? 4 : 2)
     const int group = threadIdx.x / G;
     const int feature = threadIdx.x % G * 4;
 
-    /* Tiles of rows with the same run of keys are neighbours: all but the first find it in L2. */
+    const struct split_kv_part part = split_kv_part_of(blockIdx.x, R, tiles, runs, run_keys);
     const int d = shape.head_dim;
-    const int kv_head = blockIdx.x / tiles / runs;
-    const int run = blockIdx.x / tiles % runs;
+    const int kv_head = part.kv_head, run = part.run;
     const int head_rows = shape.heads / shape.kv_heads * shape.seq_q;
     const int head_row0 = kv_head * head_rows;
-    const int row0 = blockIdx.x % tiles * R; /* counted inside the head */
+    const int row0 = part.row0; /* counted inside the head */
     const int rows = min(R, head_rows - row0);
-    const int first_key = run * run_keys;
+    const int first_key = part.first_key;
     const int end_key = first_key + min(run_keys, shape.seq_kv - first_key);
     const float *K_head = K + (size_t)kv_head * shape.seq_kv * d;
     const float *V_head = V + (size_t)kv_head * shape.seq_kv * d;
@@ -251,61 +248,8 @@ __global__ void __launch_bounds__(THREADS)
         write_row(O, LSE, row, all_rows, feature, d, aligned, &state);
 }
 
-/* How the work of a shape that has some is cut up. */
-struct plan {
-    int R, tiles;       /* rows of a block; tiles of R rows per key/value head */
-    int runs, run_keys; /* runs of the keys, and keys of a run */
-    int blocks;
-};
-
-static struct plan plan_for(const struct attention *call)
-{
-    struct plan plan;
-    const int head_rows = call->heads / call->kv_heads * call->seq_q;
-    plan.R = head_rows == 1 ? 1 : MOST_ROWS;
-    plan.tiles = ceil_div(head_rows, plan.R);
-
-    const int all_tiles = call->batch * call->kv_heads * plan.tiles;
-    const int most_runs = call->seq_kv > RUN ? ceil_div(call->seq_kv, RUN) : 1;
-    plan.runs = min(ceil_div(GRID, all_tiles), most_runs);
-    plan.run_keys = ceil_div(call->seq_kv, plan.runs);
-    if (plan.runs > 1)
-        plan.runs = ceil_div(call->seq_kv, plan.run_keys); /* none is empty */
-    plan.blocks = all_tiles * plan.runs;
-    return plan;
-}
-
-extern "C" size_t attention_split_kv_workspace(const struct attention *call)
-{
-    const size_t all_rows = attention_query_rows(call);
-    if (all_rows == 0 || all_rows > INT_MAX || call->kv_heads < 1 || call->heads < call->kv_heads)
-        return 0;
-    const int runs = plan_for(call).runs;
-    return runs > 1 ? runs * all_rows * (call->head_dim + 1) * sizeof(float) : 0;
-}
-
-extern "C" struct cost attention_split_kv_cost(const struct attention_kernel *,
-                                               const struct attention *call)
-{
-    const struct plan plan = plan_for(call);
-    const long long rows = attention_query_rows(call), d = call->head_dim, runs = plan.runs;
-    const long long G = d <= 32 ? 8 : d <= 64 ? 16 : 32, width = d % 4 == 0 ? 4 : 1;
-    const long long tiles = (long long)call->batch * call->kv_heads * plan.tiles;
-    /* Every group of a block loads the block's queries; every lane of a merge the run's LSE. */
-    long long floats = tiles * 2 * call->seq_kv * d + runs * rows * d * (THREADS / G);
-    long long scalars = 0, stored = rows * runs * d, stored_scalars = rows * runs;
-    if (runs > 1) {
-        floats += rows * runs * d;
-        scalars = rows * runs * G;
-        stored += rows * d;
-        stored_scalars += rows;
-    }
-    return {floats / width + scalars, stored / width + stored_scalars, 4 * (floats + scalars),
-            4 * (stored + stored_scalars)};
-}
-
 template <int G, int R>
-static cudaError_t launch(const struct attention *call, const struct plan *plan)
+static cudaError_t launch(const struct attention *call, const struct split_kv_plan *plan)
 {
     const float *Q = (const float *)call->Q, *K = (const float *)call->K,
                 *V = (const float *)call->V;
@@ -321,26 +265,26 @@ static cudaError_t launch(const struct attention *call, const struct plan *plan)
                                                                  all_rows, plan->tiles, plan->runs,
                                                                  plan->run_keys, aligned);
     cudaError_t status = cudaGetLastError();
-    if (status != cudaSuccess || plan->runs == 1)
+    if (status != cudaSuccess || plan->merge_blocks == 0)
         return status;
 
-    merge_runs<G><<<all_rows, THREADS, 0, call->stream>>>(O_runs, LSE_runs, O, call->LSE, d,
-                                                          all_rows, plan->runs, aligned);
+    merge_runs<G><<<plan->merge_blocks, THREADS, 0, call->stream>>>(
+        O_runs, LSE_runs, O, call->LSE, d, all_rows, plan->runs, aligned);
     return cudaGetLastError();
 }
 
 template <int G>
-static cudaError_t launch_rows(const struct attention *call)
+static cudaError_t launch_rows(const struct attention *call, const struct split_kv_plan *plan)
 {
-    const struct plan plan = plan_for(call);
-    return plan.R == 1 ? launch<G, 1>(call, &plan) : launch<G, MOST_ROWS>(call, &plan);
+    return plan->R == 1 ? launch<G, 1>(call, plan) : launch<G, SPLIT_KV_ROWS>(call, plan);
 }
 
 extern "C" cudaError_t attention_split_kv(const struct attention *call)
 {
-    if (call->head_dim <= 32)
-        return launch_rows<8>(call);
-    if (call->head_dim <= 64)
-        return launch_rows<16>(call);
-    return launch_rows<32>(call);
+    const struct split_kv_plan plan = split_kv_plan_of(call);
+    if (plan.G == 8)
+        return launch_rows<8>(call, &plan);
+    if (plan.G == 16)
+        return launch_rows<16>(call, &plan);
+    return launch_rows<32>(call, &plan);
 }

@@ -42,49 +42,45 @@ KERNEL(wgmma, "10_wgmma.cu", "products by four warps at once, straight from shar
        TENSOR_CORE_LIMITS, .cost = wgmma_cost, .Br = {128, 128}, .Bc = {128, 128})
 KERNEL(producer_warp, "11_producer_warp.cu",
        "one warp loads, the others compute, registers move to them", .about.architecture = "sm_90a",
-       .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = wgmma_cost, .Br = {192, 128},
-       .Bc = {128, 128})
+       .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = wgmma_cost, HOPPER_TILES)
 KERNEL(overlap, "12_overlap.cu", "the output of a block of keys runs under the next softmax",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = wgmma_cost,
-       .Br = {192, 128}, .Bc = {128, 128})
+       HOPPER_TILES)
 KERNEL(ping_pong, "13_ping_pong.cu",
        "the warpgroups take turns: softmax of one under the products of the other",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS, .cost = wgmma_cost,
-       .Br = {192, 128}, .Bc = {128, 128})
+       HOPPER_TILES)
 KERNEL(tma_store, "14_tma_store.cu", "O leaves through shared memory and the copy engine",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .cost = tma_store_cost, .Br = {192, 128}, .Bc = {128, 128})
+       .cost = tma_store_cost, HOPPER_TILES)
 KERNEL(resident, "15_resident.cu", "blocks stay: one per multiprocessor computes tile after tile",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .cost = tma_store_cost, .Br = {192, 128}, .Bc = {128, 128})
+       .cost = tma_store_cost, HOPPER_TILES)
 KERNEL(ahead, "16_ahead.cu", "a second place for Q: loads run ahead into the next tile",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .cost = tma_store_cost, .Br = {192, 128}, .Bc = {128, 128})
+       .cost = tma_store_cost, HOPPER_TILES)
 KERNEL(drawn, "17_drawn.cu", "tiles are drawn from a counter instead of dealt out",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .workspace = counter_workspace, .cost = tma_store_cost, .Br = {192, 128}, .Bc = {128, 128})
+       .workspace = counter_workspace, .cost = tma_store_cost, HOPPER_TILES)
 KERNEL(persistent, "18_persistent.cu", "the pipeline runs on across the edge between two tiles",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .workspace = counter_workspace, .cost = persistent_cost, .Br = {192, 128}, .Bc = {128, 128})
+       .workspace = counter_workspace, .cost = persistent_cost, HOPPER_TILES)
 KERNEL(multicast, "19_multicast.cu", "pairs of blocks: one load brings keys and values to both",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .workspace = multicast_workspace, .cost = multicast_cost, .Br = {192, 128}, .Bc = {128, 128})
+       .workspace = multicast_workspace, .cost = multicast_cost, HOPPER_TILES)
 KERNEL(lazy_rescale, "20_lazy_rescale.cu",
        "a maximum that has grown a little is not followed: O is rarely multiplied",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .workspace = multicast_workspace, .cost = multicast_cost, .Br = {192, 128}, .Bc = {128, 128})
+       .workspace = multicast_workspace, .cost = multicast_cost, HOPPER_TILES)
 KERNEL(drawn_pairs, "21_drawn_pairs.cu", "a warp of its own draws for a pair: causal pairs, too",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .workspace = multicast_workspace, .cost = drawn_pairs_cost, .Br = {192, 128},
-       .Bc = {128, 128})
+       .workspace = multicast_workspace, .cost = drawn_pairs_cost, HOPPER_TILES)
 KERNEL(folded, "22_folded.cu", "a pair's rows are folded: both of its blocks skip masked keys",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .workspace = multicast_workspace, .cost = drawn_pairs_cost, .Br = {192, 128},
-       .Bc = {128, 128})
+       .workspace = multicast_workspace, .cost = drawn_pairs_cost, HOPPER_TILES)
 KERNEL(skipping, "23_skipping.cu", "a warpgroup skips keys that none of its own rows sees",
        .about.architecture = "sm_90a", .types = F16 | BF16, TENSOR_CORE_LIMITS,
-       .workspace = multicast_workspace, .cost = drawn_pairs_cost, .Br = {192, 128},
-       .Bc = {128, 128})
+       .workspace = multicast_workspace, .cost = drawn_pairs_cost, HOPPER_TILES)
 
 #else
 #ifndef STEP_06_H
@@ -104,6 +100,9 @@ extern "C" {
 }
 #else
 
+#include "pairs.h"
+#include "visible.h"
+
 enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
 
 /* Of every kernel that copies 16 bytes at a time and scales inside the exponent. */
@@ -111,24 +110,13 @@ enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };
     .max_head_dim = 128, .causal = true, .head_dim_multiple = 8, .alignment = 16,                  \
     .positive_scale = true
 
+/* Queries and keys of a tile, from producer_warp on. */
+#define HOPPER_TILES .Br = {HOPPER_ROWS(64), HOPPER_ROWS(128)}, .Bc = {HOPPER_KEYS, HOPPER_KEYS}
+
 /* The counter of tiles. */
 static size_t counter_workspace(const struct attention *call)
 {
     return attention_query_rows(call) > 0 ? sizeof(unsigned int) : 0;
-}
-
-/* Where multicast has pairs of blocks, and where drawn_pairs and folded have more: what their
- * functions ask, too. */
-static bool pairs_pay(const struct attention *call)
-{
-    return call->head_dim > 64 && !call->causal && call->seq_kv > 512 &&
-           (call->seq_q + 127) / 128 % 2 == 0;
-}
-
-static bool causal_pairs_pay(const struct attention *call)
-{
-    return call->head_dim > 64 && call->causal && call->seq_kv > 1024 &&
-           (call->seq_q + 127) / 128 % 2 == 0;
 }
 
 /* Pairs of full attention are dealt their tiles. */
@@ -156,9 +144,8 @@ static struct loaded loaded(const struct attention *call, int row0, int Br, int 
     struct loaded total = {0};
     for (long long row = row0; row < call->seq_q; row += Br) {
         const long long last = (row + Br < call->seq_q ? row + Br : call->seq_q) - 1;
-        const long long ahead = last + 1 + all - call->seq_q;
-        const long long seen = !call->causal ? all : ahead > 0 ? ahead : 0;
-        const long long tiles = seen > 0 ? (seen + Bc - 1) / Bc : least;
+        const int seen = keys_seen(call->causal, (int)last, call->seq_q, call->seq_kv);
+        const long long tiles = seen > 0 ? ceil_div(seen, Bc) : least;
         total.tiles++;
         total.key_tiles += (long long)tiles;
         total.keys += (long long)(tiles * Bc < all ? tiles * Bc : all);
@@ -247,7 +234,7 @@ static struct cost with_stored_boxes(struct cost cost, const struct attention *c
 {
     const long long heads = (long long)call->batch * call->heads,
                     panels = (call->head_dim + 63) / 64;
-    cost.stores = heads * (call->seq_q + (call->seq_q + 15) / 16 * panels);
+    cost.stores = heads * (call->seq_q + ceil_div(call->seq_q, WARP_ROWS) * panels);
     return cost;
 }
 
@@ -257,11 +244,9 @@ static struct cost tma_store_cost(const struct attention_kernel *row, const stru
     return with_stored_boxes(wgmma_cost(row, call), call);
 }
 
-/* Short causal problems have shorter tiles at a head_dim of up to 64. */
 static struct cost persistent_cost(const struct attention_kernel *row, const struct attention *call)
 {
-    const bool is_short = call->causal && call->seq_kv <= 512;
-    const int Br = is_short && call->head_dim <= 64 ? 128 : row->Br[call->head_dim > 64];
+    const int Br = WARPGROUP_ROWS * persistent_warpgroups(call);
     return with_stored_boxes(tiles_from_the_end(row, call, Br), call);
 }
 
@@ -291,6 +276,7 @@ static const struct attention_kernel causal_half_kernels[] = {
     {.about.name = NULL},
 };
 #undef KERNEL
+#undef HOPPER_TILES
 #undef TENSOR_CORE_LIMITS
 
 #endif

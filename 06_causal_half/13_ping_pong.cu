@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
     }
 }
 
-template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HEAD_DIM == 64 ? 3 : 2>
+template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HOPPER_WARPGROUPS(HEAD_DIM)>
 static cudaError_t launch(const struct attention *call)
 {
     typedef config<T, HEAD_DIM, WARPGROUPS> Config;

@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
     }
 }
 
-template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HEAD_DIM == 64 ? 3 : 2>
+template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HOPPER_WARPGROUPS(HEAD_DIM)>
 static cudaError_t launch(const struct attention *call)
 {
     typedef config<T, HEAD_DIM, WARPGROUPS> Config;
@@ -233,22 +233,19 @@ static cudaError_t launch(const struct attention *call)
     if (status == cudaSuccess)
         status = tensor_map_of_halves(&map, call->O, (size_t)call->batch * call->heads, call->seq_q,
                                       call->head_dim, WARP_ROWS);
-    int multiprocessors;
+    struct device_limits device;
     if (status == cudaSuccess)
-        status = device_attribute(cudaDevAttrMultiProcessorCount, &multiprocessors);
+        status = current_device(&device);
     if (status != cudaSuccess)
         return status;
-    const int blocks =
-        problem.order.tiles < multiprocessors ? problem.order.tiles : multiprocessors;
-    return launch_in_clusters(PAIR, blocks / PAIR * PAIR, Config::THREADS, bytes, call->stream,
+    const int pairs = resident_pairs(problem.order.tiles / PAIR, &device);
+    return launch_in_clusters(PAIR, PAIR * pairs, Config::THREADS, bytes, call->stream,
                               flash_multicast<Config, CAUSAL>, problem, map);
 }
 
 extern "C" cudaError_t attention_multicast(const struct attention *call)
 {
-    constexpr int SHORT = 512; /* keys, measured */
-    const int tiles = ceil_div(call->seq_q, 2 * WARPGROUP_ROWS);
-    if (call->head_dim <= 64 || call->causal || call->seq_kv <= SHORT || tiles % PAIR != 0)
+    if (!pairs_pay(call))
         return attention_persistent(call);
     return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, false>(call)
                                      : launch<__half, 128, false>(call);

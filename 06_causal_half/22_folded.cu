@@ -295,7 +295,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
     }
 }
 
-template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HEAD_DIM == 64 ? 3 : 2>
+template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HOPPER_WARPGROUPS(HEAD_DIM)>
 static cudaError_t launch(const struct attention *call)
 {
     typedef config<T, HEAD_DIM, WARPGROUPS> Config;
@@ -308,14 +308,14 @@ static cudaError_t launch(const struct attention *call)
     if (status == cudaSuccess)
         status = tensor_map_of_halves(&map, call->O, (size_t)call->batch * call->heads, call->seq_q,
                                       call->head_dim, WARP_ROWS);
-    int multiprocessors;
+    struct device_limits device;
     if (status == cudaSuccess)
-        status = device_attribute(cudaDevAttrMultiProcessorCount, &multiprocessors);
+        status = current_device(&device);
     if (status == cudaSuccess)
         status = cudaMemsetAsync(call->workspace, 0, sizeof(unsigned int), call->stream);
     if (status != cudaSuccess)
         return status;
-    const int pairs = min(problem.order.tiles, multiprocessors / PAIR);
+    const int pairs = resident_pairs(problem.order.tiles, &device);
     return launch_in_clusters(PAIR, PAIR * pairs, Config::THREADS, bytes, call->stream,
                               flash_folded<Config, CAUSAL>, problem, map,
                               (unsigned int *)call->workspace);
@@ -323,9 +323,7 @@ static cudaError_t launch(const struct attention *call)
 
 extern "C" cudaError_t attention_folded(const struct attention *call)
 {
-    const int tiles = ceil_div(call->seq_q, 2 * WARPGROUP_ROWS);
-    /* measured; 1024 keys */
-    if (call->head_dim <= 64 || !call->causal || call->seq_kv <= 1024 || tiles % PAIR != 0)
+    if (!causal_pairs_pay(call))
         return attention_lazy_rescale(call);
     return call->type == TENSOR_BF16 ? launch<__nv_bfloat16, 128, true>(call)
                                      : launch<__half, 128, true>(call);

@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(Config::THREADS, 1)
     }
 }
 
-template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HEAD_DIM == 64 ? 3 : 2>
+template <typename T, int HEAD_DIM, bool CAUSAL, int WARPGROUPS = HOPPER_WARPGROUPS(HEAD_DIM)>
 static cudaError_t launch(const struct attention *call)
 {
     typedef config<T, HEAD_DIM, WARPGROUPS> Config;
@@ -271,16 +271,15 @@ static cudaError_t launch(const struct attention *call)
     if (status == cudaSuccess)
         status = tensor_map_of_halves(&map, call->O, (size_t)call->batch * call->heads, call->seq_q,
                                       call->head_dim, WARP_ROWS);
-    int multiprocessors;
+    struct device_limits device;
     if (status == cudaSuccess)
-        status = device_attribute(cudaDevAttrMultiProcessorCount, &multiprocessors);
+        status = current_device(&device);
     unsigned int *const counter = (unsigned int *)call->workspace;
     if (status == cudaSuccess)
         status = cudaMemsetAsync(counter, 0, sizeof *counter, call->stream);
     if (status != cudaSuccess)
         return status;
-    const int blocks =
-        problem.order.tiles < multiprocessors ? problem.order.tiles : multiprocessors;
+    const int blocks = resident_blocks(problem.order.tiles, &device);
     flash_skipping<Config, CAUSAL>
         <<<blocks, Config::THREADS, bytes, call->stream>>>(problem, map, counter);
     return cudaGetLastError();
@@ -288,8 +287,7 @@ static cudaError_t launch(const struct attention *call)
 
 extern "C" cudaError_t attention_skipping(const struct attention *call)
 {
-    constexpr int SHORT = 512; /* keys, measured */
-    if (call->head_dim > 64 || (call->causal && call->seq_kv <= SHORT))
+    if (persistent_warpgroups(call) != HOPPER_WARPGROUPS(64))
         return attention_folded(call);
     return call->type == TENSOR_BF16 ? LAUNCH_HEAD_DIM(__nv_bfloat16, 64, call)
                                      : LAUNCH_HEAD_DIM(__half, 64, call);

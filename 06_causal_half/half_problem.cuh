@@ -4,6 +4,7 @@
 
 #include "attention.h"
 #include "tiles.cuh"
+#include "visible.h"
 
 #include <cuda_fp16.h>
 #include <math_constants.h>
@@ -23,7 +24,7 @@ static __device__ __forceinline__ float shift_of(float maximum)
 template <bool CAUSAL>
 static __device__ __forceinline__ int visible_keys(int row, int seq_q, int seq_kv)
 {
-    return CAUSAL ? max(0, min(seq_kv, row - seq_q + 1 + seq_kv)) : seq_kv;
+    return keys_seen(CAUSAL, row, seq_q, seq_kv);
 }
 
 #endif

@@ -16,13 +16,11 @@
 #ifndef HOPPER_TILE_CUH
 #define HOPPER_TILE_CUH
 
+#include "hopper_place.h"
 #include "score_rows.cuh"
 #include "tensor_map.h"
-#include "tile_order.cuh"
 
-static const int Bc = 128;
-static const int WARPGROUP_ROWS = 64;
-static const int WARP_ROWS = 16;
+static const int Bc = HOPPER_KEYS;
 static const int PANEL_COLS = TENSOR_MAP_BOX_COLS;
 static const int ROW_BYTES = PANEL_COLS * 2;
 
@@ -36,35 +34,11 @@ struct hopper_problem {
     float scale_log2;
 };
 
-/*
- * One tile of O and the key blocks that it needs. Where seq_q is not a multiple of Br, the first
- * tile of a head begins before the sequence: later causal tiles see more keys, so rows that do not
- * exist cost least in the first. A stored box may end behind the array, but not begin before it.
- * So the first tile begins whole warps of 16 rows early, and these warps store nothing; up to 15
- * rows that do not exist are left at the end of the last tile.
- */
-struct hopper_tile {
-    int head, kv_head; /* over all batches */
-    int row0;          /* may be negative */
-    /* key blocks that some query sees, at least one: masked keys alone give O = 0 */
-    int blocks;
-    int unmasked; /* the first so many of them need no mask */
-};
-
 template <int Br, bool CAUSAL>
 static __device__ __forceinline__ struct hopper_tile
 hopper_tile_of(const struct hopper_problem &problem, int tile)
 {
-    const struct tile_place place = tile_place_of(problem.order, tile, Br);
-    const int seq_q = problem.call.seq_q, seq_kv = problem.call.seq_kv;
-    struct hopper_tile result;
-    result.head = place.head;
-    /* Without keys the block is loaded from the head past the last: zeros. */
-    result.kv_head = seq_kv > 0 ? place.head / (problem.call.heads / problem.call.kv_heads) : 1;
-    result.row0 = place.row0 - (problem.order.row_tiles * Br - seq_q) / WARP_ROWS * WARP_ROWS;
-    result.blocks = max(1, ceil_div(visible_keys<CAUSAL>(result.row0 + Br - 1, seq_q, seq_kv), Bc));
-    result.unmasked = visible_keys<CAUSAL>(max(result.row0, 0), seq_q, seq_kv) / Bc;
-    return result;
+    return hopper_tile_at(&problem.order, &problem.call, tile, Br, CAUSAL);
 }
 
 /* ---- loads, by one thread ---- */

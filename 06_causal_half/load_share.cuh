@@ -5,8 +5,6 @@
 #include "clusters.cuh"
 #include "hopper_tile.cuh"
 
-static const int PAIR = 2; /* blocks of a cluster */
-
 /*
  * This thread block's half of a block of keys, or of values, into both thread blocks of the pair;
  * the other one loads the rest. `full` expects all of it. The kernel needs no barrier of the

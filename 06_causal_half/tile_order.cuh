@@ -6,12 +6,15 @@
  *
  * The L2 cache: all tiles of a head read the same K and V. Heads go in groups whose K and V fit the
  * cache together, and the order "longest first" holds within a group. Full attention has nothing to
- * balance and takes one head at a time.
+ * balance and takes one head at a time. Plain C: a test shows that every tile comes once.
  */
 #ifndef TILE_ORDER_CUH
 #define TILE_ORDER_CUH
 
-#include "half_problem.cuh"
+#include "attention.h"
+#include "tiles.cuh"
+
+#include <stdint.h>
 
 /* All tiles, those of a head, heads over all batches, heads in a group: the last may have fewer. */
 struct tile_order {
@@ -23,6 +26,7 @@ struct tile_place {
     int head, row0;
 };
 
+/* For a call that has tiles: attention_run() launches nothing for others. */
 static inline struct tile_order tile_order_of(const struct attention *shape, int Br)
 {
     /* Short sequences start many tiles at once and want a group's K and V before they arrive. */
@@ -39,12 +43,13 @@ static inline struct tile_order tile_order_of(const struct attention *shape, int
     return order;
 }
 
-static __device__ __forceinline__ struct tile_place tile_place_of(const struct tile_order &order,
-                                                                  int tile, int Br)
+static inline HOST_DEVICE struct tile_place tile_place_of(const struct tile_order order, int tile,
+                                                          int Br)
 {
     const int first_head = tile / (order.row_tiles * order.group) * order.group;
     const int in_group = tile - first_head * order.row_tiles;
-    const int heads = min(order.group, order.heads - first_head);
+    const int left = order.heads - first_head;
+    const int heads = left < order.group ? left : order.group;
     struct tile_place place;
     place.head = first_head + in_group % heads;
     place.row0 = (order.row_tiles - 1 - in_group / heads) * Br;

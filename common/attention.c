@@ -19,13 +19,14 @@ static size_t key_rows(const struct attention *call)
     return (size_t)call->batch * call->kv_heads * call->seq_kv;
 }
 
-/* Kernels number the rows of Q, and of K, over all batches and heads with an int. */
+/* Kernels number the rows of Q, and of K, over all batches and heads with an int, and blocks that
+ * stay add their number to the last tile's. */
 static cudaError_t require_rows(const char *names, int batch, int heads, int seq)
 {
     const double rows = (double)batch * heads * seq;
-    if (rows > INT_MAX)
+    if (rows > MAX_EXTENT)
         return refuse(cudaErrorInvalidValue, "%s is %.0f; it must be at most %d", names, rows,
-                      INT_MAX);
+                      MAX_EXTENT);
     return cudaSuccess;
 }
 
@@ -257,10 +258,17 @@ static size_t workspace(const struct kernel *kernel, const long long sizes[MAX_S
     return row->workspace ? row->workspace(&call) : 0;
 }
 
+/* An empty O costs nothing. Where a kernel's counts might be beyond their type, all are its
+ * largest: none is over 2^10 for a product, a query or a key. */
 static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_SIZES])
 {
     const struct attention_kernel *row = (const struct attention_kernel *)kernel;
     const struct attention call = attention_of(sizes);
+    const double rows = (double)attention_query_rows(&call), keys = call.seq_kv;
+    if (rows == 0.0)
+        return (struct cost){0};
+    if ((rows + 1.0) * (keys + 1.0) * call.head_dim > 0x1p52)
+        return (struct cost){LLONG_MAX, LLONG_MAX, LLONG_MAX, LLONG_MAX};
     return row->cost(row, &call);
 }
 

@@ -49,6 +49,8 @@ typedef cudaError_t attention_fn(const struct attention *call);
  * attention_run() would refuse. */
 typedef size_t attention_workspace_fn(const struct attention *call);
 
+/* Asked about calls that attention_run() takes and whose O is not empty; the harness answers for
+ * the others. */
 struct attention_kernel;
 typedef struct cost attention_cost_fn(const struct attention_kernel *row,
                                       const struct attention *call);
@@ -83,7 +85,7 @@ size_t attention_query_rows(const struct attention *call);
  * cudaErrorNotSupported for a device that is too old or has too little shared memory;
  * cudaErrorInvalidValue for a null call, what the row's limits exclude, negative batch, heads,
  * seq_q or seq_kv, kv_heads < 1 or heads not a multiple of kv_heads (unless heads is 0), more than
- * INT_MAX rows of Q or of K over all heads, a scale whose product with log2 e is not finite, a null
+ * MAX_EXTENT rows of Q or of K over all heads, a scale whose product with log2 e is not finite, a null
  * or misaligned pointer to something that is not empty, outputs or a workspace that overlap
  * anything else. An empty O is success with nothing launched.
  */

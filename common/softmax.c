@@ -42,9 +42,13 @@ static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TE
     return cudaSuccess;
 }
 
+/* Where a kernel's counts might be beyond their type, all are its largest: none is over 2^5 for an
+ * element. */
 static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_SIZES])
 {
     const struct softmax_kernel *row = (const struct softmax_kernel *)kernel;
+    if ((double)sizes[SOFTMAX_ROWS] * (double)sizes[SOFTMAX_COLS] > 0x1p57)
+        return (struct cost){LLONG_MAX, LLONG_MAX, LLONG_MAX, LLONG_MAX};
     return row->cost(row, (int)sizes[SOFTMAX_ROWS], (int)sizes[SOFTMAX_COLS]);
 }
 

@@ -114,6 +114,35 @@ TEST(cli, list_is_in_reading_order)
               outcome->out);
 }
 
+/* Each size option at 0, where it takes that: every kernel passes with nothing to do, or as another
+ * size. */
+TEST(cli, zero_sizes_pass)
+{
+    static const char *const matmul[] = {"--m 0", "--n 0", "--k 0", "--m 0 --n 0 --k 0", NULL},
+                             *const softmax[] = {"--rows 0", "--cols 0", "--rows 0 --cols 0", NULL},
+                             *const attention[] = {"--batch 0",
+                                                   "--heads 0",
+                                                   "--kv-heads 0",
+                                                   "--seq 0",
+                                                   "--seq-q 0",
+                                                   "--seq-kv 0",
+                                                   "--batch 0 --heads 0 --seq 0",
+                                                   NULL};
+    static const char *const *const sizes[STEPS] = {matmul,    matmul,    softmax,
+                                                    attention, attention, attention};
+    int judged = 0;
+    for (int step = 0; step < STEPS; step++)
+        for (const char *const *size = sizes[step]; *size; size++, judged++) {
+            char arguments[128];
+            snprintf(arguments, sizeof arguments, "%s --list", *size);
+            cr_expect(run("", steps[step], arguments)->status == STEP_PASSED, "%s %s", steps[step],
+                      arguments);
+            cr_expect(run("", steps[step], *size)->status == STEP_PASSED, "%s %s: exit status %d",
+                      steps[step], *size, run("", steps[step], *size)->status);
+        }
+    cr_expect(judged == 2 * 4 + 3 + 3 * 7, "%d runs", judged);
+}
+
 /* A step offers what a kernel of it takes. */
 TEST(cli, options_follow_from_the_rows)
 {

@@ -5,13 +5,15 @@
  */
 #include "04_flash_v1/04_step.h"
 
-static cudaError_t limit_of_sm_75(int *bytes)
+static cudaError_t device_of_sm_75(struct device_limits *limits)
 {
-    *bytes = 64 * 1024;
+    limits->architecture = 75;
+    limits->multiprocessors = 1;
+    limits->shared_bytes = 64 * 1024;
     return cudaSuccess;
 }
 
-#define device_attribute(attribute, value) limit_of_sm_75(value)
+#define current_device(limits) device_of_sm_75(limits)
 #define attention_flash_v1_async attention_flash_v1_async_64_kb
 #include "04_flash_v1/13_flash_v1_async.cu"
 
