@@ -2,13 +2,17 @@
  * What every test of the project adds to Criterion.
  *
  * Criterion counts a test whose process calls exit(0) as passed. TEST() expects an exit status that
- * only the end of the test's body returns, so code under test that exits early fails the test.
+ * only the end of the test's body returns, so code under test that exits early fails the test. A
+ * test that was to judge kernels and judged none has not passed either: ladder.c says so.
  */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
+
+/* At the end of each test: fails it when it missed kernels that it was to judge (ladder.c). */
+void ladder_ends(const char *test);
 
 enum { TEST_REACHED_ITS_END = 86, TEST_TIMEOUT_SECONDS = 600 };
 
@@ -17,6 +21,7 @@ enum { TEST_REACHED_ITS_END = 86, TEST_TIMEOUT_SECONDS = 600 };
     Test(suite, name, .exit_code = TEST_REACHED_ITS_END, .timeout = TEST_TIMEOUT_SECONDS)          \
     {                                                                                              \
         suite##_##name##_body();                                                                   \
+        ladder_ends(#suite "/" #name);                                                             \
         exit(TEST_REACHED_ITS_END);                                                                \
     }                                                                                              \
     static void suite##_##name##_body(void)

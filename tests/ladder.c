@@ -38,8 +38,60 @@ ReportHook(PRE_ALL)(struct criterion_test_set *tests)
         fprintf(stderr, "only these kernels are tested: %s\n", getenv(KERNEL_VARIABLE));
 }
 
+/* What this process, which is one test, has done with kernels: how many times it judged one, how
+ * many loops over them it is in, whether it was to judge any, and whether one could not be judged
+ * here. */
+static struct {
+    int judged, loops;
+    bool asked, excused;
+    const char *counts;       /* the kernel that ladder_counts() said yes to */
+    const char *reported[16]; /* those that were judged, under a filter */
+} test;
+
+static void judges(const struct kernel *kernel)
+{
+    test.asked = true;
+    test.judged++;
+    if (!getenv(KERNEL_VARIABLE))
+        return;
+    enum { REPORTED = sizeof test.reported / sizeof *test.reported };
+    for (int i = 0; i < REPORTED; i++) {
+        if (test.reported[i] && strcmp(test.reported[i], kernel->name) == 0)
+            return;
+        if (!test.reported[i]) {
+            test.reported[i] = kernel->name;
+            break;
+        }
+    }
+    fprintf(stderr, "judged: %s\n", kernel->name); /* tests/run looks for it */
+}
+
+void ladder_ends(const char *name)
+{
+    cr_assert(test.loops == 0,
+              "a loop over kernels was left before its end: those after it were not judged");
+    if (!test.asked || test.judged > 0)
+        return;
+    cr_assert(test.excused || getenv(KERNEL_VARIABLE), "no kernel was judged");
+    fprintf(stderr, "judged nothing: %s\n", name); /* tests/run does not count it as passed */
+}
+
+const void *ladder_loop(const void *first)
+{
+    test.asked = true;
+    test.loops++;
+    return first;
+}
+
+bool ladder_loop_ends(void)
+{
+    test.loops--;
+    return false;
+}
+
 static bool wanted(const struct kernel *kernel)
 {
+    test.asked = true;
     const char *names = getenv(KERNEL_VARIABLE);
     const size_t length = strlen(kernel->name);
     for (const char *at = names; at && (at = strstr(at, kernel->name)); at += length)
@@ -48,15 +100,52 @@ static bool wanted(const struct kernel *kernel)
     return names == NULL;
 }
 
-bool ladder_runs(const struct kernel *kernel)
+/* The test goes on without what it would have judged, and says why. */
+static void skip(const char *what, const char *why)
+{
+    test.asked = test.excused = true;
+    fprintf(stderr, "skipped: %s %s\n", what, why);
+}
+
+/* ladder_runs() of a kernel that is not judged yet. */
+static bool runnable(const struct kernel *kernel)
 {
     if (!wanted(kernel))
         return false;
     refusal_clear();
     if (require_device(kernel) == cudaSuccess)
         return true;
-    fprintf(stderr, "skipped: %s %s\n", kernel->name, refusal());
+    skip(kernel->name, refusal());
     return false;
+}
+
+bool ladder_wants(const struct kernel *kernel)
+{
+    const bool wants = wanted(kernel);
+    if (wants)
+        judges(kernel);
+    return wants;
+}
+
+bool ladder_runs(const struct kernel *kernel)
+{
+    const bool runs = runnable(kernel);
+    if (runs)
+        judges(kernel);
+    return runs;
+}
+
+bool ladder_counts(const struct kernel *kernel)
+{
+    struct counters none;
+    if (!backend_counters(&none)) {
+        test.asked = test.excused = true; /* of every kernel: no line for each */
+        return false;
+    }
+    const bool runs = runnable(kernel);
+    if (runs)
+        test.counts = kernel->name;
+    return runs;
 }
 
 bool ladder_full_size(void)
@@ -67,7 +156,7 @@ bool ladder_full_size(void)
 bool ladder_full_size_or_skip(const char *what)
 {
     if (!ladder_full_size())
-        fprintf(stderr, "skipped: %s needs a GPU that no tool watches\n", what);
+        skip(what, "needs a GPU that no tool watches");
     return ladder_full_size();
 }
 
@@ -78,8 +167,8 @@ bool ladder_architecture(int architecture)
     setenv("SIMT_ARCH", text, 1);
     if (backend_architecture() == architecture)
         return true;
-    fprintf(stderr, "skipped: this device is sm_%d and will not be another\n",
-            backend_architecture());
+    snprintf(text, sizeof text, "sm_%d", backend_architecture());
+    skip(text, "is this device, and it will not be another");
     return false;
 }
 
@@ -132,9 +221,10 @@ static void check_kernel(struct trial *trial, const struct kernel *kernel, const
         const struct verdict verdict = trial_run(trial, kernel);
         unsetenv(ORDER_VARIABLE);
         if (verdict.status == VERDICT_SKIPPED) {
-            fprintf(stderr, "skipped: %s %s\n", name, verdict.reason);
+            skip(name, verdict.reason);
             return;
         }
+        judges(kernel);
         cr_expect(verdict.status == VERDICT_PASS,
                   "%s %s inputs=%s offset=%zu order=%s: %s: %s (error %.3g, bound %.3g)", name,
                   describe(trial->problem, trial->sizes), inputs, trial->offset,
@@ -155,6 +245,7 @@ void ladder_check(const struct problem *problem, const void *table, const long l
                   enum input_kind kind, uint64_t seed, size_t offset)
 {
     if (watched() && problem->flops(sizes) > WATCHED_NONE) {
+        test.asked = test.excused = true;
         fprintf(stderr, "too large to watch every access: %s %s\n", problem->name,
                 describe(problem, sizes));
         return;
@@ -201,20 +292,21 @@ static void expect_cost(const char *name, const char *text, const char *what,
 }
 
 /* What a passing run did, which must be what the kernel's row says; false where it is not counted,
- * or the device is too old for it. */
+ * or the device is too old or too small for it. */
 static bool count(const struct problem *problem, const struct kernel *kernel,
                   const long long *sizes, struct counters *did)
 {
-    if (!backend_counters(did) || !wanted(kernel))
+    if (!ladder_counts(kernel))
         return false;
     struct trial *trial = counted_trial(problem, sizes);
     backend_counters_reset();
     const struct verdict verdict = trial_run(trial, kernel);
     backend_counters(did);
     if (verdict.status == VERDICT_SKIPPED) {
-        fprintf(stderr, "skipped: %s %s\n", kernel->name, verdict.reason);
+        skip(kernel->name, verdict.reason);
         return false;
     }
+    judges(kernel);
     cr_assert(verdict.status == VERDICT_PASS, "%s: %s", kernel->name, verdict.reason);
 
     const struct cost cost = problem->cost(kernel, trial->sizes);
@@ -271,6 +363,8 @@ void ladder_traffic(const struct problem *problem, const void *table, const long
 bool ladder_count(const struct problem *problem, const void *table, const char *name,
                   const long long *sizes, struct counters *counters)
 {
+    cr_assert(test.counts && strcmp(test.counts, name) == 0,
+              "%s is counted, and nobody asked whether it is to be", name);
     return count(problem, ladder_find(problem, table, name), sizes, counters);
 }
 
@@ -303,6 +397,7 @@ static void expect_right(struct launched *one, const struct kernel *kernel, cons
     for (int t = trial->input_count; t < trial->tensor_count; t++)
         cr_assert(device_buffer_download(&trial->device[t], trial->host[t]) == cudaSuccess);
     trial_compare(trial, &verdict);
+    judges(kernel);
     cr_expect(verdict.status == VERDICT_PASS, "%s %s, %s: %s", kernel->name, text, what,
               verdict.reason);
     device_buffer_destroy(&one->workspace);
@@ -315,7 +410,7 @@ static const struct kernel *next_runnable(const struct problem *problem, const v
 {
     do
         kernel = kernel ? problem_kernel(problem, kernel, 1) : problem_kernel(problem, table, 0);
-    while (kernel->name && !ladder_runs(kernel));
+    while (kernel->name && !runnable(kernel));
     return kernel->name ? kernel : NULL;
 }
 
@@ -458,7 +553,9 @@ void ladder_past_2_to_the_31(const struct problem *problem, const void *table,
         needed += bytes_of(&tensors[t]);
     cr_assert(cudaMemGetInfo(&available, &total) == cudaSuccess);
     if (available < needed) {
-        fprintf(stderr, "skipped: needs %zu GiB of device memory\n", (needed >> 30) + 1);
+        char what[40];
+        snprintf(what, sizeof what, "%zu GiB", (needed >> 30) + 1);
+        skip(what, "of device memory are not here");
         return;
     }
     struct trial trial = ladder_trial(problem, last, INPUTS_NORMAL, 911, 0);
@@ -486,6 +583,7 @@ void ladder_past_2_to_the_31(const struct problem *problem, const void *table,
             cr_assert(cudaMemcpy(trial.host[t], end[t], bytes_of(&trial.tensors[t]),
                                  cudaMemcpyDeviceToHost) == cudaSuccess);
         trial_compare(&trial, &verdict);
+        judges(kernel);
         cr_expect(verdict.status == VERDICT_PASS, "%s: %s", kernel->name, verdict.reason);
         device_buffer_destroy(&workspace);
     }
@@ -518,7 +616,7 @@ void ladder_returns_errors(const struct problem *problem, const void *table, con
 {
     enum { MOST_LAUNCHES = 20 };
     if (strcmp(backend_name(), "gpu") == 0) {
-        fprintf(stderr, "skipped: no launch of a GPU can be made to fail\n");
+        skip("a launch that fails", "is not to be had on a GPU");
         return;
     }
     struct launched one = {.trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0)};
@@ -558,6 +656,7 @@ static void expect_refused(const struct launched *one, const struct kernel *kern
     for (int t = 0; t < trial->tensor_count; t++)
         device[t] = t == replaced ? by : trial->device[t].data;
     refusal_clear();
+    judges(kernel);
     const cudaError_t status =
         trial->problem->run(kernel, sizes, device, one->workspace.data, trial->stream);
     cr_expect(status == cudaErrorInvalidValue && strstr(refusal(), words),
@@ -621,7 +720,7 @@ void ladder_refuses(const struct problem *problem, const void *table, const char
 {
     const struct kernel *kernel = ladder_find(problem, table, name);
     const char *text = describe(problem, sizes);
-    if (!wanted(kernel))
+    if (!ladder_wants(kernel))
         return;
     struct trial trial = ladder_trial(problem, sizes, INPUTS_NORMAL, 1, 0);
     const struct verdict verdict = trial_run(&trial, kernel);

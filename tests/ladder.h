@@ -28,13 +28,34 @@
 struct trial ladder_trial(const struct problem *problem, const long long *sizes,
                           enum input_kind kind, uint64_t seed, size_t offset);
 
-/* Whether this kernel is to be tested; a line says so where the device is too old or too new. */
+/* Whether this kernel is to be tested, whatever the device. */
+bool ladder_wants(const struct kernel *kernel);
+
+/* Whether it is to be tested here; a line says so where the device is too old or too new. */
 bool ladder_runs(const struct kernel *kernel);
 
-/* A loop over those rows of a step's table. */
-#define EACH_KERNEL(row, table)                                                                    \
-    for (__typeof__(&(table)[0]) row = (table); row->about.name; row++)                            \
-        if (ladder_runs(&row->about))
+/* Whether it is to be tested here, and what it does is counted. */
+bool ladder_counts(const struct kernel *kernel);
+
+/* The beginning and the end of a loop over kernels. One that is left before its end, by a `return`
+ * meant as a `continue`, fails the test. */
+const void *ladder_loop(const void *first);
+bool ladder_loop_ends(void); /* false */
+
+/* A loop over those rows of a step's table; the second, where accesses are counted. */
+#define EACH_KERNEL(row, table) EACH_ROW_THAT (ladder_runs, row, table)
+#define EACH_COUNTED(row, table) EACH_ROW_THAT (ladder_counts, row, table)
+#define EACH_ROW_THAT(condition, row, table)                                                       \
+    for (__typeof__(&(table)[0]) row = ladder_loop(table); row->about.name || ladder_loop_ends();  \
+         row++)                                                                                    \
+        if (condition(&row->about))
+
+/* A loop over what is expected of some kernels, an array whose elements have their names, where
+ * accesses are counted. */
+#define EACH_EXPECTED(problem, table, entry, array)                                                \
+    for (__typeof__(&(array)[0]) entry = ladder_loop(array);                                       \
+         entry < (array) + sizeof(array) / sizeof *(array) || ladder_loop_ends(); entry++)         \
+        if (ladder_counts(ladder_find(problem, table, entry->name)))
 
 extern const char *const thread_orders[]; /* in order, reversed, random; ends with null */
 
@@ -95,8 +116,10 @@ void ladder_traffic(const struct problem *problem, const void *table, const long
                     const struct traffic *expected);
 
 /*
- * What one passing run of the named kernel did. Fails the test when the run does not pass. False
- * where the backend does not count or the device is too old.
+ * What one passing run of the named kernel did. Fails the test when the run does not pass, and when
+ * ladder_counts() has not just said yes to this kernel, as the loops above make sure of: one that
+ * is not to be tested is no reason to leave out those that are. False where the device is too
+ * small.
  */
 bool ladder_count(const struct problem *problem, const void *table, const char *name,
                   const long long *sizes, struct counters *counters);

@@ -249,7 +249,7 @@ TEST(counters, costs_barriers_and_atomics)
             {"flash_v1_async", 3 * heads * tiles(size.seq_kv, size.head_dim % 4 ? Bc : 128), 0},
         };
         enum { EXPECTED = sizeof expected / sizeof *expected };
-        EACH_KERNEL (kernel, flash_v1_kernels) {
+        EACH_COUNTED (kernel, flash_v1_kernels) {
             const char *name = kernel->about.name;
             struct counters counters;
             int k = 0;
