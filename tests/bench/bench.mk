@@ -4,7 +4,7 @@
 #   build/gpu/libflashsteps.so        all kernels behind a C ABI, for torch_peers.py
 #   docs/results/ladder.csv           every rung at its lesson's size, all from one run
 #   docs/results/NN_step.csv          what the first measured; NN_step_torch.csv what the second did
-#   docs/results/NN_step_*.svg        plots of both (where gnuplot is)
+#   docs/results/NN_step_*.svg        plots of both; `make pictures` draws them, too
 
 BENCH_STEPS := $(foreach number,$(STEP_NUMBERS),$(if $(wildcard tests/bench/bench_$(number).c),$(number)))
 TAKES_STEP += bench profile
@@ -58,7 +58,11 @@ bench-%: FORCE
 	@mkdir -p $(RESULTS)
 	build/gpu/bench/$* $(RESULTS)/$(call step_named,$*).csv
 	$(PYTHON) tests/bench/torch_peers.py build/gpu/libflashsteps.so $* $(RESULTS)/$(call step_named,$*)_torch.csv
-	$(if $(filter docs/results,$(RESULTS)),$(PYTHON) tests/bench/report.py $(call step_named,$*))
+ifeq ($(RESULTS),docs/results)
+	$(PYTHON) tests/bench/report.py $(call step_named,$*)
+	@$(MAKE) --no-print-directory -s build/check/$(call step_named,$*)
+	$(PYTHON) tests/bench/plots.py make $(call step_named,$*)
+endif
 
 # Every rung of every step in one run, at the size that its lesson speaks of.
 .PHONY: bench-ladder
