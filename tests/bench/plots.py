@@ -9,7 +9,6 @@ A kernel's bytes are its cost formula's, from build/check/STEP.
 """
 import json
 import math
-import pathlib
 import re
 import subprocess
 import sys
