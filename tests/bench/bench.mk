@@ -49,7 +49,7 @@ bench: ## gpu: Time every kernel beside its peers; write docs/results and the le
 	@[ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
 	@for number in $(filter $(CHOSEN_NUMBERS),$(BENCH_STEPS)); do $(MAKE) --no-print-directory bench-$$number || exit; done
 
-# The lessons quote docs/results, an H200's. Another device's figures go elsewhere: RESULTS=docs/results/h100.
+# The lessons quote docs/results, an H200's. Another device's figures go elsewhere: RESULTS=build/results, say.
 RESULTS := docs/results
 bench-%: FORCE
 	@$(if $(filter $*,$(BENCH_STEPS)),,echo 'There is no benchmark $*; there are: $(BENCH_STEPS)' >&2; exit 2;) \
