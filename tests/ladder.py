@@ -22,6 +22,8 @@ import re
 import subprocess
 import sys
 
+from source import COMMENT_OR_STRING, DIRECTIVE, STRING, comments, without_comments
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 MOST_ADDED = 40
@@ -37,18 +39,13 @@ CONTEXT = 2  # statements that a diff shows around a change
 # ---------------------------------------------------------------------------------------------------------------------
 # Source text
 
-TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|(?<![^\n])[ \t]*#(?:\\\n|[^\n])*|\w+|[^\w\s]')
-COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.DOTALL)
+# An operator's characters are a token each: `>>` may close two templates.
+TOKEN = re.compile(rf"{STRING}|{DIRECTIVE}|\w+|[^\w\s]")
 HEADS = ("if", "for", "while", "switch", "else")
 ATTRIBUTE, NAME = re.compile(r"__\w+__ ?\([^()]*\)"), re.compile(r"(\w+) ?[({]")
 GUARD = re.compile(r"#(ifndef|define) \w+_CUH$|#endif")
 ROW = re.compile(r'^KERNEL\((\w+), "([^"]+)",(.*?)\)$', re.DOTALL | re.MULTILINE)
 NOT_COUNTED = re.compile(rf"#include |{GUARD.pattern}")
-
-
-def without_comments(source):
-    """The source with every comment blanked, at the same length."""
-    return COMMENT_OR_STRING.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0].startswith("/") else m[0], source)
 
 
 class Statement:
@@ -105,8 +102,8 @@ def statements(source):
     """
     blanked = without_comments(source)
     found = [Statement(source, re.findall(r"\w+|[^\w\s*/]", match[0]), *match.span(), 0)
-             for match in COMMENT_OR_STRING.finditer(source)
-             if match[0].startswith("/") and not source[source.rfind("\n", 0, match.start()) + 1:match.start()].strip()]
+             for match in comments(source)
+             if not source[source.rfind("\n", 0, match.start()) + 1:match.start()].strip()]
     matches = list(TOKEN.finditer(blanked))
     tokens, begin, depth = [], 0, 0
     nesting = []  # for each open bracket whether it is a block's

@@ -27,6 +27,7 @@ import sys
 import textwrap
 
 import ladder
+from source import without_comments
 
 ROOT = ladder.ROOT
 RESULTS = ROOT / "docs" / "results"
@@ -81,7 +82,7 @@ def excerpt(page, name):
     if not path:
         raise Stale(f"there is no {file} beside this page, in common/, or from the top")
     source = path.read_text("utf-8")
-    lines, blanked = source.split("\n"), ladder.without_comments(source)
+    lines, blanked = source.split("\n"), without_comments(source)
     first, dots, last = (part.strip() for part in what.partition("..."))
     if dots:
         found = [at for at, line in enumerate(lines) if first in line]

@@ -77,7 +77,7 @@ ladder: packages-python ## maintain: Count the lines that each rung adds; fail w
 	@$(PYTHON) tests/ladder.py $(CHOSEN_STEPS)
 
 check-ladder: ladder
-	@$(PYTHON) -m doctest tests/ladder.py
+	@$(PYTHON) -m doctest tests/source.py tests/ladder.py
 
 # Every page with something in it that tests/lessons.py writes.
 LESSONS = $(CHOSEN_STEPS) $(if $(STEP),,$(wildcard docs/tour.md))

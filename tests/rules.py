@@ -16,6 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/broken"))
 import broken  # noqa: E402
+from source import without_comments  # noqa: E402
 
 FILES = [path for path in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, text=True,
                                          stdout=subprocess.PIPE).stdout.splitlines() if (ROOT / path).is_file()]
@@ -112,7 +113,7 @@ def main():
         if not path.endswith((*SOURCES, ".md", ".json")):
             continue
         text = (ROOT / path).read_text()
-        code = broken.without_comments(text)
+        code = without_comments(text)
         found = list(of_a_step(path, text, code)) if STEP.match(path) else []
         if path.endswith(SOURCES) and not backend and not path.startswith("tests/labs/"):
             found += of_a_source(path, code)
