@@ -9,4 +9,4 @@ pictures: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Draw
 	@$(PICTURES) make && $(PLOTS) make
 
 check-pictures: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Fail when one is not what the kernels do, or what was measured
-	@$(PICTURES) check && $(PLOTS) check
+	@$(PICTURES) check && $(PLOTS) check && $(PYTHON) -m doctest tests/bench/plots.py
