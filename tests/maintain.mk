@@ -67,7 +67,7 @@ fuzz: packages-python $(FUZZED) ## maintain: Check kernels at random sizes, on a
 TAKES_KERNEL += diff
 CODE ?=
 .PHONY: diff
-diff: packages-python ## learn: What a kernel changes in the one before it (KERNEL=name; CODE=1: without comments)
+diff: packages-python ## learn: What a kernel changes in the one before it (KERNEL=name; CODE=1: no comments)
 	@$(if $(KERNEL),,echo 'Which kernel? make diff KERNEL=$(lastword $(call kernels_of,$(firstword $(STEPS)))), say. There are:'$$'$(subst $(newline),\n,$(call kernel_lines,$(STEPS)))' >&2; exit 2)
 	@$(foreach kernel,$(KERNEL),$(PYTHON) tests/ladder.py --diff $(kernel) $(if $(filter-out 0,$(CODE)),--code) $(STEPS) &&) true
 
