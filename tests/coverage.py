@@ -18,6 +18,7 @@ from pathlib import Path
 
 import mutants
 from mutants import ROOT, broken
+from source import tokens_of
 
 OUT = ROOT / "build" / "coverage"
 LISTED = Path(__file__).resolve().with_name("coverage.txt")
@@ -83,7 +84,7 @@ class Counted:
         """Wraps the conditions of a file's loops."""
         path = self.folder / file
         source = path.read_text(encoding="utf-8")
-        tokens = mutants.tokens_of(source)
+        tokens = tokens_of(source)
         edits = []
         depth, function = 0, ""  # the head of the function that a token is in
         for at, (text, begin, _) in enumerate(tokens):

@@ -2,9 +2,9 @@
 """How many lines of code each rung of the ladder adds to the one before it.
 
     tests/ladder.py STEP ...                 the table; exit status 1 when a rung adds more than its limit
-    tests/ladder.py --show KERNEL STEP ...   what KERNEL adds (+) and removes (-)
+    tests/ladder.py --diff KERNEL STEP ...   what KERNEL adds (+) and removes (-); with --code no comments
 
-A step's rungs and their order come from `build/check/STEP --list --json`. A rung's code is its .cu file and those of its
+A step's rungs and their order are the rows of its NN_step.h. A rung's code is its .cu file and those of its
 step's .cuh files that the rung before it does not include, without their cost formulas: these are the table's.
 
 A line of code is a statement: comments, blank lines and line breaks do not count, whatever a formatter makes of them.
@@ -22,6 +22,8 @@ import re
 import subprocess
 import sys
 
+from source import COMMENT_OR_STRING, DIRECTIVE, STRING, comments, without_comments
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 MOST_ADDED = 40
@@ -32,21 +34,18 @@ FIRST_FOLLOWS = {"05_flash_v2": ("04_flash_v1", "flash_v1")}
 MOST_ADDED_BY_FIRST = 25
 
 COLUMNS, INDENT = 100, 4
+CONTEXT = 2  # statements that a diff shows around a change
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Source text
 
-TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|(?<![^\n])[ \t]*#(?:\\\n|[^\n])*|\w+|[^\w\s]')
-COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.DOTALL)
+# An operator's characters are a token each: `>>` may close two templates.
+TOKEN = re.compile(rf"{STRING}|{DIRECTIVE}|\w+|[^\w\s]")
 HEADS = ("if", "for", "while", "switch", "else")
 ATTRIBUTE, NAME = re.compile(r"__\w+__ ?\([^()]*\)"), re.compile(r"(\w+) ?[({]")
 GUARD = re.compile(r"#(ifndef|define) \w+_CUH$|#endif")
+ROW = re.compile(r'^KERNEL\((\w+), "([^"]+)",(.*?)\)$', re.DOTALL | re.MULTILINE)
 NOT_COUNTED = re.compile(rf"#include |{GUARD.pattern}")
-
-
-def without_comments(source):
-    """The source with every comment blanked, at the same length."""
-    return COMMENT_OR_STRING.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0].startswith("/") else m[0], source)
 
 
 class Statement:
@@ -103,8 +102,8 @@ def statements(source):
     """
     blanked = without_comments(source)
     found = [Statement(source, re.findall(r"\w+|[^\w\s*/]", match[0]), *match.span(), 0)
-             for match in COMMENT_OR_STRING.finditer(source)
-             if match[0].startswith("/") and not source[source.rfind("\n", 0, match.start()) + 1:match.start()].strip()]
+             for match in comments(source)
+             if not source[source.rfind("\n", 0, match.start()) + 1:match.start()].strip()]
     matches = list(TOKEN.finditer(blanked))
     tokens, begin, depth = [], 0, 0
     nesting = []  # for each open bracket whether it is a block's
@@ -189,9 +188,9 @@ def code_of(source):
 class Rung:
     """One row of a step's table."""
 
-    def __init__(self, step, row):
-        self.step, self.name, self.begins = step, row["name"], row["begins"]
-        self.path = ROOT / step / row["file"]
+    def __init__(self, step, name, file, fields):
+        self.step, self.name, self.begins = step, name, ".begins = true" in fields
+        self.path = ROOT / step / file
 
     def headers(self):
         """The step's own headers that its file includes, in the order in which the compiler meets them."""
@@ -223,8 +222,9 @@ def program(step, *arguments):
 
 @functools.lru_cache(maxsize=None)
 def rungs(step):
-    """The step's rungs in reading order."""
-    return [Rung(step, row) for row in program(step, "--list")["kernels"]]
+    """The step's rungs in reading order, from the text of its table: nothing need be built for them."""
+    table = (ROOT / step / f"{step[:2]}_step.h").read_text("utf-8")
+    return [Rung(step, *row.groups()) for row in ROW.finditer(without_comments(table))]
 
 
 def find(step, name):
@@ -331,6 +331,56 @@ class Change:
         return None if self.rung.begins else MOST_ADDED
 
 
+def smoothed(script):
+    """The script with what was kept between two changes, but is no more than braces, counted as changed."""
+    runs = []
+    for entry in script:
+        kind = entry[0] == " "
+        if not runs or runs[-1][0] != kind:
+            runs.append((kind, []))
+        runs[-1][1].append(entry)
+    smooth = []
+    for place, (kept, run) in enumerate(runs):
+        bare = kept and 0 < place < len(runs) - 1 and all(s.text in ("}", "") for _, _, s in run)
+        changed = run if not kept else [(sign, file, s) for _, file, s in run for sign in "-+"] if bare else None
+        if changed is None:
+            smooth += run
+            continue
+        at = len(smooth)
+        while at and smooth[at - 1][0] != " ":
+            at -= 1
+        both = smooth[at:] + changed
+        smooth[at:] = [e for e in both if e[0] == "-"] + [e for e in both if e[0] == "+"]
+    return smooth
+
+
+def diff_lines(change, code_only=False):
+    """The lines of the diff, a line that says where before each group of changes; without the files' header comments
+    and headers' guards, and, if only code is asked for, without any comment."""
+    script = smoothed([(sign, file, s) for sign, file, s in change.script
+                       if (s.lines or not s.leads and not code_only) and not GUARD.match(s.text)])
+    changed = [place for place, entry in enumerate(script) if entry[0] != " "]
+    near = {place for at in changed for place in range(at - CONTEXT, at + CONTEXT + 1)}
+    lines, last, printed = [], None, {}
+    for place, (sign, file, statement) in enumerate(script):
+        if place not in near:
+            continue
+        if last is None or place != last + 1 or sign != "-" and script[last][0] != "-" and script[last][1] != file:
+            new = " (new in this rung)" if sign != "-" and file.suffix == ".cuh" else ""
+            lines.append(f"@@ {file.name}{new}, line {statement.number} @@")
+        elif sign != "-" and script[last][0] != "-" and not file.read_text("utf-8").split("\n")[statement.number - 2].strip():
+            lines.append("")
+        last = place
+        shown = without_comments("\n".join(statement.shown)).split("\n") if code_only else statement.shown
+        for number, line in enumerate(shown, statement.number):
+            if code_only and not line.strip():
+                continue
+            if printed.get((sign, file), 0) < number:  # two statements of one line are shown once
+                lines.append(f"{sign}{line}".rstrip())
+                printed[sign, file] = number
+    return lines
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The command
 
@@ -356,20 +406,30 @@ def report(step):
     return over
 
 
-def show(rung):
-    for sign, path, statement in Change(rung).script:
-        if sign != " " and statement.counted:
-            print(f"{path.name:24} {statement.counted} {sign} {statement.text}")
+def show(rung, code_only):
+    """Prints the rung's diff, in colours on a terminal."""
+    change = Change(rung)
+    if not change.before:
+        print(f"{rung.name} is the first rung of its ladder, there is nothing to compare it with: {rung.path.relative_to(ROOT)}")
+        return
+    colours = {"+": "\033[32m", "-": "\033[31m", "@": "\033[36m"} if sys.stdout.isatty() else {}
+    print(f"{change.before} -> {rung}: {change.count('+')} lines of code added, {change.count('-')} removed")
+    for line in diff_lines(change, code_only):
+        colour = colours.get(line[:1])
+        print(f"{colour}{line}\033[0m" if colour else line)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--show", metavar="KERNEL")
+    parser.add_argument("--diff", metavar="KERNEL")
+    parser.add_argument("--code", action="store_true")
     parser.add_argument("step", nargs="+")
     arguments = parser.parse_args()
-    if arguments.show:
-        for step in arguments.step:
-            show(find(step, arguments.show))
+    if arguments.diff:
+        found = {rung.name: rung for step in arguments.step for rung in rungs(step)}
+        if arguments.diff not in found:
+            parser.error(f"there is no kernel {arguments.diff}; there are: {' '.join(found)}")
+        show(found[arguments.diff], arguments.code)
         return 0
     over = [line for step in arguments.step for line in report(step)]
     for line in over:

@@ -9,7 +9,7 @@ where NAME is
 
     counts              the step's kernels: predicted by the table's formulas, counted by the checked run, measured
     rung:KERNEL         one kernel beside the one before it
-    diff:KERNEL         what it changes in the one before it, comments included, folded when long
+    diff:KERNEL         what it changes in the one before it, comments included; the command that shows it when long
     code:FILE:NAME      the function NAME of a source in the step's folder or in common/
     code:FILE:FIRST ... LAST    from the one line that holds the text FIRST to the next that holds LAST
     code:FILE:FIRST ...         the statement that begins in that line, to its closing brace if it opens one
@@ -27,12 +27,12 @@ import sys
 import textwrap
 
 import ladder
+from source import without_comments
 
 ROOT = ladder.ROOT
 RESULTS = ROOT / "docs" / "results"
 WHOLE_STEP = ("counts", "bench", "ncu")  # a lesson has one of each; tests/bench fills the last two
-FOLD = 25  # a longer diff is folded
-CONTEXT = 2  # statements around a change
+LONGEST = 25  # lines of a diff that a page holds; of a longer one it has the command
 
 
 class Stale(Exception):
@@ -41,53 +41,6 @@ class Stale(Exception):
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Diffs and excerpts
-
-
-def smoothed(script):
-    """The script with what was kept between two changes, but is no more than braces, counted as changed."""
-    runs = []
-    for entry in script:
-        kind = entry[0] == " "
-        if not runs or runs[-1][0] != kind:
-            runs.append((kind, []))
-        runs[-1][1].append(entry)
-    smooth = []
-    for place, (kept, run) in enumerate(runs):
-        bare = kept and 0 < place < len(runs) - 1 and all(s.text in ("}", "") for _, _, s in run)
-        changed = run if not kept else [(sign, file, s) for _, file, s in run for sign in "-+"] if bare else None
-        if changed is None:
-            smooth += run
-            continue
-        at = len(smooth)
-        while at and smooth[at - 1][0] != " ":
-            at -= 1
-        both = smooth[at:] + changed
-        smooth[at:] = [e for e in both if e[0] == "-"] + [e for e in both if e[0] == "+"]
-    return smooth
-
-
-def diff_lines(change):
-    """The lines of the diff, a line that says where before each group of changes; without the files' header comments
-    and headers' guards."""
-    script = smoothed([(sign, file, s) for sign, file, s in change.script
-                       if (s.lines or not s.leads) and not ladder.GUARD.match(s.text)])
-    changed = [place for place, entry in enumerate(script) if entry[0] != " "]
-    near = {place for at in changed for place in range(at - CONTEXT, at + CONTEXT + 1)}
-    lines, last, printed = [], None, {}
-    for place, (sign, file, statement) in enumerate(script):
-        if place not in near:
-            continue
-        if last is None or place != last + 1 or sign != "-" and script[last][0] != "-" and script[last][1] != file:
-            new = " (new in this rung)" if sign != "-" and file.suffix == ".cuh" else ""
-            lines.append(f"@@ {file.name}{new}, line {statement.number} @@")
-        elif sign != "-" and script[last][0] != "-" and not file.read_text("utf-8").split("\n")[statement.number - 2].strip():
-            lines.append("")
-        last = place
-        for number, line in enumerate(statement.shown, statement.number):
-            if printed.get((sign, file), 0) < number:  # two statements of one line are shown once
-                lines.append(f"{sign}{line}".rstrip())
-                printed[sign, file] = number
-    return lines
 
 
 def plural(number, noun):
@@ -107,11 +60,10 @@ def diff(page, name):
     before = change.before
     link = os.path.relpath(before.path, page.parent)
     counted = f"{plural(change.count('+'), 'line')} of code added, {change.count('-')} removed"
-    lines = diff_lines(change)
-    block = "```diff\n" + "\n".join(lines) + "\n```"
-    if len(lines) <= FOLD:
-        return f"From [{before.path.name}]({link}): {counted}.\n\n{block}"
-    return f"<details><summary>From {before.path.name}: {counted}</summary>\n\n{block}\n</details>"
+    lines, text = ladder.diff_lines(change), f"From [{before.path.name}]({link}): {counted}"
+    if len(lines) > LONGEST:
+        return f"{text}: `make diff KERNEL={rung.name}`."
+    return f"{text}.\n\n```diff\n" + "\n".join(lines) + "\n```"
 
 
 def statement_end(source, begin):
@@ -130,7 +82,7 @@ def excerpt(page, name):
     if not path:
         raise Stale(f"there is no {file} beside this page, in common/, or from the top")
     source = path.read_text("utf-8")
-    lines, blanked = source.split("\n"), ladder.without_comments(source)
+    lines, blanked = source.split("\n"), without_comments(source)
     first, dots, last = (part.strip() for part in what.partition("..."))
     if dots:
         found = [at for at, line in enumerate(lines) if first in line]

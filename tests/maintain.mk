@@ -64,13 +64,20 @@ fuzz: packages-python $(FUZZED) ## maintain: Check kernels at random sizes, on a
 	@$(if $(FUZZ_LIBRARY),! $(PYTHON) -c 'import torch; torch.zeros(1).cuda()' 2>/dev/null || $(MAKE) --no-print-directory $(FUZZ_LIBRARY))
 	@$(PYTHON) tests/fuzz.py $(FUZZED) $(FUZZ_LIBRARY:%=--library=%) $(KERNEL:%=--kernel=%) --seconds $(SECONDS) --seed $(SEED)
 
+TAKES_KERNEL += diff
+CODE ?=
+.PHONY: diff
+diff: packages-python ## learn: What a kernel changes in the one before it (KERNEL=name; CODE=1: no comments)
+	@$(if $(KERNEL),,echo 'Which kernel? make diff KERNEL=$(lastword $(call kernels_of,$(firstword $(STEPS)))), say. There are:'$$'$(subst $(newline),\n,$(call kernel_lines,$(STEPS)))' >&2; exit 2)
+	@$(foreach kernel,$(KERNEL),$(PYTHON) tests/ladder.py --diff $(kernel) $(if $(filter-out 0,$(CODE)),--code) $(STEPS) &&) true
+
 .PHONY: ladder check-ladder
 TAKES_STEP += ladder check-ladder lessons check-lessons
-ladder: packages-python $(patsubst %,build/check/%,$(STEPS)) ## maintain: Count the lines that each rung adds; fail when too many
+ladder: packages-python ## maintain: Count the lines that each rung adds; fail when too many
 	@$(PYTHON) tests/ladder.py $(CHOSEN_STEPS)
 
 check-ladder: ladder
-	@$(PYTHON) -m doctest tests/ladder.py
+	@$(PYTHON) -m doctest tests/source.py tests/ladder.py
 
 # Every page with something in it that tests/lessons.py writes.
 LESSONS = $(CHOSEN_STEPS) $(if $(STEP),,$(wildcard docs/tour.md))

@@ -31,6 +31,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "broken"))
 import broken  # noqa: E402  (its path is set above)
+from source import tokens_of, without_comments  # noqa: E402
 
 ROOT = broken.ROOT
 EQUIVALENT = Path(__file__).resolve().with_name("mutants.txt")
@@ -38,8 +39,6 @@ OUT = ROOT / "build" / "mutants" / str(os.getpid())
 CPU_SECONDS = 20  # of one test; the slowest sound one takes half of that
 WALL_SECONDS = 900  # of one test program, on a busy machine
 
-TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\.?\d(?:[eE][+-]|[\w.])*|\w+|<<<|>>>|<<=|>>=|->|\+\+|--|::|'
-                   r"<<|>>|[-+*/%&|^<>=!]=|&&|\|\||[^\w\s]")
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 ASSIGNMENTS = {"+=": "=", "*=": "=", "-=": "+=", "/=": "=", "|=": "="}
 # Tokens that become another: operators, which have blanks on both sides, and names and numbers.
@@ -72,7 +71,7 @@ class Mutant:
         first, last = source.rfind("\n", 0, begin) + 1, source.find("\n", end)
         before = source[first:last]
         after = source[first:begin] + replacement + source[end:last]
-        self.before, self.after = (" ".join(broken.without_comments(text).split()) for text in (before, after))
+        self.before, self.after = (" ".join(without_comments(text).split()) for text in (before, after))
         self.diff = "".join(line.rstrip() + "\n" for line in difflib.unified_diff(
             before.splitlines(), after.splitlines(), f"{file}:{self.line}", f"rule: {rule}", n=1, lineterm=""))
         self.edits = [(file, None, replacement)]
@@ -96,13 +95,6 @@ class Mutant:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The rules
-
-
-def tokens_of(source):
-    """The tokens outside of comments and preprocessor lines, as (text, begin, end)."""
-    text = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: re.sub(r"[^\n]", " ", m[0]), broken.without_comments(source),
-                  flags=re.MULTILINE)
-    return [(match[0], match.start(), match.end()) for match in TOKEN.finditer(text)]
 
 
 def matching(tokens, at, pair="()"):

@@ -5,8 +5,8 @@
 
 Step folders hold no answers and no variants of a kernel by size, launchers take at most seven arguments, no kernel's file
 keeps state on the device between launches, no source asks which backend compiles it, rooms include downwards only, no
-script hides a module of Python's, links lead somewhere, every rung has planted faults, its section shows a picture and
-every picture is shown, and docs/errata.md tells the exercises as tests/broken has them.
+script hides a module of Python's, links lead somewhere, every rung has planted faults, of three rungs in a row the section of
+one shows a picture and every picture is shown, and docs/errata.md tells the exercises as tests/broken has them.
 """
 import pathlib
 import re
@@ -16,6 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/broken"))
 import broken  # noqa: E402
+from source import without_comments  # noqa: E402
 
 FILES = [path for path in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, text=True,
                                          stdout=subprocess.PIPE).stdout.splitlines() if (ROOT / path).is_file()]
@@ -90,9 +91,14 @@ def of_the_pictures():
         # Headings of sections, and what stands below each; code has lines that begin with # too.
         text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
         sections = dict(zip(*[iter(re.split(r"^(#{2,3} .*)$", text, flags=re.M)[1:])] * 2))
+        without = 0
         for kernel in RUNG.findall((ROOT / table).read_text()):
-            if not any(re.search(rf"\d[_ .·`]+{kernel}\b", heading) and PICTURE.search(below) for heading, below in sections.items()):
-                yield f"{page.relative_to(ROOT)}: the section of {kernel} shows no picture of docs/pictures"
+            found = [below for heading, below in sections.items() if re.search(rf"\d[_ .·`]+{kernel}\b", heading)]
+            without = 0 if any(map(PICTURE.search, found)) else without + 1
+            if not found:
+                yield f"{page.relative_to(ROOT)}: {kernel} has no section"
+            elif without == 3:
+                yield f"{page.relative_to(ROOT)}: the third section in a row that shows no picture of docs/pictures is {kernel}'s"
     for path in FILES:
         if path.startswith("docs/pictures/") and path.removeprefix("docs/pictures/") not in shown:
             yield f"{path}: no page shows it"
@@ -107,7 +113,7 @@ def main():
         if not path.endswith((*SOURCES, ".md", ".json")):
             continue
         text = (ROOT / path).read_text()
-        code = broken.without_comments(text)
+        code = without_comments(text)
         found = list(of_a_step(path, text, code)) if STEP.match(path) else []
         if path.endswith(SOURCES) and not backend and not path.startswith("tests/labs/"):
             found += of_a_source(path, code)

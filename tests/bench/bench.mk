@@ -4,7 +4,7 @@
 #   build/gpu/libflashsteps.so        all kernels behind a C ABI, for torch_peers.py
 #   docs/results/ladder.csv           every rung at its lesson's size, all from one run
 #   docs/results/NN_step.csv          what the first measured; NN_step_torch.csv what the second did
-#   docs/results/NN_step_*.svg        plots of both (where gnuplot is)
+#   docs/results/NN_step_*.svg        plots of both; `make pictures` draws them, too
 
 BENCH_STEPS := $(foreach number,$(STEP_NUMBERS),$(if $(wildcard tests/bench/bench_$(number).c),$(number)))
 TAKES_STEP += bench profile
@@ -49,7 +49,7 @@ bench: ## gpu: Time every kernel beside its peers; write docs/results and the le
 	@[ -z '$(BENCH_REFUSAL)' ] || { echo 'make bench needs a GPU: $(BENCH_REFUSAL)' >&2; exit 3; }
 	@for number in $(filter $(CHOSEN_NUMBERS),$(BENCH_STEPS)); do $(MAKE) --no-print-directory bench-$$number || exit; done
 
-# The lessons quote docs/results, an H200's. Another device's figures go elsewhere: RESULTS=docs/results/h100.
+# The lessons quote docs/results, an H200's. Another device's figures go elsewhere: RESULTS=build/results, say.
 RESULTS := docs/results
 bench-%: FORCE
 	@$(if $(filter $*,$(BENCH_STEPS)),,echo 'There is no benchmark $*; there are: $(BENCH_STEPS)' >&2; exit 2;) \
@@ -58,7 +58,11 @@ bench-%: FORCE
 	@mkdir -p $(RESULTS)
 	build/gpu/bench/$* $(RESULTS)/$(call step_named,$*).csv
 	$(PYTHON) tests/bench/torch_peers.py build/gpu/libflashsteps.so $* $(RESULTS)/$(call step_named,$*)_torch.csv
-	$(if $(filter docs/results,$(RESULTS)),$(PYTHON) tests/bench/report.py $(call step_named,$*))
+ifeq ($(RESULTS),docs/results)
+	$(PYTHON) tests/bench/report.py $(call step_named,$*)
+	@$(MAKE) --no-print-directory -s build/check/$(call step_named,$*)
+	$(PYTHON) tests/bench/plots.py make $(call step_named,$*)
+endif
 
 # Every rung of every step in one run, at the size that its lesson speaks of.
 .PHONY: bench-ladder

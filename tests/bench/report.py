@@ -1,28 +1,20 @@
 #!/usr/bin/env python3
-"""Turns what the benchmarks measured into the lessons' tables and into plots. Python's standard library only.
+"""Turns what the benchmarks measured into the lessons' tables. Python's standard library only.
 
-    tests/bench/report.py STEP ...           e.g. 02_tiled_matmul: the table in its lesson, plots in docs/results
+    tests/bench/report.py STEP ...           e.g. 02_tiled_matmul: the table in its lesson; plots.py draws the plots
     tests/bench/report.py --check STEP ...   writes nothing; fails when a lesson's table is not what the CSV says
 
 Reads docs/results/STEP.csv and STEP_torch.csv, whichever is there. A ratio is always taken within one file, which is
-one run. Plots need gnuplot; without it a line says that there are none.
+one run.
 """
 import argparse
-import json
-import math
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 import lessons  # noqa: E402
-
-# Colours that can be told apart, for as many kernels as a plot may show.
-COLOURS = ["#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#000075", "#008080", "#9a6324", "#808000", "#800000",
-           "#f032e6", "#808080", "#000000"]
 
 # Of each problem: what a shape's size is, along a plot's x axis; the program's options for a shape's numbers.
 MATMUL, SOFTMAX = ("M = N = K", "m n k"), ("columns", "rows cols")
@@ -139,7 +131,7 @@ def table(step, runs):
     details = "; ".join(unique(part for run in runs for part in run.comments["versions"].split("; ")))
     files = " and ".join(f"[{run.name}](../docs/results/{run.name})" for run in runs)
     plots = [f"[{what}](../docs/results/{step}_{suffix}.svg)" for what, suffix in
-             (("time", "time"), ("share of the best peer", "share"), ("roofline", "roofline"))]
+             (("share of the best peer", "share"), ("roofline", "roofline"))]
     sustained = any(protocol == "sustained" for run in runs for _, protocol, _ in run.rows)
     rungs = {path.stem.partition("_")[2] for path in (ROOT / step).glob("[0-9]*_*.cu")}
     gone = unique(name for run in runs for (_, _, name), row in run.rows.items() if row["role"] == "rung" and name not in rungs)
@@ -158,125 +150,6 @@ def size_of(label):
     return int(found[found.lastindex]) if found else None
 
 
-def quoted(text):
-    return '"' + text.replace("_", r"\\_") + '"'
-
-
-def gnuplot(path, commands):
-    size = "1300,960" if "multiplot" in commands else "900,560"
-    script = f"set terminal svg size {size} background rgb 'white' font 'sans-serif,12'\nset output '{path}'\n{commands}\n"
-    subprocess.run(["gnuplot"], input=script, text=True, check=True)
-
-
-def look(number):
-    return f"pt {number % 15 + 1} lc rgb '{COLOURS[number % len(COLOURS)]}'"
-
-
-def series(drawn, prefix, style):
-    """Data blocks of gnuplot for {name: points} and what draws them, in this style."""
-    data = "\n".join(f"${prefix}{number} << EOD\n" + "\n".join(f"{x} {y}" for x, y in points) + "\nEOD"
-                     for number, points in enumerate(drawn.values()))
-    return data, ", ".join(f"${prefix}{number} using 1:2 with {style} lw 2 {look(number)} title {quoted(name)}"
-                           for number, name in enumerate(drawn))
-
-
-def curves(runs, pattern, value):
-    """For each kernel the points (size, value(run, shape, kernel)) over the shapes that have a size."""
-    found = {}
-    for run in runs:
-        for shape, protocol, kernel in run.rows:
-            size = size_of(shape)
-            if protocol == "cold" and size and size % 32 == 0 and re.match(pattern, shape):
-                y = value(run, shape, kernel)
-                if y is not None:
-                    points = found.setdefault(kernel, {})
-                    points[size] = min(y, points.get(size, y))
-    return {kernel: sorted(points.items()) for kernel, points in found.items()}
-
-
-def share_of_best_peer(run, shape, kernel):
-    rows = {name: row["role"] for (label, protocol, name), row in run.rows.items()
-            if (label, protocol) == (shape, "cold")}
-    peers = [run.value(shape, "cold", name, "ms") for name, role in rows.items() if role == "peer"]
-    if rows[kernel] != "rung" or not peers:
-        return None
-    return 100.0 * min(peers) / run.value(shape, "cold", kernel, "ms")
-
-
-def plot_over_size(step, runs, suffix, ylabel, value, extra):
-    groups = [(title, pattern) for title, pattern, _ in STEPS[step][0] if "bfloat16" not in title]
-    groups = [(title, curves(runs, pattern, value)) for title, pattern in groups]
-    groups = [(title, drawn) for title, drawn in groups if any(len(points) > 1 for points in drawn.values())]
-    commands = ["set logscale x 2", "set grid", "set key outside right", f"set ylabel '{ylabel}'", extra]
-    if len(groups) > 1:
-        commands.append(f"set multiplot layout {math.ceil(len(groups) / 2)},2")
-    for number, (title, drawn) in enumerate(groups):
-        data, plot = series(drawn, f"curve{number}x", "linespoints")
-        commands += [f"set title {quoted(step + ', ' + title)}", f"set xlabel '{PROBLEMS[step[:2]][0]}'", data,
-                     f"plot {plot}"]
-    gnuplot(lessons.RESULTS / f"{step}_{suffix}.svg", "\n".join(commands))
-
-
-def options_of(step, shape):
-    """The options of the step's program that ask for a shape of its benchmark."""
-    names, numbers = PROBLEMS[step[:2]][1].split(), re.findall(r"\d+", shape)
-    if step[:2] == "06":
-        seq, dim = map(int, numbers)
-        numbers = 16384 // seq, 2048 // dim, seq, dim
-    causal = ["--causal"] if shape.endswith("causal") else []
-    return [f"--{name}={number}" for name, number in zip(names, numbers)] + causal
-
-
-def bytes_moved(step, shape):
-    """What each kernel's row says that it loads from and stores to global memory, by the step's program."""
-    program = next((path for build in ("gpu", "cpu", "check") if (path := ROOT / "build" / build / step).exists()), None)
-    if program is None:
-        sys.exit(f"the costs of {step} are in its program, which is not built: make build/cpu/{step}")
-    listed = subprocess.run([program, "--list", "--json", *options_of(step, shape)], check=True, capture_output=True,
-                            text=True).stdout
-    return {kernel["name"]: kernel["bytes_read"] + kernel["bytes_written"] for kernel in json.loads(listed)["kernels"]}
-
-
-def plot_roofline(step, runs):
-    _, _, shape, (peak_name, peak) = STEPS[step]
-    points, bandwidth, moved = {}, None, bytes_moved(step, shape)
-    for run in runs:
-        bandwidth = bandwidth or run.value(shape, "cold", "copy", "gbps")
-        for name in moved:
-            speed = run.value(shape, "cold", name, "tflops")
-            if speed and name not in points:
-                flops = run.value(shape, "cold", name, "flops")
-                points[name] = [(flops / moved[name], speed)]
-    if not points or not bandwidth:
-        print(f"{step}: no roofline: {shape} was not measured")
-        return
-    intensities = [x for [(x, _)] in points.values()]
-    low, high = min(intensities) / 4, max(*intensities, peak / bandwidth * 1e3) * 8
-    blocks, drawn = series(points, "rung", "points ps 1.6")
-    gnuplot(lessons.RESULTS / f"{step}_roofline.svg", f"""
-set logscale xy
-set samples 1000
-set grid
-set key outside right
-set title {quoted(f'{step}, {shape}; the roof: a copy of {bandwidth:.0f} GB/s, {peak} TFLOP/s ({peak_name})')}
-set xlabel 'FLOP per byte that the kernel loads from and stores to global memory (caches serve a part)'
-set ylabel 'TFLOP/s'
-set xrange [{low}:{high}]
-{blocks}
-roof(x) = x * {bandwidth / 1e3} < {peak} ? x * {bandwidth / 1e3} : {peak}
-plot roof(x) with lines lw 2 lc rgb 'black' title 'roof', {drawn}""")
-
-
-def plots(step, runs):
-    if not shutil.which("gnuplot"):
-        print(f"{step}: no plots: gnuplot is not installed")
-        return
-    plot_over_size(step, runs, "time", "ms", lambda run, shape, kernel: run.value(shape, "cold", kernel, "ms"),
-                   "set logscale y")
-    plot_over_size(step, runs, "share", "% of the best peer in the same run", share_of_best_peer, "set yrange [0:*]")
-    plot_roofline(step, runs)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing")
@@ -291,8 +164,6 @@ def main():
             continue
         complete = lessons.fill(ROOT / step / "README.md", {"bench": lambda _: table(step, runs)}, not arguments.check,
                                 f"tests/bench/report.py {step} writes what docs/results says") and complete
-        if not arguments.check:
-            plots(step, runs)
     return 0 if complete else 1
 
 

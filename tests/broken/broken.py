@@ -25,6 +25,9 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from source import TOKEN, behind, blanked, without_comments  # noqa: E402  (its path is set above)
+
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS = Path(__file__).resolve().parent
 OUT = ROOT / "build" / "broken"
@@ -129,9 +132,6 @@ def faults_in(kernel, part, usual):
         yield Fault(f"{name}-{match[1]}", file, file if file.endswith(".cu") else source, [(file, *edit) for edit in edits], name,
                     match[2], bool(match[3]), match[4], runs or usual[name],
                     0 if number else int(values.get("exercise", 0)), values.get("symptom", ""))
-
-
-TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 def search(fault, file, text, source):
@@ -337,20 +337,12 @@ def examine(fault):
 # The test
 
 
-def without_comments(source):
-    """The source with every comment blanked, at the same length."""
-    return re.sub(r"/\*.*?\*/|//[^\n]*", lambda m: re.sub(r"[^\n]", " ", m[0]), source, flags=re.DOTALL)
-
-
 def without_loops(source):
     """The source with the heads of its for loops blanked: where a loop ends is a matter of its own."""
     text = list(source)
     for match in re.finditer(r"\bfor \(", source):
-        depth, at = 1, match.end()
-        while depth > 0:
-            depth += {"(": 1, ")": -1}.get(source[at], 0)
-            text[at] = text[at] if source[at] == "\n" else " "
-            at += 1
+        head = slice(match.end(), behind(source, match.end()))
+        text[head] = blanked(source[head])
     return "".join(text)
 
 

@@ -19,6 +19,9 @@ import shutil
 import sys
 import textwrap
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from source import behind, without_comments  # noqa: E402  (its path is set above)
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
 STUDENT = "docs/student.md"  # a handout's README.md
@@ -26,13 +29,12 @@ PAGES = ("hardware.md", "loops.md", "mathematics.md")
 PACKED = not (ROOT / "tests/labs/labs.mk").exists()  # this is a handout: the solutions are elsewhere
 GRADER = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "formats.py", "grade.py",
           "handout.py", "judge.c", "local.mk", "runner.c", "runner.h", "sandbox.py", "workshop.py")
-SUPPORT = ("run", "ladder.c", "*.h", "learn/learn.mk", "learn/learn.py", "pictures/show.*", "pictures/page*",
+SUPPORT = ("run", "ladder.c", "source.py", "*.h", "learn/learn.mk", "learn/learn.py", "pictures/show.*", "pictures/page*",
            "pictures/traces.py")  # of tests/
 
 ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
 # What tests/lessons.py quotes of a kernel: what a student is to write.
 QUOTED = re.compile(r"^<!-- (?:code|diff):[^\n]*:begin -->\n.*?^<!-- [^\n]*:end -->\n", re.M | re.S)
-COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 UNUSED = "/* until you use them */"  # ends the line that begins the body of a stub
 
 
@@ -42,12 +44,12 @@ class Region:
     """
 
     def __init__(self, text, name, stub):
-        code = COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+        code = without_comments(text)
         found = [match for match in re.finditer(rf"\b{name}\s*\(", code) if self.opening(code, match.end())]
         if len(found) != 1:
             raise ValueError(f"lab.json: {len(found)} functions {name}")
         brace = self.opening(code, found[0].end())
-        close = self.behind(code, brace + 1) - 1
+        close = behind(code, brace + 1) - 1
         stub = stub if isinstance(stub, dict) else {"hint": stub}
         self.hint, self.until = stub["hint"], stub.get("until")
         if self.hint:
@@ -56,19 +58,10 @@ class Region:
             self.begin, self.end = text.rfind("\n\n", 0, found[0].start()) + 2, close + 3
         self.body = text[brace + 1:close]
 
-    @staticmethod
-    def behind(code, position):
-        """Where the bracket ends that opened just before `position`."""
-        depth = 1
-        while depth:
-            depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(code[position], 0)
-            position += 1
-        return position
-
     @classmethod
     def opening(cls, code, position):
         """Where the function's `{` is, `position` being behind the `(` of its parameters; None where this is a call."""
-        brace = re.compile(r"\s*\{").match(code, cls.behind(code, position))
+        brace = re.compile(r"\s*\{").match(code, behind(code, position))
         return brace.end() - 1 if brace else None
 
     def replacement(self):

@@ -23,8 +23,9 @@ import textwrap
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/labs"), str(ROOT / "tests/broken")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/labs"), str(ROOT / "tests/broken")]
 import handout
+from source import comments, without_comments
 
 if not handout.PACKED:
     import broken
@@ -384,11 +385,11 @@ class Rung:
         if handout.PACKED:
             return
         bodies = "".join(region.body for region in handout.regions(source.relative_to(ROOT)))
-        comments = [prose(match[0]) for match in handout.COMMENT.finditer(bodies)]
-        if comments:
-            yield "What our kernel says of itself, from top to bottom", [line for c in comments for line in wrapped(c, "  - ")]
+        said = [prose(match[0]) for match in comments(bodies)]
+        if said:
+            yield "What our kernel says of itself, from top to bottom", [line for c in said for line in wrapped(c, "  - ")]
         control = r"^\s*(for|if|else|while|do)\b.*|^.*(__sync\w+\(|_wait\w*[<(]|_commit\(|__shared__).*"
-        outline = [line for line in handout.COMMENT.sub("", bodies).splitlines() if re.match(control, line)]
+        outline = [line for line in map(str.rstrip, without_comments(bodies).splitlines()) if re.match(control, line)]
         yield "Its loops, branches and barriers", [line[:WIDTH] for line in outline]
         yield "All of it", [f"  {relative(source)}", f"  diff {relative(self.file)} {relative(source)}"]
 

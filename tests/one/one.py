@@ -13,6 +13,9 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from source import without_comments  # noqa: E402  (its path is set above)
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 SIZES = {"matmul": "--m 128 --n 96 --k 80", "softmax": "--rows 3 --cols 40000",
@@ -39,11 +42,10 @@ LINKAGE = re.compile(r'^#ifdef __cplusplus\n(?:extern "C" \{|\})\n#endif\n', re.
 INCLUDE = re.compile(r'^#include (?:"([^"]+)"|(<[^>]+>))\n', re.M)
 # What only the harness asks of a kernel's file: cost and workspace of a call.
 ASKED = re.compile(r'^extern "C" (?:struct cost|size_t) [^;{]*\{\n.*?^\}\n\n?', re.M | re.S)
-COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 
 def words(text):
-    return set(re.findall(r"[A-Za-z_]\w*", COMMENT.sub(" ", text)))
+    return set(re.findall(r"[A-Za-z_]\w*", without_comments(text)))
 
 
 def chunks(text):
@@ -61,7 +63,7 @@ def chunks(text):
 
 def defines(chunk):
     """The names that a chunk defines."""
-    code = COMMENT.sub(" ", chunk)
+    code = without_comments(chunk)
     names = set(re.findall(r"^#define (\w+)", code, re.M))
     code = re.sub(r"^#.*(?:\\\n.*)*\n?", "", code, flags=re.M)
     if re.match(r"\s*(?:typedef )?enum\b", code):

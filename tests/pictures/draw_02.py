@@ -207,13 +207,6 @@ def picture_02_async():
                      ("vectorized", "pipelined", "async"), {"vectorized": 8, "pipelined": 8, "async": 8})
 
 
-def picture_02_deep_tile():
-    return pipelines("deep_tile: twice the work between two barriers",
-                     "The same products with half as many barriers.", ("warp_tile", "deep_tile"),
-                     {"warp_tile": 8, "deep_tile": 16},
-                     rows=("copy", "read"))
-
-
 def picture_02_warp_tile():
     picture = svg.Picture("warp_tile: what must a warp read for its 2048 multiply-adds?",
                           "A warp of 2 by 16 threads reads 144 numbers at each k, one of 4 by 8 threads 96.")
@@ -280,26 +273,6 @@ def picture_02_ragged_first():
     return picture
 
 
-def picture_02_wide_tile():
-    picture = svg.Picture("wide_tile: 8 x 16 sums a thread",
-                          "A block's tile of C grows from 128 by 128 to 128 by 256, a thread's sums from 64 to 128.")
-    x = 20
-    for kernel, width in (("ragged_first", 128), ("wide_tile", 256)):
-        launch, = views.traced("02", kernel, SIZES, 0)
-        mine = views.elements(launch, "store", "C", 5, warp=0)
-        warp = views.elements(launch, "store", "C", warp=0)
-        who = {**dict.fromkeys(warp, 0), **dict.fromkeys(mine, 1)}
-        views.owners(picture, x, 44, 128, width, 2, who, f"{kernel}: 128 x {width}", ["c0", "c1"],
-                     f"thread 5: {len(mine)} sums; its warp: {len(warp)}")
-        loads = views.accesses(launch, "load", None, "shared", 0)
-        reads = len(mine) // 64 * 2 + 2
-        picture.text(x, 356,
-                     f"at each k: {sum(event['bytes'] == 16 for event in loads[:reads])} reads of 16 bytes, {len(mine)} products")
-        x += 290
-    picture.legend(20, 382, [("c1", "thread 5"), ("c0", "its warp")])
-    return picture
-
-
 def picture_02_scheduled():
     picture = svg.Picture("scheduled: in which order does a warp read and copy within one tile?",
                           "wide_tile begins a tile with all copies; scheduled puts two copies behind the reads of each step.")
@@ -328,31 +301,6 @@ def picture_02_scheduled():
         y += 60
     picture.legend(16, y + 4, [("c0", "a read of 16 bytes from shared memory"), ("c1", "a copy (cp.async)")])
     picture.text(470, y + 4, "from left to right in the order of warp 0", "m")
-    return picture
-
-
-def picture_02_sgemm():
-    picture = svg.Picture("sgemm: how long is each multiprocessor busy?",
-                          "Few large tiles leave multiprocessors idle; more, smaller ones fill the waves better.")
-    y = 44
-    tiles = {}
-    for kernel in ("scheduled", "sgemm"):
-        launch, = views.traced("02", kernel, SIZES, 0)
-        stored = views.elements(launch, "store", "C")
-        tiles[kernel] = (max(row for row, _ in stored) + 1, max(column for _, column in stored) + 1)
-        blocks = launch.grid[0]
-        views.same(blocks, math.prod(math.ceil(256 / side) for side in tiles[kernel]), kernel)
-        y = waves(picture, y,
-                  f"{kernel}: {blocks} tiles of {tiles[kernel][0]} x {tiles[kernel][1]} on the CPU backend's 8 "
-                  "multiprocessors, C = 256 x 256", [(blocks, math.prod(tiles[kernel]))], 8, 32768, 9)
-    for kernel, factor in (("scheduled", 0.93), ("sgemm", 1)):
-        count = math.prod(math.ceil(3000 / side) for side in tiles[kernel])
-        y = waves(picture, y,
-                  f"{count} tiles of {tiles[kernel][0]} x {tiles[kernel][1]} on an H200's 132, C = 3000 x 3000",
-                  [(count, math.prod(tiles[kernel]) * factor)], 132, 3 * 32768 * 0.93, 1)
-    picture.text(16, y + 4,
-                 "From top to bottom: multiprocessors. One colour: one wave of tiles. To the right: time, in multiply-adds per k", "m")
-    picture.text(16, y + 20, "(a tile of 128 x 256 counts 0.93 times its elements, as in the launcher).", "m")
     return picture
 
 
@@ -423,33 +371,6 @@ def picture_02_sgemm_cluster():
     picture.text(16, 292,
                  f"Of its sums each block sends {sent[0, 1]:,} to the other's inboxes and keeps {sent[0, 0]:,} in its own; each group adds up")
     picture.text(16, 308, f"{len(groups)} copies of its rows, in the order of the shares, and stores them.")
-    return picture
-
-
-def picture_02_sgemm_cluster_tile():
-    def covering(shape):
-        return math.prod(math.ceil(side / of_tile) for side, of_tile in zip((1000, 777), shape))
-
-    picture = svg.Picture("sgemm_cluster: tiles that fit the number of multiprocessors",
-                          "Four tiles of 80 x 160, two blocks each, occupy eight multiprocessors once; nine of 64 x 128 need two rounds.")
-    sizes, found = "--m 150 --n 310 --k 96", {}
-    for x, kernel in ((16, "sgemm"), (424, "sgemm_cluster")):
-        found[kernel], = tiles_of_C(picture, x, 70, 1.2, kernel, sizes)
-        (rows, columns), blocks, tiles = found[kernel]
-        picture.text(x, 58, f"{kernel}: {tiles} tiles of {rows} x {columns}" + f", {blocks} blocks each" * (blocks > 1), "t b")
-    picture.text(16, 268, "C = 150 x 310. A rectangle: what one block stores. Its colour: the round in which the block runs, as below.", "m")
-    y = 286
-    for kernel, ((rows, columns), blocks, tiles) in found.items():
-        y = waves(picture, y, f"{kernel}: {tiles * blocks} blocks on the CPU backend's 8 multiprocessors",
-                  [(tiles * blocks, rows * columns / blocks)], 8, 16384, 6)
-    medium, small = found["sgemm_cluster"][0], min(found["sgemm"][0], found["sgemm"][0][::-1], key=covering)
-    for shape, blocks in ((small, 1), (small, 2), (medium, 2)):
-        tiles = covering(shape)
-        y = waves(picture, y,
-                  f"C = 1000 x 777 on an H200's 132: {tiles} tiles of {shape[0]} x {shape[1]}" +
-                  f" in clusters of {blocks}: {tiles * blocks} blocks" * (blocks > 1),
-                  [(tiles * blocks, math.prod(shape) / blocks)], 132, 16384, 0.4)
-    picture.text(16, y + 4, "From top to bottom: multiprocessors. To the right: time, in multiply-adds per k.", "m")
     return picture
 
 

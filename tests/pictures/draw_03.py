@@ -143,30 +143,6 @@ def picture_03_online_block():
     return picture
 
 
-def picture_03_online_registers():
-    picture = svg.Picture("online_registers: the row is read once and kept",
-                          "The second sweep is over registers, so only stores are left of it.")
-    y = 44
-    for i, kernel in enumerate(("online_block", "online_registers")):
-        launch, = views.traced("03", kernel, "--rows 1 --cols 4096")
-        below = views.sweeps(picture, 16 + i * 405, y, 390, 64, launch, 0, f"{kernel}, 4096 columns", 4096)
-    picture.legend(16, below + 8, [("c0", "columns loaded"), ("c1", "columns stored")])
-    picture.text(340, below + 8, "from left to right: the requests of a warp in their order", "m")
-    return picture
-
-
-def picture_03_online_vectors():
-    picture = svg.Picture("online_vectors: four columns a lane",
-                          "A request of float4 touches 16 sectors, all of them wanted.")
-    some = []
-    for kernel in ("online_registers", "online_vectors"):
-        launch, = views.traced("03", kernel, "--rows 32 --cols 4096", 0, 0)
-        event = views.accesses(launch, warp=0)[0]
-        some.append((launch, event, f"{kernel}: {event['bytes']} bytes a lane"))
-    views.requests(picture, *some)
-    return picture
-
-
 def picture_03_online_ragged():
     launch, = views.traced("03", "online_ragged", "--rows 4 --cols 4095")
     picture = svg.Picture("online_ragged: which thread owns which column of a row of 4095?",

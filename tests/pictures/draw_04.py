@@ -285,20 +285,6 @@ def axes(title, says, step, sizes, sides, tile_of, rows, warp=0, note=None):
     return picture
 
 
-def picture_04_flash_v1_warps():
-    return axes("flash_v1_warps: no barrier inside a tile of keys",
-                "The barriers of a slice become synchronisations of a warp.", "04",
-                "--heads 1 --seq-q 128 --seq-kv 64 --head-dim 32", ("flash_v1_rectangles", "flash_v1_warps"), what_of,
-                ("load", "store", "read", "softmax", "out"))
-
-
-def picture_04_flash_v1_ahead():
-    return axes("flash_v1_ahead: m, l and O are on their way while products run",
-                "Loads are issued before the product.", "04",
-                "--heads 1 --seq-q 128 --seq-kv 64 --head-dim 32", ("flash_v1_warps", "flash_v1_ahead"), what_of,
-                ("load", "store", "read", "softmax", "out"))
-
-
 def picture_04_flash_v1_large_tiles():
     picture = svg.Picture("flash_v1_large_tiles: traffic against the size of the tiles",
                           "With larger tiles of keys Q and O travel less often; with larger tiles of queries K and V do.")
@@ -328,32 +314,6 @@ def tiles(launch, array):
     other = {"K": "Q", "Q": "K"}[array]
     loaded = views.volume(launch, "load", other)
     return loaded // launch.arrays["global", other].bytes
-
-
-def picture_04_flash_v1_registers():
-    picture = svg.Picture("flash_v1_registers: what is done per score, and what once per element of Q",
-                          "The factor log2 e moves from every score into Q.")
-    for side, (kernel, per_q, per_score) in enumerate((("flash_v1_large_tiles", ["x scale"],
-                                                        ["- m", "x log2 e", "2^x"]),
-                                                       ("flash_v1_registers", ["x scale x log2 e"], ["- m", "2^x"]))):
-        launch = views.traced("04", kernel, SMALL)[-1]
-        x, y = 16, 64 + side * 110
-        picture.text(x, y, kernel, "t b")
-        elements = views.volume(launch, "load", "Q") // 4
-        picture.text(x, y + 24, f"{elements:,} elements of Q are loaded", "m")
-        picture.text(360, y + 24, f"{64 * 64:,} scores", "m")
-        for i, what in enumerate(per_q):
-            picture.cells("c4", [(x + i * 150, y + 36, 140, 28)])
-            picture.text(x + i * 150 + 70, y + 55, what, "in b", "middle")
-        picture.text(200, y + 55, "Q·Kᵀ", "t b")
-        picture.arrow("ow", 250, y + 50, 352, y + 50)
-        for i, what in enumerate(per_score):
-            picture.cells(("c0", "c3", "c2")[i] if len(per_score) == 3 else ("c0", "c2")[i],
-                          [(360 + i * 112, y + 36, 104, 28)])
-            picture.text(412 + i * 112, y + 55, what, "in b", "middle")
-    picture.text(16, 290,
-                 "e^x is 2^(x log2 e): the hardware's instruction is 2^x. One multiplication per score moves into the load of Q.", "m")
-    return picture
 
 
 def picture_04_flash_v1_async():

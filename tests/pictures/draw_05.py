@@ -3,7 +3,7 @@ import collections
 
 import svg
 import views
-from draw_04 import ARRAYS, SMALL, axes, by_array, deal, what_of
+from draw_04 import SMALL, deal
 
 DECODE = "--heads 1 --seq-q 1 --seq-kv 512 --head-dim 64"
 
@@ -85,27 +85,6 @@ def picture_05_cursor():
     return picture
 
 
-def picture_05_flash_v2_exchanged():
-    picture = svg.Picture("flash_v2_exchanged: the same tiles, the loops exchanged",
-                          "O leaves the traffic; K and V come once for each tile of queries.")
-    picture.text(16, 58, "Bytes of global memory, N = 64, d = 32, tiles of 16 x 16", "t b")
-    sides = (("04", "flash_v1"), ("05", "flash_v2_exchanged"))
-    y = views.stacked(picture, 70, [(kernel, by_array(views.traced(step, kernel, SMALL))) for step, kernel in sides],
-                      ARRAYS)
-    picture.legend(190, y + 14, [(colour, name) for name, colour in list(ARRAYS.items())[:4]])
-    y += 44
-    for step, kernel in sides:
-        launches = views.traced(step, kernel, SMALL)
-        launch = launches[-1]
-        trips = {kind: sum(views.volume(some, kind, "O") for some in launches) // launch.arrays["global", "O"].bytes
-                 for kind in ("load", "store")}
-        picture.text(16, y,
-                     f"{kernel}: {launch.grid[0]} block{'s' * (launch.grid[0] > 1)}; O is loaded {views.times(trips['load'])} and stored "
-                     f"{views.times(trips['store'])}" + (", the first time as 0" if len(launches) > 1 else ""))
-        y += 20
-    return picture
-
-
 def picture_05_flash_v2():
     picture = svg.Picture("flash_v2: K transposed, and rows of 17",
                           "How a warp reads K from shared memory and how it stores K there, before and after.")
@@ -180,37 +159,6 @@ def picture_05_flash_v2_rectangles():
         picture.text(x, y + 30 + i * 22,
                      f"{kernel}: {launch.counters['barriers']} barriers in {launch.grid[0]} block{'s' * (launch.grid[0] > 1)} of {queries} queries")
     picture.down_to(bottom)
-    return picture
-
-
-def picture_05_flash_v2_async():
-    def key_tile(array, byte):
-        return {"K": "K", "V": "V"}.get(array) or what_of(array, byte)
-    return axes("flash_v2_async: V arrives under Q·Kᵀ, the next K under P·V", "Copies in flight while products run.",
-                "05",
-                "--heads 1 --seq-q 64 --seq-kv 128 --head-dim 32", ("flash_v2_rectangles", "flash_v2_async"), key_tile,
-                ("load", "copy", "store", "read", "softmax"),
-                note="Warp 0 of block 0, four tiles of keys. A colour: what is loaded or read. A thick line: a barrier.")
-
-
-def picture_05_flash_v2_registers():
-    picture = svg.Picture("flash_v2_registers: the largest rectangles that registers hold",
-                          "Twice the queries in a block and larger rectangles for each thread.")
-    x, bottom = 20, 0
-    for kernel, sizes in (("flash_v2_async", "--heads 1 --seq 128 --head-dim 64"),
-                          ("flash_v2_registers", "--heads 1 --seq 128 --head-dim 64")):
-        after, y, mine, below = owned(picture, x, kernel, sizes, 64, 3)
-        launch = views.traced("05", kernel, sizes)[-1]
-        numbers = views.volume(launch, "load", None, "shared") // 4
-        bottom = max(bottom, below)
-        picture.text(after - 12, y + 14, f"a thread: {len(mine)} elements")
-        picture.text(after - 12, y + 32, "of O", "t")
-        picture.text(after - 12, y + 60, f"{numbers:,} numbers", "m")
-        picture.text(after - 12, y + 78, "read from shared", "m")
-        picture.text(after - 12, y + 96, "memory in all", "m")
-        x = after + 190
-    picture.legend(20, bottom + 16, [("c0", "warp 0"), ("c2", "warp 1"), ("c3", "warp 2"), ("c4", "warp 3"),
-                                     ("c1", "one thread of warp 0")])
     return picture
 
 

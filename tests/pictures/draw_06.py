@@ -182,29 +182,6 @@ def picture_06_mma_async():
                 (("mma", 64), ("mma_async", 64)), SHORT, 64, WARP)
 
 
-def picture_06_mma_tall():
-    picture = svg.Picture("mma_tall: each read of K and V serves 32 queries",
-                          "Products per ldmatrix, and queries of a warp.")
-    y = 50
-    for kernel in ("mma_async", "mma_tall"):
-        launch = views.traced("06", kernel, SHORT)[-1]
-        count = collections.Counter(event.get("operation") for block in launch.blocks for event in block.events
-                                    if event["event"] == "warp")
-        rows = {row for row, _ in views.elements(launch, "store", "O", warp=0)}
-        in_block = {row for row in rows if row < 128}
-        picture.text(16, y + 12,
-                     f"{kernel}: {count['mma_m16n8k16']:,} mma, {count['ldmatrix']:,} ldmatrix, {launch.counters['global_load_bytes']:,} bytes loaded", "t b")
-        picture.cells("c1", [(16, y + 24, count["mma_m16n8k16"] / 8, 18)])
-        picture.cells("c0", [(16, y + 46, count["ldmatrix"] / 8, 18)])
-        picture.text(22 + count["mma_m16n8k16"] / 8, y + 38, "mma", "m")
-        picture.text(22 + count["ldmatrix"] / 8, y + 60,
-                     f"ldmatrix: {count['mma_m16n8k16'] / count['ldmatrix']:.1f} mma for each", "m")
-        picture.text(16, y + 84,
-                     f"{launch.grid[0]} blocks of {256 // launch.grid[0]} queries; {len(in_block) // (128 * launch.grid[0] // 256 or 1)} of them a warp's", "m")
-        y += 104
-    return picture
-
-
 def picture_06_mma_swizzled():
     launch = views.traced("06", "mma_swizzled", SHORT, 0, 0)[-1]
     picture = svg.Picture("mma_swizzled: chunk c of row r lies at place c ^ (r % 8)",
@@ -234,19 +211,6 @@ def picture_06_mma_swizzled():
         moved = traces.moved({**eight, "at": [["a", 4 * word, 0, 1] for word in words]},
                              {("shared", "a"): 0})["wavefronts"]
         y = views.banks(picture, 20, y, words, says, moved, cell=24.2, width=4)
-    return picture
-
-
-def picture_06_mma_staged():
-    picture = svg.Picture("mma_staged: how O is stored",
-                          "Before, a lane stores two features of scattered rows; now 16 bytes along a row.")
-    some = []
-    for kernel in ("mma_swizzled", "mma_staged"):
-        launch = views.traced("06", kernel, SHORT, 0)[-1]
-        stores = views.accesses(launch, "store", "O")
-        some.append((launch, stores[0], f"{kernel}: {len(stores)} requests of {stores[0]['bytes']} bytes a lane for O of a block; "
-                     "the first one"))
-    views.requests(picture, *some)
     return picture
 
 
@@ -413,79 +377,9 @@ def edges(title, says, sides, sizes=FIVE):
                 TWO + " Thick line: the turn passes.", NAMES)
 
 
-def picture_06_resident():
-    return edges("resident: one block, tile after tile",
-                 "K and V of the next tile are on their way before O is stored.", ("tma_store", "resident"))
-
-
-def picture_06_ahead():
-    return edges("ahead: the loads run ahead across the edge between two tiles", "Q has two places.",
-                 ("resident", "ahead"))
-
-
 def picture_06_persistent():
     return edges("persistent: the first product of the next tile runs with the last of this one",
                  "Across the edge the tensor cores go on.", ("drawn", "persistent"), MANY)
-
-
-def picture_06_multicast():
-    picture = svg.Picture("multicast: who loads a tile of keys?", "Each block loads its keys itself, or half of them for both.")
-    x = 16
-    for kernel in ("persistent", "multicast"):
-        launch = views.traced("06", kernel, "--heads 1 --seq-q 256 --seq-kv 640 --head-dim 128")[-1]
-        boxes = [(block.number, event) for block in launch.blocks for event in block.events if event["event"] == "tma_load"]
-        loaded = sum(event["bytes"] for _, event in boxes)
-        views.same(loaded, sum(block.counters["global_load_bytes"] for block in launch.blocks), kernel)
-        keys = [(number, event["from"][1] - 512, event["box"][1]) for number, event in boxes
-                if event["at"][0][0] == "K" and event["from"][0] == 0 and event["from"][1] >= 512]
-        both = any(rows < 128 for _, _, rows in keys)
-        picture.text(x, 56, kernel, "t b")
-        for place, column in (("block 0", 0), ("L2 cache", 140), ("block 1", 280)):
-            picture.text(x + column, 80, place, "m")
-            picture.lines("g", [(x + column, 88, x + column + 60, 88), (x + column, 216, x + column + 60, 216)])
-        for number, row, rows in keys:
-            shift = 0 if both else 30 * number
-            picture.cells(f"c{number}", [(x + 140 + shift, 88 + row, 60 if both else 30, rows)])
-            for to in (0, 1) if both else (number,):
-                picture.cells(f"c{number}", [(x + 280 * to, 88 + row, 60, rows)])
-                middle = 88 + row + rows / 2
-                picture.arrow("l7", *((x + 136, middle, x + 64, middle) if to == 0 else (x + 204, middle, x + 276, middle)))
-        read = sum(event["bytes"] for _, event in boxes if event["at"][0][0] in "KV")
-        picture.text(x, 240, f"K and V of both tiles, 640 keys: {read:,} bytes read", "m")
-        x += 410
-    picture.legend(16, 270, [("c0", "asked for by block 0"), ("c1", "asked for by block 1. A bar: a tile of 128 keys; split lengthwise: read twice")])
-    return picture
-
-
-def picture_06_drawn_pairs():
-    picture = svg.Picture("drawn_pairs: who draws a tile?", "The producer of each block, or one warp for both blocks of a pair.")
-    x = 16
-    for kernel in ("persistent", "drawn_pairs"):
-        launch = views.traced("06", kernel, "--heads 6 --seq-q 256 --seq-kv 1152 --head-dim 128 --causal")[-1]
-        draws = [(block.number, event["warp"]) for block in launch.blocks[:2] for event in block.events
-                 if event["event"] == "atomic_update"]
-        producers = {block.number: next(event["warp"] for event in block.events if event["event"] == "tma_load")
-                     for block in launch.blocks[:2]}
-        picture.text(x, 56, kernel, "t b")
-        picture.text(x + 188, 78, "counter of tiles", "m", "middle")
-        picture.cells("c3", [(x + 168, 84, 40, 16)])
-        for number in (0, 1):
-            left = x + 190 * number
-            picture.text(left, 172, f"block {number}, warps", "m")
-            for warp in range(12):
-                role = "c3" if (number, warp) in draws else "c1" if warp == producers[number] else "c0" if warp < 8 else "c7"
-                picture.cells(role, [(left + warp * 14, 180, 13, 24)])
-                picture.text(left + warp * 14 + 6.5, 196, warp, "in s", "middle")
-        for number, warp in sorted(set(draws)):
-            at = x + 190 * number + warp * 14 + 6.5
-            picture.arrow("l7", x + 188, 102, at, 178)
-            if warp != producers[number]:
-                for to, producer in producers.items():
-                    picture.arrow("l7", at, 206, x + 190 * to + producer * 14 + 6.5, 226)
-                    picture.text(x + 190 * to + producer * 14 + 6.5, 240, "tile number", "m", "middle")
-        x += 410
-    picture.legend(16, 264, [("c3", "draws; in persistent the producer does"), ("c1", "producer"), ("c0", "consumers"), ("c7", "idle")])
-    return picture
 
 
 def picture_06_folded():
@@ -600,20 +494,6 @@ def picture_06_skipping():
         x += 410
     picture.legend(16, y + 38, [("c0", "computed by warpgroup 0"), ("c1", "1"), ("c2", "2"), ("c7", "computed for nothing"),
                                 ("e", "given back unread")])
-    return picture
-
-
-def picture_06_pipelines():
-    picture = svg.Picture("Where do the tensor cores wait? A block of each Hopper rung, 256 keys",
-                          "Copies and the products of two warpgroups for nine kernels on one time axis.")
-    y = 34
-    for kernel in ("wgmma", "producer_warp", "overlap", "ping_pong", "tma_store", "resident", "ahead", "drawn", "persistent"):
-        launch = views.traced("06", kernel, MANY if kernel in ("drawn", "persistent") else FIVE, 0)[-1]
-        y = views.axis(picture, y, launch, launch.blocks[0], tile_of(128, 128), kernel,
-                       [(None, "copy"), (0, "product"), (4, "product"), (None, "out")], 12400, NAMES) - 4
-    picture.text(16, y + 12, "A, B: the block's two warpgroups. Colour and number: a tile of keys; purple: Q. Up to tma_store a block ends", "m")
-    picture.text(16, y + 28, "after one tile of queries, and the next one begins anew. A thick line: a barrier, or the turn passes.", "m")
-    picture.text(16, y + 46, replay.SAYS_TENSOR, "m s")
     return picture
 
 
