@@ -75,7 +75,8 @@ struct tile_place {
     int row0, col0;
 };
 
-static inline HOST_DEVICE struct tile_place sgemm_place(unsigned int number, int N, int BM, int BN)
+static inline __host__ __device__ struct tile_place sgemm_place(unsigned int number, int N, int BM,
+                                                                int BN)
 {
     const unsigned int across = (unsigned int)ceil_div(N, BN);
     const struct tile_place place = {(int)(number / across) * BM, (int)(number % across) * BN};

@@ -72,8 +72,8 @@ static inline struct region region_of(const struct cluster_tile *tile, int M, in
 }
 
 /* Where the region's tile of this number begins. */
-static inline HOST_DEVICE struct tile_place region_place(int number, struct region region, int BM,
-                                                         int BN)
+static inline __host__ __device__ struct tile_place region_place(int number, struct region region,
+                                                                 int BM, int BN)
 {
     const int below = number - region.beside;
     const struct tile_place place = {

@@ -36,7 +36,7 @@ static inline struct cluster_plan cluster_plan_of(int rows, int cols,
 
 /* How many float4 each block keeps: whole warps of them, so that the next block's begin at a
  * multiple of 512 bytes. */
-static inline HOST_DEVICE int share_of_block(int vectors, int blocks)
+static inline __host__ __device__ int share_of_block(int vectors, int blocks)
 {
     const int WARP_LANES = 32;
     return ceil_div(ceil_div(vectors, blocks), WARP_LANES) * WARP_LANES;

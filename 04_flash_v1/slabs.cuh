@@ -27,12 +27,12 @@ enum { PAD = 4 };
 #define SMALL_TILES(TILE) TILE(32, 64, 4), TILE(64, 64, 4), TILE(96, 32, 4), TILE(128, 32, 4)
 #define LARGE_TILES(TILE) TILE(32, 128, 8), TILE(64, 128, 8), TILE(96, 128, 4), TILE(128, 128, 4)
 
-static inline HOST_DEVICE int slab_floats(int D, int Bc, int TR)
+static inline __host__ __device__ int slab_floats(int D, int Bc, int TR)
 {
     return (D > Bc ? D : Bc) * (4 * TR + PAD);
 }
 
-static inline HOST_DEVICE int tile_floats(int D, int Bc)
+static inline __host__ __device__ int tile_floats(int D, int Bc)
 {
     return D * (Bc + PAD) + Bc * D;
 }

@@ -44,7 +44,7 @@ static inline struct split_kv_naive_plan split_kv_naive_plan_of(const struct att
 }
 
 /* The runs of a tile are neighbours. */
-static inline HOST_DEVICE struct split_kv_naive_part
+static inline __host__ __device__ struct split_kv_naive_part
 split_kv_naive_part_of(unsigned block, int tiles, int runs, int Br)
 {
     struct split_kv_naive_part part;

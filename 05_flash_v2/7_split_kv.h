@@ -49,8 +49,8 @@ static inline struct split_kv_plan split_kv_plan_of(const struct attention *call
 }
 
 /* Tiles of rows with the same run of keys are neighbours: all but the first find it in L2. */
-static inline HOST_DEVICE struct split_kv_part split_kv_part_of(unsigned block, int R, int tiles,
-                                                                int runs, int run_keys)
+static inline __host__ __device__ struct split_kv_part
+split_kv_part_of(unsigned block, int R, int tiles, int runs, int run_keys)
 {
     struct split_kv_part part;
     part.kv_head = (int)(block / tiles / runs);

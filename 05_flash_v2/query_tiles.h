@@ -26,7 +26,7 @@ enum { WARPS = 4 };
 enum { PAD = 4, P_PAD = 8 };
 
 /* P of a warp's 4·TR rows. */
-static inline HOST_DEVICE int slab_floats(int TR, int TC)
+static inline __host__ __device__ int slab_floats(int TR, int TC)
 {
     return 8 * TC * (4 * TR + P_PAD);
 }

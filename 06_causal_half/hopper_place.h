@@ -21,9 +21,9 @@ struct hopper_tile {
     int unmasked; /* the first so many of them need no mask */
 };
 
-static inline HOST_DEVICE struct hopper_tile hopper_tile_at(const struct tile_order *order,
-                                                            const struct attention *call, int tile,
-                                                            int Br, bool causal)
+static inline __host__ __device__ struct hopper_tile hopper_tile_at(const struct tile_order *order,
+                                                                    const struct attention *call,
+                                                                    int tile, int Br, bool causal)
 {
     const struct tile_place place = tile_place_of(*order, tile, Br);
     const int seq_q = call->seq_q, seq_kv = call->seq_kv;

@@ -43,8 +43,8 @@ static inline struct tile_order tile_order_of(const struct attention *shape, int
     return order;
 }
 
-static inline HOST_DEVICE struct tile_place tile_place_of(const struct tile_order order, int tile,
-                                                          int Br)
+static inline __host__ __device__ struct tile_place tile_place_of(const struct tile_order order,
+                                                                  int tile, int Br)
 {
     const int first_head = tile / (order.row_tiles * order.group) * order.group;
     const int in_group = tile - first_head * order.row_tiles;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* Query `row` sees the first so many keys. Rows past seq_q, which fill the last tile, see all. */
-static inline HOST_DEVICE int keys_seen(bool causal, int row, int seq_q, int seq_kv)
+static inline __host__ __device__ int keys_seen(bool causal, int row, int seq_q, int seq_kv)
 {
     if (!causal)
         return seq_kv;

@@ -5,12 +5,9 @@
 
 #include <cuda_runtime.h>
 
-/* Before a function that kernels, launchers and tests of plans share; nothing in plain C. */
-#define HOST_DEVICE __host__ __device__
-
 /* The number of tiles of `tile` elements that cover n elements; never overflows, unlike (n + tile -
  * 1) / tile. */
-static inline HOST_DEVICE int ceil_div(int n, int tile)
+static inline __host__ __device__ int ceil_div(int n, int tile)
 {
     return n / tile + (n % tile != 0);
 }
