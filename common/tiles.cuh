@@ -4,7 +4,7 @@
 #define COMMON_TILES_CUH
 
 /* Before a function that kernels, launchers and tests of plans share. */
-#ifdef __CUDACC__
+#ifdef __cplusplus
 #define HOST_DEVICE __host__ __device__
 #else
 #define HOST_DEVICE
