@@ -28,7 +28,7 @@ static const int MAX_HEAD_DIM = 128;
 
 template <int Br, int Bc>
 __global__ void split_kv_naive(const float *Q, const float *K, const float *V, float *O, float *LSE,
-                               const struct attention shape, int tiles, int runs, int run_keys)
+                               const struct attention shape, const struct split_kv_naive_plan plan)
 {
     static_assert(WARP % Bc == 0 && Br * Bc % WARP == 0, "a row lies inside one full warp");
     const int d = shape.head_dim;
@@ -42,14 +42,12 @@ __global__ void split_kv_naive(const float *Q, const float *K, const float *V, f
 
     /* This block's head: a matrix [seq_q, d] of Q and O, [seq_kv, d] of K and V, [seq_q] of LSE;
      * its tile of queries and its run of keys. */
-    const struct split_kv_naive_part part = split_kv_naive_part_of(blockIdx.x, tiles, runs, Br);
-    const int head = part.head;
+    const struct split_kv_naive_part part = split_kv_naive_part_of(&plan, blockIdx.x, Br);
+    const int head = part.head, first = part.first_key, i0 = part.row0;
     const size_t first_query = (size_t)head * shape.seq_q;
     const size_t first_key = (size_t)(head / (shape.heads / shape.kv_heads)) * shape.seq_kv;
-    const int first = part.run * run_keys;
-    const int end = first + min(run_keys, shape.seq_kv - first);
+    const int end = first + min(plan.run_keys, shape.seq_kv - first);
 
-    const int i0 = part.row0;
     const int queries = min(Br, shape.seq_q - i0);
     const size_t query = first_query + i0 + row;
     for (int e = threadIdx.x; e < Br * d; e += Br * Bc) /* zeros past the last query */
@@ -130,16 +128,15 @@ template <int Br, int Bc>
 static cudaError_t launch(const struct attention *call)
 {
     const struct split_kv_naive_plan plan = split_kv_naive_plan_of(call, Br);
-    const int rows = (int)attention_query_rows(call);
     float *O_runs = plan.runs > 1 ? (float *)call->workspace : (float *)call->O;
     float *LSE_runs =
-        plan.runs > 1 ? O_runs + (size_t)plan.runs * rows * call->head_dim : call->LSE;
+        plan.runs > 1 ? O_runs + (size_t)plan.runs * plan.rows * call->head_dim : call->LSE;
     split_kv_naive<Br, Bc><<<plan.blocks, Br * Bc, 0, call->stream>>>(
         (const float *)call->Q, (const float *)call->K, (const float *)call->V, O_runs, LSE_runs,
-        *call, plan.tiles, plan.runs, plan.run_keys);
+        *call, plan);
     if (plan.merge_blocks > 0 && cudaPeekAtLastError() == cudaSuccess)
         merge_runs<<<plan.merge_blocks, WARP, 0, call->stream>>>(
-            O_runs, LSE_runs, (float *)call->O, call->LSE, call->head_dim, rows, plan.runs);
+            O_runs, LSE_runs, (float *)call->O, call->LSE, call->head_dim, plan.rows, plan.runs);
     return cudaGetLastError();
 }
 

@@ -9,6 +9,7 @@ enum { SPLIT_KV_NAIVE_BR = 16 }; /* queries of a tile */
 
 /* The blocks that compute the runs, and those that merge them; none where there is one run. */
 struct split_kv_naive_plan {
+    int rows;           /* of Q, over all heads */
     int tiles;          /* of a head's queries */
     int runs, run_keys; /* of the keys, and of a run: the last one may have fewer */
     int blocks, merge_blocks;
@@ -16,8 +17,8 @@ struct split_kv_naive_plan {
 
 /* What a block computes. */
 struct split_kv_naive_part {
-    int head; /* over all batches */
-    int row0, run;
+    int head;                 /* over all batches */
+    int row0, run, first_key; /* counted inside the head */
 };
 
 /*
@@ -28,10 +29,11 @@ static inline struct split_kv_naive_plan split_kv_naive_plan_of(const struct att
                                                                 int Br)
 {
     const int GRID = 1024, RUN = 256, MERGED_ROWS = 32; /* of a block that merges */
-    struct split_kv_naive_plan plan = {0, 0, 0, 0, 0};
+    struct split_kv_naive_plan plan = {0, 0, 0, 0, 0, 0};
     const size_t rows = attention_query_rows(call);
     if (rows == 0)
         return plan;
+    plan.rows = (int)rows;
     plan.tiles = ceil_div(call->seq_q, Br);
     const int all_tiles = call->batch * call->heads * plan.tiles;
     const int wanted = ceil_div(GRID, all_tiles);
@@ -39,18 +41,19 @@ static inline struct split_kv_naive_plan split_kv_naive_plan_of(const struct att
     plan.runs = wanted < most ? wanted : most;
     plan.run_keys = ceil_div(call->seq_kv, plan.runs);
     plan.blocks = all_tiles * plan.runs;
-    plan.merge_blocks = plan.runs > 1 ? ceil_div((int)rows, MERGED_ROWS) : 0;
+    plan.merge_blocks = plan.runs > 1 ? ceil_div(plan.rows, MERGED_ROWS) : 0;
     return plan;
 }
 
 /* The runs of a tile are neighbours. */
 static inline __host__ __device__ struct split_kv_naive_part
-split_kv_naive_part_of(unsigned block, int tiles, int runs, int Br)
+split_kv_naive_part_of(const struct split_kv_naive_plan *plan, unsigned block, int Br)
 {
     struct split_kv_naive_part part;
-    part.run = (int)(block % runs);
-    part.head = (int)(block / runs / tiles);
-    part.row0 = (int)(block / runs % tiles) * Br;
+    part.run = (int)(block % plan->runs);
+    part.head = (int)(block / plan->runs / plan->tiles);
+    part.row0 = (int)(block / plan->runs % plan->tiles) * Br;
+    part.first_key = part.run * plan->run_keys;
     return part;
 }
 

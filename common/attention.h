@@ -85,8 +85,8 @@ size_t attention_query_rows(const struct attention *call);
  * cudaErrorNotSupported for a device that is too old or has too little shared memory;
  * cudaErrorInvalidValue for a null call, what the row's limits exclude, negative batch, heads,
  * seq_q or seq_kv, kv_heads < 1 or heads not a multiple of kv_heads (unless heads is 0), more than
- * MAX_EXTENT rows of Q or of K over all heads, a scale whose product with log2 e is not finite, a null
- * or misaligned pointer to something that is not empty, outputs or a workspace that overlap
+ * MAX_EXTENT rows of Q or of K over all heads, a scale whose product with log2 e is not finite, a
+ * null or misaligned pointer to something that is not empty, outputs or a workspace that overlap
  * anything else. An empty O is success with nothing launched.
  */
 cudaError_t attention_run(const struct attention_kernel *row, const struct attention *call);

@@ -72,13 +72,13 @@ static void judge_naive(const struct attention *call, const struct device_limits
                                : n == 0 ? 0
                                : n == 1 ? (unsigned)plan.blocks - 1
                                         : (unsigned)(plan_random(&state) % (uint64_t)plan.blocks);
-        const struct split_kv_naive_part part =
-            split_kv_naive_part_of(block, plan.tiles, plan.runs, Br);
+        const struct split_kv_naive_part part = split_kv_naive_part_of(&plan, block, Br);
         cr_assert(part.head >= 0 && part.head < (long long)call->batch * call->heads);
         cr_assert(part.row0 >= 0 && part.row0 < call->seq_q && part.row0 % Br == 0);
         cr_assert(part.run >= 0 && part.run < plan.runs);
         const long long tile = (long long)part.head * plan.tiles + part.row0 / Br;
         cr_assert(tile * plan.runs + part.run == block);
+        cr_assert(part.first_key == part.run * (long long)plan.run_keys);
         if (small)
             canvas_paint(&canvas, tile, tile + 1, part.run, part.run + 1);
     }

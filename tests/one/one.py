@@ -35,13 +35,12 @@ LIBRARY = (
     ("common/refusal.c", "require_blocks"), ("common/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
     ("common/tensor_map.c", "encode_fn"), ("common/tensor_map.c", "find_encoder"),
     ("common/tensor_map.c", "tensor_map_of_halves"), ("common/tensor_map.h", "attention_maps"),
-    ("common/tensor_map.c", "attention_maps_of"), ("common/device.h", "device_attribute"))
+    ("common/tensor_map.c", "attention_maps_of"), ("common/device_limits.h", "device_limits"),
+    ("common/device.h", "device_attribute"), ("common/device.h", "current_device"))
 
 GUARD = re.compile(r"^#ifndef (\w+)\n#define \1\n(.*)^#endif\n", re.M | re.S)
 LINKAGE = re.compile(r'^#ifdef __cplusplus\n(?:extern "C" \{|\})\n#endif\n', re.M)
 INCLUDE = re.compile(r'^#include (?:"([^"]+)"|(<[^>]+>))\n', re.M)
-# What only the harness asks of a kernel's file: cost and workspace of a call.
-ASKED = re.compile(r'^extern "C" (?:struct cost|size_t) [^;{]*\{\n.*?^\}\n\n?', re.M | re.S)
 
 
 def words(text):
@@ -108,24 +107,25 @@ class One:
         self.system, self.headers, self.of_step, self.seen = [], [], [], set()
 
     def kernel(self, path):
-        """A kernel's file after the step's .cuh files that it includes; these may name types that the file defines."""
+        """A kernel's file after the step's headers that it includes; these may name types that the file defines."""
         self.of_step, self.seen = [], {name for name in self.seen if not (self.folders[0] / name).exists()}
         text = re.sub(r"^// needs: .*\n", "", self.take(path))
         return "\n".join((*self.of_step, text))
 
     def take(self, path):
-        """A source without its #includes; its .cuh files become headers, those that they include first."""
+        """A source without its #includes; the files that it includes become headers, those that they include first."""
         self.seen.add(path.name)
-        text = GUARD.sub(r"\2", path.read_text()) if path.suffix == ".cuh" else path.read_text()
-        return INCLUDE.sub(self.included, ASKED.sub("", text)).strip("\n") + "\n"
+        text = GUARD.sub(r"\2", path.read_text()) if path.suffix != ".cu" else path.read_text()
+        return INCLUDE.sub(self.included, text).strip("\n") + "\n"
 
     def included(self, match):
         if match[2]:
             self.system.append(match[2])
             return ""
         path = next((folder / match[1] for folder in self.folders if (folder / match[1]).exists()), None)
-        # The library has what is used of a .h file.
-        if path and path.name not in self.seen and path.suffix == ".cuh" and path.name != "ptx.cuh":
+        # The library has what is used of a .h file of common, and a step's table is left out.
+        plan = path and path.parent == self.folders[0] and not path.name.endswith("_step.h")
+        if path and path.name not in self.seen and (path.suffix == ".cuh" or plan) and path.name != "ptx.cuh":
             text = self.take(path)  # which may append others
             (self.of_step if path.parent == self.folders[0] else self.headers).append(text)
         return ""
