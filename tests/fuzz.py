@@ -6,27 +6,49 @@
   --library FILE               libflashsteps.so: its kernels are compared with PyTorch in double precision, where this
                                Python has a PyTorch for the device; otherwise the programs judge their own kernels
   --device NAME                where the library's kernels run: cuda, or cpu
-  --seconds N                  how long (60); 0 for one problem
-  --seed N                     which problems (1)
+  --seconds N                  how long (60)
+  --seed N                     which problems; a new one each time, which is printed, unless this says which
   --kernel NAME                only this kernel (may be repeated)
+  --problem JSON               only this problem, as what failed is printed
 
-Sizes lie around the multiples of tiles. What fails is printed as the command that shows it again. Python's standard library
-suffices, but for --library.
+What failed once, tests/failed_once.txt, is tried first. Then sizes lie around multiples and sums of tiles, and around the
+limits between which kernels choose: the numbers in the step's own sources, whatever they are. What fails is printed as
+the command that shows it again, and as the line that keeps it. Python's standard library suffices, but for --library.
 """
 import argparse
 import collections
 import itertools
 import json
+import math
 import os
 import random
+import re
+import secrets
+import shlex
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
+CASES = ROOT / "tests" / "failed_once.txt"
 TIMEOUT_SECONDS = 300
 # Products, elements: about a second of one core for a step. A judge on a GPU takes more of it.
 MOST_WORK = {"matmul": 3e7, "softmax": 4e6, "attention": 3e6}
 MOST_ELEMENTS = 6e7  # of an array, whatever the judge: it is there in double precision, too
+
+
+def numbers_of(folder):
+    """
+    Numbers of a step's kernels, and products of them: sides of tiles, and where one choice gives way to another. A kernel
+    that chooses by a new limit is tried around it from then on.
+    """
+    numbers = set()
+    for path in (path for path in folder.iterdir() if path.suffix in (".cu", ".cuh", ".h")):
+        code = re.sub(r"/\*.*?\*/|//[^\n]*|\"[^\"\n]*\"", " ", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for product in re.findall(r"(?<![\w.])\d+(?: \* \d+)*(?![\w.])", code):
+            numbers.add(math.prod(map(int, product.split(" * "))))
+    return sorted(number for number in numbers if number > 1)
 
 
 class Draw:
@@ -35,29 +57,36 @@ class Draw:
     largest array.
     """
 
-    def __init__(self, rng, reach):
-        self.rng, self.reach = rng, reach
+    def __init__(self, rng, reach, numbers):
+        self.rng, self.reach, self.numbers = rng, reach, numbers
 
     def length(self, most):
-        """Small, or next to a multiple of some tile."""
-        tile = self.rng.choice((1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 512, 1024))
-        tiles = self.rng.randint(0, 6 * self.rng.choice((1, self.reach)))
-        return max(0, min(most, tile * tiles + self.rng.choice((-1, 0, 0, 1, self.rng.randint(-tile, tile)))))
+        """Up to `most`: around one of the numbers, or around so many of one and a few of another."""
+        rng = self.rng
+        fitting = [number for number in self.numbers if number <= most] or [1]
+        tile, other = rng.choice(fitting), rng.choice(fitting)
+        if rng.random() < 0.2:
+            length = tile * rng.choice((1, 1, 2, 3, 4))
+        else:
+            length = rng.randint(0, most) // tile * tile + rng.choice((0, other * rng.randint(0, 3)))
+        return max(0, min(most, length + rng.choice((-1, 0, 0, 1, rng.randint(-other, other)))))
 
     def matmul(self, _):
-        m, n, k = (self.length(4000 * self.reach) for _ in range(3))
+        m, n = (self.length(self.rng.choice((300, 1000, 3000)) * self.reach) for _ in range(2))
+        k = self.length(self.rng.choice((100, 300, 1000)) * self.reach)
         return {"m": m, "n": n, "k": k}, m * n * k, max(m * n, m * k, k * n)
 
     def softmax(self, _):
-        rows, longest = self.length(2000 * self.reach), 400000 * self.reach
-        cols = self.rng.choice((self.length(6000 * self.reach), self.length(6000), self.rng.randint(1, longest)))
+        rows = self.length(self.rng.choice((8, 300, 2000)) * self.reach)
+        cols = self.length(self.rng.choice((2000, 40000, 400000)))
         return {"rows": rows, "cols": cols}, rows * cols, rows * cols
 
     def attention(self, listing):
         rng, kernels = self.rng, listing["kernels"]
         kv_heads = rng.choice((1, 1, 2, 3))
         sizes = {"batch": rng.choice((1, 1, 2, 3)), "kv-heads": kv_heads, "heads": kv_heads * rng.choice((1, 1, 2, 3)),
-                 "seq-q": self.length(700 * self.reach), "seq-kv": self.length(2500 * self.reach)}
+                 "seq-q": self.length(rng.choice((20, 300, 1200)) * self.reach),
+                 "seq-kv": self.length(rng.choice((300, 1200, 2500)) * self.reach)}
         multiple = rng.choice([kernel["head_dim_multiple"] for kernel in kernels])
         most = max(kernel["max_head_dim"] for kernel in kernels)
         sizes["head-dim"] = max(multiple, self.length(most) // multiple * multiple)
@@ -68,22 +97,57 @@ class Draw:
         return sizes, heads * queries * keys * max(32, sizes["head-dim"]), heads * max(queries, keys) * sizes["head-dim"]
 
 
-def draw(seed, listing, judge):
-    """What one problem is; the same for the same seed."""
-    rng, problem = random.Random(seed), listing["problem"]
+def loads_of(program, listing, problem):
+    """What each kernel says that it loads: {name: instructions}; nothing of a size that is refused."""
+    result = subprocess.run([program, "--list", "--json", *Programs.options(listing, problem)], check=False, text=True,
+                            capture_output=True)
+    kernels = json.loads(result.stdout)["kernels"] if result.returncode == 0 else []
+    return {kernel["name"]: kernel["global_loads"] for kernel in kernels}
+
+
+def near_a_change(program, listing, problem, kernels):
+    """Whether some smaller problem costs one of these kernels more: then it does there what it does not do here."""
+    here = loads_of(program, listing, problem)
+    for name in ("m", "n", "k", "rows", "cols", "seq-q", "seq-kv"):
+        value = problem["sizes"].get(name, 0)
+        if value > 1:
+            smaller = {**problem, "sizes": {**problem["sizes"], name: value - max(1, value // 16)}}
+            there = loads_of(program, listing, smaller)
+            if any(there.get(kernel, 0) > here.get(kernel, 0) for kernel in kernels or here):
+                return True
+    return False
+
+
+def draw(seed, program, listing, judge, kernels):
+    """
+    What one problem is; the same for the same seed, step and kernels, null for all. Most lie near a change of what a kernel
+    does, if one does within a few tries. Of few kernels each may have the more work.
+    """
+    rng = random.Random(seed)
+    tries = rng.choice((0, judge.tries, judge.tries))
+    problem = draw_any(rng, listing, judge, kernels)
+    for _ in range(tries):
+        if near_a_change(program, listing, problem, kernels):
+            break
+        problem = draw_any(rng, listing, judge, kernels)
+    return problem
+
+
+def draw_any(rng, listing, judge, kernels):
+    problem, share = listing["problem"], len(kernels) / len(listing["kernels"]) if kernels else 1
     while True:
-        sizes, work, elements = getattr(Draw(rng, judge.reach), problem)(listing)
-        if work <= MOST_WORK[problem] * judge.work and elements <= MOST_ELEMENTS:
+        sizes, work, elements = getattr(Draw(rng, judge.reach, listing["numbers"]), problem)(listing)
+        if work * share <= MOST_WORK[problem] * judge.work and elements <= MOST_ELEMENTS:
             break
     types = sorted({name for kernel in listing["kernels"] for name in kernel["types"]})
     kinds, orders = listing["inputs"] + judge.inputs, ("inorder", "reversed", f"random:{rng.randint(1, 10 ** 6)}")
-    return {"drawn by": seed, "sizes": sizes, "type": rng.choice(types), "inputs": rng.choice(kinds),
+    return {"sizes": sizes, "type": rng.choice(types), "inputs": rng.choice(kinds),
             "seed": rng.randint(1, 10 ** 6), "order": rng.choice(orders)}
 
 
 class Programs:
     """The steps' programs compare each kernel with the reference in common/."""
-    reach, work, inputs = 1, 1, []
+    reach, work, inputs, tries = 1, 1, [], 30
     name = "the steps' own references"
 
     @staticmethod
@@ -129,7 +193,53 @@ def judge_of(options):
 
 
 def list_of(program):
-    return json.loads(subprocess.run([program, "--list", "--json"], check=True, capture_output=True, text=True).stdout)
+    listing = json.loads(subprocess.run([program, "--list", "--json"], check=True, capture_output=True, text=True).stdout)
+    listing["numbers"] = numbers_of(ROOT / Path(program).name)
+    return listing
+
+
+def failed_once(step):
+    """(kernel, problem) of the lines of the list that are this step's."""
+    for line in CASES.read_text(encoding="utf-8").splitlines():
+        words = line.partition("#")[0].split()
+        if words[:1] != [step]:
+            continue
+        sizes = dict(word.split("=") for word in words[2:])
+        kind, element = sizes.pop("inputs", "normal"), sizes.pop("type", "f32")
+        sizes = {name: int(value) if value.isdigit() else value == "true" for name, value in sizes.items()}
+        yield words[1], {"sizes": sizes, "type": element, "inputs": kind, "seed": 1, "order": "inorder"}
+
+
+def line_of(step, kernel, listing, problem):
+    """What failed, as a line of the list."""
+    words = [step, kernel, *(f"{name}={str(value).lower()}" for name, value in problem["sizes"].items() if value is not False)]
+    if problem["type"] != "f32":
+        words.append(f"type={problem['type']}")
+    if problem["inputs"] in listing["inputs"] and problem["inputs"] != "normal":
+        words.append(f"inputs={problem['inputs']}")
+    return " ".join(words)
+
+
+def work_of(problem, sizes):
+    """As Draw has it, of sizes that nobody drew."""
+    if problem == "attention":
+        return sizes["batch"] * sizes["heads"] * sizes["seq-q"] * sizes["seq-kv"] * max(32, sizes["head-dim"])
+    return math.prod(sizes.values())
+
+
+def problems(programs, listings, judge, chosen, first):
+    """(program, kernels, problem), without end: what failed once, as far as this judge has the time, and what is drawn."""
+    for program in programs:
+        names = [kernel["name"] for kernel in listings[program]["kernels"]]
+        for kernel, problem in failed_once(Path(program).name[:2]):
+            if kernel not in names:
+                sys.exit(f"{CASES.relative_to(ROOT)}: no kernel of {program} is {kernel}")
+            name = listings[program]["problem"]
+            # One kernel, once: ten times what is drawn for all.
+            if kernel in (chosen[program] or names) and work_of(name, problem["sizes"]) <= 10 * MOST_WORK[name] * judge.work:
+                yield program, [kernel], problem
+    for program, seed in zip(itertools.cycle(programs), seeds(first)):
+        yield program, chosen[program], draw(seed, program, listings[program], judge, chosen[program])
 
 
 def seeds(first):
@@ -146,28 +256,42 @@ def main():
     parser.add_argument("--library", dest="shared_object")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", default="1")
+    parser.add_argument("--seed")
     parser.add_argument("--kernel", action="append", default=[])
+    parser.add_argument("--problem", type=json.loads)
     options = parser.parse_args()
+    again = shlex.join([Path(sys.executable).name, *sys.argv])
+    if options.seed is None:
+        options.seed = str(secrets.randbelow(10 ** 6))
+        again += f" --seed {options.seed}"
     listings = {program: list_of(program) for program in options.programs}
     judge = judge_of(options)
-    print(f"compared with {judge.name}", flush=True)
+    print(f"compared with {judge.name}; seed {options.seed}, again by:\n  {again}", flush=True)
     chosen = {program: [kernel["name"] for kernel in listing["kernels"] if kernel["name"] in options.kernel]
               for program, listing in listings.items()}
+    options.programs = [program for program in options.programs if chosen[program] or not options.kernel]
     passed, others = collections.Counter(), {}
     begin = time.monotonic()
-    for runs, (program, seed) in enumerate(zip(itertools.cycle(options.programs), seeds(options.seed))):
+    if options.problem:
+        tried = [(program, chosen[program], options.problem) for program in options.programs]
+    else:
+        tried = problems(options.programs, listings, judge, chosen, options.seed)
+    runs = 0
+    for program, kernels, problem in tried:
         if runs > 0 and time.monotonic() - begin >= options.seconds:
             break
-        problem = draw(seed, listings[program], judge)
+        runs += 1
         failed = False
-        for kernel, status, why, command in judge.judge(program, listings[program], problem, chosen[program]):
+        for kernel, status, why, command in judge.judge(program, listings[program], problem, kernels):
             if status == "FAIL":
                 print(f"{kernel}: {why}\n  {command}", flush=True)
+                line = line_of(Path(program).name[:2], kernel, listings[program], problem)
+                print(f"  a line for {CASES.relative_to(ROOT)}, which the step's tests read, too:\n  {line}", flush=True)
                 failed = True
             passed[program, kernel] += status == "pass"
             others[program, kernel] = why
         if failed:
+            print(f"after {runs} runs, {time.monotonic() - begin:.0f} s, seed {options.seed}")
             return 1
     for key in (key for key, count in passed.items() if count == 0):
         print(f"{key[1]} took none of the problems; the last one: {others[key]}")

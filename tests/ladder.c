@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* FLOPs. */
-static const double ONE_ORDER = 5e4, WATCHED_NONE = 3e7;
+static const double ONE_ORDER = 5e4, WATCHED_NONE = 3e7, CPU_NONE = 1e8;
 
 const char *const thread_orders[] = {"inorder", "reversed", "random:7", NULL};
 enum { ORDERS = sizeof thread_orders / sizeof *thread_orders - 1 };
@@ -269,6 +269,62 @@ const struct kernel *ladder_find(const struct problem *problem, const void *tabl
             return kernel;
     cr_assert(false, "no kernel is named %s", name);
     return NULL;
+}
+
+/* Puts what a word of failed_once.txt says, "m=3" or "causal=true" or "type=f16", into sizes or
+ * into *kind. */
+static void read_word(const struct problem *problem, const char *word, long long *sizes,
+                      enum input_kind *kind)
+{
+    const char *value = strchr(word, '=');
+    cr_assert(value != NULL, "failed_once.txt: '%s' is no size", word);
+    const size_t length = (size_t)(value++ - word);
+    for (int i = 0; i < INPUT_KINDS && strncmp(word, "inputs=", length + 1) == 0; i++)
+        if (strcmp(value, input_kind_name((enum input_kind)i)) == 0) {
+            *kind = (enum input_kind)i;
+            return;
+        }
+    for (int s = 0; problem->sizes[s].name; s++) {
+        const struct size_option *size = &problem->sizes[s];
+        if (strlen(size->name) != length || strncmp(size->name, word, length) != 0)
+            continue;
+        char *end;
+        sizes[s] = strtoll(value, &end, 10);
+        if (*end == '\0' && end != value)
+            return;
+        sizes[s] = strcmp(value, "true") == 0;
+        for (int i = 0; size->choices && size->choices[i]; i++)
+            if (strcmp(value, size->choices[i]) == 0)
+                sizes[s] = i;
+        return;
+    }
+    cr_assert(false, "failed_once.txt: %s has no '%s'", problem->name, word);
+}
+
+void ladder_failed_once(const struct problem *problem, const void *table, const char *step)
+{
+    FILE *file = fopen("tests/failed_once.txt", "r");
+    cr_assert(file != NULL, "tests run in the root of the project");
+    for (char line[300]; fgets(line, sizeof line, file);) {
+        char *rest, *word = strtok_r(line, " \n", &rest);
+        if (!word || strcmp(word, step) != 0)
+            continue;
+        const struct kernel *kernel = ladder_find(problem, table, strtok_r(NULL, " \n", &rest));
+        long long sizes[MAX_SIZES] = {0};
+        enum input_kind kind = INPUTS_NORMAL;
+        while ((word = strtok_r(NULL, " \n", &rest)))
+            read_word(problem, word, sizes, &kind);
+        if (!wanted(kernel))
+            continue;
+        if (problem->flops(sizes) > CPU_NONE && !ladder_full_size()) {
+            skip(describe(problem, sizes), "needs a GPU that no tool watches");
+            continue;
+        }
+        struct trial trial = ladder_trial(problem, sizes, kind, 1, 0);
+        check_kernel(&trial, kernel, input_kind_name(kind));
+        trial_destroy(&trial);
+    }
+    fclose(file);
 }
 
 /* A trial that lasts until one of another problem or of other sizes is asked for: the reference is

@@ -43,16 +43,17 @@ check-learn: packages-python $(patsubst %,build/check/%,$(CHOSEN_STEPS)) build/c
 check-warmup: build/simt/libsimt.a ## test: The warm-up of step 01 accepts right kernels and names wrong ones
 	@tests/warmup
 
-# What the faults are compiled against: the sound objects of the step's tests, in both builds. SAMPLE=0 is all of them.
+# What the faults are compiled against: the sound objects of the step's tests, in both builds. SAMPLE=0 is all of them. What
+# is drawn is drawn anew each time, and the seed printed; SEED=n draws the same again.
 TAKES_STEP += mutants coverage fuzz
 TAKES_KERNEL += mutants fuzz
 MUTATED_TESTS := $(foreach number,$(CHOSEN_NUMBERS),$(filter test_$(number)%,$(TESTS)))
-SEED ?= 1
+SEED ?=
 SAMPLE ?= 50
 SECONDS ?= 60
 .PHONY: mutants coverage fuzz
-mutants: packages-python $(foreach build,cpu check,$(MUTATED_TESTS:%=build/$(build)/tests/%)) $(CHOSEN_STEPS:%=build/check/%) ## maintain: Fail when the tests miss a fault made by rule in a kernel (SAMPLE=50 SEED=1)
-	@$(PYTHON) tests/mutants.py run $(CHOSEN_NUMBERS) $(KERNEL:%=--kernel=%) --seed $(SEED) --sample $(SAMPLE)
+mutants: packages-python $(foreach build,cpu check,$(MUTATED_TESTS:%=build/$(build)/tests/%)) $(CHOSEN_STEPS:%=build/check/%) ## maintain: Fail when the tests miss a fault made by rule in a kernel (SAMPLE=50 SEED=n)
+	@$(PYTHON) tests/mutants.py run $(CHOSEN_NUMBERS) $(KERNEL:%=--kernel=%) $(SEED:%=--seed %) --sample $(SAMPLE)
 
 coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## maintain: Fail when a loop of a kernel never turns three times in its step's tests
 	@$(PYTHON) tests/coverage.py $(CHOSEN_NUMBERS)
@@ -60,9 +61,9 @@ coverage: packages-python $(MUTATED_TESTS:%=build/cpu/tests/%) ## maintain: Fail
 FUZZED := $(patsubst %,build/$(BACKEND)/%,$(CHOSEN_STEPS))
 # On a GPU the kernels are compared with PyTorch in double precision, where there is one: then all of them are in a library.
 FUZZ_LIBRARY := $(if $(filter gpu,$(BACKEND)),build/gpu/libflashsteps.so)
-fuzz: packages-python $(FUZZED) ## maintain: Check kernels at random sizes, on a GPU by PyTorch (SECONDS=60 SEED=1)
+fuzz: packages-python $(FUZZED) ## maintain: Check kernels at random sizes, on a GPU by PyTorch (SECONDS=60 SEED=n)
 	@$(if $(FUZZ_LIBRARY),! $(PYTHON) -c 'import torch; torch.zeros(1).cuda()' 2>/dev/null || $(MAKE) --no-print-directory $(FUZZ_LIBRARY))
-	@$(PYTHON) tests/fuzz.py $(FUZZED) $(FUZZ_LIBRARY:%=--library=%) $(KERNEL:%=--kernel=%) --seconds $(SECONDS) --seed $(SEED)
+	@$(PYTHON) tests/fuzz.py $(FUZZED) $(FUZZ_LIBRARY:%=--library=%) $(KERNEL:%=--kernel=%) --seconds $(SECONDS) $(SEED:%=--seed %)
 
 TAKES_KERNEL += diff
 CODE ?=

@@ -4,7 +4,7 @@
   mutants.py run [STEP ...]    make faults in these steps' kernels (in all), run the tests on each, print what survives
   mutants.py list [STEP ...]   only print the faults
 
-  --kernel NAME   only this kernel's (may be repeated)      --seed N     which faults a sample has (1)
+  --kernel NAME   only this kernel's (may be repeated)      --seed N     which faults a sample has (new ones)
   --rule NAME     only this rule's                          --sample N   so many that compile; 0 for all of them (0)
 
 Each fault is one edit of a kernel, or of a header for one of the kernels that include it. Only that kernel is compiled
@@ -21,6 +21,7 @@ import os
 import random
 import re
 import resource
+import secrets
 import shutil
 import signal
 import subprocess
@@ -555,10 +556,11 @@ def main():
     parser.add_argument("steps", nargs="*", default=[])
     parser.add_argument("--kernel", action="append", default=[])
     parser.add_argument("--rule", action="append", default=[])
-    parser.add_argument("--seed", default="1")
+    parser.add_argument("--seed")
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     options = parser.parse_intermixed_args()  # steps may come last
+    options.seed = options.seed or str(secrets.randbelow(10 ** 6))
     every = sorted(path.parent.name[:2] for path in ROOT.glob("0?_*/main.c"))
     steps = options.steps or every
     listed = equivalent_ones(mutants(every, []))
@@ -568,8 +570,8 @@ def main():
             print(f"{mutant.name}\n  - {mutant.before}\n  + {mutant.after}")
         print(f"{len(found)} faults")
         return 0
-    print(f"{len(found)} faults, {'a sample of ' + str(options.sample) if options.sample else 'all'}, seed {options.seed}",
-          flush=True)
+    sample = f"SAMPLE={options.sample} SEED={options.seed} draws these again" if options.sample else "all"
+    print(f"{len(found)} faults; {sample}", flush=True)
     tally = Tally(listed)
     queue = in_turn(found, options.seed)
     with concurrent.futures.ThreadPoolExecutor(options.workers) as pool:

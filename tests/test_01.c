@@ -2,6 +2,7 @@
 #include "01_naive_matmul/01_step.h"
 #include "matmul_cases.h"
 
+CALL_TEST(shapes, failed_once, ladder_failed_once(&matmul_problem, naive_matmul_kernels, "01"))
 CALL_TEST(shapes, cubes, check_cubes(naive_matmul_kernels))
 CALL_TEST(shapes, rectangles, check_rectangles(naive_matmul_kernels))
 CALL_TEST(shapes, depths, check_depths(naive_matmul_kernels))

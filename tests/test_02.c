@@ -2,6 +2,7 @@
 #include "02_tiled_matmul/02_step.h"
 #include "matmul_cases.h"
 
+CALL_TEST(shapes, failed_once, ladder_failed_once(&matmul_problem, tiled_matmul_kernels, "02"))
 CALL_TEST(shapes, cubes, check_cubes(tiled_matmul_kernels))
 CALL_TEST(shapes, rectangles, check_rectangles(tiled_matmul_kernels))
 CALL_TEST(shapes, depths, check_depths(tiled_matmul_kernels))

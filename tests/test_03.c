@@ -39,6 +39,8 @@ static bool count(const char *name, long long rows, long long cols, struct count
 /* ---------------------------------------------------------------------------------------------- */
 /* Every kernel, every shape */
 
+CALL_TEST(shapes, failed_once, ladder_failed_once(&softmax_problem, online_softmax_kernels, "03"))
+
 TEST(shapes, short_rows)
 {
     static const int cols[] = {1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 63, 65, 80, 100, 127, 128, 129};

@@ -53,6 +53,8 @@ static void check_tiles(struct size size, enum input_kind kind, uint64_t seed, s
 /* ---------------------------------------------------------------------------------------------- */
 /* Every kernel, every shape */
 
+CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, flash_v1_kernels, "04"))
+
 TEST(shapes, sequences)
 {
     static const int seq[] = {1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65};

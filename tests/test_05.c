@@ -43,6 +43,8 @@ static const struct attention_kernel *split_kv(void)
 /* ---------------------------------------------------------------------------------------------- */
 /* Every kernel, every shape */
 
+CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, flash_v2_kernels, "05"))
+
 TEST(shapes, sequences)
 {
     static const int seq[] = {1,  2,  3,  7,  15,  16,  17,  31,  32, 33,

@@ -16,6 +16,8 @@ static bool count(const char *name, struct size size, bool causal, struct counte
 /* ---------------------------------------------------------------------------------------------- */
 /* Every rung, every shape. Br is 64, 128 or 192 and Bc 32, 48, 64 or 128. */
 
+CALL_TEST(shapes, failed_once, ladder_failed_once(&attention_problem, causal_half_kernels, "06"))
+
 TEST(shapes, sequences_full)
 {
     static const int seq[] = {1, 31, 32, 33, 63, 65, 100, 127, 129};

@@ -8,9 +8,11 @@ so that a mistake there is seen, too.
 import contextlib
 import ctypes
 import itertools
+import json
 import math
 import os
 import random
+import shlex
 import sys
 import threading
 from pathlib import Path
@@ -295,6 +297,7 @@ PROBLEMS = {"matmul": Matmul, "softmax": Softmax, "attention": Attention}
 class PyTorch:
     """A judge of fuzz.py; on a GPU of problems that are a thousand times the work."""
     inputs = ["special"]
+    tries = 3  # a program takes longer to find the device than its kernels take
 
     def __init__(self, shared_object, device):
         if device == "cuda" and not torch.cuda.is_available():
@@ -322,7 +325,7 @@ class PyTorch:
             if kernels and name not in kernels:
                 continue
             command = (f"{Path(sys.executable).name} tests/fuzz.py {program} --library {self.path} --device {self.device} "
-                       f"--seconds 0 --seed {problem['drawn by']} --kernel {name}\n"
+                       f"--kernel {name} --problem {shlex.quote(json.dumps(problem))}\n"
                        f"  {problem['inputs']}, {problem['type']}: {arrays.describe()}")
             try:
                 with deadline(f"{name}\n  {command}"):

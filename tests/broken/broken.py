@@ -18,6 +18,7 @@ import json
 import os
 import random
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -412,10 +413,10 @@ def summary(faults, results):
 def test(names):
     begin = time.monotonic()
     every = faults = read_faults(names)
-    seed, size = os.environ.get("BROKEN_SEED", time.strftime("%F")), int(os.environ.get("BROKEN_SAMPLE", 0))
+    seed, size = os.environ.get("BROKEN_SEED") or str(secrets.randbelow(10 ** 6)), int(os.environ.get("BROKEN_SAMPLE", 0))
     if 0 < size < len(faults):
         faults = sorted(random.Random(seed).sample(faults, size), key=lambda fault: fault.name)
-        print(f"{size} of {len(every)} faults, drawn by BROKEN_SEED={seed}")
+        print(f"{size} of {len(every)} faults; again by: BROKEN_SEED={seed} BROKEN_SAMPLE={size} make test-broken", flush=True)
     problems = []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = []
