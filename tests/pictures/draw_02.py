@@ -178,18 +178,18 @@ def picture_02_vectorized():
     return picture
 
 
-def pipelines(title, says, kernels, depth, rows=("load", "copy", "store", "read")):
+def pipelines(title, says, kernels):
     picture = svg.Picture(title, says)
     y, ends = 40, []
     for kernel in kernels:
         launch, = views.traced("02", kernel, SIZES, 0)
-        found, _ = views.replay.spans(launch, launch.blocks[0], tile_of(depth[kernel], launch))
+        found, _ = views.replay.spans(launch, launch.blocks[0], tile_of(8, launch))
         ends.append(max(span.end for span in found if span.what == "read"))
     for kernel in kernels:
         launch, = views.traced("02", kernel, SIZES, 0)
         barriers = sum(event["event"] == "barrier" for event in launch.blocks[0].events)
-        y = views.axis(picture, y, launch, launch.blocks[0], tile_of(depth[kernel], launch),
-                       f"{kernel}: {barriers} barriers", [(0, what) for what in rows], max(ends)) + 8
+        y = views.axis(picture, y, launch, launch.blocks[0], tile_of(8, launch),
+                       f"{kernel}: {barriers} barriers", [(0, what) for what in ("load", "copy", "store", "read")], max(ends)) + 8
     picture.text(16, y + 8, "Warp 0 of block 0. A colour and a number: a tile along K. A thick line: a barrier.", "m")
     picture.text(16, y + 26, views.replay.SAYS, "m s")
     return picture
@@ -198,13 +198,13 @@ def pipelines(title, says, kernels, depth, rows=("load", "copy", "store", "read"
 def picture_02_pipelined():
     return pipelines("pipelined: the load of the next tile hides behind the products of this one",
                      "In vectorized products wait for loads; in pipelined they overlap.",
-                     ("vectorized", "pipelined"), {"vectorized": 8, "pipelined": 8})
+                     ("vectorized", "pipelined"))
 
 
 def picture_02_async():
     return pipelines("vectorized, pipelined, async: when is each tile on its way, when is it used?",
                      "In async three tiles are on their way while one is multiplied.",
-                     ("vectorized", "pipelined", "async"), {"vectorized": 8, "pipelined": 8, "async": 8})
+                     ("vectorized", "pipelined", "async"))
 
 
 def picture_02_warp_tile():

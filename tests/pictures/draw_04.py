@@ -269,22 +269,6 @@ def picture_04_flash_v1_rectangles():
     return picture
 
 
-def axes(title, says, step, sizes, sides, tile_of, rows, warp=0, note=None):
-    picture = svg.Picture(title, says)
-    y = 40
-    launches = [(kernel, views.traced(step, kernel, sizes, 0)[-1]) for kernel in sides]
-    end = max(max(span.end for span in views.replay.spans(launch, launch.blocks[0], tile_of)[0])
-              for _, launch in launches)
-    for kernel, launch in launches:
-        barriers = sum(event["event"] == "barrier" for event in launch.blocks[0].events)
-        y = views.axis(picture, y, launch, launch.blocks[0], tile_of, f"{kernel}: {barriers} barriers",
-                       [(warp, what) for what in rows], end) + 8
-    picture.text(16, y + 8, note
-                 or f"Warp {warp} of block 0, one tile of keys. A colour: what is loaded or read. A thick line: a barrier.", "m")
-    picture.text(16, y + 26, views.replay.SAYS, "m s")
-    return picture
-
-
 def picture_04_flash_v1_large_tiles():
     picture = svg.Picture("flash_v1_large_tiles: traffic against the size of the tiles",
                           "With larger tiles of keys Q and O travel less often; with larger tiles of queries K and V do.")
@@ -317,8 +301,16 @@ def tiles(launch, array):
 
 
 def picture_04_flash_v1_async():
-    return axes("flash_v1_async: V arrives under Q·Kᵀ, and nothing is loaded for O, m and l before the first tile",
-                "Copies in flight while the first product runs.", "04",
-                "--heads 1 --seq-q 64 --seq-kv 256 --head-dim 32", ("flash_v1_registers", "flash_v1_async"), what_of,
-                ("load", "copy", "store", "read", "softmax", "out"),
-                note="Warp 0 of block 0, two tiles of keys. A colour: what is loaded or read. A thick line: a barrier.")
+    picture = svg.Picture("flash_v1_async: V arrives under Q·Kᵀ, and nothing is loaded for O, m and l before the first tile",
+                          "Copies in flight while the first product runs.")
+    launches = [(kernel, views.traced("04", kernel, "--heads 1 --seq-q 64 --seq-kv 256 --head-dim 32", 0)[-1])
+                for kernel in ("flash_v1_registers", "flash_v1_async")]
+    end = max(span.end for _, launch in launches for span in views.replay.spans(launch, launch.blocks[0], what_of)[0])
+    y = 40
+    for kernel, launch in launches:
+        barriers = sum(event["event"] == "barrier" for event in launch.blocks[0].events)
+        y = views.axis(picture, y, launch, launch.blocks[0], what_of, f"{kernel}: {barriers} barriers",
+                       [(0, what) for what in ("load", "copy", "store", "read", "softmax", "out")], end) + 8
+    picture.text(16, y + 8, "Warp 0 of block 0, two tiles of keys. A colour: what is loaded or read. A thick line: a barrier.", "m")
+    picture.text(16, y + 26, views.replay.SAYS, "m s")
+    return picture

@@ -367,19 +367,11 @@ def picture_06_tma_store():
     return picture
 
 
-FIVE = "--heads 5 --seq 256 --head-dim 128"
-# Block 0 draws more than one tile.
-MANY = "--heads 12 --seq 256 --head-dim 128"
-
-
-def edges(title, says, sides, sizes=FIVE):
-    return axes(title, says, [(kernel, 128) for kernel in sides], sizes, 128, GROUPS, 12400,
-                TWO + " Thick line: the turn passes.", NAMES)
-
-
 def picture_06_persistent():
-    return edges("persistent: the first product of the next tile runs with the last of this one",
-                 "Across the edge the tensor cores go on.", ("drawn", "persistent"), MANY)
+    # Block 0 draws more than one tile.
+    return axes("persistent: the first product of the next tile runs with the last of this one",
+                "Across the edge the tensor cores go on.", (("drawn", 128), ("persistent", 128)),
+                "--heads 12 --seq 256 --head-dim 128", 128, GROUPS, 12400, TWO + " Thick line: the turn passes.", NAMES)
 
 
 def picture_06_folded():
