@@ -20,6 +20,7 @@
  */
 #include "02_step.h"
 #include "12_sgemm.h"
+#include "device.h"
 #include "ptx.cuh"
 #include "rectangles.cuh"
 #include "refusal.h"
@@ -181,6 +182,7 @@ typedef void sgemm_kernel(const float *A, const float *B, float *C, int M, int N
 #define KERNELS(BM, BN, TN, BLOCKS, architecture, time)                                            \
     {sgemm<BM, BN, TN, 1, BLOCKS>, sgemm<BM, BN, TN, 4, BLOCKS>},
 static sgemm_kernel *const kernels[][2] = {SGEMM_TILES(KERNELS)};
+#undef KERNELS
 
 extern "C" cudaError_t matmul_sgemm(const float *A, const float *B, float *C, int M, int N, int K,
                                     cudaStream_t stream)

@@ -22,6 +22,7 @@
 #include "02_step.h"
 #include "13_sgemm_cluster.h"
 #include "clusters.cuh"
+#include "device.h"
 #include "ptx.cuh"
 #include "rectangles.cuh"
 #include "refusal.h"
@@ -302,6 +303,7 @@ typedef void cluster_kernel(const float *A, const float *B, float *C, int M, int
     {sgemm_cluster<BM, BN, TM, TN, 1, RESIDENT, BLOCKS, GROUPS>,                                   \
      sgemm_cluster<BM, BN, TM, TN, 4, RESIDENT, BLOCKS, GROUPS>},
 static cluster_kernel *const kernels[][2] = {SGEMM_CLUSTER_TILES(KERNELS)};
+#undef KERNELS
 
 extern "C" cudaError_t matmul_sgemm_cluster(const float *A, const float *B, float *C, int M, int N,
                                             int K, cudaStream_t stream)
