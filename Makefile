@@ -111,13 +111,13 @@ CHOSEN_NUMBERS := $(foreach step,$(CHOSEN_STEPS),$(call before_underscore,$(step
 # ---------------------------------------------------------------------------------------------------------------------
 # The three builds
 
-COMMON_SOURCES := $(filter-out common/backend.c common/doctor.c,$(wildcard common/*.c))
+COMMON_SOURCES := $(filter-out common/device/backend.c common/doctor.c,$(wildcard common/*.c))
 
 include_gpu := -Icommon -I. -isystem $(CUDA_HOME)/include
 include_cpu := -I$(SIMT_INCLUDE) -Icommon -I.
 include_check := $(include_cpu)
 
-common_gpu := $(COMMON_SOURCES) common/backend.c
+common_gpu := $(COMMON_SOURCES) common/device/backend.c
 common_cpu := $(COMMON_SOURCES)
 common_check := $(COMMON_SOURCES)
 
@@ -172,7 +172,7 @@ build/$(1)/obj/%.c.o: %.c build/$(1)/flags
 build/$(1)/libcommon.a: $$(call objects,$(1),$$(common_$(1)))
 	@rm -f $$@ && ar rcs $$@ $$^
 
-build/$(1)/doctor: $$(call objects,$(1),common/doctor.cu) build/$(1)/libcommon.a $$(runtime_$(1))
+build/$(1)/doctor: $$(call objects,$(1),common/tools/doctor.cu) build/$(1)/libcommon.a $$(runtime_$(1))
 	$$(say) LINK $$@
 	$$(quiet)$$(link_$(1)) $$^ -o $$@ $$(libraries_$(1))
 endef
@@ -187,7 +187,7 @@ endef
 # $(2) is a test's name without .c, $(3) the kernels it calls.
 define test_rules
 build/$(1)/obj/tests/$(2).c.o: | packages-test
-build/$(1)/tests/$(2): $$(call objects,$(1),tests/$(2).c tests/ladder.c $(3)) build/$(1)/libcommon.a $$(runtime_$(1))
+build/$(1)/tests/$(2): $$(call objects,$(1),tests/$(2).c tests/support/ladder.c $(3)) build/$(1)/libcommon.a $$(runtime_$(1))
 	@mkdir -p $$(@D)
 	$$(say) LINK $$@
 	$$(quiet)$$(link_$(1)) $$^ -o $$@ -lcriterion $$(libraries_$(1))
@@ -221,7 +221,7 @@ runs_on = $(foreach file,$(2),$(shell [ $(or $(patsubst %a,%,$(call needed,$(fil
 
 # $(2) is a test's name without .c, $(3) the kernels it calls, $(4) those of them that run on the architecture.
 define ptx_test_rules
-build/gpu-ptx$(1)/tests/$(2): $$(call objects,gpu,tests/$(2).c tests/ladder.c $$(filter-out $(4),$(3))) $$(call objects,gpu-ptx$(1),$(4)) build/gpu/libcommon.a
+build/gpu-ptx$(1)/tests/$(2): $$(call objects,gpu,tests/$(2).c tests/support/ladder.c $$(filter-out $(4),$(3))) $$(call objects,gpu-ptx$(1),$(4)) build/gpu/libcommon.a
 	@mkdir -p $$(@D)
 	$$(say) LINK $$@
 	$$(quiet)$$(link_gpu) $$^ -o $$@ -lcriterion
@@ -229,7 +229,7 @@ endef
 
 include common/simt/runtime.mk
 include tests/simt/programs/programs.mk
-include tests/bench/bench.mk
+include common/tools/bench/bench.mk
 
 # On a GPU the steps' tests also run as the PTX of these architectures, where it is newer than them.
 PTX_OF := $(foreach older,75 80,$(if $(shell [ "$(patsubst sm_%,%,$(DEVICE_ARCH:a=))" -gt $(older) ] 2>/dev/null && echo newer),$(older)))
@@ -365,7 +365,7 @@ sanitize-%: FORCE
 
 .PHONY: gpu-build
 gpu-build: packages-gpu $(patsubst %,build/gpu/%,$(STEPS)) $(patsubst %,build/gpu/tests/%,$(filter-out test_simt_check,$(TESTS))) build/gpu/doctor ## gpu: Compile everything for ARCH (default: all of them), without a GPU
-	@CUOBJDUMP=$(firstword $(CUOBJDUMP) $(wildcard $(dir $(NVCC))cuobjdump)) tests/sass $(ARCH)
+	@CUOBJDUMP=$(firstword $(CUOBJDUMP) $(wildcard $(dir $(NVCC))cuobjdump)) tests/steps/sass $(ARCH)
 	@echo 'compiled for: $(ARCH)'
 
 DOCTOR := build/$(if $(filter gpu,$(BACKEND)),gpu,cpu)/doctor
@@ -380,13 +380,13 @@ doctor: ## learn: What this machine has, which backend is chosen and why; runs o
 	@$(MAKE) --no-print-directory $(DOCTOR)
 	@$(DOCTOR)
 
-include tests/learn/learn.mk
-include tests/broken/broken.mk
-include tests/labs/labs.mk
-include tests/one/one.mk
-include tests/pictures/show.mk
-include tests/pictures/pictures.mk
-include tests/maintain.mk
+include common/tools/learn/learn.mk
+include common/tools/broken/broken.mk
+include common/tools/labs/labs.mk
+include common/tools/one/one.mk
+include common/tools/show/show.mk
+include docs/make/pictures.mk
+include tests/tests.mk
 
 .PHONY: clean
 clean: ## maintain: Remove build/

@@ -1,6 +1,6 @@
 /*
  * Step 01's kernels in reading order. Adding a kernel is adding its file and a row here:
- * common/matmul.h says what the fields are.
+ * common/problems/matmul.h says what the fields are.
  *
  * The rows are read twice: for the declarations of their functions, and, in C, as the table.
  */
@@ -16,7 +16,7 @@ KERNEL(coalesced, "2_coalesced.cu", "the same arithmetic; neighbouring threads w
 #ifndef STEP_01_H
 #define STEP_01_H
 
-#include "matmul.h"
+#include "problems/matmul.h"
 
 #ifdef __cplusplus
 extern "C" {

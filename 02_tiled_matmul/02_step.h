@@ -1,6 +1,6 @@
 /*
  * Step 02's kernels in reading order. Adding a kernel is adding its file and a row here:
- * common/matmul.h says what the fields are.
+ * common/problems/matmul.h says what the fields are.
  *
  * The rows are read twice: for the declarations of their functions, and, in C, as the table.
  */
@@ -46,7 +46,7 @@ KERNEL(sgemm_cluster, "13_sgemm_cluster.cu",
 #ifndef STEP_02_H
 #define STEP_02_H
 
-#include "matmul.h"
+#include "problems/matmul.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,8 +61,8 @@ extern "C" {
 #else
 
 /* These choose tiles by the device. */
-#include "12_sgemm.h"
-#include "13_sgemm_cluster.h"
+#include "02_tiled_matmul/limit/12_sgemm.h"
+#include "02_tiled_matmul/limit/13_sgemm_cluster.h"
 
 #define KERNEL MATMUL_ROW
 static const struct matmul_kernel tiled_matmul_kernels[] = {

@@ -1,6 +1,6 @@
 /*
  * Step 03's kernels in reading order. Adding a kernel is adding its file and a row here:
- * common/softmax.h says what the fields are.
+ * common/problems/softmax.h says what the fields are.
  *
  * The rows are read twice: for the declarations of their functions, and, in C, as the table.
  */
@@ -35,9 +35,9 @@ KERNEL(online_cluster, "9_online_cluster.cu",
 #ifndef STEP_03_H
 #define STEP_03_H
 
-#include "device.h"
-#include "refusal.h"
-#include "softmax.h"
+#include "device/device.h"
+#include "harness/refusal.h"
+#include "problems/softmax.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,8 +51,8 @@ extern "C" {
 }
 #else
 
-#include "8_online_lanes.h"
-#include "9_online_cluster.h"
+#include "03_online_softmax/limit/8_online_lanes.h"
+#include "03_online_softmax/limit/9_online_cluster.h"
 #include "lanes.h"
 
 /* One element at a time, the matrix read `sweeps` times. */

@@ -1,6 +1,6 @@
 /*
  * Step 04's kernels in reading order. Adding a kernel is adding its file and a row here:
- * common/attention.h says what the fields are.
+ * common/problems/attention.h says what the fields are.
  *
  * The rows are read twice: for the declarations of their functions, and, in C, as the table.
  */
@@ -52,8 +52,8 @@ KERNEL(flash_v1_async, "13_flash_v1_async.cu",
 #ifndef STEP_04_H
 #define STEP_04_H
 
-#include "attention.h"
-#include "device.h"
+#include "problems/attention.h"
+#include "device/device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,7 +75,7 @@ cudaError_t attention_initial_state(const struct attention *call);
 #else
 
 #include "slabs.cuh"
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 /* Workspaces: the scores; l, m and turn of each query and the counter of tickets; l and m. */
 static size_t scores_workspace(const struct attention *call)

@@ -12,7 +12,7 @@
  *
  * Both products have one form, C[row][col] += A[k][row] · B[k][col]: S from Qᵀ and Kᵀ, O from Pᵀ
  * and V. So Q and K are transposed on their way into shared memory and S on its way back there, and
- * a step of k reads a run of four neighbours at a time (common/rectangles.cuh). The scale goes into
+ * a step of k reads a run of four neighbours at a time (common/device/rectangles.cuh). The scale goes into
  * Q while it is loaded.
  *
  * A block owns one head; K [head_dim][Bc] and V [Bc][D] are shared by its warps. Each warp has a
@@ -30,10 +30,10 @@
  */
 #include "04_step.h"
 #include "load_transposed.cuh"
-#include "rectangles.cuh"
+#include "device/rectangles.cuh"
 #include "slabs.cuh"
-#include "tiles.cuh"
-#include "warp.cuh"
+#include "device/tiles.cuh"
+#include "device/warp.cuh"
 
 #include <math_constants.h>
 

@@ -4,7 +4,7 @@
 #define LOAD_TRANSPOSED_CUH
 
 #include "slabs.cuh"
-#include "warp.cuh"
+#include "device/warp.cuh"
 
 /*
  * Copies rows 0 .. rows - 1 of a [rows, d] matrix, times `factor`, to the columns of a

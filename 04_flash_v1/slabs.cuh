@@ -7,8 +7,8 @@
 #ifndef SLABS_CUH
 #define SLABS_CUH
 
-#include "device_limits.h"
-#include "tiles.cuh"
+#include "device/device_limits.h"
+#include "device/tiles.cuh"
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /*
  * Step 05's kernels in reading order. Adding a kernel is adding its file and a row here:
- * common/attention.h says what the fields are.
+ * common/problems/attention.h says what the fields are.
  *
  * The rows are read twice: for the declarations of their functions, and, in C, as the table.
  */
@@ -32,8 +32,8 @@ KERNEL(split_kv, "7_split_kv.cu",
 #ifndef STEP_05_H
 #define STEP_05_H
 
-#include "attention.h"
-#include "device.h"
+#include "problems/attention.h"
+#include "device/device.h"
 
 #include <limits.h>
 
@@ -49,8 +49,8 @@ extern "C" {
 }
 #else
 
-#include "3_split_kv_naive.h"
-#include "7_split_kv.h"
+#include "05_flash_v2/decode/3_split_kv_naive.h"
+#include "05_flash_v2/decode/7_split_kv.h"
 #include "query_tiles.h"
 
 /* Q, O and LSE once, K and V once for each tile of Br queries; V is loaded, and O stored, so many

@@ -14,7 +14,7 @@
  * Both products have one form, C[row][col] += A[k][row] · B[k][col]: S from Qᵀ and Kᵀ, O from Pᵀ
  * and V. So Q and K are transposed on their way into shared memory and P on its way back there, and
  * for each k a thread reads its rows and columns in runs of four neighbours
- * (common/rectangles.cuh). The scale goes into Q while it is loaded.
+ * (common/device/rectangles.cuh). The scale goes into Q while it is loaded.
  *
  * A block of 4 warps owns Br = 16·TR rows, a warp 4·TR of them, and its 32 lanes stand in 4 rows
  * (y) of 8 (x). Thread (y, x) has TR rows of the warp's, the keys x, x + 8, ... (TC of them) of S
@@ -32,10 +32,10 @@
  */
 #include "05_step.h"
 #include "query_tiles.h"
-#include "rectangles.cuh"
-#include "tiles.cuh"
-#include "vectors.cuh"
-#include "warp.cuh"
+#include "device/rectangles.cuh"
+#include "device/tiles.cuh"
+#include "device/vectors.cuh"
+#include "device/warp.cuh"
 
 #include <math_constants.h>
 

@@ -5,9 +5,9 @@
 #ifndef QUERY_TILES_H
 #define QUERY_TILES_H
 
-#include "attention.h"
-#include "device_limits.h"
-#include "tiles.cuh"
+#include "problems/attention.h"
+#include "device/device_limits.h"
+#include "device/tiles.cuh"
 
 #include <stdbool.h>
 

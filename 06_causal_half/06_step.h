@@ -1,6 +1,6 @@
 /*
  * Step 06's kernels in reading order. Adding a kernel is adding its file and a row here:
- * common/attention.h says what the fields are.
+ * common/problems/attention.h says what the fields are.
  *
  * The rows are read twice: for the declarations of their functions, and, in C, as the table.
  */
@@ -86,7 +86,7 @@ KERNEL(skipping, "23_skipping.cu", "a warpgroup skips keys that none of its own 
 #ifndef STEP_06_H
 #define STEP_06_H
 
-#include "attention.h"
+#include "problems/attention.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -100,7 +100,7 @@ extern "C" {
 }
 #else
 
-#include "pairs.h"
+#include "06_causal_half/hopper/pairs.h"
 #include "visible.h"
 
 enum { F16 = 1 << TENSOR_F16, BF16 = 1 << TENSOR_BF16 };

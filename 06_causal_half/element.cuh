@@ -6,7 +6,7 @@
 #define ELEMENT_CUH
 
 #include "half_problem.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 /* Two elements in a register, the first in the lower half. */
 template <typename T>

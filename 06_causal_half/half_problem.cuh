@@ -2,8 +2,8 @@
 #ifndef HALF_PROBLEM_CUH
 #define HALF_PROBLEM_CUH
 
-#include "attention.h"
-#include "tiles.cuh"
+#include "problems/attention.h"
+#include "device/tiles.cuh"
 #include "visible.h"
 
 #include <cuda_fp16.h>

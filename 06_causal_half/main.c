@@ -1,5 +1,5 @@
 #include "06_step.h"
-#include "step.h"
+#include "harness/step.h"
 
 int main(int argc, char **argv)
 {

@@ -15,7 +15,7 @@
 #define SCORE_ROWS_CUH
 
 #include "element.cuh"
-#include "warp.cuh"
+#include "device/warp.cuh"
 
 /* The lanes that share a row. */
 static const int ROW_LANES = 4;

@@ -2,7 +2,7 @@
 #ifndef VISIBLE_H
 #define VISIBLE_H
 
-#include "tiles.cuh"
+#include "device/tiles.cuh"
 
 #include <stdbool.h>
 

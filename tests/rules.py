@@ -6,7 +6,7 @@
 Step folders hold no answers and no variants of a kernel by size, launchers take at most seven arguments, no kernel's file
 keeps state on the device between launches, no source asks which backend compiles it, rooms include downwards only, no
 script hides a module of Python's, links lead somewhere, every rung has planted faults, of three rungs in a row the section of
-one shows a picture and every picture is shown, and docs/errata.md tells the exercises as tests/broken has them.
+one shows a picture and every picture is shown, and docs/errata.md tells the exercises as common/tools/broken has them.
 """
 import pathlib
 import re
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests/broken"))
+sys.path.insert(0, str(ROOT / "common/tools/broken"))
 import broken  # noqa: E402
 from source import without_comments  # noqa: E402
 
@@ -77,9 +77,9 @@ def of_the_exercises():
 def of_the_faults():
     rungs = {kernel for table in TABLES for kernel in RUNG.findall((ROOT / table).read_text())}
     for kernel in sorted(rungs - {fault.kernel for fault in broken.read_faults()}):
-        yield f"tests/broken: there is no fault of {kernel}"
+        yield f"common/tools/broken: there is no fault of {kernel}"
     for file in sorted(path.name for path in broken.FAULTS.glob("*.faults") if path.stem not in rungs):
-        yield f"tests/broken/{file}: there is no kernel of this name"
+        yield f"common/tools/broken/{file}: there is no kernel of this name"
 
 
 def of_the_pictures():
@@ -115,7 +115,7 @@ def main():
         text = (ROOT / path).read_text()
         code = without_comments(text)
         found = list(of_a_step(path, text, code)) if STEP.match(path) else []
-        if path.endswith(SOURCES) and not backend and not path.startswith("tests/labs/"):
+        if path.endswith(SOURCES) and not backend and not path.startswith("common/tools/labs/"):
             found += of_a_source(path, code)
         if path.endswith(".md"):
             found += of_a_page(path, text)

@@ -1,6 +1,6 @@
 /* ex2.approx and a multiplication under a predicate. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 __global__ void powers_of_two(const float *in, float *out)
 {

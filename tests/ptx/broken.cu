@@ -4,8 +4,8 @@
  * mistakes hang, or go unnoticed for years; they are for the CPU backend, which must find each.
  */
 #include "launches.cuh"
-#include "ptx.cuh"
-#include "clusters.cuh"
+#include <ptx.cuh>
+#include "device/clusters.cuh"
 
 static const int ROW_WORDS = 32;
 static const int BOX_BYTES = BROKEN_WORDS * 4;

@@ -5,8 +5,8 @@
  * of how many it is.
  */
 #include "launches.cuh"
-#include "ptx.cuh"
-#include "clusters.cuh"
+#include <ptx.cuh>
+#include "device/clusters.cuh"
 
 __global__ void exchange(const uint32_t *in, uint32_t *out)
 {

@@ -1,7 +1,7 @@
 /* cp.async: both sizes, every number of source bytes, three groups of which one after the other is
  * waited for; and ld.volatile.shared, which reads what came last. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 __global__ void copy_async(const uint32_t *in, uint32_t *out)
 {

@@ -3,7 +3,7 @@
 #define TESTS_PTX_LAUNCHES_CUH
 
 #include "ptx_kernels.h"
-#include "tests/finished.cuh"
+#include "tests/support/finished.cuh"
 
 /* A launcher of these statements, which read words at `in` and write words at `out`. */
 #define PTX_KERNEL(name, ...)                                                                      \

@@ -4,8 +4,8 @@
  * instruction for any other architecture, and an advice is an error here.
  */
 #include "launches.cuh"
-#include "ptx.cuh"
-#include "clusters.cuh"
+#include <ptx.cuh>
+#include "device/clusters.cuh"
 
 /* Each block of a pair loads half of a box's rows into both, round after round into the same place,
  * and block 0 sends block 1 a number. */

@@ -5,7 +5,7 @@
  * keeps the order. It follows the first pair, but not a warp that waits at one barrier and then
  * only arrives at the next; with bar.sync for that arrival it reports nothing. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 __global__ void relay(const uint32_t *in, uint32_t *out)
 {

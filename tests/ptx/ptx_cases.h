@@ -3,9 +3,9 @@
 #ifndef PTX_CASES_H
 #define PTX_CASES_H
 
-#include "backend.h"
-#include "tests/harness.h"
-#include "inputs.h"
+#include "device/backend.h"
+#include "tests/support/harness.h"
+#include "harness/inputs.h"
 #include "ptx_kernels.h"
 
 #include <float.h>

@@ -1,5 +1,5 @@
 /*
- * One kernel for each instruction of common/ptx.cuh, and for wmma. A kernel reads words, executes
+ * One kernel for each instruction of common/device/gpu/ptx.cuh, and for wmma. A kernel reads words, executes
  * the instruction and writes the words that came of it; test_ptx.c knows what they must be.
  * Pointers are to device memory. Every function waits for the device and returns its error.
  */

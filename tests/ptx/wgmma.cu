@@ -1,7 +1,7 @@
 // needs: sm_90a
 /* wgmma: operands wherever the layout says, two products in one group. */
 #include "launches.cuh"
-#include "ptx.cuh"
+#include <ptx.cuh>
 
 /* The swizzle is not one of wgmma_descriptor's arguments: it says 1, 128 bytes. */
 static __device__ uint64_t descriptor_of(const char *image, int begin, int leading, int stride,

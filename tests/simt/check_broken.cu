@@ -3,8 +3,8 @@
  * the lines that bear the marks in the comments.
  */
 #include "check_kernels.h"
-#include "ptx.cuh"
-#include "clusters.cuh"
+#include <ptx.cuh>
+#include "device/clusters.cuh"
 
 #include <cuda/barrier>
 #include <string.h>

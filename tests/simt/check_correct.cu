@@ -3,8 +3,8 @@
  * returns cudaErrorUnknown when it is wrong.
  */
 #include "check_kernels.h"
-#include "ptx.cuh"
-#include "clusters.cuh"
+#include <ptx.cuh>
+#include "device/clusters.cuh"
 
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>

@@ -6,7 +6,7 @@
 #ifndef CHECK_KERNELS_H
 #define CHECK_KERNELS_H
 
-#include "tests/finished.cuh"
+#include "tests/support/finished.cuh"
 #include <cuda_runtime.h>
 
 #ifdef __cplusplus

@@ -2,8 +2,8 @@
 #ifndef COUNTED_H
 #define COUNTED_H
 
-#include "backend.h"
-#include "tests/harness.h"
+#include "device/backend.h"
+#include "tests/support/harness.h"
 
 /* Of what was launched since the last call. */
 static inline struct counters counted(cudaError_t error)

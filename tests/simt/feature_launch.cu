@@ -1,6 +1,6 @@
 /* Launches: every way to write one, what kernels see of it, and what is refused. */
 #include "features.h"
-#include "clusters.cuh"
+#include "device/clusters.cuh"
 
 __global__ void write_indices(int *out)
 {

@@ -6,7 +6,7 @@
 #ifndef FEATURES_H
 #define FEATURES_H
 
-#include "tests/finished.cuh"
+#include "tests/support/finished.cuh"
 #include <cuda_runtime.h>
 #include <stddef.h>
 

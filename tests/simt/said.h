@@ -2,8 +2,8 @@
 #ifndef SAID_H
 #define SAID_H
 
-#include "backend.h"
-#include "tests/harness.h"
+#include "device/backend.h"
+#include "tests/support/harness.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend.h"
+#include "device/backend.h"
 #include "host/memory.h"
 #include "run/engine.h"
 

@@ -1,4 +1,4 @@
-/* common/backend.h on the CPU. */
+/* common/device/backend.h on the CPU. */
 #include "host/checker.h"
 #include "host/errors.h"
 #include "host/environment.h"

@@ -1,5 +1,5 @@
 /* Matrices in a warp's registers: ldmatrix, stmatrix, mma.sync, and wmma's fragments. See
- * common/ptx.cuh for layouts. */
+ * common/device/gpu/ptx.cuh for layouts. */
 #include "instructions/matrix_product.h"
 #include "instructions/asynchronous.h"
 #include <mma.h>

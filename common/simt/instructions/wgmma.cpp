@@ -23,7 +23,7 @@ constexpr size_t core_row = 16;
 
 /* ---- descriptors ---- */
 
-/* What the bits of a descriptor say; see common/ptx.cuh and the PTX ISA, "Matrix Descriptor
+/* What the bits of a descriptor say; see common/device/gpu/ptx.cuh and the PTX ISA, "Matrix Descriptor
  * Format". */
 struct Descriptor {
     uint32_t address, leading, stride;

@@ -1,0 +1,132 @@
+#include "step.h"
+
+#include "device/backend.h"
+#include "options.h"
+#include "output.h"
+#include "refusal.h"
+#include "report.h"
+#include "trial.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct result run_kernel(const struct request *request, struct trial *trial, size_t index)
+{
+    struct result result = {.kernel = request_kernel(request, index)};
+    backend_counters_reset();
+    result.verdict = trial_run(trial, result.kernel);
+    result.counted = backend_counters(&result.counters) && result.verdict.status == VERDICT_PASS;
+    if (result.verdict.status == VERDICT_PASS && backend_has_timing()) {
+        const cudaError_t status = trial_time(trial, result.kernel, (size_t)request->repeat,
+                                              &result.milliseconds, &result.verdict);
+        if (status != cudaSuccess) {
+            result.verdict.status = VERDICT_FAIL;
+            result.verdict.detector = DETECTOR_LAUNCH;
+            snprintf(result.verdict.reason, sizeof result.verdict.reason, "while timing: %s",
+                     cudaGetErrorString(status));
+        }
+    }
+    return result;
+}
+
+/* A failed check outweighs a refusal. */
+static enum step_status worse(enum step_status status, const struct result *result)
+{
+    if (result->verdict.status == VERDICT_FAIL)
+        return STEP_FAILED;
+    if (result->verdict.status == VERDICT_REFUSED && status == STEP_PASSED)
+        return STEP_BAD_USAGE;
+    return status;
+}
+
+static enum step_status run_ladder(struct request *request, struct trial *trial, const char *device)
+{
+    enum step_status status = STEP_PASSED;
+    struct result results[MAX_KERNELS];
+    size_t count = 0;
+    memcpy(request->sizes, trial->sizes, sizeof request->sizes);
+    for (size_t index = 0; index < request_kernels(request); index++) {
+        if (request->any_selected && !request->selected[index])
+            continue;
+        struct result *result = &results[count++];
+        report_running(request, request_kernel(request, index));
+        *result = run_kernel(request, trial, index);
+        report_running(request, NULL);
+        /* The report says it, too; this is for those who read that elsewhere. */
+        if ((result->verdict.status == VERDICT_FAIL || result->verdict.status == VERDICT_REFUSED) &&
+            !(isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)))
+            fprintf(stderr, "%s: %s: %s\n", request->step, result->kernel->name,
+                    result->verdict.reason);
+        status = worse(status, result);
+    }
+    report(request, device, results, count);
+    return status;
+}
+
+static enum step_status run_step(int argc, char **argv, const char *step,
+                                 const struct problem *problem, const void *table)
+{
+    struct request request;
+    if (!options_parse(&request, step, problem, table, argc, argv)) {
+        fprintf(stderr, "%s: %s\n", step, request.complaint);
+        return STEP_BAD_USAGE;
+    }
+    if (request.help)
+        return STEP_PASSED;
+    if (request.list) {
+        struct tensor tensors[MAX_TENSORS];
+        int count;
+        if (problem->tensors(request.sizes, tensors, &count) != cudaSuccess) {
+            fprintf(stderr, "%s: %s\n", step, refusal());
+            return STEP_BAD_USAGE;
+        }
+        report_list(&request);
+        return STEP_PASSED;
+    }
+
+    const char *complaint =
+        request.trace ? backend_trace(request.trace, request.trace_block, request.trace_warp) : "";
+    if (*complaint) {
+        fprintf(stderr, "%s: --trace: %s\n", step, complaint);
+        return STEP_BAD_USAGE;
+    }
+    if (*backend_complaint()) {
+        fprintf(stderr, "%s: %s\n", step, backend_complaint());
+        return STEP_BAD_USAGE;
+    }
+
+    int devices = 0;
+    struct cudaDeviceProp properties;
+    cudaError_t status = cudaGetDeviceCount(&devices);
+    if (status == cudaSuccess)
+        status = devices > 0 ? cudaGetDeviceProperties(&properties, 0) : cudaErrorNoDevice;
+    if (status != cudaSuccess) {
+        fprintf(stderr,
+                "%s: no usable device (%s); `make doctor` says why, BACKEND=cpu needs none\n", step,
+                cudaGetErrorString(status));
+        return STEP_NO_DEVICE;
+    }
+
+    struct trial trial;
+    refusal_clear();
+    status = trial_create(&trial, problem, request.sizes, request.inputs, request.seed, 0);
+    if (status != cudaSuccess) {
+        fprintf(stderr, "%s: %s\n", step, *refusal() ? refusal() : cudaGetErrorString(status));
+        return STEP_BAD_USAGE;
+    }
+    const enum step_status outcome = run_ladder(&request, &trial, properties.name);
+    trial_destroy(&trial);
+    return outcome;
+}
+
+int step_main(int argc, char **argv, const char *step, const struct problem *problem,
+              const void *table)
+{
+    if (!output_is_open())
+        return STEP_BAD_USAGE;
+    const enum step_status status = run_step(argc, argv, step, problem, table);
+    if (!output_arrived(stdout) && status == STEP_PASSED)
+        return STEP_BAD_USAGE;
+    return status;
+}

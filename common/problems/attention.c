@@ -1,0 +1,552 @@
+#include "attention.h"
+
+#include "harness/explain.h"
+#include "harness/refusal.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+size_t attention_query_rows(const struct attention *call)
+{
+    if (call->batch < 0 || call->heads < 0 || call->seq_q < 0)
+        return 0;
+    return (size_t)call->batch * call->heads * call->seq_q;
+}
+
+static size_t key_rows(const struct attention *call)
+{
+    return (size_t)call->batch * call->kv_heads * call->seq_kv;
+}
+
+/* Kernels number the rows of Q, and of K, over all batches and heads with an int, and blocks that
+ * stay add their number to the last tile's. */
+static cudaError_t require_rows(const char *names, int batch, int heads, int seq)
+{
+    const double rows = (double)batch * heads * seq;
+    if (rows > MAX_EXTENT)
+        return refuse(cudaErrorInvalidValue, "%s is %.0f; it must be at most %d", names, rows,
+                      MAX_EXTENT);
+    return cudaSuccess;
+}
+
+/* What every attention kernel requires of a shape, beyond its own limits. */
+static cudaError_t check_shape(const struct attention *call)
+{
+    cudaError_t status;
+    if ((status = require_size("batch", call->batch)) != cudaSuccess ||
+        (status = require_size("heads", call->heads)) != cudaSuccess ||
+        (status = require_size("seq_q", call->seq_q)) != cudaSuccess ||
+        (status = require_size("seq_kv", call->seq_kv)) != cudaSuccess)
+        return status;
+    if (call->heads == 0)
+        return cudaSuccess;
+    if (call->kv_heads < 1 || call->heads % call->kv_heads != 0)
+        return refuse(cudaErrorInvalidValue, "kv_heads is %d; it must divide heads, which is %d",
+                      call->kv_heads, call->heads);
+    if ((status = require_rows("batch * heads * seq_q", call->batch, call->heads, call->seq_q)) !=
+        cudaSuccess)
+        return status;
+    return require_rows("batch * kv_heads * seq_kv", call->batch, call->kv_heads, call->seq_kv);
+}
+
+static const float LOG2_E = 1.4426950408889634f;
+
+static unsigned types_of(const struct attention_kernel *row)
+{
+    return row->types ? row->types : 1u << TENSOR_F32;
+}
+
+static int multiple_of(const struct attention_kernel *row)
+{
+    return row->head_dim_multiple ? row->head_dim_multiple : 1;
+}
+
+static cudaError_t check_limits(const struct attention_kernel *row, const struct attention *call)
+{
+    const unsigned type = (unsigned)call->type;
+    if (type >= TENSOR_TYPES || !(types_of(row) >> type & 1))
+        return refuse(cudaErrorInvalidValue, "type is %s; this kernel does not take it",
+                      type < TENSOR_TYPES ? tensor_type_names[type] : "unknown");
+    if (call->head_dim < 1 || call->head_dim > row->max_head_dim)
+        return refuse(cudaErrorInvalidValue, "head_dim is %d; this kernel takes 1 .. %d",
+                      call->head_dim, row->max_head_dim);
+    if (call->head_dim % multiple_of(row) != 0)
+        return refuse(cudaErrorInvalidValue,
+                      "head_dim is %d; this kernel takes multiples of %d up to %d", call->head_dim,
+                      row->head_dim_multiple, row->max_head_dim);
+    if (call->causal && !row->causal)
+        return refuse(cudaErrorInvalidValue, "causal is asked for; this kernel has no causal mask");
+    /* Kernels whose exponentials have base 2 multiply the scale by log2 e. */
+    if (!isfinite(call->scale * LOG2_E))
+        return refuse(cudaErrorInvalidValue, "scale is %g; scale * log2(e) must be finite",
+                      (double)call->scale);
+    if (row->positive_scale && call->scale <= 0.0f)
+        return refuse(cudaErrorInvalidValue, "scale is %g; this kernel takes positive scales",
+                      (double)call->scale);
+    return cudaSuccess;
+}
+
+/* The pointers of a valid shape that has something to compute. */
+static cudaError_t check_arrays(const struct attention_kernel *row, const struct attention *call)
+{
+    const size_t element = tensor_element_bytes(call->type), workspace_alignment = 256;
+    const size_t alignment = row->alignment ? (size_t)row->alignment : element;
+    const size_t rows = attention_query_rows(call), row_bytes = (size_t)call->head_dim * element;
+    const size_t bytes_K = key_rows(call) * row_bytes;
+    const struct {
+        const char *name;
+        const void *pointer;
+        size_t bytes, alignment;
+    } array[] = {
+        {"Q", call->Q, rows * row_bytes, alignment},
+        {"K", call->K, bytes_K, alignment},
+        {"V", call->V, bytes_K, alignment},
+        {"O", call->O, rows * row_bytes, alignment},
+        {"LSE", call->LSE, call->LSE ? rows * sizeof *call->LSE : 0, sizeof *call->LSE},
+        {"workspace", call->workspace, row->workspace ? row->workspace(call) : 0,
+         workspace_alignment},
+    };
+    enum { FIRST_WRITTEN = 3, ARRAYS = sizeof array / sizeof array[0] };
+
+    cudaError_t status = cudaSuccess;
+    for (int a = 0; a < ARRAYS && status == cudaSuccess; a++)
+        status =
+            require_pointer(array[a].name, array[a].pointer, array[a].bytes, array[a].alignment);
+    for (int a = FIRST_WRITTEN; a < ARRAYS; a++)
+        for (int b = 0; b < a && status == cudaSuccess; b++)
+            status = require_disjoint(array[a].name, array[a].pointer, array[a].bytes,
+                                      array[b].name, array[b].pointer, array[b].bytes);
+    return status;
+}
+
+cudaError_t attention_run(const struct attention_kernel *row, const struct attention *call)
+{
+    if (call == NULL)
+        return refuse(cudaErrorInvalidValue, "the call is null");
+    cudaError_t status;
+    if ((status = require_device(&row->about)) != cudaSuccess ||
+        (status = check_shape(call)) != cudaSuccess ||
+        (status = check_limits(row, call)) != cudaSuccess || attention_query_rows(call) == 0 ||
+        (row->shared && (status = require_shared(row->shared(call))) != cudaSuccess) ||
+        (status = check_arrays(row, call)) != cudaSuccess)
+        return status;
+    return row->launch(call);
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * The problem as the harness sees it. Only tensors() sees a kv_heads, seq_q or seq_kv that still
+ * means "as ...".
+ */
+
+enum { MAX_HEAD_DIM = 256 };
+
+static const struct size_option size_options[] = {
+    [ATTENTION_BATCH] = {"batch", "sequences", 0, MAX_EXTENT, 1, 4, .flag = false},
+    [ATTENTION_HEADS] = {"heads", "query heads", 0, MAX_EXTENT, 2, 32, .flag = false},
+    [ATTENTION_KV_HEADS] = {"kv-heads", "key/value heads, a divisor of heads; 0: as heads",
+                            .maximum = MAX_EXTENT},
+    [ATTENTION_SEQ] = {"seq", "queries and keys", 0, MAX_EXTENT, 128, 1024, .flag = false},
+    [ATTENTION_SEQ_Q] = {"seq-q", "queries; 0: as seq", .maximum = MAX_EXTENT},
+    [ATTENTION_SEQ_KV] = {"seq-kv", "keys; 0: as seq", .maximum = MAX_EXTENT},
+    [ATTENTION_HEAD_DIM] = {"head-dim", "elements of a query, key or value", 1, MAX_HEAD_DIM, 64,
+                            64, .flag = false},
+    [ATTENTION_CAUSAL] = {"causal", "mask the keys that come after a query", .flag = true},
+    [ATTENTION_TYPE] = {"type", "element type of Q, K, V and O", .choices = tensor_type_names},
+    {.name = NULL},
+};
+
+/* A step offers what a kernel of it takes; its type is the first that they take. */
+static void narrow(const void *table, struct size_option *sizes)
+{
+    int max_head_dim = 1;
+    unsigned types = 0;
+    bool causal = false;
+    for (const struct attention_kernel *row = table; row->about.name; row++) {
+        max_head_dim = row->max_head_dim > max_head_dim ? row->max_head_dim : max_head_dim;
+        types |= types_of(row);
+        causal = causal || row->causal;
+    }
+    sizes[ATTENTION_HEAD_DIM].maximum = max_head_dim;
+    sizes[ATTENTION_CAUSAL].hidden = !causal;
+
+    struct size_option *type = &sizes[ATTENTION_TYPE];
+    while (types && !(types >> type->device & 1))
+        type->device++;
+    type->watched = type->device;
+    type->allowed = types;
+    type->hidden = (types & (types - 1)) == 0; /* a single one */
+}
+
+static void print_limits(const struct kernel *kernel)
+{
+    const struct attention_kernel *row = (const struct attention_kernel *)kernel;
+    printf(", \"types\": [");
+    for (int type = 0, printed = 0; type < TENSOR_TYPES; type++)
+        if (types_of(row) >> type & 1)
+            printf("%s\"%s\"", printed++ ? ", " : "", tensor_type_names[type]);
+    printf("], \"max_head_dim\": %d, \"head_dim_multiple\": %d, \"causal\": %s, "
+           "\"positive_scale\": %s",
+           row->max_head_dim, multiple_of(row), row->causal ? "true" : "false",
+           row->positive_scale ? "true" : "false");
+}
+
+struct attention attention_of(const long long sizes[MAX_SIZES])
+{
+    return (struct attention){
+        .batch = (int)sizes[ATTENTION_BATCH],
+        .heads = (int)sizes[ATTENTION_HEADS],
+        .kv_heads = (int)sizes[ATTENTION_KV_HEADS],
+        .seq_q = (int)sizes[ATTENTION_SEQ_Q],
+        .seq_kv = (int)sizes[ATTENTION_SEQ_KV],
+        .head_dim = (int)sizes[ATTENTION_HEAD_DIM],
+        .causal = sizes[ATTENTION_CAUSAL] != 0,
+        .scale = 1.0f / sqrtf((float)sizes[ATTENTION_HEAD_DIM]),
+        .type = (enum tensor_type)sizes[ATTENTION_TYPE],
+    };
+}
+
+/* Pairs of a query and a key it sees, in one head. */
+static double visible_pairs(const struct attention *call)
+{
+    const double queries = call->seq_q, keys = call->seq_kv;
+    if (!call->causal)
+        return queries * keys;
+    /* The last `corner` queries see one key fewer than the query after them; earlier ones see
+     * none. */
+    const double corner = fmin(queries, keys);
+    return corner * (keys - corner) + corner * (corner + 1.0) / 2.0;
+}
+
+static cudaError_t tensors(long long sizes[MAX_SIZES], struct tensor list[MAX_TENSORS], int *count)
+{
+    if (sizes[ATTENTION_KV_HEADS] == 0)
+        sizes[ATTENTION_KV_HEADS] = sizes[ATTENTION_HEADS];
+    if (sizes[ATTENTION_SEQ_Q] == 0)
+        sizes[ATTENTION_SEQ_Q] = sizes[ATTENTION_SEQ];
+    if (sizes[ATTENTION_SEQ_KV] == 0)
+        sizes[ATTENTION_SEQ_KV] = sizes[ATTENTION_SEQ];
+
+    const struct attention call = attention_of(sizes);
+    const cudaError_t status = check_shape(&call);
+    if (status != cudaSuccess)
+        return status;
+
+    const enum tensor_type type = call.type;
+    const size_t rows = attention_query_rows(&call), head_dim = (size_t)call.head_dim;
+    const size_t kv_rows = key_rows(&call);
+    const size_t batch = (size_t)call.batch, heads = (size_t)call.heads;
+    const size_t kv_heads = (size_t)call.kv_heads;
+    const size_t seq_q = (size_t)call.seq_q, seq_kv = (size_t)call.seq_kv;
+    list[0] =
+        (struct tensor){"Q", TENSOR_INPUT, type, rows, head_dim, {batch, heads, seq_q, head_dim}};
+    list[1] = (struct tensor){"K",     TENSOR_INPUT, type,
+                              kv_rows, head_dim,     {batch, kv_heads, seq_kv, head_dim}};
+    list[2] = (struct tensor){"V",     TENSOR_INPUT, type,
+                              kv_rows, head_dim,     {batch, kv_heads, seq_kv, head_dim}};
+    list[3] =
+        (struct tensor){"O", TENSOR_OUTPUT, type, rows, head_dim, {batch, heads, seq_q, head_dim}};
+    list[4] = (struct tensor){"LSE", TENSOR_OUTPUT, TENSOR_F32, rows, 1, {batch, heads, seq_q}};
+    *count = 5;
+    return cudaSuccess;
+}
+
+static size_t workspace(const struct kernel *kernel, const long long sizes[MAX_SIZES])
+{
+    const struct attention_kernel *row = (const struct attention_kernel *)kernel;
+    const struct attention call = attention_of(sizes);
+    return row->workspace ? row->workspace(&call) : 0;
+}
+
+/* An empty O costs nothing. Where a kernel's counts might be beyond their type, all are its
+ * largest: none is over 2^10 for a product, a query or a key. */
+static struct cost cost(const struct kernel *kernel, const long long sizes[MAX_SIZES])
+{
+    const struct attention_kernel *row = (const struct attention_kernel *)kernel;
+    const struct attention call = attention_of(sizes);
+    const double rows = (double)attention_query_rows(&call), keys = call.seq_kv;
+    if (rows == 0.0)
+        return (struct cost){0};
+    if ((rows + 1.0) * (keys + 1.0) * call.head_dim > 0x1p52)
+        return (struct cost){LLONG_MAX, LLONG_MAX, LLONG_MAX, LLONG_MAX};
+    return row->cost(row, &call);
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * Inputs. Here the kind describes the scores; V stays as random as the kind allows, so that a
+ * probability multiplied with the wrong row of V shows.
+ */
+
+enum { STREAM_Q, STREAM_K, STREAM_V, STREAM_Q_REACH, STREAM_K_REACH, STREAM_SIGN };
+
+/* A query whose scores of LARGE keys are all of one sign and 104 to 200 in magnitude: e^-104 is 0
+ * in float. */
+static double element_Q(const struct attention *call, enum input_kind kind, uint64_t seed,
+                        size_t row, size_t col)
+{
+    const size_t cols = (size_t)call->head_dim, index = row * cols + col;
+    switch (kind) {
+    case INPUTS_LARGE: {
+        const double largest = sqrt(200.0 / (call->scale * call->head_dim));
+        const double sign = input_bits(seed, STREAM_SIGN, row) & 1 ? 1.0 : -1.0;
+        const double reach = 0.8 + 0.2 * input_uniform(seed, STREAM_Q_REACH, row);
+        return sign * largest * reach * (0.9 + 0.1 * input_uniform(seed, STREAM_Q, index));
+    }
+    case INPUTS_ASCENDING:
+    case INPUTS_DESCENDING:
+        return 1.0 + 0.1 * input_normal(seed, STREAM_Q, index);
+    case INPUTS_CONSTANT:
+        return input_normal(seed, STREAM_Q, index);
+    default:
+        return input_element(row, col, cols, kind, seed, STREAM_Q);
+    }
+}
+
+/* ASCENDING and DESCENDING keys give scores that run from 0 to 20 or back; with CONSTANT all keys
+ * of a head tie. */
+static double element_K(const struct attention *call, enum input_kind kind, uint64_t seed,
+                        size_t row, size_t col)
+{
+    const size_t cols = (size_t)call->head_dim, index = row * cols + col;
+    const size_t head = row / (size_t)call->seq_kv, key = row % (size_t)call->seq_kv;
+    switch (kind) {
+    case INPUTS_LARGE: {
+        const double largest = sqrt(200.0 / (call->scale * call->head_dim));
+        const double reach = 0.8 + 0.2 * input_uniform(seed, STREAM_K_REACH, row);
+        return largest * reach * (0.9 + 0.1 * input_uniform(seed, STREAM_K, index));
+    }
+    case INPUTS_ASCENDING:
+    case INPUTS_DESCENDING: {
+        const double along = call->seq_kv > 1 ? (double)key / (call->seq_kv - 1) : 0.0;
+        const double score = 20.0 * (kind == INPUTS_ASCENDING ? along : 1.0 - along);
+        return score / (call->scale * call->head_dim) + 0.1 * input_normal(seed, STREAM_K, index);
+    }
+    case INPUTS_CONSTANT:
+        return input_normal(seed, STREAM_K, head * cols + col);
+    default:
+        return input_element(row, col, cols, kind, seed, STREAM_K);
+    }
+}
+
+static double element_V(const struct attention *call, enum input_kind kind, uint64_t seed,
+                        size_t row, size_t col)
+{
+    const enum input_kind kind_V =
+        kind == INPUTS_UNIFORM || kind == INPUTS_OUTLIERS ? kind : INPUTS_NORMAL;
+    return input_element(row, col, (size_t)call->head_dim, kind_V, seed, STREAM_V);
+}
+
+static void inputs(const long long sizes[MAX_SIZES], enum input_kind kind, uint64_t seed,
+                   void *const *host)
+{
+    const struct attention call = attention_of(sizes);
+    const size_t cols = (size_t)call.head_dim;
+    const size_t elements_Q = attention_query_rows(&call) * cols;
+    const size_t elements_K = key_rows(&call) * cols;
+
+    for (size_t i = 0; i < elements_Q; i++)
+        tensor_store(host[0], call.type, i, element_Q(&call, kind, seed, i / cols, i % cols));
+    for (size_t i = 0; i < elements_K; i++) {
+        tensor_store(host[1], call.type, i, element_K(&call, kind, seed, i / cols, i % cols));
+        tensor_store(host[2], call.type, i, element_V(&call, kind, seed, i / cols, i % cols));
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------
+ * The reference, one query and one key at a time, as the formula of the online softmax has it.
+ */
+
+struct query {
+    double q[MAX_HEAD_DIM], norm; /* norm: ||q|| */
+    size_t first_key, visible;
+    double m, l, reach;             /* reach: the largest of a visible key */
+    double *O, *weight;             /* sums of P·v and P·|v| */
+    double magnitude[MAX_HEAD_DIM]; /* sum of |v|: what small probabilities are multiplied with */
+};
+
+/* Four sums side by side: one alone would wait for each addition. */
+static double dot(const double *a, const double *b, size_t count)
+{
+    double sum[4] = {0.0};
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        for (size_t lane = 0; lane < 4; lane++)
+            sum[lane] += a[i + lane] * b[i + lane];
+    for (; i < count; i++)
+        sum[0] += a[i] * b[i];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+static void begin(struct query *query, const struct attention *call, const void *Q, size_t row)
+{
+    const size_t seq_q = (size_t)call->seq_q, seq_kv = (size_t)call->seq_kv;
+    const size_t head = row / seq_q, i = row % seq_q, d = (size_t)call->head_dim,
+                 group = (size_t)(call->heads / call->kv_heads);
+    query->first_key = head / group * seq_kv;
+    query->visible = seq_kv;
+    if (call->causal) /* j <= i + seq_kv - seq_q */
+        query->visible = i + 1 + seq_kv > seq_q ? i + 1 + seq_kv - seq_q : 0;
+    query->m = -DBL_MAX;
+    query->l = query->reach = 0.0;
+
+    tensor_elements(query->q, Q, call->type, row * d, d);
+    query->norm = sqrt(dot(query->q, query->q, d));
+    for (size_t c = 0; c < d; c++)
+        query->O[c] = query->weight[c] = query->magnitude[c] = 0.0;
+}
+
+/* Adds a key; reach is what bounds its scaled score and that one's rounding errors:
+ * |scale|·||q||·||k||. */
+static void add(struct query *query, const struct attention *call, const double *key, double norm,
+                const double *v)
+{
+    const size_t d = (size_t)call->head_dim;
+    const double scale = call->scale, s = scale * dot(query->q, key, d);
+    query->reach = fmax(query->reach, fabs(scale) * query->norm * norm);
+    if (s > query->m) {
+        const double factor = exp(query->m - s);
+        query->l *= factor;
+        for (size_t c = 0; c < d; c++) {
+            query->O[c] *= factor;
+            query->weight[c] *= factor;
+        }
+        query->m = s;
+    }
+    const double p = exp(s - query->m);
+    query->l += p;
+    for (size_t c = 0; c < d; c++) {
+        query->O[c] += p * v[c];
+        query->weight[c] += p * fabs(v[c]);
+        query->magnitude[c] += fabs(v[c]);
+    }
+}
+
+/* Of a kernel that computes with floats throughout. */
+static double float_bound(const struct attention *call)
+{
+    const double sums = 2.0 * (roundings(call->head_dim) + 4.0) + 2.0 * roundings(call->seq_kv);
+    return UNIT_ROUNDOFF_F32 * (sums + 16.0);
+}
+
+/* Of 16-bit elements P and O are rounded once each, and what small probabilities lose is counted
+ * once more. */
+static double bound_of(const struct attention *call)
+{
+    const bool narrow_elements = call->type != TENSOR_F32;
+    return float_bound(call) + (narrow_elements ? 3.0 * tensor_roundoff(call->type) : 0.0);
+}
+
+static double bound(const long long sizes[MAX_SIZES])
+{
+    const struct attention call = attention_of(sizes);
+    return bound_of(&call);
+}
+
+/*
+ * O's scale begins as the sum of P·|v| and ends as that times 1 + A, A the largest reach of a
+ * visible key: a rounding error of a score is a relative error of its exponential. Below the type's
+ * smallest normal number the spacing of results, and of the probabilities that V is multiplied
+ * with, is fixed: the last term. LSE is a float whatever the elements are: its scale is what a
+ * wider bound must be multiplied with to stay as strict.
+ */
+static void finish(struct query *query, const struct attention *call, double *LSE, double *scale)
+{
+    const bool sees = query->visible > 0;
+    const double normalise = sees ? 1.0 / query->l : 0.0, A = query->reach;
+    const double smallest_normal = tensor_smallest_normal(call->type);
+    for (size_t c = 0; c < (size_t)call->head_dim; c++) {
+        query->O[c] *= normalise;
+        query->weight[c] = query->weight[c] * normalise * (1.0 + A) +
+                           smallest_normal * (1.0 + query->magnitude[c] * normalise);
+    }
+    *LSE = sees ? query->m + log(query->l) : -INFINITY;
+    *scale = sees ? 1.0 + A + fabs(*LSE) : 1.0;
+    *scale *= float_bound(call) / bound_of(call);
+}
+
+/* Rows of one kv head are computed together: each key and value becomes doubles once for all. */
+static void reference(const long long sizes[MAX_SIZES], const void *const *host, const size_t *row,
+                      size_t count, double *const *value, double *const *scale)
+{
+    enum { TOGETHER = 8 };
+    const struct attention call = attention_of(sizes);
+    const size_t d = (size_t)call.head_dim;
+    struct query query[TOGETHER];
+    for (size_t first = 0, end; first < count; first = end) {
+        size_t visible = 0;
+        for (end = first; end < count && end < first + TOGETHER; end++) {
+            struct query *next = &query[end - first];
+            next->O = value[0] + end * d;
+            next->weight = scale[0] + end * d;
+            begin(next, &call, host[0], row[end]);
+            if (next->first_key != query->first_key)
+                break;
+            visible = next->visible > visible ? next->visible : visible;
+        }
+        for (size_t j = 0; j < visible; j++) {
+            double key[MAX_HEAD_DIM], v[MAX_HEAD_DIM];
+            tensor_elements(key, host[1], call.type, (query->first_key + j) * d, d);
+            tensor_elements(v, host[2], call.type, (query->first_key + j) * d, d);
+            const double norm = sqrt(dot(key, key, d));
+            for (size_t i = 0; i < end - first; i++)
+                if (j < query[i].visible)
+                    add(&query[i], &call, key, norm, v);
+        }
+        for (size_t i = first; i < end; i++)
+            finish(&query[i - first], &call, value[1] + i, scale[1] + i);
+    }
+}
+
+static double reference_cost(const long long sizes[MAX_SIZES])
+{
+    const struct attention call = attention_of(sizes);
+    return 5.0 * call.seq_kv * call.head_dim;
+}
+
+static double flops(const long long sizes[MAX_SIZES])
+{
+    const struct attention call = attention_of(sizes);
+    return 4.0 * visible_pairs(&call) * call.head_dim * call.batch * call.heads;
+}
+
+static double compulsory_bytes(const long long sizes[MAX_SIZES])
+{
+    const struct attention call = attention_of(sizes);
+    const double rows = (double)attention_query_rows(&call);
+    return 2.0 * (rows + (double)key_rows(&call)) * call.head_dim *
+               (double)tensor_element_bytes(call.type) +
+           rows * sizeof(float);
+}
+
+static cudaError_t run(const struct kernel *kernel, const long long sizes[MAX_SIZES],
+                       void *const *device, void *workspace_memory, cudaStream_t stream)
+{
+    struct attention call = attention_of(sizes);
+    call.Q = device[0];
+    call.K = device[1];
+    call.V = device[2];
+    call.O = device[3];
+    call.LSE = device[4];
+    call.workspace = workspace_memory;
+    call.stream = stream;
+    return attention_run((const struct attention_kernel *)kernel, &call);
+}
+
+const struct problem attention_problem = {
+    .name = "attention",
+    .sizes = size_options,
+    .row_bytes = sizeof(struct attention_kernel),
+    .narrow = narrow,
+    .print_limits = print_limits,
+    .tensors = tensors,
+    .workspace = workspace,
+    .cost = cost,
+    .inputs = inputs,
+    .reference = reference,
+    .reference_cost = reference_cost,
+    .bound = bound,
+    .flops = flops,
+    .compulsory_bytes = compulsory_bytes,
+    .run = run,
+    .mistakes = &attention_mistakes,
+};

@@ -1,0 +1,46 @@
+/*
+ * Measuring: every kernel of a step's ladder and the libraries beside it, interleaved in one run.
+ *
+ * For each shape, fresh normal inputs are drawn on the device and every entrant's result is
+ * compared with one entrant's, before anything is timed. Two protocols:
+ *
+ *     cold  the device rests 12 ms, runs the entrant once untimed, then a short burst of timed
+ *           laps, each
+ *                 after the L2 cache was overwritten; entrants in an order drawn anew each round
+ *     sustained  back to back, as long untimed as timed, at the clocks that the power limit then
+ *                allows; the L2
+ *                 cache keeps what it keeps. For the last kernel of the ladder, those not far from
+ *                 the fastest, and the peers
+ *
+ * Results go to a CSV file with the hardware, the versions and the protocols in its header; what
+ * was skipped, and why, goes to both. A progress bar appears on a terminal only.
+ *
+ * The program writes argv[1], or build/STEP.csv; with a further argument "lesson" at that shape
+ * alone, and appends. Its exit status: 0, 1 something failed, 3 no device.
+ */
+#ifndef TESTS_BENCH_BENCH_H
+#define TESTS_BENCH_BENCH_H
+
+#include "harness/problem.h"
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+struct bench_shape {
+    const char *label;
+    long long sizes[MAX_SIZES]; /* as on the command line of the step's program */
+};
+
+struct bench {
+    const char *step;
+    const struct problem *problem;
+    /* ascending work, so that a slow kernel's time can be foreseen; null label ends */
+    const struct bench_shape *shapes;
+    const char *lesson; /* label of the shape that the lesson and docs/results/ladder.csv quote */
+    const void *ladder, *peers;   /* tables of the problem's kernel rows; peers may be null */
+    const char *(*version)(void); /* of the library behind the peers, "cuBLAS 13.1"; may be null */
+};
+
+extern const struct bench bench; /* each bench_NN.c has its step's */
+
+#endif

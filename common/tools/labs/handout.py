@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Makes lab folders out of the project's own sources.
+
+    common/tools/labs/handout.py STEP DIRECTORY        STEP is 01 .. 06 or all; DIRECTORY must not exist yet
+
+The functions that a step's lab.json names under "stubs" lose their bodies, of which a hint stays, or are left out where
+there is no hint: the workspace that `make learn` makes, too, of kernels that compile, do nothing and fail their tests. A
+handout is this workspace, packed with what it needs to be built, run, tested, graded and learnt with. Answers in the
+lessons, `<details> ... </details>`, are left out. LAB_VARIANT chooses among the values of lab.json's knobs, which the
+folder's README then tells.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import sys
+import textwrap
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from source import behind, without_comments  # noqa: E402  (its path is set above)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STEPS = {path.name[:2]: path.name for path in sorted(ROOT.glob("0?_*")) if (path / "main.c").exists()}
+STUDENT = "docs/student.md"  # a handout's README.md
+PAGES = ("hardware.md", "loops.md", "mathematics.md")
+PACKED = not (ROOT / "common/tools/labs/labs.mk").exists()  # this is a handout: the solutions are elsewhere
+GRADER = ("case.h", "deferred_launches.h", "deferred_launches_cpu.cpp", "deferred_launches_gpu.c", "formats.py", "grade.py",
+          "handout.py", "judge.c", "local.mk", "runner.c", "runner.h", "sandbox.py", "workshop.py")
+SUPPORT = ("run", "ladder.c", "source.py", "*.h", "learn/learn.mk", "learn/learn.py", "pictures/show.*", "pictures/page*",
+           "pictures/traces.py")  # of tests/
+
+ANSWER = re.compile(r"^[ \t]*<details>.*?</details>[ \t]*\n", re.M | re.S)
+# What docs/make/lessons.py quotes of a kernel: what a student is to write.
+QUOTED = re.compile(r"^<!-- (?:code|diff):[^\n]*:begin -->\n.*?^<!-- [^\n]*:end -->\n", re.M | re.S)
+UNUSED = "/* until you use them */"  # ends the line that begins the body of a stub
+
+
+class Region:
+    """
+    What a stub loses: text[begin:end], the `body` of a function or, without a hint, the function and its comment.
+    """
+
+    def __init__(self, text, name, stub):
+        code = without_comments(text)
+        found = [match for match in re.finditer(rf"\b{name}\s*\(", code) if self.opening(code, match.end())]
+        if len(found) != 1:
+            raise ValueError(f"lab.json: {len(found)} functions {name}")
+        brace = self.opening(code, found[0].end())
+        close = behind(code, brace + 1) - 1
+        stub = stub if isinstance(stub, dict) else {"hint": stub}
+        self.hint, self.until = stub["hint"], stub.get("until")
+        if self.hint:
+            self.parameters, self.begin, self.end = parameters(code[found[0].end():brace]), brace + 2, close
+        else:
+            self.begin, self.end = text.rfind("\n\n", 0, found[0].start()) + 2, close + 3
+        self.body = text[brace + 1:close]
+
+    @classmethod
+    def opening(cls, code, position):
+        """Where the function's `{` is, `position` being behind the `(` of its parameters; None where this is a call."""
+        brace = re.compile(r"\s*\{").match(code, behind(code, position))
+        return brace.end() - 1 if brace else None
+
+    def replacement(self):
+        if not self.hint:
+            return ""
+        unused = "".join(f" (void){name};" for name in self.parameters)
+        return (comment("    ", "Yours to write: " + self.hint) + f"    {unused.strip()} {UNUSED}\n" +
+                (f"    {self.until}\n" if self.until else ""))
+
+
+def lab_of(step):
+    """
+    lab.json with the names of its `files`, those of kernels first and in order, and a row for each kernel with its
+    `file`; one that lab.json does not mention has 10 points. Kernels that are left out are neither stubs nor graded.
+    """
+    lab = json.loads((ROOT / step / "lab.json").read_text())
+    there = [] if PACKED else [path.name for path in sorted((ROOT / step).glob("[0-9]*.cu"))]
+    file_of = {pathlib.Path(name).stem.partition("_")[2]: name for name in sorted({*lab["stubs"], *there}) if name[0].isdigit()}
+    for name in lab.get("leave_out", ()):
+        lab["stubs"].pop(file_of.pop(name), None)
+    rows = {row["name"]: row for row in lab["kernels"]}
+    lab["kernels"] = [{"name": name, "correctness": 7, "sanitizer": 3} | rows.get(name, {}) | {"file": file}
+                      for name, file in file_of.items()]
+    lab["files"] = [*file_of.values(), *(name for name in lab["stubs"] if not name[0].isdigit())]
+    return lab
+
+
+def regions(path):
+    """The regions of one of a step's files, in order."""
+    text = (ROOT / path).read_text()
+    found = [Region(text, name, stub) for name, stub in lab_of(path.parent.name)["stubs"].get(path.name, {}).items()]
+    return sorted(found, key=lambda region: region.begin)
+
+
+def knobs(lab, step):
+    """{name: value}: the first of those that lab.json lists, or the one that LAB_VARIANT draws."""
+    chance, variant = random.Random(f"{os.environ.get('LAB_VARIANT')} {step}"), os.environ.get("LAB_VARIANT")
+    return {name: chance.choice(knob["values"]) if variant else knob["values"][0] for name, knob in lab.get("knobs", {}).items()}
+
+
+def assignment(steps):
+    """What a variant asks for, in Markdown; nothing where no variant was chosen."""
+    lines = []
+    for step in steps if os.environ.get("LAB_VARIANT") else []:
+        lab = lab_of(step)
+        for name, value in knobs(lab, step[:2]).items():
+            lines.append(f"- {lab['title']}: {lab['knobs'][name]['says'].format(value)}\n")
+    return "\n## Your variant\n\n" + "".join(lines) if lines else ""
+
+
+def parameters(listed):
+    """The names in a parameter list, `listed` being all of it behind its '('."""
+    while listed != (plainer := re.sub(r"<[^<>]*>|\([^()&*]*\)|\[[^][]*\]", "", listed)):
+        listed = plainer
+    return [re.findall(r"\w+", parameter)[-1] for parameter in listed.split(",")]
+
+
+def stub(path):
+    """The file with hints in the place of its solutions."""
+    text, pieces, position = (ROOT / path).read_text(), [], 0
+    for region in regions(path):
+        pieces += [text[position:region.begin], region.replacement()]
+        position = region.end
+    return "".join(pieces) + text[position:]
+
+
+def untouched(path):
+    """Whether nothing was written into any stub of a file of a workspace, the body of each still ending where it begins."""
+    hinted = [stub for stub in lab_of(path.parent.name)["stubs"].get(path.name, {}).values() if stub]
+    untils = "|".join(re.escape(stub["until"]) for stub in hinted if isinstance(stub, dict))
+    return 0 < len(hinted) == len(re.findall(rf"{re.escape(UNUSED)}\s*(?:{untils})?\s*\}}", path.read_text(errors="replace")))
+
+
+def workspace(step, folder):
+    """Puts the step's files that are to be handed in, with stubs, into a folder; one that is there stays as it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in lab_of(step)["files"]:
+        with contextlib.suppress(FileExistsError), open(folder / name, "x", encoding="utf-8") as file:
+            file.write(stub(pathlib.Path(step) / name))
+
+
+def comment(indent, text, width=110):
+    if len(indent) + len(text) + 6 <= width:
+        return f"{indent}/* {text} */\n"
+    lines = textwrap.wrap(text, width, initial_indent=f"{indent} * ", subsequent_indent=f"{indent} * ",
+                          break_long_words=False, break_on_hyphens=False)
+    return "\n".join([f"{indent}/*", *lines, f"{indent} */"]) + "\n"
+
+
+def copied(path, text, steps):
+    """What a handout of these steps shows of a file of the project."""
+    if path.suffix == ".md":
+        return ANSWER.sub("", QUOTED.sub("", text))
+    if path.name == "Makefile":
+        text = text.replace("include common/tools/labs/labs.mk", "include common/tools/labs/local.mk")
+        text = re.sub(r"^-?include tests/(?!labs/local|learn/|pictures/show).*\n+|^[^\n]*\btests/(sass|add_kernel)\b.*\n", "", text,
+                      flags=re.M)
+        # nvcc's number for names that nothing refers to: an unfinished kernel does not use its constants yet.
+        return re.sub(r"^(NVCC_FLAGS := .*)$", r"\1 -diag-suppress 177", text, flags=re.M)
+    if path.name.startswith("test_"):
+        return "".join(line for line in text.splitlines(keepends=True)
+                       if not (match := re.match(r'#include "(0\d_\w+)/', line)) or match[1] in steps)
+    return text
+
+
+def files_of(steps):
+    """Every file of a handout, relative to the project."""
+    names = ["Makefile", "LICENSE", ".clang-format", ".gitignore", ".devcontainer/devcontainer.json", STUDENT,
+             *(f"docs/{page}" for page in PAGES), *(f"common/tools/labs/{name}" for name in GRADER)]
+    yield from map(pathlib.Path, names)
+    patterns = [f"tests/{name}" for name in SUPPORT]
+    for step in steps:
+        patterns += [f"docs/results/{step}*", f"docs/pictures/{step[:2]}_*", f"tests/t*_{step[:2]}*.c*"]
+    yield from (path.relative_to(ROOT) for pattern in patterns for path in sorted(ROOT.glob(pattern)))
+    unused = unused_helpers(steps) | {ROOT / step / name for step in steps for name in lab_of(step)["files"]}
+    for folder in ("common", *steps):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts and path not in unused:
+                yield path.relative_to(ROOT)
+
+
+def unused_helpers(steps):
+    """common/*.cuh that nothing of these steps includes: what they have worked out is another step's to find."""
+    helpers = {path.name: path for path in (ROOT / "common").glob("*.cuh")}
+    files = [path for folder in steps for path in (ROOT / folder).iterdir() if path.suffix in (".cu", ".cuh", ".c", ".h")]
+    while files:
+        for name in re.findall(r'^#include "(\w+\.cuh)"', files.pop().read_text(), re.M):
+            if name in helpers:
+                files.append(helpers.pop(name))
+    return set(helpers.values())
+
+
+def selected(step):
+    if step == "all":
+        return list(STEPS.values())
+    if step not in STEPS:
+        raise SystemExit(f"STEP is '{step}'; it must be all or one of {', '.join(STEPS)}")
+    return [STEPS[step]]
+
+
+def make(step, directory):
+    """Makes the handout of a step (or of all) in a directory that does not exist yet."""
+    steps = selected(step)
+    directory = pathlib.Path(directory)
+    try:
+        directory.mkdir(parents=True)
+    except FileExistsError:
+        raise SystemExit(f"{directory} exists already; a handout goes into a new folder") from None
+    for source in files_of(steps):
+        target = directory / ("README.md" if str(source) == STUDENT else source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / source, target)
+        text = target.read_text()
+        shown = copied(source, text, steps)
+        if shown != text:
+            target.write_text(shown)
+        target.chmod(0o755 if os.access(ROOT / source, os.X_OK) else 0o644)
+    for name in steps:
+        workspace(name, directory / name)
+        path = directory / name / "lab.json"  # a grader in the folder has the same values without being told
+        lab, text = json.loads(path.read_text()), path.read_text()
+        for knob, value in knobs(lab, name[:2]).items():
+            text = re.sub(rf'("{knob}": \{{"values": \[)[^\]]*', rf"\g<1>{value}", text)
+        path.write_text(text)
+    with open(directory / "README.md", "a") as readme:
+        readme.write(assignment(steps))
+    for page in directory.rglob("*.md"):
+        text = page.read_text()
+        for match in dead_links(page):
+            text = text.replace(match[0], match[1])
+        page.write_text(text)
+    return directory
+
+
+def dead_links(page):
+    """Links to what is not in the handout, another step's lesson for instance."""
+    links = re.finditer(r"\[([^\]]+)\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    return [match for match in links if not (page.parent / match[2]).exists()]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    print(f"made {make(sys.argv[1], sys.argv[2])}")

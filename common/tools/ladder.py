@@ -1,0 +1,441 @@
+#!/usr/bin/env python3
+"""How many lines of code each rung of the ladder adds to the one before it.
+
+    common/tools/ladder.py STEP ...                 the table; exit status 1 when a rung adds more than its limit
+    common/tools/ladder.py --diff KERNEL STEP ...   what KERNEL adds (+) and removes (-); with --code no comments
+
+A step's rungs and their order are the rows of its NN_step.h. A rung's code is its .cu file and those of its
+step's .cuh files that the rung before it does not include, without their cost formulas: these are the table's.
+
+A line of code is a statement: comments, blank lines and line breaks do not count, whatever a formatter makes of them.
+`for (...) {`, `}`, `} else {`, `if (...)` without a brace, `template <...>` and a preprocessor line are a statement each,
+but #include and a header's guard count for none; one that does not fit into 100 columns counts for as many lines as it
+fills. A function is compared with the one of the same name, wherever that stands; where names differ only by the kernel's
+own, it is the same function. Python's standard library suffices.
+"""
+import argparse
+import collections
+import functools
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+from source import COMMENT_OR_STRING, DIRECTIVE, STRING, comments, without_comments
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+MOST_ADDED = 40
+# A rung marked `begins` starts a new machine or algorithm: its lesson walks through the file instead of showing a diff.
+MOST_BEGINS = collections.defaultdict(lambda: 2, {"06_causal_half": 3})
+# A step's first rung stands alone, but for FlashAttention-2's: it is FlashAttention-1 with the loops exchanged.
+FIRST_FOLLOWS = {"05_flash_v2": ("04_flash_v1", "flash_v1")}
+MOST_ADDED_BY_FIRST = 25
+
+COLUMNS, INDENT = 100, 4
+CONTEXT = 2  # statements that a diff shows around a change
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Source text
+
+# An operator's characters are a token each: `>>` may close two templates.
+TOKEN = re.compile(rf"{STRING}|{DIRECTIVE}|\w+|[^\w\s]")
+HEADS = ("if", "for", "while", "switch", "else")
+ATTRIBUTE, NAME = re.compile(r"__\w+__ ?\([^()]*\)"), re.compile(r"(\w+) ?[({]")
+GUARD = re.compile(r"#(ifndef|define) \w+_CUH$|#endif")
+ROW = re.compile(r'^KERNEL\((\w+), "([^"]+)",(.*?)\)$', re.DOTALL | re.MULTILINE)
+NOT_COUNTED = re.compile(rf"#include |{GUARD.pattern}")
+
+
+class Statement:
+    """A statement, or a comment that has its lines for itself and counts for none."""
+
+    def __init__(self, source, tokens, begin, end, columns):
+        self.key = tuple(tokens)
+        self.begin, self.columns = begin, columns
+        self.leads = not without_comments(source[:begin]).strip()  # nothing but comments stands before it
+        self.text = " ".join(without_comments(source[begin:end]).split())
+        # The lines that it fills when formatted, one blank lost at each break; then how many of code it counts for.
+        self.lines = -(-len(re.sub(r"(?<=[(\[]) | (?=[)\]])", "", self.text)) // columns) if columns else 0
+        self.counted = 0 if NOT_COUNTED.match(self.text) else self.lines
+        # Where it stands in the file, with the comment at its end: its first line's number, counted from 1, and its lines.
+        comment = COMMENT_OR_STRING.search(source, end)
+        if comment and "\n" not in source[end:comment.start()] and comment[0].startswith("/"):
+            end = comment.end()
+        self.number = source.count("\n", 0, begin) + 1
+        self.shown = source.split("\n")[self.number - 1:source.count("\n", 0, end) + 1]
+
+
+def closes_head(tokens):
+    """Whether these tokens are `if (...)`, `else` and so on, with nothing controlled by them yet."""
+    words = tokens[1:] if tokens[0] == "}" else tokens
+    if not words or words[0] not in HEADS:
+        return False
+    return words == ["else"] or words[-1] == ")"
+
+
+def statements(source):
+    """The statements of a source, and between them the comments that have lines for themselves, in order.
+
+    >>> def show(source):
+    ...     for statement in statements(source):
+    ...         print(statement.lines, statement.text)
+    >>> show("template <int N> void f(int x) { /* one\\nidea */ if (x) { g(x); } else for (;;) { h(\\n{1, 2}); } }")
+    1 template <int N>
+    1 void f(int x) {
+    1 if (x) {
+    1 g(x);
+    1 } else
+    1 for (;;) {
+    1 h( {1, 2});
+    1 }
+    1 }
+    >>> show("#define X \\\\\\n  1\\n/* idea */\\nenum { A, B };")
+    1 #define X \\ 1
+    0 
+    1 enum {
+    1 A, B
+    1 };
+    >>> show("int x = " + " + ".join(["variable"] * 10) + ";")  # 115 characters
+    2 int x = variable + variable + variable + variable + variable + variable + variable + variable + variable + variable;
+    """
+    blanked = without_comments(source)
+    found = [Statement(source, re.findall(r"\w+|[^\w\s*/]", match[0]), *match.span(), 0)
+             for match in comments(source)
+             if not source[source.rfind("\n", 0, match.start()) + 1:match.start()].strip()]
+    matches = list(TOKEN.finditer(blanked))
+    tokens, begin, depth = [], 0, 0
+    nesting = []  # for each open bracket whether it is a block's
+    for at, match in enumerate(matches):
+        token = match[0]
+        following = matches[at + 1][0] if at + 1 < len(matches) else ""
+        if not tokens:
+            begin, depth = match.start(), nesting.count(True)
+        if token in "([" or token == "{" and (not all(nesting) or tokens and tokens[-1] in ("=", ",", "return")):
+            nesting.append(False)
+        elif token == "{":
+            nesting.append(True)
+        elif token in ")]}" and nesting:
+            block = nesting.pop()
+            if block and tokens:  # what stands before a closing brace without a semicolon
+                found.append(Statement(source, tokens, begin, matches[at - 1].end(), COLUMNS - INDENT * depth))
+                tokens, begin = [], match.start()
+            if not tokens:
+                depth = nesting.count(True)
+        tokens.append(token)
+        inside = not all(nesting)
+        ends = not inside and (
+            token == ";" or token == "{" or token.lstrip().startswith("#")
+            or token == "}" and following not in (";", "else", ",")
+            or token == ">" and tokens[0] == "template" and tokens.count("<") == tokens.count(">")
+            or closes_head(tokens) and following not in ("{", ";") and (token, following) != ("else", "if"))
+        if ends:
+            found.append(Statement(source, re.findall(r"\S+", token) if token.lstrip().startswith("#") else tokens,
+                                   begin, match.end(), COLUMNS - INDENT * depth))
+            tokens = []
+    return sorted(found, key=lambda statement: statement.begin)
+
+
+def common(old, new):
+    """The pairs of places (i, j) at which old[i] == new[j] belong to one longest common subsequence.
+
+    Each place weighs what its statement counts for; a comment a little, a lone brace less than any other line.
+    """
+    weights = [0.5 if s.lines == 0 else 0.7 if s.key in (("}",), ("{",)) else s.lines for s in old]
+    best = [[0.0] * (len(new) + 1)]
+    for i, statement in enumerate(old):
+        above, row, left = best[-1], [0.0], 0.0
+        for j, other in enumerate(new):
+            left = above[j] + weights[i] if statement.key == other.key else max(left, above[j + 1])
+            row.append(left)
+        best.append(row)
+    pairs, i, j = [], len(old), len(new)
+    while i and j:
+        if old[i - 1].key == new[j - 1].key:
+            i, j = i - 1, j - 1
+            pairs.append((i, j))
+        elif best[i - 1][j] >= best[i][j - 1]:
+            i -= 1
+        else:
+            j -= 1
+    return pairs[::-1]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Rungs
+
+
+def code_of(source):
+    """The statements of a rung's source, but for the functions that give a row's cost, and the comments above them.
+
+    >>> [s.text for s in code_of("int a; /* x */ int b;\\n/* c */\\nstruct cost f(int x) { if (x) { y(); } } int d;")]
+    ['int a;', 'int b;', 'int d;']
+    """
+    found, skipping = [], False
+    for statement in statements(source):
+        outermost = statement.columns in (COLUMNS, 0)
+        if outermost and re.search(r"\bstruct cost \w+\(.*\{$", statement.text):
+            skipping = True
+            while found and found[-1].lines == 0 and not found[-1].leads:
+                found.pop()
+        if not skipping:
+            found.append(statement)
+        skipping = skipping and not (outermost and statement.key == ("}",))
+    return found
+
+
+class Rung:
+    """One row of a step's table."""
+
+    def __init__(self, step, name, file, fields):
+        self.step, self.name, self.begins = step, name, ".begins = true" in fields
+        self.path = ROOT / step / file
+
+    def headers(self):
+        """The step's own headers that its file includes, in the order in which the compiler meets them."""
+        found = []
+
+        def visit(path):
+            for name in re.findall(r'^#include "(\w+\.cuh)"', path.read_text(encoding="utf-8"), re.MULTILINE):
+                header = path.with_name(name)
+                if header.exists() and header not in found:
+                    visit(header)
+                    found.append(header)
+        visit(self.path)
+        return found
+
+    def lines(self):
+        """How many lines of code the rung is, with all that it includes of its step's."""
+        return sum(statement.counted for path in [*self.headers(), self.path] for statement in code_of(path.read_text("utf-8")))
+
+    def __str__(self):
+        return f"{self.step}/{self.name}"
+
+
+@functools.lru_cache(maxsize=None)
+def program(step, *arguments):
+    """What the step's checked program says as JSON: with --list what its table says, else what its kernels did."""
+    command = [ROOT / "build" / "check" / step, "--json", *arguments]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+@functools.lru_cache(maxsize=None)
+def rungs(step):
+    """The step's rungs in reading order, from the text of its table: nothing need be built for them."""
+    table = (ROOT / step / f"{step[:2]}_step.h").read_text("utf-8")
+    return [Rung(step, *row.groups()) for row in ROW.finditer(without_comments(table))]
+
+
+def find(step, name):
+    for rung in rungs(step):
+        if rung.name == name:
+            return rung
+    raise LookupError(f"step {step} has no kernel {name}; it has {', '.join(rung.name for rung in rungs(step))}")
+
+
+def predecessor(rung):
+    """The rung that a reader comes from; None where a rung stands alone."""
+    ladder = rungs(rung.step)
+    place = ladder.index(rung)
+    if place > 0:
+        return ladder[place - 1]
+    return find(*FIRST_FOLLOWS[rung.step]) if rung.step in FIRST_FOLLOWS else None
+
+
+def rename(old, new, old_name, new_name):
+    """Gives the statements of `old` the names of `new` where a name differs by the kernel's own name, or its step, alone.
+
+    >>> old = statements('#include "01_step.h"\\nmatmul_a(); __a x; a(b_a);')
+    >>> new = statements('#include "02_step.h"\\nmatmul_b(); __a x; b(b_a);')
+    >>> rename(old, new, "a", "b")
+    >>> len(common(old, new))
+    4
+    """
+    known = {token for statement in new for token in statement.key}
+    own = re.compile(rf"(?<![A-Za-z0-9]){old_name}(?![A-Za-z0-9])", re.IGNORECASE)
+    headers = [token for token in known if re.fullmatch(r'"0\d_step\.h"', token)]
+
+    def name(token):
+        if headers and re.fullmatch(r'"0\d_step\.h"', token):
+            return headers[0]
+        candidate = own.sub(new_name.upper() if token.isupper() else new_name, token)
+        return candidate if candidate in known else token
+
+    for statement in old:
+        statement.key = tuple(map(name, statement.key))
+
+
+def definitions(entries):
+    """(name, entries) of each function and type with the comments above it, and of each other statement.
+
+    >>> entries = [(None, s) for s in statements("int x; /* y */ template <int N> void f() { a(); } struct g { int b; };")]
+    >>> [(name, len(part)) for name, part in definitions(entries)]
+    [('', 1), ('f', 4), ('g', 3)]
+    """
+    found, part, name = [], [], ""
+    for entry in entries:
+        statement = entry[1]
+        part.append(entry)
+        if statement.columns == COLUMNS and not name and statement.text.endswith("{"):
+            found_name = NAME.search(ATTRIBUTE.sub("", statement.text))
+            name = found_name[1] if found_name else ""
+        if statement.columns == COLUMNS and not statement.text.endswith(("{", ">")):
+            found.append((name, part))
+            part, name = [], ""
+    return [*found, *([("", part)] if part else [])]
+
+
+def arranged(old, new):
+    """`old` with the definitions that `new` has, too, in the order of `new`."""
+    order = {name: place for place, (name, _) in enumerate(definitions(new)) if name}
+    parts = definitions(old)
+    known = iter(sorted((part for part in parts if part[0] in order), key=lambda part: order[part[0]]))
+    return [entry for part in parts for entry in (next(known) if part[0] in order else part)[1]]
+
+
+class Change:
+    """What a rung changes in the one before it: `script` holds (sign, file, statement) in reading order.
+
+    The sign is +, - or, for a statement that both have, a blank.
+    """
+
+    def __init__(self, rung):
+        self.rung, self.before = rung, predecessor(rung)
+        old_headers = self.before.headers() if self.before else []
+        new_headers = rung.headers()
+        old = self._statements(self.before, [h for h in old_headers if h not in new_headers]) if self.before else []
+        new = self._statements(rung, [h for h in new_headers if h not in old_headers])
+        if self.before:
+            rename([s for _, s in old], [s for _, s in new], self.before.name, rung.name)
+            old = arranged(old, new)
+        self.script, i, j = [], 0, 0
+        for kept_i, kept_j in [*common([s for _, s in old], [s for _, s in new]), (len(old), len(new))]:
+            self.script += [("-", *entry) for entry in old[i:kept_i]] + [("+", *entry) for entry in new[j:kept_j]]
+            self.script += [(" ", *entry) for entry in new[kept_j:kept_j + 1]]
+            i, j = kept_i + 1, kept_j + 1
+
+    @staticmethod
+    def _statements(rung, headers):
+        return [(path, statement) for path in [*headers, rung.path] for statement in code_of(path.read_text("utf-8"))]
+
+    def count(self, sign):
+        return sum(statement.counted for s, _, statement in self.script if s == sign)
+
+    def limit(self):
+        """How many lines the rung may add; None for any number."""
+        if not self.before:
+            return None
+        if self.before.step != self.rung.step:
+            return MOST_ADDED_BY_FIRST
+        return None if self.rung.begins else MOST_ADDED
+
+
+def smoothed(script):
+    """The script with what was kept between two changes, but is no more than braces, counted as changed."""
+    runs = []
+    for entry in script:
+        kind = entry[0] == " "
+        if not runs or runs[-1][0] != kind:
+            runs.append((kind, []))
+        runs[-1][1].append(entry)
+    smooth = []
+    for place, (kept, run) in enumerate(runs):
+        bare = kept and 0 < place < len(runs) - 1 and all(s.text in ("}", "") for _, _, s in run)
+        changed = run if not kept else [(sign, file, s) for _, file, s in run for sign in "-+"] if bare else None
+        if changed is None:
+            smooth += run
+            continue
+        at = len(smooth)
+        while at and smooth[at - 1][0] != " ":
+            at -= 1
+        both = smooth[at:] + changed
+        smooth[at:] = [e for e in both if e[0] == "-"] + [e for e in both if e[0] == "+"]
+    return smooth
+
+
+def diff_lines(change, code_only=False):
+    """The lines of the diff, a line that says where before each group of changes; without the files' header comments
+    and headers' guards, and, if only code is asked for, without any comment."""
+    script = smoothed([(sign, file, s) for sign, file, s in change.script
+                       if (s.lines or not s.leads and not code_only) and not GUARD.match(s.text)])
+    changed = [place for place, entry in enumerate(script) if entry[0] != " "]
+    near = {place for at in changed for place in range(at - CONTEXT, at + CONTEXT + 1)}
+    lines, last, printed = [], None, {}
+    for place, (sign, file, statement) in enumerate(script):
+        if place not in near:
+            continue
+        if last is None or place != last + 1 or sign != "-" and script[last][0] != "-" and script[last][1] != file:
+            new = " (new in this rung)" if sign != "-" and file.suffix == ".cuh" else ""
+            lines.append(f"@@ {file.name}{new}, line {statement.number} @@")
+        elif sign != "-" and script[last][0] != "-" and not file.read_text("utf-8").split("\n")[statement.number - 2].strip():
+            lines.append("")
+        last = place
+        shown = without_comments("\n".join(statement.shown)).split("\n") if code_only else statement.shown
+        for number, line in enumerate(shown, statement.number):
+            if code_only and not line.strip():
+                continue
+            if printed.get((sign, file), 0) < number:  # two statements of one line are shown once
+                lines.append(f"{sign}{line}".rstrip())
+                printed[sign, file] = number
+    return lines
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The command
+
+
+def report(step):
+    """Prints the step's table; the lines that say what is over a limit."""
+    over, begins = [], 0
+    print(f"{step}\n  {'rung':24} {'lines':>6} {'added':>6} {'removed':>8}  most added")
+    for place, rung in enumerate(rungs(step)):
+        change = Change(rung)
+        added, removed, limit = change.count("+"), change.count("-"), change.limit()
+        begins += rung.begins and place > 0
+        claim = "first" if not change.before else "begins" if limit is None else f"{limit}"
+        if change.before and change.before.step != step:
+            claim += f", after {change.before}"
+        if limit is not None and added > limit:
+            claim += "   <- over"
+            over.append(f"{rung} adds {added} lines to {change.before}; at most {limit} are allowed")
+        numbers = f"{added:6} {removed:8}" if change.before else " " * 15
+        print(f"  {rung.name:24} {rung.lines():6} {numbers}  {claim}", flush=True)
+    if begins > MOST_BEGINS[step]:
+        over.append(f"{step} has {begins} rungs marked `begins` besides its first; at most {MOST_BEGINS[step]} are allowed")
+    return over
+
+
+def show(rung, code_only):
+    """Prints the rung's diff, in colours on a terminal."""
+    change = Change(rung)
+    if not change.before:
+        print(f"{rung.name} is the first rung of its ladder, there is nothing to compare it with: {rung.path.relative_to(ROOT)}")
+        return
+    colours = {"+": "\033[32m", "-": "\033[31m", "@": "\033[36m"} if sys.stdout.isatty() else {}
+    print(f"{change.before} -> {rung}: {change.count('+')} lines of code added, {change.count('-')} removed")
+    for line in diff_lines(change, code_only):
+        colour = colours.get(line[:1])
+        print(f"{colour}{line}\033[0m" if colour else line)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--diff", metavar="KERNEL")
+    parser.add_argument("--code", action="store_true")
+    parser.add_argument("step", nargs="+")
+    arguments = parser.parse_args()
+    if arguments.diff:
+        found = {rung.name: rung for step in arguments.step for rung in rungs(step)}
+        if arguments.diff not in found:
+            parser.error(f"there is no kernel {arguments.diff}; there are: {' '.join(found)}")
+        show(found[arguments.diff], arguments.code)
+        return 0
+    over = [line for step in arguments.step for line in report(step)]
+    for line in over:
+        print(line, file=sys.stderr)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+# One kernel as one self-contained .cu file: one.py says what is in it.
+
+ONE := $(PYTHON) common/tools/one/one.py
+ALL_KERNELS := $(foreach step,$(STEPS),$(call kernels_of,$(step)))
+TAKES_KERNEL += one check-one
+ifneq ($(if $(filter one,$(MAKECMDGOALS)),$(words $(KERNEL)),1),1)
+  $(error which one? make one KERNEL=name, of these:$(call kernel_lines,$(STEPS)))
+endif
+
+# What is built goes to stderr: stdout is the file.
+.PHONY: one
+one: packages-python ## learn: One kernel as one .cu file with a main: make one KERNEL=async OUT=async.cu
+	@$(MAKE) --no-print-directory $(patsubst %,build/$(RUN_BUILD)/%,$(firstword $(CHOSEN_STEPS))) >&2
+	@$(ONE) build/$(RUN_BUILD)/$(firstword $(CHOSEN_STEPS)) $(KERNEL) '$(OUT)'
+
+# The nvcc options are those that the file itself tells its reader.
+nvcc_options = $$(sed -n 's/.* nvcc \(.*\) THIS.cu -o .*/\1/p' $(1))
+
+# $(1) is a step, $(2) a kernel of it.
+define one_rules
+build/one/$(2).cu: build/$(RUN_BUILD)/$(1) $(wildcard common/tools/one/*)
+	@mkdir -p $$(@D)
+	@$$(ONE) $$< $(2) $$@
+endef
+$(foreach step,$(STEPS),$(foreach kernel,$(call kernels_of,$(step)),$(eval $(call one_rules,$(step),$(kernel)))))
+
+build/one/%.cpu: build/one/%.cu $(runtime_cpu) $(SIMTCC)
+	@$(SIMTCC) -O0 -Wall -Werror $< -o $@.run && $@.run && mv $@.run $@
+
+# Exit status 3: this device is too old for it.
+build/one/%.gpu: build/one/%.cu
+	@$(NVCC) $(call nvcc_options,$<) $< -o $@.run && { $@.run || [ $$? -eq 3 ]; } && mv $@.run $@
+
+build/one/%.ptx: build/one/%.cu
+	@$(NVCC) $(call nvcc_options,$<) -Werror all-warnings -diag-suppress 177 -ptx $< -o $@
+
+ONE_CHECKS := cpu $(if $(NVCC),$(if $(filter gpu,$(BACKEND)),gpu,ptx))
+.PHONY: check-one
+check-one: packages-python $(foreach kernel,$(or $(KERNEL),$(ALL_KERNELS)),$(ONE_CHECKS:%=build/one/$(kernel).%)) ## test: Make all of those files; compile them with simtcc and nvcc, run them
+	@echo '$(words $(or $(KERNEL),$(ALL_KERNELS))) kernels as single files: compiled for $(ONE_CHECKS)'

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""One kernel as one self-contained .cu file, with a small main() that checks it.
+
+    common/tools/one/one.py PROGRAM KERNEL [FILE]      PROGRAM is build/check/02_tiled_matmul, say; without FILE: stdout
+
+The file needs no header of the project: nvcc compiles it, and so does common/simt/simtcc, without any -I. It holds the
+kernel's file, the .cuh files that this includes, those instructions of ptx.cuh and those functions of common/*.c that
+are used, and the check of its problem (matmul.cu, softmax.cu or attention.cu beside this script) at the sizes below.
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from source import without_comments  # noqa: E402  (its path is set above)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+SIZES = {"matmul": "--m 128 --n 96 --k 80", "softmax": "--rows 3 --cols 40000",
+         "attention": "--batch 1 --heads 4 --kv-heads 2 --seq-q 80 --seq-kv 100 --head-dim 64"}
+# Where a kernel would leave those to another one.
+PAIRS = "--batch 1 --heads 2 --kv-heads 1 --seq-q 200 --seq-kv 600 --head-dim 72"
+CAUSAL_PAIRS = "--batch 1 --heads 2 --kv-heads 1 --seq-q 200 --seq-kv 1100 --head-dim 72 --causal"
+OWN_SIZES = {"multicast": PAIRS, "lazy_rescale": PAIRS, "drawn_pairs": CAUSAL_PAIRS, "folded": CAUSAL_PAIRS}
+
+# What a kernel's file may use of the rest of the project, in the order in which it must stand. It is left out where
+# nothing uses it.
+LIBRARY = (
+    ("common/harness/problem.h", "tensor_type"), ("common/harness/problem.h", "cost"), ("common/harness/refusal.h", "MAX_EXTENT"),
+    ("common/problems/matmul.h", "matmul_fn"), ("common/problems/softmax.h", "softmax_fn"), ("common/problems/attention.h", "attention"),
+    ("common/problems/attention.c", "attention_query_rows"), ("common/device/backend.c", "backend_architecture"),
+    ("common/harness/refusal.c", "sentence"), ("common/harness/refusal.c", "refuse"), ("common/harness/refusal.c", "refusal"),
+    ("common/harness/refusal.c", "require_blocks"), ("common/device/tensor_map.h", "TENSOR_MAP_BOX_COLS"),
+    ("common/device/tensor_map.c", "encode_fn"), ("common/device/tensor_map.c", "find_encoder"),
+    ("common/device/tensor_map.c", "tensor_map_of_halves"), ("common/device/tensor_map.h", "attention_maps"),
+    ("common/device/tensor_map.c", "attention_maps_of"), ("common/device/device_limits.h", "device_limits"),
+    ("common/device/device.h", "device_attribute"), ("common/device/device.h", "current_device"))
+
+GUARD = re.compile(r"^#ifndef (\w+)\n#define \1\n(.*)^#endif\n", re.M | re.S)
+LINKAGE = re.compile(r'^#ifdef __cplusplus\n(?:extern "C" \{|\})\n#endif\n', re.M)
+INCLUDE = re.compile(r'^#include (?:"([^"]+)"|(<[^>]+>))\n', re.M)
+
+
+def words(text):
+    return set(re.findall(r"[A-Za-z_]\w*", without_comments(text)))
+
+
+def chunks(text):
+    """The declarations of a source with their comments: what blank lines separate, { } and #if whole."""
+    found = []
+    for part in re.split(r"\n\s*\n", LINKAGE.sub("", GUARD.sub(r"\2", text))):
+        last = found[-1] if found else ""
+        conditions = len(re.findall("^#if", last, re.M)) - len(re.findall("^#endif", last, re.M))
+        if last.count("{") > last.count("}") or conditions > 0:
+            found[-1] += "\n\n" + part
+        else:
+            found.append(part.strip("\n"))
+    return found
+
+
+def defines(chunk):
+    """The names that a chunk defines."""
+    code = without_comments(chunk)
+    names = set(re.findall(r"^#define (\w+)", code, re.M))
+    code = re.sub(r"^#.*(?:\\\n.*)*\n?", "", code, flags=re.M)
+    if re.match(r"\s*(?:typedef )?enum\b", code):
+        names |= set(re.findall(r"[{,]\s*(\w+)", code))
+    at_top = re.sub(r"^[ }].*\n?", "", code, flags=re.M)  # clang-format indents all but what is declared here
+    for line in re.split(r"[;{]\s*$", re.sub(r"^template <.*>$", "", at_top, flags=re.M), flags=re.M):
+        if name := re.search(r"(\w+)\s*(?:[({\[=]|$)", re.sub(r"<[^<>]*>", "", line).strip()):
+            names.add(name[1])
+    return names
+
+
+def exports(path):
+    """The C functions that a .cu file gives to others."""
+    given = [chunk for chunk in chunks(path.read_text()) if re.search('^extern "C"', chunk, re.M)]
+    return {name for chunk in given for name in defines(chunk)}
+
+
+def callees(path, seen=()):
+    """The step's other .cu files whose functions a file calls, each after those that it calls itself."""
+    found = []
+    for other in sorted(path.parent.glob("*.cu")):
+        if other not in (path, *seen, *found) and words(path.read_text()) & exports(other):
+            found += [*callees(other, (path, *seen, *found)), other]
+    return found
+
+
+def used(candidates, text):
+    """Those of the chunks that the text needs, directly or through one another, in their order."""
+    needed, kept = words(text), set()
+    while more := {index for index, chunk in enumerate(candidates) if index not in kept and defines(chunk) & needed}:
+        kept |= more
+        for index in more:
+            needed |= words(candidates[index])
+    return [chunk for index, chunk in enumerate(candidates) if index in kept]
+
+
+class One:
+    """The text of one file as it grows."""
+
+    def __init__(self, step):
+        self.folders = (ROOT / step, ROOT / "common", HERE)
+        self.system, self.headers, self.of_step, self.seen = [], [], [], set()
+
+    def kernel(self, path):
+        """A kernel's file after the step's headers that it includes; these may name types that the file defines."""
+        self.of_step, self.seen = [], {name for name in self.seen if not (self.folders[0] / name).exists()}
+        text = re.sub(r"^// needs: .*\n", "", self.take(path))
+        return "\n".join((*self.of_step, text))
+
+    def take(self, path):
+        """A source without its #includes; the files that it includes become headers, those that they include first."""
+        self.seen.add(path.name)
+        text = GUARD.sub(r"\2", path.read_text()) if path.suffix != ".cu" else path.read_text()
+        return INCLUDE.sub(self.included, text).strip("\n") + "\n"
+
+    def included(self, match):
+        if match[2]:
+            self.system.append(match[2])
+            return ""
+        path = next((folder / match[1] for folder in self.folders if (folder / match[1]).exists()), None)
+        # The library has what is used of a .h file of common, and a step's table is left out.
+        plan = path and path.parent == self.folders[0] and not path.name.endswith("_step.h")
+        if path and path.name not in self.seen and (path.suffix == ".cuh" or plan) and path.name != "ptx.cuh":
+            text = self.take(path)  # which may append others
+            (self.of_step if path.parent == self.folders[0] else self.headers).append(text)
+        return ""
+
+    def used_of_common(self, text):
+        origin = {}
+        for source, name in LIBRARY:
+            code = (ROOT / source).read_text()
+            chunk = next((chunk for chunk in chunks(INCLUDE.sub("", code)) if name in defines(chunk)), None)
+            if chunk is None:
+                raise SystemExit(f"{source} does not define {name}")
+            origin[chunk.replace("_Thread_local", "thread_local")] = code
+        step = self.folders[0]
+        for chunk in re.findall(r"^static inline .*?^\}", (step / f"{step.name[:2]}_step.h").read_text(), re.M | re.S):
+            origin[chunk] = ""
+        kept = used(list(origin), text)
+        for chunk in kept:
+            self.system += [match[2] for match in INCLUDE.finditer(origin[chunk]) if match[2]]
+        return "\n\n".join(kept)
+
+    def instructions(self, text):
+        """The wrappers of PTX instructions that the text uses. The CPU backend brings its own."""
+        source = (ROOT / "common/device/gpu/ptx.cuh").read_text()
+        kept = used(chunks(INCLUDE.sub("", source))[1:], text)
+        if not kept:
+            return ""
+        self.system += [match[2] for match in INCLUDE.finditer(source) if match[2]]
+        return "#if __has_include(<ptx.cuh>) /* the CPU backend has its own */\n#include <ptx.cuh>\n#else\n\n" + \
+            "\n\n".join(kept) + "\n\n#endif\n"
+
+
+def program_list(program, *arguments):
+    return json.loads(subprocess.run([program, "--list", "--json", *arguments], check=True, stdout=subprocess.PIPE,
+                                     text=True).stdout)
+
+
+def row_of(facts, name):
+    names = [kernel["name"] for kernel in facts["kernels"]]
+    if name not in names:
+        raise SystemExit(f"KERNEL is '{name}'; it must be one of {', '.join(names)}")
+    return facts["kernels"][names.index(name)]
+
+
+def make(program, name):
+    facts = program_list(program)
+    kernel = row_of(facts, name)
+    arguments = OWN_SIZES.get(name, SIZES[facts["problem"]]).split()
+    offered = {size["name"] for size in facts["sizes"]}
+    if "causal" in offered and kernel["causal"] and name not in OWN_SIZES:
+        arguments.append("--causal")
+    if "type" in offered:
+        arguments += ["--type", kernel["types"][0]]
+    facts = program_list(program, *arguments)
+    kernel = row_of(facts, name)  # with the workspace of these sizes
+    step, problem = facts["step"], facts["problem"]
+    one = One(step)
+
+    file = ROOT / step / kernel["file"]
+    files = [*callees(file), file]
+    bodies = [one.kernel(path) for path in files]
+    if len(files) > 1:  # a namespace keeps their names apart
+        for i, path in enumerate(files):
+            space = (path.stem.partition("_")[2] if path.stem[0].isdigit() else path.stem) + "_file"
+            used_later = exports(path) & words(" ".join((*bodies[i + 1:], f"{problem}_{name}")))
+            bodies[i] = f"namespace {space}\n{{\n{bodies[i]}}}\n" + \
+                "".join(f"using {space}::{function};\n" for function in sorted(used_later))
+    body = "\n".join(bodies)
+    headers, one.headers = "\n".join(one.headers), []
+    check = one.take(HERE / f"{problem}.cu")
+    check = "\n".join((*one.headers, check))
+    architecture = kernel["architecture"]
+    check = re.sub(r"\bKERNEL\b", f"{problem}_{name}", check)
+    check = re.sub(r"\bARCHITECTURE\b", json.dumps(architecture), re.sub(r"\bNAME\b", name, check))
+
+    sizes = {size["name"].replace("-", "_"): size["value"] for size in facts["sizes"]}
+    constants = [f"static const int {size} = {value};" for size, value in sizes.items()
+                 if size not in ("seq", "causal", "type")]
+    if problem == "attention":
+        constants += [f"static const bool causal = {str(bool(sizes.get('causal'))).lower()};",
+                      f"static const enum tensor_type type = TENSOR_{kernel['types'][0].upper()};",
+                      f"static const size_t workspace_bytes = {kernel['workspace']}; /* at these sizes */"]
+
+    library = one.used_of_common(headers + body + check + " ".join(constants))
+    instructions = one.instructions(headers + body)
+    arch = f"-arch={architecture or 'sm_75'}"
+    if architecture.endswith("a"):
+        arch = f"-gencode arch={architecture.replace('sm', 'compute')},code={architecture}"
+    gpu = f"nvcc -std=c++17 -O3 {arch} THIS.cu -o check && ./check"
+    cpu = "common/simt/simtcc THIS.cu -o check && ./check"
+    native = "" if architecture else " * With -arch=native in place of -arch=sm_75 it uses all that your own GPU can do.\n"
+    banner = f"""/*
+ * {step}, {name}: {kernel['idea']}.
+ *
+ *     {gpu}     on a GPU
+ *     {cpu:<{len(gpu)}}     on a CPU, in a clone of the project
+ *
+{native} * It prints PASS or FAIL; exit status 0, 1, or 3 where the device is too old. Made by `make one KERNEL={name}`.
+ */
+"""
+    system = "".join(f"#include {header}\n" for header in sorted(set(one.system)))
+    parts = (banner + system, library, instructions, headers, body, "\n".join(constants), check)
+    return "\n".join(part.strip("\n") + "\n" for part in parts if part.strip())
+
+
+def main(arguments):
+    if not 2 <= len(arguments) <= 3:
+        raise SystemExit(__doc__)
+    if sys.stdout is None:
+        raise SystemExit("standard output is closed: there is nowhere to print to")
+    text = make(arguments[0], arguments[1])
+    if len(arguments) < 3 or not arguments[2]:
+        sys.stdout.write(text)
+    elif not (file := pathlib.Path(arguments[2])).exists() or file.read_text() != text:
+        file.write_text(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

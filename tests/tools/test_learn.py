@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""The learner's loop, driven: piped, in a terminal, and by the cells of docs/colab.ipynb; in a copy of step 01.
+
+    tests/tools/test_learn.py        needs build/cpu and build/check of step 01
+"""
+import contextlib
+import io
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import add_kernel
+import learn
+
+STEP = add_kernel.STEP
+FILE = f"work/{STEP}/1_uncoalesced.cu"
+SECONDS = 120
+
+failures = []
+
+
+def expect(condition, what, said=""):
+    print("ok     " if condition else "FAILED ", what, flush=True)
+    if not condition:
+        failures.append(what)
+        print(said)
+
+
+def once(top, *arguments):
+    """Status and output without a terminal."""
+    return add_kernel.run(sys.executable, "common/tools/learn/learn.py", *arguments, cwd=top)
+
+
+def solution(edit=("", "")):
+    return (ROOT / STEP / "1_uncoalesced.cu").read_text().replace(*edit)
+
+
+def test_piped(top):
+    status, said = once(top)
+    expect(status == 1 and "still the stub" in said and FILE in said, "a stub is a stub, status 1", said)
+    mine = top / FILE
+    mine.write_text(mine.read_text() + "/* mine */\n")
+    once(top)
+    expect("/* mine */" in mine.read_text(), "what is mine is not overwritten")
+
+    mine.write_text(solution(("N + col] = sum", "N + col] = 0.0f * sum")))
+    status, said = once(top)
+    expect(status == 1 and "every wrong element is 0" in said, "zeros are explained, status 1", said)
+    mine.write_text(solution(("float sum = 0.0f", "float sum = nothing")))
+    status, said = once(top)
+    expect(status == 1 and "DOES NOT COMPILE" in said and re.search(r"1_uncoalesced\.cu:\d+", said) and "WRONG" not in said,
+           "what does not compile is said with its line, and nothing old runs", said)
+    expect(not (top / "build/learn" / STEP / "program").exists(), "no program is left of a build that failed")
+    mine.write_text(solution(("row < M &&", "row <= M &&")))
+    status, said = once(top)
+    lines = said.splitlines()
+    expect(status == 1 and "just past the end" in said and "sum +=" in said, "a bound is explained with its line", said)
+    expect(len(lines) <= 25 + 3 and max(map(len, lines)) <= 100, "a verdict fits a screen", said)
+
+
+def test_terminal(top):
+    """A wrong attempt, a hint, a right one, the next rung, as a learner types them."""
+    (top / FILE).unlink()
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(top)
+        os.execvp("make", ["make", "learn"])
+    said = ""
+
+    def wait_for(words):
+        nonlocal said
+        end = time.monotonic() + SECONDS
+        while words not in said:
+            if time.monotonic() > end or not select.select([terminal], [], [], SECONDS)[0]:
+                break
+            try:
+                said += os.read(terminal, 65536).decode(errors="replace")
+            except OSError:
+                break
+        expect(words in said, f"the terminal says '{words}'", said)
+        said = said.partition(words)[2]
+
+    def save(text):
+        time.sleep(0.5)
+        (top / FILE).write_text(text)
+
+    wait_for("how many loads from global memory")
+    os.write(terminal, b"1234\n")
+    wait_for("waiting for you to save")
+    save(solution(("k < K; k++", "k < K - 1; k++")))
+    wait_for("only the first 15 of 16 products")
+    wait_for("runs in")
+    os.write(terminal, b"h\n")
+    wait_for("What it costs")
+    save(solution())
+    wait_for("RIGHT")
+    wait_for("1,234     1,048,576     1,048,576")
+    wait_for("rung 2 of 2: coalesced")
+    os.write(terminal, b"\n")
+    wait_for("waiting for you to save")
+    os.write(terminal, b"q\n")
+    wait_for("goes on from here")
+    _, status = os.waitpid(process, 0)
+    expect(os.waitstatus_to_exitcode(status) == 0, "it ends well")
+    progress = json.loads((top / "work/progress.json").read_text())["rungs"]["01/uncoalesced"]
+    expect(progress["state"] == "passed" and progress["hints"] == 1 and progress["predicted"]["global_loads"] == 1234,
+           "progress is kept", progress)
+
+
+def test_broken(top):
+    status, said = once(top, "--broken")
+    path = re.search(r"repair\s+(\S+)", said)[1]
+    expect(status == 1 and "Symptom: " in said and "transposed" not in said, "a broken kernel: the symptom, not the cause", said)
+    source = ROOT / STEP / pathlib.Path(path).name
+    (top / path).write_text(source.read_text())
+    status, said = once(top, "--broken")
+    expect(status == 0 and "REPAIRED" in said and "It was: " in said, "a repair is judged, and the cause told", said)
+    expect((top / path).read_text() == source.read_text(), "the repair is kept")
+    said = once(top, "--status")[1]
+    expect(re.search(r"broken kernels +#", said), "the status has it", said)
+
+
+def run_cells(path):
+    """What the code cells of a notebook print: lines that begin with ! are for the shell."""
+    names, printed = {}, ""
+    for cell in json.loads(path.read_text())["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        source = "".join(cell["source"])
+        if source.startswith("!"):
+            script = "\n".join(line.removeprefix("!") for line in source.splitlines())
+            printed += add_kernel.run("bash", "-c", script)[1]
+        else:
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(source, names)  # pylint: disable=exec-used
+            printed += out.getvalue()
+    return printed
+
+
+def test_notebook(top):
+    (top / FILE).unlink()
+    (top / "work/progress.json").unlink()
+    os.chdir(top)
+    os.environ["BACKEND"] = "cpu"
+    said = run_cells(ROOT / "docs/colab.ipynb")
+    os.chdir(ROOT)
+    for words in ("still the stub", "B is read as if it were transposed", "0 of 2  <- here", "coalesced    pass"):
+        expect(words in said, f"the notebook says '{words}'", said)
+
+
+def main():
+    for name in (*learn.MAKES_OWN, "STEP"):
+        os.environ.pop(name, None)  # a STEP given to this test is not for the loop that it drives
+    with tempfile.TemporaryDirectory() as directory:
+        top = pathlib.Path(directory)
+        add_kernel.copy_tree(top)
+        for test in (test_piped, test_terminal, test_broken, test_notebook):
+            test(top)
+    print(f"{len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
